@@ -555,9 +555,7 @@ static tp_status tp__c_matmul(tp__c_writer *w, const tp__step *s)
     if (s->call.in[1].shape.ndim != 2 || (a->transpose_a && d.batch != 1))
         return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' is a product of many matrices, which has no C form",
                        s->name);
-    const int64_t v[7] = {
-        d.M * d.batch,           d.N, d.K, a->transpose_a ? 1 : d.K, a->transpose_a ? d.M : 1, a->transpose_b ? 1 : d.N,
-        a->transpose_b ? d.K : 1};
+    const int64_t v[7] = {d.M * d.batch, d.N, d.K, d.a_m, d.a_k, d.b_k, d.b_n};
     w->helpers |= TP__C_MATMUL;
     tp__c_ints(&w->body, "g", v, 7);
     tp__c_product(w, s, "matmul");

@@ -15229,14 +15229,67 @@ static const tp_op *const tp__math_rows[] = {
 #define TP__FLOOR(x_) floor(x_)
 #endif
 
-/* -- matmul: c[m,n] = sum_k a[m,k] b[k,n] ---------------------------------------------------- >>op matmul
- * a (..,M,K), or (..,K,M) if transpose_a; b (..,K,N), or (..,N,K) if transpose_b; leading dimensions broadcast.
- * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. */
+/* -- shared by the pages below: operands, shape rules, gradients ----------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
+/* Input i and output i of call k as arrays of the type that the naive loop is compiled for; NULL for an output that nothing reads. */
+#define TP__IN(i_)  ((const real *)k->in[i_].data)
+#define TP__OUT(i_) ((real *)k->out[i_].data)
 
-/* The sizes of a matmul call, and the matrices of a and b that matrix i of c is computed from. */
+/* Sets an output to zeros, if anything reads it. */
+static void tp__clear(const tp_operand *y)
+{
+    if (y->data) memset(y->data, 0, (size_t)tp__size(y) * tp_dtype_size(y->dtype));
+}
+#endif
+#ifdef TP__ROWS
+/* All inputs must have the same floating type. */
+static tp_status tp__infer_one_real(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    for (int i = 1; i < s->n_in && st == TP_OK; i++)
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them",
+                                 s->op->name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
+    return st;
+}
+
+/* x must be images; data_format and padding must exist. */
+static tp_status tp__infer_image(tp_infer *s, const tp_shape *x, int data_format, int padding)
+{
+    char t[TP_SHAPE_TEXT];
+    if (padding < 0 || padding > TP_VALID || data_format < 0 || data_format > TP_NCHW)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, padding,
+                             data_format);
+    if (x->ndim != 4)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name,
+                             tp_shape_text(x, t), data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+    return TP_OK;
+}
+
+/* The shape rule of a gradient: input `dy` must have the shape y, the forward op's; the result has that of input `like`. */
+static tp_status tp__infer_gradient(tp_infer *s, int dy, const tp_shape *y, int like)
+{
+    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
+    if (!tp_shape_compatible(y, &s->in[dy].shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the output of the forward op is %s", s->op->name,
+                             tp_shape_text(&s->in[dy].shape, td), tp_shape_text(y, ty));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[like].shape;
+    return TP_OK;
+}
+
+/* Sets the gradients of the first n inputs to the first n outputs of d's op. */
+static void tp__give_outputs(tp_grad *g, tp_node *d, int n)
+{
+    for (int i = 0; i < n && !tp_is_poison(d); i++) g->din[i] = &d->op->out[i];
+}
+#endif
+
+/* -- shared by matmul here, in tp_fast.h and in tp_export.h: sizes ------------------------------------------ */
+#ifdef TP__REAL_IS_FLOAT
 typedef struct tp__matmul_dims {
     int64_t M, N, K, batch;
+    int64_t a_m, a_k, b_k, b_n; /* distances in memory: in a along m and k, in b along k and n */
 } tp__matmul_dims;
 
 static tp__matmul_dims tp__matmul_sizes(const tp_call *k)
@@ -15247,25 +15300,29 @@ static tp__matmul_dims tp__matmul_sizes(const tp_call *k)
     d.M = c->dim[c->ndim - 2];
     d.N = c->dim[c->ndim - 1];
     d.K = a->dim[a->ndim - (t->transpose_a ? 2 : 1)];
-    d.batch = 1;
-    for (int i = 0; i < c->ndim - 2; i++) d.batch *= c->dim[i];
+    d.batch = tp__product(c, 0, c->ndim - 2);
+    d.a_m = t->transpose_a ? 1 : d.K, d.a_k = t->transpose_a ? d.M : 1;
+    d.b_k = t->transpose_b ? 1 : d.N, d.b_n = t->transpose_b ? d.K : 1;
     return d;
 }
-
+/* Returns the index of the matrix of x (a or b) that matrix i of c is computed from: leading dimensions are broadcast. */
 static int64_t tp__matmul_matrix(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
-    for (int d = 0; d < x->ndim - 2; d++) {
-        const int from_end = d + 2;
-        const int64_t index = i % c->dim[c->ndim - 1 - from_end];
-        i /= c->dim[c->ndim - 1 - from_end];
-        if (x->dim[x->ndim - 1 - from_end] != 1) at += index * stride;
-        stride *= x->dim[x->ndim - 1 - from_end];
+    for (int d = 3; d <= x->ndim; d++) { /* from the right */
+        const int64_t index = i % c->dim[c->ndim - d];
+        i /= c->dim[c->ndim - d];
+        if (x->dim[x->ndim - d] != 1) at += index * stride;
+        stride *= x->dim[x->ndim - d];
     }
     return at;
 }
 #endif
-/* sum_k a[k] b[k], whose elements are so many apart */
+
+/* -- matmul: c[m,n] = sum_k a[m,k] b[k,n] ---------------------------------------------------- >>op matmul
+ * a (..,M,K), or (..,K,M) if transpose_a; b (..,K,N), or (..,N,K) if transpose_b; leading dimensions broadcast.
+ * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. */
+/* Returns sum_k a[k] b[k]; the steps are the distances between elements. */
 static real TP__F(tp__dot)(int64_t K, const real *a, int64_t a_step, const real *b, int64_t b_step)
 {
     real sum = 0;
@@ -15274,40 +15331,33 @@ static real TP__F(tp__dot)(int64_t K, const real *a, int64_t a_step, const real 
 }
 static void TP__F(tp__matmul)(const tp_call *k)
 {
-    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
     const tp__matmul_dims d = tp__matmul_sizes(k);
     const tp_shape *sa = &k->in[0].shape, *sb = &k->in[1].shape, *sc = &k->out[0].shape;
     for (int64_t i = 0; i < d.batch; i++) {
-        const real *a = (const real *)k->in[0].data + tp__matmul_matrix(sc, sa, i) * d.M * d.K;
-        const real *b = (const real *)k->in[1].data + tp__matmul_matrix(sc, sb, i) * d.K * d.N;
-        real *c = (real *)k->out[0].data + i * d.M * d.N;
+        const real *a = TP__IN(0) + tp__matmul_matrix(sc, sa, i) * d.M * d.K;
+        const real *b = TP__IN(1) + tp__matmul_matrix(sc, sb, i) * d.K * d.N;
+        real *c = TP__OUT(0) + i * d.M * d.N;
         for (int64_t m = 0; m < d.M; m++)
             for (int64_t n = 0; n < d.N; n++)
-                c[m * d.N + n] = TP__F(tp__dot)(d.K, t->transpose_a ? a + m : a + m * d.K, t->transpose_a ? d.M : 1,
-                                                t->transpose_b ? b + n * d.K : b + n, t->transpose_b ? 1 : d.N);
+                c[m * d.N + n] = TP__F(tp__dot)(d.K, a + m * d.a_m, d.a_k, b + n * d.b_n, d.b_k);
     }
 }
 #ifdef TP__ROWS
 static const tp_attr tp__matmul_schema[] = {TP__ATTR(tp__matmul_attrs, BOOL, transpose_a),
                                             TP__ATTR(tp__matmul_attrs, BOOL, transpose_b), TP__ATTRS_END};
-
 static double tp__matmul_flops(const tp_call *k)
 {
     const tp__matmul_dims d = tp__matmul_sizes(k);
     return 2.0 * (double)d.M * (double)d.N * (double)d.K * (double)d.batch;
 }
-
 static tp_status tp__matmul_infer(tp_infer *s)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)s->attrs;
     const tp_shape *a = &s->in[0].shape, *b = &s->in[1].shape;
     char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
     tp_shape *c = &s->out[0].shape;
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
-    if (s->in[0].dtype != s->in[1].dtype)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "matmul: element types %s and %s differ; tp_cast one of them",
-                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
     if (a->ndim < 2 || b->ndim < 2)
         return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s, both need at least 2 dimensions",
                              tp_shape_text(a, ta), tp_shape_text(b, tb));
@@ -15316,23 +15366,20 @@ static tp_status tp__matmul_infer(tp_infer *s)
     if (Ka >= 0 && Kb >= 0 && Ka != Kb)
         return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s do not fit: %lld columns meet %lld rows",
                              tp_shape_text(a, ta), tp_shape_text(b, tb), (long long)Ka, (long long)Kb);
-    memset(c, 0, sizeof *c);
     c->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int d = 0; d < c->ndim - 2; d++) { /* multiply leading dimensions, from the right */
-        const int e = d + 3;
-        const int64_t x = e <= a->ndim ? a->dim[a->ndim - e] : 1, y = e <= b->ndim ? b->dim[b->ndim - e] : 1;
+    for (int d = 3; d <= c->ndim; d++) { /* leading dimensions, from the right */
+        const int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
         if (x != y && x != 1 && y != 1 && x >= 0 && y >= 0)
             return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: leading dimensions of %s and %s do not broadcast",
                                  tp_shape_text(a, ta), tp_shape_text(b, tb));
-        c->dim[c->ndim - e] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
+        c->dim[c->ndim - d] = x == 1 ? y : y == 1 ? x : x < 0 ? y : x;
     }
     c->dim[c->ndim - 2] = M;
     c->dim[c->ndim - 1] = N;
     s->out[0].dtype = s->in[0].dtype;
     return TP_OK;
 }
-
-static void tp__matmul_grad(tp_grad *g)
+static void tp__matmul_gradient(tp_grad *g)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)g->op->attrs;
     tp_node *a = g->in[0], *b = g->in[1], *dc = g->dout[0], *da, *db;
@@ -15345,10 +15392,9 @@ static void tp__matmul_grad(tp_grad *g)
     g->din[0] = a->shape.ndim == 2 && b->shape.ndim == 2 ? da : tp__unbroadcast(da, a);
     g->din[1] = a->shape.ndim == 2 && b->shape.ndim == 2 ? db : tp__unbroadcast(db, b);
 }
-
 static const tp_op tp__op_matmul =
     TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, TP__IO_RANGE(2, 3, 1),
-                   TP__ATTRS(matmul), tp__matmul_infer, tp__matmul_grad, TP__NAIVE_FAST(tp__matmul),
+                   TP__ATTRS(matmul), tp__matmul_infer, tp__matmul_gradient, TP__NAIVE_FAST(tp__matmul),
                    TP__FLOPS_SCRATCH(tp__matmul_flops, TP__IF_FAST(tp__matmul_scratch, NULL)), TP__ONNX("MatMul"));
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
@@ -15360,6 +15406,72 @@ TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool tran
     return tp__op2(&tp__op_matmul, a, b, &t);
 }
 TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, false, false); }
+#endif
+
+/* -- shared by conv2d, conv2d_input_grad and conv2d_filter_grad: attributes, shapes, FLOPs ------------------
+ * Their geometry is a tp__conv (tp_tensor.h, >>conv geometry), computed by tp__conv_geometry (>>kernels). */
+#ifdef TP__ROWS
+static const tp_attr tp__conv_schema[] = {
+    TP__ATTR(tp_conv2d_attrs, INT, stride_h),   TP__ATTR(tp_conv2d_attrs, INT, stride_w),
+    TP__ATTR(tp_conv2d_attrs, INT, dilation_h), TP__ATTR(tp_conv2d_attrs, INT, dilation_w),
+    TP__ATTR(tp_conv2d_attrs, INT, padding),    TP__ATTR(tp_conv2d_attrs, INT, data_format),
+    TP__ATTR(tp_conv2d_attrs, INT, groups),     TP__ATTRS_END};
+
+/* Checks the shapes x and w of a convolution and computes y's shape. */
+static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *w, tp_shape *y)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->attrs;
+    char tx[TP_SHAPE_TEXT], tw[TP_SHAPE_TEXT];
+    const char *name = s->op->name;
+    tp_status st = tp__infer_one_real(s);
+    if (st == TP_OK) st = tp__infer_image(s, x, a->data_format, a->padding);
+    if (st != TP_OK) return st;
+    if (w->ndim != 4)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, needs 4 dimensions (KH,KW,C/groups,O)", name,
+                             tp_shape_text(w, tw));
+    if (a->stride_h < 0 || a->stride_w < 0 || a->dilation_h < 0 || a->dilation_w < 0 || a->groups < 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: strides, dilations and groups must be positive", name);
+    const tp__conv g = tp__conv_geometry(a, x, w);
+    if (g.KH == 0 || g.KW == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
+    if ((g.O >= 0 && g.O % g.groups) ||
+        (g.C >= 0 && (g.C % g.groups || (w->dim[2] >= 0 && g.C / g.groups != w->dim[2]))))
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)",
+                             name, tp_shape_text(x, tx), tp_shape_text(w, tw), (long long)g.groups);
+    if (a->padding == TP_VALID && (g.OH == 0 || g.OW == 0))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name,
+                             tp_shape_text(w, tw), tp_shape_text(x, tx));
+    y->ndim = 4;
+    y->dim[0] = g.B;
+    y->dim[g.nchw ? 1 : 3] = g.O;
+    y->dim[g.nchw ? 2 : 1] = g.OH;
+    y->dim[g.nchw ? 3 : 2] = g.OW;
+    return TP_OK;
+}
+/* The shape rule of the gradients. x, w, dy: the indices of these inputs. The result has the shape of input 2. */
+static tp_status tp__conv_grad_check(tp_infer *s, int x, int w, int dy)
+{
+    tp_shape y;
+    memset(&y, 0, sizeof y);
+    const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
+    return st == TP_OK ? tp__infer_gradient(s, dy, &y, 2) : st;
+}
+
+static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
+    return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
+}
+static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
+{
+    tp_node *in[3];
+    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
+    tp_conv2d_attrs t = *attrs;
+    if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
+    in[0] = a, in[1] = b, in[2] = like;
+    return tp__opn(row, in, row->min_in, &t);
+}
 #endif
 
 /* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
@@ -15391,97 +15503,28 @@ static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_what what, real *x
 }
 static void TP__F(tp__conv2d)(const tp_call *k)
 {
-    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
-    const tp__conv g = tp__conv_geometry(t, &k->in[0].shape, &k->in[1].shape);
-    real *y = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP__CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[1].shape);
+    tp__clear(&k->out[0]);
+    TP__F(tp__conv_naive)(&g, TP__CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, TP__OUT(0));
 }
 #ifdef TP__ROWS
-#define TP__CONV_SCHEMA_ENTRY(f_)                       \
-    {                                                   \
-#f_, TP_ATTR_INT, offsetof(tp_conv2d_attrs, f_) \
-    }
-static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP__CONV_SCHEMA_ENTRY(stride_w),
-                                          TP__CONV_SCHEMA_ENTRY(dilation_h), TP__CONV_SCHEMA_ENTRY(dilation_w),
-                                          TP__CONV_SCHEMA_ENTRY(padding),    TP__CONV_SCHEMA_ENTRY(data_format),
-                                          TP__CONV_SCHEMA_ENTRY(groups),     TP__ATTRS_END};
-#undef TP__CONV_SCHEMA_ENTRY
-
-/* Checks the shapes x and w of a convolution and computes y's shape. */
-static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *w, tp_shape *y)
-{
-    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->attrs;
-    char tx[TP_SHAPE_TEXT], tw[TP_SHAPE_TEXT];
-    const char *name = s->op->name;
-    const tp_status st = tp__infer_real(s);
-    if (st != TP_OK) return st;
-    if (s->in[0].dtype != s->in[1].dtype)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ", name, tp_dtype_name(s->in[0].dtype),
-                             tp_dtype_name(s->in[1].dtype));
-    if (x->ndim != 4)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", name, tp_shape_text(x, tx),
-                             a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
-    if (w->ndim != 4)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, needs 4 dimensions (KH,KW,C/groups,O)", name,
-                             tp_shape_text(w, tw));
-    if (a->stride_h < 0 || a->stride_w < 0 || a->dilation_h < 0 || a->dilation_w < 0 || a->groups < 0)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: strides, dilations and groups must be positive", name);
-    if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", name, a->padding,
-                             a->data_format);
-    const tp__conv g = tp__conv_geometry(a, x, w);
-    if (g.KH == 0 || g.KW == 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: filter is %s, it is empty", name, tp_shape_text(w, tw));
-    if ((g.O >= 0 && g.O % g.groups) ||
-        (g.C >= 0 && (g.C % g.groups || (w->dim[2] >= 0 && g.C / g.groups != w->dim[2]))))
-        return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "%s: input %s, filter %s and %lld groups do not fit: the filter needs (KH,KW,C/groups,O)",
-                             name, tp_shape_text(x, tx), tp_shape_text(w, tw), (long long)g.groups);
-    if (a->padding == TP_VALID && (g.OH == 0 || g.OW == 0))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel %s is larger than the input %s", name,
-                             tp_shape_text(w, tw), tp_shape_text(x, tx));
-    y->ndim = 4;
-    y->dim[0] = g.B;
-    y->dim[g.nchw ? 1 : 3] = g.O;
-    y->dim[g.nchw ? 2 : 1] = g.OH;
-    y->dim[g.nchw ? 3 : 2] = g.OW;
-    return TP_OK;
-}
-
 static tp_status tp__conv2d_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__conv_check(s, &s->in[0].shape, &s->in[1].shape, &s->out[0].shape);
 }
-
-static void tp__conv2d_grad(tp_grad *g)
+static void tp__conv2d_gradient(tp_grad *g)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
     g->din[0] = tp_nn_conv2d_input_grad(g->dout[0], g->in[1], g->in[0], a);
     g->din[1] = tp_nn_conv2d_filter_grad(g->in[0], g->dout[0], g->in[1], a);
 }
-static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
-    return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
-}
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
 static const tp_op tp__op_conv2d =
     TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
                    "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
-                   tp__conv2d_infer, tp__conv2d_grad, TP__NAIVE_FAST(tp__conv2d),
+                   tp__conv2d_infer, tp__conv2d_gradient, TP__NAIVE_FAST(tp__conv2d),
                    TP__FLOPS_SCRATCH(tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL)), TP__ONNX("Conv"));
-static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
-{
-    tp_node *in[3];
-    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
-    tp_conv2d_attrs t = *attrs;
-    if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
-    in[0] = a, in[1] = b, in[2] = like;
-    return tp__opn(row, in, row->min_in, &t);
-}
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d, x, w, NULL, a);
@@ -15489,81 +15532,63 @@ TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 #endif
 
 /* -- conv2d_input_grad: dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x ----------- >>op conv2d_input_grad
- * -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
- * The first is also called a transposed convolution. */
-static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* inputs: dy, w, x (only its shape) */
+ * Inputs dy, w, and x for its shape. Also called a transposed convolution. */
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k)
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
-    real *dx = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP__CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
-}
-static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* inputs: x, dy, w (only its shape) */
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
-    real *dw = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP__CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
+    tp__clear(&k->out[0]);
+    TP__F(tp__conv_naive)(&g, TP__CONV_INPUT_GRAD, TP__OUT(0), (real *)k->in[1].data, (real *)k->in[0].data);
 }
 #ifdef TP__ROWS
-static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
-{
-    tp_shape y;
-    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
-    memset(&y, 0, sizeof y);
-    const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
-    if (st != TP_OK) return st;
-    if (!tp_shape_compatible(&y, &s->in[dy].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the convolution's output is %s", s->op->name,
-                             tp_shape_text(&s->in[dy].shape, td), tp_shape_text(&y, ty));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[like].shape;
-    return TP_OK;
-}
-static tp_status tp__conv2d_input_grad_infer(tp_infer *s) { return tp__conv_like(s, 2, 1, 0, 2); }
-static tp_status tp__conv2d_filter_grad_infer(tp_infer *s) { return tp__conv_like(s, 0, 2, 1, 2); }
-
-static void tp__conv2d_input_grad_grad(tp_grad *g)
+static tp_status tp__conv2d_input_grad_infer(tp_infer *s) { return tp__conv_grad_check(s, 2, 1, 0); }
+static void tp__conv2d_input_grad_gradient(tp_grad *g)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
     g->din[0] = tp_nn_conv2d(g->dout[0], g->in[1], a);
     g->din[1] = tp_nn_conv2d_filter_grad(g->dout[0], g->in[0], g->in[1], a);
 }
-static void tp__conv2d_filter_grad_grad(tp_grad *g)
+static double tp__conv2d_input_grad_flops(const tp_call *k)
+{
+    return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
+}
+static const tp_op tp__op_conv2d_input_grad =
+    TP__FUSING_ROW(TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
+                   TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+                   tp__conv2d_input_grad_infer, tp__conv2d_input_grad_gradient, TP__NAIVE_FAST(tp__conv2d_input_grad),
+                   TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
+                   TP__REST(1u << 2, "ConvTranspose", NULL));
+TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
+{
+    return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);
+}
+#endif
+
+/* -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
+ * Inputs x, dy, and w for its shape. */
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k)
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
+    tp__clear(&k->out[0]);
+    TP__F(tp__conv_naive)(&g, TP__CONV_FILTER_GRAD, (real *)k->in[0].data, TP__OUT(0), (real *)k->in[1].data);
+}
+#ifdef TP__ROWS
+static tp_status tp__conv2d_filter_grad_infer(tp_infer *s) { return tp__conv_grad_check(s, 0, 2, 1); }
+static void tp__conv2d_filter_grad_gradient(tp_grad *g)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
     g->din[0] = tp_nn_conv2d_input_grad(g->in[1], g->dout[0], g->in[0], a);
     g->din[1] = tp_nn_conv2d(g->in[0], g->dout[0], a);
 }
-
-static double tp__conv2d_input_grad_flops(const tp_call *k)
-{
-    return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
-}
 static double tp__conv2d_filter_grad_flops(const tp_call *k)
 {
     return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape);
 }
-
-static const tp_op tp__op_conv2d_input_grad =
-    TP__FUSING_ROW(TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
-                   TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
-                   tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad, TP__NAIVE_FAST(tp__conv2d_input_grad),
-                   TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
-                   TP__REST(1u << 2, "ConvTranspose", NULL));
-static const tp_op tp__op_conv2d_filter_grad =
-    TP__FUSING_ROW(TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
-                   TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
-                   tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad, TP__NAIVE_FAST(tp__conv2d_filter_grad),
-                   TP__FLOPS_SCRATCH(tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL)),
-                   TP__SHAPE_ONLY(1u << 2));
-
-TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
-{
-    return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);
-}
+static const tp_op tp__op_conv2d_filter_grad = TP__FUSING_ROW(
+    TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
+    TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+    tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_gradient, TP__NAIVE_FAST(tp__conv2d_filter_grad),
+    TP__FLOPS_SCRATCH(tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL)),
+    TP__SHAPE_ONLY(1u << 2));
 TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_like, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d_filter_grad, x, dy, w_like, a);
@@ -15574,11 +15599,11 @@ TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_lik
  * x of any rank >= 2, b (C); the channel is the last axis, or axis 1 for NCHW. db = dy summed over all other axes. */
 static void TP__F(tp__bias_add)(const tp_call *k)
 {
-    const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : k->in[0].shape.ndim - 1;
-    const int64_t C = k->in[1].shape.dim[0], inner = tp__product(&k->in[0].shape, axis + 1, k->in[0].shape.ndim),
-                  n = tp__size(&k->out[0]);
-    const real *x = (const real *)k->in[0].data, *b = (const real *)k->in[1].data;
-    real *y = (real *)k->out[0].data;
+    const tp_shape *s = &k->in[0].shape;
+    const int axis = ((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW ? 1 : s->ndim - 1;
+    const int64_t C = s->dim[axis], inner = tp__product(s, axis + 1, s->ndim), n = tp__size(&k->out[0]);
+    const real *x = TP__IN(0), *b = TP__IN(1);
+    real *y = TP__OUT(0);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] + b[i / inner % C];
 }
 #ifdef TP__ROWS
@@ -15588,11 +15613,8 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     const tp__bias_attrs *t = (const tp__bias_attrs *)s->attrs;
     const tp_shape *x = &s->in[0].shape, *b = &s->in[1].shape;
     char tx[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
-    if (s->in[0].dtype != s->in[1].dtype)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "bias_add: element types %s and %s differ", tp_dtype_name(s->in[0].dtype),
-                             tp_dtype_name(s->in[1].dtype));
     if (x->ndim < 2 || b->ndim != 1)
         return tp_infer_fail(s, TP_ERR_SHAPE, "bias_add: input is %s and bias %s: needs (B,..,C) and (C)",
                              tp_shape_text(x, tx), tp_shape_text(b, tb));
@@ -15603,7 +15625,7 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static void tp__bias_add_grad(tp_grad *g)
+static void tp__bias_add_gradient(tp_grad *g)
 {
     const int nchw = ((const tp__bias_attrs *)g->op->attrs)->data_format == TP_NCHW;
     int axes[TP_MAX_DIMS], n = 0;
@@ -15613,8 +15635,8 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
 }
 static const tp_op tp__op_bias_add =
-    TP__ROW("bias_add", "BiasAdd", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS(bias), tp__bias_add_infer, tp__bias_add_grad,
-            TP__NAIVE_FAST(tp__bias_add), TP__FLOPS(NULL), TP__ONNX("Add"));
+    TP__ROW("bias_add", "BiasAdd", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS(bias), tp__bias_add_infer,
+            tp__bias_add_gradient, TP__NAIVE_FAST(tp__bias_add), TP__FLOPS(NULL), TP__ONNX("Add"));
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
     tp__bias_attrs t;
@@ -15623,10 +15645,9 @@ TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 }
 #endif
 
-/* -- max_pool: y = max over a window, argmax = which of the window (row by row) ------------- >>op max_pool
- * Padding is never chosen; of ties the first is; a NaN is chosen. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
- * has more than 256 elements. max_pool_grad adds dy to the chosen element, max_pool_take reads x there. */
+/* -- shared by the pools: geometry, attributes, shapes, FLOPs ---------------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
+/* Element (b,h,w,c) of x is number b xb + h xh + w xw + c xc, element (b,i,j,c) of y number b yb + i yh + j yw + c yc. */
 typedef struct tp__pool {
     int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, xb, xh, xw, xc, yb, yh, yw, yc;
     bool nchw;
@@ -15634,6 +15655,7 @@ typedef struct tp__pool {
 
 static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
 {
+    const int padding = a->padding == TP_SAME ? TP_SAME : TP_VALID;
     tp__pool g;
     memset(&g, 0, sizeof g);
     g.nchw = a->data_format == TP_NCHW;
@@ -15645,16 +15667,15 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     g.C = x->dim[g.nchw ? 1 : 3];
     g.H = x->dim[g.nchw ? 2 : 1];
     g.W = x->dim[g.nchw ? 3 : 2];
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
-    if (g.nchw) {
-        g.xw = g.yw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc, g.yh = g.OW, g.yc = g.OH * g.OW,
-        g.yb = g.C * g.yc;
-    } else {
-        g.xc = g.yc = 1, g.xw = g.yw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh, g.yh = g.OW * g.C, g.yb = g.OH * g.yh;
-    }
+    tp__same_or_valid(padding, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
+    tp__same_or_valid(padding, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
+    g.xw = g.yw = g.nchw ? 1 : g.C;
+    g.xh = g.W * g.xw, g.yh = g.OW * g.yw;
+    g.xc = g.nchw ? g.H * g.xh : 1, g.yc = g.nchw ? g.OH * g.yh : 1;
+    g.xb = g.C * g.H * g.W, g.yb = g.C * g.OH * g.OW;
     return g;
 }
+/* Returns which element of its window output i of a max_pool is. */
 static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
 {
     return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
@@ -15665,84 +15686,38 @@ static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t 
 {
     return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
 }
+/* Whether element w of the window of output (i,j) is inside of the image. */
+static bool tp__pool_inside(const tp__pool *g, int64_t i, int64_t j, int64_t w)
+{
+    const int64_t h = i * g->sh + w / g->kw - g->top, v = j * g->sw + w % g->kw - g->left;
+    return h >= 0 && h < g->H && v >= 0 && v < g->W;
+}
+/* Loops over all outputs (b,i,j,c); Y is the offset in y. */
 #define TP__POOL_LOOP(g)                       \
     for (int64_t b = 0; b < g.B; b++)          \
         for (int64_t i = 0; i < g.OH; i++)     \
             for (int64_t j = 0; j < g.OW; j++) \
-                for (int64_t c = 0; c < g.C; c++)
+                for (int64_t c = 0, Y = b * g.yb + i * g.yh + j * g.yw; c < g.C; c++, Y += g.yc)
 #endif
-static void TP__F(tp__max_pool)(const tp_call *k)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const real *x = (const real *)k->in[0].data;
-    real *y = (real *)k->out[0].data;
-    TP__POOL_LOOP(g)
-    {
-        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
-        int64_t best = -1;
-        real most = 0;
-        for (int64_t w = 0; w < g.kh * g.kw; w++) {
-            const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
-            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
-            const real e = x[b * g.xb + h * g.xh + v * g.xw + c * g.xc];
-            if (best < 0 || e > most || (e != e && most == most)) best = w, most = e;
-        }
-        if (y) y[Y] = most;
-        if (k->out[1].data && k->out[1].dtype == TP_U8) ((uint8_t *)k->out[1].data)[Y] = (uint8_t)best;
-        else if (k->out[1].data) ((int32_t *)k->out[1].data)[Y] = (int32_t)best;
-    }
-}
-static void TP__F(tp__max_pool_grad)(const tp_call *k) /* inputs: dy, argmax, x (only its shape) */
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    const real *dy = (const real *)k->in[0].data;
-    real *dx = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__POOL_LOOP(g)
-    {
-        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
-        dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
-    }
-}
-static void TP__F(tp__max_pool_take)(const tp_call *k) /* inputs: x, argmax; output: the chosen elements of x */
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    TP__POOL_LOOP(g)
-    {
-        const int64_t Y = b * g.yb + i * g.yh + j * g.yw + c * g.yc;
-        ((real *)k->out[0].data)[Y] =
-            ((const real *)k->in[0].data)[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
-    }
-}
 #ifdef TP__ROWS
-#define TP__POOL_SCHEMA_ENTRY(f_)                     \
-    {                                                 \
-#f_, TP_ATTR_INT, offsetof(tp_pool_attrs, f_) \
-    }
-static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h),
-                                          TP__POOL_SCHEMA_ENTRY(size_w),
-                                          TP__POOL_SCHEMA_ENTRY(stride_h),
-                                          TP__POOL_SCHEMA_ENTRY(stride_w),
-                                          TP__POOL_SCHEMA_ENTRY(padding),
-                                          TP__POOL_SCHEMA_ENTRY(data_format),
+static const tp_attr tp__pool_schema[] = {TP__ATTR(tp_pool_attrs, INT, size_h),
+                                          TP__ATTR(tp_pool_attrs, INT, size_w),
+                                          TP__ATTR(tp_pool_attrs, INT, stride_h),
+                                          TP__ATTR(tp_pool_attrs, INT, stride_w),
+                                          TP__ATTR(tp_pool_attrs, INT, padding),
+                                          TP__ATTR(tp_pool_attrs, INT, data_format),
                                           TP__ATTRS_END};
-#undef TP__POOL_SCHEMA_ENTRY
 static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
     char t[TP_SHAPE_TEXT];
     if (!tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s", s->op->name, tp_dtype_name(s->in[0].dtype));
-    if (x->ndim != 4)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name,
-                             tp_shape_text(x, t), a->data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+    const tp_status st = tp__infer_image(s, x, a->data_format, a->padding);
+    if (st != TP_OK) return st;
     if (a->size_h < 1 || a->size_w < 1 || a->stride_h < 0 || a->stride_w < 0)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d with strides %d, %d makes no sense", s->op->name,
                              a->size_h, a->size_w, a->stride_h, a->stride_w);
-    if (a->padding < 0 || a->padding > TP_VALID || a->data_format < 0 || a->data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, a->padding,
-                             a->data_format);
     if (a->size_h > INT_MAX / a->size_w)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: a window of %d x %d is too large", s->op->name, a->size_h, a->size_w);
     const tp__pool g = tp__pool_geometry(a, x);
@@ -15756,96 +15731,151 @@ static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
     y->dim[g.nchw ? 3 : 2] = g.OW;
     return TP_OK;
 }
-static tp_status tp__max_pool_infer(tp_infer *s)
-{
-    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
-    const tp_status st = tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
-    s->out[0].dtype = s->in[0].dtype;
-    if (st != TP_OK) return st;
-    s->out[1].dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
-    s->out[1].shape = s->out[0].shape;
-    return TP_OK;
-}
-static tp_status tp__pool_like_infer(tp_infer *s, int like)
-{
-    tp_shape y;
-    memset(&y, 0, sizeof y);
-    const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
-    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
-    if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the pooled shape is %s", s->op->name,
-                             tp_shape_text(&s->in[0].shape, td), tp_shape_text(&y, ty));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[like].shape;
-    return st;
-}
-static tp_status tp__max_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 2); }
-static tp_status tp__max_pool_take_infer(tp_infer *s)
+/* The shape rule of ops whose output is x pooled. */
+static tp_status tp__pool_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-
-static void tp__max_pool_take_grad(tp_grad *g);
-static const tp_op tp__op_max_pool_take = TP__ROW(
-    "max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
-    tp__max_pool_take_infer, tp__max_pool_take_grad, TP__NAIVE(tp__max_pool_take), TP__FLOPS(NULL), TP__NO_ONNX);
-static void tp__max_pool_grad_grad(tp_grad *g)
+/* The shape rule of gradients: input 0 is dy, input `like` has the shape of x and of the result. */
+static tp_status tp__pool_grad_check(tp_infer *s, int like)
 {
-    g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
-}
-static const tp_op tp__op_max_pool_grad =
-    TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
-            TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_grad,
-            TP__NAIVE_FAST(tp__max_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 2));
-static void tp__max_pool_take_grad(tp_grad *g)
-{
-    tp_node *in[3];
-    in[0] = g->dout[0], in[1] = g->in[1], in[2] = g->in[0];
-    g->din[0] = tp__opn(&tp__op_max_pool_grad, in, 3, g->op->attrs);
-}
-static void tp__max_pool_back(tp_grad *g)
-{
-    tp_node *in[3];
-    if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = &g->out[1], in[2] = g->in[0];
-    g->din[0] = tp__opn(&tp__op_max_pool_grad, in, 3, g->op->attrs);
+    tp_shape y;
+    memset(&y, 0, sizeof y);
+    const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
+    return st == TP_OK ? tp__infer_gradient(s, 0, &y, like) : st;
 }
 static double tp__pool_flops(const tp_call *k)
 {
     const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
+#endif
+
+/* -- max_pool: y = max over a window, argmax = which of the window (row by row) ------------- >>op max_pool
+ * Padding is never chosen; of ties the first is; a NaN is chosen. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
+ * has more than 256 elements. */
+static void TP__F(tp__max_pool)(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const real *x = TP__IN(0);
+    real *y = TP__OUT(0);
+    uint8_t *small = k->out[1].dtype == TP_U8 ? (uint8_t *)k->out[1].data : NULL;
+    int32_t *large = k->out[1].dtype == TP_I32 ? (int32_t *)k->out[1].data : NULL;
+    TP__POOL_LOOP(g)
+    {
+        int64_t best = -1;
+        real most = 0;
+        for (int64_t w = 0; w < g.kh * g.kw; w++) {
+            if (!tp__pool_inside(&g, i, j, w)) continue;
+            const real e = x[tp__pool_offset(&g, b, i, j, c, w)];
+            if (best < 0 || e > most || (e != e && most == most)) best = w, most = e;
+        }
+        if (y) y[Y] = most;
+        if (small) small[Y] = (uint8_t)best;
+        if (large) large[Y] = (int32_t)best;
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__max_pool_infer(tp_infer *s)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
+    const tp_status st = tp__pool_infer(s);
+    if (st != TP_OK) return st;
+    s->out[1].dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
+    s->out[1].shape = s->out[0].shape;
+    return TP_OK;
+}
+static void tp__max_pool_gradient(tp_grad *g); /* adds a max_pool_grad */
 static const tp_op tp__op_max_pool =
     TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs),
-            tp__max_pool_infer, tp__max_pool_back, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
+            tp__max_pool_infer, tp__max_pool_gradient, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
             TP__ONNX("MaxPool"));
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
+#endif
+
+/* -- max_pool_grad: dx = dy at the elements that max_pool chose, added up, else 0 ----------------- >>op max_pool_grad
+ * Inputs dy, argmax, and x for its shape. Its own gradient by dy is max_pool_take. */
+static void TP__F(tp__max_pool_grad)(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    const real *dy = TP__IN(0);
+    real *dx = TP__OUT(0);
+    tp__clear(&k->out[0]);
+    TP__POOL_LOOP(g) dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
+}
+#ifdef TP__ROWS
+static tp_status tp__max_pool_grad_infer(tp_infer *s) { return tp__pool_grad_check(s, 2); }
+static void tp__max_pool_grad_gradient(tp_grad *g); /* adds a max_pool_take */
+static const tp_op tp__op_max_pool_grad =
+    TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
+            TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_gradient,
+            TP__NAIVE_FAST(tp__max_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 2));
+static tp_node *tp__max_pool_grad_node(tp_node *dy, tp_node *argmax, tp_node *x, const void *attrs)
+{
+    tp_node *in[3];
+    in[0] = dy, in[1] = argmax, in[2] = x;
+    return tp__opn(&tp__op_max_pool_grad, in, 3, attrs);
+}
+static void tp__max_pool_gradient(tp_grad *g)
+{
+    if (g->dout[0]) g->din[0] = tp__max_pool_grad_node(g->dout[0], &g->out[1], g->in[0], g->op->attrs);
+}
+#endif
+
+/* -- max_pool_take: y = the elements of x that argmax names ---------------------------------------- >>op max_pool_take
+ * Inputs x and the argmax of a max_pool. It is the transpose of max_pool_grad, and so its gradient. */
+static void TP__F(tp__max_pool_take)(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const real *x = TP__IN(0);
+    real *y = TP__OUT(0);
+    TP__POOL_LOOP(g) y[Y] = x[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
+}
+#ifdef TP__ROWS
+static void tp__max_pool_take_gradient(tp_grad *g)
+{
+    g->din[0] = tp__max_pool_grad_node(g->dout[0], g->in[1], g->in[0], g->op->attrs);
+}
+static const tp_op tp__op_max_pool_take =
+    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
+            tp__pool_infer, tp__max_pool_take_gradient, TP__NAIVE(tp__max_pool_take), TP__FLOPS(NULL), TP__NO_ONNX);
+static void tp__max_pool_grad_gradient(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
+}
 #endif
 
 /* -- avg_pool: y = mean over the part of the window that is inside of x --------------------- >>op avg_pool */
 static void TP__F(tp__avg_pool)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const real *x = (const real *)k->in[0].data;
+    const real *x = TP__IN(0);
+    real *y = TP__OUT(0);
     TP__POOL_LOOP(g)
     {
         real s = 0, n = 0;
-        for (int64_t w = 0; w < g.kh * g.kw; w++) {
-            const int64_t h = i * g.sh + w / g.kw - g.top, v = j * g.sw + w % g.kw - g.left;
-            if (h < 0 || h >= g.H || v < 0 || v >= g.W) continue;
-            s += x[b * g.xb + h * g.xh + v * g.xw + c * g.xc];
-            n += 1;
-        }
-        ((real *)k->out[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] = s / n;
+        for (int64_t w = 0; w < g.kh * g.kw; w++)
+            if (tp__pool_inside(&g, i, j, w)) s += x[tp__pool_offset(&g, b, i, j, c, w)], n += 1;
+        y[Y] = s / n;
     }
 }
-static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* inputs: dy, x (only its shape) */
+#ifdef TP__ROWS
+static void tp__avg_pool_gradient(tp_grad *g); /* adds an avg_pool_grad */
+static const tp_op tp__op_avg_pool =
+    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_infer,
+            tp__avg_pool_gradient, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
+#endif
+
+/* -- avg_pool_grad: dx = sum of dy / n over the windows that contain it; n: elements of a window inside of x -- >>op avg_pool_grad
+ * Inputs dy, and x for its shape. It is the transpose of avg_pool, and so each is the other's gradient. */
+static void TP__F(tp__avg_pool_grad)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    real *dx = (real *)k->out[0].data;
-    const int64_t size = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < size; e++) dx[e] = 0;
+    const real *dy = TP__IN(0);
+    real *dx = TP__OUT(0);
+    tp__clear(&k->out[0]);
     TP__POOL_LOOP(g)
     {
         int64_t h0 = i * g.sh - g.top, v0 = j * g.sw - g.left, h1 = h0 + g.kh, v1 = v0 + g.kw;
@@ -15853,47 +15883,35 @@ static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* inputs: dy, x (only it
         if (v0 < 0) v0 = 0;
         if (h1 > g.H) h1 = g.H;
         if (v1 > g.W) v1 = g.W;
-        const real d =
-            ((const real *)k->in[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] / (real)((h1 - h0) * (v1 - v0));
+        const real d = dy[Y] / (real)((h1 - h0) * (v1 - v0));
         for (int64_t h = h0; h < h1; h++)
             for (int64_t v = v0; v < v1; v++) dx[b * g.xb + h * g.xh + v * g.xw + c * g.xc] += d;
     }
 }
 #ifdef TP__ROWS
-static tp_status tp__avg_pool_infer(tp_infer *s)
-{
-    s->out[0].dtype = s->in[0].dtype;
-    return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
-}
-static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 1); }
-static void tp__avg_pool_grad_grad(tp_grad *g)
+static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_grad_check(s, 1); }
+static void tp__avg_pool_grad_gradient(tp_grad *g)
 {
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
 static const tp_op tp__op_avg_pool_grad =
     TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
-            tp__avg_pool_grad_infer, tp__avg_pool_grad_grad, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL),
+            tp__avg_pool_grad_infer, tp__avg_pool_grad_gradient, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL),
             TP__SHAPE_ONLY(1u << 1));
-static void tp__avg_pool_back(tp_grad *g)
+static void tp__avg_pool_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
-static const tp_op tp__op_avg_pool =
-    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__avg_pool_infer,
-            tp__avg_pool_back, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
-TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
 #undef TP__POOL_LOOP
 #endif
 
-/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------------- >>op resize
- * -- resize_grad: dx = sum of dy over the places that read a pixel, with the same weights; x for its shape
- * Places are fractions of integers, so that the result does not depend on how a scale is rounded. Each op is the transpose
- * of the other, and so its gradient. NCHW is treated as more images of one channel. */
+/* -- shared by resize and resize_grad: places, attributes, shapes ------------------------------------------ */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__blend { /* how a result is interpolated: y = (1 - part) x[low] + part x[high] */
     int64_t low, high;
     double part;
 } tp__blend;
+/* Returns where output i of n_out is, among n_in pixels. */
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
@@ -15912,6 +15930,7 @@ typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
     const tp__blend *column; /* source positions of the output columns, in the scratch memory */
 } tp__resized;
+/* NCHW is treated as more images of one channel. */
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
@@ -15932,62 +15951,6 @@ static void tp__resize_columns(const tp_call *k, int64_t W)
     for (int64_t j = 0; j < a->out_w; j++) ((tp__blend *)k->scratch)[j] = tp__resize_blend(a, j, W, a->out_w);
 }
 #endif
-static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
-    for (int64_t r = from; r < to; r++) {
-        const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
-        const real *image = (const real *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
-        const real *above = image + v.low * g.W * g.C, *below = image + v.high * g.W * g.C, p = (real)v.part;
-        real *y = (real *)k->out[0].data + r * g.OW * g.C;
-        for (int64_t j = 0; j < g.OW; j++, y += g.C) {
-            const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
-            const real q = (real)g.column[j].part;
-            if (!(q > 0) && !(p > 0)) { /* skip weights of 0, so that an infinite neighbour does not make y NaN */
-                for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
-                continue;
-            }
-            for (int64_t c = 0; c < g.C; c++) {
-                const real top = above[a + c] + (above[b + c] - above[a + c]) * q;
-                y[c] = p > 0 ? top + (below[a + c] + (below[b + c] - below[a + c]) * q - top) * p : top;
-            }
-        }
-    }
-}
-/* inputs: dy, x (only its shape) */
-static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
-    for (int64_t b = from; b < to; b++) {
-        real *image = (real *)k->out[0].data + b * g.H * g.W * g.C;
-        const real *dy = (const real *)k->in[0].data + b * g.OH * g.OW * g.C;
-        for (int64_t i = 0; i < g.H * g.W * g.C; i++) image[i] = 0;
-        for (int64_t i = 0; i < g.OH; i++) {
-            const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
-            real *row[2];
-            row[0] = image + v.low * g.W * g.C, row[1] = image + v.high * g.W * g.C;
-            for (int64_t j = 0; j < g.OW; j++, dy += g.C)
-                for (int s = 0; s < (v.part > 0 ? 4 : 2); s++) {
-                    const tp__blend h = g.column[j];
-                    const real w = (real)((s & 2 ? v.part : 1 - v.part) * (s & 1 ? h.part : 1 - h.part));
-                    real *dx = row[s >> 1] + (s & 1 ? h.high : h.low) * g.C;
-                    for (int64_t c = 0; c < g.C && w > 0; c++) dx[c] += w * dy[c];
-                }
-        }
-    }
-}
-static void TP__F(tp__resize)(const tp_call *k)
-{
-    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
-    tp__resize_columns(k, g.W);
-    tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 4), TP__F(tp__resize_rows));
-}
-static void TP__F(tp__resize_grad)(const tp_call *k)
-{
-    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
-    tp__resize_columns(k, g.W);
-    tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), TP__F(tp__resize_back_images));
-}
 #ifdef TP__ROWS
 static size_t tp__resize_scratch(const tp_call *k)
 {
@@ -16006,15 +15969,14 @@ static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
     const int h = a->data_format == TP_NCHW ? 2 : 1;
     char text[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
+    tp_status st = tp__infer_real(s);
+    if (st == TP_OK) st = tp__infer_image(s, x, a->data_format, TP_VALID);
     if (st != TP_OK) return st;
-    if (x->ndim != 4 || x->dim[h] == 0 || x->dim[h + 1] == 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs images %s", s->op->name, tp_shape_text(x, text),
-                             h == 2 ? "(B,C,H,W)" : "(B,H,W,C)");
+    if (x->dim[h] == 0 || x->dim[h + 1] == 0)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, its images are empty", s->op->name,
+                             tp_shape_text(x, text));
     if (a->out_h < 1 || a->out_w < 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: there are no images of %d x %d", s->op->name, a->out_h, a->out_w);
-    if (a->data_format < 0 || a->data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown data_format %d", s->op->name, a->data_format);
     if (a->align_corners && a->half_pixel_centers)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: align_corners and half_pixel_centers exclude each other", s->op->name);
     *y = *x;
@@ -16022,36 +15984,48 @@ static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
     y->dim[h + 1] = a->out_w;
     return TP_OK;
 }
+#endif
+
+/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------------- >>op resize
+ * Places are fractions of integers, so that the result does not depend on how a scale is rounded. x (B,H,W,C) or NCHW. */
+static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
+    for (int64_t r = from; r < to; r++) {
+        const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
+        const real *image = TP__IN(0) + r / g.OH * g.H * g.W * g.C, p = (real)v.part;
+        const real *above = image + v.low * g.W * g.C, *below = image + v.high * g.W * g.C;
+        real *y = TP__OUT(0) + r * g.OW * g.C;
+        for (int64_t j = 0; j < g.OW; j++, y += g.C) {
+            const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
+            const real q = (real)g.column[j].part;
+            if (!(q > 0) && !(p > 0)) { /* skip weights of 0, so that an infinite neighbour does not make y NaN */
+                for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
+                continue;
+            }
+            for (int64_t c = 0; c < g.C; c++) {
+                const real top = above[a + c] + (above[b + c] - above[a + c]) * q;
+                y[c] = p > 0 ? top + (below[a + c] + (below[b + c] - below[a + c]) * q - top) * p : top;
+            }
+        }
+    }
+}
+static void TP__F(tp__resize)(const tp_call *k)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
+    tp__resize_columns(k, g.W);
+    tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 4), TP__F(tp__resize_rows));
+}
+#ifdef TP__ROWS
 static tp_status tp__resize_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__resize_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-static tp_status tp__resize_grad_infer(tp_infer *s)
-{
-    tp_shape y;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__resize_check(s, &s->in[1].shape, &y);
-    if (st != TP_OK) return st;
-    if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the resized shape is %s", tp_shape_text(&s->in[0].shape, a),
-                             tp_shape_text(&y, b));
-    s->out[0] = s->in[1];
-    return TP_OK;
-}
-static void tp__resize_again(tp_grad *g);
-static const tp_op tp__op_resize_grad =
-    TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS_OF(resize, tp_resize_attrs),
-            tp__resize_grad_infer, tp__resize_again, TP__NAIVE(tp__resize_grad),
-            TP__FLOPS_SCRATCH(tp__flops_of_input, tp__resize_scratch), TP__SHAPE_ONLY(1u << 1));
-static void tp__resize_back(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_resize_grad, g->dout[0], g->in[0], g->op->attrs);
-}
+static void tp__resize_gradient(tp_grad *g); /* adds a resize_grad */
 static const tp_op tp__op_resize =
     TP__ROW("resize", "Resize", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS_OF(resize, tp_resize_attrs), tp__resize_infer,
-            tp__resize_back, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
-static void tp__resize_again(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
+            tp__resize_gradient, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
 static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))
@@ -16063,12 +16037,57 @@ TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a) { retur
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, true); }
 #endif
 
-/* -- bilinear_sampler: y = sum of four pixels, weights (1-f) and f a coordinate ----------- >>op bilinear_sampler
- * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each clamped to the image. A constant
- * border: 0 where v < 0 or v > size - 1. bilinear_sampler_grad gives both derivatives: the image gets dy by the weights, a
- * coordinate dy times the difference of its neighbours, and 0 where it is negative. It has no gradient itself. */
-/* The two pixels for one coordinate, and the weight of the second; false in the border of zeros. */
-static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *at, real *f)
+/* -- resize_grad: dx = sum of dy over the places that read a pixel, with the weights of resize --------- >>op resize_grad
+ * Inputs dy, and x for its shape. It is the transpose of resize, and so each is the other's gradient. */
+static void TP__F(tp__resize_grad_images)(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
+    for (int64_t b = from; b < to; b++) {
+        real *image = TP__OUT(0) + b * g.H * g.W * g.C;
+        const real *dy = TP__IN(0) + b * g.OH * g.OW * g.C;
+        for (int64_t i = 0; i < g.H * g.W * g.C; i++) image[i] = 0;
+        for (int64_t i = 0; i < g.OH; i++) {
+            const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
+            real *row[2];
+            row[0] = image + v.low * g.W * g.C, row[1] = image + v.high * g.W * g.C;
+            for (int64_t j = 0; j < g.OW; j++, dy += g.C)
+                for (int s = 0; s < (v.part > 0 ? 4 : 2); s++) {
+                    const tp__blend h = g.column[j];
+                    const real w = (real)((s & 2 ? v.part : 1 - v.part) * (s & 1 ? h.part : 1 - h.part));
+                    real *dx = row[s >> 1] + (s & 1 ? h.high : h.low) * g.C;
+                    for (int64_t c = 0; c < g.C && w > 0; c++) dx[c] += w * dy[c];
+                }
+        }
+    }
+}
+static void TP__F(tp__resize_grad)(const tp_call *k)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
+    tp__resize_columns(k, g.W);
+    tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), TP__F(tp__resize_grad_images));
+}
+#ifdef TP__ROWS
+static tp_status tp__resize_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    const tp_status st = tp__resize_check(s, &s->in[1].shape, &y);
+    return st == TP_OK ? tp__infer_gradient(s, 0, &y, 1) : st;
+}
+static void tp__resize_grad_gradient(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
+static const tp_op tp__op_resize_grad =
+    TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS_OF(resize, tp_resize_attrs),
+            tp__resize_grad_infer, tp__resize_grad_gradient, TP__NAIVE(tp__resize_grad),
+            TP__FLOPS_SCRATCH(tp__flops_of_input, tp__resize_scratch), TP__SHAPE_ONLY(1u << 1));
+static void tp__resize_gradient(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_resize_grad, g->dout[0], g->in[0], g->op->attrs);
+}
+#endif
+
+/* -- shared by bilinear_sampler and bilinear_sampler_grad -------------------------------------------------- */
+/* Finds the two pixels for one coordinate v, and the weight f of the second: c = max(v, 0), l = floor(c), f = c - l; pixels l and
+ * l + 1, each clamped to the image. Returns false in a constant border: v < 0 or v > size - 1. */
+static bool TP__F(tp__sampler_pixels)(real v, int64_t size, int border, int64_t *at, real *f)
 {
     const real c = v > 0 ? v : 0, l = v == v ? TP__FLOOR(c) : 0, last = (real)(size - 1);
     *f = v == v ? c - l : v;
@@ -16076,17 +16095,29 @@ static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *
     at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
     return border == TP_BORDER_REPEAT || !(v < 0 || v > last);
 }
+/* The same for both coordinates: rows h, columns w. */
+static bool TP__F(tp__sampler_place)(const tp_call *k, const real *coords, const tp_shape *image, int64_t *h,
+                                     int64_t *w, real *f)
+{
+    const int border = ((const tp__sampler_attrs *)k->attrs)->border;
+    const bool inside = TP__F(tp__sampler_pixels)(coords[0], image->dim[1], border, h, &f[0]);
+    return TP__F(tp__sampler_pixels)(coords[1], image->dim[2], border, w, &f[1]) && inside;
+}
+#ifdef TP__ROWS
+static const tp_attr tp__sampler_schema[] = {TP__ATTR(tp__sampler_attrs, INT, border), TP__ATTRS_END};
+static double tp__sampler_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
+#endif
+
+/* -- bilinear_sampler: y = sum of four pixels, weights (1-f) and f a coordinate ----------- >>op bilinear_sampler
+ * image (B,H,W,C), coords (B,H2,W2,2): a row and a column of the image for each pixel of y (B,H2,W2,C). */
 static void TP__F(tp__sampler_rows)(const tp_call *k, int64_t from, int64_t to)
 {
-    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, H = x[1], W = x[2], C = x[3];
-    const int border = ((const tp__sampler_attrs *)k->attrs)->border;
+    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, W = x[2], C = x[3];
     for (int64_t i = from * y[2]; i < to * y[2]; i++) {
-        const real *at = (const real *)k->in[1].data + i * 2;
-        const real *image = (const real *)k->in[0].data + i / (y[1] * y[2]) * H * W * C;
-        real *out = (real *)k->out[0].data + i * C, f[2];
+        const real *image = TP__IN(0) + i / (y[1] * y[2]) * x[1] * W * C;
+        real *out = TP__OUT(0) + i * C, f[2];
         int64_t h[2], w[2];
-        bool inside = TP__F(tp__sampler_place)(at[0], H, border, h, &f[0]);
-        inside = TP__F(tp__sampler_place)(at[1], W, border, w, &f[1]) && inside;
+        const bool inside = TP__F(tp__sampler_place)(k, TP__IN(1) + i * 2, &k->in[0].shape, h, w, f);
         for (int64_t c = 0; c < C; c++) {
             const real a = image[(h[0] * W + w[0]) * C + c] * (1 - f[1]) + image[(h[0] * W + w[1]) * C + c] * f[1];
             const real b = image[(h[1] * W + w[0]) * C + c] * (1 - f[1]) + image[(h[1] * W + w[1]) * C + c] * f[1];
@@ -16099,41 +16130,7 @@ static void TP__F(tp__sampler)(const tp_call *k)
     const int64_t *y = k->out[0].shape.dim;
     tp__each_range(k, y[0] * y[1], tp__grain(y[2] * y[3] * 8), TP__F(tp__sampler_rows));
 }
-static void TP__F(tp__sampler_back_images)(const tp_call *k, int64_t from, int64_t to) /* inputs: dy, image, coords */
-{
-    const int64_t *x = k->in[1].shape.dim, H = x[1], W = x[2], C = x[3];
-    const int64_t n = k->in[2].shape.dim[1] * k->in[2].shape.dim[2];
-    const int border = ((const tp__sampler_attrs *)k->attrs)->border;
-    for (int64_t b = from; b < to; b++) {
-        const real *image = (const real *)k->in[1].data + b * H * W * C;
-        real *dx = k->out[0].data ? (real *)k->out[0].data + b * H * W * C : NULL;
-        for (int64_t i = 0; dx && i < H * W * C; i++) dx[i] = 0;
-        for (int64_t i = b * n; i < (b + 1) * n; i++) {
-            const real *at = (const real *)k->in[2].data + i * 2, *dy = (const real *)k->in[0].data + i * C;
-            real f[2], d[2] = {0, 0};
-            int64_t h[2], w[2];
-            bool inside = TP__F(tp__sampler_place)(at[0], H, border, h, &f[0]);
-            inside = TP__F(tp__sampler_place)(at[1], W, border, w, &f[1]) && inside;
-            for (int p = 0; p < 4 && inside; p++) {
-                const int64_t pixel = (h[p >> 1] * W + w[p & 1]) * C;
-                const real wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
-                real sum = 0;
-                for (int64_t c = 0; c < C; c++) sum += dy[c] * image[pixel + c];
-                for (int64_t c = 0; dx && c < C; c++) dx[pixel + c] += dy[c] * wh * ww;
-                d[0] += p >> 1 ? sum * ww : -sum * ww;
-                d[1] += p & 1 ? sum * wh : -sum * wh;
-            }
-            for (int q = 0; q < 2 && k->out[1].data; q++) ((real *)k->out[1].data)[i * 2 + q] = at[q] >= 0 ? d[q] : 0;
-        }
-    }
-}
-static void TP__F(tp__sampler_grad)(const tp_call *k)
-{
-    const int64_t *y = k->in[0].shape.dim;
-    tp__each_range(k, y[0], tp__grain(y[1] * y[2] * y[3] * 16), TP__F(tp__sampler_back_images));
-}
 #ifdef TP__ROWS
-static const tp_attr tp__sampler_schema[] = {TP__ATTR(tp__sampler_attrs, INT, border), TP__ATTRS_END};
 static tp_status tp__sampler_infer(tp_infer *s)
 {
     const tp_shape *x = &s->in[0].shape, *c = &s->in[1].shape;
@@ -16154,27 +16151,10 @@ static tp_status tp__sampler_infer(tp_infer *s)
     s->out[0].shape.dim[3] = x->dim[3];
     return TP_OK;
 }
-static tp_status tp__sampler_grad_infer(tp_infer *s)
-{
-    s->out[0] = s->in[1];
-    s->out[1] = s->in[2];
-    return TP_OK;
-}
-static double tp__sampler_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
-static const tp_op tp__op_bilinear_sampler_grad =
-    TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, TP__IO(3, 2), TP__ATTRS(sampler),
-            tp__sampler_grad_infer, NULL, TP__NAIVE(tp__sampler_grad), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
-static void tp__sampler_back(tp_grad *g)
-{
-    tp_node *in[3];
-    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1];
-    tp_node *d = tp__opn(&tp__op_bilinear_sampler_grad, in, 3, g->op->attrs);
-    if (tp_is_poison(d)) return;
-    for (int i = 0; i < 2; i++) g->din[i] = &d->op->out[i];
-}
+static void tp__sampler_gradient(tp_grad *g); /* adds a bilinear_sampler_grad */
 static const tp_op tp__op_bilinear_sampler =
     TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(sampler), tp__sampler_infer,
-            tp__sampler_back, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
+            tp__sampler_gradient, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 {
     tp__sampler_attrs t;
@@ -16183,7 +16163,59 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 }
 #endif
 
-/* -- shared by batch_norm and layer_norm: gradients of their gradients --------------------------- >>op normalisation */
+/* -- bilinear_sampler_grad: derivatives by the image and by the coordinates ------------------ >>op bilinear_sampler_grad
+ * Inputs dy, image, coords. The image gets dy by the weights; a coordinate dy times the difference of its neighbours, and 0
+ * where it is negative. It has no gradient itself. */
+static void TP__F(tp__sampler_grad_images)(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t *x = k->in[1].shape.dim, W = x[2], C = x[3], size = x[1] * W * C;
+    const int64_t n = k->in[2].shape.dim[1] * k->in[2].shape.dim[2];
+    for (int64_t b = from; b < to; b++) {
+        const real *image = TP__IN(1) + b * size;
+        real *dx = TP__OUT(0) ? TP__OUT(0) + b * size : NULL, *dcoords = TP__OUT(1);
+        for (int64_t i = 0; dx && i < size; i++) dx[i] = 0;
+        for (int64_t i = b * n; i < (b + 1) * n; i++) {
+            const real *at = TP__IN(2) + i * 2, *dy = TP__IN(0) + i * C;
+            real f[2], d[2] = {0, 0};
+            int64_t h[2], w[2];
+            const bool inside = TP__F(tp__sampler_place)(k, at, &k->in[1].shape, h, w, f);
+            for (int p = 0; p < 4 && inside; p++) {
+                const int64_t pixel = (h[p >> 1] * W + w[p & 1]) * C;
+                const real wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
+                real sum = 0;
+                for (int64_t c = 0; c < C; c++) sum += dy[c] * image[pixel + c];
+                for (int64_t c = 0; dx && c < C; c++) dx[pixel + c] += dy[c] * wh * ww;
+                d[0] += p >> 1 ? sum * ww : -sum * ww;
+                d[1] += p & 1 ? sum * wh : -sum * wh;
+            }
+            for (int q = 0; q < 2 && dcoords; q++) dcoords[i * 2 + q] = at[q] >= 0 ? d[q] : 0;
+        }
+    }
+}
+static void TP__F(tp__sampler_grad)(const tp_call *k)
+{
+    const int64_t *y = k->in[0].shape.dim;
+    tp__each_range(k, y[0], tp__grain(y[1] * y[2] * y[3] * 16), TP__F(tp__sampler_grad_images));
+}
+#ifdef TP__ROWS
+static tp_status tp__sampler_grad_infer(tp_infer *s)
+{
+    s->out[0] = s->in[1];
+    s->out[1] = s->in[2];
+    return TP_OK;
+}
+static const tp_op tp__op_bilinear_sampler_grad =
+    TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, TP__IO(3, 2), TP__ATTRS(sampler),
+            tp__sampler_grad_infer, NULL, TP__NAIVE(tp__sampler_grad), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
+static void tp__sampler_gradient(tp_grad *g)
+{
+    tp_node *in[3];
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1];
+    tp__give_outputs(g, tp__opn(&tp__op_bilinear_sampler_grad, in, 3, g->op->attrs), 2);
+}
+#endif
+
+/* -- shared by batch_norm and layer_norm: gradients of their gradients ------------------------------------ */
 #ifdef TP__ROWS
 /* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
 static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
@@ -16202,7 +16234,7 @@ static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) 
  *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
  *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
-static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
+static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
 {
     tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *to_dy = NULL, *to_inv = NULL;
     int other[TP_MAX_DIMS], n = 0;
@@ -16238,8 +16270,8 @@ static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
 
 /* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each of N elements; NULL if there is none:
  *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
-static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
-                                    tp_node *dinv, int axis, bool rows)
+static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
+                                        tp_node *dinv, int axis, bool rows)
 {
     tp_node *by_x = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
     if (dinv) by_x = tp__plus(by_x, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
@@ -16247,16 +16279,24 @@ static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_
     if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
+
+/* The gradient of batch_norm or layer_norm. row: the op of its derivatives by x, gamma and beta while mean and inv stand; dx, unless
+ * it is NULL: the gradient of x through these. */
+static void tp__norm_gradient(tp_grad *g, const tp_op *row, tp_node *mean, tp_node *inv, tp_node *dx)
+{
+    tp_node *in[5];
+    g->din[0] = dx;
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = mean, in[4] = inv;
+    tp_node *d = tp__opn(row, in, 5, g->op->attrs);
+    tp__give_outputs(g, d, 3);
+    if (dx && !tp_is_poison(d)) g->din[0] = tp_add(g->din[0], dx);
+}
 #endif
 
-/* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
- * Statistics over every axis but `axis`, N elements per channel; var is the biased one. Outputs y, mean, var for running
- * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
- *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
- * batch_norm_grad computes the three together. Its own gradient, and that of x through mean, var and inv, are made of
- * plain nodes, which layer_norm shares. */
+/* -- shared by batch_norm, batch_norm_grad and batch_norm_infer --------------------------------------------
+ * x is seen as (outer, C, inner), C being its channels. */
 #ifdef TP__REAL_IS_FLOAT
-/* x is read as an array (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
 {
     const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
@@ -16264,65 +16304,11 @@ static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, 
     *C = x->shape.dim[axis];
     *inner = tp__product(&x->shape, axis + 1, x->shape.ndim);
 }
+/* Loops over the elements of channel c; `at` is the offset. */
+#define TP__BN_LOOP                     \
+    for (int64_t o = 0; o < outer; o++) \
+        for (int64_t at = (o * C + c) * inner, end = at + inner; at < end; at++)
 #endif
-static void TP__F(tp__batch_norm)(const tp_call *k)
-{
-    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
-    const real *x = (const real *)k->in[0].data, *gamma = (const real *)k->in[1].data,
-               *beta = (const real *)k->in[2].data;
-    real *y = (real *)k->out[0].data;
-    int64_t outer, C, inner;
-    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
-    const double n = (double)(outer * inner);
-    for (int64_t c = 0; c < C; c++) {
-        double sum = 0, squares = 0;
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < inner; i++) sum += (double)x[(o * C + c) * inner + i];
-        const double mean = sum / n;
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const double d = (double)x[(o * C + c) * inner + i] - mean;
-                squares += d * d;
-            }
-        const double var = squares / n;
-        const real inv = (real)(1.0 / sqrt(var + (double)t->epsilon));
-        if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)mean;
-        if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
-        if (k->out[3].data) ((real *)k->out[3].data)[c] = inv;
-        for (int64_t o = 0; o < outer && y; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * C + c) * inner + i;
-                y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
-            }
-    }
-}
-static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* inputs: dy, x, gamma, mean, inv */
-{
-    const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data,
-               *gamma = (const real *)k->in[2].data;
-    const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
-    real *dx = (real *)k->out[0].data;
-    int64_t outer, C, inner;
-    tp__bn_split(k, &k->in[1], &outer, &C, &inner);
-    const double n = (double)(outer * inner);
-    for (int64_t c = 0; c < C; c++) {
-        double dbeta = 0, dgamma = 0;
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * C + c) * inner + i;
-                dbeta += (double)dy[at];
-                dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
-            }
-        if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)dgamma;
-        if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)dbeta;
-        for (int64_t o = 0; o < outer && dx; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * C + c) * inner + i;
-                dx[at] =
-                    gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
-            }
-    }
-}
 #ifdef TP__ROWS
 static const tp_attr tp__bn_schema[] = {TP__ATTR(tp__bn_attrs, INT, axis), TP__ATTR(tp__bn_attrs, FLOAT, epsilon),
                                         TP__ATTR(tp__bn_attrs, BOOL, unbiased), TP__ATTRS_END};
@@ -16346,6 +16332,34 @@ static tp_status tp__bn_check(tp_infer *s, int x, int first)
                                  (long long)xs->dim[axis]);
     return TP_OK;
 }
+static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
+#endif
+
+/* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
+ * Statistics over every axis but `axis`, N elements per channel; var is the biased one. Outputs y, mean, var for running
+ * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C). */
+static void TP__F(tp__batch_norm)(const tp_call *k)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const real *x = TP__IN(0), *gamma = TP__IN(1), *beta = TP__IN(2);
+    real *y = TP__OUT(0), *out_mean = TP__OUT(1), *out_var = TP__OUT(2), *out_inv = TP__OUT(3);
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = 0; c < C; c++) {
+        double sum = 0, squares = 0;
+        TP__BN_LOOP sum += (double)x[at];
+        const double mean = sum / n;
+        TP__BN_LOOP squares += ((double)x[at] - mean) * ((double)x[at] - mean);
+        const double var = squares / n;
+        const real inv = (real)(1.0 / sqrt(var + (double)t->epsilon));
+        if (out_mean) out_mean[c] = (real)mean;
+        if (out_var) out_var[c] = (real)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
+        if (out_inv) out_inv[c] = inv;
+        if (y) TP__BN_LOOP y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
+    }
+}
+#ifdef TP__ROWS
 static tp_status tp__batch_norm_shape(tp_infer *s)
 {
     const tp_status st = tp__bn_check(s, 0, 1);
@@ -16353,46 +16367,11 @@ static tp_status tp__batch_norm_shape(tp_infer *s)
     s->out[1] = s->out[2] = s->out[3] = s->in[1];
     return st;
 }
-static tp_status tp__batch_norm_grad_infer(tp_infer *s)
-{
-    const tp_status st = tp__bn_check(s, 1, 2);
-    s->out[0] = s->in[1];
-    s->out[1] = s->out[2] = s->in[2];
-    return st;
-}
-
-static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
-
-static void tp__batch_norm_grad_back(tp_grad *g)
-{
-    tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
-}
-static const tp_op tp__op_batch_norm_grad =
-    TP__FUSING_ROW(TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
-                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, TP__IO_RANGE(5, 6, 3), TP__ATTRS(bn),
-                   tp__batch_norm_grad_infer, tp__batch_norm_grad_back, TP__NAIVE_FAST(tp__batch_norm_grad),
-                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL)), TP__NO_ONNX);
-static void tp__batch_norm_back(tp_grad *g)
-{
-    const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
-    tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
-    if (dvar && t->unbiased) { /* the factor N/(N-1), if N > 1 */
-        tp_node *n = tp__size_ratio(x, mean);
-        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
-    }
-    g->din[0] =
-        tp__norm_stats_back(x, mean, inv, g->dout[1], dvar, g->dout[3], tp__axis(t->axis, x->shape.ndim), false);
-    if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = x, in[2] = g->in[1], in[3] = mean, in[4] = inv;
-    tp_node *d = tp__opn(&tp__op_batch_norm_grad, in, 5, t);
-    if (tp_is_poison(d)) return;
-    g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
-    for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
-}
+static void tp__batch_norm_gradient(tp_grad *g); /* adds a batch_norm_grad */
 static const tp_op tp__op_batch_norm =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
                    TP_OP_FOLLOWS | TP__OP_BATCH_NORM, TP__IO(3, 4), TP__ATTRS(bn), tp__batch_norm_shape,
-                   tp__batch_norm_back, TP__NAIVE_FAST(tp__batch_norm),
+                   tp__batch_norm_gradient, TP__NAIVE_FAST(tp__batch_norm),
                    TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL)), TP__ONNX("BatchNormalization"));
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
@@ -16411,23 +16390,73 @@ TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta
 }
 #endif
 
-/* -- batch_norm_infer: y = gamma (x - mean) / sqrt(var + epsilon) + beta, of given mean and var ------- >>op batch_norm_infer
- * x of any rank >= 2; gamma, beta, mean, var (C). */
-static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* inputs: x, gamma, beta, mean, var */
+/* -- batch_norm_grad: dx = gamma inv (dy - dbeta/N - xhat dgamma/N),  dgamma = sum dy xhat,  dbeta = sum dy ---- >>op batch_norm_grad
+ * Inputs dy, x, gamma, mean, inv; outputs dx, dgamma, dbeta. Its own gradient, and that of x through mean, var and inv, are made
+ * of plain nodes, which layer_norm shares. */
+static void TP__F(tp__batch_norm_grad)(const tp_call *k)
 {
-    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
-    const real epsilon = (real)t->epsilon;
-    real *y = (real *)k->out[0].data;
+    const real *dy = TP__IN(0), *x = TP__IN(1), *gamma = TP__IN(2), *mean = TP__IN(3), *inv = TP__IN(4);
+    real *dx = TP__OUT(0), *out_dgamma = TP__OUT(1), *out_dbeta = TP__OUT(2);
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[1], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = 0; c < C; c++) {
+        double dbeta = 0, dgamma = 0;
+        TP__BN_LOOP
+        {
+            dbeta += (double)dy[at];
+            dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
+        }
+        if (out_dgamma) out_dgamma[c] = (real)dgamma;
+        if (out_dbeta) out_dbeta[c] = (real)dbeta;
+        const real mean_dy = (real)(dbeta / n), mean_dy_xhat = (real)(dgamma / n);
+        if (dx) TP__BN_LOOP dx[at] = gamma[c] * inv[c] * (dy[at] - mean_dy - (x[at] - mean[c]) * inv[c] * mean_dy_xhat);
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__batch_norm_grad_infer(tp_infer *s)
+{
+    const tp_status st = tp__bn_check(s, 1, 2);
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return st;
+}
+static void tp__batch_norm_grad_gradient(tp_grad *g)
+{
+    tp__norm_grad_gradient(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
+}
+static const tp_op tp__op_batch_norm_grad =
+    TP__FUSING_ROW(TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
+                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, TP__IO_RANGE(5, 6, 3), TP__ATTRS(bn),
+                   tp__batch_norm_grad_infer, tp__batch_norm_grad_gradient, TP__NAIVE_FAST(tp__batch_norm_grad),
+                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL)), TP__NO_ONNX);
+static void tp__batch_norm_gradient(tp_grad *g)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
+    tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
+    const int axis = tp__axis(t->axis, x->shape.ndim);
+    if (dvar && t->unbiased) { /* the factor N/(N-1), if N > 1 */
+        tp_node *n = tp__size_ratio(x, mean);
+        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
+    }
+    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], dvar, g->dout[3], axis, false);
+    tp__norm_gradient(g, &tp__op_batch_norm_grad, mean, inv, dx);
+}
+#endif
+
+/* -- batch_norm_infer: y = gamma (x - mean) / sqrt(var + epsilon) + beta, of given mean and var ------- >>op batch_norm_infer
+ * Inputs x of any rank >= 2; gamma, beta, mean, var (C).
+ *   dx = dy gamma / sqrt(var + epsilon),  dgamma = sum dy (x - mean) / sqrt(var + epsilon),  dbeta = sum dy */
+static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k)
+{
+    const real epsilon = (real)((const tp__bn_attrs *)k->attrs)->epsilon;
+    const real *x = TP__IN(0), *gamma = TP__IN(1), *beta = TP__IN(2), *mean = TP__IN(3), *var = TP__IN(4);
+    real *y = TP__OUT(0);
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[0], &outer, &C, &inner);
     for (int64_t c = 0; c < C; c++) {
-        const real scale = ((const real *)k->in[1].data)[c] / TP__RSQRT(((const real *)k->in[4].data)[c] + epsilon);
-        const real mean = ((const real *)k->in[3].data)[c], beta = ((const real *)k->in[2].data)[c];
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * C + c) * inner + i;
-                y[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
-            }
+        const real scale = gamma[c] / TP__RSQRT(var[c] + epsilon);
+        TP__BN_LOOP y[at] = (x[at] - mean[c]) * scale + beta[c];
     }
 }
 #ifdef TP__ROWS
@@ -16437,31 +16466,24 @@ static tp_status tp__batch_norm_infer_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return st;
 }
-/* gradients: dx = dy gamma / sqrt(var + eps), dgamma = sum dy (x - mean) / sqrt(..), dbeta = sum dy; made of plain
- * nodes */
-static void tp__batch_norm_infer_back(tp_grad *g)
+static void tp__batch_norm_infer_gradient(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *dy = g->dout[0];
-    const int nd = x->shape.ndim, axis = tp__axis(t->axis, nd);
+    const int axis = tp__axis(t->axis, x->shape.ndim);
     int axes[TP_MAX_DIMS], n = 0;
-    tp_shape wide;
-    memset(&wide, 0, sizeof wide);
-    wide.ndim = nd;
-    for (int d = 0; d < nd; d++) {
-        wide.dim[d] = d == axis ? g->in[1]->shape.dim[0] : 1;
+    for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis) axes[n++] = d;
-    }
     tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
-    g->din[0] = tp_mul(dy, tp_reshape_to(tp_mul(g->in[1], inv), wide));
-    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(tp_sub(x, tp_reshape_to(g->in[3], wide)), tp_reshape_to(inv, wide))),
-                              axes, n, false);
+    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, false));
+    g->din[0] = tp_mul(dy, tp__norm_wide(tp_mul(g->in[1], inv), x, axis, false));
+    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_wide(inv, x, axis, false))), axes, n, false);
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_CHANNELS_LAST, 0, "batch_norm_infer", "BatchNormInference",
                    TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, TP__IO(5, 1), TP__ATTRS(bn), tp__batch_norm_infer_infer,
-                   tp__batch_norm_infer_back,
+                   tp__batch_norm_infer_gradient,
                    TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast),
                    TP__FLOPS_SCRATCH(NULL, TP__IF_FAST(tp__bn_scratch, NULL)), TP__ONNX("BatchNormalization"));
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
@@ -16475,54 +16497,27 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
     in[0] = x, in[1] = gamma, in[2] = beta, in[3] = mean, in[4] = var;
     return tp__opn(&tp__op_batch_norm_infer, in, 5, &t);
 }
+#undef TP__BN_LOOP
 #endif
 
 /* -- layer_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon), of each row ------- >>op layer_norm
  * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one per
- * row) for the gradient. With g = dy gamma and means over the row:
- *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
- * layer_norm_grad computes the three together; its own gradient is made of plain nodes. */
+ * row) for the gradient. */
 static void TP__F(tp__layer_norm)(const tp_call *k)
 {
     const real epsilon = (real)((const tp__ln_attrs *)k->attrs)->epsilon;
     const int64_t C = k->in[1].shape.dim[0], rows = C ? tp__size(&k->in[0]) / C : 0;
-    for (int64_t r = 0; r < rows; r++) {
-        const real *x = (const real *)k->in[0].data + r * C;
+    const real *x = TP__IN(0), *gamma = TP__IN(1), *beta = TP__IN(2);
+    real *y = TP__OUT(0), *out_mean = TP__OUT(1), *out_inv = TP__OUT(2);
+    for (int64_t r = 0; r < rows; r++, x += C) {
         real mean = 0, var = 0;
         for (int64_t c = 0; c < C; c++) mean += x[c];
         mean /= (real)C;
         for (int64_t c = 0; c < C; c++) var += (x[c] - mean) * (x[c] - mean);
         const real inv = 1 / TP__RSQRT(var / (real)C + epsilon);
-        for (int64_t c = 0; c < C && k->out[0].data; c++)
-            ((real *)k->out[0].data)[r * C + c] =
-                (x[c] - mean) * inv * ((const real *)k->in[1].data)[c] + ((const real *)k->in[2].data)[c];
-        if (k->out[1].data) ((real *)k->out[1].data)[r] = mean;
-        if (k->out[2].data) ((real *)k->out[2].data)[r] = inv;
-    }
-}
-static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* inputs: dy, x, gamma, mean, inv */
-{
-    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
-    const real *gamma = (const real *)k->in[2].data;
-    real *dgamma = (real *)k->out[1].data, *dbeta = (real *)k->out[2].data;
-    for (int64_t c = 0; c < C; c++) {
-        if (dgamma) dgamma[c] = 0;
-        if (dbeta) dbeta[c] = 0;
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        const real *dy = (const real *)k->in[0].data + r * C, *x = (const real *)k->in[1].data + r * C;
-        const real mean = ((const real *)k->in[3].data)[r], inv = ((const real *)k->in[4].data)[r];
-        real a = 0, b = 0;
-        for (int64_t c = 0; c < C; c++) {
-            const real xhat = (x[c] - mean) * inv;
-            a += dy[c] * gamma[c];
-            b += dy[c] * gamma[c] * xhat;
-            if (dgamma) dgamma[c] += dy[c] * xhat;
-            if (dbeta) dbeta[c] += dy[c];
-        }
-        for (int64_t c = 0; c < C && k->out[0].data; c++)
-            ((real *)k->out[0].data)[r * C + c] =
-                inv * (dy[c] * gamma[c] - a / (real)C - (x[c] - mean) * inv * (b / (real)C));
+        for (int64_t c = 0; c < C && y; c++) y[r * C + c] = (x[c] - mean) * inv * gamma[c] + beta[c];
+        if (out_mean) out_mean[r] = mean;
+        if (out_inv) out_inv[r] = inv;
     }
 }
 #ifdef TP__ROWS
@@ -16531,17 +16526,17 @@ static tp_status tp__layer_norm_infer(tp_infer *s)
 {
     const tp_shape *x = &s->in[0].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
     if (x->ndim < 1 || x->dim[x->ndim - 1] == 0)
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, its last axis has nothing to normalise", s->op->name,
                              tp_shape_text(x, a));
     for (int i = 1; i < 3; i++)
-        if (s->in[i].shape.ndim != 1 || s->in[i].dtype != s->in[0].dtype ||
+        if (s->in[i].shape.ndim != 1 ||
             (s->in[i].shape.dim[0] >= 0 && x->dim[x->ndim - 1] >= 0 && s->in[i].shape.dim[0] != x->dim[x->ndim - 1]))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %s is %s, needs one %s for each element of the last axis of %s",
-                                 s->op->name, i == 1 ? "gamma" : "beta", tp_shape_text(&s->in[i].shape, a),
-                                 tp_dtype_name(s->in[0].dtype), tp_shape_text(x, b));
+            return tp_infer_fail(s, TP_ERR_SHAPE,
+                                 "%s: %s is %s, needs one value for each element of the last axis of %s", s->op->name,
+                                 i == 1 ? "gamma" : "beta", tp_shape_text(&s->in[i].shape, a), tp_shape_text(x, b));
     s->out[0] = s->in[0];
     s->out[1].dtype = s->out[2].dtype = s->in[0].dtype;
     s->out[1].shape = *x;
@@ -16549,30 +16544,9 @@ static tp_status tp__layer_norm_infer(tp_infer *s)
     s->out[2].shape = s->out[1].shape;
     return TP_OK;
 }
-static tp_status tp__layer_norm_grad_infer(tp_infer *s)
-{
-    s->out[0] = s->in[1];
-    s->out[1] = s->out[2] = s->in[2];
-    return TP_OK;
-}
-static void tp__layer_norm_grad_back(tp_grad *g) { tp__norm_grad_back(g, g->in[1]->shape.ndim - 1, true); }
-static const tp_op tp__op_layer_norm_grad =
-    TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, TP__IO(5, 3), TP__ATTRS(ln), tp__layer_norm_grad_infer,
-            tp__layer_norm_grad_back, TP__NAIVE_FAST(tp__layer_norm_grad),
-            TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__ln_scratch, NULL)), TP__NO_ONNX);
-static void tp__layer_norm_back(tp_grad *g)
-{
-    tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
-    g->din[0] = tp__norm_stats_back(x, mean, inv, g->dout[1], NULL, g->dout[2], x->shape.ndim - 1, true);
-    if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = x, in[2] = g->in[1], in[3] = mean, in[4] = inv;
-    tp_node *d = tp__opn(&tp__op_layer_norm_grad, in, 5, g->op->attrs);
-    if (tp_is_poison(d)) return;
-    g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
-    for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
-}
+static void tp__layer_norm_gradient(tp_grad *g); /* adds a layer_norm_grad */
 static const tp_op tp__op_layer_norm = TP__ROW(
-    "layer_norm", "LayerNorm", TP_OP_PURE, TP__IO(3, 3), TP__ATTRS(ln), tp__layer_norm_infer, tp__layer_norm_back,
+    "layer_norm", "LayerNorm", TP_OP_PURE, TP__IO(3, 3), TP__ATTRS(ln), tp__layer_norm_infer, tp__layer_norm_gradient,
     TP__NAIVE_FAST(tp__layer_norm), TP__FLOPS(tp__bn_flops), TP__ONNX("LayerNormalization"));
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon)
 {
@@ -16584,31 +16558,95 @@ TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, floa
 }
 #endif
 
+/* -- layer_norm_grad: dx = inv (g - mean(g) - xhat mean(g xhat)),  g = dy gamma, means over the row ------------ >>op layer_norm_grad
+ * Inputs dy, x, gamma, mean, inv; outputs dx, dgamma = sum dy xhat, dbeta = sum dy. Its own gradient is made of plain nodes. */
+static void TP__F(tp__layer_norm_grad)(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
+    const real *dy = TP__IN(0), *x = TP__IN(1), *gamma = TP__IN(2);
+    real *dx = TP__OUT(0), *dgamma = TP__OUT(1), *dbeta = TP__OUT(2);
+    tp__clear(&k->out[1]);
+    tp__clear(&k->out[2]);
+    for (int64_t r = 0; r < rows; r++, dy += C, x += C) {
+        const real mean = TP__IN(3)[r], inv = TP__IN(4)[r];
+        real a = 0, b = 0;
+        for (int64_t c = 0; c < C; c++) {
+            const real xhat = (x[c] - mean) * inv;
+            a += dy[c] * gamma[c];
+            b += dy[c] * gamma[c] * xhat;
+            if (dgamma) dgamma[c] += dy[c] * xhat;
+            if (dbeta) dbeta[c] += dy[c];
+        }
+        for (int64_t c = 0; c < C && dx; c++)
+            dx[r * C + c] = inv * (dy[c] * gamma[c] - a / (real)C - (x[c] - mean) * inv * (b / (real)C));
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__layer_norm_grad_infer(tp_infer *s)
+{
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return TP_OK;
+}
+static void tp__layer_norm_grad_gradient(tp_grad *g) { tp__norm_grad_gradient(g, g->in[1]->shape.ndim - 1, true); }
+static const tp_op tp__op_layer_norm_grad =
+    TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, TP__IO(5, 3), TP__ATTRS(ln), tp__layer_norm_grad_infer,
+            tp__layer_norm_grad_gradient, TP__NAIVE_FAST(tp__layer_norm_grad),
+            TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__ln_scratch, NULL)), TP__NO_ONNX);
+static void tp__layer_norm_gradient(tp_grad *g)
+{
+    tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
+    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], NULL, g->dout[2], x->shape.ndim - 1, true);
+    tp__norm_gradient(g, &tp__op_layer_norm_grad, mean, inv, dx);
+}
+#endif
+
+/* -- shared by softmax, sparse_softmax_cross_entropy and ctc_loss ------------------------------------------ */
+/* Returns sum_c e^(x_c - m), where m = max x; sets e_c = e^(x_c - m), unless e is NULL. */
+static real TP__F(tp__exp_sum)(const real *x, int64_t C, real *m, real *e)
+{
+    real z = 0;
+    *m = x[0];
+    for (int64_t c = 1; c < C; c++) *m = x[c] > *m ? x[c] : *m;
+    for (int64_t c = 0; c < C; c++) {
+        const real power = TP__REXP(x[c] - *m);
+        z += power;
+        if (e) e[c] = power;
+    }
+    return z;
+}
+#ifdef TP__ROWS
+/* Input 0, the logits, must be floating; the other inputs, labels or lengths, must be integers. */
+static tp_status tp__infer_labels(tp_infer *s)
+{
+    if (!tp_dtype_is_float(s->in[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s; tp_cast them first", s->op->name,
+                             tp_dtype_name(s->in[0].dtype));
+    for (int i = 1; i < s->n_in; i++)
+        if (s->in[i].dtype != TP_I32 && s->in[i].dtype != TP_I64)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: %s are %s, int32 or int64 are needed", s->op->name,
+                                 i == 1 ? "labels" : "lengths", tp_dtype_name(s->in[i].dtype));
+    return TP_OK;
+}
+#endif
+
 /* -- softmax: y_c = e^(x_c - m) / sum_k e^(x_k - m), m = max x; log_softmax: y_c = x_c - m - ln sum --- >>op softmax
  * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both are made of plain nodes. */
 static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logarithm)
 {
-    real m = x[0], z = 0;
-    for (int64_t c = 1; c < C; c++) m = x[c] > m ? x[c] : m;
-    for (int64_t c = 0; c < C; c++) {
-        const real e = TP__REXP(x[c] - m);
-        z += e;
-        y[c] = logarithm ? x[c] - m : e;
-    }
-    const real l = logarithm ? TP__RLOG(z) : 0;
-    for (int64_t c = 0; c < C; c++) y[c] = logarithm ? y[c] - l : y[c] / z;
+    real m;
+    const real z = TP__F(tp__exp_sum)(x, C, &m, logarithm ? NULL : y), l = logarithm ? TP__RLOG(z) : 0;
+    for (int64_t c = 0; c < C; c++) y[c] = logarithm ? x[c] - m - l : y[c] / z;
 }
 static void TP__F(tp__softmax)(const tp_call *k)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
-    for (int64_t r = 0; r < n; r += C)
-        TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, false);
+    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)(TP__IN(0) + r, TP__OUT(0) + r, C, false);
 }
 static void TP__F(tp__log_softmax)(const tp_call *k)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1], n = tp__size(&k->in[0]);
-    for (int64_t r = 0; r < n; r += C)
-        TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
+    for (int64_t r = 0; r < n; r += C) TP__F(tp__softmax_row)(TP__IN(0) + r, TP__OUT(0) + r, C, true);
 }
 #ifdef TP__ROWS
 static tp_status tp__softmax_infer(tp_infer *s)
@@ -16620,24 +16658,24 @@ static tp_status tp__softmax_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static tp_node *tp__softmax_pull(tp_node *dy, tp_node *y)
+static tp_node *tp__softmax_dx(tp_node *dy, tp_node *y)
 {
     const int last = -1;
     return tp_mul(y, tp_sub(dy, tp_reduce_sum(tp_mul(dy, y), &last, 1, true)));
 }
-static void tp__softmax_grad(tp_grad *g) { g->din[0] = tp__softmax_pull(g->dout[0], &g->out[0]); }
-static void tp__log_softmax_grad(tp_grad *g)
+static void tp__softmax_gradient(tp_grad *g) { g->din[0] = tp__softmax_dx(g->dout[0], &g->out[0]); }
+static void tp__log_softmax_gradient(tp_grad *g)
 {
     const int last = -1;
     g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
 static const tp_op tp__op_softmax =
-    TP__ROW("softmax", "Softmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer, tp__softmax_grad,
+    TP__ROW("softmax", "Softmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer, tp__softmax_gradient,
             TP__NAIVE_FAST(tp__softmax), TP__FLOPS(tp__softmax_flops), TP__ONNX("Softmax"));
 static const tp_op tp__op_log_softmax =
     TP__ROW("log_softmax", "LogSoftmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer,
-            tp__log_softmax_grad, TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast),
+            tp__log_softmax_gradient, TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast),
             TP__FLOPS(tp__softmax_flops), TP__ONNX("LogSoftmax"));
 TP_DEF tp_node *tp_softmax(tp_node *x) { return tp__op1(&tp__op_softmax, x, NULL); }
 TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax, x, NULL); }
@@ -16648,23 +16686,19 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax,
 static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[1];
+    real *y = TP__OUT(0);
     for (int64_t b = from; b < to; b++) {
-        const real *x = (const real *)k->in[0].data + b * C;
-        real *soft = k->out[1].data ? (real *)k->out[1].data + b * C : NULL;
+        const real *x = TP__IN(0) + b * C;
+        real *soft = TP__OUT(1) ? TP__OUT(1) + b * C : NULL;
         const int64_t label = tp__index_at(&k->in[1], b);
         if (label < 0 || label >= C) {
             tp_kernel_fault(k, label);
             continue;
         }
-        real m = x[0], z = 0;
-        for (int64_t c = 1; c < C; c++) m = x[c] > m ? x[c] : m;
-        for (int64_t c = 0; c < C; c++) {
-            const real e = TP__REXP(x[c] - m);
-            z += e;
-            if (soft) soft[c] = e;
-        }
+        real m;
+        const real z = TP__F(tp__exp_sum)(x, C, &m, soft);
         for (int64_t c = 0; c < C && soft; c++) soft[c] /= z;
-        if (k->out[0].data) ((real *)k->out[0].data)[b] = TP__RLOG(z) - (x[label] - m);
+        if (y) y[b] = TP__RLOG(z) - (x[label] - m);
     }
 }
 static void TP__F(tp__xent)(const tp_call *k) { TP__F(tp__xent_rows)(k, 0, k->in[0].shape.dim[0]); }
@@ -16673,11 +16707,8 @@ static tp_status tp__xent_infer(tp_infer *s)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
-    if (!tp_dtype_is_float(s->in[0].dtype))
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: logits are %s", s->op->name, tp_dtype_name(s->in[0].dtype));
-    if (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s: labels are %s, int32 or int64 are needed", s->op->name,
-                             tp_dtype_name(s->in[1].dtype));
+    const tp_status st = tp__infer_labels(s);
+    if (st != TP_OK) return st;
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name,
                              tp_shape_text(x, a), tp_shape_text(l, b));
@@ -16687,7 +16718,7 @@ static tp_status tp__xent_infer(tp_infer *s)
     s->out[1] = s->in[0];
     return TP_OK;
 }
-static void tp__xent_grad(tp_grad *g)
+static void tp__xent_gradient(tp_grad *g)
 {
     tp_node *soft = &g->out[1], *dx = NULL;
     if (g->dout[0]) {
@@ -16695,15 +16726,11 @@ static void tp__xent_grad(tp_grad *g)
         if (hot->dtype != soft->dtype) hot = tp_cast(hot, soft->dtype);
         dx = tp_mul(tp_sub(soft, hot), tp_expand_dims(g->dout[0], 1));
     }
-    if (g->dout[1]) {
-        tp_node *d = tp__softmax_pull(g->dout[1], soft);
-        dx = dx ? tp_add(dx, d) : d;
-    }
-    g->din[0] = dx;
+    g->din[0] = g->dout[1] ? tp__plus(dx, tp__softmax_dx(g->dout[1], soft)) : dx;
 }
 static const tp_op tp__op_sparse_softmax_cross_entropy =
     TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, TP__IO(2, 2),
-            TP__NO_ATTRS, tp__xent_infer, tp__xent_grad, TP__NAIVE_FAST(tp__xent), TP__FLOPS(tp__softmax_flops),
+            TP__NO_ATTRS, tp__xent_infer, tp__xent_gradient, TP__NAIVE_FAST(tp__xent), TP__FLOPS(tp__softmax_flops),
             TP__REST(0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"));
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
@@ -16711,7 +16738,9 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
     return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL);
 }
 
-/* Dense labels: -sum_c label_c log softmax(x)_c. */
+/* -- softmax_cross_entropy, sigmoid_cross_entropy: of dense labels, made of other ops ----------------------- */
+
+/* The loss y_b = -sum_c label_c log softmax(x_b)_c */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     const int last = -1;
@@ -16732,114 +16761,132 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
  * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
-/* Returns log(e^a + e^b + e^c); log 0 is minus infinity. */
+#define TP__NONE (-(double)INFINITY) /* the logarithm of 0 */
+/* Returns log(e^a + e^b + e^c). */
 static double TP__F(tp__ctc_add)(double a, double b, double c)
 {
     const double ab = a > b ? a : b, most = ab > c ? ab : c;
-    if (most == -(double)INFINITY) return most;
+    if (most == TP__NONE) return most;
     const real sum = TP__REXP((real)(a - most)) + TP__REXP((real)(b - most)) + TP__REXP((real)(c - most));
     return most + (double)TP__RLOG(sum);
 }
 #ifdef TP__REAL_IS_FLOAT
+/* One sequence of the batch. */
 typedef struct tp__ctc {
-    int64_t T, B, C, L, step, row; /* step, row: elements from one step to the next, from one sequence to the next */
-    int blank;
+    const tp_call *k;
+    int64_t b, C, L, steps; /* steps and L: of the longest sequence */
+    int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
+    int64_t T, S;           /* steps and places, 2L + 1, of this sequence */
+    int64_t blank;
+    double *norm, *a, *room; /* log of the sum of each softmax; a_t(s); two vectors of places */
 } tp__ctc;
-static tp__ctc tp__ctc_geometry(const tp_call *k)
+/* Returns the number of doubles of scratch memory for a sequence. */
+static int64_t tp__ctc_doubles(const tp_call *k)
 {
-    const tp_ctc_attrs *a = (const tp_ctc_attrs *)k->attrs;
-    const int64_t *x = k->in[0].shape.dim;
-    tp__ctc g;
-    g.T = x[a->batch_major ? 1 : 0];
-    g.B = x[a->batch_major ? 0 : 1];
-    g.C = x[2];
-    g.L = k->in[1].shape.dim[1];
-    g.step = a->batch_major ? g.C : g.B * g.C;
-    g.row = a->batch_major ? g.T * g.C : g.C;
-    g.blank = a->blank < 0 ? (int)g.C - 1 : a->blank;
-    return g;
+    const int64_t T = k->in[0].shape.dim[((const tp_ctc_attrs *)k->attrs)->batch_major ? 1 : 0];
+    const int64_t S = 2 * k->in[1].shape.dim[1] + 1;
+    return T + T * S + 2 * S;
+}
+/* Describes sequence b. Returns false, and lets the run fail, if its length or one of its labels is out of range. */
+static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
+{
+    const tp_ctc_attrs *t = (const tp_ctc_attrs *)k->attrs;
+    const int64_t *x = k->in[0].shape.dim, n = tp__index_at(&k->in[2], b);
+    g->k = k, g->b = b, g->C = x[2], g->L = k->in[1].shape.dim[1];
+    g->steps = x[t->batch_major ? 1 : 0];
+    g->row = b * (t->batch_major ? g->steps * g->C : g->C);
+    g->step = t->batch_major ? g->C : x[1] * g->C;
+    g->T = tp__index_at(&k->in[3], b);
+    g->S = 2 * n + 1;
+    g->blank = t->blank < 0 ? g->C - 1 : t->blank;
+    g->norm = (double *)k->scratch + b * tp__ctc_doubles(k);
+    g->a = g->norm + g->steps;
+    g->room = g->a + g->steps * (2 * g->L + 1);
+    if (n < 0 || n > g->L || g->T < 0 || g->T > g->steps) {
+        tp_kernel_fault(k, n < 0 || n > g->L ? n : g->T);
+        return false;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t label = tp__index_at(&k->in[1], b * g->L + i);
+        if (label >= 0 && label < g->C && label != g->blank) continue;
+        tp_kernel_fault(k, label);
+        return false;
+    }
+    return true;
 }
 /* Returns the class of place s, and whether a path may reach s from two places before it. */
-static int64_t tp__ctc_class(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
+static int64_t tp__ctc_class(const tp__ctc *g, int64_t s)
 {
-    return s & 1 ? tp__index_at(&k->in[1], b * g->L + s / 2) : g->blank;
+    return s & 1 ? tp__index_at(&g->k->in[1], g->b * g->L + s / 2) : g->blank;
 }
-static bool tp__ctc_skips(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
+static bool tp__ctc_skips(const tp__ctc *g, int64_t s)
 {
-    return (s & 1) && s > 1 && tp__ctc_class(k, g, b, s) != tp__ctc_class(k, g, b, s - 2);
-}
-/* Whether the length of sequence b, or one of its labels, is out of range. */
-static bool tp__ctc_bad(const tp_call *k, const tp__ctc *g, int64_t b)
-{
-    const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b);
-    int64_t bad = -1;
-    bool found = true;
-    if (n < 0 || n > g->L) bad = n;
-    else if (T < 0 || T > g->T) bad = T;
-    else found = false;
-    for (int64_t i = 0; i < n && !found; i++) {
-        bad = tp__index_at(&k->in[1], b * g->L + i);
-        found = bad < 0 || bad >= g->C || bad == g->blank;
-    }
-    if (found) tp_kernel_fault(k, bad);
-    return found;
+    return (s & 1) && s > 1 && tp__ctc_class(g, s) != tp__ctc_class(g, s - 2);
 }
 #endif
+/* Computes a_t for all steps. Returns the logarithm of the sum over all paths. */
+static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
+{
+    const int64_t S = g->S;
+    for (int64_t t = 0; t < g->T; t++, x += g->step) {
+        const double *last = t > 0 ? g->a + (t - 1) * S : NULL;
+        real most;
+        const real z = TP__F(tp__exp_sum)(x, g->C, &most, NULL);
+        g->norm[t] = (double)most + (double)TP__RLOG(z);
+        for (int64_t s = 0; s < S; s++) {
+            double v = s < 2 ? 0 : TP__NONE;
+            if (last)
+                v = TP__F(tp__ctc_add)(last[s], s > 0 ? last[s - 1] : TP__NONE,
+                                       tp__ctc_skips(g, s) ? last[s - 2] : TP__NONE);
+            g->a[t * S + s] = v + (double)x[tp__ctc_class(g, s)] - g->norm[t];
+        }
+    }
+    const double *last = g->a + g->T * S;
+    if (g->T > 0) return TP__F(tp__ctc_add)(last[-1], S > 1 ? last[-2] : TP__NONE, TP__NONE);
+    return S == 1 ? 0 : TP__NONE;
+}
+/* Computes dx from a_t and, step by step backwards, b_t. all: what tp__ctc_forward returned. */
+static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, double all)
+{
+    const int64_t S = g->S;
+    double *later = g->room, *now = later + 2 * g->L + 1;
+    for (int64_t t = g->T - 1; t >= 0; t--) {
+        const real *xt = x + t * g->step;
+        real *dxt = dx + t * g->step;
+        double *swap = later;
+        for (int64_t c = 0; c < g->C; c++) dxt[c] = TP__REXP((real)((double)xt[c] - g->norm[t]));
+        for (int64_t s = 0; s < S; s++) {
+            const int64_t c = tp__ctc_class(g, s);
+            double v = s >= S - 2 ? 0 : TP__NONE;
+            if (t < g->T - 1)
+                v = TP__F(tp__ctc_add)(later[s], s + 1 < S ? later[s + 1] : TP__NONE,
+                                       s + 2 < S && tp__ctc_skips(g, s + 2) ? later[s + 2] : TP__NONE);
+            if (v + g->a[t * S + s] > TP__NONE) dxt[c] -= TP__REXP((real)(v + g->a[t * S + s] - all));
+            now[s] = v + (double)xt[c] - g->norm[t];
+        }
+        later = now, now = swap;
+    }
+}
 static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp__ctc g = tp__ctc_geometry(k);
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
-    const double none = -(double)INFINITY; /* the logarithm of 0 */
     for (int64_t b = from; b < to; b++) {
-        const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
-        const real *x = (const real *)k->in[0].data + b * g.row;
-        real *dx = k->out[1].data ? (real *)k->out[1].data + b * g.row : NULL;
-        double *norm = (double *)k->scratch + b * (g.T * (2 * g.L + 2) + 2 * (2 * g.L + 1)), *a = norm + g.T;
-        double *later = a + g.T * (2 * g.L + 1), *now = later + 2 * g.L + 1, y = none;
-        for (int64_t t = 0; dx && t < g.T; t++)
+        tp__ctc g;
+        const bool good = tp__ctc_sequence(&g, k, b);
+        const real *x = TP__IN(0) + g.row;
+        real *y = TP__OUT(0), *dx = TP__OUT(1) ? TP__OUT(1) + g.row : NULL;
+        const double all = good ? TP__F(tp__ctc_forward)(&g, x) : 0;
+        if (y) y[b] = (real)(zero && all == TP__NONE ? 0 : 0 - all);
+        for (int64_t t = 0; dx && t < g.steps; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
-        if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
-        if (tp__ctc_bad(k, &g, b)) continue; /* the fault lets the run fail */
-        for (int64_t t = 0; t < T; t++) {
-            const real *p = x + t * g.step;
-            real most = p[0], z = 0;
-            for (int64_t c = 1; c < g.C; c++) most = p[c] > most ? p[c] : most;
-            for (int64_t c = 0; c < g.C; c++) z += TP__REXP(p[c] - most);
-            norm[t] = (double)most + (double)TP__RLOG(z);
-            for (int64_t s = 0; s < S; s++) {
-                const double *last = t > 0 ? a + (t - 1) * S : a;
-                double v = s < 2 ? 0 : none;
-                if (t > 0)
-                    v = TP__F(tp__ctc_add)(last[s], s > 0 ? last[s - 1] : none,
-                                           tp__ctc_skips(k, &g, b, s) ? last[s - 2] : none);
-                a[t * S + s] = v + (double)p[tp__ctc_class(k, &g, b, s)] - norm[t];
-            }
-        }
-        if (T > 0) y = TP__F(tp__ctc_add)(a[T * S - 1], n > 0 ? a[T * S - 2] : none, none);
-        else if (n == 0) y = 0;
-        if (k->out[0].data) ((real *)k->out[0].data)[b] = (real)(zero && y == none ? 0 : 0 - y);
-        if (!dx || y == none) continue;
-        for (int64_t t = T - 1; t >= 0; t--) {
-            const real *p = x + t * g.step;
-            double *swap = later;
-            for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = TP__REXP((real)((double)p[c] - norm[t]));
-            for (int64_t s = 0; s < S; s++) {
-                const int64_t c = tp__ctc_class(k, &g, b, s);
-                double v = s >= S - 2 ? 0 : none;
-                if (t < T - 1)
-                    v = TP__F(tp__ctc_add)(later[s], s + 1 < S ? later[s + 1] : none,
-                                           s + 2 < S && tp__ctc_skips(k, &g, b, s + 2) ? later[s + 2] : none);
-                if (v + a[t * S + s] > none) dx[t * g.step + c] -= TP__REXP((real)(v + a[t * S + s] - y));
-                now[s] = v + (double)p[c] - norm[t];
-            }
-            later = now, now = swap;
-        }
+        if (dx && good && all != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, all);
     }
 }
 static void TP__F(tp__ctc)(const tp_call *k)
 {
-    const tp__ctc g = tp__ctc_geometry(k);
-    tp__each_range(k, g.B, tp__grain(g.T * (g.C * 8 + g.L * 64)), TP__F(tp__ctc_rows));
+    const int64_t B = k->in[1].shape.dim[0], L = k->in[1].shape.dim[1], C = k->in[0].shape.dim[2];
+    const int64_t steps = B && C ? tp__size(&k->in[0]) / B / C : 0;
+    tp__each_range(k, B, tp__grain(steps * (C * 8 + L * 64)), TP__F(tp__ctc_rows));
 }
 #ifdef TP__ROWS
 static const tp_attr tp__ctc_schema[] = {TP__ATTR(tp_ctc_attrs, INT, blank), TP__ATTR(tp_ctc_attrs, BOOL, batch_major),
@@ -16849,12 +16896,11 @@ static tp_status tp__ctc_infer(tp_infer *s)
     const tp_ctc_attrs *t = (const tp_ctc_attrs *)s->attrs;
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT], d[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_labels(s);
+    if (st != TP_OK) return st;
     bool fits = x->ndim == 3 && l->ndim == 2 && s->in[2].shape.ndim == 1 && s->in[3].shape.ndim == 1;
     int64_t B = fits ? x->dim[t->batch_major ? 0 : 1] : 0;
     for (int i = 1; i < 4; i++) {
-        if (s->in[i].dtype != TP_I32 && s->in[i].dtype != TP_I64)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "ctc_loss: %s are %s, int32 or int64 are needed",
-                                 i == 1 ? "labels" : "lengths", tp_dtype_name(s->in[i].dtype));
         if (fits && B >= 0 && s->in[i].shape.dim[0] >= 0 && B != s->in[i].shape.dim[0]) fits = false;
         if (fits && B < 0) B = s->in[i].shape.dim[0];
     }
@@ -16864,9 +16910,6 @@ static tp_status tp__ctc_infer(tp_infer *s)
                              "(%s,C), (B,L), (B), (B)",
                              tp_shape_text(x, a), tp_shape_text(l, b), tp_shape_text(&s->in[2].shape, c),
                              tp_shape_text(&s->in[3].shape, d), t->batch_major ? "B,T" : "T,B");
-    if (!tp_dtype_is_float(s->in[0].dtype))
-        return tp_infer_fail(s, TP_ERR_DTYPE, "ctc_loss: logits are %s; tp_cast them first",
-                             tp_dtype_name(s->in[0].dtype));
     if (t->blank < -1 || (x->dim[2] >= 0 && t->blank >= x->dim[2]) || x->dim[2] == 0)
         return tp_infer_fail(s, TP_ERR_ARG, "ctc_loss: blank %d is none of the classes of %s", t->blank,
                              tp_shape_text(x, a));
@@ -16878,14 +16921,13 @@ static tp_status tp__ctc_infer(tp_infer *s)
 }
 static size_t tp__ctc_scratch(const tp_call *k)
 {
-    const tp__ctc g = tp__ctc_geometry(k);
-    return (size_t)(g.B * (g.T * (2 * g.L + 2) + 2 * (2 * g.L + 1))) * sizeof(double);
+    return (size_t)(k->in[1].shape.dim[0] * tp__ctc_doubles(k)) * sizeof(double);
 }
 static double tp__ctc_flops(const tp_call *k)
 {
     return (double)tp__size(&k->in[0]) * 6 + (double)k->in[0].shape.dim[0] * (double)tp__size(&k->in[1]) * 40;
 }
-static void tp__ctc_back(tp_grad *g)
+static void tp__ctc_gradient(tp_grad *g)
 {
     const bool batch_major = ((const tp_ctc_attrs *)g->op->attrs)->batch_major;
     if (!g->dout[0]) return;
@@ -16894,7 +16936,7 @@ static void tp__ctc_back(tp_grad *g)
 }
 static const tp_op tp__op_ctc_loss =
     TP__ROW("ctc_loss", "CTCLoss", TP_OP_PURE, TP__IO(4, 2), TP__ATTRS_OF(ctc, tp_ctc_attrs), tp__ctc_infer,
-            tp__ctc_back, TP__NAIVE(tp__ctc), TP__FLOPS_SCRATCH(tp__ctc_flops, tp__ctc_scratch),
+            tp__ctc_gradient, TP__NAIVE(tp__ctc), TP__FLOPS_SCRATCH(tp__ctc_flops, tp__ctc_scratch),
             TP__FAULT("ctc_loss: %lld is no label that the classes hold, or a length beyond what is there"));
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a)
@@ -16906,14 +16948,10 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
     in[0] = logits, in[1] = labels, in[2] = label_lengths, in[3] = logit_lengths;
     return tp__opn(&tp__op_ctc_loss, in, 4, &t);
 }
+#undef TP__NONE
 #endif
 
-/* -- lstm: i, j, f, o = [x_t, h_t-1] W + b;  c_t = sig(f + forget_bias) c_t-1 + sig(i) tanh(j);  h_t = sig(o) tanh(c_t) --- >>op lstm
- * x (T,B,I), or (B,T,I) if batch_major; W (I+H,4H), b (4H), h0, c0 (B,H). Outputs y = all h_t, the last h and c, and for the
- * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
- *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
- *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
- * lstm_grad has no gradient itself. The planner may give the fast kernels a table for x (tp_fast.h, >>fast lstm). */
+/* -- shared by lstm, gru and their gradients: sizes, shape rules, scratch, FLOPs --------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
     int64_t T, B, I, H, st, sb; /* sample b of step t is in row t st + b sb */
@@ -16931,96 +16969,29 @@ static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major
 }
 #endif
 static real TP__F(tp__logistic)(real x) { return x < 0 ? TP__REXP(x) / (1 + TP__REXP(x)) : 1 / (1 + TP__REXP(-x)); }
-static void TP__F(tp__lstm)(const tp_call *k) /* inputs: x, W, b, h0, c0 */
+/* Returns bias + [x, h] W for one sample and one column of W (I+H,n); w is the first element of that column. */
+static real TP__F(tp__rnn_sum)(const tp__rnn *r, real bias, const real *x, const real *h, const real *w, int64_t n)
 {
-    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, t->batch_major);
-    const int64_t H = r.H, G = 4 * r.H;
-    const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
-    real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* scratch: vectors for one sample */
-    for (int64_t b = 0; b < r.B; b++) {
-        for (int64_t u = 0; u < H; u++) {
-            h[u] = ((const real *)k->in[3].data)[b * H + u];
-            c[u] = ((const real *)k->in[4].data)[b * H + u];
+    real s = bias;
+    for (int64_t i = 0; i < r->I; i++) s += x[i] * w[i * n];
+    for (int64_t u = 0; u < r->H; u++) s += h[u] * w[(r->I + u) * n];
+    return s;
+}
+/* Backward for one sample: dx += dg W^T and dW += x^T dg, for m values of x, n of dg, and W (m,n). dx or dw may be NULL. */
+static void TP__F(tp__rnn_back)(int64_t m, int64_t n, const real *dg, const real *x, const real *w, real *dx, real *dw)
+{
+    for (int64_t i = 0; i < m; i++) {
+        real s = dx ? dx[i] : 0;
+        for (int64_t q = 0; q < n; q++) {
+            s += dg[q] * w[i * n + q];
+            if (dw) dw[i * n + q] += x[i] * dg[q];
         }
-        for (int64_t step = 0; step < r.T; step++) {
-            const int64_t row = step * r.st + b * r.sb;
-            for (int64_t q = 0; q < G; q++) {
-                real s = bias[q];
-                for (int64_t i = 0; i < r.I; i++) s += x[row * r.I + i] * w[i * G + q];
-                for (int64_t u = 0; u < H; u++) s += h[u] * w[(r.I + u) * G + q];
-                const int64_t kind = q / H;
-                g[q] = kind == 1 ? TP__RTANH(s) : TP__F(tp__logistic)(kind == 2 ? s + (real)t->forget_bias : s);
-            }
-            for (int64_t u = 0; u < H; u++) {
-                c[u] = g[2 * H + u] * c[u] + g[u] * g[H + u];
-                h[u] = g[3 * H + u] * TP__RTANH(c[u]);
-                if (y) y[row * H + u] = h[u];
-                if (cells) cells[row * H + u] = c[u];
-            }
-            for (int64_t q = 0; q < G && gates; q++) gates[row * G + q] = g[q];
-        }
-        for (int64_t u = 0; u < H; u++) {
-            if (k->out[1].data) ((real *)k->out[1].data)[b * H + u] = h[u];
-            if (k->out[2].data) ((real *)k->out[2].data)[b * H + u] = c[u];
-        }
+        if (dx) dx[i] = s;
     }
 }
-static void TP__F(tp__lstm_grad)(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+static void TP__F(tp__copy)(int64_t n, real *to, const real *from)
 {
-    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[7].shape, t->batch_major);
-    const int64_t H = r.H, G = 4 * r.H;
-    const real *x = (const real *)k->in[3].data, *w = (const real *)k->in[4].data, *y = (const real *)k->in[7].data;
-    const real *gates = (const real *)k->in[8].data, *cells = (const real *)k->in[9].data;
-    real *dx = (real *)k->out[0].data, *dw = (real *)k->out[1].data, *db = (real *)k->out[2].data;
-    real *dh = (real *)k->scratch, *dc = dh + H, *dg = dc + H;
-    for (int64_t e = 0; dw && e < tp__size(&k->out[1]); e++) dw[e] = 0;
-    for (int64_t q = 0; db && q < G; q++) db[q] = 0;
-    for (int64_t b = 0; b < r.B; b++) {
-        for (int64_t u = 0; u < H; u++) {
-            dh[u] = ((const real *)k->in[1].data)[b * H + u];
-            dc[u] = ((const real *)k->in[2].data)[b * H + u];
-        }
-        for (int64_t step = r.T - 1; step >= 0; step--) {
-            const int64_t row = step * r.st + b * r.sb;
-            const real *g = gates + row * G, *c = cells + row * H;
-            const real *h0 = step ? y + (row - r.st) * H : (const real *)k->in[5].data + b * H;
-            const real *c0 = step ? cells + (row - r.st) * H : (const real *)k->in[6].data + b * H;
-            for (int64_t u = 0; u < H; u++) {
-                const real i = g[u], j = g[H + u], f = g[2 * H + u], o = g[3 * H + u], tc = TP__RTANH(c[u]);
-                const real d = ((const real *)k->in[0].data)[row * H + u] + dh[u],
-                           dcell = dc[u] + d * o * (1 - tc * tc);
-                dg[u] = dcell * j * i * (1 - i);
-                dg[H + u] = dcell * i * (1 - j * j);
-                dg[2 * H + u] = dcell * c0[u] * f * (1 - f);
-                dg[3 * H + u] = d * tc * o * (1 - o);
-                dc[u] = dcell * f;
-            }
-            for (int64_t i = 0; i < r.I; i++) {
-                real s = 0;
-                for (int64_t q = 0; q < G; q++) {
-                    s += dg[q] * w[i * G + q];
-                    if (dw) dw[i * G + q] += x[row * r.I + i] * dg[q];
-                }
-                if (dx) dx[row * r.I + i] = s;
-            }
-            for (int64_t u = 0; u < H; u++) {
-                real s = 0;
-                for (int64_t q = 0; q < G; q++) {
-                    s += dg[q] * w[(r.I + u) * G + q];
-                    if (dw) dw[(r.I + u) * G + q] += h0[u] * dg[q];
-                }
-                dh[u] = s;
-            }
-            for (int64_t q = 0; db && q < G; q++) db[q] += dg[q];
-        }
-        for (int64_t u = 0; u < H; u++) {
-            if (k->out[3].data) ((real *)k->out[3].data)[b * H + u] = dh[u];
-            if (k->out[4].data) ((real *)k->out[4].data)[b * H + u] = dc[u];
-        }
-    }
+    for (int64_t i = 0; i < n && to; i++) to[i] = from[i];
 }
 #ifdef TP__ROWS
 /* Computes the scratch size: the larger of `vectors` vectors of one sample, for the naive loop, and the bytes that the
@@ -17030,16 +17001,8 @@ static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
     const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
     return fast > naive ? fast : naive;
 }
-static size_t tp__lstm_scratch(const tp_call *k)
-{
-    return tp__rnn_scratch(&k->in[3], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, false), 0));
-}
-static size_t tp__lstm_grad_scratch(const tp_call *k)
-{
-    return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
-}
-/* Counts the FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0,
- * the gradient has not. */
+/* Counts the FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0, the
+ * gradient has not. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
     const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
@@ -17047,81 +17010,109 @@ static double tp__rnn_flops(const tp_call *k, int x, int gates)
     const double inputs = (double)s->dim[s->ndim - 1] * (s->ndim == 2 ? (double)s->dim[0] : rows);
     return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
-static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 4); }
-static const tp_attr tp__lstm_schema[] = {TP__ATTR(tp__lstm_attrs, FLOAT, forget_bias),
-                                          TP__ATTR(tp__lstm_attrs, BOOL, batch_major), TP__ATTRS_END};
 /* Whether it is a matrix of this size. Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
     return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
            (s->dim[1] < 0 || columns < 0 || s->dim[1] == columns);
 }
-static tp_status tp__lstm_infer(tp_infer *s)
+/* The shape rule of what both have: x, input 0; a state h0 (batch,units), input `state`; the outputs y, input by input the states
+ * after the last step, and the gates for the gradient, `gates` values a unit, output `kept`. */
+static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gates, int kept)
 {
-    const bool batch_major = ((const tp__lstm_attrs *)s->attrs)->batch_major;
-    const tp_shape *x = &s->in[0].shape, *w = &s->in[1].shape, *h0 = &s->in[3].shape;
+    const tp_shape *x = &s->in[0].shape, *h0 = &s->in[state].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
-    for (int i = 1; i < 5; i++)
-        if (s->in[i].dtype != s->in[0].dtype)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: input %d is %s, x is %s", s->op->name, i,
-                                 tp_dtype_name(s->in[i].dtype), tp_dtype_name(s->in[0].dtype));
     if (x->ndim != 3)
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: x is %s, needs 3 dimensions %s", s->op->name, tp_shape_text(x, a),
                              batch_major ? "(batch,time,features)" : "(time,batch,features)");
-    if (h0->ndim != 2 || h0->dim[1] == 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the first state is %s, needs (batch,units)", s->op->name,
-                             tp_shape_text(h0, a));
-    const int64_t B = x->dim[batch_major ? 0 : 1], H = h0->dim[1], gates = H < 0 ? TP_ANY : 4 * H;
-    const int64_t rows = x->dim[2] < 0 || H < 0 ? TP_ANY : x->dim[2] + H;
-    if (!tp__is_matrix(w, rows, gates))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the kernel is %s; %s inputs and %lld units need (%lld,%lld)",
-                             s->op->name, tp_shape_text(w, a), tp_shape_text(x, b), (long long)H, (long long)rows,
-                             (long long)gates);
-    if (s->in[2].shape.ndim != 1 || (s->in[2].shape.dim[0] >= 0 && H >= 0 && s->in[2].shape.dim[0] != gates))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the bias is %s, needs (%lld)", s->op->name,
-                             tp_shape_text(&s->in[2].shape, a), (long long)gates);
-    for (int i = 3; i < 5; i++)
-        if (!tp__is_matrix(&s->in[i].shape, B, H))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: state %s is %s, needs (%lld,%lld)", s->op->name,
-                                 i == 3 ? "h0" : "c0", tp_shape_text(&s->in[i].shape, a), (long long)B, (long long)H);
-    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
-    s->out[0].shape = *x;
-    s->out[0].shape.dim[2] = H;
-    s->out[1].shape = s->out[2].shape = *h0;
-    if (h0->dim[0] < 0) s->out[1].shape.dim[0] = s->out[2].shape.dim[0] = B;
-    s->out[3].shape = s->out[4].shape = s->out[0].shape;
-    s->out[3].shape.dim[2] = gates;
+    const int64_t B = x->dim[batch_major ? 0 : 1];
+    for (int i = state; i < s->n_in; i++)
+        if (!tp__is_matrix(&s->in[i].shape, B, h0->ndim == 2 ? h0->dim[1] : TP_ANY) || h0->dim[1] == 0)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: state %s is %s, needs (batch,units) for x %s", s->op->name,
+                                 i == state ? "h0" : "c0", tp_shape_text(&s->in[i].shape, a), tp_shape_text(x, b));
+    for (int i = 0; i < s->op->n_out; i++) s->out[i] = s->in[0];
+    s->out[0].shape.dim[2] = h0->dim[1];
+    for (int i = 1; i < kept; i++) {
+        s->out[i].shape = *h0;
+        if (h0->dim[0] < 0) s->out[i].shape.dim[0] = B;
+    }
+    s->out[kept].shape.dim[2] = h0->dim[1] < 0 ? TP_ANY : gates * h0->dim[1];
     return TP_OK;
 }
-static tp_status tp__lstm_grad_infer(tp_infer *s)
+/* Checks inputs w and w + 1, a kernel and its bias, for `gates` values a unit; `of` says in the sentence whose they are. */
+static tp_status tp__rnn_check(tp_infer *s, int w, const char *of, const tp_shape *h0, int gates)
 {
-    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[3].shape;
-    s->out[1].shape = s->in[4].shape;
-    s->out[2].shape.ndim = 1;
-    s->out[2].shape.dim[0] = s->in[4].shape.dim[1];
-    s->out[3].shape = s->out[4].shape = s->in[5].shape;
+    const int64_t I = s->in[0].shape.dim[2], H = h0->dim[1];
+    const int64_t rows = I < 0 || H < 0 ? TP_ANY : I + H, columns = H < 0 ? TP_ANY : gates * H;
+    const tp_shape *kernel = &s->in[w].shape, *bias = &s->in[w + 1].shape;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (!tp__is_matrix(kernel, rows, columns))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the %skernel is %s; %s inputs and %lld units need (%lld,%lld)",
+                             s->op->name, of, tp_shape_text(kernel, a), tp_shape_text(&s->in[0].shape, b), (long long)H,
+                             (long long)rows, (long long)columns);
+    if (bias->ndim != 1 || (bias->dim[0] >= 0 && columns >= 0 && bias->dim[0] != columns))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the %sbias is %s, needs (%lld)", s->op->name, of,
+                             tp_shape_text(bias, a), (long long)columns);
     return TP_OK;
 }
-static const tp_op tp__op_lstm_grad =
-    TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(10, 5),
-                     TP__ATTRS(lstm), tp__lstm_grad_infer, NULL, TP__NAIVE_FAST(tp__lstm_grad),
-                     TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_grad_scratch), TP__NO_ONNX);
-static void tp__lstm_back(tp_grad *g)
+/* Returns the gradient of output i: zeros if nothing depends on it. */
+static tp_node *tp__rnn_dy(tp_grad *g, int i) { return g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]); }
+#endif
+
+/* -- lstm: i, j, f, o = [x_t, h_t-1] W + b;  c_t = sig(f + forget_bias) c_t-1 + sig(i) tanh(j);  h_t = sig(o) tanh(c_t) --- >>op lstm
+ * x (T,B,I), or (B,T,I) if batch_major; W (I+H,4H), b (4H), h0, c0 (B,H). Outputs y = all h_t, the last h and c, and for the
+ * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. The planner may give the fast kernels
+ * a table for x (tp_fast.h, >>fast lstm). */
+static void TP__F(tp__lstm)(const tp_call *k)
 {
-    tp_node *in[10];
-    for (int i = 0; i < 3; i++) in[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
-    in[3] = g->in[0], in[4] = g->in[1], in[5] = g->in[3], in[6] = g->in[4];
-    in[7] = &g->out[0], in[8] = &g->out[3], in[9] = &g->out[4];
-    tp_node *d = tp__opn(&tp__op_lstm_grad, in, 10, g->op->attrs);
-    if (tp_is_poison(d)) return;
-    for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, t->batch_major);
+    const int64_t H = r.H, G = 4 * r.H;
+    const real *x = TP__IN(0), *w = TP__IN(1), *bias = TP__IN(2), *h0 = TP__IN(3), *c0 = TP__IN(4);
+    real *y = TP__OUT(0), *last_h = TP__OUT(1), *last_c = TP__OUT(2), *gates = TP__OUT(3), *cells = TP__OUT(4);
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* scratch: vectors for one sample */
+    for (int64_t b = 0; b < r.B; b++) {
+        TP__F(tp__copy)(H, h, h0 + b * H);
+        TP__F(tp__copy)(H, c, c0 + b * H);
+        for (int64_t step = 0; step < r.T; step++) {
+            const int64_t row = step * r.st + b * r.sb;
+            for (int64_t q = 0; q < G; q++) {
+                const real s = TP__F(tp__rnn_sum)(&r, bias[q], x + row * r.I, h, w + q, G);
+                const int64_t kind = q / H;
+                g[q] = kind == 1 ? TP__RTANH(s) : TP__F(tp__logistic)(kind == 2 ? s + (real)t->forget_bias : s);
+            }
+            for (int64_t u = 0; u < H; u++) {
+                c[u] = g[2 * H + u] * c[u] + g[u] * g[H + u];
+                h[u] = g[3 * H + u] * TP__RTANH(c[u]);
+            }
+            TP__F(tp__copy)(H, y ? y + row * H : NULL, h);
+            TP__F(tp__copy)(H, cells ? cells + row * H : NULL, c);
+            TP__F(tp__copy)(G, gates ? gates + row * G : NULL, g);
+        }
+        TP__F(tp__copy)(H, last_h ? last_h + b * H : NULL, h);
+        TP__F(tp__copy)(H, last_c ? last_c + b * H : NULL, c);
+    }
 }
+#ifdef TP__ROWS
+static size_t tp__lstm_scratch(const tp_call *k)
+{
+    return tp__rnn_scratch(&k->in[3], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, false), 0));
+}
+static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 4); }
+static const tp_attr tp__lstm_schema[] = {TP__ATTR(tp__lstm_attrs, FLOAT, forget_bias),
+                                          TP__ATTR(tp__lstm_attrs, BOOL, batch_major), TP__ATTRS_END};
+static tp_status tp__lstm_infer(tp_infer *s)
+{
+    const tp_status st = tp__rnn_infer(s, ((const tp__lstm_attrs *)s->attrs)->batch_major, 3, 4, 3);
+    s->out[4] = s->out[0]; /* the cells */
+    return st == TP_OK ? tp__rnn_check(s, 1, "", &s->in[3].shape, 4) : st;
+}
+static void tp__lstm_gradient(tp_grad *g); /* adds an lstm_grad */
 static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(
     0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(5, 5), TP__ATTRS(lstm), tp__lstm_infer,
-    tp__lstm_back, TP__NAIVE_FAST(tp__lstm), TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_scratch), TP__ONNX("LSTM"));
+    tp__lstm_gradient, TP__NAIVE_FAST(tp__lstm), TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_scratch), TP__ONNX("LSTM"));
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c)
 {
@@ -17138,146 +17129,179 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
 }
 #endif
 
+/* -- lstm_grad: the gradients of all inputs of lstm ------------------------------------------------------------ >>op lstm_grad
+ * Inputs dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells; outputs dx, dW, db, dh0, dc0. From the last step on:
+ *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
+ *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
+ * It has no gradient itself. */
+static void TP__F(tp__lstm_grad)(const tp_call *k)
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[7].shape, t->batch_major);
+    const int64_t H = r.H, G = 4 * r.H, I = r.I;
+    const real *dy = TP__IN(0), *last_dh = TP__IN(1), *last_dc = TP__IN(2), *x = TP__IN(3), *w = TP__IN(4);
+    const real *first_h = TP__IN(5), *first_c = TP__IN(6), *y = TP__IN(7), *gates = TP__IN(8), *cells = TP__IN(9);
+    real *dx = TP__OUT(0), *dw = TP__OUT(1), *db = TP__OUT(2), *dh0 = TP__OUT(3), *dc0 = TP__OUT(4);
+    real *dh = (real *)k->scratch, *dc = dh + H, *dg = dc + H;
+    for (int o = 0; o < 3; o++) tp__clear(&k->out[o]);
+    for (int64_t b = 0; b < r.B; b++) {
+        TP__F(tp__copy)(H, dh, last_dh + b * H);
+        TP__F(tp__copy)(H, dc, last_dc + b * H);
+        for (int64_t step = r.T - 1; step >= 0; step--) {
+            const int64_t row = step * r.st + b * r.sb;
+            const real *g = gates + row * G, *c = cells + row * H;
+            const real *h0 = step ? y + (row - r.st) * H : first_h + b * H;
+            const real *c0 = step ? cells + (row - r.st) * H : first_c + b * H;
+            for (int64_t u = 0; u < H; u++) {
+                const real i = g[u], j = g[H + u], f = g[2 * H + u], o = g[3 * H + u], tc = TP__RTANH(c[u]);
+                const real d = dy[row * H + u] + dh[u], dcell = dc[u] + d * o * (1 - tc * tc);
+                dg[u] = dcell * j * i * (1 - i);
+                dg[H + u] = dcell * i * (1 - j * j);
+                dg[2 * H + u] = dcell * c0[u] * f * (1 - f);
+                dg[3 * H + u] = d * tc * o * (1 - o);
+                dc[u] = dcell * f;
+                dh[u] = 0;
+            }
+            TP__F(tp__rnn_back)(I, G, dg, x + row * I, w, dx ? dx + row * I : NULL, dw);
+            TP__F(tp__rnn_back)(H, G, dg, h0, w + I * G, dh, dw ? dw + I * G : NULL);
+            for (int64_t q = 0; db && q < G; q++) db[q] += dg[q];
+        }
+        TP__F(tp__copy)(H, dh0 ? dh0 + b * H : NULL, dh);
+        TP__F(tp__copy)(H, dc0 ? dc0 + b * H : NULL, dc);
+    }
+}
+#ifdef TP__ROWS
+static size_t tp__lstm_grad_scratch(const tp_call *k)
+{
+    return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
+}
+static tp_status tp__lstm_grad_infer(tp_infer *s)
+{
+    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[3].shape;
+    s->out[1].shape = s->in[4].shape;
+    s->out[2].shape.ndim = 1;
+    s->out[2].shape.dim[0] = s->in[4].shape.dim[1];
+    s->out[3].shape = s->out[4].shape = s->in[5].shape;
+    return TP_OK;
+}
+static const tp_op tp__op_lstm_grad =
+    TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(10, 5),
+                     TP__ATTRS(lstm), tp__lstm_grad_infer, NULL, TP__NAIVE_FAST(tp__lstm_grad),
+                     TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_grad_scratch), TP__NO_ONNX);
+static void tp__lstm_gradient(tp_grad *g)
+{
+    tp_node *in[10];
+    for (int i = 0; i < 3; i++) in[i] = tp__rnn_dy(g, i);
+    in[3] = g->in[0], in[4] = g->in[1], in[5] = g->in[3], in[6] = g->in[4];
+    in[7] = &g->out[0], in[8] = &g->out[3], in[9] = &g->out[4];
+    tp__give_outputs(g, tp__opn(&tp__op_lstm_grad, in, 10, g->op->attrs), 5);
+}
+#endif
+
 /* -- gru: r, u = sig([x_t, h_t-1] Wg + bg),  c = tanh([x_t, r h_t-1] Wc + bc),  h_t = u h_t-1 + (1 - u) c ----- >>op gru
  * x as for lstm; Wg (I+H,2H), bg (2H), Wc (I+H,H), bc (H), h0 (B,H). Outputs y = all h_t, the last h, and for the gradient
- * r, u, c (T B,3H). Backward, from the last step on, with d = dy_t + dh and gradients before the functions:
- *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
- *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
- *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
- * gru_grad has no gradient itself. */
-static void TP__F(tp__gru)(const tp_call *k) /* inputs: x, Wg, bg, Wc, bc, h0 */
+ * r, u, c (T B,3H). */
+static void TP__F(tp__gru)(const tp_call *k)
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const int64_t H = r.H, I = r.I;
-    const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
-    const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
-    real *h = (real *)k->scratch, *g = h + H; /* scratch: vectors for one sample */
+    const real *x = TP__IN(0), *wg = TP__IN(1), *bg = TP__IN(2), *wc = TP__IN(3), *bc = TP__IN(4), *h0 = TP__IN(5);
+    real *y = TP__OUT(0), *last = TP__OUT(1), *gates = TP__OUT(2);
+    real *h = (real *)k->scratch, *g = h + H, *c = g + 2 * H, *rh = c + H; /* scratch: vectors for one sample */
     for (int64_t b = 0; b < r.B; b++) {
-        for (int64_t u = 0; u < H; u++) h[u] = ((const real *)k->in[5].data)[b * H + u];
+        TP__F(tp__copy)(H, h, h0 + b * H);
         for (int64_t step = 0; step < r.T; step++) {
             const int64_t row = step * r.st + b * r.sb;
-            for (int64_t q = 0; q < 2 * H; q++) {
-                real s = bg[q];
-                for (int64_t i = 0; i < I; i++) s += x[row * I + i] * wg[i * 2 * H + q];
-                for (int64_t u = 0; u < H; u++) s += h[u] * wg[(I + u) * 2 * H + q];
-                g[q] = TP__F(tp__logistic)(s);
-            }
-            for (int64_t q = 0; q < H; q++) {
-                real s = bc[q];
-                for (int64_t i = 0; i < I; i++) s += x[row * I + i] * wc[i * H + q];
-                for (int64_t u = 0; u < H; u++) s += g[u] * h[u] * wc[(I + u) * H + q];
-                g[2 * H + q] = TP__RTANH(s);
-            }
-            for (int64_t u = 0; u < H; u++) {
-                h[u] = g[H + u] * h[u] + (1 - g[H + u]) * g[2 * H + u];
-                if (k->out[0].data) ((real *)k->out[0].data)[row * H + u] = h[u];
-            }
-            for (int64_t q = 0; q < 3 * H && k->out[2].data; q++) ((real *)k->out[2].data)[row * 3 * H + q] = g[q];
+            for (int64_t q = 0; q < 2 * H; q++)
+                g[q] = TP__F(tp__logistic)(TP__F(tp__rnn_sum)(&r, bg[q], x + row * I, h, wg + q, 2 * H));
+            for (int64_t u = 0; u < H; u++) rh[u] = g[u] * h[u];
+            for (int64_t q = 0; q < H; q++) c[q] = TP__RTANH(TP__F(tp__rnn_sum)(&r, bc[q], x + row * I, rh, wc + q, H));
+            for (int64_t u = 0; u < H; u++) h[u] = g[H + u] * h[u] + (1 - g[H + u]) * c[u];
+            TP__F(tp__copy)(H, y ? y + row * H : NULL, h);
+            TP__F(tp__copy)(3 * H, gates ? gates + row * 3 * H : NULL, g); /* c follows g */
         }
-        for (int64_t u = 0; u < H && k->out[1].data; u++) ((real *)k->out[1].data)[b * H + u] = h[u];
-    }
-}
-static void TP__F(tp__gru_grad)(const tp_call *k) /* inputs: dy, dh_T, x, Wg, Wc, h0, y, gates */
-{
-    const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[6].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const int64_t H = r.H, I = r.I;
-    const real *x = (const real *)k->in[2].data, *wg = (const real *)k->in[3].data, *wc = (const real *)k->in[4].data;
-    real *dx = (real *)k->out[0].data, *dwg = (real *)k->out[1].data, *dbg = (real *)k->out[2].data;
-    real *dwc = (real *)k->out[3].data, *dbc = (real *)k->out[4].data;
-    real *dh = (real *)k->scratch, *dg = dh + H;
-    for (int o = 1; o < 5; o++)
-        for (int64_t e = 0; k->out[o].data && e < tp__size(&k->out[o]); e++) ((real *)k->out[o].data)[e] = 0;
-    for (int64_t b = 0; b < r.B; b++) {
-        for (int64_t u = 0; u < H; u++) dh[u] = ((const real *)k->in[1].data)[b * H + u];
-        for (int64_t step = r.T - 1; step >= 0; step--) {
-            const int64_t row = step * r.st + b * r.sb;
-            const real *g = (const real *)k->in[7].data + row * 3 * H;
-            const real *h0 =
-                step ? (const real *)k->in[6].data + (row - r.st) * H : (const real *)k->in[5].data + b * H;
-            for (int64_t u = 0; u < H; u++) {
-                const real d = ((const real *)k->in[0].data)[row * H + u] + dh[u], z = g[H + u], c = g[2 * H + u];
-                dg[H + u] = d * (h0[u] - c) * z * (1 - z);
-                dg[2 * H + u] = d * (1 - z) * (1 - c * c);
-                dh[u] = d * z;
-            }
-            for (int64_t u = 0; u < H; u++) {
-                real drh = 0;
-                for (int64_t q = 0; q < H; q++) {
-                    drh += dg[2 * H + q] * wc[(I + u) * H + q];
-                    if (dwc) dwc[(I + u) * H + q] += g[u] * h0[u] * dg[2 * H + q];
-                }
-                dg[u] = drh * h0[u] * g[u] * (1 - g[u]);
-                dh[u] += drh * g[u];
-            }
-            for (int64_t u = 0; u < H; u++)
-                for (int64_t q = 0; q < 2 * H; q++) {
-                    dh[u] += dg[q] * wg[(I + u) * 2 * H + q];
-                    if (dwg) dwg[(I + u) * 2 * H + q] += h0[u] * dg[q];
-                }
-            for (int64_t i = 0; i < I; i++) {
-                real s = 0;
-                for (int64_t q = 0; q < 2 * H; q++) {
-                    s += dg[q] * wg[i * 2 * H + q];
-                    if (dwg) dwg[i * 2 * H + q] += x[row * I + i] * dg[q];
-                }
-                for (int64_t q = 0; q < H; q++) {
-                    s += dg[2 * H + q] * wc[i * H + q];
-                    if (dwc) dwc[i * H + q] += x[row * I + i] * dg[2 * H + q];
-                }
-                if (dx) dx[row * I + i] = s;
-            }
-            for (int64_t q = 0; q < 2 * H && dbg; q++) dbg[q] += dg[q];
-            for (int64_t q = 0; q < H && dbc; q++) dbc[q] += dg[2 * H + q];
-        }
-        for (int64_t u = 0; u < H && k->out[5].data; u++) ((real *)k->out[5].data)[b * H + u] = dh[u];
+        TP__F(tp__copy)(H, last ? last + b * H : NULL, h);
     }
 }
 #ifdef TP__ROWS
 static size_t tp__gru_scratch(const tp_call *k)
 {
-    return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, false), 0));
-}
-static size_t tp__gru_grad_scratch(const tp_call *k)
-{
-    return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, true), 0));
+    return tp__rnn_scratch(&k->in[5], 5, TP__IF_FAST(tp__gru_fast_scratch(k, false), 0));
 }
 static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 3); }
 static const tp_attr tp__gru_schema[] = {TP__ATTR(tp__gru_attrs, BOOL, batch_major), TP__ATTRS_END};
 static tp_status tp__gru_infer(tp_infer *s)
 {
-    const bool batch_major = ((const tp__gru_attrs *)s->attrs)->batch_major;
-    const tp_shape *x = &s->in[0].shape, *h0 = &s->in[5].shape;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
-    if (st != TP_OK) return st;
-    for (int i = 1; i < 6; i++)
-        if (s->in[i].dtype != s->in[0].dtype)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: input %d is %s, x is %s", s->op->name, i,
-                                 tp_dtype_name(s->in[i].dtype), tp_dtype_name(s->in[0].dtype));
-    if (x->ndim != 3)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: x is %s, needs 3 dimensions %s", s->op->name, tp_shape_text(x, a),
-                             batch_major ? "(batch,time,features)" : "(time,batch,features)");
-    const int64_t B = x->dim[batch_major ? 0 : 1];
-    if (!tp__is_matrix(h0, B, TP_ANY) || h0->dim[1] == 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the first state is %s, needs (batch,units) for x %s", s->op->name,
-                             tp_shape_text(h0, a), tp_shape_text(x, b));
-    const int64_t H = h0->dim[1], rows = x->dim[2] < 0 || H < 0 ? TP_ANY : x->dim[2] + H;
-    for (int i = 1; i < 5; i++) {
-        const int64_t n = H < 0 ? TP_ANY : i < 3 ? 2 * H : H;
-        const tp_shape *w = &s->in[i].shape;
-        if (i % 2 ? !tp__is_matrix(w, rows, n) : w->ndim != 1 || (w->dim[0] >= 0 && n >= 0 && w->dim[0] != n))
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the %s %s is %s; with %lld units it needs %lld columns%s",
-                                 s->op->name, i < 3 ? "gates'" : "candidate's", i % 2 ? "kernel" : "bias",
-                                 tp_shape_text(w, a), (long long)H, (long long)n,
-                                 i % 2 ? " and a row for each input and unit" : "");
+    tp_status st = tp__rnn_infer(s, ((const tp__gru_attrs *)s->attrs)->batch_major, 5, 3, 2);
+    if (st == TP_OK) st = tp__rnn_check(s, 1, "gates' ", &s->in[5].shape, 2);
+    return st == TP_OK ? tp__rnn_check(s, 3, "candidate's ", &s->in[5].shape, 1) : st;
+}
+static void tp__gru_gradient(tp_grad *g); /* adds a gru_grad */
+static const tp_op tp__op_gru = TP__SEQUENCE_ROW(
+    0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(6, 3), TP__ATTRS(gru), tp__gru_infer,
+    tp__gru_gradient, TP__NAIVE_FAST(tp__gru), TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_scratch), TP__ONNX("GRU"));
+TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
+                          tp_node *h0, bool batch_major, tp_node **last_h)
+{
+    tp__gru_attrs t;
+    tp_node *in[6];
+    memset(&t, 0, sizeof t);
+    t.batch_major = batch_major;
+    in[0] = x, in[1] = gates, in[2] = gates_bias, in[3] = candidate, in[4] = candidate_bias, in[5] = h0;
+    tp_node *y = tp__opn(&tp__op_gru, in, 6, &t);
+    if (last_h) *last_h = tp_is_poison(y) ? y : &y->op->out[1];
+    return y;
+}
+#endif
+
+/* -- gru_grad: the gradients of all inputs of gru ----------------------------------------------------------------- >>op gru_grad
+ * Inputs dy, dh_T, x, Wg, Wc, h0, y, gates; outputs dx, dWg, dbg, dWc, dbc, dh0. From the last step on, with d = dy_t + dh and
+ * gradients before the functions:
+ *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
+ *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
+ *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
+ * It has no gradient itself. */
+static void TP__F(tp__gru_grad)(const tp_call *k)
+{
+    const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[6].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
+    const int64_t H = r.H, I = r.I;
+    const real *dy = TP__IN(0), *last_dh = TP__IN(1), *x = TP__IN(2), *wg = TP__IN(3), *wc = TP__IN(4);
+    const real *first_h = TP__IN(5), *y = TP__IN(6), *gates = TP__IN(7);
+    real *dx = TP__OUT(0), *dwg = TP__OUT(1), *dbg = TP__OUT(2), *dwc = TP__OUT(3), *dbc = TP__OUT(4),
+         *dh0 = TP__OUT(5);
+    real *dh = (real *)k->scratch, *dg = dh + H, *rh = dg + 3 * H, *drh = rh + H;
+    for (int o = 0; o < 5; o++) tp__clear(&k->out[o]);
+    for (int64_t b = 0; b < r.B; b++) {
+        TP__F(tp__copy)(H, dh, last_dh + b * H);
+        for (int64_t step = r.T - 1; step >= 0; step--) {
+            const int64_t row = step * r.st + b * r.sb;
+            const real *g = gates + row * 3 * H, *h0 = step ? y + (row - r.st) * H : first_h + b * H, *xt = x + row * I;
+            for (int64_t u = 0; u < H; u++) {
+                const real d = dy[row * H + u] + dh[u], z = g[H + u], c = g[2 * H + u];
+                dg[H + u] = d * (h0[u] - c) * z * (1 - z);
+                dg[2 * H + u] = d * (1 - z) * (1 - c * c);
+                dh[u] = d * z;
+                rh[u] = g[u] * h0[u], drh[u] = 0;
+            }
+            TP__F(tp__rnn_back)(H, H, dg + 2 * H, rh, wc + I * H, drh, dwc ? dwc + I * H : NULL);
+            for (int64_t u = 0; u < H; u++) {
+                dg[u] = drh[u] * h0[u] * g[u] * (1 - g[u]);
+                dh[u] += drh[u] * g[u];
+            }
+            TP__F(tp__rnn_back)(H, 2 * H, dg, h0, wg + I * 2 * H, dh, dwg ? dwg + I * 2 * H : NULL);
+            TP__F(tp__rnn_back)(I, 2 * H, dg, xt, wg, dx ? dx + row * I : NULL, dwg);
+            TP__F(tp__rnn_back)(I, H, dg + 2 * H, xt, wc, dx ? dx + row * I : NULL, dwc);
+            for (int64_t q = 0; q < 2 * H && dbg; q++) dbg[q] += dg[q];
+            for (int64_t q = 0; q < H && dbc; q++) dbc[q] += dg[2 * H + q];
+        }
+        TP__F(tp__copy)(H, dh0 ? dh0 + b * H : NULL, dh);
     }
-    for (int i = 0; i < 3; i++) s->out[i].dtype = s->in[0].dtype;
-    s->out[0].shape = s->out[2].shape = *x;
-    s->out[0].shape.dim[2] = H;
-    s->out[2].shape.dim[2] = H < 0 ? TP_ANY : 3 * H;
-    s->out[1].shape = *h0;
-    if (h0->dim[0] < 0) s->out[1].shape.dim[0] = B;
-    return TP_OK;
+}
+#ifdef TP__ROWS
+static size_t tp__gru_grad_scratch(const tp_call *k)
+{
+    return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__gru_fast_scratch(k, true), 0));
 }
 static tp_status tp__gru_grad_infer(tp_infer *s)
 {
@@ -17295,40 +17319,17 @@ static const tp_op tp__op_gru_grad =
     TP__SEQUENCE_ROW(2, 0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(8, 6),
                      TP__ATTRS(gru), tp__gru_grad_infer, NULL, TP__NAIVE_FAST(tp__gru_grad),
                      TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_grad_scratch), TP__NO_ONNX);
-static void tp__gru_back(tp_grad *g)
+static void tp__gru_gradient(tp_grad *g)
 {
     tp_node *in[8];
-    for (int i = 0; i < 2; i++) in[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
+    for (int i = 0; i < 2; i++) in[i] = tp__rnn_dy(g, i);
     in[2] = g->in[0], in[3] = g->in[1], in[4] = g->in[3], in[5] = g->in[5];
     in[6] = &g->out[0], in[7] = &g->out[2];
-    tp_node *d = tp__opn(&tp__op_gru_grad, in, 8, g->op->attrs);
-    if (tp_is_poison(d)) return;
-    for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
-}
-static const tp_op tp__op_gru = TP__SEQUENCE_ROW(
-    0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(6, 3), TP__ATTRS(gru), tp__gru_infer,
-    tp__gru_back, TP__NAIVE_FAST(tp__gru), TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_scratch), TP__ONNX("GRU"));
-TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
-                          tp_node *h0, bool batch_major, tp_node **last_h)
-{
-    tp__gru_attrs t;
-    tp_node *in[6];
-    memset(&t, 0, sizeof t);
-    t.batch_major = batch_major;
-    in[0] = x, in[1] = gates, in[2] = gates_bias, in[3] = candidate, in[4] = candidate_bias, in[5] = h0;
-    tp_node *y = tp__opn(&tp__op_gru, in, 6, &t);
-    if (last_h) *last_h = tp_is_poison(y) ? y : &y->op->out[1];
-    return y;
+    tp__give_outputs(g, tp__opn(&tp__op_gru_grad, in, 8, g->op->attrs), 6);
 }
 #endif
 
-/* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
- * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
- * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to
- * compute p again:
- *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
- *   dv_j = sum_i p_ij dy_i
- * attention_grad has no gradient itself. */
+/* -- shared by attention and attention_grad: sizes, attributes, FLOPs -------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
     int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < i + beyond, of those that exist */
@@ -17345,88 +17346,59 @@ static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shap
 }
 static int64_t tp__keys_seen(const tp__heads *h, int64_t i) { return i + h->beyond < h->Tk ? i + h->beyond : h->Tk; }
 #endif
-static void TP__F(tp__attention)(const tp_call *k) /* inputs: q, k, v */
+#ifdef TP__ROWS
+static const tp_attr tp__attention_schema[] = {TP__ATTR(tp__attention_attrs, INT, heads),
+                                               TP__ATTR(tp__attention_attrs, BOOL, causal), TP__ATTRS_END};
+static double tp__attention_flops(const tp_call *k)
+{
+    const int back = k->n_in == 6; /* attention_grad, whose q follows dy */
+    const tp_shape *q = &k->in[back].shape, *keys = &k->in[1 + back].shape;
+    return (back ? 10.0 : 4.0) * (double)q->dim[0] * (double)q->dim[1] * (double)keys->dim[1] * (double)q->dim[2];
+}
+#endif
+
+/* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
+ * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
+ * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to
+ * compute p again. */
+static void TP__F(tp__attention)(const tp_call *k)
 {
     const tp__heads h = tp__heads_of(k, &k->in[0].shape, &k->in[1].shape);
     const real scale = 1 / TP__RSQRT((real)h.D);
+    real *lse = TP__OUT(1);
     for (int64_t at = 0; at < h.B * h.heads * h.Tq; at++) {
         const int64_t b = at / (h.heads * h.Tq), head = at / h.Tq % h.heads, i = at % h.Tq, n = tp__keys_seen(&h, i);
-        const real *q = (const real *)k->in[0].data + (b * h.Tq + i) * h.C + head * h.D;
-        const real *keys = (const real *)k->in[1].data + b * h.Tk * h.C + head * h.D;
-        const real *v = (const real *)k->in[2].data + b * h.Tk * h.C + head * h.D;
-        real *y = k->out[0].data ? (real *)k->out[0].data + (b * h.Tq + i) * h.C + head * h.D : NULL;
-        real most = 0, z = 0;
+        const int64_t row = (b * h.Tq + i) * h.C + head * h.D, col = b * h.Tk * h.C + head * h.D;
+        const real *q = TP__IN(0) + row, *keys = TP__IN(1) + col, *v = TP__IN(2) + col;
+        real *y = TP__OUT(0) ? TP__OUT(0) + row : NULL, most = 0, z = 0;
         /* three passes over the keys: find the largest score, the sum, the mean of v */
         for (int pass = 0; pass < 3; pass++) {
             for (int64_t d = 0; pass == 2 && y && d < h.D; d++) y[d] = 0;
             for (int64_t j = 0; j < n; j++) {
-                real s = 0;
-                for (int64_t d = 0; d < h.D; d++) s += q[d] * keys[j * h.C + d];
-                s *= scale;
+                const real s = TP__F(tp__dot)(h.D, q, 1, keys + j * h.C, 1) * scale;
                 if (pass == 0) most = j == 0 || s > most ? s : most;
                 else if (pass == 1) z += TP__REXP(s - most);
                 else
                     for (int64_t d = 0; y && d < h.D; d++) y[d] += TP__REXP(s - most) / z * v[j * h.C + d];
             }
         }
-        if (k->out[1].data) ((real *)k->out[1].data)[at] = most + TP__RLOG(z);
-    }
-}
-static void TP__F(tp__attention_grad)(const tp_call *k) /* inputs: dy, q, k, v, y, lse */
-{
-    const tp__heads h = tp__heads_of(k, &k->in[1].shape, &k->in[2].shape);
-    const real scale = 1 / TP__RSQRT((real)h.D);
-    real *out[3];
-    for (int o = 0; o < 3; o++) {
-        out[o] = (real *)k->out[o].data;
-        for (int64_t e = 0; out[o] && e < tp__size(&k->out[o]); e++) out[o][e] = 0;
-    }
-    for (int64_t at = 0; at < h.B * h.heads * h.Tq; at++) {
-        const int64_t b = at / (h.heads * h.Tq), head = at / h.Tq % h.heads, i = at % h.Tq, n = tp__keys_seen(&h, i);
-        const int64_t row = (b * h.Tq + i) * h.C + head * h.D, keys = b * h.Tk * h.C + head * h.D;
-        const real *dy = (const real *)k->in[0].data + row, *q = (const real *)k->in[1].data + row;
-        const real *y = (const real *)k->in[4].data + row;
-        real dot = 0;
-        for (int64_t d = 0; d < h.D; d++) dot += dy[d] * y[d];
-        for (int64_t j = 0; j < n; j++) {
-            const int64_t col = keys + j * h.C;
-            real s = 0, dp = 0;
-            for (int64_t d = 0; d < h.D; d++) {
-                s += q[d] * ((const real *)k->in[2].data)[col + d];
-                dp += dy[d] * ((const real *)k->in[3].data)[col + d];
-            }
-            const real p = TP__REXP(s * scale - ((const real *)k->in[5].data)[at]), ds = p * (dp - dot) * scale;
-            for (int64_t d = 0; d < h.D; d++) {
-                if (out[0]) out[0][row + d] += ds * ((const real *)k->in[2].data)[col + d];
-                if (out[1]) out[1][col + d] += ds * q[d];
-                if (out[2]) out[2][col + d] += p * dy[d];
-            }
-        }
+        if (lse) lse[at] = most + TP__RLOG(z);
     }
 }
 #ifdef TP__ROWS
-static double tp__attention_flops(const tp_call *k)
-{
-    const tp_shape *q = &k->in[k->n_in == 6].shape, *keys = &k->in[1 + (k->n_in == 6)].shape;
-    return (k->n_in == 6 ? 10.0 : 4.0) * (double)q->dim[0] * (double)q->dim[1] * (double)keys->dim[1] *
-           (double)q->dim[2];
-}
-static const tp_attr tp__attention_schema[] = {TP__ATTR(tp__attention_attrs, INT, heads),
-                                               TP__ATTR(tp__attention_attrs, BOOL, causal), TP__ATTRS_END};
 static tp_status tp__attention_infer(tp_infer *s)
 {
     const tp__attention_attrs *t = (const tp__attention_attrs *)s->attrs;
     const tp_shape *q = &s->in[0].shape, *keys = &s->in[1].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT];
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
-    bool fits = q->ndim == 3 && keys->ndim == 3 && tp_shape_compatible(keys, &s->in[2].shape) &&
-                s->in[1].dtype == s->in[0].dtype && s->in[2].dtype == s->in[0].dtype;
+    bool fits = q->ndim == 3 && keys->ndim == 3 && tp_shape_compatible(keys, &s->in[2].shape);
     for (int d = 0; fits && d < 3; d += 2) fits = q->dim[d] < 0 || keys->dim[d] < 0 || q->dim[d] == keys->dim[d];
     if (!fits)
-        return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "%s: q is %s, k %s, v %s; needs (B,Tq,C), (B,Tk,C), (B,Tk,C) of one dtype", s->op->name,
-                             tp_shape_text(q, a), tp_shape_text(keys, b), tp_shape_text(&s->in[2].shape, c));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: q is %s, k %s, v %s; needs (B,Tq,C), (B,Tk,C), (B,Tk,C)",
+                             s->op->name, tp_shape_text(q, a), tp_shape_text(keys, b),
+                             tp_shape_text(&s->in[2].shape, c));
     if (t->heads < 1 || (q->dim[2] >= 0 && (q->dim[2] == 0 || q->dim[2] % t->heads)))
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d heads do not divide the %lld elements of %s", s->op->name, t->heads,
                              (long long)q->dim[2], tp_shape_text(q, a));
@@ -17439,27 +17411,10 @@ static tp_status tp__attention_infer(tp_infer *s)
     s->out[1].shape.dim[0] = q->dim[0], s->out[1].shape.dim[1] = t->heads, s->out[1].shape.dim[2] = q->dim[1];
     return TP_OK;
 }
-static tp_status tp__attention_grad_infer(tp_infer *s)
-{
-    for (int i = 0; i < 3; i++) s->out[i] = s->in[1 + i];
-    return TP_OK;
-}
-static const tp_op tp__op_attention_grad =
-    TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, TP__IO(6, 3), TP__ATTRS(attention),
-                 tp__attention_grad_infer, NULL, TP__NAIVE_FAST(tp__attention_grad),
-                 TP__FLOPS_SCRATCH(tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL)), TP__NO_ONNX);
-static void tp__attention_back(tp_grad *g)
-{
-    tp_node *in[6];
-    if (!g->dout[0]) return;
-    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = g->in[2], in[4] = &g->out[0], in[5] = &g->out[1];
-    tp_node *d = tp__opn(&tp__op_attention_grad, in, 6, g->op->attrs);
-    if (tp_is_poison(d)) return;
-    for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
-}
+static void tp__attention_gradient(tp_grad *g); /* adds an attention_grad */
 static const tp_op tp__op_attention =
     TP__HALF_ROW(0, 0x2u, "attention", "Attention", TP_OP_HALF, TP__IO(3, 2), TP__ATTRS(attention), tp__attention_infer,
-                 tp__attention_back, TP__NAIVE_FAST(tp__attention),
+                 tp__attention_gradient, TP__NAIVE_FAST(tp__attention),
                  TP__FLOPS_SCRATCH(tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL)), TP__NO_ONNX);
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
 {
@@ -17470,6 +17425,51 @@ TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, b
     t.causal = causal;
     in[0] = q, in[1] = k, in[2] = v;
     return tp__opn(&tp__op_attention, in, 3, &t);
+}
+#endif
+
+/* -- attention_grad: ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  p = e^(s - lse) -------------------------- >>op attention_grad
+ * Inputs dy, q, k, v, y, lse; outputs dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,  dv_j = sum_i p_ij dy_i. It has no gradient
+ * itself. */
+static void TP__F(tp__attention_grad)(const tp_call *k)
+{
+    const tp__heads h = tp__heads_of(k, &k->in[1].shape, &k->in[2].shape);
+    const real scale = 1 / TP__RSQRT((real)h.D), *keys = TP__IN(2), *v = TP__IN(3), *lse = TP__IN(5);
+    real *dq = TP__OUT(0), *dk = TP__OUT(1), *dv = TP__OUT(2);
+    for (int o = 0; o < 3; o++) tp__clear(&k->out[o]);
+    for (int64_t at = 0; at < h.B * h.heads * h.Tq; at++) {
+        const int64_t b = at / (h.heads * h.Tq), head = at / h.Tq % h.heads, i = at % h.Tq, n = tp__keys_seen(&h, i);
+        const int64_t row = (b * h.Tq + i) * h.C + head * h.D;
+        const real *dy = TP__IN(0) + row, *q = TP__IN(1) + row, *y = TP__IN(4) + row;
+        const real dy_y = TP__F(tp__dot)(h.D, dy, 1, y, 1);
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t col = (b * h.Tk + j) * h.C + head * h.D;
+            const real s = TP__F(tp__dot)(h.D, q, 1, keys + col, 1), dp = TP__F(tp__dot)(h.D, dy, 1, v + col, 1);
+            const real p = TP__REXP(s * scale - lse[at]), ds = p * (dp - dy_y) * scale;
+            for (int64_t d = 0; d < h.D; d++) {
+                if (dq) dq[row + d] += ds * keys[col + d];
+                if (dk) dk[col + d] += ds * q[d];
+                if (dv) dv[col + d] += p * dy[d];
+            }
+        }
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__attention_grad_infer(tp_infer *s)
+{
+    for (int i = 0; i < 3; i++) s->out[i] = s->in[1 + i];
+    return TP_OK;
+}
+static const tp_op tp__op_attention_grad =
+    TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, TP__IO(6, 3), TP__ATTRS(attention),
+                 tp__attention_grad_infer, NULL, TP__NAIVE_FAST(tp__attention_grad),
+                 TP__FLOPS_SCRATCH(tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL)), TP__NO_ONNX);
+static void tp__attention_gradient(tp_grad *g)
+{
+    tp_node *in[6];
+    if (!g->dout[0]) return;
+    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1], in[3] = g->in[2], in[4] = &g->out[0], in[5] = &g->out[1];
+    tp__give_outputs(g, tp__opn(&tp__op_attention_grad, in, 6, g->op->attrs), 3);
 }
 #endif
 
@@ -17503,13 +17503,13 @@ static tp_status tp__dropout_infer(tp_infer *s)
     return TP_OK;
 }
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream);
-static void tp__dropout_grad(tp_grad *g)
+static void tp__dropout_gradient(tp_grad *g)
 {
     g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
 }
 static const tp_op tp__op_dropout =
     TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS(dropout), tp__dropout_infer,
-            tp__dropout_grad, TP__NAIVE_FAST(tp__dropout), TP__FLOPS(NULL), TP__ONNX("Dropout"));
+            tp__dropout_gradient, TP__NAIVE_FAST(tp__dropout), TP__FLOPS(NULL), TP__ONNX("Dropout"));
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;
@@ -17542,12 +17542,9 @@ static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from
 static void tp__random_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }
 static tp_status tp__random_infer(tp_infer *s)
 {
-    const tp__random_attrs *t = (const tp__random_attrs *)s->attrs;
     s->out[0].dtype = s->n_in ? s->in[0].dtype : TP_F32;
-    s->out[0].shape = s->n_in ? s->in[0].shape : t->shape;
-    if (!tp_dtype_is_float(s->out[0].dtype))
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s cannot make %s", s->op->name, tp_dtype_name(s->out[0].dtype));
-    return TP_OK;
+    s->out[0].shape = s->n_in ? s->in[0].shape : ((const tp__random_attrs *)s->attrs)->shape;
+    return tp__infer_real(s);
 }
 static const tp_op tp__op_random = TP__ROW(
     "random", "Random", TP_OP_RANDOM, TP__IO_RANGE(0, 1, 1), TP__ATTRS(random), tp__random_infer, NULL,
@@ -17560,14 +17557,9 @@ static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shap
     memset(&d, 0, sizeof d);
     memset(&t, 0, sizeof t);
     if (shape) t.shape = *shape;
-    t.kind = kind;
-    t.a = a;
-    t.b = b;
-    d.row = &tp__op_random;
-    d.in = &like;
-    d.n_in = like ? 1 : 0;
-    d.attrs = &t;
-    d.name = name;
+    t.kind = kind, t.a = a, t.b = b;
+    d.row = &tp__op_random, d.attrs = &t, d.name = name;
+    d.in = &like, d.n_in = like ? 1 : 0;
     return tp_apply_ex(g, &d);
 }
 TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high)
@@ -17592,45 +17584,12 @@ TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev)
 }
 #endif
 
-/* -- assign, assign_add, assign_sub, assign_moving_average: var = x, var + x, var - x, var - (1-decay)(var - x) -- >>op assign
- * Written in place if `pred` (a last, optional input) is absent or true. The output is the variable's new value. */
+/* -- shared by the ops that write a variable: the predicate, shape rule, builder ---------------------------
+ * They write in place if `pred` (a last, optional input) is absent or true. The output is the variable's new value. */
 #ifdef TP__REAL_IS_FLOAT
 static bool tp__pred(const tp_call *k, int at) { return k->n_in <= at || *(const uint8_t *)k->in[at].data != 0; }
 #endif
-static void TP__F(tp__assign_moving_average)(const tp_call *k)
-{
-    const real rest = (real)1 - (real)((const tp__assign_attrs *)k->attrs)->decay;
-    real *v = (real *)k->var[0].data;
-    const real *x = (const real *)k->in[0].data;
-    const int64_t n = tp__size(&k->var[0]);
-    for (int64_t i = 0; i < n && tp__pred(k, 1); i++) v[i] -= rest * (v[i] - x[i]);
-}
 #ifdef TP__ROWS
-static void tp__assign(const tp_call *k)
-{
-    const size_t bytes = (size_t)tp__size(&k->var[0]) * tp_dtype_size(k->var[0].dtype);
-    if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data) memcpy(k->var[0].data, k->in[0].data, bytes);
-}
-static void tp__assign_sum(const tp_call *k, int sign)
-{
-    const int64_t n = tp__size(&k->var[0]);
-    if (!tp__pred(k, 1)) return;
-    for (int64_t i = 0; i < n; i++) switch (k->var[0].dtype) {
-        case TP_F32: ((float *)k->var[0].data)[i] += (float)sign * ((const float *)k->in[0].data)[i]; break;
-        case TP_F64: ((double *)k->var[0].data)[i] += sign * ((const double *)k->in[0].data)[i]; break;
-        case TP_I32:
-            ((int32_t *)k->var[0].data)[i] = (int32_t)((uint32_t)((int32_t *)k->var[0].data)[i] +
-                                                       (uint32_t)sign * (uint32_t)((const int32_t *)k->in[0].data)[i]);
-            break;
-        default:
-            ((int64_t *)k->var[0].data)[i] =
-                (int64_t)((uint64_t)((int64_t *)k->var[0].data)[i] +
-                          (uint64_t)(int64_t)sign * (uint64_t)((const int64_t *)k->in[0].data)[i]);
-            break;
-        }
-}
-static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
-static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
 /* Checks input `at`, if there is one: it is the predicate, and must be a scalar bool. */
 static tp_status tp__pred_check(tp_infer *s, int at)
 {
@@ -17656,19 +17615,6 @@ static tp_status tp__assign_infer(tp_infer *s)
 }
 static const tp_attr tp__decay_schema[] = {TP__ATTR(tp__assign_attrs, FLOAT, decay), TP__ATTRS_END};
 #define TP__ASSIGN_FLAGS (TP_OP_WRITES_VAR | TP_OP_VIEW)
-static const tp_op tp__op_assign =
-    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS,
-            tp__assign_infer, NULL, TP__KERNELS(tp__assign, tp__assign, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
-static const tp_op tp__op_assign_add =
-    TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
-static const tp_op tp__op_assign_sub =
-    TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
-static const tp_op tp__op_assign_moving_average =
-    TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1),
-            TP__ATTRS_OF(decay, tp__assign_attrs), tp__assign_infer, NULL, TP__NAIVE(tp__assign_moving_average),
-            TP__FLOPS(NULL), TP__NO_ONNX);
 static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_node *pred, const void *attrs)
 {
     tp_apply_desc d;
@@ -17683,10 +17629,46 @@ static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_nod
     d.n_var = 1;
     return tp_apply_ex(tp_node_graph(value), &d);
 }
+
+/* -- assign: var = x, of any type ------------------------------------------------------------------- >>op assign */
+static void tp__assign(const tp_call *k)
+{
+    const size_t bytes = (size_t)tp__size(&k->var[0]) * tp_dtype_size(k->var[0].dtype);
+    if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data) memcpy(k->var[0].data, k->in[0].data, bytes);
+}
+static const tp_op tp__op_assign =
+    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS,
+            tp__assign_infer, NULL, TP__KERNELS(tp__assign, tp__assign, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign, var, value, pred, NULL);
 }
+
+/* -- assign_add, assign_sub: var = var + x, var - x; integers wrap around ---------------------- >>op assign_add, assign_sub */
+static void tp__assign_sum(const tp_call *k, int sign)
+{
+    const int64_t n = tp__pred(k, 1) ? tp__size(&k->var[0]) : 0;
+    void *v = k->var[0].data;
+    const void *x = k->in[0].data;
+#define TP__ASSIGN_SUM(type_, sum_type_) \
+    for (int64_t i = 0; i < n; i++)      \
+    ((type_ *)v)[i] = (type_)((sum_type_)((type_ *)v)[i] + (sum_type_)sign * (sum_type_)((const type_ *)x)[i])
+    switch (k->var[0].dtype) {
+    case TP_F32: TP__ASSIGN_SUM(float, float); break;
+    case TP_F64: TP__ASSIGN_SUM(double, double); break;
+    case TP_I32: TP__ASSIGN_SUM(int32_t, uint32_t); break;
+    default: TP__ASSIGN_SUM(int64_t, uint64_t); break;
+    }
+#undef TP__ASSIGN_SUM
+}
+static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
+static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
+static const tp_op tp__op_assign_add =
+    TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+static const tp_op tp__op_assign_sub =
+    TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign_add, var, value, pred, NULL);
@@ -17695,6 +17677,21 @@ TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign_sub, var, value, pred, NULL);
 }
+#endif
+
+/* -- assign_moving_average: var = var - (1-decay)(var - x) -------------------------------- >>op assign_moving_average */
+static void TP__F(tp__assign_moving_average)(const tp_call *k)
+{
+    const real rest = (real)1 - (real)((const tp__assign_attrs *)k->attrs)->decay, *x = TP__IN(0);
+    real *v = (real *)k->var[0].data;
+    const int64_t n = tp__size(&k->var[0]);
+    for (int64_t i = 0; i < n && tp__pred(k, 1); i++) v[i] -= rest * (v[i] - x[i]);
+}
+#ifdef TP__ROWS
+static const tp_op tp__op_assign_moving_average =
+    TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1),
+            TP__ATTRS_OF(decay, tp__assign_attrs), tp__assign_infer, NULL, TP__NAIVE(tp__assign_moving_average),
+            TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred)
 {
     tp__assign_attrs t;

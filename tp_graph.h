@@ -15267,7 +15267,7 @@ static tp_status tp__infer_image(tp_infer *s, const tp_shape *x, int data_format
 }
 
 /* The shape rule of a gradient: input `dy` must have the shape y, the forward op's; the result has that of input `like`. */
-static tp_status tp__infer_gradient(tp_infer *s, int dy, const tp_shape *y, int like)
+static tp_status tp__infer_grad(tp_infer *s, int dy, const tp_shape *y, int like)
 {
     char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
     if (!tp_shape_compatible(y, &s->in[dy].shape))
@@ -15455,7 +15455,7 @@ static tp_status tp__conv_grad_check(tp_infer *s, int x, int w, int dy)
     tp_shape y;
     memset(&y, 0, sizeof y);
     const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
-    return st == TP_OK ? tp__infer_gradient(s, dy, &y, 2) : st;
+    return st == TP_OK ? tp__infer_grad(s, dy, &y, 2) : st;
 }
 
 static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
@@ -15743,7 +15743,7 @@ static tp_status tp__pool_grad_check(tp_infer *s, int like)
     tp_shape y;
     memset(&y, 0, sizeof y);
     const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
-    return st == TP_OK ? tp__infer_gradient(s, 0, &y, like) : st;
+    return st == TP_OK ? tp__infer_grad(s, 0, &y, like) : st;
 }
 static double tp__pool_flops(const tp_call *k)
 {
@@ -16071,7 +16071,7 @@ static tp_status tp__resize_grad_infer(tp_infer *s)
 {
     tp_shape y;
     const tp_status st = tp__resize_check(s, &s->in[1].shape, &y);
-    return st == TP_OK ? tp__infer_gradient(s, 0, &y, 1) : st;
+    return st == TP_OK ? tp__infer_grad(s, 0, &y, 1) : st;
 }
 static void tp__resize_grad_gradient(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
 static const tp_op tp__op_resize_grad =
@@ -16797,7 +16797,6 @@ static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
     g->row = b * (t->batch_major ? g->steps * g->C : g->C);
     g->step = t->batch_major ? g->C : x[1] * g->C;
     g->T = tp__index_at(&k->in[3], b);
-    g->S = 2 * n + 1;
     g->blank = t->blank < 0 ? g->C - 1 : t->blank;
     g->norm = (double *)k->scratch + b * tp__ctc_doubles(k);
     g->a = g->norm + g->steps;
@@ -16806,6 +16805,7 @@ static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
         tp_kernel_fault(k, n < 0 || n > g->L ? n : g->T);
         return false;
     }
+    g->S = 2 * n + 1;
     for (int64_t i = 0; i < n; i++) {
         const int64_t label = tp__index_at(&k->in[1], b * g->L + i);
         if (label >= 0 && label < g->C && label != g->blank) continue;

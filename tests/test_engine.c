@@ -1,4 +1,4 @@
-/* test_engine.c - the numeric engine: every fast function against its naive twin, on every instruction set */
+/* test_engine.c - the numeric engine: every fast function against its naive twin or a sum in double, on every instruction set */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */

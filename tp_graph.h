@@ -14005,11 +14005,11 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
     tp__fill(dst, &room, tp_dtype_size(dtype), n);
 }
 
-/* The shape rule of a gradient whose inputs are dy, .. and x (the last one): dx is as x; dy must be as y. `is` tells what y is,
- * for the sentence. */
-static tp_status tp__infer_dx(tp_infer *s, const tp_shape *y, const char *is)
+/* The shape rule of a gradient whose last input is x: dx is as x; dy, input i, must be as y. `is` tells what y is, for the
+ * sentence. */
+static tp_status tp__infer_dx(tp_infer *s, int i, const tp_shape *y, const char *is)
 {
-    const tp_type *dy = &s->in[0], *x = &s->in[s->n_in - 1];
+    const tp_type *dy = &s->in[i], *x = &s->in[s->n_in - 1];
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (!tp_shape_compatible(y, &dy->shape))
         return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, %s %s", tp_shape_text(&dy->shape, a), is, tp_shape_text(y, b));
@@ -14681,7 +14681,7 @@ static tp_status tp__slice_grad_infer(tp_infer *s)
 {
     tp_shape y;
     const tp_status st = tp__slice_shape(s, &s->in[1].shape, &y);
-    return st == TP_OK ? tp__infer_dx(s, &y, "the slice is") : st;
+    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the slice is") : st;
 }
 static void tp__slice_grad_gradient(tp_grad *g)
 {
@@ -14819,7 +14819,7 @@ static tp_status tp__pad_grad_infer(tp_infer *s)
 {
     tp_shape y;
     const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
-    return st == TP_OK ? tp__infer_dx(s, &y, "the padded shape is") : st;
+    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the padded shape is") : st;
 }
 static void tp__pad_grad_gradient(tp_grad *g)
 {
@@ -14909,7 +14909,7 @@ static tp_status tp__tile_grad_infer(tp_infer *s)
 {
     tp_shape y;
     const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
-    return st == TP_OK ? tp__infer_dx(s, &y, "the tiled shape is") : st;
+    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the tiled shape is") : st;
 }
 static void tp__tile_grad_gradient(tp_grad *g)
 {
@@ -15022,7 +15022,7 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
     if (st != TP_OK) return st;
     if (!tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
-    return tp__infer_dx(s, &y, "gathered rows are");
+    return tp__infer_dx(s, 0, &y, "gathered rows are");
 }
 static void tp__gather_grad_gradient(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
 static const tp_op tp__op_gather_grad = TP__ROW(
@@ -15266,18 +15266,6 @@ static tp_status tp__infer_image(tp_infer *s, const tp_shape *x, int data_format
     return TP_OK;
 }
 
-/* The shape rule of a gradient: input `dy` must have the shape y, the forward op's; the result has that of input `like`. */
-static tp_status tp__infer_grad(tp_infer *s, int dy, const tp_shape *y, int like)
-{
-    char ty[TP_SHAPE_TEXT], td[TP_SHAPE_TEXT];
-    if (!tp_shape_compatible(y, &s->in[dy].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, the output of the forward op is %s", s->op->name,
-                             tp_shape_text(&s->in[dy].shape, td), tp_shape_text(y, ty));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[like].shape;
-    return TP_OK;
-}
-
 /* Sets the gradients of the first n inputs to the first n outputs of d's op. */
 static void tp__give_outputs(tp_grad *g, tp_node *d, int n)
 {
@@ -15455,7 +15443,7 @@ static tp_status tp__conv_grad_check(tp_infer *s, int x, int w, int dy)
     tp_shape y;
     memset(&y, 0, sizeof y);
     const tp_status st = tp__conv_check(s, &s->in[x].shape, &s->in[w].shape, &y);
-    return st == TP_OK ? tp__infer_grad(s, dy, &y, 2) : st;
+    return st == TP_OK ? tp__infer_dx(s, dy, &y, "the convolution's output is") : st;
 }
 
 static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
@@ -15737,13 +15725,13 @@ static tp_status tp__pool_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-/* The shape rule of gradients: input 0 is dy, input `like` has the shape of x and of the result. */
-static tp_status tp__pool_grad_check(tp_infer *s, int like)
+/* The shape rule of gradients, whose inputs are dy, .. and x. */
+static tp_status tp__pool_grad_infer(tp_infer *s)
 {
     tp_shape y;
     memset(&y, 0, sizeof y);
-    const tp_status st = tp__pool_check(s, &s->in[like].shape, &y);
-    return st == TP_OK ? tp__infer_grad(s, 0, &y, like) : st;
+    const tp_status st = tp__pool_check(s, &s->in[s->n_in - 1].shape, &y);
+    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the pooled shape is") : st;
 }
 static double tp__pool_flops(const tp_call *k)
 {
@@ -15805,21 +15793,14 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k)
     TP__POOL_LOOP(g) dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
 }
 #ifdef TP__ROWS
-static tp_status tp__max_pool_grad_infer(tp_infer *s) { return tp__pool_grad_check(s, 2); }
 static void tp__max_pool_grad_gradient(tp_grad *g); /* adds a max_pool_take */
 static const tp_op tp__op_max_pool_grad =
     TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
-            TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_gradient,
+            TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_grad_infer, tp__max_pool_grad_gradient,
             TP__NAIVE_FAST(tp__max_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 2));
-static tp_node *tp__max_pool_grad_node(tp_node *dy, tp_node *argmax, tp_node *x, const void *attrs)
-{
-    tp_node *in[3];
-    in[0] = dy, in[1] = argmax, in[2] = x;
-    return tp__opn(&tp__op_max_pool_grad, in, 3, attrs);
-}
 static void tp__max_pool_gradient(tp_grad *g)
 {
-    if (g->dout[0]) g->din[0] = tp__max_pool_grad_node(g->dout[0], &g->out[1], g->in[0], g->op->attrs);
+    if (g->dout[0]) g->din[0] = tp__op3(&tp__op_max_pool_grad, g->dout[0], &g->out[1], g->in[0], g->op->attrs);
 }
 #endif
 
@@ -15835,7 +15816,7 @@ static void TP__F(tp__max_pool_take)(const tp_call *k)
 #ifdef TP__ROWS
 static void tp__max_pool_take_gradient(tp_grad *g)
 {
-    g->din[0] = tp__max_pool_grad_node(g->dout[0], g->in[1], g->in[0], g->op->attrs);
+    g->din[0] = tp__op3(&tp__op_max_pool_grad, g->dout[0], g->in[1], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_take =
     TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
@@ -15889,15 +15870,13 @@ static void TP__F(tp__avg_pool_grad)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_grad_check(s, 1); }
 static void tp__avg_pool_grad_gradient(tp_grad *g)
 {
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
-static const tp_op tp__op_avg_pool_grad =
-    TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
-            tp__avg_pool_grad_infer, tp__avg_pool_grad_gradient, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL),
-            TP__SHAPE_ONLY(1u << 1));
+static const tp_op tp__op_avg_pool_grad = TP__ROW(
+    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_grad_infer,
+    tp__avg_pool_grad_gradient, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 1));
 static void tp__avg_pool_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
@@ -16071,7 +16050,7 @@ static tp_status tp__resize_grad_infer(tp_infer *s)
 {
     tp_shape y;
     const tp_status st = tp__resize_check(s, &s->in[1].shape, &y);
-    return st == TP_OK ? tp__infer_grad(s, 0, &y, 1) : st;
+    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the resized shape is") : st;
 }
 static void tp__resize_grad_gradient(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
 static const tp_op tp__op_resize_grad =
@@ -16209,9 +16188,7 @@ static const tp_op tp__op_bilinear_sampler_grad =
             tp__sampler_grad_infer, NULL, TP__NAIVE(tp__sampler_grad), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 static void tp__sampler_gradient(tp_grad *g)
 {
-    tp_node *in[3];
-    in[0] = g->dout[0], in[1] = g->in[0], in[2] = g->in[1];
-    tp__give_outputs(g, tp__opn(&tp__op_bilinear_sampler_grad, in, 3, g->op->attrs), 2);
+    tp__give_outputs(g, tp__op3(&tp__op_bilinear_sampler_grad, g->dout[0], g->in[0], g->in[1], g->op->attrs), 2);
 }
 #endif
 
@@ -16377,13 +16354,11 @@ TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
 {
     tp__bn_attrs t;
-    tp_node *in[3];
     memset(&t, 0, sizeof t);
     t.axis = axis;
     t.epsilon = epsilon;
     t.unbiased = unbiased;
-    in[0] = x, in[1] = gamma, in[2] = beta;
-    tp_node *y = tp__opn(&tp__op_batch_norm, in, 3, &t);
+    tp_node *y = tp__op3(&tp__op_batch_norm, x, gamma, beta, &t);
     if (out_mean) *out_mean = tp_is_poison(y) ? y : &y->op->out[1];
     if (out_var) *out_var = tp_is_poison(y) ? y : &y->op->out[2];
     return y;
@@ -16551,10 +16526,8 @@ static const tp_op tp__op_layer_norm = TP__ROW(
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon)
 {
     tp__ln_attrs t;
-    tp_node *in[3];
     t.epsilon = epsilon;
-    in[0] = x, in[1] = gamma, in[2] = beta;
-    return tp__opn(&tp__op_layer_norm, in, 3, &t);
+    return tp__op3(&tp__op_layer_norm, x, gamma, beta, &t);
 }
 #endif
 
@@ -17419,12 +17392,10 @@ static const tp_op tp__op_attention =
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
 {
     tp__attention_attrs t;
-    tp_node *in[3];
     memset(&t, 0, sizeof t);
     t.heads = heads;
     t.causal = causal;
-    in[0] = q, in[1] = k, in[2] = v;
-    return tp__opn(&tp__op_attention, in, 3, &t);
+    return tp__op3(&tp__op_attention, q, k, v, &t);
 }
 #endif
 

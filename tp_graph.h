@@ -14012,7 +14012,8 @@ static tp_status tp__infer_dx(tp_infer *s, int i, const tp_shape *y, const char 
     const tp_type *dy = &s->in[i], *x = &s->in[s->n_in - 1];
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (!tp_shape_compatible(y, &dy->shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, %s %s", tp_shape_text(&dy->shape, a), is, tp_shape_text(y, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dy is %s, %s %s", s->op->name, tp_shape_text(&dy->shape, a), is,
+                             tp_shape_text(y, b));
     s->out[0].dtype = dy->dtype;
     s->out[0].shape = x->shape;
     return TP_OK;
@@ -15257,9 +15258,10 @@ static tp_status tp__infer_one_real(tp_infer *s)
 static tp_status tp__infer_image(tp_infer *s, const tp_shape *x, int data_format, int padding)
 {
     char t[TP_SHAPE_TEXT];
-    if (padding < 0 || padding > TP_VALID || data_format < 0 || data_format > TP_NCHW)
-        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d or data_format %d", s->op->name, padding,
-                             data_format);
+    if (data_format < 0 || data_format > TP_NCHW)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown data_format %d", s->op->name, data_format);
+    if (padding < 0 || padding > TP_VALID)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: unknown padding %d", s->op->name, padding);
     if (x->ndim != 4)
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s, needs 4 dimensions %s", s->op->name,
                              tp_shape_text(x, t), data_format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
@@ -16994,7 +16996,7 @@ static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gates, int kept)
 {
     const tp_shape *x = &s->in[0].shape, *h0 = &s->in[state].shape;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT];
     const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
     if (x->ndim != 3)
@@ -17003,8 +17005,9 @@ static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gat
     const int64_t B = x->dim[batch_major ? 0 : 1];
     for (int i = state; i < s->n_in; i++)
         if (!tp__is_matrix(&s->in[i].shape, B, h0->ndim == 2 ? h0->dim[1] : TP_ANY) || h0->dim[1] == 0)
-            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: state %s is %s, needs (batch,units) for x %s", s->op->name,
-                                 i == state ? "h0" : "c0", tp_shape_text(&s->in[i].shape, a), tp_shape_text(x, b));
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: state %s is %s, needs (batch,units) for x %s%s%s", s->op->name,
+                                 i == state ? "h0" : "c0", tp_shape_text(&s->in[i].shape, a), tp_shape_text(x, b),
+                                 i == state ? "" : " and h0 ", i == state ? "" : tp_shape_text(h0, c));
     for (int i = 0; i < s->op->n_out; i++) s->out[i] = s->in[0];
     s->out[0].shape.dim[2] = h0->dim[1];
     for (int i = 1; i < kept; i++) {

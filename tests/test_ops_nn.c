@@ -1199,7 +1199,7 @@ TEST(image_and_sequence_builders)
 {
     for (int mistake = 0; mistake < 13; mistake++) {
         static const char *const part[] = {"",
-                                           "resize: input is (?,4), needs images (B,H,W,C)",
+                                           "resize: input is (?,4), needs 4 dimensions (B,H,W,C)",
                                            "there are no images of 0 x 5",
                                            "exclude each other",
                                            "resize does not work on int32",

@@ -4784,6 +4784,125 @@ static void tp__global_norm_fast(const tp_call *k)
     *(float *)k->out[0].data = (float)sqrt(sum);
 }
 
+/* -- moves: copies of a strided array (tp__move of tp_graph.h) ------------------------ >>fast move */
+/* A move whose adjacent dimensions are merged; it has two or more. Threads share the outer ones. */
+typedef struct tp__move_job {
+    tp__move move;
+    int64_t n_outer, grain;
+} tp__move_job;
+
+/* Adds a dimension inside the others; it is merged with the next outer one where both continue each other. */
+static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
+{
+    if (dim == 1) return;
+    if (m->ndim > 0) {
+        const int d = m->ndim - 1;
+        if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
+            m->dim[d] *= dim;
+            m->ds[d] = ds;
+            m->ss[d] = ss;
+            return;
+        }
+    }
+    m->dim[m->ndim] = dim;
+    m->ds[m->ndim] = ds;
+    m->ss[m->ndim++] = ss;
+}
+
+/* Adds a dimension of 1 outside the others. */
+static void tp__move_wrap(tp__move *m)
+{
+    for (int d = m->ndim++; d > 0; d--) {
+        m->dim[d] = m->dim[d - 1];
+        m->ds[d] = m->ds[d - 1];
+        m->ss[d] = m->ss[d - 1];
+    }
+    m->dim[0] = m->ds[0] = m->ss[0] = 1;
+}
+
+/* Copies one run of n elements; the strides are those in tp__move. */
+static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
+{
+    if (ds == 1 && ss == 1) {
+        memcpy(dst, src, (size_t)n * size);
+        return;
+    }
+    if (size == 4) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 4, src + i * ss * 4, 4);
+    } else if (size == 8) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 8, src + i * ss * 8, 8);
+    } else if (size == 2) {
+        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 2, src + i * ss * 2, 2);
+    } else {
+        for (int64_t i = 0; i < n; i++) dst[i * ds] = src[i * ss];
+    }
+}
+
+/* Copies the two innermost dimensions for some of the outer indices. If one side is strided, blocks of 16 by 16 keep the
+ * cache lines of both sides in the cache. */
+static void tp__move_chunk(void *user, int64_t chunk)
+{
+    const tp__move_job *j = (const tp__move_job *)user;
+    const tp__move *m = &j->move;
+    const int a = m->ndim - 2, b = m->ndim - 1;
+    const int64_t end = (chunk + 1) * j->grain < j->n_outer ? (chunk + 1) * j->grain : j->n_outer;
+    for (int64_t o = chunk * j->grain; o < end; o++) {
+        int64_t rest = o, at_d = 0, at_s = 0;
+        for (int d = a - 1; d >= 0; d--) {
+            at_d += rest % m->dim[d] * m->ds[d];
+            at_s += rest % m->dim[d] * m->ss[d];
+            rest /= m->dim[d];
+        }
+        char *dst = m->dst + at_d * (int64_t)m->size;
+        const char *src = m->src + at_s * (int64_t)m->size;
+        const bool run = m->ds[b] == 1 && m->ss[b] <= 1;
+        const int64_t step_a = run ? m->dim[a] : 16, step_b = run ? m->dim[b] : 16;
+        for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
+            for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
+                for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
+                    tp__move_run(dst + (i * m->ds[a] + j0 * m->ds[b]) * (int64_t)m->size,
+                                 src + (i * m->ss[a] + j0 * m->ss[b]) * (int64_t)m->size,
+                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b], m->size);
+    }
+}
+
+static void tp__move_fast(const tp_call *k, const tp__move *given)
+{
+    tp__move_job job;
+    tp__move *m = &job.move;
+    job.n_outer = job.grain = 1;
+    *m = *given;
+    m->ndim = 0;
+    for (int d = 0; d < given->ndim; d++) {
+        if (given->dim[d] == 0) return;
+        tp__move_merge(m, given->dim[d], given->ds[d], given->ss[d]);
+    }
+    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* cut one long run into parts */
+        const int64_t part = 16384, whole = m->dim[0] / part, done = whole * part;
+        memcpy(m->dst + (size_t)done * m->size, m->src + (size_t)done * m->size, (size_t)(m->dim[0] - done) * m->size);
+        tp__move_wrap(m);
+        m->dim[0] = whole;
+        m->ds[0] = m->ss[0] = m->dim[1] = part;
+    }
+    if (m->ndim == 2 && m->dim[0] > 64) { /* cut the outer dimension, so that threads can share the work */
+        const int64_t part = 64, whole = m->dim[0] / part, done = whole * part;
+        tp__move_job rest = job;
+        rest.move.dim[0] -= done;
+        rest.move.dst += done * m->ds[0] * (int64_t)m->size;
+        rest.move.src += done * m->ss[0] * (int64_t)m->size;
+        if (rest.move.dim[0] > 0) tp__move_chunk(&rest, 0);
+        tp__move_wrap(m);
+        m->dim[0] = whole;
+        m->ds[0] = m->ds[1] * part;
+        m->ss[0] = m->ss[1] * part;
+        m->dim[1] = part;
+    }
+    while (m->ndim < 2) tp__move_wrap(m);
+    for (int d = 0; d < m->ndim - 2; d++) job.n_outer *= m->dim[d];
+    job.grain = tp__grain(m->dim[m->ndim - 2] * m->dim[m->ndim - 1]);
+    tp_device_parallel(k->device, (job.n_outer + job.grain - 1) / job.grain, tp__move_chunk, &job);
+}
+
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
 /* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)

@@ -13785,7 +13785,7 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 
 /* ==== shapes =========================================================================================== */
 /* These rows move elements without reading their values: one kernel serves all element types of a size. Most rows are one
- * strided copy, which goes along the longest contiguous stretch and is split over threads. */
+ * strided copy. */
 
 #ifdef TP__FIRST_PASS
 #define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
@@ -13797,126 +13797,39 @@ typedef struct tp__move {
     char *dst;
     const char *src;
     size_t size; /* bytes of an element */
-    int64_t n_outer, grain;
 } tp__move;
 
 static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
-    if (dim == 1) return;
-    if (m->ndim > 0) { /* whether it can be merged with the next outer dimension */
-        const int d = m->ndim - 1;
-        if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
-            m->dim[d] *= dim;
-            m->ds[d] = ds;
-            m->ss[d] = ss;
-            return;
-        }
-    }
     m->dim[m->ndim] = dim;
     m->ds[m->ndim] = ds;
     m->ss[m->ndim++] = ss;
 }
 
-/* Copies one run of n elements; the strides are those in tp__move. */
-static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
+#if TP__FAST
+static void tp__move_fast(const tp_call *k, const tp__move *m);
+#endif
+static void tp__move_do(const tp_call *k, const tp__move *m)
 {
-    if (ds == 1 && ss == 1) {
-        memcpy(dst, src, (size_t)n * size);
+#if TP__FAST
+    if (k->device->isa) {
+        tp__move_fast(k, m);
         return;
     }
-    if (size == 4) {
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 4, src + i * ss * 4, 4);
-    } else if (size == 8) {
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 8, src + i * ss * 8, 8);
-    } else if (size == 2) {
-        for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 2, src + i * ss * 2, 2);
-    } else {
-        for (int64_t i = 0; i < n; i++) dst[i * ds] = src[i * ss];
-    }
-}
-
-/* Copies the two innermost dimensions for some of the outer indices. If one side is strided, blocks of 16 by 16 keep the
- * cache lines of both sides in the cache. */
-static void tp__move_chunk(void *user, int64_t chunk)
-{
-    const tp__move *m = (const tp__move *)user;
-    const int a = m->ndim - 2, b = m->ndim - 1;
-    const int64_t end = (chunk + 1) * m->grain < m->n_outer ? (chunk + 1) * m->grain : m->n_outer;
-    for (int64_t o = chunk * m->grain; o < end; o++) {
-        int64_t rest = o, at_d = 0, at_s = 0;
-        for (int d = a - 1; d >= 0; d--) {
-            at_d += rest % m->dim[d] * m->ds[d];
-            at_s += rest % m->dim[d] * m->ss[d];
+#else
+    (void)k;
+#endif
+    int64_t n = 1;
+    for (int d = 0; d < m->ndim; d++) n *= m->dim[d];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t rest = i, to = 0, from = 0;
+        for (int d = m->ndim - 1; d >= 0; d--) {
+            to += rest % m->dim[d] * m->ds[d];
+            from += rest % m->dim[d] * m->ss[d];
             rest /= m->dim[d];
         }
-        char *dst = m->dst + at_d * (int64_t)m->size;
-        const char *src = m->src + at_s * (int64_t)m->size;
-        const bool run = m->ds[b] == 1 && m->ss[b] <= 1;
-        const int64_t step_a = run ? m->dim[a] : 16, step_b = run ? m->dim[b] : 16;
-        for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
-            for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
-                for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
-                    tp__move_run(dst + (i * m->ds[a] + j0 * m->ds[b]) * (int64_t)m->size,
-                                 src + (i * m->ss[a] + j0 * m->ss[b]) * (int64_t)m->size,
-                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b], m->size);
+        memcpy(m->dst + to * (int64_t)m->size, m->src + from * (int64_t)m->size, m->size);
     }
-}
-
-static void tp__move_do(const tp_call *k, tp__move *m)
-{
-    for (int d = 0; d < m->ndim; d++)
-        if (m->dim[d] == 0) return;
-    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* cut one long run into parts */
-        const int64_t whole = m->dim[0] / 16384 * 16384;
-        memcpy(m->dst + (size_t)whole * m->size, m->src + (size_t)whole * m->size,
-               (size_t)(m->dim[0] - whole) * m->size);
-        m->dim[0] = whole / 16384;
-        m->ds[0] = m->ss[0] = 16384;
-        m->dim[1] = 16384;
-        m->ds[1] = m->ss[1] = 1;
-        m->ndim = 2;
-    }
-    if (m->ndim == 2 && m->dim[0] > 64) { /* cut the innermost dimension, so that threads can share the work */
-        for (int d = 2; d > 0; d--) {
-            m->dim[d] = m->dim[d - 1];
-            m->ds[d] = m->ds[d - 1];
-            m->ss[d] = m->ss[d - 1];
-        }
-        const int64_t part = 64, whole = m->dim[1] / part;
-        tp__move tail = *m;
-        tail.ndim = 2;
-        for (int d = 0; d < 2; d++) {
-            tail.dim[d] = m->dim[d + 1];
-            tail.ds[d] = m->ds[d + 1];
-            tail.ss[d] = m->ss[d + 1];
-        }
-        tail.dim[0] -= whole * part;
-        tail.dst += whole * part * tail.ds[0] * (int64_t)m->size;
-        tail.src += whole * part * tail.ss[0] * (int64_t)m->size;
-        if (tail.dim[0] > 0) {
-            tail.n_outer = tail.grain = 1;
-            tp__move_chunk(&tail, 0);
-        }
-        m->dim[0] = whole;
-        m->ds[0] = m->ds[1] * part;
-        m->ss[0] = m->ss[1] * part;
-        m->dim[1] = part;
-        m->ndim = 3;
-    }
-    while (m->ndim < 2) { /* the copy loop needs at least two dimensions */
-        for (int d = m->ndim; d > 0; d--) {
-            m->dim[d] = m->dim[d - 1];
-            m->ds[d] = m->ds[d - 1];
-            m->ss[d] = m->ss[d - 1];
-        }
-        m->dim[0] = 1;
-        m->ds[0] = m->ss[0] = m->ndim == 0 ? 1 : 0;
-        m->ndim++;
-    }
-    m->n_outer = 1;
-    for (int d = 0; d < m->ndim - 2; d++) m->n_outer *= m->dim[d];
-    m->grain = tp__grain(m->dim[m->ndim - 2] * m->dim[m->ndim - 1]);
-    tp_device_parallel(k->device, (m->n_outer + m->grain - 1) / m->grain, tp__move_chunk, m);
 }
 
 static void tp__strides(const tp_shape *s, int64_t *stride)

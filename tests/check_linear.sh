@@ -11,7 +11,7 @@ mkdir -p "$dir"
 #define TP_STATIC
 #include "tp_layers.h"
 C
-    awk '/^## Layers: scopes of defaults/ {here = 1} /^## The files/ {here = 0} here && /^```c$/ {on = 1; next} /^```$/ {on = 0} here && on' README.md
+    awk '/^## Layers: scopes of defaults/ {here = 1} /^## After training/ {here = 0} here && /^```c$/ {on = 1; next} /^```$/ {on = 0} here && on' README.md
     cat <<'C'
 int main(int argc, char **argv)
 {

@@ -4947,7 +4947,7 @@ typedef struct tp__checkpoint {
     double made;
     /* what an earlier process decided: 1 never delete, -1 delete when it is no longer among the newest; 0: not
      * decided yet */
-    int stays;
+    int keep_forever;
 } tp__checkpoint;
 
 /* Name of the checkpoint that is written after Ctrl-C. It has no step in its name and does not count for max_to_keep. It is
@@ -4967,7 +4967,7 @@ typedef struct tp__saver {
     tp_variable **variable; /* the variables of the collections; NULL: all saved variables */
     int n_variable;
     int64_t last_epoch, last_step; /* epoch and step of the newest checkpoint on the disk; -1: none */
-    int written_stays;             /* tp__checkpoint.stays of the checkpoint that training was resumed from */
+    int written_keep_forever;      /* tp__checkpoint.keep_forever of the checkpoint that training was resumed from */
     bool interrupted;              /* the next checkpoint to write is the one after Ctrl-C */
     /* there is a checkpoint written after Ctrl-C that is older than the newest checkpoint */
     bool leftover;
@@ -5024,7 +5024,7 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
         s->cap = cap;
     }
     s->made[s->n].step = step;
-    s->made[s->n].stays = 0;
+    s->made[s->n].keep_forever = 0;
     s->made[s->n++].made = made;
     return TP_OK;
 }
@@ -5062,7 +5062,7 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
  * *next_keep is the time of the next one to keep and is moved on. */
 static bool tp__saver_keeps_old(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
 {
-    if (c->stays) return c->stays > 0;
+    if (c->keep_forever) return c->keep_forever > 0;
     if (!(c->made > *next_keep)) return false;
     *next_keep += s->keep_every;
     return true;
@@ -5106,7 +5106,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_step = step;
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
-        if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
+        if (st == TP_OK) s->made[s->n - 1].keep_forever = s->written_keep_forever;
         s->leftover = tp__saver_file_exists(s, -1); /* exists if the process was killed before the file was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
@@ -5143,9 +5143,9 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     tp_status st = TP_OK;
     for (int64_t i = 0; i < n && st == TP_OK; i++) {
         st = tp__saver_add(s, step[i], 0);
-        if (st == TP_OK && m == n + 1) s->made[s->n - 1].stays = stays[i] > 0 ? 1 : -1;
+        if (st == TP_OK && m == n + 1) s->made[s->n - 1].keep_forever = stays[i] > 0 ? 1 : -1;
     }
-    if (n >= 0 && m == n + 1) s->written_stays = stays[n] > 0 ? 1 : -1;
+    if (n >= 0 && m == n + 1) s->written_keep_forever = stays[n] > 0 ? 1 : -1;
     return st;
 }
 

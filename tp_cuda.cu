@@ -79,7 +79,7 @@ typedef struct tp__cuda {
     /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
     cudaMemPool_t pool;
     size_t limit;     /* the most bytes that may be allocated from the pool */
-    uint64_t open_to; /* bit i: peer access from GPU i to this one's memory has been requested */
+    uint64_t peer_access; /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* workspace of cuBLASLt: only one product at a time uses it, as all are on one stream */
@@ -524,8 +524,8 @@ static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
 {
     const uint64_t bit = (uint64_t)1 << (other->ordinal & 63);
     int can = 0;
-    if (c->open_to & bit) return;
-    c->open_to |= bit;
+    if (c->peer_access & bit) return;
+    c->peer_access |= bit;
     if (cudaDeviceCanAccessPeer(&can, other->ordinal, c->ordinal) == cudaSuccess && can) {
         if (c->pool) {
             cudaMemAccessDesc access;
@@ -1977,7 +1977,7 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
 /* The descriptors that cuBLASLt needs for a product: operation and layouts. */
 typedef struct tp__gemm_description {
     cublasLtMatmulDesc_t op;
-    cublasLtMatrixLayout_t la, lb, lc;
+    cublasLtMatrixLayout_t layout_a, layout_b, layout_c;
 } tp__gemm_description;
 
 static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bias, tp__gemm_description *d)
@@ -2003,14 +2003,14 @@ static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bia
     if (st == CUBLAS_STATUS_SUCCESS && g->bias)
         st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&d->lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
+        st = cublasLtMatrixLayoutCreate(&d->layout_b, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
                                         g->tb ? g->K : g->N);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&d->la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
+        st = cublasLtMatrixLayoutCreate(&d->layout_a, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
                                         g->ta ? g->M : g->K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&d->lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&d->layout_c, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
     if (batch > 1) {
-        cublasLtMatrixLayout_t layout[3] = {d->la, d->lb, d->lc};
+        cublasLtMatrixLayout_t layout[3] = {d->layout_a, d->layout_b, d->layout_c};
         const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
         for (int i = 0; i < 3 && st == CUBLAS_STATUS_SUCCESS; i++) {
             st = cublasLtMatrixLayoutSetAttribute(layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
@@ -2058,7 +2058,7 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
         st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
     if (st == CUBLAS_STATUS_SUCCESS) {
-        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->lb, d->la, d->lc, d->lc, pref, 1, &found, &n);
+        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->layout_b, d->layout_a, d->layout_c, d->layout_c, pref, 1, &found, &n);
         plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
         if (plain) {
             st = CUBLAS_STATUS_SUCCESS;
@@ -2097,13 +2097,13 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) st = tp__gemm_choose(k, &key, h, &d, slot);
     if (slot && slot->key == h && slot->plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
     else if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.lb, a, d.la,
-                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.lc, c, d.lc, &slot->algo,
+        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.layout_b, a, d.layout_a,
+                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.layout_c, c, d.layout_c, &slot->algo,
                             u->workspace, u->workspace_bytes, u->stream);
     if (st != CUBLAS_STATUS_SUCCESS) tp__store_error(u, k->op->name, cublasLtGetStatusString(st));
-    if (d.la) cublasLtMatrixLayoutDestroy(d.la);
-    if (d.lb) cublasLtMatrixLayoutDestroy(d.lb);
-    if (d.lc) cublasLtMatrixLayoutDestroy(d.lc);
+    if (d.layout_a) cublasLtMatrixLayoutDestroy(d.layout_a);
+    if (d.layout_b) cublasLtMatrixLayoutDestroy(d.layout_b);
+    if (d.layout_c) cublasLtMatrixLayoutDestroy(d.layout_c);
     if (d.op) cublasLtMatmulDescDestroy(d.op);
 }
 
@@ -3558,7 +3558,7 @@ static void tp__fill_like_cuda(const tp_call *k)
 #define TP__MOVE_MOST (2 * TP_MAX_DIMS)
 typedef struct tp__moving {
     int ndim;
-    int64_t dim[TP__MOVE_MOST], ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+    int64_t dim[TP__MOVE_MOST], dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
     char *dst;
     const char *src;
     int64_t size; /* size of an element in bytes */
@@ -3578,18 +3578,18 @@ static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
 {
     const int d = m->ndim - 1;
     if (dim == 1) return;
-    if (d >= 0 && m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
-        m->dim[d] *= dim, m->ds[d] = ds, m->ss[d] = ss;
+    if (d >= 0 && m->dst_stride[d] == ds * dim && m->src_stride[d] == ss * dim) {
+        m->dim[d] *= dim, m->dst_stride[d] = ds, m->src_stride[d] = ss;
         return;
     }
-    m->dim[m->ndim] = dim, m->ds[m->ndim] = ds, m->ss[m->ndim++] = ss;
+    m->dim[m->ndim] = dim, m->dst_stride[m->ndim] = ds, m->src_stride[m->ndim++] = ss;
 }
 
 typedef struct tp__move_plan {
     int64_t n;
     int ndim;
     tp__divisor dim[TP__MOVE_MOST];
-    int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+    int64_t dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
 } tp__move_plan;
 
 /* Moves units in the order of dst: adjacent threads write adjacent units. */
@@ -3605,12 +3605,12 @@ template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_c
             to[j] = 0;
             for (int d = m.ndim - 1; d > 0; d--) {
                 const int64_t q = tp__quotient(i, m.dim[d]), r = i - q * m.dim[d].d;
-                to[j] += r * m.ds[d];
-                from += r * m.ss[d];
+                to[j] += r * m.dst_stride[d];
+                from += r * m.src_stride[d];
                 i = q;
             }
-            to[j] += i * m.ds[0];
-            unit[j] = src[from + i * m.ss[0]];
+            to[j] += i * m.dst_stride[0];
+            unit[j] = src[from + i * m.src_stride[0]];
         }
         for (int j = 0; j < 4; j++)
             if (at + (int64_t)j * blockDim.x < m.n) dst[to[j]] = unit[j];
@@ -3623,7 +3623,7 @@ typedef struct tp__tile_plan {
     tp__divisor across, down;           /* numbers of tiles along a row (across) and along a column (down) */
     int ndim;                           /* number of the other dimensions */
     tp__divisor dim[TP__MOVE_MOST];
-    int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
+    int64_t dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
 } tp__tile_plan;
 
 template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const __grid_constant__ tp__tile_plan m)
@@ -3637,8 +3637,8 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
     rest = q;
     for (int d = m.ndim - 1; d >= 0; d--) {
         q = tp__quotient(rest, m.dim[d]);
-        dst += (rest - q * m.dim[d].d) * m.ds[d];
-        src += (rest - q * m.dim[d].d) * m.ss[d];
+        dst += (rest - q * m.dim[d].d) * m.dst_stride[d];
+        src += (rest - q * m.dim[d].d) * m.src_stride[d];
         rest = q;
     }
     const int x = (int)threadIdx.x % SIDE, y0 = (int)threadIdx.x / SIDE;
@@ -3659,12 +3659,12 @@ static bool tp__move_turned(const tp_call *k, const tp__moving *m)
     const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
     int row = -1;
     for (int d = 0; d < last; d++)
-        if (m->ss[d] == 1) row = d;
-    if (row < 0 || m->ds[last] != 1 || m->ss[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8) return false;
+        if (m->src_stride[d] == 1) row = d;
+    if (row < 0 || m->dst_stride[last] != 1 || m->src_stride[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8) return false;
     tp__tile_plan p;
     memset(&p, 0, sizeof p);
     p.rows = m->dim[row], p.cols = m->dim[last];
-    p.ds_row = m->ds[row], p.ss_col = m->ss[last];
+    p.ds_row = m->dst_stride[row], p.ss_col = m->src_stride[last];
     const int64_t across = (p.cols + side - 1) / side, down = (p.rows + side - 1) / side;
     int64_t blocks = across * down;
     for (int d = 0; d < last; d++)
@@ -3674,7 +3674,7 @@ static bool tp__move_turned(const tp_call *k, const tp__moving *m)
     for (int d = 0; d < last; d++) {
         if (d == row) continue;
         p.dim[p.ndim] = tp__divide_by(m->dim[d], blocks);
-        p.ds[p.ndim] = m->ds[d], p.ss[p.ndim++] = m->ss[d];
+        p.dst_stride[p.ndim] = m->dst_stride[d], p.src_stride[p.ndim++] = m->src_stride[d];
     }
     switch (m->size) {
     case 1:
@@ -3705,7 +3705,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     p.n = 1;
     for (int d = 0; d < m.ndim; d++) p.n *= m.dim[d];
     if (p.n == 0) return;
-    if (m.ndim == 0 || (m.ndim == 1 && m.ds[0] == 1 && m.ss[0] == 1)) {
+    if (m.ndim == 0 || (m.ndim == 1 && m.dst_stride[0] == 1 && m.src_stride[0] == 1)) {
         const cudaError_t e =
             cudaMemcpyAsync(m.dst, m.src, (size_t)(p.n * m.size), cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
         if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
@@ -3713,17 +3713,17 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_turned(k, &m)) return;
     const int last = m.ndim - 1;
-    if (m.ds[last] == 1 && m.ss[last] == 1) { /* src and dst are both contiguous: use larger units */
+    if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
-        for (int d = 0; d < last; d++) bits |= (uint64_t)(m.ds[d] * m.size) | (uint64_t)(m.ss[d] * m.size);
+        for (int d = 0; d < last; d++) bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
-        for (int d = 0; d < last; d++) m.ds[d] /= times, m.ss[d] /= times;
+        for (int d = 0; d < last; d++) m.dst_stride[d] /= times, m.src_stride[d] /= times;
         m.dim[last] /= times, m.size *= times, p.n /= times;
     }
     p.ndim = m.ndim;
     for (int d = 0; d < m.ndim; d++) {
         p.dim[d] = tp__divide_by(m.dim[d], p.n);
-        p.ds[d] = m.ds[d], p.ss[d] = m.ss[d];
+        p.dst_stride[d] = m.dst_stride[d], p.src_stride[d] = m.src_stride[d];
     }
     TP__UNITS(m.size, TP_RUN(k, (tp__move_units<T>), (p.n + 3) / 4, (T *)m.dst, (const T *)m.src, p););
 }
@@ -7462,7 +7462,7 @@ typedef struct tp__ctc_args {
     double *norm, *a, *later, *total; /* shapes: norm (B,T), a and later (B,T (2L+1)), total (B) */
     /* (B,L): 2 * next + first, where next is the next position of the same label, n if none, and first is 1 for the
      * label's first position */
-    int32_t *chain;
+    int32_t *next_same_label;
     tp__fault fault;
 } tp__ctc_args;
 __device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t i)
@@ -7555,7 +7555,7 @@ __device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b,
         int64_t next = i + 1, before = i - 1;
         while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
         while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
-        g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
+        g.next_same_label[b * g.L + i] = (int32_t)(2 * next + (before < 0));
     }
 }
 
@@ -7675,10 +7675,10 @@ template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
     }
     __syncthreads();
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-        if (!(g.chain[b * g.L + i] & 1)) continue;
+        if (!(g.next_same_label[b * g.L + i] & 1)) continue;
         const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
         R sum = 0;
-        for (int64_t j = i; j < n; j = g.chain[b * g.L + j] >> 1) {
+        for (int64_t j = i; j < n; j = g.next_same_label[b * g.L + j] >> 1) {
             const double v = g.later[at + 2 * j + 1] + g.a[at + 2 * j + 1];
             if (v > none) sum += exp((R)(v - y));
         }
@@ -7706,7 +7706,7 @@ static tp__ctc_args tp__ctc_args_of(const tp_call *k, size_t *bytes)
     g.a = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
     g.later = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
     g.total = (double *)tp__seq_take(&room, g.B, sizeof(double));
-    g.chain = (int32_t *)tp__seq_take(&room, g.B * g.L, sizeof(int32_t));
+    g.next_same_label = (int32_t *)tp__seq_take(&room, g.B * g.L, sizeof(int32_t));
     g.fault = tp__fault_of(k);
     *bytes = room.used;
     return g;

@@ -1080,7 +1080,7 @@ typedef struct tp__grid {
     int64_t images, h, w, c, pixel;
     int64_t rows, cols, sy, sx; /* size of the grid of positions, and the stride between them (sy, sx) */
     /* the window: offset of its corner from a position times the stride, its height and width */
-    int64_t top, left, tall, wide;
+    int64_t top, left, window_h, wide;
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
     /* of the images or the buffer that is read: floats from one row to the next, from one image to the next */
@@ -1101,18 +1101,19 @@ TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
     g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
-                  (g->rows - 1) * g->sy + g->top + g->tall <= g->h && (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
+                  (g->rows - 1) * g->sy + g->top + g->window_h <= g->h &&
+                  (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
     /* 1. rows of an image in a piece: all, unless that is too much work or needs too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
     if (g->images * cuts < TP__CHUNK_MANY)
         cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
     g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
     while (!g->in_place && g->piece_rows > 1 &&
-           ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
+           ((g->piece_rows - 1) * g->sy + g->window_h) * buffer_row > TP__BUFFER_FLOATS)
         g->piece_rows = (g->piece_rows + 1) / 2;
     /* 2. several whole images in a piece, if one image is too little work */
     g->piece_images = 1;
-    int64_t floats = ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row;
+    int64_t floats = ((g->piece_rows - 1) * g->sy + g->window_h) * buffer_row;
     if (g->piece_rows == g->rows && image < work) {
         g->piece_images = tp__min64(g->images, work / image);
         if (!g->in_place) g->piece_images = tp__min64(g->piece_images, TP__BUFFER_FLOATS / floats);
@@ -1158,7 +1159,7 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
         return p;
     }
     p.at = buffer;
-    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->tall, c = g->c;
+    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->window_h, c = g->c;
     const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* number of columns of zeros on the left */
     const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
     const int64_t after = wide - before - inside; /* columns of zeros on the right */
@@ -1199,7 +1200,7 @@ static tp__ahead tp__grid_ahead(const tp__grid *g, int64_t index)
     if (index >= g->pieces) return tp__ahead_of(NULL, 0);
     const int64_t y = index % cuts * g->piece_rows * g->sy + g->top, row = g->w * g->pixel;
     const int64_t y0 = tp__min64(tp__max64(y, 0), g->h),
-                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->sy + g->tall, y0), g->h);
+                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->sy + g->window_h, y0), g->h);
     if (g->piece_images == 1) return tp__ahead_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
     return tp__ahead_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
 }
@@ -1348,7 +1349,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     if (q->rows <= 0 || q->cols <= 0) return 0;
     q->c = g->ic;
     g->taps = tp__gather_taps(g, NULL, &q->top, &y1, &q->left, &x1);
-    q->tall = g->taps ? y1 - q->top + 1 : 1;
+    q->window_h = g->taps ? y1 - q->top + 1 : 1;
     q->wide = g->taps ? x1 - q->left + 1 : 1;
     g->K = g->taps * g->ic;
     g->even = g->oc <= g->isa->vw && tp__even_covers(g->isa, q->cols);
@@ -1584,7 +1585,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     q->sx = a->g.sw;
     q->top = -a->g.top;
     q->left = -a->g.left;
-    q->tall = (a->g.KH - 1) * a->g.dh + 1;
+    q->window_h = (a->g.KH - 1) * a->g.dh + 1;
     q->wide = (a->g.KW - 1) * a->g.dw + 1;
     if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
@@ -1804,7 +1805,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->sy = q->sx = 2;
     q->top = input_grad ? a->g.top - 2 : -a->g.top;
     q->left = input_grad ? a->g.left - 2 : -a->g.left;
-    q->tall = q->wide = 4;
+    q->window_h = q->wide = 4;
     tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
     const bool near_by = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
@@ -4797,16 +4798,16 @@ static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     if (dim == 1) return;
     if (m->ndim > 0) {
         const int d = m->ndim - 1;
-        if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
+        if (m->dst_stride[d] == ds * dim && m->src_stride[d] == ss * dim) {
             m->dim[d] *= dim;
-            m->ds[d] = ds;
-            m->ss[d] = ss;
+            m->dst_stride[d] = ds;
+            m->src_stride[d] = ss;
             return;
         }
     }
     m->dim[m->ndim] = dim;
-    m->ds[m->ndim] = ds;
-    m->ss[m->ndim++] = ss;
+    m->dst_stride[m->ndim] = ds;
+    m->src_stride[m->ndim++] = ss;
 }
 
 /* Adds a dimension of 1 outside the others. */
@@ -4814,10 +4815,10 @@ static void tp__move_wrap(tp__move *m)
 {
     for (int d = m->ndim++; d > 0; d--) {
         m->dim[d] = m->dim[d - 1];
-        m->ds[d] = m->ds[d - 1];
-        m->ss[d] = m->ss[d - 1];
+        m->dst_stride[d] = m->dst_stride[d - 1];
+        m->src_stride[d] = m->src_stride[d - 1];
     }
-    m->dim[0] = m->ds[0] = m->ss[0] = 1;
+    m->dim[0] = m->dst_stride[0] = m->src_stride[0] = 1;
 }
 
 /* Copies one run of n elements; the strides are those in tp__move. */
@@ -4849,20 +4850,21 @@ static void tp__move_chunk(void *user, int64_t chunk)
     for (int64_t o = chunk * j->grain; o < end; o++) {
         int64_t rest = o, at_d = 0, at_s = 0;
         for (int d = a - 1; d >= 0; d--) {
-            at_d += rest % m->dim[d] * m->ds[d];
-            at_s += rest % m->dim[d] * m->ss[d];
+            at_d += rest % m->dim[d] * m->dst_stride[d];
+            at_s += rest % m->dim[d] * m->src_stride[d];
             rest /= m->dim[d];
         }
         char *dst = m->dst + at_d * (int64_t)m->size;
         const char *src = m->src + at_s * (int64_t)m->size;
-        const bool run = m->ds[b] == 1 && m->ss[b] <= 1;
+        const bool run = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
         const int64_t step_a = run ? m->dim[a] : 16, step_b = run ? m->dim[b] : 16;
         for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
             for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
                 for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
-                    tp__move_run(dst + (i * m->ds[a] + j0 * m->ds[b]) * (int64_t)m->size,
-                                 src + (i * m->ss[a] + j0 * m->ss[b]) * (int64_t)m->size,
-                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->ds[b], m->ss[b], m->size);
+                    tp__move_run(dst + (i * m->dst_stride[a] + j0 * m->dst_stride[b]) * (int64_t)m->size,
+                                 src + (i * m->src_stride[a] + j0 * m->src_stride[b]) * (int64_t)m->size,
+                                 m->dim[b] - j0 < step_b ? m->dim[b] - j0 : step_b, m->dst_stride[b], m->src_stride[b],
+                                 m->size);
     }
 }
 
@@ -4875,26 +4877,27 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
     m->ndim = 0;
     for (int d = 0; d < given->ndim; d++) {
         if (given->dim[d] == 0) return;
-        tp__move_merge(m, given->dim[d], given->ds[d], given->ss[d]);
+        tp__move_merge(m, given->dim[d], given->dst_stride[d], given->src_stride[d]);
     }
-    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* cut one long run into parts */
+    if (m->ndim == 1 && m->dst_stride[0] == 1 && m->src_stride[0] == 1 &&
+        m->dim[0] > 65536) { /* cut one long run into parts */
         const int64_t part = 16384, whole = m->dim[0] / part, done = whole * part;
         memcpy(m->dst + (size_t)done * m->size, m->src + (size_t)done * m->size, (size_t)(m->dim[0] - done) * m->size);
         tp__move_wrap(m);
         m->dim[0] = whole;
-        m->ds[0] = m->ss[0] = m->dim[1] = part;
+        m->dst_stride[0] = m->src_stride[0] = m->dim[1] = part;
     }
     if (m->ndim == 2 && m->dim[0] > 64) { /* cut the outer dimension, so that threads can share the work */
         const int64_t part = 64, whole = m->dim[0] / part, done = whole * part;
         tp__move_job rest = job;
         rest.move.dim[0] -= done;
-        rest.move.dst += done * m->ds[0] * (int64_t)m->size;
-        rest.move.src += done * m->ss[0] * (int64_t)m->size;
+        rest.move.dst += done * m->dst_stride[0] * (int64_t)m->size;
+        rest.move.src += done * m->src_stride[0] * (int64_t)m->size;
         if (rest.move.dim[0] > 0) tp__move_chunk(&rest, 0);
         tp__move_wrap(m);
         m->dim[0] = whole;
-        m->ds[0] = m->ds[1] * part;
-        m->ss[0] = m->ss[1] * part;
+        m->dst_stride[0] = m->dst_stride[1] * part;
+        m->src_stride[0] = m->src_stride[1] * part;
         m->dim[1] = part;
     }
     while (m->ndim < 2) tp__move_wrap(m);
@@ -5077,7 +5080,7 @@ static size_t tp__matmul_scratch(const tp_call *k)
 typedef struct tp__conv_job {
     tp__conv_args a;
     tp__conv_what what;
-    size_t engine, x_bytes, y_bytes;
+    size_t engine_bytes, x_bytes, y_bytes;
 } tp__conv_job;
 static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
 static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_what what)
@@ -5098,7 +5101,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_what what)
         j.a.norm = norm ? norm : &unknown;
         j.a.norm_relu = k->fused.norm_relu;
     }
-    j.engine = tp__round64(tp__convolve_scratch(k->device, &j.a, what));
+    j.engine_bytes = tp__round64(tp__convolve_scratch(k->device, &j.a, what));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
     j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
     return j;
@@ -5124,8 +5127,8 @@ static void tp__conv_run(const tp_call *k, tp__conv_what what)
     float *user_x = x, *user_y = y;
     const bool swapped = j.a.g.nchw && k->scratch; /* a call without elements has no scratch */
     if (swapped) {
-        x = (float *)(void *)((char *)k->scratch + j.engine);
-        y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
+        x = (float *)(void *)((char *)k->scratch + j.engine_bytes);
+        y = (float *)(void *)((char *)k->scratch + j.engine_bytes + j.x_bytes);
         if (what != TP__CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->g.B, a->g.C, hw);
         if (what != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
     }
@@ -5142,7 +5145,7 @@ static size_t tp__conv_room(const tp_call *k, tp__conv_what what)
 {
     if (k->in[0].dtype == TP_F64) return 0;
     const tp__conv_job j = tp__conv_engine(k, what);
-    return j.engine + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
+    return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
 }
 static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
 static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT_GRAD); }

@@ -6209,7 +6209,7 @@ typedef struct tp__plan {
     size_t room_bytes;
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
-    bool *joins;
+    bool *takes_part;
     int bound_runs; /* number of runs since the pointers were resolved, counted up to 1 */
     tp__plan_piece *piece;
     int n_piece;
@@ -6225,8 +6225,8 @@ struct tp_session {
     int n_given;     /* number of borrowed devices, the first ones of `device` */
     void **var_data; /* for each variable id, its memory */
     int n_var, var_cap;
-    bool predicts; /* its variables are loaded for a predictor */
-    bool *loaded;  /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
+    bool for_predictor; /* its variables are loaded for a predictor */
+    bool *loaded;       /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
@@ -6302,11 +6302,11 @@ typedef struct tp__fusion {
     int n_in;
     tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
     int n_var;
-    const tp_operation *result;  /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
-    bool one_more;               /* the step has an additional output: see `also` */
-    const tp_operation *also;    /* the op whose output 0 is the additional output; NULL: no op reads it */
-    const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: its own op */
-    const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the place of its own op */
+    const tp_operation *result;   /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
+    bool has_extra_output;        /* the step has an additional output: see `extra_op` */
+    const tp_operation *extra_op; /* the op whose output 0 is the additional output; NULL: no op reads it */
+    const tp_operation *fault_op; /* the op that the step names when it fault_op a fault; NULL: its own op */
+    const tp_operation *place;    /* the step runs at this op's place in the order; NULL: at the place of its own op */
 } tp__fusion;
 
 typedef struct tp__group {
@@ -6327,11 +6327,11 @@ typedef struct tp__compiler {
     int n_value;
     int *position; /* op id -> index in `order` */
     int *order, n_order;
-    tp__fusion *fusion; /* op id -> what is fused into its step */
-    int *absorbed_by;   /* op id -> the op whose step computes this op; -1: it has a step of its own */
-    int *stands;        /* op id -> the first op whose step runs at this op's place in the order; -1: none */
-    int *stands_next;   /* op id -> the next op whose step runs at the same place; -1: none */
-    int *group;         /* op id -> its group of element-wise ops; -1: none */
+    tp__fusion *fusion;  /* op id -> what is fused into its step */
+    int *absorbed_by;    /* op id -> the op whose step computes this op; -1: it has a step of its own */
+    int *first_at_place; /* op id -> the first op whose step runs at this op's place in the order; -1: none */
+    int *next_at_place;  /* op id -> the next op whose step runs at the same place; -1: none */
+    int *group;          /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
     int *alias;     /* value -> the value that it is an alias of; -1: none */
@@ -6458,8 +6458,8 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->order = tp__alloc_ints(c, c->n_op, -1, &ok);
     c->fusion = (tp__fusion *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
     c->absorbed_by = tp__alloc_ints(c, c->n_op, -1, &ok);
-    c->stands = tp__alloc_ints(c, c->n_op, -1, &ok);
-    c->stands_next = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->first_at_place = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->next_at_place = tp__alloc_ints(c, c->n_op, -1, &ok);
     c->group = tp__alloc_ints(c, c->n_op, -1, &ok);
     c->alias = tp__alloc_ints(c, c->n_value, -1, &ok);
     c->fed = tp__alloc_ints(c, c->n_value, -1, &ok);
@@ -6471,7 +6471,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
         (tp__replica **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
     c->value = (tp__value *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
     if (!ok) return tp__nomem_plan();
-    for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
+    for (int id = 0; id < c->n_op; id++) c->first_at_place[id] = id;
     for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
     for (int i = 0; i < p->n_feed; i++) {
         const int v = tp__value_of(c, p->feed[i]);
@@ -6742,7 +6742,7 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
 static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
     c->absorbed_by[o->id] = by->id;
-    c->stands[o->id] = -1;
+    c->first_at_place[o->id] = -1;
 }
 
 static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o)
@@ -6771,14 +6771,14 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
         const tp_node *dx = tp__gathered_gradient(c, o);
         const tp_operation *from = c->op[dx->op->id];
         tp__fusion *f = &c->fusion[from->id];
-        if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
+        if (!f->has_extra_output || f->extra_op || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
             device != tp__device_of(c, from) || d->find_kernel(d, o->row->name) ||
             o->in[1] != from->in[f->fused.table] || o->in[2] != from->in[from->row->sequence])
             return TP_OK;
         tp_operation *made = tp__changed_op(c, o->id, 0, o->n_ctrl + 1);
         if (!made) return tp__nomem_plan();
         made->ctrl[made->n_ctrl - 1] = (tp_operation *)(uintptr_t)from;
-        f->also = made;
+        f->extra_op = made;
         tp__absorb(c, made, from);
         return TP_OK;
     }
@@ -6796,8 +6796,8 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     made->in[i] = gather->in[0];
     made->in[made->n_in - 1] = gather->in[1];
     f->fused.table = made->n_in - 1;
-    f->one_more = back;
-    f->reports = back ? NULL : gather;
+    f->has_extra_output = back;
+    f->fault_op = back ? NULL : gather;
     f->rule[f->n_rule++] = rule;
     return TP_OK;
 }
@@ -7242,9 +7242,9 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
 /* The step of op o runs at the place of op `at`, before the steps that are there. */
 static void tp__run_at_place_of(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
-    c->stands[o->id] = -1;
-    c->stands_next[o->id] = c->stands[at->id];
-    c->stands[at->id] = o->id;
+    c->first_at_place[o->id] = -1;
+    c->next_at_place[o->id] = c->first_at_place[at->id];
+    c->first_at_place[at->id] = o->id;
     c->fusion[o->id].place = at;
 }
 
@@ -8374,7 +8374,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
 {
     const tp__fusion *f = &c->fusion[o->id];
-    if (i == o->n_out) return f->also ? c->first_value[f->also->id] : -1;
+    if (i == o->n_out) return f->extra_op ? c->first_value[f->extra_op->id] : -1;
     return i == 0 && f->result ? c->first_value[f->result->id] : c->first_value[o->id] + i;
 }
 
@@ -8407,7 +8407,7 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
         s->operand[s->call.n_in + i] = tp__operand(made);
         if (i == 0 && in_var) continue;
         const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
-        if ((i > 0 || c->fusion[o->id].one_more) && dead) continue;
+        if ((i > 0 || c->fusion[o->id].has_extra_output) && dead) continue;
         const int64_t bytes = i == 0 && s->call.fused.elided ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, s->device);
         if (b < 0) return tp__nomem_plan();
@@ -8445,7 +8445,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     tp_node *const *in = f->in ? f->in : o->in;
     tp_variable *const *var = f->var ? f->var : o->var;
     const int device = tp__device_of(c, o), n_in = f->in ? f->n_in : o->n_in, n_var = f->var ? f->n_var : o->n_var;
-    const int n_out = f->row ? row->n_out : o->n_out + f->one_more;
+    const int n_out = f->row ? row->n_out : o->n_out + f->has_extra_output;
     tp_status st = TP_OK;
     for (int i = 0; i < n_in && st == TP_OK; i++) {
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
@@ -8463,7 +8463,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     s->call.attrs = f->attrs ? f->attrs : o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
-    s->call.fault_id = (f->reports ? f->reports->id : o->id) + 1;
+    s->call.fault_id = (f->fault_op ? f->fault_op->id : o->id) + 1;
     s->call.fused = f->fused;
     s->n_rule = f->n_rule;
     for (int i = 0; i < f->n_rule; i++) s->rule[i] = f->rule[i];
@@ -8591,7 +8591,7 @@ static tp_status tp__plan_emit(tp__compiler *c)
 {
     tp_status st = TP_OK;
     for (int k = 0; k < c->n_order; k++)
-        for (int id = c->stands[c->order[k]]; id >= 0 && st == TP_OK; id = c->stands_next[id])
+        for (int id = c->first_at_place[c->order[k]]; id >= 0 && st == TP_OK; id = c->next_at_place[id])
             st = tp__emit(c, c->op[id], k);
     return st;
 }
@@ -8798,18 +8798,18 @@ static int tp__plan_record_on(tp__plan *p)
     int first = -1;
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
-        for (int k = 0; k < s->call.n_in && s->together; k++) p->joins[p->buffer[s->buffer[k]].device] = true;
-        p->joins[s->device] = true;
+        for (int k = 0; k < s->call.n_in && s->together; k++) p->takes_part[p->buffer[s->buffer[k]].device] = true;
+        p->takes_part[s->device] = true;
         if (first < 0 && !tp__on_host(s)) first = s->device;
         if (s->from < 0) continue;
-        p->joins[s->from] = true;
+        p->takes_part[s->from] = true;
         if (!p->device[s->device]->copy_from || p->device[s->from]->host) return -1;
     }
     if (first < 0) return -1;
     const tp_device *d = p->device[first];
-    p->joins[first] = false;
+    p->takes_part[first] = false;
     for (int i = 0; i < p->n_device; i++)
-        if (p->joins[i] && (!d->after || p->device[i]->after != d->after)) return -1;
+        if (p->takes_part[i] && (!d->after || p->device[i]->after != d->after)) return -1;
     return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
 }
 
@@ -9249,7 +9249,7 @@ static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feed
     p->n_device = e->n_device;
     p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
     p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
-    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
+    p->takes_part = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->takes_part);
     p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
     p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
@@ -9258,7 +9258,7 @@ static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feed
     p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
     p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
     if (!p->fetch || !p->fetch_buffer || !p->fetch_type || !p->feed || !p->feed_type || !p->feed_buffer || !p->device ||
-        !p->used || !p->joins || !p->arena_bytes) {
+        !p->used || !p->takes_part || !p->arena_bytes) {
         tp__plan_free(p);
         return NULL;
     }
@@ -9734,7 +9734,7 @@ static tp_status tp__plan_join(const tp__plan *p, bool back)
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_device; i++) {
-        if (!p->joins[i]) continue;
+        if (!p->takes_part[i]) continue;
         const tp_status one = back ? d->after(d, p->device[i]) : d->after(p->device[i], d);
         if (st == TP_OK) st = one;
     }
@@ -11029,7 +11029,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             st = tp__restore_state(s, name, &d->item[k].value);
             continue;
         }
-        if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_training_only(d, k)))
+        if (!used[k] && !tp__is_training_name(name) && !(s->for_predictor && tp__is_training_only(d, k)))
             tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
     if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
@@ -11543,9 +11543,9 @@ static bool tp__is_restore(const tp_session_init *i)
 
 static tp_status tp__predict_load_all(const tp_predict_config *c, tp_session *s)
 {
-    s->predicts = true;
+    s->for_predictor = true;
     const tp_status st = tp__session_init_load(c->session_init, s);
-    s->predicts = false;
+    s->for_predictor = false;
     return st;
 }
 
@@ -13793,7 +13793,7 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 /* Copies dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
 typedef struct tp__move {
     int ndim;
-    int64_t dim[TP__MOVE_DIMS], ds[TP__MOVE_DIMS], ss[TP__MOVE_DIMS];
+    int64_t dim[TP__MOVE_DIMS], dst_stride[TP__MOVE_DIMS], src_stride[TP__MOVE_DIMS];
     char *dst;
     const char *src;
     size_t size; /* bytes of an element */
@@ -13802,8 +13802,8 @@ typedef struct tp__move {
 static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     m->dim[m->ndim] = dim;
-    m->ds[m->ndim] = ds;
-    m->ss[m->ndim++] = ss;
+    m->dst_stride[m->ndim] = ds;
+    m->src_stride[m->ndim++] = ss;
 }
 
 #if TP__FAST
@@ -13824,8 +13824,8 @@ static void tp__move_do(const tp_call *k, const tp__move *m)
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = i, to = 0, from = 0;
         for (int d = m->ndim - 1; d >= 0; d--) {
-            to += rest % m->dim[d] * m->ds[d];
-            from += rest % m->dim[d] * m->ss[d];
+            to += rest % m->dim[d] * m->dst_stride[d];
+            from += rest % m->dim[d] * m->src_stride[d];
             rest /= m->dim[d];
         }
         memcpy(m->dst + to * (int64_t)m->size, m->src + from * (int64_t)m->size, m->size);

@@ -2790,7 +2790,7 @@ static int tp__dice_normal(tp__dice *d, int range)
  * corners of a 4 by 4 grid. */
 typedef struct tp__bend {
     int a, b, c, d, dx, dy;
-    int gx[4][4], gy[4][4];
+    int grid_dx[4][4], grid_dy[4][4];
 } tp__bend;
 
 static void tp__bend_roll(tp__bend *m, tp__dice *dice)
@@ -2809,8 +2809,8 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
     m->dy = tp__dice_normal(dice, 11200);
     for (int y = 0; y < 4; y++)
         for (int x = 0; x < 4; x++) {
-            m->gx[y][x] = tp__dice_normal(dice, 15000);
-            m->gy[y][x] = tp__dice_normal(dice, 15000);
+            m->grid_dx[y][x] = tp__dice_normal(dice, 15000);
+            m->grid_dy[y][x] = tp__dice_normal(dice, 15000);
         }
 }
 
@@ -2823,10 +2823,10 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
     /* fractions within a grid cell, with 9 bits */
     const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6;
-    const int wx = (m->gx[j][i] * (512 - fu) + m->gx[j][i + 1] * fu) / 512 * (512 - fv) +
-                   (m->gx[j + 1][i] * (512 - fu) + m->gx[j + 1][i + 1] * fu) / 512 * fv;
-    const int wy = (m->gy[j][i] * (512 - fu) + m->gy[j][i + 1] * fu) / 512 * (512 - fv) +
-                   (m->gy[j + 1][i] * (512 - fu) + m->gy[j + 1][i + 1] * fu) / 512 * fv;
+    const int wx = (m->grid_dx[j][i] * (512 - fu) + m->grid_dx[j][i + 1] * fu) / 512 * (512 - fv) +
+                   (m->grid_dx[j + 1][i] * (512 - fu) + m->grid_dx[j + 1][i + 1] * fu) / 512 * fv;
+    const int wy = (m->grid_dy[j][i] * (512 - fu) + m->grid_dy[j][i + 1] * fu) / 512 * (512 - fv) +
+                   (m->grid_dy[j + 1][i] * (512 - fu) + m->grid_dy[j + 1][i + 1] * fu) / 512 * fv;
     const int64_t px = x + wx / 512, py = y + wy / 512;
     *ox = (int)((m->a * px + m->b * py) / 4096) + m->dx + 14 * 4096;
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
@@ -10983,7 +10983,7 @@ typedef struct tp__augment {
     int n[4], index[4][8]; /* for images, masks, points and boxes: number of components, and their indices */
     double mask_fill;
     bool catches;
-    int64_t caught; /* atomic; number of datapoints that were dropped after errors */
+    int64_t n_caught; /* atomic; number of datapoints that were dropped after errors */
     const char *name;
     bool load, encoded, skip; /* tp_df_load_image: the first component is a file */
     int channel;
@@ -11069,7 +11069,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     if (st == TP_OK) st = tp__augment_all(f, m, in, out, call);
     if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catches) return st;
     call->drop = true;
-    const int64_t caught = __atomic_add_fetch(&f->caught, 1, __ATOMIC_RELAXED);
+    const int64_t caught = __atomic_add_fetch(&f->n_caught, 1, __ATOMIC_RELAXED);
     if (caught < 10 || caught % 100 == 0)
         tp_log(TP_LOG_WARN, "%s [%s: pass %lld, datapoint %lld] was left out, %lld until now", tp_last_error(), f->name,
                (long long)call->pass, (long long)call->index, (long long)caught);

@@ -4329,14 +4329,14 @@ struct tp_pool {
     int64_t finished;
     char pad2[64 - sizeof(int64_t)];
 
-    int64_t claimed;   /* value that `finished` will have at the end of the current run; only the caller uses it */
-    int sleepers;      /* atomic: number of workers that sleep or are about to sleep */
-    int caller_sleeps; /* atomic: the caller of tp_pool_run sleeps until the workers are done */
-    int quit;          /* atomic: tells the workers to end */
-    int caller_on;     /* atomic: the caller's processor when it was last checked */
-    unsigned runs;     /* number of runs so far; only the caller uses it */
+    int64_t claimed;      /* value that `finished` will have at the end of the current run; only the caller uses it */
+    int sleepers;         /* atomic: number of workers that sleep or are about to sleep */
+    int caller_sleeps;    /* atomic: the caller of tp_pool_run sleeps until the workers are done */
+    int quit;             /* atomic: tells the workers to end */
+    int caller_processor; /* atomic: the caller's processor when it was last checked */
+    unsigned runs;        /* number of runs so far; only the caller uses it */
     int threads, started;
-    int numbered;     /* atomic: number of workers that have got their index */
+    int n_indexed;    /* atomic: number of workers that have got their index */
     tp__watch *watch; /* where this run records when threads are busy; NULL: it does not record */
     double spin;
     tp__os_mutex turn; /* the caller holds this lock during its run, so that runs follow one another */
@@ -4412,7 +4412,7 @@ TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
     tp__float_mode_enter(); /* this floating-point mode stays until the thread ends */
-    const int number = __atomic_fetch_add(&p->numbered, 1, __ATOMIC_RELAXED);
+    const int number = __atomic_fetch_add(&p->n_indexed, 1, __ATOMIC_RELAXED);
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
@@ -4426,7 +4426,7 @@ TP__OS_THREAD(tp__pool_worker, user)
             turns = 0;
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
-            tp__os_leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
+            tp__os_leave_processor(__atomic_load_n(&p->caller_processor, __ATOMIC_RELAXED));
         const int64_t done = tp__pool_work(p, number);
         if (done == 0) continue;
         __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
@@ -4454,7 +4454,7 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
     memset(p, 0, sizeof *p);
     p->threads = threads;
     p->spin = threads > processors ? 0.0 : TP__SPIN;
-    p->caller_on = tp__os_processor();
+    p->caller_processor = tp__os_processor();
     if (threads == 1) return p;
 
     p->id = (tp__os_thread *)tp_calloc((size_t)threads - 1, sizeof(tp__os_thread));
@@ -4511,7 +4511,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     /* 2. Wake sleeping workers, at most as many as there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
     if (p->spin > 0 && (sleepers > 0 || p->runs++ % TP__LOOK_AROUND == 0))
-        __atomic_store_n(&p->caller_on, tp__os_processor(), __ATOMIC_RELAXED);
+        __atomic_store_n(&p->caller_processor, tp__os_processor(), __ATOMIC_RELAXED);
     if (sleepers > 0) {
         tp__os_lock(&p->lock);
         tp__os_unlock(&p->lock);
@@ -4575,7 +4575,7 @@ struct tp_thread {
     void (*fn)(void *);
     void *user;
     /* Atomic. 1: the thread has ended, or it was detached. The later of these two events frees the struct. */
-    int parted;
+    int ended_or_detached;
 };
 
 TP__OS_THREAD(tp__thread_main, user)
@@ -4583,7 +4583,7 @@ TP__OS_THREAD(tp__thread_main, user)
     tp_thread *t = (tp_thread *)user;
     tp__float_mode_enter();
     t->fn(t->user);
-    if (__atomic_exchange_n(&t->parted, 1, __ATOMIC_ACQ_REL)) tp_free(t);
+    if (__atomic_exchange_n(&t->ended_or_detached, 1, __ATOMIC_ACQ_REL)) tp_free(t);
     TP__OS_THREAD_END;
 }
 
@@ -4616,7 +4616,7 @@ TP_DEF void tp_thread_detach(tp_thread *t)
 {
     if (!t) return;
     tp__os_thread_detach(t->id);
-    if (__atomic_exchange_n(&t->parted, 1, __ATOMIC_ACQ_REL)) tp_free(t);
+    if (__atomic_exchange_n(&t->ended_or_detached, 1, __ATOMIC_ACQ_REL)) tp_free(t);
 }
 #endif
 
@@ -7030,7 +7030,7 @@ enum { TP__ZIP_LOCAL = 30, TP__ZIP_CENTRAL = 46, TP__ZIP_END = 22, TP__ZIP_END64
 
 typedef struct tp__zip_member {
     const char *name; /* points into the central directory; not terminated */
-    size_t nlen;
+    size_t name_length;
     uint32_t method, crc;
     uint64_t csize, usize;
     uint64_t local; /* offset of the member's local header */
@@ -7111,7 +7111,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30), clen = tp__le16(c + 32);
     if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen) return tp__zip_bad(what, "its directory is wrong");
     m->name = (const char *)c + TP__ZIP_CENTRAL;
-    m->nlen = nlen;
+    m->name_length = nlen;
     m->method = tp__le16(c + 10);
     m->crc = tp__le32(c + 16);
     m->csize = tp__le32(c + 20);
@@ -7143,15 +7143,15 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     /* more is impossible: deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
-    if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->nlen -= 4;
+    if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->name_length -= 4;
     return TP_OK;
 }
 
 static int tp__zip_by_name(const void *a, const void *b)
 {
     const tp__zip_member *x = *(tp__zip_member *const *)a, *y = *(tp__zip_member *const *)b;
-    int order = memcmp(x->name, y->name, x->nlen < y->nlen ? x->nlen : y->nlen);
-    return order ? order : x->nlen < y->nlen ? -1 : x->nlen > y->nlen;
+    int order = memcmp(x->name, y->name, x->name_length < y->name_length ? x->name_length : y->name_length);
+    return order ? order : x->name_length < y->name_length ? -1 : x->name_length > y->name_length;
 }
 
 static int tp__zip_by_place(const void *a, const void *b)
@@ -7175,7 +7175,7 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
         tp__printable shown;
         if (tp__zip_by_name(&sorted[i - 1], &sorted[i]) == 0)
             return tp_fail(TP_ERR_FORMAT, "%s: there are two arrays '%s'", what,
-                           tp__make_printable(&shown, sorted[i]->name, sorted[i]->nlen));
+                           tp__make_printable(&shown, sorted[i]->name, sorted[i]->name_length));
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
@@ -7192,18 +7192,18 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
     tp_tensor *t = NULL;
     tp_status s = TP_OK;
 
-    char *name = (char *)tp_malloc(m->nlen + 1);
+    char *name = (char *)tp_malloc(m->name_length + 1);
     if (name) {
-        memcpy(name, m->name, m->nlen);
-        name[m->nlen] = 0;
+        memcpy(name, m->name, m->name_length);
+        name[m->name_length] = 0;
         t = tp__dict_append(d, name);
     }
-    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&shown, m->name, m->nlen));
+    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&shown, m->name, m->name_length));
     if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->usize + 1);
     if (!t || label.failed || (m->method == 8 && !inflated)) {
         tp_buf_free(&label);
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", what,
-                       tp__make_printable(&shown, m->name, m->nlen), (unsigned long long)m->usize);
+                       tp__make_printable(&shown, m->name, m->name_length), (unsigned long long)m->usize);
     }
     if (inflated) {
         bytes = inflated;

@@ -2138,7 +2138,7 @@ typedef struct tp__control_message {
 #define TP__LINE        64 /* messages of parameter servers are padded to multiples of this many bytes */
 
 typedef struct tp__peer {
-    double heard, left_at;
+    double last_heard, left_at;
     int left;          /* number of the training that this peer has left */
     int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
     bool gone;         /* the peer is at the end of its program */
@@ -2162,8 +2162,8 @@ typedef struct tp__job_state {
     tp_mutex *lock;
     tp_cond *wake;
     tp_thread *watch;
-    double patience, turned, told,
-        /* when messages were last polled (turned), when the last heartbeat was sent (told), when the wait began (0:
+    double patience, last_poll, told,
+        /* when messages were last polled (last_poll), when the last heartbeat was sent (told), when the wait began (0:
          * not waiting) */
         waiting;
     bool over; /* the chief has ended the training as a success */
@@ -2205,7 +2205,7 @@ static void tp__job_read(const tp__control_message *l)
     if (l->rank < 0 || l->rank >= j->size) return;
     tp__peer *p = &j->peer[l->rank];
     if (l->kind == TP__LETTER_LOST) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
-    else p->heard = tp_time();
+    else p->last_heard = tp_time();
     if (l->kind == TP__LETTER_EXIT) {
         p->gone = true;
         /* the sender's training failed, with this reason */
@@ -2223,7 +2223,7 @@ static void tp__job_look_for_dead(double now)
 {
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && !j->failed && j->watch; r++) {
-        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].heard < j->patience || j->peer[r].gone)
+        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].last_heard < j->patience || j->peer[r].gone)
             continue;
         tp__control_message l;
         memset(&l, 0, sizeof l);
@@ -2272,9 +2272,9 @@ static void tp__job_poll(void)
         tp__job_read(&j->in);
         MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
     }
-    if (now - j->turned > 1.5) /* this process itself was stopped for a while */
-        for (int r = 0; r < j->size; r++) j->peer[r].heard = now;
-    j->turned = now;
+    if (now - j->last_poll > 1.5) /* this process itself was stopped for a while */
+        for (int r = 0; r < j->size; r++) j->peer[r].last_heard = now;
+    j->last_poll = now;
     for (int r = 0; r < j->size && now - j->told >= 0.5; r++) {
         int sent = 1;
         if (r == j->rank || (j->rank != 0 && r != 0)) continue;
@@ -2402,9 +2402,9 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
     j->lock = tp_mutex_new();
     j->wake = tp_cond_new();
     if (!j->peer || !j->lock || !j->wake) return tp_fail(TP_ERR_NOMEM, "out of memory for %d ranks", j->size);
-    j->turned = j->told = tp_time();
+    j->last_poll = j->told = tp_time();
     for (int r = 0; r < j->size; r++) {
-        j->peer[r].heard = j->turned;
+        j->peer[r].last_heard = j->last_poll;
         j->peer[r].alive = MPI_REQUEST_NULL;
         j->peer[r].left = -1;
     }
@@ -2493,7 +2493,7 @@ static void tp__job_exit(void)
         tp_mutex_lock(j->lock);
         all = true;
         for (int r = 0; r < j->size; r++)
-            all = all && (r == j->rank || j->peer[r].gone || tp_time() - j->peer[r].heard > j->patience);
+            all = all && (r == j->rank || j->peer[r].gone || tp_time() - j->peer[r].last_heard > j->patience);
         if (!j->watch) tp__job_poll();
         tp_cond_wait_for(j->wake, j->lock, 0.02);
         tp_mutex_unlock(j->lock);
@@ -3553,7 +3553,7 @@ typedef struct tp__serving {
     int n_done;
     tp_feed *feed;
     char rate[16]; /* the learning rate that the chief sent last */
-    bool rated;
+    bool has_rate;
     tp_tensor value;
 } tp__serving;
 
@@ -3675,12 +3675,12 @@ static tp_status tp__serving_handle(tp__serving *v, int w)
         const char *rate = v->in[0] + TP__LINE;
         for (int i = 0; i < v->s->n; i++) rate += tp__node_lines(v->s->grad[i]);
         memcpy(v->rate, rate, tp_dtype_size(v->s->lr->dtype));
-        v->rated = true;
+        v->has_rate = true;
     }
     tp_status st = TP_OK;
     for (int k = 0; k < r->n_worker && st == TP_OK; k++) {
         if (!v->here[k] && r->ordered) break;
-        if (!v->here[k] || v->done[k] || (v->s->lr && !v->rated)) continue;
+        if (!v->here[k] || v->done[k] || (v->s->lr && !v->has_rate)) continue;
         st = tp__serving_apply(v, k);
         v->done[k] = true;
         v->n_done++;

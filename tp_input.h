@@ -7374,7 +7374,7 @@ static void tp__jpeg_rows(tp__jpeg *j, int channels, uint8_t *out)
     }
 }
 
-static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, const tp__image_look *look,
+static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, const tp__image_header *look,
                                  const char *what, int channels, tp_tensor *image)
 {
     if (setjmp(j->failed))
@@ -7396,7 +7396,7 @@ static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, 
     return TP_OK;
 }
 
-static tp_status tp__jpeg_decode(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
+static tp_status tp__jpeg_decode(tp__stb *s, const uint8_t *data, size_t size, const tp__image_header *look,
                                  const char *what, int channels, tp_tensor *image)
 {
     if (!s->jpeg && !(s->jpeg = (tp__jpeg *)tp_calloc(1, sizeof *s->jpeg))) return TP_ERR_NOMEM;

@@ -96,7 +96,7 @@ TEST(the_pixels_of_stb_image)
             tp_tensor a, b;
             tp__stb s;
             memset(&a, 0, sizeof a), memset(&b, 0, sizeof b), memset(&s, 0, sizeof s);
-            const tp__image_look look = tp__look_at_image(data, size);
+            const tp__image_header look = tp__look_at_image(data, size);
             const bool good = CHECK_OK(tp_image_decode(data, size, channels, &a)) &&
                               CHECK_OK(tp__image_unpack(&s, data, size, &look, "x", channels, &b)) &&
                               CHECK(tp_shape_equal(&a.shape, &b.shape));

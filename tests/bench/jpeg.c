@@ -7,7 +7,9 @@
  *   decode      the same without augmentation
  *   train       a convnet is trained on them, on one thread, from a QueueInput; by the trace of its steps: their time and
  *               the part of it in which they wait for a batch
- * One JSON line. */
+ *   pack FILE   writes the files to a TFRecord file, which may then be given in place of the folder (its name ends in
+ *               .tfrecord): one file is read in place of many
+ * One JSON line. With -DTP_JPEG and -ljpeg libjpeg-turbo decodes. */
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
 #include "tp_layers.h"
@@ -31,10 +33,49 @@ static tp_augmentor *augmentors(const char *what)
                                strcmp(what, "u8") == 0 ? tp_aug_identity() : tp_aug_to_float32()));
 }
 
+static bool is_packed(const char *path)
+{
+    return strlen(path) > 9 && strcmp(path + strlen(path) - 9, ".tfrecord") == 0;
+}
+
 static tp_dataflow *batches(const char *folder, int threads, const char *what)
 {
-    tp_dataflow *df = tp_df_image_folder(folder, .decode = TP_NO);
-    return tp_df_batch(tp_df_load_image(df, augmentors(what), .num_thread = threads), 128);
+    static const tp_spec features[] = {TP_SPEC("image", TP_U8, TP_ANY), TP_SPEC("label", TP_I32)};
+    const bool packed = is_packed(folder);
+    tp_dataflow *df =
+        packed ? tp_df_tfrecord(.paths = &folder, .n = 1, .features = features, .n_features = 2, .shuffle = TP_YES)
+               : tp_df_image_folder(folder, .decode = TP_NO);
+    return tp_df_batch(
+        tp_df_load_image(df, augmentors(what), .encoded = packed ? TP_YES : TP_NO, .num_thread = threads), 128);
+}
+
+static tp_status pack(const char *folder, const char *to)
+{
+    static const char *const names[] = {"image", "label"};
+    tp_dataflow *df = tp_df_image_folder(folder, .decode = TP_NO, .shuffle = TP_NO);
+    tp_datapoint dp = {0};
+    tp_buf record = {0};
+    tp_writer *w = NULL;
+    tp_status st = tp_writer_open(&w, to);
+    while (st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK) {
+        char path[4096], *data = NULL;
+        size_t size = 0;
+        const int64_t n = tp_tensor_size(&dp.c[0]);
+        snprintf(path, sizeof path, "%.*s", (int)n, (const char *)dp.c[0].data);
+        st = tp_file_read(path, false, 0, &data, &size);
+        const int64_t bytes = (int64_t)size;
+        tp_tensor_view(&dp.c[0], TP_U8, tp_make_shape_n(1, &bytes), data);
+        record.len = 0;
+        if (st == TP_OK) st = tp_example_write(&dp, names, &record);
+        if (st == TP_OK) st = tp_tfrecord_put(w, record.data, record.len);
+        tp_free(data);
+    }
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    tp_buf_free(&record);
+    if (st == TP_END) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
 }
 
 static int fails(const char *what)
@@ -135,7 +176,8 @@ static int train(const char *folder, int threads, double seconds)
 
 int main(int argc, char **argv)
 {
-    if (argc < 5) return fprintf(stderr, "usage: jpeg <folder> <threads> <seconds> u8|f32|decode|train\n"), 2;
+    if (argc < 5) return fprintf(stderr, "usage: jpeg <folder> <threads> <seconds> u8|f32|decode|train|pack FILE\n"), 2;
+    if (strcmp(argv[4], "pack") == 0) return argc > 5 && pack(argv[1], argv[5]) == TP_OK ? 0 : fails("pack");
     if (strcmp(argv[4], "train") == 0) return train(argv[1], atoi(argv[2]), atof(argv[3]));
     return speed(argv[1], atoi(argv[2]), atof(argv[3]), argv[4]);
 }

@@ -36,7 +36,7 @@
  *         ends in tp_apply_ex: it adds one operation to the graph's list, and the shape rule of its row (tp__conv2d_infer)
  *         gives its outputs their types. A row is an entry of the op table: one constant tp_op on the op's page under >>ops.
  *         tp_gradients goes from the cost back through that list (tp__gradients_from) and calls the grad function of each
- *         row (tp__conv2d_grad), which adds the nodes of the derivative: conv2d_filter_grad gives dW. A table of rules
+ *         row (tp__conv2d_gradient), which adds the nodes of the derivative: conv2d_filter_grad gives dW. A table of rules
  *         (tp__gradient_rules) replaces some of them by cheaper ones. tp_apply_gradients of tp_optim.h adds an operation
  *         apply_momentum, which writes conv0/W. Nothing has been computed.
  *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
@@ -47,7 +47,7 @@
  *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
  *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
  *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
- *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory
+ *         They split their work with tp_device_parallel. tp__apply_fast writes the new conv0/W into the session's own memory
  *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
  *     number of threads, and no step of planning changes the bits of a value: other fetches give the same training.
@@ -17426,7 +17426,7 @@ static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from
                       (uint64_t)1 << 40, from, to - from, dtype,
                       (char *)k->out[0].data + (size_t)from * tp_dtype_size(dtype));
 }
-static void tp__random_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }
+static void tp__random_naive(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 4096, tp__random_range); }
 static tp_status tp__random_infer(tp_infer *s)
 {
     s->out[0].dtype = s->n_in ? s->in[0].dtype : TP_F32;
@@ -17435,7 +17435,7 @@ static tp_status tp__random_infer(tp_infer *s)
 }
 static const tp_op tp__op_random = TP__ROW(
     "random", "Random", TP_OP_RANDOM, TP__IO_RANGE(0, 1, 1), TP__ATTRS(random), tp__random_infer, NULL,
-    TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), TP__FLOPS(NULL), TP__REST(1u, "RandomUniform", NULL));
+    TP__KERNELS(tp__random_naive, tp__random_naive, NULL), TP__FLOPS(NULL), TP__REST(1u, "RandomUniform", NULL));
 static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shape, int kind, float a, float b,
                                 const char *name)
 {
@@ -17518,14 +17518,14 @@ static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_nod
 }
 
 /* -- assign: var = x, of any type ------------------------------------------------------------------- >>op assign */
-static void tp__assign(const tp_call *k)
+static void tp__assign_naive(const tp_call *k)
 {
     const size_t bytes = (size_t)tp__size(&k->var[0]) * tp_dtype_size(k->var[0].dtype);
     if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data) memcpy(k->var[0].data, k->in[0].data, bytes);
 }
-static const tp_op tp__op_assign =
-    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS,
-            tp__assign_infer, NULL, TP__KERNELS(tp__assign, tp__assign, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+static const tp_op tp__op_assign = TP__ROW(
+    "assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
+    TP__KERNELS(tp__assign_naive, tp__assign_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign, var, value, pred, NULL);
@@ -17548,14 +17548,14 @@ static void tp__assign_sum(const tp_call *k, int sign)
     }
 #undef TP__ASSIGN_SUM
 }
-static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
-static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
+static void tp__assign_add_naive(const tp_call *k) { tp__assign_sum(k, 1); }
+static void tp__assign_sub_naive(const tp_call *k) { tp__assign_sum(k, -1); }
 static const tp_op tp__op_assign_add =
     TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+            TP__KERNELS(tp__assign_add_naive, tp__assign_add_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_assign_sub =
     TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+            TP__KERNELS(tp__assign_sub_naive, tp__assign_sub_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign_add, var, value, pred, NULL);
@@ -17603,7 +17603,7 @@ TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after)
 
 /* -- ema_debias: biased = decay biased + (1-decay) x; n += 1; y = biased / (1 - decay^n) ---------- >>op ema_debias
  * Variables biased and n, float32 scalars; x a float32 scalar. The first value is x itself. */
-static void tp__ema_debias(const tp_call *k)
+static void tp__ema_debias_naive(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
@@ -17623,7 +17623,7 @@ static tp_status tp__ema_debias_infer(tp_infer *s)
 }
 static const tp_op tp__op_ema_debias = TP__ROW(
     "ema_debias", "EMA", TP_OP_WRITES_VAR, TP__IO(1, 1), TP__ATTRS_OF(decay, tp__assign_attrs), tp__ema_debias_infer,
-    NULL, TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+    NULL, TP__KERNELS(tp__ema_debias_naive, tp__ema_debias_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 
 /* -- summary: its input, marked with a tag and a kind for the monitors -------------------------- >>op summary */
 static const tp_attr tp__summary_schema[] = {TP__ATTR(tp_summary_attrs, STRING, tag),

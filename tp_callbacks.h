@@ -2945,10 +2945,10 @@ static tp_status tp__members_after_run(tp_callback *cb, const tp_run_values *v)
     const tp__members *g = (const tp__members *)cb->user;
     tp_status st = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
-        tp_run_values mine;
-        mine.value = v->value + g->first[i];
-        mine.n = g->count[i];
-        st = tp_callback_after_run(g->cb[i], &mine);
+        tp_run_values member_values;
+        member_values.value = v->value + g->first[i];
+        member_values.n = g->count[i];
+        st = tp_callback_after_run(g->cb[i], &member_values);
         if (st == TP_OK) st = tp__poll(cb->train);
     }
     return st;
@@ -4089,8 +4089,8 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     if (width >= 5) {
         const double full = part * width;
         for (int i = 0; i < width; i++) {
-            const double here = full - i; /* how much of this cell is filled; 1 or more: all of it */
-            bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+            const double fill = full - i; /* how much of this cell is filled; 1 or more: all of it */
+            bar[i] = fill >= 1 ? '#' : fill >= 0.1 ? (char)('0' + (int)(fill * 10)) : ' ';
         }
         bar[width] = 0;
         tp__format(out, size, "%s|%s%s", left, bar, right);
@@ -4301,18 +4301,18 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
     if (e->n == e->k) memmove(e->seconds, e->seconds + 1, (size_t)--e->n * sizeof(double));
     e->seconds[e->n++] = now - e->last;
     e->last = now;
-    double one = 0;
+    double epoch_seconds = 0;
     if (e->median) {
         for (int i = 0; i < e->n; i++) { /* insertion sort of the times */
             int j = i;
             for (; j > 0 && e->sorted[j - 1] > e->seconds[i]; j--) e->sorted[j] = e->sorted[j - 1];
             e->sorted[j] = e->seconds[i];
         }
-        one = 0.5 * (e->sorted[(e->n - 1) / 2] + e->sorted[e->n / 2]);
+        epoch_seconds = 0.5 * (e->sorted[(e->n - 1) / 2] + e->sorted[e->n / 2]);
     } else {
-        for (int i = 0; i < e->n; i++) one += e->seconds[i] / e->n;
+        for (int i = 0; i < e->n; i++) epoch_seconds += e->seconds[i] / e->n;
     }
-    const double left = one * (double)(cb->train->max_epoch - cb->train->epoch_num);
+    const double left = epoch_seconds * (double)(cb->train->max_epoch - cb->train->epoch_num);
     char text[TP_TIME_TEXT];
     if (left > 0) tp_log(TP_LOG_INFO, "Estimated Time Left: %s", tp_humanize_time_delta(left, text));
     return TP_OK;
@@ -4600,7 +4600,7 @@ static const char *tp__gpu_util_open(tp__gpu_util *u)
         NULL};
     const char *const given[] = {u->library_name, NULL};
     int (*init)(void) = NULL, (*count)(unsigned *n) = NULL, (*by_index)(unsigned i, void **gpu) = NULL;
-    unsigned there = 0;
+    unsigned n_gpus = 0;
     if (!(u->library = tp__os_library(u->library_name ? given : usual)))
         return "NVIDIA's library NVML cannot be loaded";
     if (!tp__os_symbol(u->library, "nvmlInit_v2", &init) ||
@@ -4610,14 +4610,14 @@ static const char *tp__gpu_util_open(tp__gpu_util *u)
         !tp__os_symbol(u->library, "nvmlShutdown", &u->shutdown))
         return u->shutdown = NULL, "the library lacks functions of NVML";
     if (init() != 0) return u->shutdown = NULL, "NVML cannot be initialised: is there a driver?";
-    if (count(&there) != 0 || there == 0) return "NVML knows no GPU";
+    if (count(&n_gpus) != 0 || n_gpus == 0) return "NVML knows no GPU";
     if (!u->chosen && !tp__gpu_util_visible(u)) {
-        u->n = there < TP_MAX_NAMES ? (int)there : TP_MAX_NAMES;
+        u->n = n_gpus < TP_MAX_NAMES ? (int)n_gpus : TP_MAX_NAMES;
         for (int i = 0; i < u->n; i++) u->device[i] = i;
-        if (there > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", there);
+        if (n_gpus > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", n_gpus);
     }
     for (int i = 0; i < u->n; i++)
-        if ((unsigned)u->device[i] >= there || by_index((unsigned)u->device[i], &u->handle[i]) != 0)
+        if ((unsigned)u->device[i] >= n_gpus || by_index((unsigned)u->device[i], &u->handle[i]) != 0)
             return "NVML does not know one of the GPUs that were asked for";
     return NULL;
 }
@@ -5084,12 +5084,12 @@ static void tp__saver_prune(tp__saver *s)
 static tp_status tp__warn_shared_folder(tp_callback *cb, void *user)
 {
     const tp_callback *me = (const tp_callback *)user;
-    const tp__saver *mine = (const tp__saver *)me->user;
-    if (cb != me && cb->checkpoint == me->checkpoint && strcmp(((const tp__saver *)cb->user)->dir, mine->dir) == 0)
+    const tp__saver *own_saver = (const tp__saver *)me->user;
+    if (cb != me && cb->checkpoint == me->checkpoint && strcmp(((const tp__saver *)cb->user)->dir, own_saver->dir) == 0)
         tp_log_once(TP_LOG_WARN,
                     "Two ModelSavers write to '%s', and each deletes old checkpoints of the other: give each a "
                     ".checkpoint_dir of its own.",
-                    mine->dir);
+                    own_saver->dir);
     return TP_OK;
 }
 
@@ -6631,15 +6631,15 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
     if (param && !tp__set_owner(&param->owner_, param->name, kind, at)) return tp__cb_twice();
     const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
     if (!fits) {
-        const bool other = array ? param->get_value != NULL : param->get_array != NULL;
+        const bool is_other_kind = array ? param->get_value != NULL : param->get_array != NULL;
         tp_hyper_param_free(param);
-        return tp_callback_fail(at, TP_ERR_ARG,
-                                !other ? array ? "%s: a parameter that is an array needs get_array and set_array"
-                                               : "%s: a parameter needs get_value and set_value"
-                                : array
-                                    ? "%s: .fn_array sets an array, but the parameter is a number: give .fn"
-                                    : "%s: the parameter is an array: tp_cb_hyper_param_setter sets it, by .fn_array",
-                                kind);
+        return tp_callback_fail(
+            at, TP_ERR_ARG,
+            !is_other_kind ? array ? "%s: a parameter that is an array needs get_array and set_array"
+                                   : "%s: a parameter needs get_value and set_value"
+            : array        ? "%s: .fn_array sets an array, but the parameter is a number: give .fn"
+                           : "%s: the parameter is an array: tp_cb_hyper_param_setter sets it, by .fn_array",
+            kind);
     }
     tp_callback *cb = tp_callback_new(kind, bytes);
     if (!param && cb) param = tp_param_graph_var(name);
@@ -7246,10 +7246,10 @@ static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_fe
 {
     for (int k = 0; k < o->n_in; k++) {
         tp_node *x = o->in[k];
-        bool there = (x->op->row->flags & TP_OP_SOURCE) || !(d->state[x->op->id] & TP__DEBUG_KNOWN);
-        for (int i = 0; i < n_feed && !there; i++) there = d->feed[i].node == x;
+        bool is_fed = (x->op->row->flags & TP_OP_SOURCE) || !(d->state[x->op->id] & TP__DEBUG_KNOWN);
+        for (int i = 0; i < n_feed && !is_fed; i++) is_fed = d->feed[i].node == x;
         const tp_tensor *v = &d->value[d->first[x->op->id] + x->index];
-        if (there || n_feed >= 2 * d->n_value) continue;
+        if (is_fed || n_feed >= 2 * d->n_value) continue;
         d->feed[n_feed].node = x;
         memset(&d->feed[n_feed].value, 0, sizeof d->feed[n_feed].value);
         tp_tensor_view(&d->feed[n_feed++].value, v->dtype, v->shape, v->data);
@@ -8387,9 +8387,9 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
         memset(blank, ' ', sizeof blank);
         uint64_t left = tp__os_fstat(fd, &is) == 0 && is.size > before ? is.size - before : 0;
         bool back = tp__os_seek(fd, (int64_t)at) == 0 && tp__os_write(fd, "]", 1) == 0;
-        for (size_t some; back && left > 0; left -= some) {
-            some = left < sizeof blank ? (size_t)left : sizeof blank;
-            back = tp__os_write(fd, blank, some) == 0;
+        for (size_t chunk; back && left > 0; left -= chunk) {
+            chunk = left < sizeof blank ? (size_t)left : sizeof blank;
+            back = tp__os_write(fd, blank, chunk) == 0;
         }
     }
     if (good && sync) good = tp__os_sync(fd) == 0;
@@ -10615,16 +10615,16 @@ static void tp__report_f32(tp_buf *b, float v)
  * and the first that is not finite. Returns their number. */
 static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5])
 {
-    int low = -1, high = -1, odd = -1, n = 0;
+    int low = -1, high = -1, not_finite = -1, n = 0;
     for (int i = begin; i < end; i++) {
         if (!tp__finite(s[i].value)) {
-            if (odd < 0) odd = i;
+            if (not_finite < 0) not_finite = i;
             continue;
         }
         if (low < 0 || s[i].value < s[low].value) low = i;
         if (high < 0 || s[i].value > s[high].value) high = i;
     }
-    const int wanted[5] = {begin, low, high, odd, end - 1};
+    const int wanted[5] = {begin, low, high, not_finite, end - 1};
     for (int i = 0; i < 5; i++) {
         int at = n;
         bool known = wanted[i] < 0;
@@ -10834,9 +10834,9 @@ static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t fir
     const int64_t longest = s[1] > s[2] ? s[1] : s[2], by = (longest + TP__REPORT_SIDE - 1) / TP__REPORT_SIDE;
     const int64_t factor = by > 1 ? by : 1, height = (s[1] + factor - 1) / factor, width = (s[2] + factor - 1) / factor;
     unsigned char *pixel = (unsigned char *)tp_malloc((size_t)(height * width * s[3]) + 1);
-    tp_buf one;
+    tp_buf image_png;
     if (!pixel) return TP_ERR_NOMEM;
-    memset(&one, 0, sizeof one);
+    memset(&image_png, 0, sizeof image_png);
     for (int64_t y = 0; y < height; y++)
         for (int64_t z = 0; z < width * s[3]; z++) {
             const int64_t column = z / s[3] * factor, c = z % s[3];
@@ -10849,12 +10849,12 @@ static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t fir
                 }
             pixel[y * width * s[3] + z] = (unsigned char)(many ? sum / many : 0);
         }
-    tp__png(&one, pixel, height, width, s[3]);
+    tp__png(&image_png, pixel, height, width, s[3]);
     tp_free(pixel);
-    tp__report_bytes(png, one.len, 4);
-    tp_buf_put(png, one.data, one.len);
-    const bool failed = one.failed || png->failed;
-    tp_buf_free(&one);
+    tp__report_bytes(png, image_png.len, 4);
+    tp_buf_put(png, image_png.data, image_png.len);
+    const bool failed = image_png.failed || png->failed;
+    tp_buf_free(&image_png);
     return failed ? TP_ERR_NOMEM : TP_OK;
 }
 

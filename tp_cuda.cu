@@ -650,9 +650,9 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
     for (const tp__communicator *q = first->cliques; q; q = q->next) {
         bool same = q->n == n;
         for (int i = 0; i < n && same; i++) {
-            const tp__communicator *mine = tp__communicator_find((const tp__cuda *)d[i], q->number);
-            same = mine && mine->rank == i;
-            if (same) comm[i] = mine->comm;
+            const tp__communicator *own = tp__communicator_find((const tp__cuda *)d[i], q->number);
+            same = own && own->rank == i;
+            if (same) comm[i] = own->comm;
         }
         if (same) return TP_OK;
     }
@@ -2770,12 +2770,12 @@ TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x,
     for (int64_t o = (int64_t)blockIdx.x * (TP__THREADS / 32) + (threadIdx.x >> 5); o < f.n_out; o += warps) {
         const int64_t begin = tp__out_begin(f, o), from = lane * each < f.n_sum ? lane * each : f.n_sum,
                       to = from + each < f.n_sum ? from + each : f.n_sum;
-        double mine = 1, before = 1, after = 1;
-        for (int64_t j = from; j < to; j++) mine *= (double)tp__get(x, begin + tp__element_at(f, j));
+        double lane_product = 1, before = 1, after = 1;
+        for (int64_t j = from; j < to; j++) lane_product *= (double)tp__get(x, begin + tp__element_at(f, j));
         for (int l = 0; l < 32; l++) {
-            const double other = __shfl_sync(0xffffffffu, mine, l);
-            if (l < lane) before *= other;
-            if (l > lane) after *= other;
+            const double other_product = __shfl_sync(0xffffffffu, lane_product, l);
+            if (l < lane) before *= other_product;
+            if (l > lane) after *= other_product;
         }
         before *= (double)tp__get(dy, o);
         for (int64_t j = from; j < to; j++) {
@@ -3240,9 +3240,9 @@ template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, 
 TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
 {
     TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
-    unsigned long long *mine = key + (int64_t)blockIdx.x * piece;
+    unsigned long long *block_keys = key + (int64_t)blockIdx.x * piece;
     const int64_t at = (int64_t)blockIdx.x * piece % P;
-    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) room[i] = mine[i];
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) room[i] = block_keys[i];
     for (; size <= last_size; size *= 2)
         for (int distance = (int)(size / 2 < piece ? size / 2 : piece / 2); distance > 0; distance /= 2) {
             __syncthreads();
@@ -3254,7 +3254,7 @@ TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t 
             }
         }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) block_keys[i] = room[i];
 }
 /* One step of the sorting network whose distance exceeds a piece: it compares keys in global memory. */
 TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
@@ -3338,11 +3338,11 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
     return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
 }
 /* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
-__device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
+__device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t bad_at, tp__fault f)
 {
     /* another thread has already reported an invalid index */
     if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return;
-    for (int64_t i = 0; i <= met; i++) {
+    for (int64_t i = 0; i <= bad_at; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
         tp__report(f, row);
@@ -5773,17 +5773,17 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
     const double one64 = 1, beta64 = add ? 1 : 0;
     const float one32 = 1, beta32 = add ? 1 : 0;
     const bool f64 = s->key.dtype == TP_F64;
-    const void *one = f64 ? (const void *)&one64 : (const void *)&one32,
+    const void *alpha = f64 ? (const void *)&one64 : (const void *)&one32,
                *beta = f64 ? (const void *)&beta64 : (const void *)&beta32;
     switch (s->key.what) {
     case TP__CONV_FORWARD:
-        return cudnnConvolutionForward(c->dnn, one, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
+        return cudnnConvolutionForward(c->dnn, alpha, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
                                        s->workspace, beta, s->y, y);
     case TP__CONV_INPUT_GRAD:
-        return cudnnConvolutionBackwardData(c->dnn, one, s->w, w, s->y, y, s->conv,
+        return cudnnConvolutionBackwardData(c->dnn, alpha, s->w, w, s->y, y, s->conv,
                                             (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
     default:
-        return cudnnConvolutionBackwardFilter(c->dnn, one, s->x, x, s->y, y, s->conv,
+        return cudnnConvolutionBackwardFilter(c->dnn, alpha, s->x, x, s->y, y, s->conv,
                                               (cudnnConvolutionBwdFilterAlgo_t)s->algo, room, s->workspace, beta, s->w,
                                               w);
     }
@@ -6133,13 +6133,13 @@ TP_KERNEL tp__max_pool_grad_kernel(const tp__pool_shape g, const T *dy, const ui
         for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++)
             for (I j = j0; j <= j1; j++) {
                 const I from = tp__pool_y<I>(g, x.b, i, j, x.c);
-                const int here = (int)((x.h + (I)g.top - i * (I)g.sh) * (I)g.kw + x.w + (I)g.left - j * (I)g.sw);
+                const int place_in_window = (int)((x.h + (I)g.top - i * (I)g.sh) * (I)g.kw + x.w + (I)g.left - j * (I)g.sw);
                 int w[V];
                 R d[V];
                 tp__load_places(at8, at32, (int64_t)from, w);
                 tp__load(dy + from, d);
                 for (int e = 0; e < V; e++)
-                    if (w[e] == here) sum[e] += d[e];
+                    if (w[e] == place_in_window) sum[e] += d[e];
             }
         tp__store(dx + at, sum);
     }
@@ -6744,7 +6744,7 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
     stat[2 * s.C + c] = (R)(product / n * (double)inv);
 }
 template <class P>
-TP_KERNEL tp__bn_given(const P *gamma, const P *beta, const P *mean, const P *var, tp__real<P> *stat, int64_t C,
+TP_KERNEL tp__bn_from_running_stats(const P *gamma, const P *beta, const P *mean, const P *var, tp__real<P> *stat, int64_t C,
                        float epsilon)
 {
     typedef tp__real<P> R;
@@ -6853,7 +6853,7 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs: x, gamma, bet
     TP_REALS(k->in[0].dtype, {
         tp__real<T> *stat = (tp__real<T> *)k->scratch;
         TP__PARAMS(T, k->in[1].dtype, {
-            TP_RUN(k, (tp__bn_given<P>), s.C, (const P *)k->in[1].data, (const P *)k->in[2].data,
+            TP_RUN(k, (tp__bn_from_running_stats<P>), s.C, (const P *)k->in[1].data, (const P *)k->in[2].data,
                    (const P *)k->in[3].data, (const P *)k->in[4].data, stat, s.C,
                    ((const tp__bn_attrs *)k->attrs)->epsilon);
         });
@@ -7570,23 +7570,23 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
     double *way = w.way;
-    const bool here = tid < S;
-    const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
-    const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+    const bool is_position = tid < S;
+    const int64_t c = is_position ? tp__ctc_class(g, b, tid) : 0;
+    const bool skips = is_position && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
     const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
-    R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
-    double mine = none;
+    R next = is_position && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
+    double log_sum = none;
     for (int64_t i = 0; i < steps; i++) {
         const int64_t t = back ? steps - 1 - i : i;
         const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
-        if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
-        if (here) {
+        if (is_position && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
+        if (is_position) {
             double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
             if (i > 0)
-                v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none, skips ? before[two] : none);
-            mine = v + p - norm[t];
-            last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
-            way[t * S + tid] = back ? v : mine;
+                v = tp__ctc_add<R>(log_sum, beside >= 0 && beside < S ? before[beside] : none, skips ? before[two] : none);
+            log_sum = v + p - norm[t];
+            last_step[(i & 1 ? TP__THREADS : 0) + tid] = log_sum;
+            way[t * S + tid] = back ? v : log_sum;
         }
         __syncthreads();
     }
@@ -8739,8 +8739,8 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
                 if ((e >> 1) * 8 + 2 * t + (e & 1) < m && *x > top) top = *x;
             }
             for (int d = 2; d > 0; d >>= 1) {
-                const float other = __shfl_xor_sync(0xffffffffu, top, d);
-                top = other > top ? other : top;
+                const float other_max = __shfl_xor_sync(0xffffffffu, top, d);
+                top = other_max > top ? other_max : top;
             }
             const float shift = top == none ? 0 : top, shrink = expf(most[h] - shift);
             most[h] = top;
@@ -9163,9 +9163,9 @@ TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *ima
 {
     typedef tp__real<T> R;
     const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
-    const int64_t mine = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
+    const int64_t position = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     for (int64_t base = 0; base < places; base += step) { /* the loop's range is the same for all lanes of a warp */
-        const int64_t i = base + mine < places ? base + mine : places - 1;
+        const int64_t i = base + position < places ? base + position : places - 1;
         const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
         const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
         R f[2], sum[4] = {0, 0, 0, 0};
@@ -9176,7 +9176,7 @@ TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *ima
             for (int p = 0; p < 4; p++) sum[p] += tp__get(d, c) * tp__get(x, (h[p >> 1] * a.W + w[p & 1]) * a.C + c);
         for (int s = LANES / 2; s > 0; s >>= 1)
             for (int p = 0; p < 4; p++) sum[p] += __shfl_xor_sync(0xffffffffu, sum[p], s);
-        if (lane > 0 || base + mine >= places) continue;
+        if (lane > 0 || base + position >= places) continue;
         R g[2] = {0, 0};
         for (int p = 0; p < 4 && inside; p++) {
             const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];

@@ -1264,16 +1264,16 @@ static bool tp__onnx_only_first(const tp__onnx *w, const tp_node *n)
 /* Chooses the form for an op that broadcasts its operands: the one that needs fewer transposes. */
 static int tp__onnx_form(const tp__onnx *w)
 {
-    int own = 0, first = 0, there = 0;
+    int own = 0, first = 0, existing = 0;
     if (w->op->out[0].shape.ndim != 4) return TP__OWN;
     for (int i = 0; i < w->op->n_in; i++) {
         const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
         if (v->constant || w->op->in[i]->shape.ndim != 4) continue;
         own += !v->form[TP__OWN];
         first += !v->form[TP__CHANNELS_FIRST];
-        there += v->form[TP__CHANNELS_FIRST] != NULL;
+        existing += v->form[TP__CHANNELS_FIRST] != NULL;
     }
-    return there && first <= own ? TP__CHANNELS_FIRST : TP__OWN;
+    return existing && first <= own ? TP__CHANNELS_FIRST : TP__OWN;
 }
 
 /* Permutes a value: a permuted constant, or a Transpose; `kind` is appended to its name. */
@@ -1367,27 +1367,28 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
     } else if (tp_dtype_is_float(t)) {
         tp__onnx_int(w, "fmod", 1);
         const char *r = tp__onnx_emit(w, "Mod", a, b, NULL);
-        const char *other = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", r, zero, NULL),
-                                          tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
-        const char *some = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
-        tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", other, some, NULL), tp__onnx_emit(w, "Add", r, b, NULL),
-                         r);
+        const char *signs_differ = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", r, zero, NULL),
+                                                 tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *has_remainder = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
+        tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL),
+                         tp__onnx_emit(w, "Add", r, b, NULL), r);
     } else {
         /* x / 0 and INT_MIN / -1 would crash: for the divisors 0 and -1 the quotient is a * b and the remainder 0 */
-        const char *odd = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
-                                        tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
-        const char *safe = tp__onnx_emit(w, "Where", odd, tp__onnx_scalar(w, t, 1), b);
+        const char *crashing_divisor =
+            tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
+                          tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
+        const char *safe = tp__onnx_emit(w, "Where", crashing_divisor, tp__onnx_scalar(w, t, 1), b);
         const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the remainder has the divisor's sign */
         if (rest) {
-            tp__onnx_emit_to(w, y, "Where", odd, zero, r);
+            tp__onnx_emit_to(w, y, "Where", crashing_divisor, zero, r);
             return;
         }
-        const char *other = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL),
-                                          tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
-        const char *some = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
-        const char *less = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", other, some, NULL), t);
+        const char *signs_differ = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL),
+                                                 tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *has_remainder = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
+        const char *less = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL), t);
         const char *q = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Div", a, safe, NULL), less, NULL);
-        tp__onnx_emit_to(w, y, "Where", odd, tp__onnx_emit(w, "Mul", a, b, NULL), q);
+        tp__onnx_emit_to(w, y, "Where", crashing_divisor, tp__onnx_emit(w, "Mul", a, b, NULL), q);
     }
 }
 
@@ -1502,9 +1503,9 @@ static void tp__onnx_reduce_to_scalar(tp__onnx *w)
     } else if (w->op->row == &tp__op_global_norm) {
         const char *sum = NULL;
         for (int i = 0; i < w->op->n_in; i++) {
-            const char *one = tp__onnx_sum_of_squares(w, i);
-            if (w->op->in[i]->dtype != t) one = tp__onnx_cast_to(w, NULL, one, t);
-            sum = sum ? tp__onnx_emit(w, "Add", sum, one, NULL) : one;
+            const char *squares = tp__onnx_sum_of_squares(w, i);
+            if (w->op->in[i]->dtype != t) squares = tp__onnx_cast_to(w, NULL, squares, t);
+            sum = sum ? tp__onnx_emit(w, "Add", sum, squares, NULL) : squares;
         }
         tp__onnx_emit_to(w, y, "Sqrt", sum, NULL, NULL);
     } else { /* for zero_fraction */
@@ -2649,14 +2650,14 @@ TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c)
 {
     TP__REQUIRE(c, NULL)
 
-    tp_predict_config mine = *c;
-    mine.session_creator = NULL; /* always a new session on the CPU, whatever predictors use */
+    tp_predict_config config = *c;
+    config.session_creator = NULL; /* always a new session on the CPU, whatever predictors use */
     tp_model_exporter *x = (tp_model_exporter *)tp_calloc(1, sizeof *x);
     if (!x) {
         tp_session_init_free(c->session_init);
         return NULL;
     }
-    x->predictor = tp_offline_predictor(&mine);
+    x->predictor = tp_offline_predictor(&config);
     if (x->predictor) return x;
     tp_free(x);
     return NULL;

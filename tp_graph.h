@@ -3496,10 +3496,10 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
     if (!var) tp_log(TP_LOG_WARN, "freeze_variables: '%s' is a tensor that another getter made", tp_node_name(v));
     if (var && flags[1]) {
         int n = 0;
-        bool there = false;
+        bool in_collection = false;
         tp_node *const *model = tp_collection(g, TP_KEY_MODEL_VARIABLES, &n);
-        for (int i = 0; i < n; i++) there = there || model[i] == v;
-        if (!there) tp_collection_add(g, TP_KEY_MODEL_VARIABLES, v);
+        for (int i = 0; i < n; i++) in_collection = in_collection || model[i] == v;
+        if (!in_collection) tp_collection_add(g, TP_KEY_MODEL_VARIABLES, v);
     }
     if (!flags[0]) return v;
     const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
@@ -5009,7 +5009,7 @@ static void tp__re_class(tp__re_parser *p, unsigned flags)
     const int first = p->re->n_set;
     if (tp__re_skip_char(p, '^')) flags |= TP__RE_NOT;
     for (;;) {
-        const char *here = p->at;
+        const char *start = p->at;
         uint32_t low = tp__re_next(p), high;
         if (low == 0) tp__re_fail(p, begin, "unterminated character set");
         if (p->status != TP_OK || (low == ']' && p->re->n_set > first)) break;
@@ -5021,7 +5021,7 @@ static void tp__re_class(tp__re_parser *p, unsigned flags)
             high = tp__re_next(p);
             if (high == '\\' && tp__re_escape(p, true, &high)) category = true;
             if (high == 0) tp__re_fail(p, begin, "unterminated character set");
-            else if (category || high < low) tp__re_fail(p, here, "bad character range");
+            else if (category || high < low) tp__re_fail(p, start, "bad character range");
         }
         tp__re_item_add(p, low, high);
     }
@@ -5275,13 +5275,13 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
     tp__re_width all = {0, 0}, last = {0, 0};
     int kind = TP__RE_NONE, begin = p->re->n_code;
     while (*p->at && *p->at != '|' && *p->at != ')') {
-        const char *here = p->at;
+        const char *item_start = p->at;
         uint32_t c = tp__re_next(p), low, high;
         if ((*flags & TP__RE_X) && c < 128 && strchr(" \t\n\r\v\f#", (int)c)) {
             if (c == '#' && !tp__re_skip(p, '\n')) break;
         } else if (tp__re_counts(p, c, &low, &high)) {
-            if (kind < TP__RE_ITEM) tp__re_fail(p, here, "nothing to repeat");
-            if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
+            if (kind < TP__RE_ITEM) tp__re_fail(p, item_start, "nothing to repeat");
+            if (kind == TP__RE_REPEATED) tp__re_fail(p, item_start, "multiple repeat");
             const bool lazy = tp__re_skip_char(p, '?');
             tp__re_repeat(p, begin, &last, low, high, lazy);
             if (!lazy && tp__re_skip_char(p, '+')) { /* a + after a repetition makes it possessive */
@@ -5309,13 +5309,13 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the last jump to the end so far; x of each such jump is the index of the one before it */
+    int jumps = -1; /* the last jump to the end so far; x of each such jump is the index of the alternative before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
-        const tp__re_width one = tp__re_sequence(p, &flags, first);
-        if (one.low < all.low) all.low = one.low;
-        if (one.high > all.high) all.high = one.high;
+        const tp__re_width alternative = tp__re_sequence(p, &flags, first);
+        if (alternative.low < all.low) all.low = alternative.low;
+        if (alternative.high > all.high) all.high = alternative.high;
         if (!tp__re_skip_char(p, '|')) break;
         tp__re_insert(p, begin, TP__RE_SPLIT, 0, 1, re->n_code + 2 - begin);
         tp__re_emit(p, TP__RE_JUMP, 0, jumps, 0);
@@ -8336,9 +8336,9 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         const int device = tp__node_on(c, o->in[first]);
         bool done = once && first > 0, live = false;
         for (int i = 0; i < n; i++) {
-            const bool here = once || tp__node_on(c, o->in[i]) == device;
-            done = done || (here && i < first);
-            live = live || (here && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
+            const bool on_device = once || tp__node_on(c, o->in[i]) == device;
+            done = done || (on_device && i < first);
+            live = live || (on_device && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
         }
         if (done || !live) continue;
         for (int i = 0; i < n && st == TP_OK; i++)
@@ -8526,11 +8526,11 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
 {
     tp_status st;
     if (tp__fusable(c, o)) {
-        tp__group one;
-        memset(&one, 0, sizeof one);
-        one.op[0] = o->id;
-        one.n = 1;
-        st = tp__emit_group(c, &one);
+        tp__group group;
+        memset(&group, 0, sizeof group);
+        group.op[0] = o->id;
+        group.n = 1;
+        st = tp__emit_group(c, &group);
         c->plan->info.n_fused -= 1;
     } else {
         st = tp__emit_op(c, o);
@@ -8660,9 +8660,10 @@ static bool tp__write_over_operand(tp__plan *p, int i, int ob, int q)
     tp__buffer *in = &p->buffer[root];
     if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
     for (int k = 0; k < s->call.n_in; k++) {
-        int other = s->buffer[k];
-        while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
-        uses += other == root;
+        int operand_buffer = s->buffer[k];
+        while (operand_buffer >= 0 && p->buffer[operand_buffer].merged >= 0)
+            operand_buffer = p->buffer[operand_buffer].merged;
+        uses += operand_buffer == root;
     }
     if (uses != 1) return false;
     /* that memory already holds another result of this step, which no later step reads */
@@ -9735,8 +9736,8 @@ static tp_status tp__plan_join(const tp__plan *p, bool back)
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_device; i++) {
         if (!p->takes_part[i]) continue;
-        const tp_status one = back ? d->after(d, p->device[i]) : d->after(p->device[i], d);
-        if (st == TP_OK) st = one;
+        const tp_status joined = back ? d->after(d, p->device[i]) : d->after(p->device[i], d);
+        if (st == TP_OK) st = joined;
     }
     return st;
 }
@@ -11297,9 +11298,9 @@ struct tp_predictor {
     int n_given; /* inputs that the caller gives; the others are carried */
     /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
     int *carried;
-    tp_tensor *state;    /* values of the carried inputs; dtype 0: they are zeros */
-    tp_predictor **more; /* the predictors of the other towers */
-    int n_more;
+    tp_tensor *state;               /* values of the carried inputs; dtype 0: they are zeros */
+    tp_predictor **tower_predictor; /* the predictors of the other towers */
+    int n_tower_predictor;
     tp_predictor *next; /* next predictor in the list of the trainer that made this one */
 };
 
@@ -11322,7 +11323,7 @@ TP_DEF tp_session *tp_predictor_session(tp_predictor *p)
 TP_DEF void tp_predictor_free(tp_predictor *p)
 {
     if (!p) return;
-    for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
+    for (int i = 0; i < p->n_tower_predictor; i++) tp_predictor_free(p->tower_predictor[i]);
     tp_exec_free(p->exec);
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
     tp_free(p->state);
@@ -11330,7 +11331,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
     tp_graph_free(p->graph); /* NULL if the session is not the predictor's own */
-    tp_free((void *)p->more);
+    tp_free((void *)p->tower_predictor);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
     tp_free(p->feed);
@@ -11628,12 +11629,12 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
     }
     p->owns_session = !creator->borrowed;
     if (towers == 1) return p;
-    p->more = (tp_predictor **)tp_calloc((size_t)towers - 1, sizeof *p->more);
-    for (int i = 1; p->more && i < towers; i++, p->n_more++) {
-        p->more[i - 1] = tp_online_predictor(s, node + i * each, n_in, node + i * each + n_in, n_out);
-        if (!p->more[i - 1]) break;
+    p->tower_predictor = (tp_predictor **)tp_calloc((size_t)towers - 1, sizeof *p->tower_predictor);
+    for (int i = 1; p->tower_predictor && i < towers; i++, p->n_tower_predictor++) {
+        p->tower_predictor[i - 1] = tp_online_predictor(s, node + i * each, n_in, node + i * each + n_in, n_out);
+        if (!p->tower_predictor[i - 1]) break;
     }
-    if (p->n_more == towers - 1) return p;
+    if (p->n_tower_predictor == towers - 1) return p;
     tp_predictor_free(p);
     return NULL;
 }
@@ -11682,12 +11683,12 @@ TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
 {
     TP__REQUIRE(p && i >= 0, NULL)
 
-    const int towers = p->n_more + 1;
+    const int towers = p->n_tower_predictor + 1;
     if (i >= towers)
         tp_log(TP_LOG_WARN, "predictor %d was asked for, there are %d towers: it is number %d again", i, towers,
                i % towers);
     i %= towers;
-    return i <= 0 ? p : p->more[i - 1];
+    return i <= 0 ? p : p->tower_predictor[i - 1];
 }
 
 TP__COLD_END
@@ -16662,7 +16663,7 @@ static double TP__F(tp__ctc_add)(double a, double b, double c)
 /* One sequence of the batch. */
 typedef struct tp__ctc {
     const tp_call *k;
-    int64_t b, C, L, steps; /* steps and L: of the longest sequence */
+    int64_t b, C, L, steps; /* number of steps, and of labels (L), of the longest sequence */
     int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
     int64_t T, S;           /* steps and places, 2L + 1, of this sequence */
     int64_t blank;

@@ -1031,22 +1031,22 @@ typedef struct tp__window {
     bool one;        /* the file has only one spatial axis */
 } tp__window;
 
-static tp_node *tp__two_axes(tp_node *x, bool *one)
+static tp_node *tp__two_axes(tp_node *x, bool *is_one_axis)
 {
-    *one = x->shape.ndim == 3;
-    return *one ? tp_expand_dims(x, 2) : x;
+    *is_one_axis = x->shape.ndim == 3;
+    return *is_one_axis ? tp_expand_dims(x, 2) : x;
 }
 
 /* Reads the attributes of a window. The kernel size comes from the attribute or the weight; with one axis only k[1] is used. x
  * is (N,C,H,W) or (N,C,D,H,W). */
-static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool one, tp__window *w)
+static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is_one_axis, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
     const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
-    const int axes = x->shape.ndim - 2, rank = one ? 1 : axes;
+    const int axes = x->shape.ndim - 2, rank = is_one_axis ? 1 : axes;
     /* x is the poison node */
     if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
-    w->one = one;
+    w->one = is_one_axis;
     w->axes = axes;
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
     for (int what = 0; what < 3; what++) {
@@ -1057,9 +1057,9 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool on
             return tp__on_fail(n, TP_ERR_FORMAT, "%s has %d %s for %d spatial axes", n->op, count, list[what], rank),
                    false;
         for (int i = 0; i < rank; i++) {
-            if (what == 0) w->stride[i + one] = v[i];
-            else if (what == 1) w->dilation[i + one] = v[i];
-            else w->before[i + one] = v[i], w->after[i + one] = v[i + rank];
+            if (what == 0) w->stride[i + is_one_axis] = v[i];
+            else if (what == 1) w->dilation[i + is_one_axis] = v[i];
+            else w->before[i + is_one_axis] = v[i], w->after[i + is_one_axis] = v[i + rank];
         }
     }
     w->same = w->none = true;
@@ -1115,8 +1115,8 @@ static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool sam
 static tp_node *tp__weight(tp__import_node *n, tp_node *w, tp__window *win)
 {
     static const int perm[] = {2, 3, 1, 0};
-    bool one;
-    w = tp__two_axes(w, &one);
+    bool is_one_axis;
+    w = tp__two_axes(w, &is_one_axis);
     for (int i = 0; i < 2; i++) win->k[i] = tp__import_node_dim(n, w, 2 + i);
     return tp_transpose(w, perm, 4);
 }
@@ -1125,17 +1125,17 @@ static void tp__import_conv(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *w = tp__import_node_input(n, 1);
     tp__window win;
-    bool one;
+    bool is_one_axis;
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
-    x = tp__two_axes(x, &one);
+    x = tp__two_axes(x, &is_one_axis);
     w = tp__weight(n, w, &win);
-    if (n->c->status != TP_OK || !tp__import_node_window(n, x, one, &win)) return;
+    if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int64_t groups = tp__import_node_int(n, "group", 1);
     const tp_conv2d_attrs a =
         tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same && !win.none);
     tp_node *y = tp_nn_conv2d(win.same ? x : tp__pad_space(x, &win, 0.0f), w, &a);
     if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
-    tp__import_node_set_output(n, 0, one ? tp_squeeze(y, 2) : y);
+    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);
 }
 
 /* The gradient of a convolution with respect to its input, computed without cropping and then cropped. */
@@ -1143,20 +1143,20 @@ static void tp__import_conv_transpose(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *w = tp__import_node_input(n, 1);
     tp__window win;
-    bool one;
+    bool is_one_axis;
     int64_t extra[TP__ON_INTS] = {0}, want[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1}, zero[TP_MAX_DIMS] = {0},
             more[TP_MAX_DIMS] = {0};
     const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
-    x = tp__two_axes(x, &one);
+    x = tp__two_axes(x, &is_one_axis);
     w = tp__weight(n, w, &win);
     const int64_t groups = tp__import_node_int(n, "group", 1),
                   O = tp__limited_product(tp__import_node_dim(n, w, 2), groups);
-    if (n->c->status != TP_OK || !tp__import_node_window(n, x, one, &win)) return;
+    if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int n_extra = tp__import_node_ints(n, "output_padding", -1, extra),
               n_want = tp__import_node_ints(n, "output_shape", -1, want);
-    if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - one) ||
-        (n_want >= 0 && n_want < 2 - one)) {
+    if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - is_one_axis) ||
+        (n_want >= 0 && n_want < 2 - is_one_axis)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its groups, output_padding or output_shape make no sense", n->op);
         return;
     }
@@ -1164,7 +1164,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
     tiles[1] = O;
     for (int i = 0; i < 2; i++) {
         const int64_t H = tp__import_node_dim(n, x, 2 + i), s = win.stride[i];
-        const int64_t add = i >= one && n_extra > 0 ? extra[i - one] : 0;
+        const int64_t add = i >= is_one_axis && n_extra > 0 ? extra[i - is_one_axis] : 0;
         if (add < 0 || add > 1 << 20) {
             tp__import_node_unsupported(n, "that output_padding");
             return;
@@ -1173,8 +1173,8 @@ static void tp__import_conv_transpose(tp__import_node *n)
         int64_t cut = win.before[i] + win.after[i];
         from[i] = win.before[i];
         size[i] = full - cut;
-        if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
-            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__limited_product(H, s);
+        if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= is_one_axis) {
+            size[i] = n_want > 0 ? want[n_want - (2 - is_one_axis) + i - is_one_axis] : tp__limited_product(H, s);
             if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* the error is reported below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
@@ -1192,7 +1192,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
     for (int i = 0; i < 2; i++) y = tp__slice_from(y, 2 + i, from[i], size[i]);
     if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
-    tp__import_node_set_output(n, 0, one ? tp_squeeze(y, 2) : y);
+    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);
 }
 
 /* Slices rows or columns: `count` of them, every stride-th from `first` on. */
@@ -1304,24 +1304,24 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     const tp_dtype d = x->dtype;
     int64_t k[TP__ON_INTS], elements = 1;
     bool hangs = false;
-    bool one;
+    bool is_one_axis;
     tp__window w;
     if (!tp__import_node_rank(n, x, 3, 5)) return;
-    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), &one);
-    if (tp__import_node_ints(n, "kernel_shape", -1, k) != (one ? 1 : x->shape.ndim - 2)) {
+    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), &is_one_axis);
+    if (tp__import_node_ints(n, "kernel_shape", -1, k) != (is_one_axis ? 1 : x->shape.ndim - 2)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s should have a kernel_shape of as many numbers as there are spatial axes",
                     n->op);
         return;
     }
-    for (int i = 0; i < x->shape.ndim - 2; i++) w.k[i] = !one ? k[i] : i ? k[0] : 1;
-    if (!tp__import_node_window(n, x, one, &w)) return;
+    for (int i = 0; i < x->shape.ndim - 2; i++) w.k[i] = !is_one_axis ? k[i] : i ? k[0] : 1;
+    if (!tp__import_node_window(n, x, is_one_axis, &w)) return;
     if (w.open) {
         if (kind == 'L' || w.axes == 3 || tp__import_node_output_used(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
             tp__import_node_int(n, "ceil_mode", 0) || tp__import_node_int(n, "count_include_pad", 0))
             for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, 2 + i);
         if (n->c->status != TP_OK) return;
         tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
-        tp__import_node_set_output(n, 0, tp__cast_if_needed(one ? tp_squeeze(y, 2) : y, d));
+        tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
         return;
     }
     const tp__window counted = w;
@@ -1361,7 +1361,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
             y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true, false));
         }
     }
-    tp__import_node_set_output(n, 0, tp__cast_if_needed(one ? tp_squeeze(y, 2) : y, d));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
 }
 
 static void tp__import_global_pool(tp__import_node *n)
@@ -2142,10 +2142,10 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     if (n->c->status != TP_OK) return index;
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
-        tp_node *one = tp_squeeze(tp__slice_from(place, last, j, 1), last);
-        one = tp__from_start(n, one, x, batch + j);
-        one = tp_mul(one, tp__constant_like(one, (double)stride[batch + j]));
-        row = row ? tp_add(row, one) : one;
+        tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last, j, 1), last);
+        index_of_axis = tp__from_start(n, index_of_axis, x, batch + j);
+        index_of_axis = tp_mul(index_of_axis, tp__constant_like(index_of_axis, (double)stride[batch + j]));
+        row = row ? tp_add(row, index_of_axis) : index_of_axis;
     }
     row = tp_flatten(row);
     if (batch > 0) { /* add the first row of each batch element */
@@ -2498,9 +2498,9 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
     if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
         tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
         for (int64_t o = 0; o < r->out; o++) {
-            const bool here = tp__resize_row(r, o, row);
-            all &= here;
-            tp_tensor_set(&in, o, here ? 1.0 : 0.0);
+            const bool is_inside = tp__resize_row(r, o, row);
+            all &= is_inside;
+            tp_tensor_set(&in, o, is_inside ? 1.0 : 0.0);
             for (int64_t j = 0; j < r->in; j++) tp_tensor_set(&m, o * r->in + j, row[j]);
         }
         y = tp__move_axis(y, axis, nd - 1);
@@ -2509,8 +2509,8 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
                     : tp_matmul_ex(y, w, false, true);
         y = tp__move_axis(y, nd - 1, axis);
         if (!all) {
-            tp_node *here = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
-            *inside = *inside ? tp_mul(*inside, here) : here;
+            tp_node *is_inside = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
+            *inside = *inside ? tp_mul(*inside, is_inside) : is_inside;
         }
     } else tp__importer_nomem(n->c);
     tp_tensor_free(&m);

@@ -3865,14 +3865,14 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, s
     double sum = 0;
     int last = 0;
     for (int i = 0; i < f->n; i++) {
-        const double one = p ? p[i] : 1.0 / f->n;
-        if (!(one >= 0 && one <= 2)) {
-            tp__format(why, size, "probability %d is %g", i, one);
+        const double probability = p ? p[i] : 1.0 / f->n;
+        if (!(probability >= 0 && probability <= 2)) {
+            tp__format(why, size, "probability %d is %g", i, probability);
             return false;
         }
-        sum += one;
+        sum += probability;
         f->upto[i] = sum;
-        if (one > 0) last = i;
+        if (probability > 0) last = i;
     }
     f->upto[last] = 2; /* 2 instead of 1, so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
@@ -6103,17 +6103,17 @@ static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
 static bool tp__example_shape(tp_shape *shape, int64_t count)
 {
     int64_t known = 1;
-    int open = -1;
+    int open_axis = -1;
     for (int i = 0; i < shape->ndim; i++) {
         const int64_t d = shape->dim[i];
-        if (d < 0 && open >= 0) return false;
-        if (d < 0) open = i;
+        if (d < 0 && open_axis >= 0) return false;
+        if (d < 0) open_axis = i;
         else if (d && known > INT64_MAX / d) return false;
         else known *= d;
     }
-    if (open < 0) return known == count;
+    if (open_axis < 0) return known == count;
     if (known == 0 || count % known) return false;
-    shape->dim[open] = count / known;
+    shape->dim[open_axis] = count / known;
     return true;
 }
 
@@ -6504,7 +6504,7 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
     int more = TP__CSV_MORE;
     int64_t k = 0;
     for (; more == TP__CSV_MORE; k++) {
-        const int64_t here = c->line;
+        const int64_t line_number = c->line;
         if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
         for (int j = 0; j < t->n; j++) {
             const int64_t count = tp__csv_count(&t->column[j]), part = k - t->first[j];
@@ -6515,10 +6515,10 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
                 place[1] = (int64_t)length;
             } else if (!tp__csv_number(&f->array[j], row * count + part, field, length)) {
                 tp__printable name;
-                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->what, (long long)here,
-                               (long long)k, t->column[j].name ? " (" : "", t->column[j].name ? t->column[j].name : "",
-                               t->column[j].name ? ")" : "", tp__make_printable(&name, field, length),
-                               tp_dtype_name(f->array[j].dtype));
+                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->what,
+                               (long long)line_number, (long long)k, t->column[j].name ? " (" : "",
+                               t->column[j].name ? t->column[j].name : "", t->column[j].name ? ")" : "",
+                               tp__make_printable(&name, field, length), tp_dtype_name(f->array[j].dtype));
             }
         }
     }
@@ -7426,14 +7426,14 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     if (st != TP_OK) return st;
     if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
 #if defined(TP__STB) || defined(TP_JPEG)
-    tp__stb mine;
-    memset(&mine, 0, sizeof mine);
-    tp__stb *use = s ? s : &mine;
+    tp__stb own_memory;
+    memset(&own_memory, 0, sizeof own_memory);
+    tp__stb *use = s ? s : &own_memory;
 #endif
 #ifdef TP_JPEG
     if (look.kind[0] == 'J') {
         const tp_status done = tp__jpeg_decode(use, (const uint8_t *)data, size, &look, what, channels, image);
-        if (!s) tp__stb_free_all(&mine);
+        if (!s) tp__stb_free_all(&own_memory);
         return done;
     }
 #endif
@@ -9226,26 +9226,26 @@ TP__HOT static void tp__aug_scale_add_floats(float *x, float a, const float *b, 
 }
 
 /* Applies a x + b to the elements x of the image. b: one offset for each channel. */
-static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool one, bool clip)
+static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool factor_is_one, bool clip)
 {
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const int64_t c = r->x.c, row = r->x.w * c, n = r->x.h * row;
-    if (r->x.dtype == TP_U8 && one && a >= 1 && a <= 1) {
+    if (r->x.dtype == TP_U8 && factor_is_one && a >= 1 && a <= 1) {
         const double whole = floor(b[0] > 1000 ? 1000 : b[0] < -1000 ? -1000 : b[0]);
         tp__aug_add_bytes((unsigned char *)r->x.data, (int)whole, n);
-    } else if (r->x.dtype == TP_U8 && (one || TP__AUG_PATTERN % c == 0)) {
+    } else if (r->x.dtype == TP_U8 && (factor_is_one || TP__AUG_PATTERN % c == 0)) {
         float pattern[TP__AUG_PATTERN];
-        for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = (float)b[one ? 0 : k % c];
+        for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = (float)b[factor_is_one ? 0 : k % c];
         tp__aug_scale_add_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
     } else {
         float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;
         if (!x) return TP_ERR_NOMEM;
-        for (int64_t k = 0; k < c; k++) each[k] = (float)b[one ? 0 : k];
+        for (int64_t k = 0; k < c; k++) each[k] = (float)b[factor_is_one ? 0 : k];
         for (int64_t i = 0; i < r->x.h; i++) {
             float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
             if (at == x) tp__aug_get_row(at, &r->x, i);
-            tp__aug_scale_add_floats(at, (float)a, each, one ? 1 : c, row);
+            tp__aug_scale_add_floats(at, (float)a, each, factor_is_one ? 1 : c, row);
             if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
             else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
         }
@@ -9751,8 +9751,8 @@ static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t 
     const float *b = p->at + (next < 0 ? 0 : next >= p->h ? p->h - 1 : next) * p->stride;
     for (int64_t j = 0; j < p->w; j++) work[j] = 3.0f * a[j] + b[j];
     for (int64_t j = 0; j < w; j++) {
-        const int64_t k = j / 2, other = j & 1 ? k + 1 : k - 1;
-        const float side = other < 0 || other >= p->w ? work[k] : work[other];
+        const int64_t k = j / 2, farther = j & 1 ? k + 1 : k - 1;
+        const float side = farther < 0 || farther >= p->w ? work[k] : work[farther];
         to[j] = (float)(int)((3.0f * work[k] + side + (j & 1 ? 7.0f : 8.0f)) * 0.0625f);
     }
 }
@@ -11104,8 +11104,8 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     m.release = tp__augment_release;
     m.keeps_all = lists->catches || lists->skip ? TP_NO : TP_YES;
     tp_status st = tp_aug_status(a);
-    const bool mine = st == TP_OK && tp__set_owner(&a->owner_, a->name, name, &d->at_);
-    if (st == TP_OK && !mine) st = TP_ERR_ARG;
+    const bool owns_augmentor = st == TP_OK && tp__set_owner(&a->owner_, a->name, name, &d->at_);
+    if (st == TP_OK && !owns_augmentor) st = TP_ERR_ARG;
     for (int kind = 0; kind < 4 && st == TP_OK; kind++) {
         if (lists->n[kind] < 0 || lists->n[kind] > 8)
             st = tp_fail(TP_ERR_ARG, "a list of %d components", lists->n[kind]);
@@ -11123,21 +11123,21 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         /* the random numbers are those for decoded images */
         const char *key_name = lists->load ? "tp_df_augment_image" : name;
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
-        tp_df_map_desc here;
-        memset(&here, 0, sizeof here);
-        here.at_ = m.at_;
-        here.df = df;
-        here.fn = m.fn;
-        here.user = f;
-        here.keeps_all = m.keeps_all;
-        here.seed = m.seed;
-        here.release = m.release;
-        return tp__map_new(&here, NULL, 0, name, key_name);
+        tp_df_map_desc map_desc;
+        memset(&map_desc, 0, sizeof map_desc);
+        map_desc.at_ = m.at_;
+        map_desc.df = df;
+        map_desc.fn = m.fn;
+        map_desc.user = f;
+        map_desc.keeps_all = m.keeps_all;
+        map_desc.seed = m.seed;
+        map_desc.release = m.release;
+        return tp__map_new(&map_desc, NULL, 0, name, key_name);
     }
     char text[900];
     snprintf(text, sizeof text, "%.880s", tp_last_error());
     const bool missing = !a || st == TP_OK;
-    if (mine) tp_aug_free(a);
+    if (owns_augmentor) tp_aug_free(a);
     else tp__aug_drop(a);
     tp__df_drop(df);
     tp_fail(TP_ERR_NOMEM, "%s: %s", name, text);

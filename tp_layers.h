@@ -2560,8 +2560,8 @@ static const tp_layer_field tp__rnn_fields[] = {TP_LAYER_FIELD(tp_rnn_desc, unit
 static tp_node *tp__rnn_zeros(tp_node *x, bool batch_major, int units)
 {
     const int64_t flat[2] = {TP_ANY, 1}, times[2] = {1, units};
-    tp_node *one = tp__slice_axis(tp__slice_axis(x, batch_major ? 1 : 0, 0, 1), 2, 0, 1);
-    return tp_zeros_like(tp_tile(tp_reshape_to(one, tp_make_shape_n(2, flat)), times));
+    tp_node *one_step = tp__slice_axis(tp__slice_axis(x, batch_major ? 1 : 0, 0, 1), 2, 0, 1);
+    return tp_zeros_like(tp_tile(tp_reshape_to(one_step, tp_make_shape_n(2, flat)), times));
 }
 
 static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *d, bool lstm, bool cell)

@@ -1315,10 +1315,10 @@ TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm)
 
 static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
-    tp_grad_rule one;
-    one.regex = p->regex; /* tp_gradproc_scale has a single rule, which is not in an array */
-    one.multiplier = p->value;
-    const tp_grad_rule *rules = p->rules ? p->rules : &one;
+    tp_grad_rule single_rule;
+    single_rule.regex = p->regex; /* tp_gradproc_scale has a single rule, which is not in an array */
+    single_rule.multiplier = p->value;
+    const tp_grad_rule *rules = p->rules ? p->rules : &single_rule;
     const int n_rules = p->rules ? p->n_rules : 1;
     int left = 0, n_open = 0;
     tp__filter *filter = (tp__filter *)tp_graph_alloc(g, (size_t)n_rules * sizeof *filter);

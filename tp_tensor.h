@@ -2524,7 +2524,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
     char digit[TP__EXACT_DIGITS + 1];
     const char *p = text;
     int n = 0, point = 0;
-    bool some = false, dot = false;
+    bool has_digits = false, dot = false;
     *end = text;
     while (*p == ' ' || (*p >= '\t' && *p <= '\r')) p++;
     const uint64_t sign = *p == '-' ? (type->infinity / ((uint64_t)1 << type->fraction) + 1) << type->fraction : 0;
@@ -2537,7 +2537,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
             continue;
         }
         if (*p < '0' || *p > '9') break;
-        some = true;
+        has_digits = true;
         if (n > 0 || *p != '0') {
             if (n < TP__EXACT_DIGITS) digit[n++] = *p;
             /* the last digit becomes odd if nonzero digits after it are dropped, so that rounding still sees them */
@@ -2547,7 +2547,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
             point--;
         }
     }
-    if (!some) return 0;
+    if (!has_digits) return 0;
     *end = p;
     if (*p == 'e' || *p == 'E') {
         const char *q = p + 1;
@@ -2652,8 +2652,8 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
         const bool fixed = power >= -4 && power < precision;
         places = fixed ? precision - 1 - power : precision - 1;
         if (!alt) { /* %g removes zeros at the end */
-            const int some = n - (fixed ? point : 1);
-            places = n == 0 || some < 0 ? 0 : some < places ? some : places;
+            const int digits_after_point = n - (fixed ? point : 1);
+            places = n == 0 || digits_after_point < 0 ? 0 : digits_after_point < places ? digits_after_point : places;
         }
         if (fixed) tp__print_fixed(o, digit, n, n ? point : 1, places, alt);
         else tp__print_power(o, digit, n, point, places, alt, e);
@@ -2717,23 +2717,23 @@ static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
 /* Print integers, characters and pointers with the C library, whose text of these does not depend on the locale. */
 static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long long value, void *pointer)
 {
-    char one[16], shown[128];
+    char c_format[16], shown[128];
     int n = 0;
     const bool whole = how != 'c' && how != 'p';
     const int width = s->width < 100 ? s->width : 100, precision = s->precision < 100 ? s->precision : 100;
-    one[n++] = '%';
-    if (s->left) one[n++] = '-';
-    if (s->plus) one[n++] = '+';
-    if (s->space) one[n++] = ' ';
-    if (s->alt) one[n++] = '#';
-    if (s->zero) one[n++] = '0';
-    one[n++] = '*';
+    c_format[n++] = '%';
+    if (s->left) c_format[n++] = '-';
+    if (s->plus) c_format[n++] = '+';
+    if (s->space) c_format[n++] = ' ';
+    if (s->alt) c_format[n++] = '#';
+    if (s->zero) c_format[n++] = '0';
+    c_format[n++] = '*';
     /* as ".*": a negative precision counts as not given */
-    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l';
-    one[n++] = how, one[n] = 0;
-    if (whole) n = snprintf(shown, sizeof shown, one, width, precision, value);
-    else if (how == 'c') n = snprintf(shown, sizeof shown, one, width, (int)value);
-    else n = snprintf(shown, sizeof shown, one, width, pointer);
+    if (whole) c_format[n++] = '.', c_format[n++] = '*', c_format[n++] = 'l', c_format[n++] = 'l';
+    c_format[n++] = how, c_format[n] = 0;
+    if (whole) n = snprintf(shown, sizeof shown, c_format, width, precision, value);
+    else if (how == 'c') n = snprintf(shown, sizeof shown, c_format, width, (int)value);
+    else n = snprintf(shown, sizeof shown, c_format, width, pointer);
     if (n > 0) tp__print_bytes(o, shown, (size_t)n);
 }
 
@@ -3088,11 +3088,12 @@ static int tp__dir_has_files(const char *dir)
 /* Whether dir is the working directory or contains it. Such a directory is never emptied. */
 static bool tp__holds_working_dir(const char *dir)
 {
-    tp__os_info wanted, here;
+    tp__os_info wanted, current;
     char path[TP__PATH];
     if (tp__os_stat(dir, true, &wanted) != 0 || tp__os_cwd(path, sizeof path) != 0) return false;
     for (;;) {
-        if (tp__os_stat(path, true, &here) == 0 && here.device == wanted.device && here.number == wanted.number)
+        if (tp__os_stat(path, true, &current) == 0 && current.device == wanted.device &&
+            current.number == wanted.number)
             return true;
         char *slash = strrchr(path, '/');
         if (!slash || path[1] == 0) return false;
@@ -3127,7 +3128,7 @@ static tp_status tp__set_aside(const char *from, const char *path, const char *s
 
 static tp_status tp__logger_make_room(char *dir, size_t size, char action)
 {
-    char other[TP__PATH];
+    char backup_dir[TP__PATH];
     int filled = tp__dir_has_files(dir);
     if (filled < 0) return tp_fail(TP_ERR_IO, "log directory: '%s' exists and is not a directory", dir);
     if (filled == 0 || action == 'k') return TP_OK;
@@ -3140,16 +3141,17 @@ static tp_status tp__logger_make_room(char *dir, size_t size, char action)
         return TP_OK;
     }
     if (action == 'b') {
-        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, other);
+        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, backup_dir);
         if (st != TP_OK) return st;
-        tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, other);
+        tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, backup_dir);
         return TP_OK;
     }
     if (action == 'n') {
-        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, other);
+        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, backup_dir);
         if (st != TP_OK) return st;
-        if (strlen(other) >= size) return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", other);
-        memcpy(dir, other, strlen(other) + 1);
+        if (strlen(backup_dir) >= size)
+            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", backup_dir);
+        memcpy(dir, backup_dir, strlen(backup_dir) + 1);
         tp_log(TP_LOG_INFO, "Use a new log directory %s", dir);
         return TP_OK;
     }
@@ -6936,11 +6938,11 @@ static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, b
     size_t n = 0;
     if (!tp__npy_count(&h, &n))
         return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
-    size_t there = size - begin - length, bytes = n * (size_t)h.size;
-    if (there < bytes || (exact && there != bytes))
+    size_t bytes_left = size - begin - length, bytes = n * (size_t)h.size;
+    if (bytes_left < bytes || (exact && bytes_left != bytes))
         return tp_fail(TP_ERR_FORMAT, "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
-                       there < bytes ? "it is cut short" : "there is too much", (unsigned long long)bytes,
-                       (unsigned long long)there);
+                       bytes_left < bytes ? "it is cut short" : "there is too much", (unsigned long long)bytes,
+                       (unsigned long long)bytes_left);
     s = tp_tensor_resize(t, h.dtype, h.shape);
     if (s) return s;
     if (!tp__npy_elements(&h, t->data, p + begin + length, n))

@@ -1023,7 +1023,7 @@ static void tp__replicated_update(tp__multi *b)
     tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)all + 1) * sizeof *gvs);
     tp_node **room = (tp_node **)tp_graph_alloc(g, ((size_t)all + 2 * (size_t)n) * sizeof *room);
     if (!gvs || !room) return;
-    tp_node **wrt = room + 2 * n, **one = room, **update = room + n;
+    tp_node **wrt = room + 2 * n, **tower_grads = room, **update = room + n;
     for (int k = 0; k < n; k++)
         for (int i = 0; i < b->n_var; i++) wrt[k * b->n_var + i] = tp__copy_in_tower(b, b->var[i], k);
     if (tp_graph_status(g) != TP_OK) return;
@@ -1032,9 +1032,9 @@ static void tp__replicated_update(tp__multi *b)
     /* the last layers come first, because their gradients are computed first */
     for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) {
         if (!gvs[i].grad) continue;
-        for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
-        tp__reduce_gradients(b, one);
-        for (int k = 0; k < n; k++) gvs[k * b->n_var + i].grad = one[k];
+        for (int k = 0; k < n; k++) tower_grads[k] = gvs[k * b->n_var + i].grad;
+        tp__reduce_gradients(b, tower_grads);
+        for (int k = 0; k < n; k++) gvs[k * b->n_var + i].grad = tower_grads[k];
     }
     const int n_update = b->served ? 1 : n;
     for (int k = 0; k < n_update && tp_graph_status(g) == TP_OK; k++) {
@@ -1620,17 +1620,17 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     int n = 0;
     if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
     for (int i = 0; i < n_monitors; i++) {
-        bool there = false;
-        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &there);
+        bool has_null = false;
+        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &has_null);
         else tp__drop_listed((void *const *)(const void *)monitors, i);
-        if (there) accepted[n++] = monitors[i];
+        if (has_null) accepted[n++] = monitors[i];
     }
     tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
     tp_free((void *)accepted);
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
+    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors has_null */
     t->state.monitors = all;
     return TP_OK;
 }
@@ -2265,10 +2265,10 @@ static void tp__job_poll(void)
 {
     tp__job_state *j = &tp__job;
     const double now = tp_time();
-    int there = 1;
-    for (int i = 0; i < j->size + 16 && there; i++) {
-        there = 0;
-        if (MPI_Test(&j->inbox, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) break;
+    int has_message = 1;
+    for (int i = 0; i < j->size + 16 && has_message; i++) {
+        has_message = 0;
+        if (MPI_Test(&j->inbox, &has_message, MPI_STATUS_IGNORE) != MPI_SUCCESS || !has_message) break;
         tp__job_read(&j->in);
         MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
     }
@@ -2544,13 +2544,13 @@ static tp_status tp__job_broadcast(void *data, size_t bytes, int root)
     }
     return st;
 }
-static tp_status tp__job_gather(const void *mine, size_t bytes, void *all)
+static tp_status tp__job_gather(const void *own_data, size_t bytes, void *all)
 {
     MPI_Request q = MPI_REQUEST_NULL;
     const tp_status st = tp__job_status();
     if (st != TP_OK) return st;
     tp_mutex_lock(tp__job.lock);
-    const int rc = MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, tp__job.data, &q);
+    const int rc = MPI_Iallgather(own_data, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, tp__job.data, &q);
     tp_mutex_unlock(tp__job.lock);
     return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Iallgather", rc), &q);
 }
@@ -2614,12 +2614,12 @@ static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
 }
 
 /* Packs the gradients, one after the other, into this rank's part. */
-static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, int64_t elements)
+static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *rank_part, int64_t elements)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
     tp_device *d = k->device;
     const size_t size = tp_dtype_size(k->in[0].dtype);
-    char *at = a->half && !d->host ? b->room + tp_shape_size(&k->out[0].shape) : mine;
+    char *at = a->half && !d->host ? b->room + tp_shape_size(&k->out[0].shape) : rank_part;
     const float scale = a->mean ? 1.0f / (float)a->ranks : 1.0f;
     tp_status st = TP_OK;
     char *to = at;
@@ -2630,7 +2630,8 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, in
         to += (size_t)n * (a->half && d->host ? 2 : size);
     }
     if (st == TP_OK) st = d->wait(d);
-    if (st == TP_OK && at != mine) tp__to_half((uint16_t *)(void *)mine, (const float *)(void *)at, elements, scale);
+    if (st == TP_OK && at != rank_part)
+        tp__to_half((uint16_t *)(void *)rank_part, (const float *)(void *)at, elements, scale);
     return st;
 }
 
@@ -2728,8 +2729,8 @@ static void tp__bucket_send(const tp_call *k)
     const size_t size = tp__bucket_size(k, dtype);
     if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* request for the message of a cancelled run */
     char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
-    char *mine = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
-    tp_status st = room ? tp__bucket_pack(k, b, mine, elements) : TP_ERR_NOMEM;
+    char *rank_part = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
+    tp_status st = room ? tp__bucket_pack(k, b, rank_part, elements) : TP_ERR_NOMEM;
     const MPI_Datatype type = a->half ? j->half : dtype == TP_F64 ? MPI_DOUBLE : MPI_FLOAT;
     int rc = MPI_SUCCESS;
     tp_mutex_lock(j->lock);
@@ -3055,11 +3056,11 @@ static void tp__first_difference(const char **a, const char **b)
 }
 
 /* Makes the error sentence about rank r, whose graph has the text `theirs`. */
-static void tp__report_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
-                                  size_t size)
+static void tp__report_difference(const tp__graph_facts *facts, int r, const char *own_text, const char *other_text,
+                                  char *text, size_t size)
 {
     const tp__graph_facts *a = &facts[0], *b = &facts[r];
-    tp__first_difference(&mine, &theirs);
+    tp__first_difference(&own_text, &other_text);
     if (a->n_trainable != b->n_trainable || a->n_parameter != b->n_parameter)
         snprintf(
             text, size,
@@ -3069,30 +3070,30 @@ static void tp__report_difference(const tp__graph_facts *facts, int r, const cha
             (long long)a->n_parameter);
     else
         snprintf(text, size, "rank %d has built another graph than the chief: there it is '%.*s', here '%.*s'", r,
-                 (int)strcspn(theirs, "\n") > 150 ? 150 : (int)strcspn(theirs, "\n"), theirs,
-                 (int)strcspn(mine, "\n") > 150 ? 150 : (int)strcspn(mine, "\n"), mine);
+                 (int)strcspn(other_text, "\n") > 150 ? 150 : (int)strcspn(other_text, "\n"), other_text,
+                 (int)strcspn(own_text, "\n") > 150 ? 150 : (int)strcspn(own_text, "\n"), own_text);
 }
 
 static tp_status tp__compare_graphs(tp_trainer *t)
 {
     tp__job_state *j = &tp__job;
-    tp__graph_facts mine;
+    tp__graph_facts own_facts;
     tp_buf text;
     char sentence[400];
-    int other = 0;
+    int different_rank = 0;
     memset(&text, 0, sizeof text);
     memset(sentence, 0, sizeof sentence);
     tp__graph_facts *all = (tp__graph_facts *)tp_calloc((size_t)j->size, sizeof *all);
-    tp_status st = all ? tp__describe_step(t, &text, &mine) : TP_ERR_NOMEM;
-    if (st == TP_OK) st = tp__job_gather(&mine, sizeof mine, all);
-    for (int r = 1; r < j->size && st == TP_OK && other == 0; r++)
-        if (memcmp(&all[r], &all[0], sizeof mine) != 0) other = r;
-    if (st == TP_OK && other > 0) {
-        const size_t n = (size_t)all[other].length;
+    tp_status st = all ? tp__describe_step(t, &text, &own_facts) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp__job_gather(&own_facts, sizeof own_facts, all);
+    for (int r = 1; r < j->size && st == TP_OK && different_rank == 0; r++)
+        if (memcmp(&all[r], &all[0], sizeof own_facts) != 0) different_rank = r;
+    if (st == TP_OK && different_rank > 0) {
+        const size_t n = (size_t)all[different_rank].length;
         char *theirs = (char *)tp_calloc(n + 1, 1);
-        if (theirs && j->rank == other) memcpy(theirs, text.data, n);
-        st = theirs ? tp__job_broadcast(theirs, n, other) : TP_ERR_NOMEM;
-        if (st == TP_OK) tp__report_difference(all, other, text.data, theirs, sentence, sizeof sentence);
+        if (theirs && j->rank == different_rank) memcpy(theirs, text.data, n);
+        st = theirs ? tp__job_broadcast(theirs, n, different_rank) : TP_ERR_NOMEM;
+        if (st == TP_OK) tp__report_difference(all, different_rank, text.data, theirs, sentence, sizeof sentence);
         if (st == TP_OK) st = tp__job_broadcast(sentence, sizeof sentence, 0);
         tp_free(theirs);
         tp_mutex_lock(j->lock);
@@ -3781,9 +3782,9 @@ static tp_status tp__ranks_session(tp_trainer *t)
 /* Sets *ok to whether *ok is true on all ranks. */
 static tp_status tp__all_agree(bool *ok)
 {
-    const int n = tp__job.size, mine = *ok;
+    const int n = tp__job.size, own_ok = *ok;
     int *all = (int *)tp_calloc((size_t)n, sizeof *all);
-    const tp_status st = all ? tp__job_gather(&mine, sizeof mine, all) : TP_ERR_NOMEM;
+    const tp_status st = all ? tp__job_gather(&own_ok, sizeof own_ok, all) : TP_ERR_NOMEM;
     for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && all[r];
     tp_free(all);
     return st;

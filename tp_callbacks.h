@@ -6080,7 +6080,8 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         if (r->inf[i].inf->before_inference) st = r->inf[i].inf->before_inference(r->inf[i].inf);
     if (st == TP_OK) st = tp_input_reset_state(r->input);
     if (st != TP_OK) return st;
-    tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* the same random numbers in every pass */
+    /* restart the random numbers, so that they are the same in every pass */
+    tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0);
     tp__bar_open(&r->bar, size > 0 ? size : 0);
     /* if fewer datapoints are left than towers, they are run one by one */
     for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK;) {

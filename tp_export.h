@@ -969,7 +969,7 @@ typedef struct tp__onnx_value {
     /* if this value is a flattened image, the image; the second form is flattened in its own order */
     const tp_node *flat;
     const tp_tensor *constant; /* the constant, if the value depends on no input */
-    const tp_operation *user;  /* one of the ops that use the value */
+    const tp_operation *user;  /* one of the ops that read the value */
     int uses;                  /* number of uses by ops that are written; an output counts 2 */
     bool input;
 } tp__onnx_value;
@@ -1508,7 +1508,7 @@ static void tp__onnx_reduce_to_scalar(tp__onnx *w)
             sum = sum ? tp__onnx_emit(w, "Add", sum, squares, NULL) : squares;
         }
         tp__onnx_emit_to(w, y, "Sqrt", sum, NULL, NULL);
-    } else { /* for zero_fraction */
+    } else { /* only for zero_fraction */
         const char *x = tp__onnx_in(w, 0, tp__onnx_only_first(w, w->op->in[0]) ? TP__CHANNELS_FIRST : TP__OWN);
         const char *zero = tp__onnx_emit(w, "Equal", x, tp__onnx_scalar(w, w->op->in[0]->dtype, 0), NULL);
         zero = tp__onnx_cast_to(w, NULL, zero, t);
@@ -1967,7 +1967,7 @@ static void tp__onnx_conv(tp__onnx *w)
 /* Writes the gradient of a convolution with respect to its input; networks use it to enlarge images. */
 static void tp__onnx_conv_transpose(tp__onnx *w)
 {
-    static const int oihw[4] = {3, 2, 0, 1}; /* here O is the number of input channels */
+    static const int oihw[4] = {3, 2, 0, 1}; /* in this call O is the number of input channels */
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)w->op->attrs;
     const tp__conv g = tp__conv_geometry(a, &w->op->in[2]->shape, &w->op->in[1]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;

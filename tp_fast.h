@@ -606,7 +606,7 @@ typedef struct tp__gemm_plan {
     bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
     /* B is large and few blocks of rows use it: each block packs the panels that it uses */
     bool pack_here;
-    int64_t packed_from;         /* first panel of B that is packed */
+    int64_t packed_from;         /* number of the first panel of B that is packed */
     int64_t pack_k, pack_panels; /* values of k and number of panels in a chunk of packing */
     float *packed, *part;
     float *packed_a; /* all of A, packed once if several chunks of columns need it */
@@ -679,7 +679,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     }
     p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
-    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold partial sums */
+    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold the partial sums */
 
     tp__gemm_cut(p); /* 2. */
 
@@ -796,7 +796,8 @@ static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, in
 {
     const tp__gemm_args *g = &p->g;
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
-    if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL; /* the next tile's rows */
+    /* prefetch the rows of the next tile */
+    if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL;
     if (!p->pack_a)
         return panel == panel0 && !g->ta && g->lda == g->K && p->k_part == g->K ? t->a[0] + t->m * g->lda : NULL;
     if (panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
@@ -1160,9 +1161,10 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     }
     p.at = buffer;
     const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->window_h, c = g->c;
-    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* number of columns of zeros on the left */
+    /* number of columns of zeros on the left of the image */
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide);
     const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
-    const int64_t after = wide - before - inside; /* columns of zeros on the right */
+    const int64_t after = wide - before - inside; /* number of columns of zeros on the right of the image */
     for (int64_t i = 0; i < p.images; i++)
         for (int64_t y = 0; y < tall; y++) {
             float *row = buffer + i * g->image_floats + y * g->row_floats;
@@ -1232,7 +1234,7 @@ typedef struct tp__tap {
 } tp__tap;
 
 typedef struct tp__k_block {
-    int64_t k; /* the block's first row of B */
+    int64_t k; /* number of the block's first row of B */
     int first_run, runs;
 } tp__k_block;
 
@@ -1243,7 +1245,7 @@ typedef struct tp__gather {
     bool input_grad;
     /* the phase: the first position in dst; the next ones are step_y, step_x apart */
     int64_t phase_y, phase_x;
-    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: number of all channels of dst */
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: channels of a pixel of dst, of all groups */
     int64_t ic, oc, groups;                          /* input and output channels of one group; number of groups */
     int64_t taps, K, nr, panels, group_floats;       /* group_floats: floats of a group's packed weights */
     int runs, k_blocks;
@@ -1419,7 +1421,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
     float *panel = g->packed + group * g->group_floats + chunk % g->panels * g->nr * g->K;
     for (int64_t i = 0; i < g->taps; i++) {
         float *dst = panel + i * g->ic * width;
-        if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
+        if (g->input_grad) { /* packed weights of the input gradient: B[tap, o][c] = w[r, s, c, o] */
             const float *src = a->w + (g->tap[i].w * g->oc + column) * a->g.O + group * g->ic;
             g->isa->transpose(dst, width, src, a->g.O, n, g->ic);
         } else
@@ -2341,7 +2343,7 @@ static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int
                             float *to)
 {
     const tp__gemm_args *g = &p->g;
-    if (p->conv && p->what == TP__CONV_INPUT_GRAD) { /* B[tap, o][c] = w[tap, c, o] */
+    if (p->conv && p->what == TP__CONV_INPUT_GRAD) { /* B of the input gradient: B[tap, o][c] = w[tap, c, o] */
         const int64_t ic = p->w.ic;
         for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
             len = tp__min64(ic - k % ic, end - k);
@@ -3303,7 +3305,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
             const int64_t last = rows - i < 16 ? rows - i - 1 : 15;
             const float *s = src + i * lds + j;
             float *q = dst + j * ldd + i;
-            __m512 c[4][4]; /* [column within a quarter][four rows] */
+            __m512 c[4][4]; /* the quarters of the vectors, [column within a quarter][four rows] */
             for (int r = 0; r < 4; r++) {
                 __m512 x[4];
                 for (int l = 0; l < 4; l++) x[l] = vload(s + (4 * r + l < last ? 4 * r + l : last) * lds);
@@ -4810,7 +4812,7 @@ static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     m->src_stride[m->ndim++] = ss;
 }
 
-/* Adds a dimension of 1 outside the others. */
+/* Adds a dimension of size 1 in front of the others. */
 static void tp__move_wrap(tp__move *m)
 {
     for (int d = m->ndim++; d > 0; d--) {
@@ -5622,7 +5624,7 @@ static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int6
     const int64_t id = tp__index_at(t->ids, position);
     return table + (id >= 0 && id < t->V ? id : 0) * width;
 }
-/* P[v] = sum of the rows of dy whose id is v. */
+/* Sums the rows of dy by id: P[v] = sum of the rows whose id is v. */
 static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P, const float *dy, int64_t width)
 {
     tp_operand in[2], out;
@@ -5668,9 +5670,10 @@ typedef struct tp__lstm_job {
     /* Backward processes `steps` steps at a time; left: the stored values of these steps and of the previous ones. */
     int64_t steps, deep, turn, blocks;
     tp__lstm_left left[2];
-    int64_t n_in, x_in, h_in; /* n_in: rows of dW and db that are requested; x_in, h_in: rows of dW for x and for h */
-    float *row;               /* for each block: a sample's dgates, then its inputs */
-    tp__gemm_args gemm[2];    /* with a table E: dWx = E^T P and dE = P Wx^T */
+    /* n_in: rows of the requested parts of dW and db, of which x_in belong to x and h_in to h */
+    int64_t n_in, x_in, h_in;
+    float *row;            /* for each block: a sample's dgates, then its inputs */
+    tp__gemm_args gemm[2]; /* with a table E: dWx = E^T P and dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
 /* Floats from one row to the next, where a row has whole panels; padded, so that rows do not map to the same cache set. */
@@ -6192,7 +6195,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         }
     } else {
         const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
-        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* is only read */
+        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* lse is only read */
         float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
         float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
         float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;

@@ -2036,7 +2036,7 @@ struct tp_graph {
     int infer_in_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the targets of the last call of tp__ancestors */
-    char *ancestor;        /* its result: for each operation id, whether it is an ancestor of these targets */
+    char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
     int n_query, query_op; /* query_op: number of operations when that call was made */
     /* guards fields that runs change: infer_in and infer_out, query, ancestor, n_session, freed */
     tp_mutex *lock;
@@ -3676,7 +3676,8 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
     const int count = seen ? g->query_op : g->op.n;
     tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
-    for (int id = 0; id < count; id++) { /* these names have no character that must be escaped */
+    /* the names of the graph's operations have no character that must be escaped */
+    for (int id = 0; id < count; id++) {
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         if (seen && !seen[id]) continue;
         const bool variable = o->row == &tp__op_variable;
@@ -5765,7 +5766,8 @@ TP__COLD_END
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
 TP__COLD_BEGIN
-#if TP__FAST /* the fast kernels, to which the rows of the last inclusion refer */
+/* The fast kernels. The rows of the op table, which the last inclusion of the op pages defines, refer to them. */
+#if TP__FAST
 #define TP__FAST_OPS
 #include "tp_fast.h"
 #undef TP__FAST_OPS
@@ -7171,7 +7173,7 @@ static unsigned tp__kernel_fuses(const tp__compiler *c, const tp_operation *o)
     tp_device *d = c->plan->device[tp__device_of(c, o)];
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
-    /* tp__finish_naive applies these after a naive loop */
+    /* on the CPU, tp__finish_naive applies bias and activation after a naive loop */
     return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT;
 }
 
@@ -7519,7 +7521,7 @@ static bool tp__read_only_by_convs(const tp__compiler *c, int v, int device)
     return true;
 }
 
-/* Makes all these convolutions read x and the normalisation (mean, scale, beta) instead of v. */
+/* Makes all convolutions that read v read x and the normalisation (mean, scale, beta) instead. */
 static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool relu, const tp__rule *rule)
 {
     for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
@@ -9532,7 +9534,8 @@ static void tp__running_add_step_record(tp__running *r, const tp__step *s)
     tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
     r->at = now;
     if (!x) return;
-    x->name = s->row->name; /* these texts may belong to the program: all are copied at the end of the run */
+    /* the texts of these records may belong to the program: all are copied at the end of the run */
+    x->name = s->row->name;
     x->node = s->name;
     x->device = s->call.device->name;
     x->bytes = tp__step_bytes(s);
@@ -16962,7 +16965,7 @@ static void TP__F(tp__lstm)(const tp_call *k)
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = TP__IN(0), *w = TP__IN(1), *bias = TP__IN(2), *h0 = TP__IN(3), *c0 = TP__IN(4);
     real *y = TP__OUT(0), *last_h = TP__OUT(1), *last_c = TP__OUT(2), *gates = TP__OUT(3), *cells = TP__OUT(4);
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* scratch: vectors for one sample */
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* number of scratch vectors for one sample */
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, h, h0 + b * H);
         TP__F(tp__copy)(H, c, c0 + b * H);
@@ -17098,7 +17101,8 @@ static void TP__F(tp__gru)(const tp_call *k)
     const int64_t H = r.H, I = r.I;
     const real *x = TP__IN(0), *wg = TP__IN(1), *bg = TP__IN(2), *wc = TP__IN(3), *bc = TP__IN(4), *h0 = TP__IN(5);
     real *y = TP__OUT(0), *last = TP__OUT(1), *gates = TP__OUT(2);
-    real *h = (real *)k->scratch, *g = h + H, *c = g + 2 * H, *rh = c + H; /* scratch: vectors for one sample */
+    /* number of scratch vectors for one sample */
+    real *h = (real *)k->scratch, *g = h + H, *c = g + 2 * H, *rh = c + H;
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, h, h0 + b * H);
         for (int64_t step = 0; step < r.T; step++) {

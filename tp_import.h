@@ -1024,7 +1024,7 @@ static void tp__import_gemm(tp__import_node *n)
 /* -- windows: convolutions and pools. All values have two spatial axes, H and W; a value with one axis gets H = 1. */
 
 typedef struct tp__window {
-    int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* for H and W, or for D, H and W */
+    int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* size of the window for H and W, or for D, H and W */
     int axes;
     bool same, none; /* the padding equals tp's SAME; there is no padding */
     bool open;       /* the amount of padding depends on an unknown size */
@@ -2148,7 +2148,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
         row = row ? tp_add(row, index_of_axis) : index_of_axis;
     }
     row = tp_flatten(row);
-    if (batch > 0) { /* add the first row of each batch element */
+    if (batch > 0) { /* adds the first row of each batch element to the indices */
         if (count * per > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "that many places");
         if (!tp__import_node_spend(n, (double)(count * per))) return index;
         if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__importer_nomem(n->c), index;
@@ -2574,7 +2574,8 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
         y = tp__resize_axis(n, y, &r, axis, &inside);
         if (!y) return;
     }
-    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* outputs outside the image are 0 up to here */
+    /* values of outputs outside the image, which are 0 until here */
+    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill));
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : tp__cast_if_needed(y, d));
 }
 
@@ -2613,10 +2614,10 @@ static void tp__import_class_loss(
 /* -- recurrent layers: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). tp's sequence ops are
  *    used where they compute the same; other cells are unrolled over the time steps. */
 
-/* selects direction d */
+/* selects direction d of a tensor */
 static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__slice_from(x, 0, d, 1), 0); }
 static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__slice_from(x, 0, gate * H, H); }
-static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates */
+static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates of a tensor */
 {
     tp_node *part[4];
     int k = 0;
@@ -3134,7 +3135,7 @@ static void tp__import_if(tp__import_node *n)
         name_, build_, NULL, NULL, 0 \
     }
 static const tp__import_row tp__import_table[] = {
-    /* element-wise operators */
+    /* rows of element-wise operators */
     TP__IMPORT_ONE("Sqrt", tp_sqrt),
     TP__IMPORT_ONE("Reciprocal", tp_reciprocal),
     TP__IMPORT_ONE("Exp", tp_exp),
@@ -3201,7 +3202,7 @@ static const tp__import_row tp__import_table[] = {
     {"Cast", tp__import_cast, NULL, NULL, TP__IMPORT_SIZES},
     TP__IMPORT_BY("CastLike", tp__import_cast_like),
     {"Dropout", tp__import_dropout, NULL, NULL, TP__IMPORT_NO_FOLD},
-    /* reductions */
+    /* rows of reductions */
     TP__IMPORT_BY("ReduceSum", tp__import_reduce),
     TP__IMPORT_BY("ReduceMean", tp__import_reduce),
     TP__IMPORT_BY("ReduceMax", tp__import_reduce),
@@ -3216,19 +3217,19 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("ArgMin", tp__import_arg),
     TP__IMPORT_BY("TopK", tp__import_top_k),
     TP__IMPORT_BY("CumSum", tp__import_cum_sum),
-    /* products */
+    /* rows of products */
     {"MatMul", tp__import_map, NULL, tp__matrix_product, 0},
     TP__IMPORT_BY("Gemm", tp__import_gemm),
     TP__IMPORT_BY("Einsum", tp__import_einsum),
     TP__IMPORT_BY("Conv", tp__import_conv),
     TP__IMPORT_BY("ConvTranspose", tp__import_conv_transpose),
-    /* pools */
+    /* rows of pools */
     TP__IMPORT_BY("MaxPool", tp__import_pool),
     TP__IMPORT_BY("AveragePool", tp__import_pool),
     TP__IMPORT_BY("LpPool", tp__import_pool),
     TP__IMPORT_BY("GlobalAveragePool", tp__import_global_pool),
     TP__IMPORT_BY("GlobalMaxPool", tp__import_global_pool),
-    /* normalisation */
+    /* rows of normalisations */
     TP__IMPORT_BY("BatchNormalization", tp__import_batch_norm),
     TP__IMPORT_BY("LayerNormalization", tp__import_layer_norm),
     TP__IMPORT_BY("RMSNormalization", tp__import_rms_norm),
@@ -3240,7 +3241,7 @@ static const tp__import_row tp__import_table[] = {
     {"Softmax", tp__import_softmax, tp_softmax, NULL, 0},
     {"LogSoftmax", tp__import_softmax, tp_log_softmax, NULL, 0},
     {"Hardmax", tp__import_softmax, tp__hardmax, NULL, 0},
-    /* shapes */
+    /* rows of operators about shapes */
     {"Identity", tp__import_identity, NULL, NULL, TP__IMPORT_SIZES},
     {"Shape", tp__import_shape, NULL, NULL, TP__IMPORT_NO_FOLD},
     {"Size", tp__import_size, NULL, NULL, TP__IMPORT_NO_FOLD},
@@ -3264,7 +3265,7 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
     {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE},
     TP__IMPORT_BY("Upsample", tp__import_resize),
-    /* operators that pick elements */
+    /* rows of operators that pick elements */
     {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},
     TP__IMPORT_BY("GatherElements", tp__import_gather_elements),
     TP__IMPORT_BY("GatherND", tp__import_gather_nd),

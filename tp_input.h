@@ -8411,7 +8411,7 @@ static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_use_result(tp__aug_run *r) /* y becomes the current image */
+static void tp__aug_use_result(tp__aug_run *r) /* y, the result of the step, becomes the current image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
@@ -8773,7 +8773,7 @@ static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
     return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
 }
 
-/* A function that changes one row of n pixels of c channels. p: numbers of the step. */
+/* A function that changes one row of n pixels of c channels. p: the numbers that the augmentation step stores. */
 typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
 
 /* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
@@ -9253,7 +9253,7 @@ static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bo
     return TP_OK;
 }
 
-/* numbers of the step: factor, offset, clip */
+/* what the augmentation step stores: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
     return tp__aug_scale_add(r, s->number[0], &s->number[1], true, s->number[2] > 0);
@@ -9261,7 +9261,7 @@ static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
                                                 NULL};
 
-/* numbers of the step: three offsets, clip */
+/* what the augmentation step stores: three offsets, clip */
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
@@ -9306,7 +9306,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* numbers of the step: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
+/* what the augmentation step stores: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
@@ -9420,7 +9420,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
-/* the two numbers of the step: min, max */
+/* what the augmentation step stores: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_make_writable(r);
@@ -9490,7 +9490,7 @@ static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n
     *low = (double)least;
     *range = most > least ? (double)most - (double)least : 1;
 }
-/* numbers of the step: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
+/* what the augmentation step stores: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
                                    void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
 {
@@ -9552,7 +9552,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     }
 }
 
-/* numbers of the step: mode, keepdims, keepshape */
+/* what the augmentation step stores: mode, keepdims, keepshape */
 static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int mode = (int)s->number[0];
@@ -9581,7 +9581,7 @@ static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshap
 
 /* -- cutout and noise ---- >>aug noise */
 
-/* numbers of the step: y0 x0 h w fill */
+/* what the augmentation step stores: y0 x0 h w fill */
 static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_make_writable(r);
@@ -9608,7 +9608,7 @@ TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
 }
 
-/* numbers of the step: sigma, clip */
+/* what the augmentation step stores: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
 {
     uint32_t words[2 * TP__AUG_NOISE];
@@ -9633,7 +9633,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
 static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
                                                     NULL};
 
-/* numbers of the step: white_prob, black_prob */
+/* what the augmentation step stores: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_make_writable(r);
@@ -9788,7 +9788,7 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
     }
 }
 
-/* numbers of the step: quality, subsample */
+/* what the augmentation step stores: quality, subsample */
 static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c != 1 && r->x.c != 3)
@@ -9856,7 +9856,7 @@ static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
     call.index = s->index;
     return call;
 }
-/* numbers of the step: rows and columns of the result */
+/* what the augmentation step stores: rows and columns of the result */
 static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;

@@ -490,7 +490,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
  * block at its end only (no break, return or goto out of it). The expressions of option values are evaluated once for each
  * layer, so they should have no side effects. */
 TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at: the caller's line; may be NULL */
-struct tp_layer_type;                                        /* used by >>registry */
+struct tp_layer_type;                                        /* defined in >>registry */
 /* Sets the defaults of a layer ("Conv2D" or "conv2d") until the end of the scope; desc is the layer's descriptor, without a
  * name. */
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc);
@@ -621,7 +621,7 @@ typedef struct tp_layer_field {
 /* clang-format off */
 #define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), 0}
 #define TP_LAYER_ONE_OF(T, f, number) {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), number}
-#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int), 0} /* int f, f_w */
+#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int), 0} /* fields int f and int f_w */
 #define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int), 0}
 #define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn), 0}
 /* clang-format on */
@@ -950,7 +950,7 @@ typedef struct tp__layer_own_type {
 typedef struct tp__layers {
     void *scope, *current; /* the tower's innermost open argscope; the layer that is being built */
     tp__layer_use *use;
-    tp__layer_name *logged; /* scope names whose shapes were logged */
+    tp__layer_name *logged; /* names of the scopes whose shapes were logged */
     tp__layer_own_type *own;
 } tp__layers;
 

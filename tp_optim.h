@@ -283,7 +283,7 @@ typedef struct tp_grad_rule {
 
 typedef struct tp_gradproc tp_gradproc;
 struct tp_gradproc {
-    const char *name; /* the processor's name scope */
+    const char *name; /* name scope of the processor */
     /* Rewrites gvs in place and returns the number of remaining pairs (at most n). Gradients may be NULL. */
     int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
     void *user;
@@ -875,7 +875,7 @@ static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option
         tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
 }
 
-/* Defaults: beta1 and beta2 may be 0. */
+/* Makes an Adam optimizer; beta1 and beta2 of 0 mean the defaults. */
 static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, float beta1, float beta2, float epsilon,
                                    float decay, tp__adam_fn apply)
 {

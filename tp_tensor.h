@@ -578,7 +578,7 @@ enum {
     TP_FUSES_NORM = 8,
     TP_FUSES_MASK = 16,
     TP_FUSES_ELIDE = 32,
-    TP_FUSES_CHANNELS_LAST = 64 /* all fusions, but some only if channels are the last dimension */
+    TP_FUSES_CHANNELS_LAST = 64 /* the kernel supports all fusions, but some only if channels are the last dimension */
 };
 
 /* All arguments of a kernel call. Filled in once, when a plan is bound; a value that changes in each step is behind a pointer

@@ -1334,11 +1334,11 @@ template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q
 }
 
 /* An operand that a chain of element-wise ops reads from memory. */
-typedef struct tp__cuda_ext {
+typedef struct tp__cuda_external {
     void *data;
     int how, dtype;
     int64_t inner, period, stride[TP_MAX_DIMS];
-} tp__cuda_ext;
+} tp__cuda_external;
 typedef struct tp__cuda_instr {
     uint8_t code, dtype, out_dtype, n_in, to, out, from[4], in[4];
     float p, q;
@@ -1347,17 +1347,17 @@ typedef struct tp__cuda_program {
     int64_t n, dim[TP_MAX_DIMS];
     int ndim, n_instr;
     tp__cuda_instr instr[TP__MAX_INSTR];
-    tp__cuda_ext ext[TP__MAX_EXT];
+    tp__cuda_external external[TP__MAX_EXTERNAL];
     struct {
         void *data;
         int dtype;
-    } out[TP__MAX_EXT];
+    } out[TP__MAX_EXTERNAL];
 } tp__cuda_program;
 /* FROM_LAST: the operand is the previous instruction's result */
 enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE };
 
 /* The index of the operand's element for element i of the result. */
-template <class I> __device__ __forceinline__ I tp__ext_index(const tp__cuda_program &p, const tp__cuda_ext &e, I i)
+template <class I> __device__ __forceinline__ I tp__external_index(const tp__cuda_program &p, const tp__cuda_external &e, I i)
 {
     switch (e.how) {
     case TP__DIRECT: return i;
@@ -1387,7 +1387,7 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
 }
 /* Loads four adjacent elements from i on, of which only m exist. */
 template <class I>
-__device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_ext &e, I i, int m, float x[4])
+__device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_external &e, I i, int m, float x[4])
 {
     if (e.how == TP__SPLAT) {
         x[0] = x[1] = x[2] = x[3] = tp__float_at(e.data, e.dtype, 0);
@@ -1408,7 +1408,7 @@ __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__c
         }
     }
     for (int j = 0; j < 4; j++)
-        x[j] = j < m ? tp__float_at(e.data, e.dtype, (int64_t)tp__ext_index<I>(p, e, i + (I)j)) : 0.0f;
+        x[j] = j < m ? tp__float_at(e.data, e.dtype, (int64_t)tp__external_index<I>(p, e, i + (I)j)) : 0.0f;
 }
 __device__ __forceinline__ void tp__store4(void *data, int dtype, int64_t i, int m, const float y[4])
 {
@@ -1454,7 +1454,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
                     for (int e = 0; e < 4; e++)
                         x[o][e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
                     break;
-                default: tp__load4<I>(P, P.ext[at], i, m, x[o]); break;
+                default: tp__load4<I>(P, P.external[at], i, m, x[o]); break;
                 }
             }
             const float p = s.p, q = s.q;
@@ -1635,7 +1635,7 @@ TP_KERNEL tp__any_chain(const __grid_constant__ tp__cuda_program P)
                 if (s.from[o] == TP__FROM_LAST) x[o] = y;
                 else if (s.from[o] == TP__FROM_REG) x[o] = reg[at];
                 else if (s.from[o] == TP__FROM_OUT) x[o] = tp__cell_at(P.out[at].data, P.out[at].dtype, i);
-                else x[o] = tp__cell_at(P.ext[at].data, P.ext[at].dtype, tp__ext_index<int64_t>(P, P.ext[at], i));
+                else x[o] = tp__cell_at(P.external[at].data, P.external[at].dtype, tp__external_index<int64_t>(P, P.external[at], i));
             }
             const bool test = (s.code >= TP__DO_greater && s.code <= TP__DO_not_equal) || s.code == TP__DO_is_finite;
             if (s.code == TP__DO_cast) y = tp__cell_cast(x[0], s.dtype, s.out_dtype);
@@ -1719,14 +1719,14 @@ static void tp__fused_cuda(const tp_call *k)
     P.ndim = prog->shape.ndim;
     P.n_instr = prog->n_instr;
     for (int d = 0; d < P.ndim; d++) P.dim[d] = prog->shape.dim[d];
-    for (int e = 0; e < prog->n_ext; e++) {
-        tp__cuda_ext *x = &P.ext[e];
+    for (int e = 0; e < prog->n_external; e++) {
+        tp__cuda_external *x = &P.external[e];
         x->data = k->in[e].data;
         x->dtype = k->in[e].dtype;
-        x->how = prog->ext[e].how;
-        x->inner = prog->ext[e].inner;
-        x->period = prog->ext[e].period;
-        for (int d = 0; d < P.ndim; d++) x->stride[d] = prog->ext[e].stride[d];
+        x->how = prog->external[e].how;
+        x->inner = prog->external[e].inner;
+        x->period = prog->external[e].period;
+        for (int d = 0; d < P.ndim; d++) x->stride[d] = prog->external[e].stride[d];
     }
     for (int o = 0; o < prog->n_out; o++) {
         P.out[o].data = k->out[o].data;
@@ -1750,7 +1750,7 @@ static void tp__fused_cuda(const tp_call *k)
             s->from[a] = (uint8_t)from->from[a];
             s->in[a] = (uint8_t)from->in[a];
             const tp__instr *before = j > 0 ? &prog->instr[j - 1] : NULL;
-            if (before && s->from[a] != TP__FROM_EXT && before->to == from->from[a] && before->out == from->in[a])
+            if (before && s->from[a] != TP__FROM_EXTERNAL && before->to == from->from[a] && before->out == from->in[a])
                 s->from[a] = TP__FROM_LAST;
         }
         tp__instr_attrs(s, from->attrs);
@@ -1791,14 +1791,14 @@ static void tp__map_cuda(const tp_call *k)
         const tp_shape *x = &k->in[i].shape;
         const int lead = y->shape.ndim - x->ndim;
         int64_t stride = 1;
-        P.ext[i].data = k->in[i].data;
-        P.ext[i].dtype = k->in[i].dtype;
+        P.external[i].data = k->in[i].data;
+        P.external[i].dtype = k->in[i].dtype;
         for (int d = x->ndim - 1; d >= 0; d--) {
-            P.ext[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
+            P.external[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
             stride *= x->dim[d];
         }
-        P.ext[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
-        s->from[i] = TP__FROM_EXT;
+        P.external[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
+        s->from[i] = TP__FROM_EXTERNAL;
         s->in[i] = (uint8_t)i;
     }
     tp__launch_program(k, &P);
@@ -1812,25 +1812,25 @@ static void tp__add_n_cuda(const tp_call *k)
         memset(&P, 0, sizeof P);
         P.n = tp__size(&k->out[0]);
         const tp_operand *y = &k->out[0];
-        int n_ext = 0;
+        int n_external = 0;
         if (from > 0) {
-            P.ext[n_ext].data = y->data;
-            P.ext[n_ext++].dtype = y->dtype;
+            P.external[n_external].data = y->data;
+            P.external[n_external++].dtype = y->dtype;
         }
-        while (n_ext < TP__MAX_EXT && from < k->n_in) {
-            P.ext[n_ext].data = k->in[from].data;
-            P.ext[n_ext++].dtype = k->in[from++].dtype;
+        while (n_external < TP__MAX_EXTERNAL && from < k->n_in) {
+            P.external[n_external].data = k->in[from].data;
+            P.external[n_external++].dtype = k->in[from++].dtype;
         }
         P.out[0].data = y->data;
         P.out[0].dtype = y->dtype;
-        P.n_instr = n_ext > 1 ? n_ext - 1 : 1;
+        P.n_instr = n_external > 1 ? n_external - 1 : 1;
         for (int j = 0; j < P.n_instr; j++) {
             tp__cuda_instr *s = &P.instr[j];
-            s->code = n_ext > 1 ? TP__DO_add : TP__DO_cast;
+            s->code = n_external > 1 ? TP__DO_add : TP__DO_cast;
             s->dtype = s->out_dtype = (uint8_t)y->dtype;
-            s->n_in = n_ext > 1 ? 2 : 1;
-            s->from[0] = (uint8_t)(j ? (int)TP__FROM_LAST : (int)TP__FROM_EXT);
-            s->from[1] = TP__FROM_EXT;
+            s->n_in = n_external > 1 ? 2 : 1;
+            s->from[0] = (uint8_t)(j ? (int)TP__FROM_LAST : (int)TP__FROM_EXTERNAL);
+            s->from[1] = TP__FROM_EXTERNAL;
             s->in[1] = (uint8_t)(j + 1);
             s->to = (uint8_t)(j + 1 < P.n_instr ? (int)TP__TO_NOWHERE : (int)TP__FROM_OUT);
         }

@@ -428,8 +428,8 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
     const tp__program *p = (const tp__program *)s->call.attrs;
     tp_buf *o = &w->body;
     tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) {\n", (long long)p->n);
-    for (int e = 0; e < p->n_ext; e++) {
-        const tp__ext *x = &p->ext[e];
+    for (int e = 0; e < p->n_external; e++) {
+        const tp__external *x = &p->external[e];
         tp_buf_printf(o, "            const float e%d = ", e);
         tp__c_operand(w, s, e);
         if (x->how == TP__DIRECT) tp_buf_printf(o, "[i];\n");
@@ -465,7 +465,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
                 continue;
             }
             const int a = *c - 'a', from = t->from[a], index = t->in[a];
-            if (from == TP__FROM_EXT) {
+            if (from == TP__FROM_EXTERNAL) {
                 tp_buf_printf(o, "e%d", index);
                 continue;
             }
@@ -479,7 +479,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
         int last = p->n_instr - 1;
         while (last >= 0 && !(p->instr[last].to == TP__FROM_OUT && p->instr[last].out == k)) last--;
         tp_buf_printf(o, "            ");
-        tp__c_operand(w, s, p->n_ext + k);
+        tp__c_operand(w, s, p->n_external + k);
         tp_buf_printf(o, "[i] = t%d;\n", last);
     }
     tp_buf_printf(o, "        }\n");

@@ -1804,14 +1804,14 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
 }
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
-#define TP__MAX_REG   24
-#define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* largest number of external operands of a fused chain; also of its results */
-#if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
+#define TP__MAX_REG      24
+#define TP__MAX_INSTR    48
+#define TP__MAX_EXTERNAL 24 /* largest number of external operands of a fused chain; also of its results */
+#if TP__MAX_REG < TP__MAX_EXTERNAL || TP__MAX_INSTR < TP__MAX_EXTERNAL
 #error "each operand of a chain may need a register, and each op has an operand"
 #endif
 
-enum { TP__FROM_EXT, TP__FROM_OUT, TP__FROM_REG };
+enum { TP__FROM_EXTERNAL, TP__FROM_OUT, TP__FROM_REG };
 
 /* One element-wise op inside a fused chain. */
 typedef struct tp__instr {
@@ -1820,7 +1820,7 @@ typedef struct tp__instr {
     tp_block_fn block;
     tp_vec_fn vec; /* if not NULL, called instead of block */
     int n_in;
-    int from[4], in[4]; /* where each operand is: TP__FROM_EXT, _OUT or _REG, and its index */
+    int from[4], in[4]; /* where each operand is: TP__FROM_EXTERNAL, _OUT or _REG, and its index */
     int to, out;        /* where the result is stored: TP__FROM_OUT or TP__FROM_REG, and its index */
     int out_size;       /* bytes of an element of the result */
     tp_dtype dtype;     /* the dtype in which the op computes: that of its last operand */
@@ -1829,21 +1829,21 @@ typedef struct tp__instr {
 
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand of a chain is broadcast */
 
-typedef struct tp__ext {
+typedef struct tp__external {
     int how, size; /* how: TP__DIRECT, ...; size: bytes of an element */
     /* element i of the result reads, for INNER, index i % period; for OUTER, index (i / inner) % period */
     int64_t inner, period;
     int64_t stride[TP_MAX_DIMS];
     int reg; /* the register that holds a block of the broadcast operand; -1 if direct */
-} tp__ext;
+} tp__external;
 
 typedef struct tp__program {
     tp_shape shape; /* shape of every result */
     int64_t n;
-    int n_instr, n_ext, n_out, n_reg;
+    int n_instr, n_external, n_out, n_reg;
     tp__instr instr[TP__MAX_INSTR];
-    tp__ext ext[TP__MAX_EXT];
-    int out_size[TP__MAX_EXT];
+    tp__external external[TP__MAX_EXTERNAL];
+    int out_size[TP__MAX_EXTERNAL];
 } tp__program;
 
 #ifdef __cplusplus
@@ -7611,7 +7611,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
     const int at = c->position[id];
-    if (g->n_operand + o->n_in > TP__MAX_EXT) return false;
+    if (g->n_operand + o->n_in > TP__MAX_EXTERNAL) return false;
     if (tp__device_of(c, c->op[g->op[0]]) != tp__device_of(c, o)) return false;
     if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
         return false;
@@ -7679,7 +7679,8 @@ static tp_status tp__plan_groups(tp__compiler *c)
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers fit in L1 */
 
 /* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
-static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
+static void tp__external_load(const tp__program *p, const tp__external *e, const char *src, int64_t i0, int64_t n,
+                              char *dst)
 {
     const size_t size = (size_t)e->size;
     if (e->how == TP__INNER) {
@@ -7738,15 +7739,17 @@ static void tp__fused_chunk(void *user, int64_t chunk)
     double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element, enough for any dtype */
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
-    for (int e = 0; e < p->n_ext; e++)
-        if (p->ext[e].how == TP__SPLAT)
-            tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0,
-                         end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
+    for (int e = 0; e < p->n_external; e++)
+        if (p->external[e].how == TP__SPLAT)
+            tp__external_load(p, &p->external[e], (const char *)k->in[e].data, 0,
+                              end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK,
+                              (char *)room[p->external[e].reg]);
     for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
         const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
-        for (int e = 0; e < p->n_ext; e++)
-            if (p->ext[e].reg >= 0 && p->ext[e].how != TP__SPLAT)
-                tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, i0, n, (char *)room[p->ext[e].reg]);
+        for (int e = 0; e < p->n_external; e++)
+            if (p->external[e].reg >= 0 && p->external[e].how != TP__SPLAT)
+                tp__external_load(p, &p->external[e], (const char *)k->in[e].data, i0, n,
+                                  (char *)room[p->external[e].reg]);
         for (int j = 0; j < p->n_instr; j++) {
             const tp__instr *s = &p->instr[j];
             const void *in[4] = {NULL, NULL, NULL, NULL};
@@ -7754,8 +7757,8 @@ static void tp__fused_chunk(void *user, int64_t chunk)
                 const int w = s->in[a];
                 if (s->from[a] == TP__FROM_REG) in[a] = room[w];
                 else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
-                else if (p->ext[w].reg >= 0) in[a] = room[p->ext[w].reg];
-                else in[a] = (const char *)k->in[w].data + i0 * p->ext[w].size;
+                else if (p->external[w].reg >= 0) in[a] = room[p->external[w].reg];
+                else in[a] = (const char *)k->in[w].data + i0 * p->external[w].size;
             }
             void *y =
                 s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
@@ -8096,10 +8099,10 @@ typedef struct tp__chain_builder {
     tp__program *prog;
     int device;
     /* values of the plan that are the chain's operands and results */
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT];
+    int external_value[TP__MAX_EXTERNAL], out_value[TP__MAX_EXTERNAL];
     int last_use[TP__MAX_INSTR]; /* member -> the last member that reads its result; -1: none */
     int reg_of[TP__MAX_INSTR];   /* member -> the register of its result */
-    /* one register is always free: at most TP__MAX_EXT operands of the members of a chain need one */
+    /* one register is always free: at most TP__MAX_EXTERNAL operands of the members of a chain need one */
     bool reg_busy[TP__MAX_REG];
 } tp__chain_builder;
 
@@ -8115,7 +8118,7 @@ static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
 }
 
 /* Finds how an operand of shape `s` is broadcast to the result shape. */
-static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
+static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__external *e)
 {
     int64_t stride = 1, dims[TP_MAX_DIMS];
     const int lead = full->ndim - s->ndim;
@@ -8163,17 +8166,17 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
         ch->last_use[member] = m;
         return TP_OK;
     }
-    while (e < prog->n_ext && ch->ext_value[e] != v) e++;
-    if (e == prog->n_ext) {
+    while (e < prog->n_external && ch->external_value[e] != v) e++;
+    if (e == prog->n_external) {
         const tp_status st = tp__node_on_device(c, o->in[i], ch->device);
         if (st != TP_OK) return st;
-        ch->ext_value[e] = v;
-        tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
-        prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
-        prog->ext[e].reg = -1;
-        prog->n_ext++;
+        ch->external_value[e] = v;
+        tp__external_layout(&prog->shape, &c->value[v].type.shape, &prog->external[e]);
+        prog->external[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
+        prog->external[e].reg = -1;
+        prog->n_external++;
     }
-    ins->from[i] = TP__FROM_EXT;
+    ins->from[i] = TP__FROM_EXTERNAL;
     ins->in[i] = e;
     return TP_OK;
 }
@@ -8269,28 +8272,28 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     for (int m = 0; m < group->n; m++) ch.last_use[m] = -1;
     for (int m = 0; m < group->n && st == TP_OK; m++) st = tp__chain_member(c, &ch, m);
     if (st != TP_OK) return st;
-    for (int e = 0; e < prog->n_ext; e++)
-        if (prog->ext[e].how != TP__DIRECT) {
+    for (int e = 0; e < prog->n_external; e++)
+        if (prog->external[e].how != TP__DIRECT) {
             ch.reg_busy[prog->n_reg] = true;
-            prog->ext[e].reg = prog->n_reg++;
+            prog->external[e].reg = prog->n_reg++;
         }
     for (int m = 0; m < group->n; m++) tp__chain_result(c, &ch, m);
     const char *name = c->op[group->op[group->n - 1]]->name;
-    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, ch.device);
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_external, prog->n_out, 0, ch.device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = prog;
-    for (int e = 0; e < prog->n_ext; e++) {
-        s->operand[e] = tp__operand(&c->value[ch.ext_value[e]].type);
-        s->buffer[e] = tp__buffer_on(c, ch.ext_value[e], ch.device);
+    for (int e = 0; e < prog->n_external; e++) {
+        s->operand[e] = tp__operand(&c->value[ch.external_value[e]].type);
+        s->buffer[e] = tp__buffer_on(c, ch.external_value[e], ch.device);
         tp__extend_lifetime(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
         const int v = ch.out_value[k],
                   buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), ch.device);
         if (buffer < 0) return tp__nomem_plan();
-        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
-        s->buffer[prog->n_ext + k] = c->value[v].buffer = buffer;
+        s->operand[prog->n_external + k] = tp__operand(&c->value[v].type);
+        s->buffer[prog->n_external + k] = c->value[v].buffer = buffer;
         tp__extend_lifetime(p, buffer, at);
     }
     p->info.n_fused += group->n;
@@ -8693,18 +8696,19 @@ static void tp__plan_in_place(tp__compiler *c)
         if (s->row != &tp__op_fused) continue;
         const tp__program *prog = (const tp__program *)s->call.attrs;
         for (int k = 0; k < prog->n_out; k++) {
-            const int ob = s->buffer[prog->n_ext + k];
+            const int ob = s->buffer[prog->n_external + k];
             if (p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA) continue;
             int writes = -1;
             for (int j = 0; j < prog->n_instr; j++)
                 if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
-            for (int e = 0; e < prog->n_ext; e++) {
+            for (int e = 0; e < prog->n_external; e++) {
                 const int ib = s->buffer[e];
-                if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
+                if (ib < 0 || prog->external[e].how != TP__DIRECT || prog->external[e].size != prog->out_size[k])
+                    continue;
                 bool safe = true; /* no member reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
-                        if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
+                        if (prog->instr[j].from[a] == TP__FROM_EXTERNAL && prog->instr[j].in[a] == e) safe = false;
                 if (safe && tp__write_over_operand(p, i, ob, e)) break;
             }
         }

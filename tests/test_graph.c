@@ -2614,7 +2614,7 @@ static double own_operand(const tp_call *k, const tp__instr *s, int a, double *c
     const tp_operand *o = s->from[a] == TP__FROM_OUT ? &k->out[w] : &k->in[w];
     tp_tensor_view(&t, o->dtype, o->shape, o->data);
     if (s->from[a] == TP__FROM_OUT) return tp_tensor_get(&t, i);
-    const tp__ext *e = &p->ext[w];
+    const tp__external *e = &p->external[w];
     CHECK(e->size == (int)tp_dtype_size(o->dtype));
     int64_t at = 0, rest = i;
     for (int d = p->shape.ndim - 1; d >= 0; d--) {
@@ -2634,7 +2634,7 @@ static void own_chain(const tp_call *k)
     const tp__program *p = (const tp__program *)k->attrs;
     double *reg[TP__MAX_REG];
     own_chains++;
-    CHECK(p->n == tp_shape_size(&p->shape) && p->n_ext == k->n_in && p->n_out == k->n_out);
+    CHECK(p->n == tp_shape_size(&p->shape) && p->n_external == k->n_in && p->n_out == k->n_out);
     for (int i = 0; i < TP__MAX_REG; i++) reg[i] = (double *)calloc((size_t)p->n + 1, sizeof **reg);
     for (int j = 0; j < p->n_instr; j++) {
         const tp__instr *s = &p->instr[j];

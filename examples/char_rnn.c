@@ -94,10 +94,11 @@ static tp_status write_text(const tp_vocabulary *v, options *o, int length)
     tp_status st = p ? TP_OK : TP_ERR;
     for (int k = 1; k <= 2 * LAYERS && st == TP_OK; k++)
         st = tp_predictor_carry(p, k, k); /* output k is the next input k */
+    tp_tensor in;
+    memset(&in, 0, sizeof in);
     int32_t id = tp_vocabulary_find(v, "\n", 1) >= 0 ? tp_vocabulary_find(v, "\n", 1) : 0;
     for (int i = 0; i < length && st == TP_OK; i++) {
         const tp_tensor *out[5];
-        tp_tensor in;
         tp_tensor_view(&in, TP_I32, tp_make_shape(1, 1), &id);
         if ((st = tp_predict_n(p, &in, 1, out, 5)) != TP_OK) break;
         id = draw(out[0], tp_random_uniform(1, 0, (uint64_t)i));

@@ -11,6 +11,8 @@
 #   ~regex             one line matches (grep -E); blanks are written as .
 table='
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
+wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
+conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.6*first judge_loss<0.6*first
 '
 set -eu
 cd "$(dirname "$0")/.."

@@ -13,6 +13,7 @@
 #define TP_STATIC
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

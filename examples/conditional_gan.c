@@ -82,7 +82,8 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     gan *n = (gan *)user;
     int32_t digits[BATCH];
     for (int i = 0; i < BATCH; i++) digits[i] = i / (BATCH / 10);
-    tp_tensor t = {0};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
     tp_tensor_view(&t, TP_I32, tp_make_shape(BATCH), digits);
     tp_node *asked = tp_constant(g, &t);
 

@@ -14,6 +14,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <string.h>
 #include <stdlib.h>
 
 /* -- the layer */

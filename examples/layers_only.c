@@ -11,6 +11,8 @@
 #define TP_STATIC
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_layers.h"
+#include <math.h>
+#include <string.h>
 
 #define BATCH 2
 

@@ -15,6 +15,7 @@
 #include "tp_input.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include <string.h>
 #include <stdlib.h>
 
 static tp_node *network(tp_node *image)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each example of the gallery trains: a short run of it ends with status 0, and its score moves as it should. All examples
 # compile without a warning as C11 with gcc and clang, and as C++20. The library is compiled once and linked to them.
+#   tests/check_examples.sh [example]
 #
 #   example | arguments of the short run | what must hold after it
 #
@@ -13,6 +14,12 @@ table='
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
 wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
 conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.6*first judge_loss<0.6*first
+mnist_visualizations | --epochs 2 --steps 20         | validation_error<0.5 cost<0.9*first
+similarity_learning | --epochs 2 --steps 30          | loss<0.8*first nearest_mean_accuracy>0.4
+dorefa             | --epochs 2 --steps 25           | validation_error<0.4 train_error<0.8*first
+disturb_label      | --epochs 2 --steps 20           | validation_error<0.4 train_error<0.8*first
+saliency_map       | --epochs 2 --steps 60           | validation_error<0.7 on_digit>1.5
+auto_encoder       | --epochs 2 --steps 25           | validation_psnr>11 validation_cost<0.9*first
 '
 set -eu
 cd "$(dirname "$0")/.."
@@ -57,6 +64,7 @@ holds() {
 failed=0
 while IFS='|' read -r example arguments conditions; do
     example=${example// /}
+    case "$example" in '' | "${1:-$example}") ;; *) continue ;; esac
     [ -n "$example" ] || continue
     compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || { failed=1; continue; }
     rm -rf "$out/run-$example"
@@ -73,6 +81,7 @@ while IFS='|' read -r example arguments conditions; do
 done <<<"$table"
 for source in examples/*.c; do
     example=$(basename "$source" .c)
+    [ "${1:-$example}" = "$example" ] || continue
     compile "g++ -std=c++20" "$example" -fsyntax-only -x c++ - || { echo "$example is no C++20"; failed=1; }
     compile "clang -std=c11" "$example" -fsyntax-only -x c - || { echo "$example: clang warns"; failed=1; }
 done

@@ -20,6 +20,8 @@ dorefa             | --epochs 2 --steps 25           | validation_error<0.4 trai
 disturb_label      | --epochs 2 --steps 20           | validation_error<0.4 train_error<0.8*first
 saliency_map       | --epochs 2 --steps 60           | validation_error<0.7 on_digit>1.5
 auto_encoder       | --epochs 2 --steps 25           | validation_psnr>11 validation_cost<0.9*first
+info_gan           | --epochs 3 --steps 20           | mean_distance<0.6*first kind_found>0.25
+svhn_digits        | --epochs 2 --steps 20           | cost<0.95*first validation_error<0.8
 '
 set -eu
 cd "$(dirname "$0")/.."

@@ -22,6 +22,9 @@ saliency_map       | --epochs 2 --steps 60           | validation_error<0.7 on_d
 auto_encoder       | --epochs 2 --steps 25           | validation_psnr>11 validation_cost<0.9*first
 info_gan           | --epochs 3 --steps 20           | mean_distance<0.6*first kind_found>0.25
 svhn_digits        | --epochs 2 --steps 20           | cost<0.95*first validation_error<0.8
+spatial_transformer | --turn 0 --epochs 3 --steps 40 | cost<0.9*first validation_error<0.85
+cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
+imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
 '
 set -eu
 cd "$(dirname "$0")/.."

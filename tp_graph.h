@@ -501,6 +501,7 @@ TP_DEF tp_init tp_init_uniform(float low, float high);
 /* n = fan; truncated normal: sigma = sqrt(scale/n)/0.87962566103423978; normal: sqrt(scale/n); uniform: +-sqrt(3 scale/n) */
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution);
 TP_DEF tp_init tp_init_glorot_uniform(void); /* +-sqrt(6/(fan_in+fan_out)) */
+/* the n values, in memory order; n must be the number of elements of the variable, which copies them when it is created */
 TP_DEF tp_init tp_init_values(const float *values, int64_t n);
 /* Fill t (float32 or float64 or integers) with the initial value of a variable of this name. */
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t);

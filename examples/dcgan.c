@@ -4,7 +4,7 @@
  *
  * tensorpack's examples/GAN/DCGAN.py, on digits. Without --data it trains on digits that the library draws.
  * New here, compared with mnist_convnet.c: two networks with a cost and an optimizer each, so the program itself says how the
- * training graph is built (build_gan); random inputs; images as summaries. After each epoch 64 samples are in
+ * training graph is built (build_gan); random inputs; a tensor as a picture. After each epoch 64 samples are in
  * train_log/dcgan/samples-ep001.png and so on, in report.html (Images) and in TensorBoard.
  *   --data folder of MNIST's IDX files   --epochs n (20)   --steps n (of an epoch; 300) */
 #define TP_IMPLEMENTATION
@@ -85,7 +85,7 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
      * far the mean of the drawn pictures is from the mean of the real ones. */
     tp_node *distance = tp_sub(tp_mean_over(fake, 0), tp_mean_over(real, 0));
     tp_add_moving_summary(tp_named(tp_mean(tp_abs(distance)), "mean_distance"));
-    tp_add_tensor_summary(tp_named(sheet(fake), "samples"), TP_SUMMARY_IMAGE, NULL, NULL);
+    tp_named(sheet(fake), "samples"); /* a callback finds it by its name, and makes files and a summary of it */
     return n->g_loss;
 }
 

@@ -142,7 +142,7 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     const int64_t above[] = {0, 0, 0, 0}, below[] = {0, SIDE - PIECE, 0, 0}, eight[] = {8, -1, -1, -1};
     tp_node *pieces = tp_pad(tp_concat_along(2, left, right), above, below, TP_PAD_CONSTANT, 0);
     tp_node *seen = tp_slice(tp_concat_along(2, in[0], pieces), above, eight);
-    tp_add_tensor_summary(tp_named(tp_affine(seen, 255, 0), "seen"), TP_SUMMARY_IMAGE, NULL, NULL);
+    tp_add_tensor_summary(tp_affine(seen, 255, 0), TP_SUMMARY_IMAGE, "seen", NULL);
     return cost;
 }
 

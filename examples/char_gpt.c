@@ -13,6 +13,8 @@
 #define TP_STATIC
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

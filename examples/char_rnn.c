@@ -15,6 +15,7 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

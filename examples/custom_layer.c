@@ -14,8 +14,9 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -- the layer */
 

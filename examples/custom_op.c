@@ -15,8 +15,9 @@
 #include "tp_layers.h"
 #include "tp_optim.h"
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -- the op: y = x + sin(a x)^2 / a,  dy/dx = 1 + 2 sin(a x) cos(a x) = 1 + sin(2 a x) */
 

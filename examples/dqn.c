@@ -15,6 +15,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

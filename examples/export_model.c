@@ -16,7 +16,10 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_export.h"
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DIR "train_log/export_model"
 

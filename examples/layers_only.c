@@ -12,6 +12,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_layers.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BATCH 2

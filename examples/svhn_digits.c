@@ -106,20 +106,20 @@ int main(int argc, char **argv)
 
     tp_logger_set_dir("train_log/svhn_digits", 'd');
     return tp_launch_train_with_config(
-               TP_OPTIONS(
-                   tp_train_config,
-                   .model = {.inputs = inputs,
-                             .n_inputs = TP_COUNT(inputs),
-                             .build_graph = build_graph,
-                             .optimizer = optimizer},
-                   .dataflow = pictures(data, "train", true),
-                   TP_CALLBACKS(
-                       tp_cb_model_saver(),
-                       tp_cb_inference_runner(pictures(data, "test", false),
-                                              .inferencers = {tp_inf_scalar_stats(TP_NAMES("cross_entropy_loss")),
-                                                              tp_inf_classification_error()}),
-                       tp_cb_min_saver("validation_error"),
-                       tp_cb_stat_monitor_param_setter("learning_rate", .stat_name = "validation_error", .fn = a_fifth, .threshold = 0.001, .last_k = 3)),
-                   .steps_per_epoch = steps, .max_epoch = epochs),
+               TP_OPTIONS(tp_train_config,
+                          .model = {.inputs = inputs,
+                                    .n_inputs = TP_COUNT(inputs),
+                                    .build_graph = build_graph,
+                                    .optimizer = optimizer},
+                          .dataflow = pictures(data, "train", true),
+                          TP_CALLBACKS(tp_cb_model_saver(),
+                                       tp_cb_inference_runner(
+                                           pictures(data, "test", false),
+                                           .inferencers = {tp_inf_scalar_stats(TP_NAMES("cross_entropy_loss")),
+                                                           tp_inf_classification_error()}),
+                                       tp_cb_min_saver("validation_error"),
+                                       tp_cb_stat_monitor_param_setter("learning_rate", .stat_name = "validation_error",
+                                                                       .fn = a_fifth, .threshold = 0.001, .last_k = 3)),
+                          .steps_per_epoch = steps, .max_epoch = epochs),
                tp_queue_input_trainer()) != TP_OK;
 }

@@ -15,8 +15,9 @@
 #include "tp_input.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
-#include <string.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static tp_node *network(tp_node *image)
 {

@@ -25,6 +25,19 @@ svhn_digits        | --epochs 2 --steps 20           | cost<0.95*first validatio
 spatial_transformer | --turn 0 --epochs 3 --steps 40 | cost<0.9*first validation_error<0.85
 cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
+layers_only        |                                 | ~same.probabilities ~finite.differences.0\.0000
+training_loop      | --epochs 1 --steps 100          | ~loaded.from.*%.right
+custom_callback    |                                 | cost<0.8*first
+custom_op          | --steps 300                     | ~squared.error.0\.00.*with.snake
+custom_layer       | --epochs 1 --steps 60           | validation_error<0.5
+char_rnn           | --epochs 2 --steps 30 --units 48 | validation_cost<0.95*first
+char_gpt           | --epochs 2 --steps 12 --layers 1 | validation_cost<0.95*first
+ptb_lstm           | --epochs 3 --steps 60 --units 32 | validation_perplexity<0.6*first
+dqn                | --epochs 5                      | mean_score>0.3
+export_model       | --epochs 1 --steps 60           | validation_error<0.6 ~largest.difference
+keyword_net        |                                 | ~^39[0-9].of.400.new.words
+multi_tower        | --epochs 1 --steps 60           | ~2.towers
+share_towers       |                                 | ~0\.9.*by.the.inference.tower
 '
 set -eu
 cd "$(dirname "$0")/.."

@@ -5,7 +5,7 @@
  * tensorpack's examples/GAN/Improved-WGAN.py, on digits. Without --data it trains on digits that the library draws.
  * New here, compared with dcgan.c: a critic that gives a score instead of a probability, whose difference between real and drawn
  * pictures falls as these get better; its slope is kept near 1 by a penalty on its gradient (tp_gradients within the cost); a
- * step function of one's own: four updates of the critic, then one of the generator.
+ * step function of one's own: two updates of the critic, then one of the generator.
  *   --data folder of MNIST's IDX files   --epochs n (20)   --steps n (of an epoch; 500) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
@@ -96,7 +96,7 @@ static tp_status build_gan(tp_trainer *t, const tp_model *m)
     if (tp_input_get_tensors(t->state.input, in) == TP_OK) tp_tower_func_call(t->state.tower_func, in);
     tp_tower_leave(t->graph);
 
-    tp_node *lr = tp_get_scalar_variable(t->graph, "learning_rate", 4e-4f);
+    tp_node *lr = tp_get_scalar_variable(t->graph, "learning_rate", 1e-3f);
     n->d_op = tp_minimize(tp_adam(lr, .beta1 = 0.5f, .beta2 = 0.9f), n->d_loss, "critic/.*");
     n->g_op = tp_minimize(tp_adam(lr, .beta1 = 0.5f, .beta2 = 0.9f), n->g_loss, "gen/.*");
     t->user = n;
@@ -106,7 +106,7 @@ static tp_status build_gan(tp_trainer *t, const tp_model *m)
 static tp_status one_step(tp_trainer *t)
 {
     gan *n = (gan *)t->user;
-    return tp_hooked_run(t->state.hooked_session, t->state.global_step % 5 == 4 ? &n->g_op : &n->d_op, 1, NULL);
+    return tp_hooked_run(t->state.hooked_session, t->state.global_step % 3 == 2 ? &n->g_op : &n->d_op, 1, NULL);
 }
 
 int main(int argc, char **argv)

@@ -520,6 +520,7 @@ TP_DEF tp_init tp_init_uniform(float low, float high);
  * +-sqrt(3 scale/n) */
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution);
 TP_DEF tp_init tp_init_glorot_uniform(void); /* uniform in +-sqrt(6/(fan_in+fan_out)) */
+/* the n values, in memory order; n must be the number of elements of the variable, which copies them when it is created */
 TP_DEF tp_init tp_init_values(const float *values, int64_t n);
 /* Fill t (float32 or float64 or integers) with the initial value of a variable of this name. */
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t);
@@ -1841,9 +1842,10 @@ typedef struct tp__program {
     tp_shape shape; /* shape of every result */
     int64_t n;
     int n_instr, n_external, n_out, n_reg;
-    tp__instr instr[TP__MAX_INSTR];
-    tp__external external[TP__MAX_EXTERNAL];
-    int out_size[TP__MAX_EXTERNAL];
+    /* arrays that are as long as this chain needs: most chains are short */
+    tp__instr *instr;
+    tp__external *external;
+    int *out_size;
 } tp__program;
 
 #ifdef __cplusplus
@@ -8267,6 +8269,10 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     ch.device = tp__device_of(c, c->op[group->op[0]]);
     tp__program *prog = ch.prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
+    prog->instr = (tp__instr *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->instr);
+    prog->external = (tp__external *)tp_arena_alloc(&p->arena, (size_t)group->n_operand * sizeof *prog->external);
+    prog->out_size = (int *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->out_size);
+    if (!prog->instr || !prog->external || !prog->out_size) return tp__nomem_plan();
     prog->shape = c->value[c->first_value[group->op[0]]].type.shape;
     prog->n = tp_shape_size(&prog->shape);
     for (int m = 0; m < group->n; m++) ch.last_use[m] = -1;
@@ -9491,7 +9497,7 @@ static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
 {
     memset(r, 0, sizeof *r);
     r->session = s;
-    r->cancels = (uint32_t)(__atomic_fetch_add(&s->runs, 1, __ATOMIC_ACQ_REL) >> 32);
+    r->cancels = (uint32_t)(TP__WIDE_ADD(&s->runs, 1) >> 32);
     r->timeout_ms = timeout_ms;
     if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
 }
@@ -9502,7 +9508,7 @@ static tp_status tp__running_stopped(tp__running *r, const char *doing, const ch
     const char *q = name ? "'" : "";
     r->stopped = true;
     if (!name) name = "";
-    if (r->cancels != (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_ACQUIRE) >> 32))
+    if (r->cancels != (uint32_t)(TP__WIDE_LOAD(&r->session->runs) >> 32))
         return tp_fail(TP_ERR_CANCELLED, "the run was cancelled and has changed no variable: %s%s%s%s%s", doing,
                        *q ? " " : "", q, name, q);
     return tp_fail(TP_ERR_TIMEOUT, "the run was not over after its %lld ms and has changed no variable: %s%s%s%s%s",
@@ -9510,7 +9516,7 @@ static tp_status tp__running_stopped(tp__running *r, const char *doing, const ch
 }
 static tp_status tp__running_check(tp__running *r, const char *doing, const char *name)
 {
-    if (r->cancels == (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_RELAXED) >> 32) &&
+    if (r->cancels == (uint32_t)(TP__WIDE_LOAD(&r->session->runs) >> 32) &&
         (r->deadline == 0 || tp_time() < r->deadline))
         return TP_OK;
     return tp__running_stopped(r, doing, name);
@@ -9593,7 +9599,7 @@ static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans 
 static void tp__running_end(tp__running *r)
 {
     tp_trace *t = r->trace;
-    __atomic_fetch_sub(&r->session->runs, 1, __ATOMIC_ACQ_REL);
+    (void)TP__WIDE_ADD(&r->session->runs, (uint64_t)0 - 1);
     if (!t) return;
     const int64_t n = t->n;
     for (int64_t i = r->first; i < n; i++) {
@@ -9955,7 +9961,7 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
 TP_DEF int tp_session_cancel(tp_session *s)
 {
     TP__REQUIRE(s, 0)
-    return (int)(uint32_t)__atomic_fetch_add(&s->runs, (uint64_t)1 << 32, __ATOMIC_ACQ_REL);
+    return (int)(uint32_t)TP__WIDE_ADD(&s->runs, (uint64_t)1 << 32); /* whose lower half is as before */
 }
 
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,

@@ -673,7 +673,9 @@ TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* v may be NULL */
 
 /* Gives pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that
  * follow them (the same piece shifted by one character). The position of a piece is random, a function of (seed, pass,
- * index). [char-rnn's CharRNNData] */
+ * index). begin and end choose a part of the text, as fractions of its length: .end = 0.9 gives the first nine
+ * tenths, for training, .begin = 0.9 the last tenth, for validation. A vocabulary that is made here is that of the whole
+ * text. [char-rnn's CharRNNData] */
 typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
@@ -683,12 +685,14 @@ typedef struct tp_df_text_chars_desc {
     int64_t size;        /* datapoints per pass; default the number of pieces that fit into the text */
     tp_tri shuffle;      /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
+    double begin, end; /* 0 <= begin < end <= 1; end: default 1 */
 } tp_df_text_chars_desc;
 TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d);
 
 /* Gives batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length).
  * The text is cut into batch_size equal pieces (the rest is dropped); row b of datapoint i continues where row b of
- * datapoint i - 1 ended. The second component is the first one shifted by one word. [PTB-LSTM's ptb_producer] */
+ * datapoint i - 1 ended. The second component is the first one shifted by one word. begin and end
+ * choose a part of the text, as for tp_df_text_chars. [PTB-LSTM's ptb_producer] */
 typedef struct tp_df_text_words_desc {
     tp_at at_;
     const char *path;
@@ -696,6 +700,7 @@ typedef struct tp_df_text_words_desc {
     const tp_vocabulary *vocabulary;
     int batch_size;      /* default 20 */
     int sequence_length; /* default 35 */
+    double begin, end;   /* 0 <= begin < end <= 1; end: default 1 */
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 
@@ -6850,16 +6855,27 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
     return TP_OK;
 }
 
-/* Reads the file, and stores the ids of its text in f, from the vocabulary, or if that is NULL from one made of the text. */
-static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words)
+/* Reads the file, and stores the ids of the part [begin, end) of its text in f, from the vocabulary, or if that is NULL from one
+ * made of the whole text. */
+static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words,
+                               double begin, double end)
 {
     tp_vocabulary own;
+    if (end == 0) end = 1;
+    if (!(begin >= 0 && begin < end && end <= 1))
+        return tp_fail(TP_ERR_ARG, "%s: begin %g and end %g of the text: fractions, 0 <= begin < end <= 1", path, begin,
+                       end);
     memset(&own, 0, sizeof own);
     char *text = NULL;
     size_t size = 0;
     tp_status st = tp_file_read(path, true, 0, &text, &size);
     if (st == TP_OK && !vocabulary) st = tp__vocabulary_parse(&own, text, size, path, words, 1, 0);
     if (st == TP_OK) st = tp__text_ids(vocabulary ? vocabulary : &own, text, size, path, words, &f->id, &f->n);
+    if (st == TP_OK) {
+        const int64_t from = (int64_t)(begin * (double)f->n), to = (int64_t)(end * (double)f->n);
+        f->n = to - from;
+        memmove(f->id, f->id + from, (size_t)f->n * sizeof *f->id);
+    }
     tp_vocabulary_free(&own);
     tp_free(text);
     return st;
@@ -6925,7 +6941,7 @@ TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
     if (!df) return NULL;
     tp__text_flow *f = (tp__text_flow *)df->user;
     df->next = tp__text_chars_next;
-    tp_status st = tp__text_read(f, d->path, d->vocabulary, false);
+    tp_status st = tp__text_read(f, d->path, d->vocabulary, false, d->begin, d->end);
     const int64_t most = (f->n - 1) / sequence;
     f->random = tp__tri_is_yes(d->shuffle, true);
     f->order.n = d->size ? d->size : most;
@@ -6953,7 +6969,7 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
     if (!df) return NULL;
     tp__text_flow *f = (tp__text_flow *)df->user;
     df->next = tp__text_words_next;
-    tp_status st = tp__text_read(f, d->path, d->vocabulary, true);
+    tp_status st = tp__text_read(f, d->path, d->vocabulary, true, d->begin, d->end);
     f->order.n = (f->n / batch - 1) / sequence;
     if (st == TP_OK && f->order.n < 1)
         st = tp_fail(TP_ERR_FORMAT, "%s has %lld words: a batch of %lld sequences of %lld needs at least %lld", d->path,

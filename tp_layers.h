@@ -43,9 +43,10 @@
  * CONTENTS   >>calls >>layers >>argscope >>linear >>registry >>regularize >>symbolic
  *
  * CALLS      y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3): the input, the name, then options by name. An option
- *            that is not given is 0: it takes the enclosing argscope's value, else the default in its comment. Booleans are
- *            TP_YES and TP_NO (`false` is 0 and therefore means the default); an explicit float zero is TP_ZERO. C++ has no
- *            such macros: fill a descriptor and call tp_conv2d_(x, &d).
+ *            that is not given takes the enclosing argscope's value, else the default in its comment. One that is given means
+ *            what it says, also .use_bias = false and .momentum = 0. In a descriptor that you fill in by hand, 0 means "not
+ *            given"; write TP_NO or TP_ZERO there (OPTIONS in tp_tensor.h). C++20 takes the same calls, with the options in the
+ *            order of the struct's fields; before C++20 fill a descriptor and call tp_conv2d_(x, &d).
  * OWNERSHIP  the graph owns everything. Descriptors are read during the call and never kept.
  * THREADS    as for the graph: only one thread at a time builds a graph.
  * ERRORS     a layer that is used wrongly returns a poison node; the graph keeps the error sentence, with the file and line of

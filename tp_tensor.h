@@ -113,7 +113,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           7u /* increased when the layout of a public struct changes */
+#define TP_ABI           8u /* increased when the layout of a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -1012,6 +1012,19 @@ static void tp__hook_free(void *p);
 #ifndef TP_NO_SIGNALS
 #define TP_NO_SIGNALS
 #endif
+#endif
+
+/* Integers of 64 bits that several threads change. Without a system there are no threads, and small processors have no such
+ * instructions. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and returns whether it did. */
+#ifdef TP__NO_SYSTEM
+#define TP__WIDE_LOAD(p_)             (*(p_))
+#define TP__WIDE_ADD(p_, x_)          (*(p_) += (x_))
+#define TP__WIDE_SWAP(p_, old_, new_) (*(p_) == *(old_) ? (*(p_) = (new_), true) : (*(old_) = *(p_), false))
+#else
+#define TP__WIDE_LOAD(p_)    __atomic_load_n((p_), __ATOMIC_ACQUIRE)
+#define TP__WIDE_ADD(p_, x_) __atomic_add_fetch((p_), (x_), __ATOMIC_ACQ_REL)
+#define TP__WIDE_SWAP(p_, old_, new_) \
+    __atomic_compare_exchange_n((p_), (old_), (new_), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #endif
 
 enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* kinds of files; NOTHING: there is no such file */
@@ -3379,7 +3392,11 @@ struct tp__arena_block {
 #define TP__ARENA_ALIGN  ((size_t)16)
 #define TP__ARENA_HEADER ((sizeof(struct tp__arena_block) + TP__ARENA_ALIGN - 1) / TP__ARENA_ALIGN * TP__ARENA_ALIGN)
 #define TP__ARENA_FIRST  ((size_t)4 << 10)
-#define TP__ARENA_LARGE  ((size_t)1 << 20)
+#ifdef TP__NO_SYSTEM
+#define TP__ARENA_LARGE TP__ARENA_FIRST /* memory is scarce: no block is much larger than what is needed */
+#else
+#define TP__ARENA_LARGE ((size_t)1 << 20)
+#endif
 
 TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
 {
@@ -4700,7 +4717,11 @@ TP__COLD_BEGIN
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx);
 static const char *tp__isa_name(const struct tp__isa *isa);
 
+#ifdef TP__NO_SYSTEM
+#define TP__CPU_KERNELS 16 /* memory is scarce */
+#else
 #define TP__CPU_KERNELS 256
+#endif
 #define TP__KERNEL_NAME 64
 
 /* The threads that several CPU devices made by one call of tp_cpu_devices_new share. */
@@ -4723,10 +4744,9 @@ static void *tp__cpu_alloc(tp_device *d, size_t bytes)
     tp__cpu *cpu = (tp__cpu *)d->impl;
     void *p = tp_alloc_aligned(bytes);
     if (!p) return NULL;
-    const int64_t used = __atomic_add_fetch(&cpu->used, (int64_t)bytes, __ATOMIC_RELAXED);
-    int64_t peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
-    while (used > peak &&
-           !__atomic_compare_exchange_n(&cpu->peak, &peak, used, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    const int64_t used = TP__WIDE_ADD(&cpu->used, (int64_t)bytes);
+    int64_t peak = TP__WIDE_LOAD(&cpu->peak);
+    while (used > peak && !TP__WIDE_SWAP(&cpu->peak, &peak, used))
         ;
     return p;
 }
@@ -4734,7 +4754,7 @@ static void *tp__cpu_alloc(tp_device *d, size_t bytes)
 static void tp__cpu_free(tp_device *d, void *p)
 {
     if (!p) return;
-    __atomic_sub_fetch(&((tp__cpu *)d->impl)->used, (int64_t)tp__aligned_head(p).size, __ATOMIC_RELAXED);
+    (void)TP__WIDE_ADD(&((tp__cpu *)d->impl)->used, -(int64_t)tp__aligned_head(p).size);
     tp_free_aligned(p);
 }
 
@@ -4742,8 +4762,8 @@ static tp_status tp__cpu_memory(tp_device *d, tp_memory_use *m)
 {
     const tp__cpu *cpu = (const tp__cpu *)d->impl;
     tp__os_memory(&m->total, &m->available);
-    m->used = __atomic_load_n(&cpu->used, __ATOMIC_RELAXED);
-    m->peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
+    m->used = TP__WIDE_LOAD(&cpu->used);
+    m->peak = TP__WIDE_LOAD(&cpu->peak);
     return TP_OK;
 }
 
@@ -4945,9 +4965,7 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 
     int64_t none = 0;
     TP_ASSERT(k->fault_id != 0);
-    if (k->fault &&
-        __atomic_compare_exchange_n(&k->fault[0], &none, k->fault_id, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        k->fault[1] = value;
+    if (k->fault && TP__WIDE_SWAP(&k->fault[0], &none, k->fault_id)) k->fault[1] = value;
 }
 
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user)

@@ -14,6 +14,8 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <math.h>
+#include <string.h>
 
 /* -- the callback */
 

@@ -816,6 +816,53 @@ TEST(words_get_the_ids_of_the_treebank_reader)
     tp_vocabulary_free(&v);
 }
 
+/* A validation text beside a training text: two parts of one file with the ids of the whole file. */
+TEST(a_part_of_a_text)
+{
+    make_text();
+    const int n = TP_COUNT(ref_char_ids), half = n / 2;
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_text_chars(text_path, .sequence_length = half - 1, .shuffle = false, .end = 0.5);
+    if (CHECK_OK(tp_df_next(df, &dp))) check_ids(&dp.c[0], ref_char_ids, half - 1);
+    if (dp.n == 2) check_ids(&dp.c[1], ref_char_ids + 1, half - 1);
+    CHECK(tp_df_size(df) == 1);
+    tp_df_free(df);
+    df = tp_df_text_chars(text_path, .sequence_length = n - half - 1, .shuffle = false, .begin = 0.5);
+    if (CHECK_OK(tp_df_next(df, &dp))) check_ids(&dp.c[0], ref_char_ids + half, n - half - 1);
+    if (dp.n == 2) check_ids(&dp.c[1], ref_char_ids + half + 1, n - half - 1);
+    CHECK(tp_df_size(df) == 1);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+
+    /* words: the two halves of the whole text's datapoint of one row */
+    tp_datapoint whole = {0, NULL, 0};
+    int64_t n_words = 0;
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    CHECK_OK(tp_vocabulary_words(&v, text_path, 1, 0));
+    for (int i = 0; i < v.n; i++) n_words += v.count[i];
+    tp_vocabulary_free(&v);
+    const int first = (int)(n_words / 2), rest = (int)n_words - first;
+    df = tp_df_text_words(text_path, .batch_size = 1, .sequence_length = (int)n_words - 1);
+    CHECK_OK(tp_df_next(df, &whole));
+    tp_dataflow *part = tp_df_text_words(text_path, .batch_size = 1, .sequence_length = rest - 1, .begin = 0.5);
+    if (CHECK_OK(tp_df_next(part, &dp)))
+        for (int i = 0; i + 1 < rest && i + first + 1 < n_words; i++) {
+            CHECK(tp_tensor_get(&dp.c[0], i) == tp_tensor_get(&whole.c[0], first + i));
+            CHECK(tp_tensor_get(&dp.c[1], i) == tp_tensor_get(&whole.c[1], first + i));
+        }
+    tp_df_free(part);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    tp_datapoint_free(&whole);
+
+    check_refused(tp_df_text_chars(text_path, .begin = 0.5, .end = 0.5), TP_ERR_ARG, "begin 0.5 and end 0.5");
+    check_refused(tp_df_text_chars(text_path, .begin = -0.1), TP_ERR_ARG, "begin -0.1");
+    check_refused(tp_df_text_words(text_path, .end = 1.1), TP_ERR_ARG, "end 1.1");
+    check_refused(tp_df_text_words(text_path, .end = (double)NAN), TP_ERR_ARG, "end nan");
+    check_refused(tp_df_text_chars(text_path, .sequence_length = 5, .begin = 0.99), TP_ERR_FORMAT, "needs one more");
+}
+
 TEST(texts_that_cannot_be)
 {
     make_text();

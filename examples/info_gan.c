@@ -1,0 +1,145 @@
+/* info_gan.c - InfoGAN: a GAN that finds by itself what digits differ in
+ *
+ *   gcc -std=c11 -O2 -I.. info_gan.c -lm -lpthread -o info_gan && ./info_gan --data mnist
+ *
+ * tensorpack's examples/GAN/InfoGAN-mnist.py. Without --data it trains on digits that the library draws. No label is ever used.
+ * New here, compared with conditional_gan.c: the generator gets a code, one of ten kinds and one number between -1 and 1, and a part
+ * of the discriminator has to find the code in what was drawn. So different kinds must look different; after training
+ * they are mostly digits, and the number is mostly a slant or a thickness. `kind_found` is the part of the drawings whose kind is found,
+ * `number_error` the mean distance of the found number from the true one (0.55 for a guess of 0).
+ * A sheet of samples (train_log/info_gan/samples-ep001.png, and report.html) has a row for each kind; the number rises from left
+ * to right.
+ *   --data folder of MNIST's IDX files   --epochs n (20)   --steps n (of an epoch; 200) */
+#define TP_IMPLEMENTATION
+#define TP_STATIC
+#define TP_NO_SEQUENCE_LAYERS
+#include "tp_train.h"
+#include "tp_layers.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 100 /* ten kinds, with ten numbers each */
+#define Z     62
+
+static const tp_spec inputs[] = {TP_SPEC("image", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
+
+typedef struct gan {
+    tp_node *g_loss, *d_loss;
+} gan;
+
+/* 1. The networks. The discriminator has two heads: is it real, (B,1), and what is its code, ten logits and a number, (B,11). */
+static tp_node *leaky(tp_node *x) { return tp_leaky_relu(x, 0.2f); }
+static tp_node *bn_leaky(tp_node *x) { return leaky(tp_batch_norm(x, "bn")); }
+
+static tp_node *generator(tp_graph *g, tp_node *z, tp_node *code)
+{
+    tp_node *l = NULL;
+    TP_VARIABLE_SCOPE(g, "gen")
+    {
+        l = tp_fully_connected(tp_concat_along(1, z, code), "fc", .units = 7 * 7 * 64, .activation = tp_bn_relu);
+        l = tp_reshape(l, TP_ANY, 7, 7, 64);
+        l = tp_conv2d_transpose(l, "deconv1", .filters = 32, .kernel_size = 4, .strides = 2, .activation = tp_bn_relu);
+        l = tp_conv2d_transpose(l, "deconv2", .filters = 1, .kernel_size = 4, .strides = 2, .activation = tp_tanh);
+    }
+    return l;
+}
+
+static tp_node *discriminator(tp_graph *g, tp_node *image, tp_node **code)
+{
+    tp_node *l = NULL;
+    TP_VARIABLE_SCOPE(g, "discrim", .reuse = TP_REUSE_AUTO)
+    {
+        l = tp_conv2d(image, "conv0", .filters = 32, .kernel_size = 4, .strides = 2, .activation = leaky);
+        l = tp_conv2d(l, "conv1", .filters = 64, .kernel_size = 4, .strides = 2, .activation = bn_leaky);
+        *code = tp_linear(l, TP_FULLY_CONNECTED("fce", .units = 64, .activation = bn_leaky),
+                          TP_FULLY_CONNECTED("code", .units = 11));
+        l = tp_fully_connected(l, "fct", .units = 1);
+    }
+    return l;
+}
+
+/* 100 pictures (100,28,28,1) as one of 10 rows and 10 columns, (1,280,280,1), values 0 to 255 */
+static tp_node *sheet(tp_node *images)
+{
+    tp_node *rows = tp_permute(tp_reshape(images, 10, 10, 28, 28), 0, 2, 1, 3); /* row, y, column, x */
+    return tp_affine(tp_reshape(rows, 1, 10 * 28, 10 * 28, 1), 127.5f, 127.5f);
+}
+
+/* 2. The costs. */
+static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    gan *n = (gan *)user;
+    int32_t kinds[BATCH];
+    float numbers[BATCH];
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < BATCH; i++) kinds[i] = i / 10, numbers[i] = (float)(i % 10) / 4.5f - 1;
+    tp_tensor_view(&t, TP_I32, tp_make_shape(BATCH), kinds);
+    tp_node *kind = tp_constant(g, &t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(BATCH, 1), numbers);
+    tp_node *number = tp_constant(g, &t), *z = tp_rand_uniform(g, tp_make_shape(BATCH, Z), -1, 1);
+
+    tp_node *real = tp_affine(tp_expand_dims(in[0], 3), 2, -1), *code = NULL;
+    tp_node *fake = generator(g, z, tp_concat_along(1, tp_one_hot(kind, 10, 1, 0), number));
+    tp_node *real_score = discriminator(g, real, &code), *fake_score = discriminator(g, fake, &code);
+    tp_node *ones = tp_ones_like(fake_score), *zeros = tp_zeros_like(fake_score);
+    tp_node *d_loss = tp_add(tp_mean(tp_sigmoid_cross_entropy(real_score, tp_ones_like(real_score))),
+                             tp_mean(tp_sigmoid_cross_entropy(fake_score, zeros)));
+    tp_node *g_loss = tp_mean(tp_sigmoid_cross_entropy(fake_score, ones));
+
+    /* What is not known of the code when one sees the picture. Both networks make it smaller. */
+    static const int64_t from[] = {0, 0}, ten[] = {-1, 10}, at[] = {0, 10}, one[] = {-1, 1};
+    tp_node *found_kind = tp_slice(code, from, ten), *off = tp_sub(tp_slice(code, at, one), number);
+    tp_node *unknown = tp_add(tp_mean(tp_sparse_softmax_cross_entropy(found_kind, kind)), tp_mean(tp_square(off)));
+    n->d_loss = tp_named(tp_add(d_loss, unknown), "d_loss");
+    n->g_loss = tp_named(tp_add(g_loss, unknown), "g_loss");
+    tp_add_moving_summary(n->g_loss, n->d_loss, tp_sym_accuracy(found_kind, kind, 1, "kind_found"),
+                          tp_named(tp_mean(tp_abs(off)), "number_error"));
+    tp_node *means = tp_sub(tp_mean_over(fake, 0), tp_mean_over(real, 0));
+    tp_add_moving_summary(tp_named(tp_mean(tp_abs(means)), "mean_distance")); /* of the mean pictures, as in dcgan.c */
+    tp_named(sheet(fake), "samples"); /* a callback finds it by its name, and makes files and a summary of it */
+    return n->g_loss;
+}
+
+/* 3. The training graph: each network learns by its own cost. */
+static tp_status build_gan(tp_trainer *t, const tp_model *m)
+{
+    const gan *n = (const gan *)m->user;
+    const tp_tower_desc tower = {NULL, NULL, true, 0, 0};
+    tp_node *in[TP_COUNT(inputs)];
+    tp_tower_enter(t->graph, &tower);
+    if (tp_input_get_tensors(t->state.input, in) == TP_OK) tp_tower_func_call(t->state.tower_func, in);
+    tp_tower_leave(t->graph);
+
+    tp_node *g_rate = tp_get_scalar_variable(t->graph, "g_rate", 1e-3f);
+    tp_node *d_rate = tp_get_scalar_variable(t->graph, "d_rate", 2e-4f);
+    tp_node *both[] = {tp_minimize(tp_adam(d_rate, .beta1 = 0.5f), n->d_loss, "discrim/.*"),
+                       tp_minimize(tp_adam(g_rate, .beta1 = 0.5f), n->g_loss, "gen/.*")};
+    t->train_op = tp_group(t->graph, both, 2, "train_op");
+    return tp_graph_status(t->graph);
+}
+
+int main(int argc, char **argv)
+{
+    const char *data = NULL;
+    int epochs = 20, steps = 200;
+    for (int i = 1; i + 1 < argc; i += 2)
+        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
+        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
+        else argc = 0;
+    if (argc % 2 == 0) return puts("usage: info_gan [--data folder] [--epochs n] [--steps n]"), 2;
+
+    gan n = {NULL, NULL};
+    tp_trainer *trainer = tp_queue_input_trainer();
+    if (!trainer) return 1;
+    trainer->build = build_gan;
+    tp_logger_set_dir("train_log/info_gan", 'd');
+    return tp_launch_train_with_config(
+               TP_OPTIONS(
+                   tp_train_config, .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .user = &n},
+                   .dataflow = tp_df_batch(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train"), BATCH),
+                   TP_CALLBACKS(tp_cb_model_saver(), tp_cb_dump_tensor_as_image("samples", .scale = 1)),
+                   .steps_per_epoch = steps, .max_epoch = epochs),
+               trainer) != TP_OK;
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Each example of the gallery trains: a short run of it ends with status 0, and its score moves as it should. All examples
+# compile without a warning as C11 with gcc and clang, and as C++20. The library is compiled once and linked to them.
+#   tests/check_examples.sh [example]
+#
+#   example | arguments of the short run | what must hold after it
+#
+# What must hold, of the values that the run has put into stats.json:
+#   error<0.3          in the last epoch
+#   loss<0.8*first     in the last epoch, compared with the first one
+# and of what it prints:
+#   ~regex             one line matches (grep -E); blanks are written as .
+table='
+dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
+wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
+conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.6*first judge_loss<0.6*first
+mnist_visualizations | --epochs 2 --steps 20         | validation_error<0.5 cost<0.9*first
+similarity_learning | --epochs 2 --steps 30          | loss<0.8*first nearest_mean_accuracy>0.4
+dorefa             | --epochs 2 --steps 25           | validation_error<0.4 train_error<0.8*first
+disturb_label      | --epochs 2 --steps 20           | validation_error<0.4 train_error<0.8*first
+saliency_map       | --epochs 2 --steps 60           | validation_error<0.7 on_digit>1.5
+auto_encoder       | --epochs 2 --steps 25           | validation_psnr>11 validation_cost<0.9*first
+info_gan           | --epochs 3 --steps 20           | mean_distance<0.6*first kind_found>0.25
+svhn_digits        | --epochs 2 --steps 20           | cost<0.95*first validation_error<0.8
+spatial_transformer | --turn 0 --epochs 3 --steps 40 | cost<0.9*first validation_error<0.85
+cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
+imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
+layers_only        |                                 | ~same.probabilities ~finite.differences.0\.0000
+training_loop      | --epochs 1 --steps 100          | ~loaded.from.*%.right
+custom_callback    |                                 | cost<0.8*first
+custom_op          | --steps 300                     | ~squared.error.0\.00.*with.snake
+custom_layer       | --epochs 1 --steps 60           | validation_error<0.5
+char_rnn           | --epochs 2 --steps 30 --units 48 | validation_cost<0.95*first
+char_gpt           | --epochs 2 --steps 12 --layers 1 | validation_cost<0.95*first
+ptb_lstm           | --epochs 3 --steps 60 --units 32 | validation_perplexity<0.6*first
+dqn                | --epochs 5                      | mean_score>0.3
+export_model       | --epochs 1 --steps 60           | validation_error<0.6 ~largest.difference
+keyword_net        |                                 | ~^39[0-9].of.400.new.words
+multi_tower        | --epochs 1 --steps 60           | ~2.towers
+share_towers       |                                 | ~0\.9.*by.the.inference.tower
+'
+set -eu
+cd "$(dirname "$0")/.."
+out=$PWD/build/test/examples
+mkdir -p "$out"
+warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
+
+# The implementation: the one that make test has compiled for its configuration gcc-c11, if it is up to date; else our own.
+fresh() { [ -e "$1" ] && [ -e "$1.command" ] && [ -z "$(find tp_*.h -newer "$1")" ]; }
+library=$PWD/build/test/gcc-c11-library.o
+fresh "$library" || library=$out/library.o
+if ! fresh "$library"; then
+    { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_[!f]*.h; } >"$out/library.c"
+    gcc -std=c11 -O2 -I. -c "$out/library.c" -o "$library"
+    touch "$library.command"
+fi
+declared="" # what makes an example's own TP_IMPLEMENTATION implement nothing
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
+# an example without the macros that would change what the headers declare
+stripped() { echo "#line 1 \"$1\""; sed -E 's/^#define TP_(STATIC|NO_[A-Z_]*)/#define EXAMPLE_\1/' "$1"; }
+compile() { stripped "examples/$2.c" | $1 $warn $declared -I. -Iexamples "${@:3}"; }
+
+last() { values "$1" | tail -n 1; }
+first() { values "$1" | head -n 1; }
+values() { tr '{},' '\n\n\n' <"$stats" | sed -n "s/^ *\"$1\": *//p"; }
+# holds <condition>: says why not
+holds() {
+    case "$1" in
+    ~*) grep -qE -- "${1#\~}" "$log" || { echo "$example: no line matches ${1#\~}"; return 1; } ;;
+    *)
+        local name=${1%%[<>]*} limit=${1#*[<>]} sign value from=1
+        sign=${1#"$name"} sign=${sign:0:1}
+        value=$(last "$name")
+        case "$limit" in *'*first') limit=${limit%'*first'} from=$(first "$name") ;; esac
+        awk -v v="$value" -v l="$limit" -v f="$from" -v s="$sign" \
+            'BEGIN {exit !(v ~ /^[-0-9.e+]+$/ && f ~ /^[-0-9.e+]+$/ && (s == "<" ? v + 0 < l * f : v + 0 > l * f))}' ||
+            { echo "$example: $1 does not hold: $name went from $(first "$name") to $value"; return 1; }
+        ;;
+    esac
+}
+
+failed=0
+while IFS='|' read -r example arguments conditions; do
+    example=${example// /}
+    case "$example" in '' | "${1:-$example}") ;; *) continue ;; esac
+    [ -n "$example" ] || continue
+    compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || { failed=1; continue; }
+    rm -rf "$out/run-$example"
+    mkdir "$out/run-$example"
+    log=$out/$example.log stats=$out/run-$example/train_log/$example/stats.json
+    began=$(date +%s%N)
+    (cd "$out/run-$example" && eval "../$example $arguments") >"$log" 2>&1 ||
+        { echo "$example $arguments: status $?"; tail -n 15 "$log"; failed=1; continue; }
+    ! grep -E '(^|[^A-Za-z])ERR ' "$log" || failed=1
+    set -f
+    for condition in $conditions; do holds "$condition" || failed=1; done
+    set +f
+    echo "$example: $((($(date +%s%N) - began) / 10000000))0 ms"
+done <<<"$table"
+for source in examples/*.c; do
+    example=$(basename "$source" .c)
+    [ "${1:-$example}" = "$example" ] || continue
+    compile "g++ -std=c++20" "$example" -fsyntax-only -x c++ - || { echo "$example is no C++20"; failed=1; }
+    compile "clang -std=c11" "$example" -fsyntax-only -x c - || { echo "$example: clang warns"; failed=1; }
+done
+exit $failed

@@ -2173,7 +2173,7 @@ typedef struct tp__loading {
     const tp_dict *d;
     const char *known; /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
     int64_t n_known;
-    const char *item; /* the entry whose callback is being looked for */
+    const char *item; /* the entry in the checkpoint; the search looks for the callback that owns it */
 } tp__loading;
 
 /* Whether the checkpoint contains a callback with this prefix. */

@@ -8102,8 +8102,9 @@ typedef struct tp__chain_builder {
     int device;
     /* values of the plan that are the chain's operands and results */
     int external_value[TP__MAX_EXTERNAL], out_value[TP__MAX_EXTERNAL];
-    int last_use[TP__MAX_INSTR]; /* member -> the last member that reads its result; -1: none */
-    int reg_of[TP__MAX_INSTR];   /* member -> the register of its result */
+    /* for each op of the chain, the last op of the chain that reads its result; -1: none */
+    int last_use[TP__MAX_INSTR];
+    int reg_of[TP__MAX_INSTR]; /* for each op of the chain, the register of its result */
     /* one register is always free: at most TP__MAX_EXTERNAL operands of the members of a chain need one */
     bool reg_busy[TP__MAX_REG];
 } tp__chain_builder;
@@ -8153,7 +8154,7 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
     e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
 }
 
-/* Sets operand i of member m: the result of an earlier member, or an operand of the whole chain. */
+/* Sets operand i of op m of a chain: the result of an earlier op of the chain, or an operand of the whole chain. */
 static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const tp_operation *o, int m, int i)
 {
     tp__program *prog = ch->prog;
@@ -8183,7 +8184,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     return TP_OK;
 }
 
-/* Adds member m: its functions and its operands. */
+/* Adds op m of a group to the program of its chain: its functions and its operands. */
 static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
 {
     const tp_operation *o = c->op[ch->group->op[m]];
@@ -8207,7 +8208,7 @@ static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
     return st;
 }
 
-/* Whether value v, or a view of v, is fetched, read by an op that is not a member, or read in another shape. */
+/* Whether value v, or a view of v, is fetched, read by an op outside the chain, or read in another shape. */
 static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
 {
     int stack[64], n = 0;
@@ -8227,7 +8228,8 @@ static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *
     return false;
 }
 
-/* Chooses where the result of member m is stored: in memory if an op outside the chain reads it, else in a register. */
+/* Chooses where the result of op m of a chain is stored: in memory if an op outside the chain reads it, else in a
+ * register. */
 static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m)
 {
     tp__program *prog = ch->prog;

@@ -12881,7 +12881,7 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
 /* -- ring of StagingInput */
 
 /* Copies a value to the device or host memory where a run reads it. */
-static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
+static tp_status tp__staging_copy_value(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
 {
     if (value->device && !value->device->host)
         return tp_fail(TP_ERR_ARG, "%s: %s feeds a tensor that is already on %s", s->name,
@@ -12915,7 +12915,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         if (i == r->n_feed)
             st = tp_fail(TP_ERR_STATE, "%s: the hooks of %s do not feed its tensor '%s'", s->name, g->input->name,
                          g->node[k]->op->name);
-        else st = tp__staging_bring(s, &g->value[round * n + k], g->to[k / s->n_spec], &r->feed[i].value);
+        else st = tp__staging_copy_value(s, &g->value[round * n + k], g->to[k / s->n_spec], &r->feed[i].value);
         taken++;
     }
     if (st == TP_OK && taken != r->n_feed)
@@ -13082,7 +13082,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
         tp_exec_set_random_step(e, tp_exec_random_step(r->exec) - (uint64_t)(g->nr_stage - i));
         st = tp_hooked_run(run, fetch, n_fetch, value);
         for (int k = 0, j = 0; k < n && st == TP_OK; k++)
-            if (g->node[k]) st = tp__staging_bring(s, &g->value[i * n + k], g->to[k / s->n_spec], value[j++]);
+            if (g->node[k]) st = tp__staging_copy_value(s, &g->value[i * n + k], g->to[k / s->n_spec], value[j++]);
         if (st == TP_OK) g->after[i] = g->input->consumed;
         if (st == TP_OK) g->filled = i + 1;
     }
@@ -13167,7 +13167,8 @@ static tp_status tp__staging_after(tp_hook *h, const tp_run_values *v)
     if (g->computed) {
         const int round = (g->head + g->filled) % g->n_round;
         for (int k = 0, j = 0; k < n && st == TP_OK; k++)
-            if (g->node[k]) st = tp__staging_bring(s, &g->value[round * n + k], g->to[k / s->n_spec], v->value[j++]);
+            if (g->node[k])
+                st = tp__staging_copy_value(s, &g->value[round * n + k], g->to[k / s->n_spec], v->value[j++]);
         g->after[round] = g->input->consumed;
         if (st != TP_OK) return st;
         g->filled++;

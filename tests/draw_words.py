@@ -33,6 +33,7 @@ def blank(text):
     def spaces(match):
         return re.sub(r'[^\n]', ' ', match.group())
     text = LITERAL_OR_COMMENT.sub(spaces, text)
+    text = re.sub(r'__attribute__\(\(.*?\)\)|alignas\([^\n]*?\) ', spaces, text)
     return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', spaces, text, flags=re.M)
 
 

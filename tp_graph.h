@@ -1781,7 +1781,7 @@ static void tp__conv_strides(tp__conv *g, bool nchw)
 }
 
 /* x and w: the image and the filter of the convolution, also where its gradients are computed. */
-static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
+static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
 {
     const bool nchw = a->data_format == TP_NCHW;
     tp__conv g;
@@ -8543,6 +8543,7 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
         memset(&group, 0, sizeof group);
         group.op[0] = o->id;
         group.n = 1;
+        group.n_operand = o->n_in;
         st = tp__emit_group(c, &group);
         c->plan->info.n_fused -= 1;
     } else {

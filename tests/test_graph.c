@@ -1,5 +1,6 @@
 /* The graph, its planner and its session: names, scopes, order of reads and writes, fusion, memory, mistakes. */
 #define TP_IMPLEMENTATION
+#define TP__KERNELS /* the types that kernels read, beside an implementation compiled before */
 #include "tp_graph.h"
 #include "tp_help.h"
 

@@ -6258,7 +6258,9 @@ static tp_status tp__tfrecord_flow_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp__tfrecord_data(o, r->number, r->at, r->size, &f->data);
     if (st != TP_OK) return st;
     if (f->feature) {
-        f->what.len = 0;
+        st = tp_example_parse(f->data.data, (size_t)r->size, o->path, f->feature, f->n_feature, dp);
+        if (st == TP_OK || st == TP_ERR_NOMEM) return st;
+        f->what.len = 0; /* again, for a sentence that names the record: a name for each record would take time */
         tp_buf_printf(&f->what, "%s: record %lld at byte %llu", o->path, (long long)r->number,
                       (unsigned long long)r->at);
         if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a record");
@@ -9252,7 +9254,8 @@ static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bo
         tp__aug_add_bytes((unsigned char *)r->x.data, (int)whole, n);
     } else if (r->x.dtype == TP_U8 && (factor_is_one || TP__AUG_PATTERN % c == 0)) {
         float pattern[TP__AUG_PATTERN];
-        for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = (float)b[factor_is_one ? 0 : k % c];
+        const int period = factor_is_one ? 1 : (int)c;
+        for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = k < period ? (float)b[k] : pattern[k - period];
         tp__aug_scale_add_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
     } else {
         float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;

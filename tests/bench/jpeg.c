@@ -17,6 +17,12 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#ifdef TP_JPEG
+#define DECODER "libjpeg"
+#else
+#define DECODER "stb_image"
+#endif
+
 /* Processor time of all threads of this process, in seconds. */
 static double processor(void)
 {
@@ -98,8 +104,9 @@ static int speed(const char *folder, int threads, double seconds, const char *wh
         now = tp_time();
         if (k < 8) start = now;
     }
-    printf("{\"pipeline\": \"ours, %s\", \"workers\": %d, \"images_per_s\": %.0f, \"cpu_us\": %.2f}\n", what, threads,
-           (double)n / (now - start), (processor() - busy) / (double)n * 1e6);
+    printf("{\"pipeline\": \"ours, " DECODER ", %s, %s\", \"workers\": %d, \"images_per_s\": %.0f, \"cpu_us\": %.2f}\n",
+           what, is_packed(folder) ? "TFRecord" : "files", threads, (double)n / (now - start),
+           (processor() - busy) / (double)n * 1e6);
     tp_datapoint_free(&dp);
     tp_df_free(df);
     return 0;

@@ -11,10 +11,15 @@ case "$w" in gemm | gemm.*) # against OpenBLAS and oneDNN, where they are instal
     part=${w#gemm}
     build/gemm "$t" "${part#.}"
     exit 0 ;;
-jpeg) # against stb_image alone, Pillow and numpy, torchvision
+jpeg) # against the decoders alone, Pillow and numpy, torchvision
     [ -d "${CIFAR10_JPEG:-}" ] || { echo "set CIFAR10_JPEG to a folder of class folders with JPEG files" >&2; exit 2; }
     gcc -std=gnu11 -O2 tests/bench/jpeg_stb.c -o build/jpeg_stb -lm -lpthread
     gcc -std=c11 -O2 -I. tests/bench/jpeg.c -o build/jpeg -lm -lpthread
+    rm -f build/jpeg_libjpeg build/jpeg_alone
+    if [ -e /usr/include/jpeglib.h ]; then # libjpeg-turbo in place of stb_image
+        gcc -std=gnu11 -O2 -DTP_JPEG tests/bench/jpeg_stb.c -o build/jpeg_alone -ljpeg -lm -lpthread
+        gcc -std=c11 -O2 -DTP_JPEG -I. tests/bench/jpeg.c -o build/jpeg_libjpeg -ljpeg -lm -lpthread
+    fi
     for p in ${PYTHON:-} build/venv/bin/python python3; do
         if command -v "$p" >/dev/null && "$p" -c 'import numpy, PIL' 2>/dev/null; then python=$p; break; fi
     done

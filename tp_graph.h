@@ -8008,8 +8008,10 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     ch.device = tp__device_of(c, c->op[group->op[0]]);
     tp__program *prog = ch.prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
+    size_t most = 0; /* operands from outside the chain */
+    for (int m = 0; m < group->n; m++) most += (size_t)c->op[group->op[m]]->n_in;
     prog->instr = (tp__instr *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->instr);
-    prog->ext = (tp__ext *)tp_arena_alloc(&p->arena, (size_t)group->n_operand * sizeof *prog->ext);
+    prog->ext = (tp__ext *)tp_arena_alloc(&p->arena, most * sizeof *prog->ext);
     prog->out_size = (int *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->out_size);
     if (!prog->instr || !prog->ext || !prog->out_size) return tp__nomem_plan();
     prog->shape = c->value[c->first_value[group->op[0]]].type.shape;

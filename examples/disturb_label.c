@@ -2,10 +2,10 @@
  *
  *   gcc -std=c11 -O2 -I.. disturb_label.c -lm -lpthread -o disturb_label && ./disturb_label --wrong 0.1
  *
- * tensorpack's examples/DisturbLabel/mnist-disturb.py. In each pass other training labels, a part `--wrong` of them, are replaced by
- * a random one; the labels of the validation are right. Compare validation_error and train_error with --wrong 0.
- * New here, compared with mnist_convnet.c: a function on datapoints (tp_df_map), whose random numbers are a function of the pass
- * and of the datapoint's number, so that a resumed training sees the same labels.
+ * tensorpack's examples/DisturbLabel/mnist-disturb.py. In each pass other training labels, a part `--wrong` of them, are
+ * replaced by a random one; the labels of the validation are right. Compare validation_error and train_error with --wrong 0.
+ * New here, compared with mnist_convnet.c: a function on datapoints (tp_df_map), whose random numbers are a function of the
+ * pass and of the datapoint's number, so that a resumed training sees the same labels.
  *   --data folder of MNIST's IDX files (without: digits that the library draws)   --wrong part (0.1)
  *   --epochs n (10)   --steps n (of an epoch; 90) */
 #define TP_IMPLEMENTATION

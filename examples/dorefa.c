@@ -4,8 +4,8 @@
  *
  * tensorpack's examples/DoReFa-Net/svhn-digit-dorefa.py, on grey digits; gradients are not quantised here. Try --weight-bits 32
  * --activation-bits 32 to see what the bits cost.
- * New here, compared with mnist_convnet.c: tp_remap_variables_push, inside which layers get a function of their variables instead of
- * these: the variables themselves stay float32 and are trained; values that are rounded forward but not backward
+ * New here, compared with mnist_convnet.c: tp_remap_variables_push, inside which layers get a function of their variables
+ * instead of these: the variables themselves stay float32 and are trained; values that are rounded forward but not backward
  * ("straight through"), by tp_stop_gradient.
  *   --data folder of MNIST's IDX files (without: digits that the library draws)
  *   --weight-bits n (1)   --activation-bits n (2)   --epochs n (5)   --steps n (of an epoch; 180) */

@@ -2,14 +2,15 @@
  *
  *   gcc -std=c11 -O2 -I.. imagenet_resnet50.c -lm -lpthread -o imagenet_resnet50 && ./imagenet_resnet50 --data imagenet
  *
- * tensorpack's examples/ResNet/imagenet-resnet.py. --data names a folder with train/<class>/... and val/<class>/..., images as JPEG or
- * PNG of any size (stb_image, Debian: libstb-dev, decodes them). Without --data each batch is the same invented one, to measure the
- * speed, and to see that a network of this size trains: it learns that batch by heart.
+ * tensorpack's examples/ResNet/imagenet-resnet.py. --data names a folder with train/<class>/... and val/<class>/..., images as
+ * JPEG or PNG of any size (stb_image, Debian: libstb-dev, decodes them). Without --data each batch is the same invented one, to
+ * measure the speed, and to see that a network of this size trains: it learns that batch by heart.
  * New here, compared with cifar10_resnet.c: bottleneck blocks; images loaded, decoded and augmented on threads by one flow
- * (tp_df_load_image); a learning rate that is in proportion to the batch, and warms up; two errors in one validation.
- * This is work for a GPU: on a processor's core a step of 64 takes most of a minute.
+ * (tp_df_load_image); a learning rate that is in proportion to the batch, and warms up; two errors in one validation. This is
+ * work for a GPU.
  *   --batch n (64)   --side n pixels (224)   --classes n (1000; as many as there are folders in train/)
- *   --epochs n (105)   --steps n (of an epoch; 0: a pass over the data)   --rate r (0.1: of a batch of 256)   --threads n, for images (4) */
+ *   --epochs n (105)   --steps n (of an epoch; 0: a pass over the data)   --rate r (0.1: of a batch of 256)
+ *   --threads n, for images (4) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #define TP_NO_SEQUENCE_LAYERS

@@ -2,8 +2,8 @@
  *
  *   gcc -std=c11 -O2 -I.. mnist_visualizations.c -lm -lpthread -o mnist_visualizations && ./mnist_visualizations
  *
- * tensorpack's examples/basics/mnist-visualizations.py. Trains the network of mnist_convnet.c; after each epoch there are, for each
- * of its four convolutions, a picture of the filters and one of the activations of one digit, in
+ * tensorpack's examples/basics/mnist-visualizations.py. Trains the network of mnist_convnet.c; after each epoch there are, for
+ * each of its four convolutions, a picture of the filters and one of the activations of one digit, in
  * train_log/mnist_visualizations/report.html (Images, with a slider over the epochs) and in TensorBoard.
  * New here, compared with mnist_convnet.c: a value of any shape made into a picture by ops of the graph; summaries of variables
  * (histograms) and of activations (the part that is zero).

@@ -2,12 +2,12 @@
  *
  *   gcc -std=c11 -O2 -I.. saliency_map.c -lm -lpthread -o saliency_map && ./saliency_map --data mnist
  *
- * tensorpack's examples/Saliency/saliency-maps.py, which needs a ResNet-50 trained on ImageNet; here a small network learns digits
- * that lie somewhere in a noisy picture, and after each epoch eight of them are drawn, each above its map, in
- * train_log/saliency_map/report.html (Images). `on_digit` is the mean of the maps on the strokes, divided by that of
- * the whole picture: 1 for a network that looks everywhere.
- * New here, compared with mnist_convnet.c: the gradient by an input, as part of the graph; an op of one's own, a relu with another
- * gradient ("guided": only what speaks for the answer flows back), made from the row of a built-in one.
+ * tensorpack's examples/Saliency/saliency-maps.py, which needs a ResNet-50 trained on ImageNet; here a small network learns
+ * digits that lie somewhere in a noisy picture, and after each epoch eight of them are drawn, each above its map, in
+ * train_log/saliency_map/report.html (Images). `on_digit` is the mean of the maps on the strokes, divided by that of the whole
+ * picture: 1 for a network that looks everywhere.
+ * New here, compared with mnist_convnet.c: the gradient by an input, as part of the graph; an op of one's own, a relu with
+ * another gradient ("guided": only what speaks for the answer flows back), made from the row of a built-in one.
  *   --data folder of MNIST's IDX files (without: digits that the library draws)   --epochs n (5)   --steps n (of an epoch; 180) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC

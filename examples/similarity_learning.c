@@ -2,9 +2,9 @@
  *
  *   gcc -std=c11 -O2 -I.. similarity_learning.c -lm -lpthread -o similarity_learning && ./similarity_learning --loss triplet
  *
- * tensorpack's examples/SimilarityLearning/mnist-embeddings.py. No digit is ever told: the network sees three digits, two of which
- * are the same, and makes a point of two numbers of each. --loss siamese, cosine, triplet or softtriplet says what it shall make
- * smaller: distances, or angles, of like digits compared with those of unlike ones.
+ * tensorpack's examples/SimilarityLearning/mnist-embeddings.py. No digit is ever told: the network sees three digits, two of
+ * which are the same, and makes a point of two numbers of each. --loss siamese, cosine, triplet or softtriplet says what it
+ * shall make smaller: distances, or angles, of like digits compared with those of unlike ones.
  * New here, compared with mnist_convnet.c: datapoints drawn by a generator; one network called three times; an inferencer of
  * one's own, which gets all points of the validation digits, reports how many lie nearest to the mean of their own digit, and
  * draws them: in train_log/similarity_learning/report.html (Images), a colour for each digit.

@@ -2,8 +2,9 @@
  *
  *   gcc -std=c11 -O2 -I.. svhn_digits.c -lm -lpthread -o svhn_digits && ./svhn_digits
  *
- * tensorpack's examples/basics/svhn-digit-convnet.py. --data names a folder with train/<digit>/... and test/<digit>/..., images as
- * JPEG or PNG of any size, made of SVHN's 32x32 format (stb_image, Debian: libstb-dev, decodes them). Without --data, pictures of that kind are made of digits that the library draws.
+ * tensorpack's examples/basics/svhn-digit-convnet.py. --data names a folder with train/<digit>/... and test/<digit>/..., images
+ * as JPEG or PNG of any size, made of SVHN's 32x32 format (stb_image, Debian: libstb-dev, decodes them). Without --data,
+ * pictures of that kind are made of digits that the library draws.
  * New here, compared with mnist_convnet.c: colour; augmentors of brightness and contrast, of the training pictures alone; batch
  * norm; a learning rate that falls when the validation no longer improves.
  *   --epochs n (10)   --steps n (of an epoch; 0: a pass over the data) */

@@ -3356,7 +3356,7 @@ typedef struct tp__merge {
     const char *key;
     int64_t period;
     bool run_alone;
-    bool asked; /* the current run fetches the summaries */
+    bool requested; /* the current run fetches the summaries */
     tp_node **node;
     tp_summary_value *value;
     const tp_tensor **out;
@@ -3409,14 +3409,14 @@ static tp_status tp__merge_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__merge *m = (tp__merge *)cb->user;
     const tp_train_state *t = cb->train;
-    m->asked = m->n && !m->run_alone &&
-               (t->local_step == t->steps_per_epoch - 1 || (m->period && (t->local_step + 1) % m->period == 0));
-    return m->asked ? tp__request_all(r, m->node, m->n) : TP_OK;
+    m->requested = m->n && !m->run_alone &&
+                   (t->local_step == t->steps_per_epoch - 1 || (m->period && (t->local_step + 1) % m->period == 0));
+    return m->requested ? tp__request_all(r, m->node, m->n) : TP_OK;
 }
 
 static tp_status tp__merge_after_run(tp_callback *cb, const tp_run_values *v)
 {
-    return ((const tp__merge *)cb->user)->asked ? tp__merge_put(cb, v->value) : TP_OK;
+    return ((const tp__merge *)cb->user)->requested ? tp__merge_put(cb, v->value) : TP_OK;
 }
 
 static tp_status tp__merge_trigger_step(tp_callback *cb)
@@ -4030,7 +4030,7 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms)
 
 typedef struct tp__bar {
     int64_t total, n;
-    double start, drawn, interval;
+    double start, draw_time, interval;
     bool open, tty;
     char postfix[256];
 } tp__bar;
@@ -4118,7 +4118,7 @@ static bool tp__bar_can_redraw(void)
 static void tp__bar_draw(tp__bar *b, bool last)
 {
     char text[640];
-    b->drawn = tp_time();
+    b->draw_time = tp_time();
     if (tp__logger.fn) { /* a log function of the program gets only the final line */
         if (!last) return;
         tp__bar_text(b, 60, text, sizeof text);
@@ -4138,13 +4138,16 @@ static void tp__bar_open(tp__bar *b, int64_t total)
     b->total = total;
     b->tty = tp__bar_can_redraw();
     b->interval = tp__bar_interval(b->tty);
-    b->start = b->drawn = tp_time();
+    b->start = b->draw_time = tp_time();
     b->open = true;
     if (b->tty) tp__bar_draw(b, false);
 }
 
 /* Whether it is time to draw the bar again. */
-static bool tp__bar_due(const tp__bar *b) { return b->open && b->n != b->total && tp_time() - b->drawn >= b->interval; }
+static bool tp__bar_due(const tp__bar *b)
+{
+    return b->open && b->n != b->total && tp_time() - b->draw_time >= b->interval;
+}
 
 static void tp__bar_step(tp__bar *b)
 {
@@ -4167,7 +4170,7 @@ typedef struct tp__progress {
     int n;
     tp_node **node;
     int64_t seen; /* local_step of the last run that fetched values */
-    bool asked, cost;
+    bool requested, cost;
     double *value; /* the values fetched by that run */
     bool has_values;
     tp__bar bar;
@@ -4208,16 +4211,16 @@ static tp_status tp__progress_before_epoch(tp_callback *cb)
 static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    p->asked = p->n && cb->train->local_step != p->seen;
+    p->requested = p->n && cb->train->local_step != p->seen;
     p->seen = cb->train->local_step;
-    return p->asked ? tp__request_all(r, p->node, p->n) : TP_OK;
+    return p->requested ? tp__request_all(r, p->node, p->n) : TP_OK;
 }
 
 static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    for (int i = 0; p->asked && i < p->n; i++) p->value[i] = tp_tensor_get(v->value[i], 0);
-    p->has_values = p->has_values || p->asked;
+    for (int i = 0; p->requested && i < p->n; i++) p->value[i] = tp_tensor_get(v->value[i], 0);
+    p->has_values = p->has_values || p->requested;
     return TP_OK;
 }
 
@@ -4944,7 +4947,7 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
 
 typedef struct tp__checkpoint {
     int64_t step; /* number of the step in the file name "model-<step>" */
-    double made;
+    double time;
     /* what an earlier process decided: 1 never delete, -1 delete when it is no longer among the newest; 0: not
      * decided yet */
     int keep_forever;
@@ -4962,7 +4965,7 @@ typedef struct tp__saver {
     const char *const *collections;
     int n_collections;
     tp_checkpoint_format format;
-    tp__checkpoint *made; /* the kept checkpoints, oldest first */
+    tp__checkpoint *kept; /* the kept checkpoints, oldest first */
     int n, cap;
     tp_variable **variable; /* the variables of the collections; NULL: all saved variables */
     int n_variable;
@@ -5014,18 +5017,18 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
 {
     int kept = 0;
     for (int i = 0; i < s->n; i++)
-        if (s->made[i].step != step) s->made[kept++] = s->made[i];
+        if (s->kept[i].step != step) s->kept[kept++] = s->kept[i];
     s->n = kept;
     if (s->n == s->cap) {
         const int cap = s->cap ? s->cap * 2 : 16;
-        tp__checkpoint *list = (tp__checkpoint *)tp_realloc(s->made, (size_t)cap * sizeof *list);
+        tp__checkpoint *list = (tp__checkpoint *)tp_realloc(s->kept, (size_t)cap * sizeof *list);
         if (!list) return TP_ERR_NOMEM;
-        s->made = list;
+        s->kept = list;
         s->cap = cap;
     }
-    s->made[s->n].step = step;
-    s->made[s->n].keep_forever = 0;
-    s->made[s->n++].made = made;
+    s->kept[s->n].step = step;
+    s->kept[s->n].keep_forever = 0;
+    s->kept[s->n++].time = made;
     return TP_OK;
 }
 
@@ -5063,7 +5066,7 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
 static bool tp__saver_keeps_old(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
 {
     if (c->keep_forever) return c->keep_forever > 0;
-    if (!(c->made > *next_keep)) return false;
+    if (!(c->time > *next_keep)) return false;
     *next_keep += s->keep_every;
     return true;
 }
@@ -5074,8 +5077,8 @@ static void tp__saver_prune(tp__saver *s)
     if (s->leftover) tp__saver_delete(s, -1, -1);
     s->leftover = false;
     while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
-        const tp__checkpoint oldest = s->made[0];
-        memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
+        const tp__checkpoint oldest = s->kept[0];
+        memmove(s->kept, s->kept + 1, (size_t)--s->n * sizeof *s->kept);
         if (!tp__saver_keeps_old(s, &oldest, &s->next_keep)) tp__saver_delete(s, oldest.step, -1);
     }
 }
@@ -5106,7 +5109,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_step = step;
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
-        if (st == TP_OK) s->made[s->n - 1].keep_forever = s->written_keep_forever;
+        if (st == TP_OK) s->kept[s->n - 1].keep_forever = s->written_keep_forever;
         s->leftover = tp__saver_file_exists(s, -1); /* exists if the process was killed before the file was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
@@ -5123,10 +5126,10 @@ static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *p
     if (!step) return TP_ERR_NOMEM;
     stays = step + n;
     memset(&next, 0, sizeof next);
-    next.made = tp_time();
+    next.time = tp_time();
     for (size_t i = 0; i <= n; i++) {
-        if (i < n) step[i] = s->made[i].step;
-        stays[i] = tp__saver_keeps_old(s, i < n ? &s->made[i] : &next, &next_keep) ? 1 : -1;
+        if (i < n) step[i] = s->kept[i].step;
+        stays[i] = tp__saver_keeps_old(s, i < n ? &s->kept[i] : &next, &next_keep) ? 1 : -1;
     }
     tp_status st = tp_state_put_i64(d, prefix, "kept", step, s->n);
     if (st == TP_OK) st = tp_state_put_i64(d, prefix, "stays", stays, s->n + 1);
@@ -5143,7 +5146,7 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     tp_status st = TP_OK;
     for (int64_t i = 0; i < n && st == TP_OK; i++) {
         st = tp__saver_add(s, step[i], 0);
-        if (st == TP_OK && m == n + 1) s->made[s->n - 1].keep_forever = stays[i] > 0 ? 1 : -1;
+        if (st == TP_OK && m == n + 1) s->kept[s->n - 1].keep_forever = stays[i] > 0 ? 1 : -1;
     }
     if (n >= 0 && m == n + 1) s->written_keep_forever = stays[n] > 0 ? 1 : -1;
     return st;
@@ -5158,7 +5161,7 @@ static tp_status tp__saver_list(const tp__saver *s)
     char *text = (char *)tp_malloc((size_t)n * NAME + 1);
     tp_status st = names && text ? TP_OK : TP_ERR_NOMEM;
     for (int i = 0; i < n && st == TP_OK; i++) {
-        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
+        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->kept[s->n - n + i].step);
         names[i] = text + i * NAME;
     }
     if (st == TP_OK && s->interrupted) names[n] = TP__INTERRUPTED;
@@ -5225,7 +5228,7 @@ static tp_status tp__saver_trigger(tp_callback *cb)
     return TP_OK;
 }
 
-static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->made); }
+static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->kept); }
 
 /* After Ctrl-C: requests a checkpoint of the current step, unless it is already saved. */
 typedef struct tp__asked_savers {
@@ -5295,7 +5298,7 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 /* -- the best model ----------------------------------------------------------------- >>callback MinSaver, MaxSaver */
 
 typedef struct tp__score {
-    bool have;
+    bool is_set;
     double value;
     int64_t step;
 } tp__score;
@@ -5304,17 +5307,18 @@ typedef struct tp__score {
  * the file is copied from that checkpoint. After a kill or an error between the two, the copy is made again. */
 typedef struct tp__best {
     const char *stat, *dir, *file;
-    bool reverse, asked;
-    int missing;     /* triggers at which the statistic did not exist */
-    tp__score best;  /* the best score so far */
-    tp__score saved; /* the score of the model in the file */
-    tp__score lost;  /* a score better than `saved` whose model could not be saved */
+    bool reverse, requested;
+    int n_missing;     /* triggers at which the statistic did not exist */
+    tp__score best;    /* the best score so far */
+    tp__score saved;   /* the score of the model in the file */
+    tp__score unsaved; /* a score better than `saved` whose model could not be saved */
 } tp__best;
 
 /* Compares values too, because epochs without steps have the same global_step and may have different values. */
 static bool tp__same_score(const tp__score *a, const tp__score *b)
 {
-    return a->have == b->have && (!a->have || (a->step == b->step && !(a->value < b->value) && !(a->value > b->value)));
+    return a->is_set == b->is_set &&
+           (!a->is_set || (a->step == b->step && !(a->value < b->value) && !(a->value > b->value)));
 }
 
 /* Copies a checkpoint to b->file, with the suffix of its format. */
@@ -5359,7 +5363,7 @@ static tp_status tp__is_saver(tp_callback *cb, void *user)
 
 static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y)
 {
-    return x->have && (!y->have || (b->reverse ? x->value > y->value : x->value < y->value));
+    return x->is_set && (!y->is_set || (b->reverse ? x->value > y->value : x->value < y->value));
 }
 
 /* Records a best model that was not saved; it is reported at the end of the training. */
@@ -5385,8 +5389,8 @@ static tp_status tp__best_update_file(tp_callback *cb)
         tp_log(TP_LOG_INFO, "Model at global_step=%lld with %s %s=%.5g saved.", step,
                b->reverse ? "maximum" : "minimum", b->stat, b->best.value);
         b->saved = b->best;
-        if (!tp__better(b, &b->lost, &b->saved)) {
-            b->lost.have = false;
+        if (!tp__better(b, &b->unsaved, &b->saved)) {
+            b->unsaved.is_set = false;
             tp_callback_set_unsaved(cb, NULL);
         }
     } else if (st == TP_ERR_IO) {
@@ -5397,8 +5401,9 @@ static tp_status tp__best_update_file(tp_callback *cb)
         const tp__score gone = b->best;
         b->best = b->saved;
         if (t->save_failed_ || cb->unsaved) {
-            if (tp__better(b, &gone, &b->lost)) b->lost = gone;
-            tp__best_unsaved(cb, &b->lost, "its checkpoint could not be written, or not be copied while it was there");
+            if (tp__better(b, &gone, &b->unsaved)) b->unsaved = gone;
+            tp__best_unsaved(cb, &b->unsaved,
+                             "its checkpoint could not be written, or not be copied while it was there");
             return TP_OK;
         }
         if (!any && tp__visit(t->callbacks, t->n_callbacks, tp__is_saver, NULL) == TP_OK)
@@ -5418,17 +5423,17 @@ static tp_status tp__best_decide(tp_callback *cb, bool saving)
 {
     tp__best *b = (tp__best *)cb->user;
     tp_stat stat;
-    if (!b->asked) return TP_OK;
+    if (!b->requested) return TP_OK;
     memset(&stat, 0, sizeof stat);
-    b->asked = tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK;
-    if (b->asked && saving) return TP_OK;
-    if (b->asked) {
-        b->asked = false;
-        return tp__stat_missing(cb, b->stat, &b->missing);
+    b->requested = tp_monitors_get_latest(cb->train->monitors, b->stat, &stat) != TP_OK;
+    if (b->requested && saving) return TP_OK;
+    if (b->requested) {
+        b->requested = false;
+        return tp__stat_missing(cb, b->stat, &b->n_missing);
     }
     if (tp__is_not_a_number(stat.value)) return TP_OK; /* NaN is never the best */
     tp__score now;
-    now.have = true;
+    now.is_set = true;
     now.value = stat.value;
     now.step = stat.step;
     if (tp__better(b, &now, &b->best)) b->best = now;
@@ -5443,7 +5448,7 @@ static tp_status tp__best_after_checkpoint(tp_callback *cb)
 
 static tp_status tp__best_trigger(tp_callback *cb)
 {
-    ((tp__best *)cb->user)->asked = true;
+    ((tp__best *)cb->user)->requested = true;
     tp_callback_request_checkpoint(cb);
     return TP_OK;
 }
@@ -5459,13 +5464,13 @@ static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *pr
 {
     tp_status st = tp__best_decide(cb, true);
     const tp__best *b = (const tp__best *)cb->user;
-    const tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
+    const tp__score *const score[3] = {&b->best, &b->saved, &b->unsaved};
     double value[3];
     int64_t step[6];
     for (int i = 0; i < 3; i++) {
-        value[i] = score[i]->have ? score[i]->value : 0;
-        step[2 * i] = score[i]->have;
-        step[2 * i + 1] = score[i]->have ? score[i]->step : 0;
+        value[i] = score[i]->is_set ? score[i]->value : 0;
+        step[2 * i] = score[i]->is_set;
+        step[2 * i + 1] = score[i]->is_set ? score[i]->step : 0;
     }
     if (st == TP_OK) st = tp_state_put_f64(d, prefix, "best", value, 3);
     return st == TP_OK ? tp_state_put_i64(d, prefix, "step", step, 6) : st;
@@ -5474,20 +5479,20 @@ static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *pr
 static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__best *b = (tp__best *)cb->user;
-    tp__score *const score[3] = {&b->best, &b->saved, &b->lost};
+    tp__score *const score[3] = {&b->best, &b->saved, &b->unsaved};
     double value[3];
     int64_t step[6];
     char path[TP__PATH];
     if (!tp_state_get_f64(d, prefix, "best", value, 3) || !tp_state_get_i64(d, prefix, "step", step, 6)) return TP_OK;
     for (int i = 0; i < 3; i++) {
-        score[i]->have = step[2 * i] != 0;
+        score[i]->is_set = step[2 * i] != 0;
         score[i]->value = value[i];
         score[i]->step = step[2 * i + 1];
     }
-    if (b->lost.have) tp__best_unsaved(cb, &b->lost, "its checkpoint could not be written");
-    for (int i = 0; b->saved.have; i++) { /* the user may have deleted the file */
+    if (b->unsaved.is_set) tp__best_unsaved(cb, &b->unsaved, "its checkpoint could not be written");
+    for (int i = 0; b->saved.is_set; i++) { /* the user may have deleted the file */
         if (i == TP_COUNT(tp__checkpoint_ends)) {
-            b->saved.have = false;
+            b->saved.is_set = false;
             break;
         }
         const tp_status st = tp__path(path, "%s/%s%s", b->dir, b->file, tp__checkpoint_ends[i]);
@@ -5549,15 +5554,16 @@ typedef struct tp__patience {
     const char *stat;
     double threshold, best;
     int patience, missing;
-    int64_t since, step; /* since: number of triggers without improvement; step: of the newest value */
-    bool reverse, have;
+    int64_t n_without_progress, step; /* step: of the newest value */
+    bool reverse, has_best;
 } tp__patience;
 
 static tp_status tp__patience_is_over(tp_callback *cb)
 {
     const tp__patience *p = (const tp__patience *)cb->user;
-    if (p->since < p->patience) return TP_OK;
-    return tp_stop(cb->train, "%s was not better than %.6g %lld times", p->stat, p->best, (long long)p->since);
+    if (p->n_without_progress < p->patience) return TP_OK;
+    return tp_stop(cb->train, "%s was not better than %.6g %lld times", p->stat, p->best,
+                   (long long)p->n_without_progress);
 }
 
 static tp_status tp__patience_trigger(tp_callback *cb)
@@ -5567,17 +5573,17 @@ static tp_status tp__patience_trigger(tp_callback *cb)
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
         return tp__stat_missing(cb, p->stat, &p->missing);
-    if (p->have && stat.step == p->step) return TP_OK; /* no new value since the last trigger */
+    if (p->has_best && stat.step == p->step) return TP_OK; /* no new value since the last trigger */
     const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
     const bool number = !tp__is_not_a_number(stat.value);
-    if (number && (!p->have || tp__is_not_a_number(p->best) || gain > p->threshold)) {
+    if (number && (!p->has_best || tp__is_not_a_number(p->best) || gain > p->threshold)) {
         p->best = stat.value;
-        p->since = 0;
+        p->n_without_progress = 0;
     } else {
-        if (!p->have) p->best = stat.value;
-        p->since++;
+        if (!p->has_best) p->best = stat.value;
+        p->n_without_progress++;
     }
-    p->have = true;
+    p->has_best = true;
     p->step = stat.step;
     return tp__patience_is_over(cb);
 }
@@ -5588,7 +5594,7 @@ static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char
 {
     const tp__patience *p = (const tp__patience *)cb->user;
     int64_t seen[3];
-    seen[0] = p->have, seen[1] = p->since, seen[2] = p->step;
+    seen[0] = p->has_best, seen[1] = p->n_without_progress, seen[2] = p->step;
     const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
     return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
 }
@@ -5600,7 +5606,7 @@ static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, cons
     double best;
     if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
     p->best = best;
-    p->have = seen[0] != 0, p->since = seen[1], p->step = seen[2];
+    p->has_best = seen[0] != 0, p->n_without_progress = seen[1], p->step = seen[2];
     return TP_OK;
 }
 
@@ -6495,7 +6501,7 @@ typedef struct tp__setter {
     void *fn_user;
     void (*release)(void *user);
     tp_tensor array;
-    bool have;
+    bool has_last;
     double last; /* the value that this setter set last */
     int64_t logged_epoch;
 } tp__setter;
@@ -6524,10 +6530,10 @@ static tp_status tp__setter_set(tp_callback *cb, double value)
 {
     tp__setter *s = (tp__setter *)cb->user;
     if (value != value) return tp_fail(TP_ERR_NUMERIC, "%s would set %s to NaN", cb->name, s->param->name);
-    if (!s->have || value != s->last) {
+    if (!s->has_last || value != s->last) {
         if (s->logged_epoch != cb->train->epoch_num) {
             const long long step = (long long)cb->train->global_step;
-            if (!s->have)
+            if (!s->has_last)
                 tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set to %.6f", step, s->param->name,
                        value);
             else
@@ -6536,7 +6542,7 @@ static tp_status tp__setter_set(tp_callback *cb, double value)
         }
         s->logged_epoch = cb->train->epoch_num;
         s->last = value;
-        s->have = true;
+        s->has_last = true;
     }
     return s->param->set_value(s->param, value);
 }
@@ -6693,8 +6699,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
 typedef struct tp__human {
     tp__setter setter;
     const char *path;
-    bool have; /* a value was read from the file: `last`; a resume does not set the same value again */
-    double last;
+    bool has_read; /* a value was read from the file: `last`; a resume does not set the same value again */
+    double last_read;
 } tp__human;
 
 /* Reads the value of `name` from text with a line "key:number" for each parameter. Returns false if no line has the key
@@ -6744,7 +6750,7 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
     if (bad)
         tp_log(TP_LOG_WARN, "%s:%d: not a name, ':' and a finite number: nothing of this file is used", h->path, bad);
     else if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
-    if (*set) h->have = true, h->last = *value;
+    if (*set) h->has_read = true, h->last_read = *value;
     return TP_OK;
 }
 
@@ -6753,8 +6759,8 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
 static tp_status tp__human_before_train(tp_callback *cb)
 {
     const tp__human *h = (const tp__human *)cb->user;
-    const double last = h->last;
-    const bool had = h->have;
+    const double last = h->last_read;
+    const bool had = h->has_read;
     double value = 0;
     bool set = false;
     if (!cb->resumed || !had) return tp__setter_trigger(cb);
@@ -6766,13 +6772,13 @@ static tp_status tp__human_save_state(tp_callback *cb, tp_dict *d, const char *p
 {
     const tp__human *h = (const tp__human *)cb->user;
     const tp_status st = tp__setter_save_state(cb, d, prefix);
-    return st == TP_OK && h->have ? tp_state_put_f64(d, prefix, "read", &h->last, 1) : st;
+    return st == TP_OK && h->has_read ? tp_state_put_f64(d, prefix, "read", &h->last_read, 1) : st;
 }
 
 static tp_status tp__human_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__human *h = (tp__human *)cb->user;
-    h->have = tp_state_get_f64(d, prefix, "read", &h->last, 1);
+    h->has_read = tp_state_get_f64(d, prefix, "read", &h->last_read, 1);
     return tp__setter_load_state(cb, d, prefix);
 }
 
@@ -7102,7 +7108,7 @@ typedef struct tp__debugger {
     const char *run_filter;        /* the option .run_filter */
     const char *script;            /* commands to execute before those of stdin */
     bool ended;                    /* there are no more commands */
-    int64_t pass;                  /* number of runs to skip without stopping */
+    int64_t runs_to_skip;          /* number of runs to skip without stopping */
     const tp__debug_filter *until; /* stop at the first run with a value that passes this filter */
     tp_callback *cb;
     tp_exec *exec;
@@ -7110,11 +7116,11 @@ typedef struct tp__debugger {
     const tp_run_request *request;
     int n_op, n_value;
     unsigned char *state; /* flags TP__DEBUG_... of each operation */
-    int *first;           /* index in `value` of each operation's first output */
+    int *first_value;     /* index in `value` of each operation's first output */
     tp_tensor *value;
     tp_feed *feed; /* buffers for the arguments of tp_exec_run */
     tp_node **fetch;
-    const tp_tensor **got;
+    const tp_tensor **results;
     int next; /* the operation that the command `step` computes next */
     tp_buf out;
     bool leave;         /* set by a command that ends the prompt: training goes on */
@@ -7172,18 +7178,18 @@ static tp_status tp__debug_room(tp__debugger *d)
     if (d->state) return TP_OK;
     if (!g || !d->cb->train->session) return tp_fail(TP_ERR_STATE, "the debugger needs a graph and a session");
     const int n = tp_graph_n_operations(g);
-    d->first = (int *)tp_arena_alloc(a, ((size_t)n + 1) * sizeof *d->first);
-    for (int i = 0; d->first && i < n; i++) {
-        d->first[i] = d->n_value;
+    d->first_value = (int *)tp_arena_alloc(a, ((size_t)n + 1) * sizeof *d->first_value);
+    for (int i = 0; d->first_value && i < n; i++) {
+        d->first_value[i] = d->n_value;
         d->n_value += tp_graph_operation(g, i)->n_out;
     }
     const size_t values = (size_t)d->n_value + 1;
     d->value = (tp_tensor *)tp_arena_alloc(a, values * sizeof *d->value);
     d->fetch = (tp_node **)tp_arena_alloc(a, values * sizeof *d->fetch);
-    d->got = (const tp_tensor **)tp_arena_alloc(a, values * sizeof *d->got);
+    d->results = (const tp_tensor **)tp_arena_alloc(a, values * sizeof *d->results);
     d->feed = (tp_feed *)tp_arena_alloc(a, 2 * values * sizeof *d->feed);
     d->exec = tp_exec_new(d->cb->train->session);
-    if (d->first && d->value && d->fetch && d->got && d->feed && d->exec)
+    if (d->first_value && d->value && d->fetch && d->results && d->feed && d->exec)
         d->state = (unsigned char *)tp_arena_alloc(a, (size_t)n + 1);
     d->n_op = n;
     return d->state ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory for the debugger");
@@ -7249,7 +7255,7 @@ static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_fe
         tp_node *x = o->in[k];
         bool is_fed = (x->op->row->flags & TP_OP_SOURCE) || !(d->state[x->op->id] & TP__DEBUG_KNOWN);
         for (int i = 0; i < n_feed && !is_fed; i++) is_fed = d->feed[i].node == x;
-        const tp_tensor *v = &d->value[d->first[x->op->id] + x->index];
+        const tp_tensor *v = &d->value[d->first_value[x->op->id] + x->index];
         if (is_fed || n_feed >= 2 * d->n_value) continue;
         d->feed[n_feed].node = x;
         memset(&d->feed[n_feed].value, 0, sizeof d->feed[n_feed].value);
@@ -7269,20 +7275,20 @@ static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned m
         if (!(d->state[i] & marks) || !(d->state[i] & TP__DEBUG_OPEN) || (d->state[i] & TP__DEBUG_KNOWN)) continue;
         n_feed = tp__debug_feed(d, o, n_feed);
         for (int k = 0; k < o->n_out; k++) {
-            d->got[n_fetch] = NULL;
+            d->results[n_fetch] = NULL;
             d->fetch[n_fetch++] = &o->out[k];
         }
     }
     if (!n_fetch) return TP_OK;
     if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
-    tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->got);
+    tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->results);
     /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed */
     if (st != TP_OK && st != TP_ERR_NUMERIC) return st;
     st = TP_OK;
     for (int i = 0; i < n_fetch && st == TP_OK; i++) {
         const tp_operation *o = d->fetch[i]->op;
-        if (!d->got[i]) continue;
-        st = tp_tensor_copy(&d->value[d->first[o->id] + d->fetch[i]->index], d->got[i]);
+        if (!d->results[i]) continue;
+        st = tp_tensor_copy(&d->value[d->first_value[o->id] + d->fetch[i]->index], d->results[i]);
         if (st == TP_OK) d->state[o->id] |= TP__DEBUG_KNOWN;
     }
     return st;
@@ -7328,7 +7334,7 @@ static void tp__debug_line(tp__debugger *d, const tp_operation *o)
         tp__debug_name(&d->out, &o->out[k]);
         while (d->out.len - begin < 44 && !d->out.failed) tp_buf_put(&d->out, " ", 1);
         tp_buf_printf(&d->out, " %-14s ", o->row->name);
-        if (d->state[o->id] & TP__DEBUG_KNOWN) tp__debug_summary(&d->out, &d->value[d->first[o->id] + k]);
+        if (d->state[o->id] & TP__DEBUG_KNOWN) tp__debug_summary(&d->out, &d->value[d->first_value[o->id] + k]);
         else tp_buf_printf(&d->out, d->state[o->id] & TP__DEBUG_OPEN ? "not computed yet" : "cannot be looked at");
         tp_buf_printf(&d->out, "\n");
     }
@@ -7440,7 +7446,7 @@ static void tp__debug_continue(tp__debugger *d, tp_status st)
 static void tp__debug_run(tp__debugger *d, const tp__debug_args *a)
 {
     const int64_t n = a->n > 1 ? tp__debug_number(a->word[1]) : 1;
-    d->pass = 0;
+    d->runs_to_skip = 0;
     d->until = NULL;
     if (a->n == 3 && strcmp(a->word[1], "-f") == 0) {
         if (!(d->until = tp__debug_filter_find(d, a->word[2]))) {
@@ -7453,7 +7459,7 @@ static void tp__debug_run(tp__debugger *d, const tp__debug_args *a)
         tp_buf_printf(&d->out, "run [N | -f FILTER | -n]\n");
         return;
     } else {
-        d->pass = n - 1;
+        d->runs_to_skip = n - 1;
     }
     tp__debug_continue(d, TP_OK);
 }
@@ -7496,7 +7502,7 @@ static void tp__debug_to(tp__debugger *d, const tp__debug_args *a)
 static bool tp__debug_passes(const tp__debugger *d, const tp_operation *o, const tp__debug_filter *f)
 {
     for (int k = 0; k < o->n_out; k++)
-        if ((d->state[o->id] & TP__DEBUG_KNOWN) && f->fn(&o->out[k], &d->value[d->first[o->id] + k], f->user))
+        if ((d->state[o->id] & TP__DEBUG_KNOWN) && f->fn(&o->out[k], &d->value[d->first_value[o->id] + k], f->user))
             return true;
     return false;
 }
@@ -7617,7 +7623,7 @@ static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
     snprintf(name, sizeof name, "%.*s", (int)length, a->word[1]);
     const tp_node *n = tp__debug_value(d, name);
     if (!n) return;
-    const tp_tensor *v = &d->value[d->first[n->op->id] + n->index];
+    const tp_tensor *v = &d->value[d->first_value[n->op->id] + n->index];
     tp__debug_name(&d->out, n);
     tp_buf_printf(&d->out, "  ");
     tp__debug_summary(&d->out, v);
@@ -7901,8 +7907,8 @@ static tp_status tp__debug_cli_before_run(tp_callback *cb, tp_run_request *r)
     tp__debugger *d = (tp__debugger *)cb->user;
     bool stop = true;
     if (d->ended) return TP_OK;
-    if (d->pass > 0) {
-        d->pass--;
+    if (d->runs_to_skip > 0) {
+        d->runs_to_skip--;
         return TP_OK;
     }
     tp_status st = tp__debug_begin(d, r);
@@ -8054,9 +8060,9 @@ static void tp__table_free(tp__table *t)
 
 typedef struct tp__events {
     const char *dir;
-    bool off, split, failed;
+    bool disabled, split, failed;
     int max_queue, queued, n_file;
-    double flush_secs, flushed;
+    double flush_secs, flush_time;
     int file; /* file descriptor + 1; 0: no open file */
     tp_buf queue, payload;
     tp_callback *cb;
@@ -8087,18 +8093,19 @@ static tp_status tp__events_flush(tp__events *e)
         tp__events_error(e, "cannot write events");
     e->queue.len = 0;
     e->queued = 0;
-    e->flushed = tp_time();
+    e->flush_time = tp_time();
     return TP_OK;
 }
 
 static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, unsigned field, const void *data,
                                 size_t size)
 {
-    if (e->off || e->failed) return TP_OK;
+    if (e->disabled || e->failed) return TP_OK;
     tp__event(&e->queue, wall_time, step, field, data, size);
     e->queued++;
-    return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs ? tp__events_flush(e)
-                                                                                                   : TP_OK;
+    return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flush_time >= e->flush_secs
+               ? tp__events_flush(e)
+               : TP_OK;
 }
 
 static tp_status tp__events_open(tp__events *e)
@@ -8118,7 +8125,7 @@ static tp_status tp__events_open(tp__events *e)
         tp__events_error(e, "cannot make an event file");
         return TP_OK;
     }
-    e->flushed = tp_time();
+    e->flush_time = tp_time();
     return tp__events_add(e, tp__os_wall(), 0, 3, version, sizeof version - 1);
 }
 
@@ -8129,7 +8136,7 @@ static tp_status tp__events_setup_graph(tp_callback *cb)
     if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!e->dir) {
         tp_log(TP_LOG_WARN, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).");
-        e->off = true;
+        e->disabled = true;
         return TP_OK;
     }
     if (tp__os_stat(e->dir, true, &is) != 0 || is.kind != TP__OS_DIR)
@@ -8143,7 +8150,7 @@ static tp_status tp__events_before_train(tp_callback *cb)
     tp__events *e = (tp__events *)cb->user;
     const tp_graph *g = cb->train->graph;
     tp_buf graph, node;
-    if (e->off || e->failed || !g) return TP_OK;
+    if (e->disabled || e->failed || !g) return TP_OK;
     memset(&graph, 0, sizeof graph);
     memset(&node, 0, sizeof node);
     for (int i = 0; i < tp_graph_n_operations(g); i++) {
@@ -8177,7 +8184,7 @@ static tp_status tp__events_before_train(tp_callback *cb)
 static tp_status tp__events_summary(tp_monitor *m, const tp_summary *s)
 {
     tp__events *e = (tp__events *)m->cb.user;
-    if (e->off || e->failed) return TP_OK;
+    if (e->disabled || e->failed) return TP_OK;
     e->payload.len = 0;
     for (int i = 0; i < s->n; i++) {
         const tp_summary_value *v = &s->value[i];
@@ -8202,7 +8209,7 @@ static tp_status tp__events_event(tp_monitor *m, const tp_event *event)
 static tp_status tp__events_trigger(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
-    if (e->off || e->failed) return TP_OK;
+    if (e->disabled || e->failed) return TP_OK;
     const tp_status st = tp__events_flush(e);
     if (st != TP_OK || !e->split || e->failed) return st;
     tp__events_shut(e);
@@ -8215,7 +8222,7 @@ static tp_status tp__events_after_train(tp_callback *cb)
     if (!e->file) return TP_OK;
     const tp_status st = tp__events_flush(e);
     tp__events_shut(e);
-    e->off = true;
+    e->disabled = true;
     return st;
 }
 
@@ -8258,10 +8265,10 @@ TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_
 
 typedef struct tp__json_writer {
     const char *dir;
-    tp__table now;  /* values reported since the last record */
-    tp_buf records; /* text of the file without the final bracket: "[{...}, {...}" */
-    size_t written; /* number of bytes of `records` that the file contains */
-    bool cut;       /* the file contains later records that must be removed */
+    tp__table pending; /* values reported since the last record */
+    tp_buf records;    /* text of the file without the final bracket: "[{...}, {...}" */
+    size_t written;    /* number of bytes of `records` that the file contains */
+    bool cut;          /* the file contains later records that must be removed */
 } tp__json_writer;
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
@@ -8441,18 +8448,18 @@ static tp_status tp__json_flush(tp_callback *cb, bool sync)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
     tp_buf *b = &j->records;
-    if (!j->dir || !j->now.n) return TP_OK;
+    if (!j->dir || !j->pending.n) return TP_OK;
     tp_buf_printf(b, b->len > 1 ? ", {" : b->len ? "{" : "[{");
-    for (int i = 0; i < j->now.n; i++) {
-        tp__json_string(b, tp__table_name(&j->now, i));
+    for (int i = 0; i < j->pending.n; i++) {
+        tp__json_string(b, tp__table_name(&j->pending, i));
         tp_buf_printf(b, ": ");
-        if (j->now.entry[i].is_int) tp_buf_printf(b, "%lld", (long long)j->now.entry[i].value);
-        else tp__json_double(b, j->now.entry[i].value);
+        if (j->pending.entry[i].is_int) tp_buf_printf(b, "%lld", (long long)j->pending.entry[i].value);
+        else tp__json_double(b, j->pending.entry[i].value);
         tp_buf_printf(b, ", ");
     }
     tp_buf_printf(b, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num,
                   (long long)cb->train->global_step);
-    tp__table_clear(&j->now);
+    tp__table_clear(&j->pending);
     return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(cb, sync);
 }
 
@@ -8507,7 +8514,7 @@ static tp_status tp__json_before_train(tp_callback *cb)
             j->records.len = j->written = 0;
         }
     }
-    if (j->now.n) return tp__json_flush(cb, true);
+    if (j->pending.n) return tp__json_flush(cb, true);
     return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb, true) : TP_OK;
 }
 
@@ -8527,7 +8534,7 @@ static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *pr
 static tp_status tp__json_history(void *user, int64_t step)
 {
     tp_callback *cb = (tp_callback *)user;
-    tp__table *t = &((tp__json_writer *)cb->user)->now;
+    tp__table *t = &((tp__json_writer *)cb->user)->pending;
     tp_status st = TP_OK;
     for (int i = 0; i < t->n && st == TP_OK; i++) {
         tp_stat s;
@@ -8544,7 +8551,7 @@ static tp_status tp__json_history_number(void *user, const char *key, const tp_s
 {
     tp_callback *cb = (tp_callback *)user;
     if (strcmp(key, "epoch_num") == 0 || strcmp(key, "global_step") == 0) return TP_OK;
-    return tp__table_put(&((tp__json_writer *)cb->user)->now, key, stat);
+    return tp__table_put(&((tp__json_writer *)cb->user)->pending, key, stat);
 }
 
 /* The file is written before the checkpoint of its epoch, so it may contain records of steps that will run again: these
@@ -8595,7 +8602,7 @@ static tp_status tp__json_trigger(tp_callback *cb) { return tp__json_flush(cb, t
 static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat *s)
 {
     tp__json_writer *j = (tp__json_writer *)m->cb.user;
-    return tp__table_put(&j->now, name, s);
+    return tp__table_put(&j->pending, name, s);
 }
 
 static tp_status tp__json_after_train(tp_callback *cb)
@@ -8607,7 +8614,7 @@ static tp_status tp__json_after_train(tp_callback *cb)
 static void tp__json_close(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    tp__table_free(&j->now);
+    tp__table_free(&j->pending);
     tp_buf_free(&j->records);
 }
 
@@ -8636,22 +8643,22 @@ struct tp__printer {
     int n_whitelist, n_list;
     /* whether to print a name; NULL: prints all */
     tp_status (*wants)(const tp__printer *p, const char *name, bool *yes);
-    tp__table now;
+    tp__table pending;
 };
 
 static tp_status tp__printer_print(tp_callback *cb)
 {
     tp__printer *p = (tp__printer *)cb->user;
     const char *last = NULL; /* prints in alphabetical order: each time the smallest name larger than `last` */
-    for (int left = p->now.n; left > 0; left--) {
+    for (int left = p->pending.n; left > 0; left--) {
         int best = -1;
-        for (int i = 0; i < p->now.n; i++) {
-            const char *name = tp__table_name(&p->now, i);
+        for (int i = 0; i < p->pending.n; i++) {
+            const char *name = tp__table_name(&p->pending, i);
             if (last && strcmp(name, last) <= 0) continue;
-            if (best < 0 || strcmp(name, tp__table_name(&p->now, best)) < 0) best = i;
+            if (best < 0 || strcmp(name, tp__table_name(&p->pending, best)) < 0) best = i;
         }
-        last = tp__table_name(&p->now, best);
-        const double v = p->now.entry[best].value;
+        last = tp__table_name(&p->pending, best);
+        const double v = p->pending.entry[best].value;
         bool wanted = true;
         const tp_status st = p->wants ? p->wants(p, last, &wanted) : TP_OK;
         if (st != TP_OK) return st;
@@ -8659,7 +8666,7 @@ static tp_status tp__printer_print(tp_callback *cb)
         if (v != v) tp_log(TP_LOG_INFO, "%s: nan", last);
         else tp_log(TP_LOG_INFO, "%s: %.5g", last, v);
     }
-    tp__table_clear(&p->now);
+    tp__table_clear(&p->pending);
     return TP_OK;
 }
 
@@ -8677,14 +8684,14 @@ static tp_status tp__printer_trigger(tp_callback *cb)
 
 static tp_status tp__printer_scalar(tp_monitor *m, const char *name, const tp_stat *s)
 {
-    return tp__table_put(&((tp__printer *)m->cb.user)->now, name, s);
+    return tp__table_put(&((tp__printer *)m->cb.user)->pending, name, s);
 }
 
 static void tp__printer_close(tp_callback *cb)
 {
     tp__printer *p = (tp__printer *)cb->user;
     for (int i = 0; i < p->n_list; i++) tp_regex_free(p->list[i]);
-    tp__table_free(&p->now);
+    tp__table_free(&p->pending);
 }
 
 /* Makes a ScalarPrinter that prints everything. The default monitors use it, so that they do not need regular
@@ -8747,7 +8754,7 @@ typedef struct tp__send_data {
     const char *const *names;
     int n;
     tp_stat *stat; /* newest value of each of the names */
-    bool *there;
+    bool *is_reported;
 } tp__send_data;
 
 static int tp__send_data_index(const tp__send_data *s, const char *name)
@@ -8772,7 +8779,7 @@ static tp_status tp__send_data_scalar(tp_monitor *m, const char *name, const tp_
     const int i = tp__send_data_index(s, name);
     if (i < 0) return TP_OK;
     s->stat[i] = *stat;
-    s->there[i] = true;
+    s->is_reported[i] = true;
     return TP_OK;
 }
 
@@ -8780,8 +8787,8 @@ static tp_status tp__send_data_trigger(tp_callback *cb)
 {
     tp__send_data *s = (tp__send_data *)cb->user;
     for (int i = 0; i < s->n; i++)
-        if (!s->there[i]) return TP_OK;
-    memset(s->there, 0, (size_t)s->n * sizeof *s->there);
+        if (!s->is_reported[i]) return TP_OK;
+    memset(s->is_reported, 0, (size_t)s->n * sizeof *s->is_reported);
     return tp__send_command("SendMonitorData", s->command, tp__send_data_get, s);
 }
 
@@ -8801,8 +8808,8 @@ TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d)
     s->command = tp_arena_strdup(&m->cb.mem_, d->command);
     s->names = tp__arena_names(&m->cb.mem_, d->names, n);
     s->stat = (tp_stat *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->stat);
-    s->there = (bool *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->there);
-    if (!s->command || !s->names || !s->stat || !s->there) {
+    s->is_reported = (bool *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->is_reported);
+    if (!s->command || !s->names || !s->stat || !s->is_reported) {
         tp_monitor_free(m);
         return NULL;
     }
@@ -10527,9 +10534,9 @@ typedef struct tp__report_track {
 typedef struct tp__report {
     const char *dir;
     tp_callback *cb;
-    double every;                /* seconds between two writings of the page */
-    bool off, trace_off, warned; /* warned: the warning about too little memory was logged */
-    const char *const *other;    /* directories of other trainings to show */
+    double interval;               /* seconds between two writings of the page */
+    bool off, trace_off, warned;   /* warned: the warning about too little memory was logged */
+    const char *const *other_dirs; /* directories of other trainings to show */
     int n_other;
     tp__report_track *track;
     int n_track, cap_track;
@@ -10538,12 +10545,13 @@ typedef struct tp__report {
     int n_run, n_traced; /* runs and traced runs of this process */
     int64_t fastest;     /* nanoseconds of the fastest traced run, which is shown */
     bool tracing;
-    double begun, first_done, wrote,
-        cost; /* tp_time at before_train, after the first step, after the last writing; seconds the last writing took */
+    double begun, first_done, write_time,
+        write_seconds; /* tp_time at before_train, after the first step, after the last writing; seconds the last writing took */
     int64_t first_step, step_at_first, step_wrote;
-    double speed;                 /* steps per second between the last two writings */
-    tp_buf runs, graph, kernels;  /* JSON that is made once: other trainings, graph, kernels */
-    tp_buf data, scratch, before; /* JSON of the page; steps of a curve as bytes; steps of the curve before it */
+    double speed;                      /* steps per second between the last two writings */
+    tp_buf other_runs, graph, kernels; /* JSON that is made once: other trainings, graph, kernels */
+    tp_buf data, scratch,
+        previous_steps; /* JSON of the page; steps of a curve as bytes; steps of the curve before it */
 } tp__report;
 
 /* -- JSON inside <script>: without '<', so that no text can end the script */
@@ -10682,21 +10690,21 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
         tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
         tp__report_string(b, h->name);
         tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, wide ? "true" : "false");
-        if (like >= 0 && !wide && r->before.len == r->scratch.len && r->scratch.len &&
-            memcmp(r->before.data, r->scratch.data, r->before.len) == 0) {
+        if (like >= 0 && !wide && r->previous_steps.len == r->scratch.len && r->scratch.len &&
+            memcmp(r->previous_steps.data, r->scratch.data, r->previous_steps.len) == 0) {
             tp_buf_printf(b, "%d", like);
         } else {
             tp_buf_put(b, "\"", 1);
             tp__base64(b, r->scratch.data, r->scratch.len);
             tp_buf_put(b, "\"", 1);
             like = wide ? -1 : i;
-            r->before.len = 0;
-            tp_buf_put(&r->before, r->scratch.data, r->scratch.len);
+            r->previous_steps.len = 0;
+            tp_buf_put(&r->previous_steps, r->scratch.data, r->scratch.len);
         }
         tp_buf_printf(b, ",\"values\":\"");
         tp__base64(b, values.data, values.len);
         tp_buf_printf(b, "\"}");
-        if (values.failed || r->scratch.failed || r->before.failed) b->failed = true;
+        if (values.failed || r->scratch.failed || r->previous_steps.failed) b->failed = true;
     }
     tp_buf_printf(b, "]");
     tp_buf_free(&values);
@@ -10715,7 +10723,7 @@ static tp_status tp__report_others(tp__report *r)
     for (int i = 0; i < r->n_other; i++) {
         tp_stat_entry *entry = NULL;
         int n = 0;
-        tp_status st = tp_load_existing_stats(r->other[i], &entry, &n);
+        tp_status st = tp_load_existing_stats(r->other_dirs[i], &entry, &n);
         tp_monitors *m = st == TP_OK ? tp_monitors_new(NULL, 0) : NULL;
         if (st == TP_OK && !m) st = TP_ERR_NOMEM;
         for (int k = 0; k < n && st == TP_OK; k++) {
@@ -10727,18 +10735,18 @@ static tp_status tp__report_others(tp__report *r)
         }
         tp_free(entry);
         if (st == TP_OK) {
-            tp_buf_printf(&r->runs, ",\n{\"name\":");
-            tp__report_string(&r->runs, tp__report_name(r->other[i]));
-            tp_buf_printf(&r->runs, ",\"scalars\":");
-            tp__report_scalars(r, &r->runs, m);
-            tp_buf_printf(&r->runs, "}");
+            tp_buf_printf(&r->other_runs, ",\n{\"name\":");
+            tp__report_string(&r->other_runs, tp__report_name(r->other_dirs[i]));
+            tp_buf_printf(&r->other_runs, ",\"scalars\":");
+            tp__report_scalars(r, &r->other_runs, m);
+            tp_buf_printf(&r->other_runs, "}");
         } else if (st != TP_ERR_NOMEM) {
-            tp_log(TP_LOG_WARN, "The report leaves out the curves of '%s': %s", r->other[i], tp_last_error());
+            tp_log(TP_LOG_WARN, "The report leaves out the curves of '%s': %s", r->other_dirs[i], tp_last_error());
         }
         tp_callback_free(m ? &m->cb : NULL);
         if (st == TP_ERR_NOMEM) return st;
     }
-    return r->runs.failed ? TP_ERR_NOMEM : TP_OK;
+    return r->other_runs.failed ? TP_ERR_NOMEM : TP_OK;
 }
 
 /* -- histograms and images in the report */
@@ -11402,7 +11410,7 @@ static void tp__report_progress(tp__report *r, tp_buf *b, const tp_train_state *
     const int64_t total = bounded ? train->max_epoch * train->steps_per_epoch : 0,
                   since = train->global_step - r->step_at_first;
     const double step = r->first_done > 0 && since > 0 ? (now - r->first_done) / (double)since : 0;
-    const double took = r->wrote > 0 ? now - r->wrote : 0;
+    const double took = r->write_time > 0 ? now - r->write_time : 0;
     if (train->global_step > r->step_wrote && took > 0) r->speed = (double)(train->global_step - r->step_wrote) / took;
     r->step_wrote = train->global_step;
     tp_buf_printf(
@@ -11434,7 +11442,7 @@ static void tp__report_data(tp__report *r, bool over)
     tp_buf_printf(b, ",\"written\":");
     tp__report_number(b, tp__os_wall());
     tp_buf_printf(b, ",\"every\":");
-    tp__report_number(b, r->every > 1 ? r->every : 1);
+    tp__report_number(b, r->interval > 1 ? r->interval : 1);
     tp_buf_printf(b, ",\n\"progress\":");
     tp__report_progress(r, b, train);
     tp_buf_printf(b, ",\n\"runs\":[{\"name\":");
@@ -11443,7 +11451,7 @@ static void tp__report_data(tp__report *r, bool over)
     if (train->monitors) tp__report_scalars(r, b, train->monitors);
     else tp_buf_printf(b, "[]");
     tp_buf_printf(b, "}");
-    tp_buf_put(b, r->runs.data, r->runs.len);
+    tp_buf_put(b, r->other_runs.data, r->other_runs.len);
     tp_buf_printf(b, "],\n\"histograms\":");
     tp__report_histograms_json(r, b);
     tp_buf_printf(b, ",\n\"images\":");
@@ -11493,15 +11501,15 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
     tp_status st = tp__path(path, "%s/report.html", r->dir);
     if (st != TP_OK) return st;
     tp__report_data(r, over);
-    const bool failed = r->data.failed || r->scratch.failed || r->before.failed;
+    const bool failed = r->data.failed || r->scratch.failed || r->previous_steps.failed;
     st = failed ? TP_ERR_NOMEM : tp__report_put(r, path);
     if (failed) { /* free the buffers; there may be memory again at the next writing */
         tp_buf_free(&r->data);
         tp_buf_free(&r->scratch);
-        tp_buf_free(&r->before);
+        tp_buf_free(&r->previous_steps);
     }
-    r->wrote = tp_time();
-    r->cost = r->wrote - begun;
+    r->write_time = tp_time();
+    r->write_seconds = r->write_time - begun;
     if (st == TP_OK) {
         tp_callback_set_unsaved(cb, NULL);
     } else if (st == TP_ERR_NOMEM) {
@@ -11518,9 +11526,9 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
 static bool tp__report_due(const tp__report *r, double seconds)
 {
     if (r->off) return false;
-    if (r->every <= 0) return true;
-    const double since = tp_time() - r->wrote;
-    return since >= seconds && since >= 200 * r->cost;
+    if (r->interval <= 0) return true;
+    const double since = tp_time() - r->write_time;
+    return since >= seconds && since >= 200 * r->write_seconds;
 }
 
 static tp_status tp__report_setup_graph(tp_callback *cb)
@@ -11541,7 +11549,7 @@ static tp_status tp__report_before_train(tp_callback *cb)
     r->first_step = r->step_wrote = cb->train->global_step;
     tp__report_graph(r, cb->train);
     if (tp__report_others(r) != TP_OK || r->graph.failed) tp__report_no_memory(r);
-    if (r->runs.failed) tp_buf_free(&r->runs);
+    if (r->other_runs.failed) tp_buf_free(&r->other_runs);
     return tp__report_write(cb, false);
 }
 
@@ -11554,13 +11562,13 @@ static tp_status tp__report_trigger_step(tp_callback *cb)
     }
     /* the last step of an epoch is written with the epoch's values */
     if (cb->train->local_step == cb->train->steps_per_epoch - 1) return TP_OK;
-    return tp__report_due(r, r->every) ? tp__report_write(cb, false) : TP_OK;
+    return tp__report_due(r, r->interval) ? tp__report_write(cb, false) : TP_OK;
 }
 
 static tp_status tp__report_trigger(tp_callback *cb)
 {
     const tp__report *r = (const tp__report *)cb->user;
-    return tp__report_due(r, r->every < 1 ? r->every : 1) ? tp__report_write(cb, false) : TP_OK;
+    return tp__report_due(r, r->interval < 1 ? r->interval : 1) ? tp__report_write(cb, false) : TP_OK;
 }
 
 static tp_status tp__report_after_train(tp_callback *cb)
@@ -11575,12 +11583,12 @@ static void tp__report_close(tp_callback *cb)
     tp__report_forget_tracks(r);
     tp_free(r->track);
     tp_trace_free(&r->trace);
-    tp_buf_free(&r->runs);
+    tp_buf_free(&r->other_runs);
     tp_buf_free(&r->graph);
     tp_buf_free(&r->kernels);
     tp_buf_free(&r->data);
     tp_buf_free(&r->scratch);
-    tp_buf_free(&r->before);
+    tp_buf_free(&r->previous_steps);
 }
 
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d)
@@ -11595,11 +11603,11 @@ TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d)
     if (!m) return NULL;
     tp__report *r = (tp__report *)m->cb.user;
     r->cb = &m->cb;
-    r->every = d->every_secs > 0 && d->every_secs <= (double)TP_ZERO ? 0 : d->every_secs > 0 ? d->every_secs : 5;
+    r->interval = d->every_secs > 0 && d->every_secs <= (double)TP_ZERO ? 0 : d->every_secs > 0 ? d->every_secs : 5;
     r->trace_off = d->trace == TP_NO;
     r->n_other = tp__count_names(d->runs);
-    r->other = tp__arena_names(&m->cb.mem_, d->runs, r->n_other);
-    if (!r->other) {
+    r->other_dirs = tp__arena_names(&m->cb.mem_, d->runs, r->n_other);
+    if (!r->other_dirs) {
         tp_monitor_free(m);
         return NULL;
     }

@@ -3325,7 +3325,7 @@ static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_
 /* Integer indices of rows, for gather, one_hot and ops on the last axis. */
 typedef struct tp__indices {
     const void *data;
-    bool wide; /* the indices are int64; false: int32 */
+    bool is_int64; /* the indices are int64; false: int32 */
     int64_t n, rows;
 } tp__indices;
 static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
@@ -3335,7 +3335,7 @@ static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
 }
 __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 {
-    return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
+    return s.is_int64 ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
 }
 /* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t bad_at, tp__fault f)
@@ -5424,7 +5424,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, 
 #define TP__DEPTH_TAPS 9
 
 typedef struct tp__depth_cut {
-    int64_t places, per, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
+    int64_t places, per_piece, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
 } tp__depth_cut;
 static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the shape */
 {
@@ -5435,10 +5435,10 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the 
     s.tiles = g->nchw ? g->O : (g->O + 31) / 32;
     int64_t want = 2048 / (s.tiles * s.passes);
     if (want < 1) want = 1;
-    s.per = (s.places + want - 1) / want;
+    s.per_piece = (s.places + want - 1) / want;
     const int64_t least = g->nchw ? 1024 : 128;
-    if (s.per < least) s.per = least;
-    s.pieces = (s.places + s.per - 1) / s.per;
+    if (s.per_piece < least) s.per_piece = least;
+    s.pieces = (s.places + s.per_piece - 1) / s.per_piece;
     return s;
 }
 /* The offset in x, without the channel, of kernel element t at position (b, i, j); negative if it is outside. */
@@ -5457,11 +5457,11 @@ TP_KERNEL tp__depthwise_part_nhwc(const tp__conv g, const tp__depth_cut s, const
     const int lane = (int)(threadIdx.x & 31), slot = (int)(threadIdx.x >> 5), tile = (int)(blockIdx.x % s.tiles);
     const int pass = (int)(blockIdx.x / s.tiles % s.passes), piece = (int)(blockIdx.x / s.tiles / s.passes);
     const int o = tile * 32 + lane, t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
-    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    const int end = (int)(s.places - piece * s.per_piece < s.per_piece ? s.places : (piece + 1) * s.per_piece);
     R sum[TP__DEPTH_TAPS] = {};
     if (o < (int)g.O) {
         const int c = o / (int)(g.O / g.C);
-        for (int r = (int)(piece * s.per) + slot; r < end; r += 8) {
+        for (int r = (int)(piece * s.per_piece) + slot; r < end; r += 8) {
             const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
             const R d = tp__get(dy, (int64_t)r * g.O + o);
 #pragma unroll
@@ -5490,10 +5490,10 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const
     const int o = (int)(blockIdx.x % s.tiles), pass = (int)(blockIdx.x / s.tiles % s.passes),
               piece = (int)(blockIdx.x / s.tiles / s.passes);
     const int t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
-    const int end = (int)(s.places - piece * s.per < s.per ? s.places : (piece + 1) * s.per);
+    const int end = (int)(s.places - piece * s.per_piece < s.per_piece ? s.places : (piece + 1) * s.per_piece);
     const int64_t C0 = o / (g.O / g.C) * g.xc;
     R sum[TP__DEPTH_TAPS] = {};
-    for (int r = (int)(piece * s.per) + (int)threadIdx.x; r < end; r += (int)blockDim.x) {
+    for (int r = (int)(piece * s.per_piece) + (int)threadIdx.x; r < end; r += (int)blockDim.x) {
         const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
         const R d = tp__get(dy, b * g.yb + o * g.yc + i * OW + j);
 #pragma unroll
@@ -5794,12 +5794,12 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv g, asked; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
-    int what, way;
+    tp__conv g, cudnn_shape; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
+    int what, method;
     tp_dtype dtype;
     int64_t images; /* number of images in a call of cuDNN, which counts elements in 32 bits */
     /* cuDNN's choices for a full call, and for the last call with fewer images; NULL: none */
-    tp__conv_choice *most, *last;
+    tp__conv_choice *full_call, *last_call;
     size_t filter, frame, room; /* bytes of scratch: transposed filter, padded images, workspace */
     size_t copy_x, copy_y;      /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
@@ -5820,17 +5820,17 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     const int64_t reach = g->KH * g->KW * (g->C / g->groups),
                   image_x = g->C * (g->H + tp__odd_row(g)) * (g->W + tp__odd_column(g)), image_y = g->O * g->OH * g->OW,
                   image = image_x > image_y ? image_x : image_y, most = TP__CONV_ELEMENTS;
-    j.way = TP__BY_ITSELF;
+    j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
                        g->top == 0 && g->left == 0;
     if (!g->nchw && g->groups == 1 && (point || whole)) {
-        j.way = TP__BY_PRODUCT;
+        j.method = TP__BY_PRODUCT;
         return j;
     }
     if (g->groups == g->C && g->C > 1 && g->B * image < (int64_t)1 << 30) {
-        j.way = TP__BY_DEPTH;
+        j.method = TP__BY_DEPTH;
         if (what != TP__CONV_FILTER_GRAD) return j;
         const tp__depth_cut s = tp__depth_cut_of(g);
         j.room = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
@@ -5840,20 +5840,20 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     if (image > most || reach * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
     /* try the given layout first, then NCHW */
-    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) {
-        j.asked = *g;
-        if (turned) tp__conv_strides(&j.asked, true);
-        j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
-        if (!j.most || !j.most->usable) continue;
-        j.room = j.most->workspace;
-        j.last =
-            g->B % j.images == 0 ? NULL : tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, g->B % j.images);
-        if (g->B % j.images && (!j.last || !j.last->usable)) continue;
-        if (j.last && j.last->workspace > j.room) j.room = j.last->workspace;
-        j.way = TP__BY_CUDNN;
+    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.method != TP__BY_CUDNN; turned++) {
+        j.cudnn_shape = *g;
+        if (turned) tp__conv_strides(&j.cudnn_shape, true);
+        j.full_call = tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, j.images);
+        if (!j.full_call || !j.full_call->usable) continue;
+        j.room = j.full_call->workspace;
+        j.last_call =
+            g->B % j.images == 0 ? NULL : tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, g->B % j.images);
+        if (g->B % j.images && (!j.last_call || !j.last_call->usable)) continue;
+        if (j.last_call && j.last_call->workspace > j.room) j.room = j.last_call->workspace;
+        j.method = TP__BY_CUDNN;
     }
-    if (j.way != TP__BY_CUDNN) return j;
-    if (j.asked.nchw != g->nchw) {
+    if (j.method != TP__BY_CUDNN) return j;
+    if (j.cudnn_shape.nchw != g->nchw) {
         j.copy_x = tp__round256((size_t)(j.images * g->xb) * size);
         j.copy_y = tp__round256((size_t)(j.images * g->yb) * size);
     }
@@ -5867,7 +5867,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 static size_t tp__conv_room(const tp_call *k, int what)
 {
     const tp__conv_job j = tp__conv_job_of(k, what);
-    return j.way == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.copy_x + j.copy_y + tp__round256(j.room);
+    return j.method == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.copy_x + j.copy_y + tp__round256(j.room);
 }
 
 static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y, const void *bias,
@@ -5942,7 +5942,7 @@ static void tp__conv_change_layout(const tp_call *k, size_t size, const void *fr
 /* Runs cuDNN on all images, in one or several calls; false if cuDNN fails although it reported support. */
 static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
-    const tp__conv *g = &j->asked;
+    const tp__conv *g = &j->cudnn_shape;
     tp__cuda *c = tp__cuda_of(k);
     const size_t size = tp__dtype_size(j->dtype);
     char *filter = (char *)k->scratch, *frame = filter + j->filter, *copy_x = frame + j->frame;
@@ -5950,7 +5950,7 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
     const int64_t places_x = g->H * g->W, places_y = g->OH * g->OW;
     if (j->what != TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
-        const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
+        const tp__conv_choice *s = g->B - at >= j->images ? j->full_call : j->last_call;
         char *from_x = (char *)x + (size_t)(at * g->xb) * size, *from_y = (char *)y + (size_t)(at * g->yb) * size;
         char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
         if (px != from_x && j->what != TP__CONV_INPUT_GRAD)
@@ -5986,15 +5986,15 @@ static void tp__conv_run(const tp_call *k, int what)
     const tp_operand *bias = k->fused.bias ? &k->in[k->fused.bias] : NULL;
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
-    if (j.way == TP__BY_PRODUCT) {
+    if (j.method == TP__BY_PRODUCT) {
         /* whether cuBLASLt can add the bias itself */
         const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype;
         tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
-    } else if (j.way == TP__BY_CUDNN) {
+    } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
-    } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
-    else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
+    } else if (j.method == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
+    else if (j.method == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
     if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.yc, relu);
 }
@@ -6269,7 +6269,7 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
 
 typedef struct tp__bn_cut {
     int64_t C, inner, n; /* n: elements per channel */
-    int64_t per, pieces; /* elements of a channel in a piece; number of pieces */
+    int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
     int64_t tiles;       /* number of blocks that together cover all channels */
     int lanes;           /* with channels last: number of adjacent threads that read a row, a power of two */
     bool four;           /* a thread reads four adjacent elements at once */
@@ -6296,11 +6296,11 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
         most = TP__THREADS / s.lanes * 256;
     }
     const int64_t want = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
-    s.per = (s.n + want - 1) / want;
-    if (s.per < least) s.per = least;
-    if (s.per > most) s.per = most;
-    s.per = (s.per + 3) & ~(int64_t)3;
-    s.pieces = (s.n + s.per - 1) / s.per;
+    s.per_piece = (s.n + want - 1) / want;
+    if (s.per_piece < least) s.per_piece = least;
+    if (s.per_piece > most) s.per_piece = most;
+    s.per_piece = (s.per_piece + 3) & ~(int64_t)3;
+    s.pieces = (s.n + s.per_piece - 1) / s.per_piece;
     return s;
 }
 /* Layout of batch norm's scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
@@ -6367,8 +6367,8 @@ template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const t
     b.lane = (int)threadIdx.x & (s.lanes - 1);
     b.slot = (int)threadIdx.x / s.lanes;
     b.slots = TP__THREADS / s.lanes;
-    b.from = piece * s.per;
-    b.to = b.from + s.per < s.n ? b.from + s.per : s.n;
+    b.from = piece * s.per_piece;
+    b.to = b.from + s.per_piece < s.n ? b.from + s.per_piece : s.n;
     b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
     b.live = b.c < s.C;
     return b;
@@ -6556,8 +6556,8 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8);
     const int64_t piece = blockIdx.x / s.C;
-    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
-            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per_piece), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per_piece < s.per_piece ? s.n : (piece + 1) * s.per_piece);
     R mean[V] = {}, around[V] = {}, n = 0;
     I e = from + (I)threadIdx.x * V;
     if (e < to) {
@@ -6593,8 +6593,8 @@ TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, t
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8);
     const int64_t piece = blockIdx.x / s.C;
-    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per), step = (I)blockDim.x * V,
-            to = (I)(s.n - piece * s.per < s.per ? s.n : (piece + 1) * s.per);
+    const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per_piece), step = (I)blockDim.x * V,
+            to = (I)(s.n - piece * s.per_piece < s.per_piece ? s.n : (piece + 1) * s.per_piece);
     const R mean = in.mean[c], scale = in.gamma[c] * in.inv[c], beta = in.beta ? in.beta[c] : (R)0;
     R sum = 0, product = 0;
 #pragma unroll 4
@@ -6699,13 +6699,13 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
     double sum = 0, squares = 0;
 #pragma unroll 4
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
-        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
     const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
 #pragma unroll 4
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
         const double d = (double)part[p * s.C + c] - mean;
         squares += (double)part[(s.pieces + p) * s.C + c] +
-                   d * d * (double)(s.n - p * s.per < s.per ? s.n - p * s.per : s.per);
+                   d * d * (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
     }
     const double var = tp__bn_add_slots(squares, room) / n;
     if (threadIdx.x >= 8 || c >= s.C) return;
@@ -7513,7 +7513,7 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
 /* The walk of one block of ctc_loss: forward or backward through sequence b. */
 typedef struct tp__ctc_way {
     int64_t b, n, steps; /* n: number of labels; there are 2 n + 1 positions */
-    double *way;         /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
+    double *log_sums;         /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
     bool back;
 } tp__ctc_way;
 
@@ -7569,7 +7569,7 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
     const bool back = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = w.way;
+    double *way = w.log_sums;
     const bool is_position = tid < S;
     const int64_t c = is_position ? tp__ctc_class(g, b, tid) : 0;
     const bool skips = is_position && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
@@ -7600,7 +7600,7 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
     const bool back = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = w.way;
+    double *way = w.log_sums;
     for (int64_t i = 0; i < steps; i++) {
         const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: index of the previous step */
         for (int64_t s = tid; s < S; s += blockDim.x) {
@@ -7633,7 +7633,7 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     w.b = w.back ? blockIdx.x - g.B : blockIdx.x;
     w.n = tp__ctc_int(g.label_lengths, g.dtype[1], w.b);
     w.steps = tp__ctc_int(g.lengths, g.dtype[2], w.b);
-    w.way = (w.back ? g.later : g.a) + w.b * g.T * (2 * g.L + 1);
+    w.log_sums = (w.back ? g.later : g.a) + w.b * g.T * (2 * g.L + 1);
     if (tp__ctc_is_wrong<T>(g, w, wrong)) return;
     const int64_t n = w.n, steps = w.steps, S = 2 * n + 1;
     if (w.back) tp__ctc_chains(g, w.b, n);
@@ -7642,7 +7642,7 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     if (w.back || threadIdx.x > 0) return;
     const double none = -(double)INFINITY;
     double y = none;
-    if (steps > 0) y = tp__ctc_add<R>(w.way[steps * S - 1], n > 0 ? w.way[steps * S - 2] : none, none);
+    if (steps > 0) y = tp__ctc_add<R>(w.log_sums[steps * S - 1], n > 0 ? w.log_sums[steps * S - 2] : none, none);
     else if (n == 0) y = 0;
     g.total[w.b] = y;
     if (g.y) tp__put((T *)g.y, w.b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));

@@ -182,8 +182,8 @@ typedef struct tp__c_writer {
     tp_buf constants, body;
     int *constant; /* for each buffer, the number of its array, or -1 */
     int n_constant;
-    bool ram; /* the file needs the static array */
-    size_t flash;
+    bool uses_static_array; /* the file needs the static array */
+    size_t constant_bytes;
     unsigned helpers;
 } tp__c_writer;
 
@@ -345,7 +345,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
     const int b = tp__c_root(w->plan, buffer);
     const tp__buffer *x = &w->plan->buffer[b];
     if (x->where == TP__IN_ARENA) {
-        w->ram = true;
+        w->uses_static_array = true;
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
     }
@@ -365,7 +365,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
             tp_buf_printf(&w->constants, i + 1 < n ? "," : "");
         }
         tp_buf_printf(&w->constants, n > 0 ? "};\n" : "0.0f};\n");
-        w->flash += (size_t)x->bytes;
+        w->constant_bytes += (size_t)x->bytes;
     }
     tp_buf_printf(out, "%s_c%d", w->name, w->constant[same]);
 }
@@ -814,10 +814,11 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
                       TP_VERSION_MINOR);
         tp__c_signature(w, out, (const char(*)[64])param);
         tp_buf_printf(out, " * RAM %llu bytes, constants %llu bytes, %d kernels */\n", (unsigned long long)(floats * 4),
-                      (unsigned long long)w->flash, p->n_step);
+                      (unsigned long long)w->constant_bytes, p->n_step);
         tp_buf_printf(out, "#include <math.h>\n#include <string.h>\n\n");
         if (w->constants.data) tp_buf_put(out, w->constants.data, w->constants.len);
-        if (w->ram) tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);
+        if (w->uses_static_array)
+            tp_buf_printf(out, "\nstatic float %s_ram[%llu];\n", w->name, (unsigned long long)floats);
         for (int i = 0; i < TP_COUNT(tp__c_helper); i++)
             if (w->helpers & 1u << i)
                 tp_buf_printf(out, "\nstatic void %s_%s%s", w->name, tp__c_helper[i].name, tp__c_helper[i].text);
@@ -904,7 +905,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
             if (st == TP_OK) st = tp__c_file(&w, out, header);
             if (info) {
                 info->ram = (p->arena_bytes[0] + 3) / 4 * 4;
-                info->flash = w.flash;
+                info->flash = w.constant_bytes;
                 info->kernels = p->n_step;
             }
             tp_free(w.constant);

@@ -4002,8 +4002,8 @@ typedef struct tp__tower_build {
     bool done;
     /* arguments of tp_tower_all_reduce; set while the tower waits in it */
     bool waits, mean;
-    tp_node *const *give;
-    tp_node **get;
+    tp_node *const *reduce_in;
+    tp_node **reduce_out;
     int n;
     const char *what, *layer; /* name of the layer that waits: "BatchNorm", "conv1/bn" */
     tp_node *output;
@@ -4014,8 +4014,8 @@ typedef struct tp__towers {
     const tp_towers_desc *desc;
     tp_tower_build_fn fn;
     void *user;
-    tp__building outside; /* the graph's state before the towers */
-    int *base, n_base;    /* number of nodes in each collection before the towers were built */
+    tp__building caller_state; /* the graph's state before the towers */
+    int *base, n_base;         /* number of nodes in each collection before the towers were built */
     tp__tower_build *tower;
     int running; /* the tower whose state the graph has, -1: none */
     tp_mutex *lock;
@@ -4116,7 +4116,7 @@ static void tp__towers_switch_out(tp__towers *t)
             if (!tp__list_add(&b->own[c], l->item[k])) tp__graph_nomem(g);
     }
     t->running = -1;
-    tp__building_restore(g, &t->outside);
+    tp__building_restore(g, &t->caller_state);
 }
 
 /* The running thread (tower `self`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
@@ -4248,11 +4248,11 @@ static void tp__towers_build_all_reduce(tp__towers *t)
     if (!name) tp__graph_nomem(g);
     tp_graph_set_at(g, first->state.at);
     for (int k = 0; k < first->n && g->status == TP_OK; k++) {
-        for (int i = 0; i < n; i++) x[i] = t->tower[i].give[k];
+        for (int i = 0; i < n; i++) x[i] = t->tower[i].reduce_in[k];
         tp__all_reduce_as(x, n, first->mean, name, y);
-        for (int i = 0; i < n; i++) t->tower[i].get[k] = y[i];
+        for (int i = 0; i < n; i++) t->tower[i].reduce_out[k] = y[i];
     }
-    g->at = t->outside.at;
+    g->at = t->caller_state.at;
 }
 
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys)
@@ -4293,8 +4293,8 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     const size_t skip = strlen(tower->ns_name);
     b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
     b->what = what;
-    b->give = give;
-    b->get = ys;
+    b->reduce_in = give;
+    b->reduce_out = ys;
     b->n = n;
     b->mean = mean;
     b->waits = true;
@@ -4330,11 +4330,11 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
     if (ok) {
         t.n_base = g->collection.n;
         for (int c = 0; c < t.n_base; c++) t.base[c] = ((const tp__collection *)g->collection.item[c])->list.n;
-        tp__building_save(g, &t.outside);
+        tp__building_save(g, &t.caller_state);
         for (int i = 0; i < d->n; i++) {
             t.tower[i].all = &t;
             t.tower[i].index = i;
-            t.tower[i].state = t.outside;
+            t.tower[i].state = t.caller_state;
             t.tower[i].output = &g->poison;
         }
         g->towers = &t;
@@ -5693,7 +5693,7 @@ typedef struct tp__filter {
     const char *what;
     tp_regex *re; /* NULL: all names match */
     bool search;
-    int taken;
+    int n_matched;
     tp__nearest near;
 } tp__filter;
 
@@ -5727,7 +5727,7 @@ TP__UNUSED static bool tp__filter_matches(tp__filter *f, const char *name)
         if (s == TP_ERR_NOMEM) tp__graph_nomem(f->g);
         else if (s != TP_OK) tp_graph_fail(f->g, &f->at, s, "%s: %s", f->what, tp_last_error());
     }
-    if (yes) f->taken++;
+    if (yes) f->n_matched++;
     else tp__nearest_try(&f->near, name);
     return yes;
 }
@@ -5737,7 +5737,7 @@ TP__UNUSED static void tp__filter_close(tp__filter *f)
 {
     char text[TP__NEAREST_TEXT], place[TP__PLACE_TEXT];
     tp_regex_free(f->re);
-    if (f->taken > 0 || tp_graph_status(f->g) != TP_OK) return;
+    if (f->n_matched > 0 || tp_graph_status(f->g) != TP_OK) return;
     tp__nearest_text(&f->near, text);
     tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", tp__place_text(&f->at, place), f->what,
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
@@ -6134,8 +6134,8 @@ typedef struct tp__buffer {
 /* One value of the plan. */
 typedef struct tp__value {
     tp_type type;
-    tp_type made; /* for a fed value: the type that its op computes; the shape of the fed value may differ */
-    int buffer;   /* index of the value's buffer; -1: no step reads the value */
+    tp_type op_type; /* for a fed value: the type that its op computes; the shape of the fed value may differ */
+    int buffer;      /* index of the value's buffer; -1: no step reads the value */
 } tp__value;
 struct tp__compiler;
 
@@ -6156,9 +6156,9 @@ typedef struct tp__step {
     int device;
     int from; /* the step is a copy from this device; -1: it runs a kernel */
     /* a collective step: all devices of its operands run it jointly, through the all_reduce of the first one */
-    bool together;
-    bool convert; /* half-precision operands are converted to float for the kernel and back */
-    bool finish;  /* the kernel handles no bias and no activation: tp__finish_naive applies them */
+    bool is_collective;
+    bool convert;        /* half-precision operands are converted to float for the kernel and back */
+    bool needs_epilogue; /* the kernel handles no bias and no activation: tp__finish_naive applies them */
     const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched the step's op */
     int n_rule;
     double seconds; /* time measured so far, in seconds */
@@ -6252,7 +6252,7 @@ struct tp_exec {
     tp_device **device;
     int n_device;
     bool one_device; /* everything runs on device 0, whatever device its op names: for the C exporter */
-    tp__exec_device *on;
+    tp__exec_device *device_state;
     uint64_t arenas; /* incremented whenever an arena is moved to a new address */
     tp__plan *plans;
     uint64_t clock;
@@ -6342,7 +6342,7 @@ typedef struct tp__compiler {
     char *folded;   /* op id -> whether it is folded to a constant */
     char *constant; /* op id -> whether it depends on constants alone; used by step 3b */
     /* op id -> whether it is a half-precision product whose sum stays float32 until the bias is added */
-    char *wide;
+    char *keeps_float32;
     int *use_head, *use_next, *use_op; /* value -> list of the ops that read its data */
     int n_use;
     char *fetched; /* value -> whether it is fetched */
@@ -6357,7 +6357,7 @@ static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->fir
 
 static const tp_type *tp__made_type(const tp__compiler *c, int v)
 {
-    return c->fed[v] >= 0 ? &c->value[v].made : &c->value[v].type;
+    return c->fed[v] >= 0 ? &c->value[v].op_type : &c->value[v].type;
 }
 
 static bool tp__type_equal(const tp_type *a, const tp_type *b)
@@ -6455,7 +6455,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->shape_need = tp__alloc_marks(c, c->n_op, &ok);
     c->folded = tp__alloc_marks(c, c->n_op, &ok);
     c->constant = tp__alloc_marks(c, c->n_op, &ok);
-    c->wide = tp__alloc_marks(c, c->n_op, &ok);
+    c->keeps_float32 = tp__alloc_marks(c, c->n_op, &ok);
     c->fetched = tp__alloc_marks(c, c->n_value, &ok);
     c->elided = tp__alloc_marks(c, c->n_value, &ok);
     c->position = tp__alloc_ints(c, c->n_op, -1, &ok);
@@ -6670,7 +6670,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
         }
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
-            c->value[v].made = s.out[i];
+            c->value[v].op_type = s.out[i];
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
@@ -7017,7 +7017,7 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* o is the product, whose only output is v */
+    return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* o is the product, whose only output is v */
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -7025,7 +7025,7 @@ static void tp__plan_precision(tp__compiler *c)
     const tp_dtype half = tp__session_half_dtype(c);
     for (int id = 0; id < c->n_op && half; id++) {
         const tp_operation *o = c->op[id];
-        if (tp__has_bias(o)) c->wide[o->in[0]->op->id] = 1;
+        if (tp__has_bias(o)) c->keeps_float32[o->in[0]->op->id] = 1;
     }
     for (int k = 0; k < c->n_order && half; k++) {
         const tp_operation *o = c->op[c->order[k]];
@@ -7047,7 +7047,7 @@ static void tp__plan_precision(tp__compiler *c)
         }
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
         if (c->constant[o->id] || !any) { /* constants are folded in float32 */
-            c->wide[o->id] = 0;
+            c->keeps_float32[o->id] = 0;
             continue;
         }
         const bool same = o->row == &tp__op_sum_to_like &&
@@ -7057,7 +7057,7 @@ static void tp__plan_precision(tp__compiler *c)
             if (follows && c->fed[v] < 0) c->value[v].type.dtype = half;
         } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
             for (int i = 0; i < o->n_out; i++)
-                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0 && !c->wide[o->id] &&
+                if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0 && !c->keeps_float32[o->id] &&
                     !((flags & TP_OP_HALF) && ((o->row->single_out >> i) & 1u)))
                     c->value[v + i].type.dtype = half;
         }
@@ -7817,8 +7817,8 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
     s->call.out = s->operand + n_in;
     s->call.var = s->operand + n_in + n_out;
     s->call.precision = c->exec->session->config.precision;
-    s->call.step = c->exec->on[device].step_word;
-    s->call.fault = (int64_t *)(void *)(c->exec->on[device].step_word + 1);
+    s->call.step = c->exec->device_state[device].step_word;
+    s->call.fault = (int64_t *)(void *)(c->exec->device_state[device].step_word + 1);
     p->n_step++;
     return s;
 }
@@ -7862,7 +7862,7 @@ static tp_status tp__step_kernel(tp__step *s)
         s->convert = half && s->row != &tp__op_cast;
         if (dtype == TP_F64) s->fn = s->row->naive_f64;
         else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
-        s->finish = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
+        s->needs_epilogue = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
     }
     if (!s->fn)
         return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype),
@@ -7953,7 +7953,7 @@ static void tp__run_converted(const tp__step *s)
     k.out = op + n_in;
     k.var = op + n_in + s->call.n_out;
     s->fn(&k);
-    if (s->finish) tp__finish_naive(&k);
+    if (s->needs_epilogue) tp__finish_naive(&k);
     for (int i = n_in; i < n && i < 64; i++)
         if (op[i].data != s->operand[i].data)
             tp_convert(s->operand[i].data, s->operand[i].dtype, op[i].data, TP_F32, tp_shape_size(&op[i].shape));
@@ -7966,7 +7966,7 @@ static void tp__run_step(const tp__step *s)
         return;
     }
     s->fn(&s->call);
-    if (s->finish) tp__finish_naive(&s->call);
+    if (s->needs_epilogue) tp__finish_naive(&s->call);
 }
 
 /* -- 7. emit: replicas of values on other devices and in other precisions ------------------------------ */
@@ -8360,7 +8360,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
         s->call.attrs = o->attrs;
-        s->together = together;
+        s->is_collective = together;
         for (int i = 0; i < n; i++) {
             const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
             s->operand[i] = tp__operand(&c->value[in].type);
@@ -8782,7 +8782,7 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
     const tp__buffer *x = &p->buffer[b];
     while (x->merged >= 0) x = &p->buffer[x->merged];
     switch (x->where) {
-    case TP__IN_ARENA: return e->on[x->device].arena ? e->on[x->device].arena + x->offset : NULL;
+    case TP__IN_ARENA: return e->device_state[x->device].arena ? e->device_state[x->device].arena + x->offset : NULL;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
     default: return NULL;
@@ -8814,7 +8814,7 @@ static int tp__plan_record_on(tp__plan *p)
     int first = -1;
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
-        for (int k = 0; k < s->call.n_in && s->together; k++) p->takes_part[p->buffer[s->buffer[k]].device] = true;
+        for (int k = 0; k < s->call.n_in && s->is_collective; k++) p->takes_part[p->buffer[s->buffer[k]].device] = true;
         p->takes_part[s->device] = true;
         if (first < 0 && !tp__on_host(s)) first = s->device;
         if (s->from < 0) continue;
@@ -8925,7 +8925,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         p->used[s->device] = true;
-        for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
+        for (int k = 0; k < s->call.n_in && s->is_collective; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
     if ((st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
@@ -9184,12 +9184,12 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     e->n_device = s->n_device;
     e->arenas = 1;
     e->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *e->device);
-    e->on = (tp__exec_device *)tp_calloc((size_t)s->n_device, sizeof *e->on);
-    bool ok = e->device && e->on;
+    e->device_state = (tp__exec_device *)tp_calloc((size_t)s->n_device, sizeof *e->device_state);
+    bool ok = e->device && e->device_state;
     for (int i = 0; i < s->n_device && ok; i++) {
         e->device[i] = s->device[i];
-        e->on[i].step_word = (uint64_t *)s->device[i]->alloc(s->device[i], 3 * sizeof(uint64_t));
-        ok = e->on[i].step_word != NULL;
+        e->device_state[i].step_word = (uint64_t *)s->device[i]->alloc(s->device[i], 3 * sizeof(uint64_t));
+        ok = e->device_state[i].step_word != NULL;
     }
     if (!ok) {
         tp_exec_free(e);
@@ -9207,13 +9207,13 @@ TP_DEF void tp_exec_free(tp_exec *e)
         e->plans = p->next;
         tp__plan_free(p);
     }
-    for (int i = 0; i < e->n_device && e->device && e->on; i++) {
+    for (int i = 0; i < e->n_device && e->device && e->device_state; i++) {
         tp_device *d = e->session->device[i];
-        if (e->on[i].arena) d->free(d, e->on[i].arena);
-        if (e->on[i].step_word) d->free(d, e->on[i].step_word);
+        if (e->device_state[i].arena) d->free(d, e->device_state[i].arena);
+        if (e->device_state[i].step_word) d->free(d, e->device_state[i].step_word);
     }
     tp_free((void *)e->device);
-    tp_free(e->on);
+    tp_free(e->device_state);
     tp_session *s = e->session;
     tp_free(e);
     tp_mutex_lock(s->graph->lock);
@@ -9294,7 +9294,7 @@ static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
 {
     for (int i = 0; i < e->n_device; i++) {
         tp_device *d = e->device[i];
-        tp__exec_device *on = &e->on[i];
+        tp__exec_device *on = &e->device_state[i];
         if (p->arena_bytes[i] <= on->arena_bytes) continue;
         char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
         if (!bigger)
@@ -9489,11 +9489,11 @@ typedef struct tp__running {
     uint32_t cancels; /* number of the session's cancellations when the run began */
     bool stopped;     /* ended by a cancellation or by the timeout */
     int64_t timeout_ms;
-    double deadline;   /* time at which the run must end, in seconds of tp_time; 0: no deadline */
-    tp_trace *trace;   /* NULL: the run is not traced */
-    int64_t first;     /* index of the run's first record */
-    int64_t begun, at; /* nanoseconds: when the run began; when the last record of thread 0 ended */
-    tp__watch *watch;  /* records the work of its devices' thread pools */
+    double deadline;                /* time at which the run must end, in seconds of tp_time; 0: no deadline */
+    tp_trace *trace;                /* NULL: the run is not traced */
+    int64_t first;                  /* index of the run's first record */
+    int64_t begun, last_record_end; /* nanoseconds: when the run began; when the last record of thread 0 ended */
+    tp__watch *watch;               /* records the work of its devices' thread pools */
 } tp__running;
 
 static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
@@ -9529,7 +9529,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
 {
     r->trace = t;
     r->first = t->n;
-    r->begun = r->at = begun;
+    r->begun = r->last_record_end = begun;
 }
 
 /* Adds a record of what thread 0 has done since its last record. */
@@ -9537,15 +9537,16 @@ static void tp__running_add_record(tp__running *r, tp_trace_kind kind, double by
 {
     if (!r->trace) return;
     const int64_t now = tp__clock_ns();
-    tp_trace_record *x = tp__trace_add(r->trace, kind, 0, r->at, now);
+    tp_trace_record *x = tp__trace_add(r->trace, kind, 0, r->last_record_end, now);
     if (x) x->bytes = bytes;
-    r->at = now;
+    r->last_record_end = now;
 }
 static void tp__running_add_step_record(tp__running *r, const tp__step *s)
 {
     const int64_t now = tp__clock_ns();
-    tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
-    r->at = now;
+    tp_trace_record *x =
+        tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->last_record_end, now);
+    r->last_record_end = now;
     if (!x) return;
     /* the texts of these records may belong to the program: all are copied at the end of the run */
     x->name = s->row->name;
@@ -9594,7 +9595,7 @@ static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans 
         }
         at = s->item[i].end;
     }
-    if (r->at > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, r->at);
+    if (r->last_record_end > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, r->last_record_end);
     t->lost += s->lost;
 }
 
@@ -9732,7 +9733,7 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
         if (d->make_current && (i == from || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
             d->make_current(d);
         if (s->from >= 0) st = tp__run_copy(p, s);
-        else if (s->together) st = tp__run_together(p, s);
+        else if (s->is_collective) st = tp__run_together(p, s);
         else tp__run_step(s);
         if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
@@ -9875,7 +9876,9 @@ static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **valu
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_device; i++) { /* queue all downloads first, then wait once */
         tp_device *d = p->device[i];
-        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
+        if (p->used[i] && st == TP_OK)
+            st =
+                d->download(d, e->device_state[i].words, e->device_state[i].step_word, sizeof e->device_state[i].words);
     }
     for (int i = 0; i < p->n_fetch; i++) {
         const size_t bytes = tp_tensor_bytes(&p->value[i]);
@@ -9915,7 +9918,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     double moved = 0;
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
-        if (p->used[i] && st == TP_OK) st = d->upload(d, e->on[i].step_word, words, sizeof words);
+        if (p->used[i] && st == TP_OK) st = d->upload(d, e->device_state[i].step_word, words, sizeof words);
     }
     if (st == TP_OK) st = tp__run_feeds(p, e, feeds, &moved);
     if (st != TP_OK) return tp__run_failed(p, st);
@@ -9935,8 +9938,8 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp__running_add_record(r, TP_TRACE_FETCH, moved);
     if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
-        if (p->used[i] && e->on[i].words[1] != 0)
-            st = tp__run_fault(s->graph, (int64_t)e->on[i].words[1], (int64_t)e->on[i].words[2]);
+        if (p->used[i] && e->device_state[i].words[1] != 0)
+            st = tp__run_fault(s->graph, (int64_t)e->device_state[i].words[1], (int64_t)e->device_state[i].words[2]);
     return st;
 }
 

@@ -1026,9 +1026,9 @@ static void tp__import_gemm(tp__import_node *n)
 typedef struct tp__window {
     int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* size of the window for H and W, or for D, H and W */
     int axes;
-    bool same, none; /* the padding equals tp's SAME; there is no padding */
-    bool open;       /* the amount of padding depends on an unknown size */
-    bool one;        /* the file has only one spatial axis */
+    bool same_padding, no_padding; /* the padding equals tp's SAME; there is no padding */
+    bool unknown_padding;          /* the amount of padding depends on an unknown size */
+    bool one_axis;                 /* the file has only one spatial axis */
 } tp__window;
 
 static tp_node *tp__two_axes(tp_node *x, bool *is_one_axis)
@@ -1046,7 +1046,7 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
     const int axes = x->shape.ndim - 2, rank = is_one_axis ? 1 : axes;
     /* x is the poison node */
     if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
-    w->one = is_one_axis;
+    w->one_axis = is_one_axis;
     w->axes = axes;
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
     for (int what = 0; what < 3; what++) {
@@ -1062,8 +1062,8 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
             else w->before[i + is_one_axis] = v[i], w->after[i + is_one_axis] = v[i + rank];
         }
     }
-    w->same = w->none = true;
-    w->open = false;
+    w->same_padding = w->no_padding = true;
+    w->unknown_padding = false;
     for (int i = 0; i < axes; i++) {
         const int64_t size = x->shape.dim[2 + i], s = w->stride[i];
         if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
@@ -1084,11 +1084,11 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
             w->after[i] = total - w->before[i];
         }
         if (exact ? w->before[i] != total / 2 || w->after[i] != total - total / 2 : strcmp(mode, "SAME_UPPER") != 0)
-            w->same = false;
-        if (w->before[i] || w->after[i] || (!exact && w->same)) w->none = false;
-        w->open |= !exact;
+            w->same_padding = false;
+        if (w->before[i] || w->after[i] || (!exact && w->same_padding)) w->no_padding = false;
+        w->unknown_padding |= !exact;
     }
-    w->open = w->open && w->same;
+    w->unknown_padding = w->unknown_padding && w->same_padding;
     return n->c->status == TP_OK;
 }
 
@@ -1132,8 +1132,8 @@ static void tp__import_conv(tp__import_node *n)
     if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int64_t groups = tp__import_node_int(n, "group", 1);
     const tp_conv2d_attrs a =
-        tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same && !win.none);
-    tp_node *y = tp_nn_conv2d(win.same ? x : tp__pad_space(x, &win, 0.0f), w, &a);
+        tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same_padding && !win.no_padding);
+    tp_node *y = tp_nn_conv2d(win.same_padding ? x : tp__pad_space(x, &win, 0.0f), w, &a);
     if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
     tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);
 }
@@ -1293,7 +1293,7 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
             best = best ? tp_select(more, part[0], best) : part[0];
             where = where ? tp_select(more, part[1], where) : part[1];
         }
-    tp__import_node_set_output(n, 1, where && w->one ? tp_squeeze(where, 2) : where);
+    tp__import_node_set_output(n, 1, where && w->one_axis ? tp_squeeze(where, 2) : where);
     return best ? best : x;
 }
 
@@ -1315,7 +1315,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     }
     for (int i = 0; i < x->shape.ndim - 2; i++) w.k[i] = !is_one_axis ? k[i] : i ? k[0] : 1;
     if (!tp__import_node_window(n, x, is_one_axis, &w)) return;
-    if (w.open) {
+    if (w.unknown_padding) {
         if (kind == 'L' || w.axes == 3 || tp__import_node_output_used(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
             tp__import_node_int(n, "ceil_mode", 0) || tp__import_node_int(n, "count_include_pad", 0))
             for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, 2 + i);
@@ -1347,8 +1347,9 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
         y = tp_affine(y, (float)elements, 0.0f);
         y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__constant_like(y, 1.0 / (double)p));
     } else {
-        const bool all = tp__import_node_int(n, "count_include_pad", 0) != 0 || counted.none;
-        const bool like_ours = w.same && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
+        const bool all = tp__import_node_int(n, "count_include_pad", 0) != 0 || counted.no_padding;
+        const bool like_ours =
+            w.same_padding && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
         y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
         if ((!all || hangs) && !like_ours) { /* divide by the fraction of each window that is counted */
             int64_t dim[5] = {1, 1};
@@ -2355,7 +2356,7 @@ static void tp__import_center_crop_pad(tp__import_node *n)
 /* -- resizing: each axis is multiplied by a matrix of weights, so that one function does every mode */
 
 typedef struct tp__resize {
-    const char *mode, *where, *nearest;
+    const char *mode, *coordinate_mode, *nearest;
     float a; /* coefficient of the cubic filter */
     bool outside, antialias;
     double scale, start, end;
@@ -2377,12 +2378,12 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
     const double in = (double)r->in, out = (double)r->out, I = (double)i, s = r->scale;
     double x = (I + 0.5) / s - 0.5, sum = 0;
     bool inside = true;
-    if (strcmp(r->where, "asymmetric") == 0) x = I / s;
-    else if (strcmp(r->where, "align_corners") == 0) x = s * in == 1 ? 0 : I * (in - 1) / (s * in - 1);
-    else if (strcmp(r->where, "pytorch_half_pixel") == 0) x = r->out == 1 ? -0.5 : x;
-    else if (strcmp(r->where, "tf_half_pixel_for_nn") == 0) x = (I + 0.5) / s;
-    else if (strcmp(r->where, "half_pixel_symmetric") == 0) x += in / 2 * (1 - out / (s * in));
-    else if (strcmp(r->where, "tf_crop_and_resize") == 0) {
+    if (strcmp(r->coordinate_mode, "asymmetric") == 0) x = I / s;
+    else if (strcmp(r->coordinate_mode, "align_corners") == 0) x = s * in == 1 ? 0 : I * (in - 1) / (s * in - 1);
+    else if (strcmp(r->coordinate_mode, "pytorch_half_pixel") == 0) x = r->out == 1 ? -0.5 : x;
+    else if (strcmp(r->coordinate_mode, "tf_half_pixel_for_nn") == 0) x = (I + 0.5) / s;
+    else if (strcmp(r->coordinate_mode, "half_pixel_symmetric") == 0) x += in / 2 * (1 - out / (s * in));
+    else if (strcmp(r->coordinate_mode, "tf_crop_and_resize") == 0) {
         x = r->out > 1 ? r->start * (in - 1) + I * (r->end - r->start) * (in - 1) / (out - 1)
                        : 0.5 * (r->start + r->end) * (in - 1);
         inside = x >= 0 && x <= in - 1;
@@ -2428,8 +2429,9 @@ static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__res
 {
     tp_resize_attrs a;
     memset(&a, 0, sizeof a);
-    const bool nearest = r->mode[0] == 'n', half = strcmp(r->where, "half_pixel") == 0;
-    const bool corners = strcmp(r->where, "align_corners") == 0, plain = strcmp(r->where, "asymmetric") == 0;
+    const bool nearest = r->mode[0] == 'n', half = strcmp(r->coordinate_mode, "half_pixel") == 0;
+    const bool corners = strcmp(r->coordinate_mode, "align_corners") == 0,
+               plain = strcmp(r->coordinate_mode, "asymmetric") == 0;
     if (n_sizes != 4 || n_axes >= 0 || x->shape.ndim != 4 || (x->shape.dim[2] >= 0 && x->shape.dim[3] >= 0))
         return false;
     if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
@@ -2532,14 +2534,14 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     tp__resize r;
     memset(&r, 0, sizeof r);
     r.mode = tp__import_node_string(n, "mode", "nearest");
-    r.where = tp__import_node_string(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+    r.coordinate_mode = tp__import_node_string(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
     r.nearest = tp__import_node_string(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
     r.a = tp__import_node_float(n, "cubic_coeff_a", -0.75f);
     r.outside = tp__import_node_int(n, "exclude_outside", 0) != 0;
     r.antialias = tp__import_node_int(n, "antialias", 0) != 0;
     if (n_sizes <= 0) tp__resize_scales(n, at, k, scales);
     else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
-    if (strcmp(r.where, "tf_crop_and_resize") == 0) {
+    if (strcmp(r.coordinate_mode, "tf_crop_and_resize") == 0) {
         roi = tp__import_node_need(n, 1);
         if (roi && tp_tensor_size(roi) != 2 * k)
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));

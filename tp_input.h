@@ -2204,16 +2204,16 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
 typedef struct tp__endless {
     tp_dataflow *df;
     int64_t pass, position;
-    bool once;  /* the flow gives only one pass */
-    bool empty; /* the current pass has given no datapoint yet */
+    bool one_pass;   /* the flow gives only one pass */
+    bool none_given; /* the current pass has given no datapoint yet */
 } tp__endless;
 
 static tp_status tp__endless_next_pass(tp__endless *e)
 {
-    if (e->empty)
+    if (e->none_given)
         return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever",
                        e->df->name);
-    e->empty = true;
+    e->none_given = true;
     return tp_df_restart(e->df, ++e->pass);
 }
 
@@ -2222,10 +2222,10 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     for (;;) {
         tp_status st = tp_df_next(e->df, dp);
         if (st == TP_OK) {
-            e->empty = false;
+            e->none_given = false;
             e->position++;
         }
-        if (st != TP_END || e->once) return st;
+        if (st != TP_END || e->one_pass) return st;
         if ((st = tp__endless_next_pass(e)) != TP_OK) return st;
     }
 }
@@ -2235,14 +2235,14 @@ static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
 {
     e->pass = pass;
     e->position = 0;
-    e->empty = true;
+    e->none_given = true;
     tp_status st = tp_df_restart(e->df, pass);
     while (st == TP_OK && e->position < n) {
         int64_t k = 0;
         st = tp_df_seek(e->df, n - e->position, &k);
-        if (k > 0) e->empty = false;
+        if (k > 0) e->none_given = false;
         e->position += k;
-        if (st != TP_OK || e->position >= n || e->once) break;
+        if (st != TP_OK || e->position >= n || e->one_pass) break;
         st = tp__endless_next_pass(e);
     }
     return st;
@@ -3274,7 +3274,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
     /* num: passes of df in a pass of this flow; done: finished ones; base: number of the first of them */
-    int64_t num, done, base;
+    int64_t num, done, first_pass;
     bool empty; /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
@@ -3286,7 +3286,7 @@ static tp_status tp__repeated_next_pass(tp__repeated_flow *f)
                        f->df->name);
     if (++f->done == f->num) return TP_END;
     f->empty = true;
-    return tp_df_restart(f->df, f->base + f->done);
+    return tp_df_restart(f->df, f->first_pass + f->done);
 }
 static tp_status tp__repeated_next(tp_dataflow *df, tp_datapoint *dp)
 {
@@ -3304,10 +3304,10 @@ static tp_status tp__repeated_restart(tp_dataflow *df, int64_t pass)
     tp__repeated_flow *f = (tp__repeated_flow *)df->user;
     if (f->num > 0 && pass > INT64_MAX / f->num - 1)
         return tp_fail(TP_ERR_ARG, "tp_df_repeated: there is no pass %lld", (long long)pass);
-    f->base = f->num > 0 ? pass * f->num : pass;
+    f->first_pass = f->num > 0 ? pass * f->num : pass;
     f->done = 0;
     f->empty = true;
-    return tp_df_restart(f->df, f->base);
+    return tp_df_restart(f->df, f->first_pass);
 }
 static int64_t tp__repeated_size(tp_dataflow *df)
 {
@@ -3444,7 +3444,7 @@ static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     while (*skipped < want && st == TP_OK) {
         int64_t k = 0;
         st = tp_df_seek(f->e.df, want - *skipped, &k);
-        if (k > 0) f->e.empty = false;
+        if (k > 0) f->e.none_given = false;
         f->e.position += k;
         f->given += k;
         *skipped += k;
@@ -3486,7 +3486,7 @@ typedef struct tp__shuffle_flow {
     int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
     tp_datapoint in; /* the datapoint that goes into the buffer `reuse` times, so far `used` times */
-    int used;
+    int n_used;
     int64_t inputs;
     uint64_t key;
 } tp__shuffle_flow;
@@ -3509,24 +3509,24 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
     for (;;) {
         tp_status st;
-        if (f->used == f->reuse) { /* read the next datapoint */
+        if (f->n_used == f->reuse) { /* read the next datapoint */
             if ((st = tp__endless_next(&f->e, &f->in)) != TP_OK) return st;
             if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
             if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
             f->inputs++;
-            f->used = 0;
+            f->n_used = 0;
         }
         /* put the datapoint into a free slot; at its last use swap the buffers */
         const bool full = f->filled == f->capacity;
         const int slot = full ? f->spare : f->filled;
-        if (f->used + 1 < f->reuse) {
+        if (f->n_used + 1 < f->reuse) {
             if ((st = tp_datapoint_copy(&f->slot[slot], &f->in)) != TP_OK) return st;
         } else {
             const tp_datapoint swap = f->slot[slot];
             f->slot[slot] = f->in;
             f->in = swap;
         }
-        f->used++;
+        f->n_used++;
         if (!full) {
             f->ring[(f->head + f->filled++) % f->capacity] = slot;
             continue;
@@ -3543,7 +3543,7 @@ static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
     f->head = f->filled = 0;
     f->spare = f->capacity;
-    f->used = f->reuse;
+    f->n_used = f->reuse;
     f->inputs = 0;
     f->key = tp__df_key(df->seed, df->name, pass);
     return tp__endless_start(&f->e, pass, 0);
@@ -3661,14 +3661,14 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 
 typedef struct tp__several_flows {
     tp_dataflow **df;
-    tp_datapoint *in; /* tp_df_join: one datapoint for each flow */
-    int n, at;        /* tp_df_concat: index of the current flow */
-    double *upto;     /* tp_df_random_choose: a number in [0,1) selects the first flow i with number < upto[i] */
-    int64_t *left;    /* tp_df_random_mix: number of datapoints that each flow has left in this pass */
-    int64_t draws;    /* random choose and mix: number of random numbers used in this pass, one per datapoint */
-    uint64_t key;     /* random key of this pass */
-    int64_t size;     /* tp_df_multi_thread: datapoints per pass, -1: no end; `draws` counts those of all passes */
-    int64_t given;    /* number of datapoints given in this pass */
+    tp_datapoint *in;   /* tp_df_join: one datapoint for each flow */
+    int n, at;          /* tp_df_concat: index of the current flow */
+    double *cumulative; /* tp_df_random_choose: a number in [0,1) selects the first flow i with number < upto[i] */
+    int64_t *left;      /* tp_df_random_mix: number of datapoints that each flow has left in this pass */
+    int64_t n_draws;    /* random choose and mix: number of random numbers used in this pass, one per datapoint */
+    uint64_t key;       /* random key of this pass */
+    int64_t size;       /* tp_df_multi_thread: datapoints per pass, -1: no end; `draws` counts those of all passes */
+    int64_t given;      /* number of datapoints given in this pass */
     bool started;
 } tp__several_flows;
 
@@ -3720,7 +3720,7 @@ static void tp__several_close(tp_dataflow *df)
     }
     tp_free((void *)f->df);
     tp_free(f->in);
-    tp_free(f->upto);
+    tp_free(f->cumulative);
     tp_free(f->left);
 }
 
@@ -3833,29 +3833,29 @@ TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n) { return tp__sever
 
 static int tp__choose_draw(const tp__several_flows *f)
 {
-    const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
+    const double r = (double)tp_random_u32(f->key, (uint64_t)f->n_draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->upto[i])) i++; /* the loop ends, because upto of the last flow that can be chosen is 2 */
+    while (!(r < f->cumulative[i])) i++; /* the loop ends, because upto of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     const tp_status st = tp_df_next(f->df[tp__choose_draw(f)], dp);
-    if (st == TP_OK) f->draws++;
+    if (st == TP_OK) f->n_draws++;
     return st;
 }
 static tp_status tp__choose_restart(tp_dataflow *df, int64_t pass)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     f->key = tp__df_key(df->seed, df->name, pass);
-    f->draws = 0;
+    f->n_draws = 0;
     return tp__several_restart(df, pass);
 }
 static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
-    for (; *skipped < n; ++*skipped, f->draws++) {
+    for (; *skipped < n; ++*skipped, f->n_draws++) {
         int64_t k = 0;
         const tp_status st = tp_df_seek(f->df[tp__choose_draw(f)], 1, &k);
         if (st == TP_OK && k == 0) df->state_ = TP__DF_ENDED;
@@ -3876,10 +3876,10 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, s
             return false;
         }
         sum += probability;
-        f->upto[i] = sum;
+        f->cumulative[i] = sum;
         if (probability > 0) last = i;
     }
-    f->upto[last] = 2; /* 2 instead of 1, so that rounding leaves no gap at the end */
+    f->cumulative[last] = 2; /* 2 instead of 1, so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -3896,8 +3896,8 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     df->restart = tp__choose_restart;
     df->size = NULL;
     df->seek = tp__choose_seek;
-    f->upto = (double *)tp_calloc((size_t)f->n, sizeof *f->upto);
-    if (!f->upto) {
+    f->cumulative = (double *)tp_calloc((size_t)f->n, sizeof *f->cumulative);
+    if (!f->cumulative) {
         tp_df_free(df);
         return NULL;
     }
@@ -3914,7 +3914,7 @@ static int tp__mix_draw(tp__several_flows *f)
     uint32_t r[4];
     for (int i = 0; i < f->n; i++) total += (uint64_t)f->left[i];
     if (total == 0) return -1;
-    tp_philox(f->key, (uint64_t)f->draws++, 0, r);
+    tp_philox(f->key, (uint64_t)f->n_draws++, 0, r);
     uint64_t at = ((uint64_t)r[1] << 32 | r[0]) % total;
     for (int i = 0;; i++) {
         if (at < (uint64_t)f->left[i]) return i;
@@ -3927,7 +3927,7 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     for (int i; (i = tp__mix_draw(f)) >= 0;) {
         const tp_status st = tp_df_next(f->df[i], dp);
         if (st == TP_OK) f->left[i]--;
-        if (st != TP_OK && st != TP_END) f->draws--;
+        if (st != TP_OK && st != TP_END) f->n_draws--;
         if (st != TP_END) return st;
         f->left[i] = 0;
     }
@@ -3960,7 +3960,7 @@ static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         int64_t k = 0;
         const tp_status st = tp_df_seek(f->df[i], 1, &k);
         if (st != TP_OK) {
-            f->draws--;
+            f->n_draws--;
             return st;
         }
         f->left[i] = k ? f->left[i] - 1 : 0;
@@ -4463,7 +4463,7 @@ typedef struct tp__crew {
     tp_mutex *mutex;
     tp_cond *work, *done; /* the workers wait for `work`, the caller waits for `done` */
     tp__crew_slot *slot;
-    tp__crew_ring line, spare, raw, given, seen;
+    tp__crew_ring in_order, free_slots, unmapped, given_to_caller, used_by_caller;
     int held, busy;  /* busy: number of workers that have a slot */
     int n_ready;     /* number of slots in `line` that are ready */
     int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
@@ -4524,7 +4524,7 @@ static void tp__crew_wake_caller(tp__crew *f)
 static void tp__crew_ready(tp__crew *f, int k)
 {
     f->slot[k].ready = true;
-    if (!f->ordered) tp__crew_push(f, &f->line, k);
+    if (!f->ordered) tp__crew_push(f, &f->in_order, k);
     f->n_ready++;
 }
 
@@ -4536,18 +4536,18 @@ static void tp__crew_refill(tp__crew *f)
     tp_status st = TP_OK;
     f->reading = true;
     f->busy++;
-    while (st == TP_OK && !f->quit && !f->paused && f->spare.n && f->raw.n < most) {
-        const int k = tp__crew_pop(f, &f->spare);
+    while (st == TP_OK && !f->quit && !f->paused && f->free_slots.n && f->unmapped.n < most) {
+        const int k = tp__crew_pop(f, &f->free_slots);
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
         const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
-        if (none) tp__crew_push(f, &f->spare, k);
-        else if (f->ordered) tp__crew_push(f, &f->line, k);
+        if (none) tp__crew_push(f, &f->free_slots, k);
+        else if (f->ordered) tp__crew_push(f, &f->in_order, k);
         if (st == TP_OK && f->fn) {
-            tp__crew_push(f, &f->raw, k);
+            tp__crew_push(f, &f->unmapped, k);
             tp_cond_signal(f->work);
         } else if (!none) {
             tp__crew_ready(f, k);
@@ -4566,15 +4566,15 @@ static void tp__crew_thread(void *user)
     tp__df_stop = &f->stopping;
     tp_mutex_lock(f->mutex);
     while (!f->quit) {
-        const bool can_read = !f->ended && !f->reading && f->spare.n;
-        if (f->paused || (!can_read && f->raw.n == 0)) {
+        const bool can_read = !f->ended && !f->reading && f->free_slots.n;
+        if (f->paused || (!can_read && f->unmapped.n == 0)) {
             tp_cond_wait(f->work, f->mutex);
             continue;
         }
-        if (can_read && f->raw.n < f->n_worker) tp__crew_refill(f);
-        if (f->raw.n == 0 || f->paused || f->quit) continue;
-        const int k = tp__crew_pop(f, &f->raw);
-        if (f->raw.n || (can_read && f->spare.n)) tp_cond_signal(f->work);
+        if (can_read && f->unmapped.n < f->n_worker) tp__crew_refill(f);
+        if (f->unmapped.n == 0 || f->paused || f->quit) continue;
+        const int k = tp__crew_pop(f, &f->unmapped);
+        if (f->unmapped.n || (can_read && f->free_slots.n)) tp_cond_signal(f->work);
         f->busy++;
         tp_mutex_unlock(f->mutex);
         tp__crew_map(f, &f->slot[k], w->number);
@@ -4594,15 +4594,15 @@ static void tp__crew_free_slots(tp__crew *f, tp__crew_ring *of)
         const int k = tp__crew_pop(f, of);
         tp_free(f->slot[k].text);
         f->slot[k].text = NULL;
-        tp__crew_push(f, &f->spare, k);
+        tp__crew_push(f, &f->free_slots, k);
     }
-    if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
+    if (4 * (int64_t)f->free_slots.n >= f->n_slot) tp_cond_signal(f->work);
 }
 /* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
 static void tp__crew_give_to_caller(tp__crew *f, int most)
 {
-    for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
-        tp__crew_push(f, &f->given, tp__crew_pop(f, &f->line));
+    for (int n = 0; n < most && f->in_order.n && f->slot[f->in_order.item[f->in_order.head]].ready; n++) {
+        tp__crew_push(f, &f->given_to_caller, tp__crew_pop(f, &f->in_order));
         f->n_ready--;
         f->taken++;
     }
@@ -4620,7 +4620,7 @@ static tp_status tp__crew_slot_failure(tp__crew *f, int k)
         tp_cond_signal(f->work);
         tp_mutex_unlock(f->mutex);
     }
-    tp__crew_push(f, &f->seen, k);
+    tp__crew_push(f, &f->used_by_caller, k);
     return st;
 }
 
@@ -4664,7 +4664,8 @@ static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
     for (bool first = true;; first = false) {
-        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0 && f->raw.n == 0)
+        if (f->in_order.n ? f->slot[f->in_order.item[f->in_order.head]].ready
+                          : f->ended && f->busy == 0 && f->unmapped.n == 0)
             return true;
         if (!waits) return false;
         if (first) {
@@ -4683,7 +4684,7 @@ static bool tp__crew_await(tp__crew *f)
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
-    tp__crew_free_slots(f, &f->seen);
+    tp__crew_free_slots(f, &f->used_by_caller);
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
@@ -4692,7 +4693,7 @@ static tp_status tp__crew_more(tp__crew *f)
     const bool waited = tp__crew_await(f);
     tp__crew_give_to_caller(f, f->n_slot / 4 + 1);
     tp_mutex_unlock(f->mutex);
-    return f->given.n ? TP_OK : waited ? TP_END : TP_STOP;
+    return f->given_to_caller.n ? TP_OK : waited ? TP_END : TP_STOP;
 }
 
 static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4700,18 +4701,18 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
     tp__crew *f = (tp__crew *)df->user;
     if (f->n_worker == 0) return tp__crew_next_here(f, dp);
     tp_status st = tp__crew_start(f);
-    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
+    if (f->held >= 0) tp__crew_push(f, &f->used_by_caller, f->held);
     f->held = -1;
     while (st == TP_OK) {
-        if (f->given.n == 0 && (st = tp__crew_more(f)) != TP_OK) break;
-        const int k = tp__crew_pop(f, &f->given);
+        if (f->given_to_caller.n == 0 && (st = tp__crew_more(f)) != TP_OK) break;
+        const int k = tp__crew_pop(f, &f->given_to_caller);
         const tp__crew_slot *s = &f->slot[k];
         if (s->status != TP_OK) return tp__crew_slot_failure(f, k);
         if (!s->drop) {
             f->held = k;
             return tp_datapoint_view(dp, f->fn ? &s->out : &s->in);
         }
-        tp__crew_push(f, &f->seen, k);
+        tp__crew_push(f, &f->used_by_caller, k);
     }
     return st;
 }
@@ -4729,13 +4730,13 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew *f = (tp__crew *)df->user;
     __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp__crew_pause(f);
-    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
+    if (f->held >= 0) tp__crew_push(f, &f->used_by_caller, f->held);
     f->held = -1;
-    tp__crew_free_slots(f, &f->seen);
-    tp__crew_free_slots(f, &f->given);
-    if (!f->ordered) tp__crew_free_slots(f, &f->raw);
-    f->raw.n = 0; /* slots in `raw`; with .ordered they are in `line` too */
-    tp__crew_free_slots(f, &f->line);
+    tp__crew_free_slots(f, &f->used_by_caller);
+    tp__crew_free_slots(f, &f->given_to_caller);
+    if (!f->ordered) tp__crew_free_slots(f, &f->unmapped);
+    f->unmapped.n = 0; /* slots in `raw`; with .ordered they are in `line` too */
+    tp__crew_free_slots(f, &f->in_order);
     f->n_ready = 0;
     f->ended = false;
     tp_mutex_unlock(f->mutex);
@@ -4764,22 +4765,22 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp__crew_pause(f);
     tp__crew_give_to_caller(f, f->n_slot);
     tp_mutex_unlock(f->mutex);
-    while (*skipped < n && f->given.n) {
-        const int k = tp__crew_pop(f, &f->given);
+    while (*skipped < n && f->given_to_caller.n) {
+        const int k = tp__crew_pop(f, &f->given_to_caller);
         if (f->slot[k].unread) return tp__crew_slot_failure(f, k);
-        tp__crew_push(f, &f->seen, k);
+        tp__crew_push(f, &f->used_by_caller, k);
         ++*skipped;
     }
-    for (; *skipped < n && f->raw.n; ++*skipped) {
-        tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
+    for (; *skipped < n && f->unmapped.n; ++*skipped) {
+        tp__crew_push(f, &f->used_by_caller, tp__crew_pop(f, &f->unmapped));
         /* with .ordered this slot is also the first in line: all slots before it were ready */
-        if (f->ordered) tp__crew_pop(f, &f->line);
+        if (f->ordered) tp__crew_pop(f, &f->in_order);
     }
-    if (*skipped < n && f->line.n) { /* the next slot in line has failed */
+    if (*skipped < n && f->in_order.n) { /* the next slot in line has failed */
         tp_mutex_lock(f->mutex);
         tp__crew_give_to_caller(f, 1);
         tp_mutex_unlock(f->mutex);
-        return tp__crew_slot_failure(f, tp__crew_pop(f, &f->given));
+        return tp__crew_slot_failure(f, tp__crew_pop(f, &f->given_to_caller));
     }
     if (*skipped < n && !f->ended) {
         int64_t k = 0;
@@ -4806,7 +4807,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item); /* frees the other four rings too, which are in the same block of memory */
+    tp_free(f->in_order.item); /* frees the other four rings too, which are in the same block of memory */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4846,17 +4847,17 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->n_worker = threads;
     f->n_slot = buffers + 1; /* one more slot, which the caller holds */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
-    f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
+    f->in_order.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
     f->mutex = tp_mutex_new();
     f->work = tp_cond_new();
     f->done = tp_cond_new();
-    if (f->slot && f->line.item && f->worker && f->mutex && f->work && f->done) {
-        f->spare.item = f->line.item + f->n_slot;
-        f->given.item = f->spare.item + f->n_slot;
-        f->seen.item = f->given.item + f->n_slot;
-        f->raw.item = f->seen.item + f->n_slot;
-        for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->spare, k);
+    if (f->slot && f->in_order.item && f->worker && f->mutex && f->work && f->done) {
+        f->free_slots.item = f->in_order.item + f->n_slot;
+        f->given_to_caller.item = f->free_slots.item + f->n_slot;
+        f->used_by_caller.item = f->given_to_caller.item + f->n_slot;
+        f->unmapped.item = f->used_by_caller.item + f->n_slot;
+        for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->free_slots, k);
         return df;
     }
     tp_df_free(df);
@@ -4912,9 +4913,9 @@ static tp_status tp__round_robin_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     if (f->given == f->size) return TP_END;
-    const tp_status st = tp_df_next(f->df[f->draws % f->n], dp);
+    const tp_status st = tp_df_next(f->df[f->n_draws % f->n], dp);
     if (st != TP_OK) return st;
-    f->draws++;
+    f->n_draws++;
     if (f->size >= 0) f->given++;
     return TP_OK;
 }
@@ -4922,12 +4923,12 @@ static tp_status tp__round_robin_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
 {
     tp_status st = TP_OK;
-    const int first = (int)(f->draws % f->n);
+    const int first = (int)(f->n_draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
         const int turn = (i - first + f->n) % f->n; /* flow i gives the datapoint number `turn` of the next f->n */
         st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
     }
-    f->draws += n;
+    f->n_draws += n;
     if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
     return st;
 }
@@ -4940,9 +4941,9 @@ static tp_status tp__round_robin_restart(tp_dataflow *df, int64_t pass)
     const int64_t want = endless ? 0 : pass * f->size;
     f->given = 0;
     /* the usual case: continue where the last pass ended */
-    if (!endless && f->started && f->draws == want) return TP_OK;
+    if (!endless && f->started && f->n_draws == want) return TP_OK;
     const tp_status st = tp__several_restart(df, endless ? pass : 0);
-    f->draws = 0;
+    f->n_draws = 0;
     f->started = st == TP_OK;
     return st == TP_OK ? tp__round_robin_skip(f, want) : st;
 }
@@ -5024,13 +5025,13 @@ typedef struct tp__procs_slot {
 } tp__procs_slot;
 typedef struct tp__procs_self {
     tp_dataflow *df;
-    int number, n, slots, fd, file;
+    int number, n_workers, slots, fd, file;
     tp__procs_slot *slot;
     char *map;
     int64_t size; /* size of the shared file, which is mapped completely */
-    /* here: position of df in its pass; next: number of the next datapoint of this worker */
-    int64_t generation, pass, here, next;
-    bool running, fresh; /* fresh: df must be restarted before it is read */
+    /* df_position: within its pass; next: number of the next datapoint of this worker */
+    int64_t generation, pass, df_position, next;
+    bool running, needs_restart; /* df must be restarted before it is read */
     tp_datapoint dp;
 } tp__procs_self;
 
@@ -5113,20 +5114,20 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
  * datapoint is reported by that worker. */
 static tp_status tp__procs_make(tp__procs_self *me)
 {
-    tp_status st = me->fresh ? tp_df_restart(me->df, me->pass) : TP_OK;
+    tp_status st = me->needs_restart ? tp_df_restart(me->df, me->pass) : TP_OK;
     if (st != TP_OK) return st;
-    me->fresh = false;
-    while (me->here < me->next) {
+    me->needs_restart = false;
+    while (me->df_position < me->next) {
         int64_t k = 0;
-        st = tp_df_seek(me->df, me->next - me->here, &k);
-        me->here += k + (st < TP_OK);
-        if (st == TP_OK && me->here < me->next) return TP_END;
+        st = tp_df_seek(me->df, me->next - me->df_position, &k);
+        me->df_position += k + (st < TP_OK);
+        if (st == TP_OK && me->df_position < me->next) return TP_END;
         if (st > TP_OK) return st;
     }
     st = tp_df_next(me->df, &me->dp);
     if (st == TP_END) return st;
-    me->here++;
-    me->next += me->n;
+    me->df_position++;
+    me->next += me->n_workers;
     return st;
 }
 
@@ -5138,10 +5139,10 @@ static void tp__procs_do_order(tp__procs_self *me, const tp__procs_order *o)
     }
     for (int k = 0; k < me->slots; k++) me->slot[k].taken = false;
     me->generation = o->generation;
-    me->here = 0;
-    me->next = o->skip + (me->number - o->skip % me->n + me->n) % me->n;
+    me->df_position = 0;
+    me->next = o->skip + (me->number - o->skip % me->n_workers + me->n_workers) % me->n_workers;
     me->pass = o->pass;
-    me->fresh = true;
+    me->needs_restart = true;
     me->running = o->slot == TP__PROCS_BEGIN;
     if (me->running) return;
     int64_t k = 0;
@@ -5198,10 +5199,10 @@ typedef struct tp__procs_worker {
 typedef struct tp__procs_flow {
     tp_dataflow *df;
     tp__procs_worker *worker;
-    int n, slots, started; /* started: number of running workers */
+    int n_workers, slots, started; /* started: number of running workers */
     int64_t generation, position;
-    bool begun; /* the workers have got the orders of this generation */
-    int held;   /* the worker whose slot the caller views, or -1 */
+    bool orders_sent; /* the workers have got the orders of this generation */
+    int held_worker;  /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
     char broken[256]; /* the reason for which the flow fails until the next restart */
 } tp__procs_flow;
@@ -5227,7 +5228,7 @@ static void tp__procs_stop(tp__procs_flow *f)
         memset(w, 0, sizeof *w);
     }
     f->started = 0;
-    f->held = -1;
+    f->held_worker = -1;
 }
 
 static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
@@ -5250,7 +5251,7 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
         memset(&me, 0, sizeof me);
         me.df = f->df;
         me.number = i;
-        me.n = f->n;
+        me.n_workers = f->n_workers;
         me.slots = f->slots;
         me.fd = fd[1];
         me.file = file;
@@ -5260,7 +5261,7 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
     if (pid < 0) {
         tp__os_close(fd[0]);
         tp__os_close(file);
-        return tp_fail(TP_ERR, "tp_df_multi_process: process %d of %d cannot be started: %s", i + 1, f->n,
+        return tp_fail(TP_ERR, "tp_df_multi_process: process %d of %d cannot be started: %s", i + 1, f->n_workers,
                        strerror(errno));
     }
     memset(w, 0, sizeof *w);
@@ -5289,7 +5290,7 @@ static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
     snprintf(f->broken, sizeof f->broken,
              "%s: process %d of %d (%ld) %s while it made a datapoint: see what its function does; tp_df_restart "
              "starts it again",
-             df->name, i + 1, f->n, pid, why);
+             df->name, i + 1, f->n_workers, pid, why);
     return tp_fail(TP_ERR, "%s", f->broken);
 }
 
@@ -5373,20 +5374,21 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
     tp_status st = TP_OK;
     tp__procs_report_message said;
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
-    for (int i = 0; i < f->n && !f->begun && st == TP_OK; i++)
+    for (int i = 0; i < f->n_workers && !f->orders_sent && st == TP_OK; i++)
         st = tp__procs_order_to(df, i, TP__PROCS_BEGIN, f->position);
-    if (st == TP_OK && f->begun && f->held >= 0) st = tp__procs_order_to(df, f->held, f->held_slot, 0);
-    f->held = -1;
+    if (st == TP_OK && f->orders_sent && f->held_worker >= 0)
+        st = tp__procs_order_to(df, f->held_worker, f->held_slot, 0);
+    f->held_worker = -1;
     if (st != TP_OK) return st;
-    f->begun = true;
-    const int i = (int)(f->position % f->n);
+    f->orders_sent = true;
+    const int i = (int)(f->position % f->n_workers);
     if (f->worker[i].ended) return TP_END;
     st = tp__procs_listen(df, i, &said);
     if (st != TP_OK) return st;
     st = (tp_status)said.status;
     if (st > TP_OK) f->worker[i].ended = st == TP_END;
     else f->position++;
-    f->held = i;
+    f->held_worker = i;
     f->held_slot = said.slot;
     return st == TP_OK ? tp__procs_unpack(&f->worker[i], &said, dp) : st;
 }
@@ -5396,9 +5398,9 @@ static void tp__procs_drop_ahead(tp__procs_flow *f, int64_t position)
 {
     f->generation++;
     f->position = position;
-    f->begun = false;
-    f->held = -1;
-    for (int i = 0; i < f->n; i++) f->worker[i].ended = false;
+    f->orders_sent = false;
+    f->held_worker = -1;
+    for (int i = 0; i < f->n_workers; i++) f->worker[i].ended = false;
 }
 
 static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
@@ -5408,7 +5410,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
     (void)pass; /* tp_df_restart has stored the pass in df->pass_ */
     if (f->broken[0]) tp__procs_stop(f);
     f->broken[0] = 0;
-    while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
+    while (f->started < f->n_workers && st == TP_OK) st = tp__procs_start_one(f, f->started);
     if (st != TP_OK) {
         char text[TP__ERROR_TEXT];
         snprintf(text, sizeof text, "%s", tp_last_error());
@@ -5446,7 +5448,7 @@ static void tp__procs_close(tp_dataflow *df)
 typedef struct tp__procs_flow {
     tp_dataflow *df;
     void *worker;
-    int n, slots, held;
+    int n_workers, slots, held_worker;
 } tp__procs_flow;
 typedef char tp__procs_worker;
 static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
@@ -5477,7 +5479,7 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     if (!tp__df_around(&d->at_, d->df, "tp_df_multi_process", sizeof(tp__procs_flow), 0, &df)) return df;
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     f->df = d->df;
-    f->held = -1;
+    f->held_worker = -1;
     df->next = tp__procs_next;
     df->restart = tp__procs_restart;
     df->size = tp__procs_size;
@@ -5488,9 +5490,9 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
                           "tp_df_multi_process: num_proc is %d, num_prefetch %d: give 1 to %d and 0 to %d", d->num_proc,
                           d->num_prefetch, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
-    f->n = d->num_proc;
+    f->n_workers = d->num_proc;
     f->slots = d->num_prefetch ? d->num_prefetch : 8;
-    f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n, sizeof(tp__procs_worker));
+    f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n_workers, sizeof(tp__procs_worker));
     if (f->worker) return df;
     tp_df_free(df);
     return NULL;
@@ -6991,8 +6993,8 @@ struct tp__jpeg;
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, most; /* need: size that would have been enough; most: limit of one allocation */
-    bool nomem, over;
+    size_t cap, used, need, limit; /* need: size that would have been enough; most: limit of one allocation */
+    bool nomem, too_large;
     struct tp__jpeg *jpeg; /* the decoder of libjpeg; NULL: not needed yet */
 } tp__stb;
 
@@ -7015,8 +7017,8 @@ static void *tp__stb_malloc(size_t size)
 {
     tp__stb *s = tp__stb_now;
     const size_t bytes = (size + 63) & ~(size_t)63;
-    if (bytes < size || bytes > s->most) {
-        s->over = true;
+    if (bytes < size || bytes > s->limit) {
+        s->too_large = true;
         return NULL;
     }
     s->need += bytes;
@@ -7262,8 +7264,8 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 {
     int w = 0, h = 0, have = 0;
     const uint64_t most = (look->w + 64) * (look->h + 64) * 16 + ((uint64_t)1 << 20) + size;
-    s->most = most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
-    s->nomem = s->over = false;
+    s->limit = most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
+    s->nomem = s->too_large = false;
 #ifdef TP__STB_OURS
     tp__stb_now = s;
     if (look->pad) {
@@ -7285,7 +7287,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
     if (!pixels && s->nomem) st = TP_ERR_NOMEM;
     else if (!pixels)
         st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind,
-                     s->over ? "it unpacks to more than its pixels" : stbi_failure_reason());
+                     s->too_large ? "it unpacks to more than its pixels" : stbi_failure_reason());
     else if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > look->w * look->h)
         st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", what,
                      look->kind, w, h, (unsigned long long)look->w, (unsigned long long)look->h);
@@ -8178,7 +8180,7 @@ typedef struct tp__aug_run {
 typedef struct tp__aug_kind {
     const char *name;
     const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
-    bool moves;          /* the step moves pixels, so it applies to masks and points too */
+    bool moves_pixels;   /* the step moves pixels, so it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
 } tp__aug_kind;
@@ -8498,7 +8500,7 @@ static tp_status tp__aug_apply(tp_transform *t, const tp_tensor *in, bool mask, 
     tp__aug_run r;
     tp_status st = tp__aug_start(&r, t, in, mask, fill);
     for (int i = 0; i < t->n && st == TP_OK; i++)
-        if (!mask || t->step_[i].kind->moves) st = t->step_[i].kind->image(&r, &t->step_[i]);
+        if (!mask || t->step_[i].kind->moves_pixels) st = t->step_[i].kind->image(&r, &t->step_[i]);
     return st == TP_OK ? tp__aug_finish(&r, out) : st;
 }
 
@@ -8518,7 +8520,7 @@ static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int6
 {
     for (int i = 0; i < t->n; i++) {
         const tp__aug_step *s = &t->step_[i];
-        if (!s->kind->moves) continue;
+        if (!s->kind->moves_pixels) continue;
         if (!s->kind->point)
             return tp_fail(TP_ERR_UNSUPPORTED, "%s: without coords_fn it cannot be applied to points", s->a->name);
         for (int64_t k = 0; k < n; k++) s->kind->point(s, p + k * step, p + k * step + 1);
@@ -11692,7 +11694,7 @@ typedef struct tp__feeder {
 
     tp_datapoint *slot; /* the ring: `filled` datapoints from `head` on, of which a run holds the first `held` */
     int n_slot, head, filled, held;
-    int taken; /* number of held datapoints that this run uses */
+    int n_taken; /* number of held datapoints that this run uses */
     bool closed, stop, prepared;
     tp_status error; /* error of the reader; runs fail with it after the data before it are used */
     char error_text[2048];
@@ -11907,7 +11909,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     tp_queue *q = f->shared;
     tp_status st = TP_OK;
     tp_mutex_lock(q->mutex);
-    while (f->held < f->taken && st == TP_OK) {
+    while (f->held < f->n_taken && st == TP_OK) {
         const int at = (f->head + f->held) % f->n_slot;
         if (q->filled) {
             tp__queue_take(q, f->batch ? &f->sample : &f->slot[at]);
@@ -11977,7 +11979,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = TP_OK;
     tp_mutex_lock(f->mutex);
-    while (f->held < f->taken) {
+    while (f->held < f->n_taken) {
         if (f->filled > f->held) {
             f->held++;
             if (f->threaded) tp_cond_signal(f->room);
@@ -12064,7 +12066,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     tp__feeder *f = (tp__feeder *)s->user;
     const int n = tp_request_datapoints(r);
     const int towers = n > 0 && n < f->n_tower ? n : f->n_tower;
-    f->taken = towers * tp__feeder_per_tower(f);
+    f->n_taken = towers * tp__feeder_per_tower(f);
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
@@ -12093,11 +12095,11 @@ static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
     tp__feeder *f = (tp__feeder *)s->user;
     (void)v;
     tp_mutex_lock(f->mutex);
-    f->head = f->n_slot ? (f->head + f->taken) % f->n_slot : 0;
-    f->filled -= f->taken;
-    s->consumed += f->taken;
-    f->held -= f->taken;
-    f->taken = 0;
+    f->head = f->n_slot ? (f->head + f->n_taken) % f->n_slot : 0;
+    f->filled -= f->n_taken;
+    s->consumed += f->n_taken;
+    f->held -= f->n_taken;
+    f->n_taken = 0;
     if (f->threaded) tp_cond_signal(f->room);
     tp_mutex_unlock(f->mutex);
     return TP_OK;
@@ -12242,7 +12244,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
     s->hooks = tp__feeder_hooks;
     s->close = tp__feeder_close;
     f->e.df = df;
-    f->e.once = !tp__tri_is_yes(infinite, true);
+    f->e.one_pass = !tp__tri_is_yes(infinite, true);
     f->queue = queue;
 #ifndef TP_NO_THREADS
     f->threaded = queue;
@@ -12834,15 +12836,15 @@ typedef struct tp__staging {
     /* n_tower * n_spec nodes. from: nodes of the source; node: nodes that are fed, NULL if the source lacks the
      * input */
     tp_node **from, **node;
-    int *on;        /* the device of each tower */
-    tp_device **to; /* the devices of the towers, kept open; NULL: host memory */
+    int *tower_device;       /* the device of each tower */
+    tp_device **copy_device; /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
     tp_hook *const *inner;
     int n_inner;
     tp_hook hook, prime, **hooks;
 
-    tp_tensor *value; /* the staged values: n_round * n_tower * n_spec */
-    int64_t *after;   /* for each of the n_round rounds, the position of the source after it */
+    tp_tensor *value;        /* the staged values: n_round * n_tower * n_spec */
+    int64_t *position_after; /* for each of the n_round rounds, the position of the source after it */
     int n_round, head, filled;
     bool held; /* a run uses the first round */
     bool running, primed, closed, stop;
@@ -12918,7 +12920,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         if (i == r->n_feed)
             st = tp_fail(TP_ERR_STATE, "%s: the hooks of %s do not feed its tensor '%s'", s->name, g->input->name,
                          g->node[k]->op->name);
-        else st = tp__staging_copy_value(s, &g->value[round * n + k], g->to[k / s->n_spec], &r->feed[i].value);
+        else st = tp__staging_copy_value(s, &g->value[round * n + k], g->copy_device[k / s->n_spec], &r->feed[i].value);
         taken++;
     }
     if (st == TP_OK && taken != r->n_feed)
@@ -12927,7 +12929,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
     const tp_run_values none = {NULL, 0};
     for (int i = 0; i < g->n_inner && st == TP_OK; i++)
         if (g->inner[i]->after_run) st = g->inner[i]->after_run(g->inner[i], &none);
-    if (st == TP_OK) g->after[round] = g->input->consumed;
+    if (st == TP_OK) g->position_after[round] = g->input->consumed;
     return st;
 }
 
@@ -12988,8 +12990,8 @@ static tp_status tp__staging_start(tp_input_source *s)
     const int n = g->n_tower * s->n_spec;
     g->n_round = g->nr_stage + 1; /* one more for the round that a run holds */
     if (!g->value) g->value = (tp_tensor *)tp_calloc((size_t)g->n_round * (size_t)n + 1, sizeof *g->value);
-    if (!g->after) g->after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->after);
-    if (!g->value || !g->after) return TP_ERR_NOMEM;
+    if (!g->position_after) g->position_after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->position_after);
+    if (!g->value || !g->position_after) return TP_ERR_NOMEM;
     s->consumed = g->input->consumed;
     tp_status st = TP_OK;
 #ifndef TP_NO_THREADS
@@ -13046,16 +13048,16 @@ static tp_status tp__staging_created(tp_hook *h, tp_session *session)
     tp__staging_stop(s);
     g->session = session;
     for (int t = 0; t < g->n_tower; t++) {
-        const int k = g->device == TP_NONE ? 0 : g->device > 0 ? g->device : g->on[t];
-        if (g->to[t]) tp__device_use(g->to[t], -1);
-        g->to[t] = NULL;
+        const int k = g->device == TP_NONE ? 0 : g->device > 0 ? g->device : g->tower_device[t];
+        if (g->copy_device[t]) tp__device_use(g->copy_device[t], -1);
+        g->copy_device[t] = NULL;
         if (k < 0 || k >= session->n_device)
             return tp_fail(TP_ERR_ARG, "%s: there is no device %d to stage on: the session has %d", s->name, k,
                            session->n_device);
         tp_device *d = session->device[k];
         if (d->host || !d->stage || !d->unstage) continue;
         tp__device_use(d, 1); /* keeps the device open, since the session may be freed before the source */
-        g->to[t] = d;
+        g->copy_device[t] = d;
     }
     for (int i = 0; i < g->n_inner && !g->computed && st == TP_OK; i++)
         if (g->inner[i]->after_create_session) st = g->inner[i]->after_create_session(g->inner[i], session);
@@ -13085,8 +13087,9 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
         tp_exec_set_random_step(e, tp_exec_random_step(r->exec) - (uint64_t)(g->nr_stage - i));
         st = tp_hooked_run(run, fetch, n_fetch, value);
         for (int k = 0, j = 0; k < n && st == TP_OK; k++)
-            if (g->node[k]) st = tp__staging_copy_value(s, &g->value[i * n + k], g->to[k / s->n_spec], value[j++]);
-        if (st == TP_OK) g->after[i] = g->input->consumed;
+            if (g->node[k])
+                st = tp__staging_copy_value(s, &g->value[i * n + k], g->copy_device[k / s->n_spec], value[j++]);
+        if (st == TP_OK) g->position_after[i] = g->input->consumed;
         if (st == TP_OK) g->filled = i + 1;
     }
     g->primed = st == TP_OK;
@@ -13171,13 +13174,13 @@ static tp_status tp__staging_after(tp_hook *h, const tp_run_values *v)
         const int round = (g->head + g->filled) % g->n_round;
         for (int k = 0, j = 0; k < n && st == TP_OK; k++)
             if (g->node[k])
-                st = tp__staging_copy_value(s, &g->value[round * n + k], g->to[k / s->n_spec], v->value[j++]);
-        g->after[round] = g->input->consumed;
+                st = tp__staging_copy_value(s, &g->value[round * n + k], g->copy_device[k / s->n_spec], v->value[j++]);
+        g->position_after[round] = g->input->consumed;
         if (st != TP_OK) return st;
         g->filled++;
     }
     tp_mutex_lock(g->mutex);
-    s->consumed = g->after[g->head];
+    s->consumed = g->position_after[g->head];
     g->head = (g->head + 1) % g->n_round;
     g->filled--;
     g->held = false;
@@ -13195,8 +13198,8 @@ static tp_status tp__staging_hooks(tp_input_source *s, tp_hook *const **hook, in
     tp_status st = tp__input_hooks_of(g->input, &g->inner, &g->n_inner);
     if (st != TP_OK) return st;
     g->hooks = (tp_hook **)tp_arena_alloc(&s->mem_, ((size_t)g->n_inner + 2) * sizeof *g->hooks);
-    g->to = (tp_device **)tp_arena_alloc(&s->mem_, (size_t)g->n_tower * sizeof *g->to);
-    if (!g->hooks || !g->to) return TP_ERR_NOMEM;
+    g->copy_device = (tp_device **)tp_arena_alloc(&s->mem_, (size_t)g->n_tower * sizeof *g->copy_device);
+    if (!g->hooks || !g->copy_device) return TP_ERR_NOMEM;
     int m = 0;
     g->prime.name = g->hook.name = s->name;
     g->prime.user = g->hook.user = s;
@@ -13228,8 +13231,8 @@ static bool tp__staging_tower(tp_input_source *s)
     if (from) g->from = from;
     tp_node **node = (tp_node **)tp_realloc((void *)g->node, n * sizeof *node);
     if (node) g->node = node;
-    int *on = (int *)tp_realloc(g->on, ((size_t)g->n_tower + 1) * sizeof *on);
-    if (on) g->on = on;
+    int *on = (int *)tp_realloc(g->tower_device, ((size_t)g->n_tower + 1) * sizeof *on);
+    if (on) g->tower_device = on;
     return from && node && on;
 }
 
@@ -13263,7 +13266,7 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
         tp_name_scope_pop(s->graph);
     }
     for (int i = 0; i < s->n_spec; i++) in[i] = node[i] ? node[i] : from[i];
-    g->on[g->n_tower++] = tp_current_device(s->graph);
+    g->tower_device[g->n_tower++] = tp_current_device(s->graph);
     return TP_OK;
 }
 
@@ -13275,13 +13278,13 @@ static void tp__staging_close(tp_input_source *s)
     tp__staging_stop(s);
     tp_input_free(g->input);
     for (int i = 0; i < g->n_round * g->n_tower * s->n_spec && g->value; i++) tp_tensor_free(&g->value[i]);
-    for (int t = 0; t < g->n_tower && g->to; t++)
-        if (g->to[t]) tp__device_use(g->to[t], -1);
+    for (int t = 0; t < g->n_tower && g->copy_device; t++)
+        if (g->copy_device[t]) tp__device_use(g->copy_device[t], -1);
     tp_free(g->value);
-    tp_free(g->after);
+    tp_free(g->position_after);
     tp_free((void *)g->from);
     tp_free((void *)g->node);
-    tp_free(g->on);
+    tp_free(g->tower_device);
     tp_free((void *)g->ahead.fetch);
     tp_free(g->ahead.feed);
     tp_cond_free(g->room);
@@ -13662,10 +13665,11 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
 
 typedef struct tp__zmq_flow {
     tp__zmq_end end; /* must be the first member */
-    int turn, from;  /* turn: the socket to poll first, so that both get served; from: the socket of the last message */
-    bool kept;       /* the message could not be unpacked for lack of memory: the next call unpacks it again */
+    int next_socket,
+        message_socket; /* the socket to poll first, so that both get served; the socket of the last message */
+    bool unpack_again;  /* the message could not be unpacked for lack of memory: the next call unpacks it again */
     zmq_msg_t message;
-    bool told; /* the log has said that the flow has no position */
+    bool has_logged; /* the log has said that the flow has no position */
     int64_t timeout_ms;
     int64_t messages;            /* number of messages received, bad ones included */
     int64_t received[2];         /* atomic: good messages from each address */
@@ -13702,7 +13706,7 @@ static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
         const int n = zmq_poll(item, f->end.n, (long)ceil(1e3 * left));
         if (n < 0 && zmq_errno() != EINTR) return tp__zmq_fail(&f->end, 0, "wait for data at");
         for (int i = 0; i < f->end.n && n > 0; i++) {
-            *which = (f->turn + i) % f->end.n;
+            *which = (f->next_socket + i) % f->end.n;
             if (item[*which].revents & ZMQ_POLLIN) return TP_OK;
         }
         const tp_status st = tp__zmq_may_wait(f, until);
@@ -13738,24 +13742,24 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
     char what[400];
     tp_status st = f->end.context ? TP_OK : tp__zmq_open(&f->end, ZMQ_PULL);
     if (st != TP_OK) return st;
-    if (!f->kept) {
+    if (!f->unpack_again) {
         zmq_msg_init(&f->message);
         do {
-            st = tp__zmq_wait(f, &f->from);
+            st = tp__zmq_wait(f, &f->message_socket);
             if (st != TP_OK) break;
-            st = tp__zmq_receive(f, f->from, &f->message);
+            st = tp__zmq_receive(f, f->message_socket, &f->message);
         } while (st == TP_STOP);
-        f->turn = f->from + 1;
+        f->next_socket = f->message_socket + 1;
     }
     if (st == TP_OK) {
         snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
-                 f->end.addr[f->from]);
+                 f->end.addr[f->message_socket]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
-        f->kept = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
+        f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
-        if (st == TP_OK) __atomic_add_fetch(&f->received[f->from], 1, __ATOMIC_RELAXED);
+        if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
     }
-    if (!f->kept) zmq_msg_close(&f->message);
+    if (!f->unpack_again) zmq_msg_close(&f->message);
     return st;
 }
 
@@ -13768,12 +13772,12 @@ static tp_status tp__zmq_restart(tp_dataflow *df, int64_t pass)
 static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
-    if (!f->told)
+    if (!f->has_logged)
         tp_log(
             TP_LOG_WARN,
             "%s: the stream at %s has no position: the flow continues with the next datapoint, not with datapoint %lld",
             f->end.who, f->end.addr[0], (long long)n);
-    f->told = true;
+    f->has_logged = true;
     *skipped = n;
     return TP_OK;
 }
@@ -13781,7 +13785,7 @@ static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static void tp__zmq_flow_close(tp_dataflow *df)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
-    if (f->kept) zmq_msg_close(&f->message);
+    if (f->unpack_again) zmq_msg_close(&f->message);
     tp__zmq_close(&f->end, 0);
     for (int i = 0; i < 2; i++) tp_free(f->end.addr[i]);
     tp_arena_free(&f->own.mem_);

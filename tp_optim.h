@@ -556,7 +556,7 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
         if (tp__filter_matches(&f, tp_node_name(all[i]))) vars[m++] = all[i];
     char near[TP__NEAREST_TEXT];
     tp__nearest_text(&f.near, near);
-    f.taken = 1; /* the warning about no matching variable is not needed, because here that is an error */
+    f.n_matched = 1; /* the warning about no matching variable is not needed, because here that is an error */
     tp__filter_close(&f);
     if (m == 0)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",

@@ -4358,8 +4358,8 @@ struct tp_pool {
     int n_indexed;    /* atomic: number of workers that have got their index */
     tp__watch *watch; /* where this run records when threads are busy; NULL: it does not record */
     double spin;
-    tp__os_mutex turn; /* the caller holds this lock during its run, so that runs follow one another */
-    tp__os_mutex lock; /* protects the two conditions */
+    tp__os_mutex run_lock; /* the caller holds this lock during its run, so that runs follow one another */
+    tp__os_mutex lock;     /* protects the two conditions */
     tp__os_cond wake, done;
     tp__os_thread *id;
 };
@@ -4481,7 +4481,7 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
         tp_free_aligned(p);
         return NULL;
     }
-    tp__os_mutex_init(&p->turn);
+    tp__os_mutex_init(&p->run_lock);
     tp__os_mutex_init(&p->lock);
     tp__os_cond_init(&p->wake);
     tp__os_cond_init(&p->done);
@@ -4508,7 +4508,7 @@ TP__SMALL TP_DEF void tp_pool_free(tp_pool *p)
         tp__os_cond_free(&p->done);
         tp__os_cond_free(&p->wake);
         tp__os_mutex_free(&p->lock);
-        tp__os_mutex_free(&p->turn);
+        tp__os_mutex_free(&p->run_lock);
     }
     tp_free(p->id);
     tp_free_aligned(p);
@@ -4560,9 +4560,9 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     if (n <= 1 || !p || p->threads == 1) {
         tp__run_on_caller(n, fn, user);
     } else {
-        tp__os_lock(&p->turn);
+        tp__os_lock(&p->run_lock);
         tp__pool_run(p, n, fn, user);
-        tp__os_unlock(&p->turn);
+        tp__os_unlock(&p->run_lock);
     }
     tp__float_mode_leave(mode);
 }
@@ -4733,7 +4733,8 @@ typedef struct tp__cpu_threads {
 typedef struct tp__cpu {
     tp__cpu_threads *threads; /* the pool that was made with the device; d->pool may be set to another pool later */
     int64_t used, peak;       /* atomic: allocated bytes, now and at most */
-    double asked, worked;     /* when utilization was last asked for: tp_time then, and the process's processor time */
+    double last_query_time,
+        last_cpu_time; /* when utilization was last asked for: tp_time then, and the process's processor time */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -4771,9 +4772,9 @@ static double tp__cpu_utilization(tp_device *d)
 {
     tp__cpu *cpu = (tp__cpu *)d->impl;
     const double now = tp_time(), worked = tp__os_cpu_clock();
-    const double could = (now - cpu->asked) * tp_pool_threads(d->pool), did = worked - cpu->worked;
-    cpu->asked = now;
-    cpu->worked = worked;
+    const double could = (now - cpu->last_query_time) * tp_pool_threads(d->pool), did = worked - cpu->last_cpu_time;
+    cpu->last_query_time = now;
+    cpu->last_cpu_time = worked;
     return could > 0 && did > 0 ? 100 * did / could : 0;
 }
 
@@ -4872,7 +4873,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
         cpu->threads->users = 1;
         cpu->threads->pool = tp_pool_new(threads);
     }
-    if (cpu) cpu->asked = tp_time(), cpu->worked = tp__os_cpu_clock();
+    if (cpu) cpu->last_query_time = tp_time(), cpu->last_cpu_time = tp__os_cpu_clock();
     if (cpu && cpu->threads) d->pool = cpu->threads->pool;
     if (!d->pool) {
         tp__cpu_close(d);
@@ -7053,8 +7054,8 @@ typedef struct tp__zip_member {
     size_t name_length;
     uint32_t method, crc;
     uint64_t csize, usize;
-    uint64_t local; /* offset of the member's local header */
-    uint64_t data;  /* offset of the member's bytes */
+    uint64_t local_header; /* offset of the member's local header */
+    uint64_t data;         /* offset of the member's bytes */
 } tp__zip_member;
 
 static tp_status tp__zip_bad(const char *what, const char *why)
@@ -7107,7 +7108,7 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
         n -= 4;
         if (len > n) return false;
         if (id == 1) {
-            uint64_t *field[3] = {&m->usize, &m->csize, &m->local};
+            uint64_t *field[3] = {&m->usize, &m->csize, &m->local_header};
             const uint8_t *q = p;
             for (int i = 0; i < 3; i++) {
                 if (*field[i] != 0xFFFFFFFFu) continue;
@@ -7136,7 +7137,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     m->crc = tp__le32(c + 16);
     m->csize = tp__le32(c + 20);
     m->usize = tp__le32(c + 24);
-    m->local = tp__le32(c + 42);
+    m->local_header = tp__le32(c + 42);
     *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
     if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(what, "a zip64 field is wrong");
 
@@ -7151,14 +7152,14 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
                        shown.text, (unsigned)m->method);
 
     /* The local header is used only to find the member's bytes. */
-    if (m->local > begin || begin - m->local < TP__ZIP_LOCAL)
+    if (m->local_header > begin || begin - m->local_header < TP__ZIP_LOCAL)
         return tp__zip_bad(what, "a member lies outside the file");
-    const uint8_t *l = p + m->local;
+    const uint8_t *l = p + m->local_header;
     if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
-        tp__le16(l + 26) != nlen || begin - m->local - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
+        tp__le16(l + 26) != nlen || begin - m->local_header - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
-    m->data = m->local + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
+    m->data = m->local_header + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
     if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
     /* more is impossible: deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
@@ -7177,7 +7178,7 @@ static int tp__zip_by_name(const void *a, const void *b)
 static int tp__zip_by_place(const void *a, const void *b)
 {
     const tp__zip_member *x = *(tp__zip_member *const *)a, *y = *(tp__zip_member *const *)b;
-    return x->local < y->local ? -1 : x->local > y->local;
+    return x->local_header < y->local_header ? -1 : x->local_header > y->local_header;
 }
 
 /* Check that all names differ, that members do not overlap, and that their total size is allowed. */
@@ -7199,7 +7200,8 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
-        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local) return tp__zip_bad(what, "members overlap");
+        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local_header)
+            return tp__zip_bad(what, "members overlap");
     return TP_OK;
 }
 
@@ -7294,7 +7296,7 @@ static uint64_t tp__zip_field32(uint64_t v) { return v < TP__ZIP64_FROM ? v : 0x
 
 typedef struct tp__npz_name {
     uint64_t hash;
-    size_t at; /* position of the name in `directory`; 0: this slot of the table is free */
+    size_t directory_at; /* position of the name in `directory`; 0: this slot of the table is free */
 } tp__npz_name;
 
 struct tp_npz_writer {
@@ -7384,9 +7386,9 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
         tp__npz_name *table = (tp__npz_name *)tp_calloc(cap, sizeof *table);
         if (!table) return NULL;
         for (size_t i = 0; i < w->cap; i++) {
-            if (!w->name[i].at) continue;
+            if (!w->name[i].directory_at) continue;
             size_t k = (size_t)w->name[i].hash & (cap - 1);
-            while (table[k].at) k = (k + 1) & (cap - 1);
+            while (table[k].directory_at) k = (k + 1) & (cap - 1);
             table[k] = w->name[i];
         }
         tp_free(w->name);
@@ -7395,9 +7397,9 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
     }
     uint64_t hash = tp_hash(name, nlen);
     size_t k = (size_t)hash & (w->cap - 1);
-    for (; w->name[k].at; k = (k + 1) & (w->cap - 1)) {
-        const char *old = w->directory.data + w->name[k].at;
-        if (w->name[k].hash != hash || w->directory.len - w->name[k].at < nlen + 4) continue;
+    for (; w->name[k].directory_at; k = (k + 1) & (w->cap - 1)) {
+        const char *old = w->directory.data + w->name[k].directory_at;
+        if (w->name[k].hash != hash || w->directory.len - w->name[k].directory_at < nlen + 4) continue;
         if (memcmp(old, name, nlen) == 0 && memcmp(old + nlen, ".npy", 4) == 0) break;
     }
     w->name[k].hash = hash;
@@ -7430,7 +7432,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     if (s) return s;
     tp__npz_name *slot = tp__npz_slot(w, name, nlen);
     if (!slot) return tp_fail(TP_ERR_NOMEM, "out of memory for the names of an npz");
-    if (slot->at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", shown.text);
+    if (slot->directory_at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", shown.text);
 
     /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
@@ -7475,7 +7477,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     e = tp__put_le(e, 0, 2 + 2 + 2);   /* no comment, disk number 0, binary data */
     e = tp__put_le(e, 0x81800000u, 4); /* Unix mode: a plain file, rw------- */
     tp__put_le(e, tp__zip_field32(local), 4);
-    slot->at = w->directory.len + TP__ZIP_CENTRAL;
+    slot->directory_at = w->directory.len + TP__ZIP_CENTRAL;
     tp_buf_put(&w->directory, h, TP__ZIP_CENTRAL);
     tp_buf_put(&w->directory, name, nlen);
     tp_buf_put(&w->directory, ".npy", 4);

@@ -2068,10 +2068,10 @@ typedef struct tp__rank_state {
     int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
     tp_device *summing; /* the device whose library sums the buckets; NULL: buckets are summed through the host */
     int training;       /* serial number of the trainer in this process: messages with another number are outdated */
-    bool left;          /* the other ranks were notified that this training has ended */
+    bool left_training; /* the other ranks were notified that this training has ended */
     /* the following fields are for parameter servers */
-    int n_ps, n_worker, task; /* number of servers; 0: there are none */
-    int *ps, *worker;         /* ranks of the servers, and of the workers */
+    int n_ps, n_worker, task;         /* number of servers; 0: there are none */
+    int *server_ranks, *worker_ranks; /* ranks of the servers, and of the workers */
     /* job of this rank: it is server `task`; ordered: updates are made in the order of the workers */
     bool serves, ordered;
     struct tp__share *share; /* shares of the n_ps servers: each has its own variables */
@@ -2115,7 +2115,7 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, 
 static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
 static void tp__ranks_free(tp_trainer *t)
 {
-    if (t->ranks_) tp_free(t->ranks_->ps);
+    if (t->ranks_) tp_free(t->ranks_->server_ranks);
     tp_free(t->ranks_);
 }
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st) { return (void)t, (void)st, false; }
@@ -2139,7 +2139,7 @@ typedef struct tp__control_message {
 
 typedef struct tp__peer {
     double last_heard, left_at;
-    int left;          /* number of the training that this peer has left */
+    int left_training; /* number of the training that this peer has left */
     int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
     bool gone;         /* the peer is at the end of its program */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
@@ -2149,7 +2149,8 @@ typedef struct tp__peer {
 /* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
  * lock held, and none of them blocks. */
 typedef struct tp__job_state {
-    bool begun, ours, failed, stop, chief_lost, served; /* served: parameter servers take part in this training */
+    bool begun, started_here, failed, stop, chief_lost,
+        served; /* served: parameter servers take part in this training */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
@@ -2162,11 +2163,11 @@ typedef struct tp__job_state {
     tp_mutex *lock;
     tp_cond *wake;
     tp_thread *watch;
-    double patience, last_poll, told,
-        /* when messages were last polled (last_poll), when the last heartbeat was sent (told), when the wait began (0:
+    double patience, last_poll, last_heartbeat,
+        /* times: of the last poll of messages, of the last heartbeat that was sent, of the start of the wait (0:
          * not waiting) */
-        waiting;
-    bool over; /* the chief has ended the training as a success */
+        wait_start;
+    bool completed; /* the chief has ended the training as a success */
     char why[TP__ERROR_TEXT];
 } tp__job_state;
 /* The state exists once per process, like MPI: MPI can be started once, and all trainers of a process have the same
@@ -2211,8 +2212,8 @@ static void tp__job_read(const tp__control_message *l)
         /* the sender's training failed, with this reason */
         if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     }
-    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
-    p->left = l->training;
+    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left_training == l->training)) return;
+    p->left_training = l->training;
     p->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
     p->left_at = tp_time();
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
@@ -2243,14 +2244,15 @@ static void tp__job_look_for_dead(double now)
 static void tp__job_look_for_left(double now)
 {
     tp__job_state *j = &tp__job;
-    for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
+    for (int r = 0; r < j->size && j->wait_start > 0 && !j->failed && !j->completed; r++) {
         const tp__peer *p = &j->peer[r];
-        if (r == j->rank || (p->left != j->training && !p->gone)) continue;
-        if (r != 0 && p->ok == 2 && j->served) continue;            /* servers also wait for the chief to end */
-        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* a message of that rank may still be in transit */
+        if (r == j->rank || (p->left_training != j->training && !p->gone)) continue;
+        if (r != 0 && p->ok == 2 && j->served) continue; /* servers also wait for the chief to end */
+        if (now - p->left_at < 1 || now - j->wait_start < 1)
+            continue; /* a message of that rank may still be in transit */
         if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
-            j->over = true;
+            j->completed = true;
         } else if (p->ok) {
             tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size, *p->why ? ": " : "",
                          p->why);
@@ -2275,13 +2277,13 @@ static void tp__job_poll(void)
     if (now - j->last_poll > 1.5) /* this process itself was stopped for a while */
         for (int r = 0; r < j->size; r++) j->peer[r].last_heard = now;
     j->last_poll = now;
-    for (int r = 0; r < j->size && now - j->told >= 0.5; r++) {
+    for (int r = 0; r < j->size && now - j->last_heartbeat >= 0.5; r++) {
         int sent = 1;
         if (r == j->rank || (j->rank != 0 && r != 0)) continue;
         if (j->peer[r].alive != MPI_REQUEST_NULL) MPI_Test(&j->peer[r].alive, &sent, MPI_STATUS_IGNORE);
         if (sent) MPI_Isend(&j->alive, TP__LETTER_HEAD, MPI_BYTE, r, 0, j->control, &j->peer[r].alive);
     }
-    if (now - j->told >= 0.5) j->told = now;
+    if (now - j->last_heartbeat >= 0.5) j->last_heartbeat = now;
     tp__job_look_for_dead(now);
     tp__job_look_for_left(now);
 }
@@ -2302,7 +2304,7 @@ static tp_status tp__job_status(void)
 {
     const tp__job_state *j = &tp__job;
     if (j->failed) return tp_fail(TP_ERR_IO, "%s", j->why);
-    return j->over ? TP_STOP : TP_OK;
+    return j->completed ? TP_STOP : TP_OK;
 }
 
 /* Waits until one of n requests is done, *which is its index, or the job is over. It first polls without a pause, since large
@@ -2314,7 +2316,7 @@ static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
     int done = 0;
     const double from = tp_time();
     tp_mutex_lock(j->lock);
-    j->waiting = from;
+    j->wait_start = from;
     while (st == TP_OK && !done) {
         const int rc = MPI_Testany(n, request, which, &done, MPI_STATUS_IGNORE);
         if (rc != MPI_SUCCESS) {
@@ -2334,7 +2336,7 @@ static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
             tp_mutex_lock(j->lock);
         }
     }
-    j->waiting = 0;
+    j->wait_start = 0;
     tp_mutex_unlock(j->lock);
     return st;
 }
@@ -2402,11 +2404,11 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
     j->lock = tp_mutex_new();
     j->wake = tp_cond_new();
     if (!j->peer || !j->lock || !j->wake) return tp_fail(TP_ERR_NOMEM, "out of memory for %d ranks", j->size);
-    j->last_poll = j->told = tp_time();
+    j->last_poll = j->last_heartbeat = tp_time();
     for (int r = 0; r < j->size; r++) {
         j->peer[r].last_heard = j->last_poll;
         j->peer[r].alive = MPI_REQUEST_NULL;
-        j->peer[r].left = -1;
+        j->peer[r].left_training = -1;
     }
     j->alive.kind = TP__LETTER_ALIVE;
     j->alive.rank = j->rank;
@@ -2434,9 +2436,9 @@ static tp_status tp__job_begin(double patience)
     else if ((rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level)) != MPI_SUCCESS)
         return tp_fail(TP_ERR_IO, "MPI_Init_thread has failed with code %d", rc);
     if (!(j->patience > 0)) j->patience = 5;
-    j->ours = !is;
+    j->started_here = !is;
     j->pid = tp__os_pid();
-    if (j->ours) atexit(tp__job_exit);
+    if (j->started_here) atexit(tp__job_exit);
     return tp__job_connect(j, level);
 }
 
@@ -2481,7 +2483,7 @@ static void tp__job_exit(void)
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
         j->training = -2; /* from here on, ranks that have left a training are ignored */
-        j->over = false;
+        j->completed = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_send_to_all(&l);
         tp_mutex_unlock(j->lock);
@@ -2512,7 +2514,7 @@ static int tp__job_training(void)
     tp__job_state *j = &tp__job;
     if (j->lock) tp_mutex_lock(j->lock);
     j->training = j->training < 0 ? 1 : j->training + 1;
-    j->over = j->served = false;
+    j->completed = j->served = false;
     if (j->lock) tp_mutex_unlock(j->lock);
     return j->training;
 }
@@ -2664,7 +2666,7 @@ static tp_status tp__job_wait_for_device(tp_device *d)
     bool done = false;
     const double from = tp_time();
     tp_mutex_lock(j->lock);
-    j->waiting = from;
+    j->wait_start = from;
     while (st == TP_OK && !done) {
         tp_mutex_unlock(j->lock);
         if (tp_time() - from < 0.05) tp__os_yield();
@@ -2675,7 +2677,7 @@ static tp_status tp__job_wait_for_device(tp_device *d)
         if (!done) st = tp__job_status();
         if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
     }
-    j->waiting = 0;
+    j->wait_start = 0;
     tp_mutex_unlock(j->lock);
     return st;
 }
@@ -3022,8 +3024,8 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
         for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
         for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
     }
-    for (int i = 0; i < t->ranks_->n_ps; i++) tp_buf_printf(out, "server of rank %d\n", t->ranks_->ps[i]);
-    for (int i = 0; i < t->ranks_->n_worker; i++) tp_buf_printf(out, "worker of rank %d\n", t->ranks_->worker[i]);
+    for (int i = 0; i < t->ranks_->n_ps; i++) tp_buf_printf(out, "server of rank %d\n", t->ranks_->server_ranks[i]);
+    for (int i = 0; i < t->ranks_->n_worker; i++) tp_buf_printf(out, "worker of rank %d\n", t->ranks_->worker_ranks[i]);
     for (int i = 0; i < t->ranks_->n_variable; i++) {
         const tp_variable *v = tp_graph_variable(g, i);
         tp_buf_printf(out, "variable %s, %s %s%s\n", v->name, tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape),
@@ -3183,7 +3185,7 @@ enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
 typedef struct tp__share {
     tp_trainer *trainer;
     int rank;                   /* rank of the server */
-    int n;                      /* number of trained variables of this server */
+    int n_var;                  /* number of trained variables of this server */
     tp_node **var;              /* the first tower's variables that belong to this server */
     tp_node **grad, *lr, *pred; /* placeholders that feed the server's update; lr and pred may be NULL */
     tp_node *update;            /* the server's update; NULL: the server has no variable */
@@ -3338,7 +3340,7 @@ static bool tp__shares_assign(tp_trainer *t, const tp_grad_var *gvs, int n)
     for (int k = 0; k < r->n_ps; k++) {
         tp__share *s = &r->share[k];
         s->trainer = t;
-        s->rank = r->ps[k];
+        s->rank = r->server_ranks[k];
         s->sent = s->got = MPI_REQUEST_NULL;
         bytes[k] = 0;
         s->var = (tp_node **)tp_graph_alloc(t->graph, (size_t)n * sizeof *s->var);
@@ -3350,8 +3352,8 @@ static bool tp__shares_assign(tp_trainer *t, const tp_grad_var *gvs, int n)
         for (int k = 1; k < r->n_ps; k++)
             if (bytes[k] < bytes[least]) least = k;
         tp__share *s = &r->share[least];
-        s->var[s->n] = gvs[i].var;
-        s->grad[s->n++] = gvs[i].grad;
+        s->var[s->n_var] = gvs[i].var;
+        s->grad[s->n_var++] = gvs[i].grad;
         bytes[least] += (size_t)tp_shape_size(&gvs[i].var->shape) * tp_dtype_size(gvs[i].var->dtype);
     }
     return true;
@@ -3363,7 +3365,7 @@ static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
     tp_graph *g = s->trainer->graph;
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
-    int n = s->n;
+    int n = s->n_var;
     if (lr) s->grad[n++] = lr;
     if (pred) s->grad[n++] = pred;
     d.row = &tp__op_share_send;
@@ -3381,12 +3383,13 @@ static int tp__share_assigner(tp__share *s, tp_node *sent, tp_node **ops)
 {
     tp_graph *g = s->trainer->graph;
     int n_ops = 0;
-    for (int i = 0; i < s->n && tp_graph_status(g) == TP_OK;) {
+    for (int i = 0; i < s->n_var && tp_graph_status(g) == TP_OK;) {
         tp_apply_desc d;
         tp__take_attrs a;
         memset(&d, 0, sizeof d);
         a.first = i;
-        while (i < s->n && i - a.first < TP_MAX_OUTPUTS && tp_node_device(s->var[i]) == tp_node_device(s->var[a.first]))
+        while (i < s->n_var && i - a.first < TP_MAX_OUTPUTS &&
+               tp_node_device(s->var[i]) == tp_node_device(s->var[a.first]))
             i++;
         d.row = &tp__op_share_take;
         d.in = &sent;
@@ -3417,9 +3420,9 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     tp_graph *g = t->graph;
     tp_optimizer *leaf = t->ranks_->opt;
     while (leaf->inner) leaf = leaf->inner;
-    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)s->n * sizeof *gvs);
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)s->n_var * sizeof *gvs);
     if (!gvs) return;
-    for (int i = 0; i < s->n; i++) {
+    for (int i = 0; i < s->n_var; i++) {
         tp_device_enter(g, tp_node_device(s->var[i]));
         s->grad[i] = tp_placeholder(g, "server_gradient", s->grad[i]->dtype, s->var[i]->shape);
         tp_device_leave(g);
@@ -3432,7 +3435,7 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     tp_node *rate = leaf->learning_rate;
     tp__optimizer_half(t, true, NULL);
     if (lr) leaf->learning_rate = s->lr;
-    s->update = tp_apply_gradients_if(t->ranks_->opt, gvs, s->n, s->pred);
+    s->update = tp_apply_gradients_if(t->ranks_->opt, gvs, s->n_var, s->pred);
     leaf->learning_rate = rate;
     tp__optimizer_half(t, false, sender);
 }
@@ -3453,15 +3456,15 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     if (!ops || !sent || !tp__shares_assign(t, gvs, n)) return tp_poison(g);
     tp_node *lr = o->learning_rate, *pred = o->pred;
     for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for any of them */
-        if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
+        if (r->share[k].n_var) sent[k] = tp__share_sender(&r->share[k], lr, pred);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
-        if (r->share[k].n) n_ops += tp__share_assigner(&r->share[k], sent[k], ops + n_ops);
+        if (r->share[k].n_var) n_ops += tp__share_assigner(&r->share[k], sent[k], ops + n_ops);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
-        if (r->share[k].n) tp__share_update(&r->share[k], lr, pred);
+        if (r->share[k].n_var) tp__share_update(&r->share[k], lr, pred);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     for (int k = 0; k < r->n_ps; k++)
         tp_log(TP_LOG_INFO, "%s: the server of rank %d keeps %d of %d variables.", t->name, r->share[k].rank,
-               r->share[k].n, n);
+               r->share[k].n_var, n);
     return tp_group(g, ops, n_ops, "update");
 }
 
@@ -3521,7 +3524,7 @@ static tp_status tp__shares_initialize(tp_trainer *t)
         tp__share *s = &r->share[k];
         s->push_bytes = TP__LINE + tp__node_lines(s->lr) + tp__node_lines(s->pred);
         s->value_bytes = 0;
-        for (int i = 0; i < s->n; i++) {
+        for (int i = 0; i < s->n_var; i++) {
             s->push_bytes += tp__node_lines(s->grad[i]);
             s->value_bytes += tp__node_lines(s->var[i]);
         }
@@ -3546,47 +3549,49 @@ static tp_status tp__shares_initialize(tp_trainer *t)
 /* -- the loop of a server */
 
 typedef struct tp__serving {
-    tp_trainer *t;
-    tp__share *s;
+    tp_trainer *trainer;
+    tp__share *share;
     char **in, *out; /* in: a message from each worker; out: the reply to all */
     MPI_Request *got, *sent;
-    bool *here, *done; /* for each worker: its gradients have arrived; its gradients have been applied */
+    bool *has_arrived, *is_applied; /* for each worker: its gradients have arrived; its gradients have been applied */
     int n_done;
     tp_feed *feed;
-    char rate[16]; /* the learning rate that the chief sent last */
+    char rate_message[16]; /* the learning rate that the chief sent last */
     bool has_rate;
     tp_tensor value;
 } tp__serving;
 
 static tp_status tp__serving_listen(tp__serving *v, int w)
 {
-    const size_t bytes = v->s->push_bytes;
-    return tp__message_receive(v->t, v->in[w], bytes, v->t->ranks_->worker[w], TP__TAG_PUSH, &v->got[w]);
+    const size_t bytes = v->share->push_bytes;
+    return tp__message_receive(v->trainer, v->in[w], bytes, v->trainer->ranks_->worker_ranks[w], TP__TAG_PUSH,
+                               &v->got[w]);
 }
 
 static tp_status tp__serving_open(tp__serving *v)
 {
-    tp__rank_state *r = v->t->ranks_;
+    tp__rank_state *r = v->trainer->ranks_;
     const size_t n = (size_t)r->n_worker;
-    const size_t most = v->s->value_bytes > v->s->owned_bytes ? v->s->value_bytes : v->s->owned_bytes;
+    const size_t most = v->share->value_bytes > v->share->owned_bytes ? v->share->value_bytes : v->share->owned_bytes;
     v->in = (char **)tp_calloc(n, sizeof *v->in);
     v->out = (char *)tp_calloc(1, most + TP__LINE);
     v->got = (MPI_Request *)tp_calloc(2 * n, sizeof *v->got);
-    v->here = (bool *)tp_calloc(2 * n, sizeof *v->here);
-    v->feed = (tp_feed *)tp_calloc((size_t)v->s->n + 2, sizeof *v->feed);
+    v->has_arrived = (bool *)tp_calloc(2 * n, sizeof *v->has_arrived);
+    v->feed = (tp_feed *)tp_calloc((size_t)v->share->n_var + 2, sizeof *v->feed);
     if (v->got) v->sent = v->got + n;
-    if (v->here) v->done = v->here + n;
+    if (v->has_arrived) v->is_applied = v->has_arrived + n;
     for (size_t w = 0; v->got && w < 2 * n; w++) v->got[w] = MPI_REQUEST_NULL;
-    bool ok = v->in && v->out && v->got && v->here && v->feed;
-    for (size_t w = 0; w < n && ok; w++) ok = (v->in[w] = (char *)tp_calloc(1, v->s->push_bytes)) != NULL;
-    if (!ok) return tp_fail(TP_ERR_NOMEM, "%s: out of memory for the messages of %d workers", v->t->name, r->n_worker);
+    bool ok = v->in && v->out && v->got && v->has_arrived && v->feed;
+    for (size_t w = 0; w < n && ok; w++) ok = (v->in[w] = (char *)tp_calloc(1, v->share->push_bytes)) != NULL;
+    if (!ok)
+        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for the messages of %d workers", v->trainer->name, r->n_worker);
     tp_status st = TP_OK;
     for (int w = 0; w < r->n_worker && st == TP_OK; w++) st = tp__serving_listen(v, w);
     return st;
 }
 static void tp__serving_close(tp__serving *v)
 {
-    const int n = v->t->ranks_->n_worker;
+    const int n = v->trainer->ranks_->n_worker;
     bool free_out = true;
     for (int w = 0; w < n && v->got && v->in; w++) {
         if (tp__message_cancel(&v->got[w])) tp_free(v->in[w]);
@@ -3595,7 +3600,7 @@ static void tp__serving_close(tp__serving *v)
     if (free_out) tp_free(v->out);
     tp_free((void *)v->in);
     tp_free(v->got);
-    tp_free(v->here);
+    tp_free(v->has_arrived);
     tp_free(v->feed);
     tp_tensor_free(&v->value);
 }
@@ -3603,23 +3608,23 @@ static void tp__serving_close(tp__serving *v)
 /* Makes one update with the gradients of worker w. */
 static tp_status tp__serving_apply(tp__serving *v, int w)
 {
-    tp__share *s = v->s;
+    tp__share *s = v->share;
     const char *at = v->in[w] + TP__LINE;
     int n = 0;
-    for (int i = 0; i < s->n + 2; i++) {
-        tp_node *x = i < s->n ? s->grad[i] : i == s->n ? s->lr : s->pred;
+    for (int i = 0; i < s->n_var + 2; i++) {
+        tp_node *x = i < s->n_var ? s->grad[i] : i == s->n_var ? s->lr : s->pred;
         if (!x) continue;
         v->feed[n].node = x;
-        tp_tensor_view(&v->feed[n++].value, x->dtype, x->shape, i == s->n ? v->rate : at);
+        tp_tensor_view(&v->feed[n++].value, x->dtype, x->shape, i == s->n_var ? v->rate_message : at);
         at += tp__node_lines(x);
     }
-    return tp_session_run(v->t->state.session, v->feed, n, &s->update, 1, NULL);
+    return tp_session_run(v->trainer->state.session, v->feed, n, &s->update, 1, NULL);
 }
 
 /* Copies the value of variable x to *to and moves *to to the beginning of the next free line. */
 static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **to)
 {
-    const tp_status st = tp_session_read(v->t->state.session, x, &v->value);
+    const tp_status st = tp_session_read(v->trainer->state.session, x, &v->value);
     if (st == TP_OK && tp_tensor_bytes(&v->value)) memcpy(*to, v->value.data, tp_tensor_bytes(&v->value));
     *to += tp__node_lines(x->node);
     return st;
@@ -3637,15 +3642,17 @@ static tp_status tp__serving_sent(MPI_Request *q)
 /* When all workers' gradients are applied: sends the new values to all workers and begins the next step. */
 static tp_status tp__serving_answer(tp__serving *v)
 {
-    const tp__rank_state *r = v->t->ranks_;
+    const tp__rank_state *r = v->trainer->ranks_;
     char *to = v->out;
     tp_status st = TP_OK;
-    for (int i = 0; i < v->s->n && st == TP_OK; i++) st = tp__serving_pack(v, tp_node_variable(v->s->var[i]), &to);
+    for (int i = 0; i < v->share->n_var && st == TP_OK; i++)
+        st = tp__serving_pack(v, tp_node_variable(v->share->var[i]), &to);
     for (int w = 0; w < r->n_worker && st == TP_OK; w++) {
-        v->here[w] = v->done[w] = false;
+        v->has_arrived[w] = v->is_applied[w] = false;
         st = tp__serving_listen(v, w);
         if (st == TP_OK)
-            st = tp__message_send(v->t, v->out, v->s->value_bytes, r->worker[w], TP__TAG_VALUES, &v->sent[w]);
+            st = tp__message_send(v->trainer, v->out, v->share->value_bytes, r->worker_ranks[w], TP__TAG_VALUES,
+                                  &v->sent[w]);
     }
     v->n_done = 0;
     for (int w = 0; w < r->n_worker && st == TP_OK; w++) st = tp__serving_sent(&v->sent[w]);
@@ -3657,33 +3664,34 @@ static tp_status tp__serving_collected(tp__serving *v)
 {
     char *to = v->out;
     tp_status st = TP_OK;
-    for (int i = 0; i < v->s->n_owned && st == TP_OK; i++) st = tp__serving_pack(v, v->s->owned[i], &to);
+    for (int i = 0; i < v->share->n_owned && st == TP_OK; i++) st = tp__serving_pack(v, v->share->owned[i], &to);
     if (st == TP_OK) st = tp__serving_listen(v, 0);
     if (st == TP_OK)
-        st = tp__message_send(v->t, v->out, v->s->owned_bytes, v->t->ranks_->worker[0], TP__TAG_COLLECTED, &v->sent[0]);
+        st = tp__message_send(v->trainer, v->out, v->share->owned_bytes, v->trainer->ranks_->worker_ranks[0],
+                              TP__TAG_COLLECTED, &v->sent[0]);
     return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
 }
 
 /* Handles a message from worker w. Returns TP_END when the training is over. */
 static tp_status tp__serving_handle(tp__serving *v, int w)
 {
-    const tp__rank_state *r = v->t->ranks_;
+    const tp__rank_state *r = v->trainer->ranks_;
     const int kind = *(const int32_t *)(const void *)v->in[w];
     if (kind == TP__PARCEL_END) return TP_END;
     if (kind == TP__PARCEL_COLLECT) return tp__serving_collected(v);
-    v->here[w] = true;
-    if (w == 0 && v->s->lr) {
+    v->has_arrived[w] = true;
+    if (w == 0 && v->share->lr) {
         const char *rate = v->in[0] + TP__LINE;
-        for (int i = 0; i < v->s->n; i++) rate += tp__node_lines(v->s->grad[i]);
-        memcpy(v->rate, rate, tp_dtype_size(v->s->lr->dtype));
+        for (int i = 0; i < v->share->n_var; i++) rate += tp__node_lines(v->share->grad[i]);
+        memcpy(v->rate_message, rate, tp_dtype_size(v->share->lr->dtype));
         v->has_rate = true;
     }
     tp_status st = TP_OK;
     for (int k = 0; k < r->n_worker && st == TP_OK; k++) {
-        if (!v->here[k] && r->ordered) break;
-        if (!v->here[k] || v->done[k] || (v->s->lr && !v->has_rate)) continue;
+        if (!v->has_arrived[k] && r->ordered) break;
+        if (!v->has_arrived[k] || v->is_applied[k] || (v->share->lr && !v->has_rate)) continue;
         st = tp__serving_apply(v, k);
-        v->done[k] = true;
+        v->is_applied[k] = true;
         v->n_done++;
     }
     return st == TP_OK && v->n_done == r->n_worker ? tp__serving_answer(v) : st;
@@ -3696,8 +3704,8 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     tp__serving v;
     if (!r || !r->serves) return false;
     memset(&v, 0, sizeof v);
-    v.t = t;
-    v.s = &r->share[r->task];
+    v.trainer = t;
+    v.share = &r->share[r->task];
     *st = tp__serving_open(&v);
     while (*st == TP_OK) {
         int w = 0;
@@ -3743,7 +3751,7 @@ static tp_status tp__ranks_collect(tp_trainer *t)
 {
     const tp__rank_state *r = t->ranks_;
     tp_status st = TP_OK;
-    if (!r || !r->share || !t->state.is_chief || r->left) return TP_OK;
+    if (!r || !r->share || !t->state.is_chief || r->left_training) return TP_OK;
     for (int k = 0; k < r->n_ps && st == TP_OK; k++)
         if (r->share[k].update && r->share[k].out) st = tp__share_collect(&r->share[k]);
     return st;
@@ -3865,8 +3873,8 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 {
     tp__control_message l;
     const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
-    if (!t->ranks_ || t->ranks_->left || !tp__job.begun || tp__job.size == 1) return st;
-    t->ranks_->left = true;
+    if (!t->ranks_ || t->ranks_->left_training || !tp__job.begun || tp__job.size == 1) return st;
+    t->ranks_->left_training = true;
     if (t->ranks_->summing) t->ranks_->summing->ranks_leave(t->ranks_->summing, st < 0 || st == TP_INTR);
     t->ranks_->summing = NULL;
     if (st == TP_OK || st == TP_STOP || st == TP_END) tp__shares_end(t);
@@ -3891,7 +3899,7 @@ static void tp__ranks_free(tp_trainer *t)
         tp_free(b);
     }
     tp__shares_free(t->ranks_);
-    tp_free(t->ranks_->ps);
+    tp_free(t->ranks_->server_ranks);
     tp_free(t->ranks_);
 }
 #endif
@@ -4057,16 +4065,16 @@ static tp_status tp__copy_cluster(tp_trainer *t, const tp_cluster *given)
     const int size = tp_size();
     const tp_status st = tp_cluster_task(&c, &job, &r->task);
     if (st != TP_OK) return st;
-    r->ps =
-        (int *)tp_calloc(2 * (size_t)size, sizeof *r->ps); /* not of the graph, which tp_trainer_set_seed replaces */
-    if (!r->ps) return TP_ERR_NOMEM;
-    r->worker = r->ps + size;
+    r->server_ranks = (int *)tp_calloc(
+        2 * (size_t)size, sizeof *r->server_ranks); /* not of the graph, which tp_trainer_set_seed replaces */
+    if (!r->server_ranks) return TP_ERR_NOMEM;
+    r->worker_ranks = r->server_ranks + size;
     r->n_ps = c.n_ps;
     r->serves = job == TP_JOB_PS;
-    for (int k = 0; k < r->n_ps; k++) r->ps[k] = tp__cluster_ps(&c, k);
+    for (int k = 0; k < r->n_ps; k++) r->server_ranks[k] = tp__cluster_ps(&c, k);
     for (int k = 0; k < size; k++) {
-        if (c.workers && k < c.n_workers) r->worker[r->n_worker++] = c.workers[k];
-        if (!c.workers && !tp__among_ranks(r->ps, r->n_ps, k)) r->worker[r->n_worker++] = k;
+        if (c.workers && k < c.n_workers) r->worker_ranks[r->n_worker++] = c.workers[k];
+        if (!c.workers && !tp__among_ranks(r->server_ranks, r->n_ps, k)) r->worker_ranks[r->n_worker++] = k;
     }
     return TP_OK;
 }

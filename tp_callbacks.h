@@ -4096,7 +4096,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
         tp__format(out, size, "%s|%s%s", left, bar, right);
         return;
     }
-    for (int less = 0; less < 5; less++) { /* each attempt omits one more part */
+    for (int less = 0; less < 5; less++) { /* each attempt to fit the text into the line omits one more part */
         if (less < 4)
             snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, less < 3 ? "[" : "", less < 2 ? times : "",
                      less < 2 ? "," : "", less < 3 ? rate : "", less < 3 ? "]" : "", less < 1 ? b->postfix : "");
@@ -5232,14 +5232,14 @@ static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->
 
 /* After Ctrl-C: requests a checkpoint of the current step, unless it is already saved. */
 typedef struct tp__asked_savers {
-    bool elsewhere; /* include savers in folders that auto-resume does not read */
+    bool any_folder; /* include savers in folders that auto-resume does not read */
     int n;
 } tp__asked_savers;
 
 static tp_status tp__ask_saver(tp_callback *cb, void *user)
 {
     tp__asked_savers *a = (tp__asked_savers *)user;
-    if (cb->checkpoint != tp__saver_checkpoint || !(cb->is_resumed_from || a->elsewhere)) return TP_OK;
+    if (cb->checkpoint != tp__saver_checkpoint || !(cb->is_resumed_from || a->any_folder)) return TP_OK;
     tp__saver *s = (tp__saver *)cb->user;
     a->n++;
     if (s->last_step == cb->train->global_step || cb->due_) return TP_OK;
@@ -5252,8 +5252,8 @@ static TP__UNUSED void tp__ask_savers(tp_train_state *train)
 {
     tp__asked_savers a = {false, 0};
     tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
-    a.elsewhere = a.n == 0;
-    if (a.elsewhere) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
+    a.any_folder = a.n == 0;
+    if (a.any_folder) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
     if (a.n == 0) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
 }
 

@@ -2749,7 +2749,7 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
 
 #if defined(TP__SSE2)
 /* Converts four elements to integers: a v + offset, limited to 0 .. 255, for any v. */
-static inline __attribute__((always_inline)) __m128i tp__fast_line_four(__m128i v, __m128 a, const float *offset)
+static inline __attribute__((always_inline)) __m128i tp__scale_add_four(__m128i v, __m128 a, const float *offset)
 {
     const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
     return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
@@ -2757,7 +2757,7 @@ static inline __attribute__((always_inline)) __m128i tp__fast_line_four(__m128i 
 #endif
 /* x = a x + b for the bytes of an image, limited to 0 .. 255 and truncated. The offsets b repeat after `period` elements, a
  * multiple of 16. Processes only whole periods; returns how many of the n elements were processed. */
-TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const float *b, int64_t period, int64_t n)
+TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, const float *b, int64_t period, int64_t n)
 {
     int64_t i = 0;
 #if defined(TP__SSE2)
@@ -2768,10 +2768,10 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
             __m128i *at = (__m128i *)(void *)(x + i + k);
             const __m128i bytes = _mm_loadu_si128(at), low = _mm_unpacklo_epi8(bytes, zero),
                           high = _mm_unpackhi_epi8(bytes, zero);
-            const __m128i v0 = tp__fast_line_four(_mm_unpacklo_epi16(low, zero), factor, b + k),
-                          v1 = tp__fast_line_four(_mm_unpackhi_epi16(low, zero), factor, b + k + 4),
-                          v2 = tp__fast_line_four(_mm_unpacklo_epi16(high, zero), factor, b + k + 8),
-                          v3 = tp__fast_line_four(_mm_unpackhi_epi16(high, zero), factor, b + k + 12);
+            const __m128i v0 = tp__scale_add_four(_mm_unpacklo_epi16(low, zero), factor, b + k),
+                          v1 = tp__scale_add_four(_mm_unpackhi_epi16(low, zero), factor, b + k + 4),
+                          v2 = tp__scale_add_four(_mm_unpacklo_epi16(high, zero), factor, b + k + 8),
+                          v3 = tp__scale_add_four(_mm_unpackhi_epi16(high, zero), factor, b + k + 12);
             _mm_storeu_si128(at, _mm_packus_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
         }
 #else
@@ -5666,7 +5666,7 @@ typedef struct tp__lstm_job {
     float *wx, *wh; /* packed Wx and Wh; backward their transposes */
     float *h, *c;
     float *gates;   /* forward: the gates of one step, if those of all steps are not an output */
-    float *product; /* with a table E: E Wx + b, or its gradient P, in rows of whole panels */
+    float *product; /* with a table E: E Wx + b, backward its gradient P; each row is padded to whole panels */
     /* Backward processes `steps` steps at a time; left: the stored values of these steps and of the previous ones. */
     int64_t steps, deep, turn, blocks;
     tp__lstm_left left[2];

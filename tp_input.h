@@ -9222,7 +9222,7 @@ TP__HOT static void tp__aug_scale_add_tail(unsigned char *x, float a, const floa
 }
 static void tp__aug_scale_add_bytes(unsigned char *x, float a, const float *b, int64_t n)
 {
-    int64_t i = TP__IF_FAST(tp__fast_line_bytes(x, a, b, TP__AUG_PATTERN, n), 0);
+    int64_t i = TP__IF_FAST(tp__fast_scale_add_bytes(x, a, b, TP__AUG_PATTERN, n), 0);
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_scale_add_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }

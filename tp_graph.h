@@ -5819,8 +5819,8 @@ static bool tp__gradient_of_pooled_relu(tp_grad *g)
     const tp_operation *unpool = g->dout[0] ? g->dout[0]->op : NULL;
     if (g->op->row != &tp__op_relu || !unpool || !(unpool->row->flags & TP__OP_MAX_POOL_GRAD)) return false;
     const tp_operation *pool = unpool->in[1]->op;
-    if (!(pool->row->flags & TP__OP_MAX_POOL) || tp__unnamed(pool->in[0]) != g->out ||
-        tp__unnamed(unpool->in[2]) != g->out)
+    if (!(pool->row->flags & TP__OP_MAX_POOL) || tp__skip_identities(pool->in[0]) != g->out ||
+        tp__skip_identities(unpool->in[2]) != g->out)
         return false;
     tp_node *in[3];
     in[0] = tp__op2(&tp__op_relu_grad, unpool->in[0], &pool->out[0], NULL);
@@ -7265,7 +7265,7 @@ static int tp__place_of_result(const tp__compiler *c, const tp_operation *o)
 static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
-    const tp_node *grad = tp__unnamed(apply->in[i]);
+    const tp_node *grad = tp__skip_identities(apply->in[i]);
     const tp_operation *m = grad->op;
     const int v = tp__value_of(c, grad);
     if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->absorbed_by[m->id] >= 0 || c->fed[v] >= 0 ||
@@ -7325,7 +7325,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     /* last layers first, because their operands were used just before */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) {
         if (!descends[i]) continue;
-        const tp_operation *m = tp__unnamed(apply->in[i])->op;
+        const tp_operation *m = tp__skip_identities(apply->in[i])->op;
         tp__fusion *f = tp__fuse(c, m, rule, 1);
         if (!f) return tp__nomem_plan();
         tp__add_input(f, apply->in[n]);
@@ -7368,7 +7368,7 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     if (c->fed[v] >= 0 || tp__sole_direct_consumer(c, v) != o->id) return NULL;
     const tp_operation *relu = mask->in[1]->op;
     if (relu->row != &tp__op_relu) return NULL;
-    const tp_node *y = tp__unnamed(relu->in[0]);
+    const tp_node *y = tp__skip_identities(relu->in[0]);
     const tp_operation *bn = y->op;
     if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return NULL;
     const int device = tp__device_of(c, o);
@@ -7548,12 +7548,13 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
     /* there is a reshape between the batch norm and the convolution */
-    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK;
+    if (f->result && tp__skip_identities(f->result->in[0])->op != o) return TP_OK;
     const tp_operation *last = f->result ? f->result : o;
     const int v = c->first_value[last->id];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
     if (y->shape.ndim != 4 || y->shape.dim[0] < 1 || y->dtype != TP_F32 || x->dtype != TP_F32 ||
-        !tp__channels_last(c, o) || (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
+        !tp__channels_last(c, o) ||
+        (tp__skip_identities(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
         return TP_OK;
     if (!tp__read_only_by_convs(c, v, tp__device_of(c, o))) return TP_OK;
     if (!(f = tp__fuse(c, o, rule, 0))) return tp__nomem_plan();
@@ -14086,7 +14087,7 @@ static const tp_op tp__op_identity =
 static const tp_op tp__op_stop_gradient =
     TP__VIEW_ROW("stop_gradient", "StopGradient", 1, TP__NO_ATTRS, tp__infer_same, NULL, TP__ONNX("Identity"));
 /* Follows identities to the node that x is a name of. */
-static tp_node *tp__unnamed(tp_node *x)
+static tp_node *tp__skip_identities(tp_node *x)
 {
     while (x->op->row == &tp__op_identity) x = x->op->in[0];
     return x;
@@ -17261,7 +17262,7 @@ static const tp_attr tp__attention_schema[] = {TP__ATTR(tp__attention_attrs, INT
                                                TP__ATTR(tp__attention_attrs, BOOL, causal), TP__ATTRS_END};
 static double tp__attention_flops(const tp_call *k)
 {
-    const int back = k->n_in == 6; /* attention_grad, whose q follows dy */
+    const int back = k->n_in == 6; /* for attention_grad, whose inputs begin with dy, then q */
     const tp_shape *q = &k->in[back].shape, *keys = &k->in[1 + back].shape;
     return (back ? 10.0 : 4.0) * (double)q->dim[0] * (double)q->dim[1] * (double)keys->dim[1] * (double)q->dim[2];
 }

@@ -2798,7 +2798,7 @@ typedef struct tp__bend {
     int grid_dx[4][4], grid_dy[4][4];
 } tp__bend;
 
-static void tp__bend_roll(tp__bend *m, tp__dice *dice)
+static void tp__bend_randomize(tp__bend *m, tp__dice *dice)
 {
     const int turn = tp__dice_normal(dice, 2400); /* rotation in radians; at most 34 degrees */
     const int slant = tp__dice_normal(dice, 3000);
@@ -2893,7 +2893,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     }
     const char *s = tp__glyphs[first + (int)((uint64_t)tp__dice_next(&dice) * (uint64_t)styles >> 32)].strokes;
     tp__bend bend;
-    tp__bend_roll(&bend, &dice);
+    tp__bend_randomize(&bend, &dice);
     const int thick = tp__dice_normal(&dice, 64);
     const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* radius of the pen, 1/64 pixel */
     const int ink = 235 + tp__dice_uniform(&dice, 20);
@@ -3180,7 +3180,7 @@ static void tp__map_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* d with fn NULL, and component_fn and index: maps one component. key_name: name of the flow for the random key. */
+/* Makes a map flow. If d->fn is NULL, component_fn maps component `index` of each datapoint. key_name: name of the flow for the random key. */
 static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name,
                                 const char *key_name)
 {

@@ -2684,12 +2684,12 @@ static void tp__conv_of_nothing(const tp__conv_args *a, tp__conv_what what)
 }
 
 /* Can `more` be set, for forward and input gradient? If not, it is ignored. */
-static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
+TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 {
     return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g);
 }
 
-static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
     const tp__conv *g = &a->g;
     size_t most = 0;
@@ -2722,7 +2722,7 @@ static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__con
     return most;
 }
 
-static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
     if (tp__conv_is_empty(&a->g)) tp__conv_of_nothing(a, what);
     else if (tp__conv_is_gemm(&a->g)) {

@@ -622,7 +622,7 @@ typedef struct tp_layer_field {
 /* clang-format off */
 #define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), 0}
 #define TP_LAYER_ONE_OF(T, f, number) {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), number}
-#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int), 0} /* fields int f and int f_w */
+#define TP_LAYER_PAIR(T, f)   {#f, offsetof(T, f), 2 * sizeof(int), sizeof(int), 0} /* an option that is a pair of int fields, f (height) and f_w (width) */
 #define TP_LAYER_INIT(T, f)   {#f, offsetof(T, f), sizeof(tp_init), sizeof(int), 0}
 #define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn), 0}
 /* clang-format on */

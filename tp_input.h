@@ -9246,27 +9246,27 @@ TP__HOT static void tp__aug_scale_add_floats(float *x, float a, const float *b, 
 }
 
 /* Applies a x + b to the elements x of the image. b: one offset for each channel. */
-static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool factor_is_one, bool clip)
+static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool one_offset, bool clip)
 {
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const int64_t c = r->x.c, row = r->x.w * c, n = r->x.h * row;
-    if (r->x.dtype == TP_U8 && factor_is_one && a >= 1 && a <= 1) {
+    if (r->x.dtype == TP_U8 && one_offset && a >= 1 && a <= 1) {
         const double whole = floor(b[0] > 1000 ? 1000 : b[0] < -1000 ? -1000 : b[0]);
         tp__aug_add_bytes((unsigned char *)r->x.data, (int)whole, n);
-    } else if (r->x.dtype == TP_U8 && (factor_is_one || TP__AUG_PATTERN % c == 0)) {
+    } else if (r->x.dtype == TP_U8 && (one_offset || TP__AUG_PATTERN % c == 0)) {
         float pattern[TP__AUG_PATTERN];
-        const int period = factor_is_one ? 1 : (int)c;
+        const int period = one_offset ? 1 : (int)c;
         for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = k < period ? (float)b[k] : pattern[k - period];
         tp__aug_scale_add_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
     } else {
         float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;
         if (!x) return TP_ERR_NOMEM;
-        for (int64_t k = 0; k < c; k++) each[k] = (float)b[factor_is_one ? 0 : k];
+        for (int64_t k = 0; k < c; k++) each[k] = (float)b[one_offset ? 0 : k];
         for (int64_t i = 0; i < r->x.h; i++) {
             float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
             if (at == x) tp__aug_get_row(at, &r->x, i);
-            tp__aug_scale_add_floats(at, (float)a, each, factor_is_one ? 1 : c, row);
+            tp__aug_scale_add_floats(at, (float)a, each, one_offset ? 1 : c, row);
             if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
             else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
         }

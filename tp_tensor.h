@@ -4994,7 +4994,7 @@ TP__COLD_END
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
 
 /* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
-static float tp__descend_value(float c, float rate, float sum)
+TP__UNUSED static float tp__descend_value(float c, float rate, float sum)
 {
     volatile float step = rate * sum;
     return c - step;

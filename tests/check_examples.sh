@@ -13,7 +13,7 @@
 table='
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
 wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
-conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.6*first judge_loss<0.6*first
+conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.75*first judge_loss<0.75*first
 mnist_visualizations | --epochs 2 --steps 20         | validation_error<0.5 cost<0.9*first
 similarity_learning | --epochs 2 --steps 30          | loss<0.8*first nearest_mean_accuracy>0.4
 dorefa             | --epochs 2 --steps 25           | validation_error<0.4 train_error<0.8*first

@@ -49,7 +49,9 @@ static tp_dataflow *pictures(const char *data, const char *part, bool training)
     if (data) {
         snprintf(dir, sizeof dir, "%s/%s", data, part);
         df = tp_df_parallel_map(tp_df_image_folder(dir, .decode = false, .shuffle = training), tp_map_image);
-    } else df = tp_df_map(tp_df_digits(part, .shuffle = training), coloured, .keeps_all = true);
+    } else
+        df = tp_df_map(tp_df_digits(part, .size = training ? 12000 : 1000, .shuffle = training), coloured,
+                       .keeps_all = true);
     if (training)
         df = tp_df_augment_image(
             df,

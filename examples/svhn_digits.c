@@ -56,7 +56,9 @@ static tp_dataflow *pictures(const char *data, const char *part, bool training)
         snprintf(dir, sizeof dir, "%s/%s", data, part);
         df = tp_df_image_folder(dir, .decode = false, .shuffle = training);
         df = tp_df_parallel_map(df, tp_map_image);
-    } else df = tp_df_map(tp_df_digits(part, .shuffle = training), house_number, .keeps_all = true);
+    } else
+        df = tp_df_map(tp_df_digits(part, .size = training ? 12000 : 1000, .shuffle = training), house_number,
+                       .keeps_all = true);
     if (training)
         df = tp_df_augment_image(df, tp_aug_list(TP_AUGS(tp_aug_resize(.h = SIDE), tp_aug_brightness(.delta = 30),
                                                          tp_aug_contrast(.factor_range = {0.5f, 1.5f}))));

@@ -2,7 +2,9 @@
  *
  *   gcc -std=c11 -O2 -I.. wgan_gp.c -lm -lpthread -o wgan_gp && ./wgan_gp --data mnist
  *
- * tensorpack's examples/GAN/Improved-WGAN.py, on digits. Without --data it trains on digits that the library draws.
+ * After 1,600 steps of MNIST (75 s of one core) the digits are ragged, and about half of them can be read: it needs more steps
+ * than dcgan.c. tensorpack's examples/GAN/Improved-WGAN.py, on digits. Without --data it trains on digits that the library
+ * draws.
  * New here, compared with dcgan.c: a critic that gives a score instead of a probability, whose difference between real and
  * drawn pictures falls as these get better; its slope is kept near 1 by a penalty on its gradient (tp_gradients within the
  * cost); a step function of one's own: two updates of the critic, then one of the generator.

@@ -13,6 +13,7 @@ for h in tp_tensor tp_graph tp_layers tp_optim; do
     arm-none-eabi-nm -u "$dir/$h.o" | awk '{print $2}' >"$dir/$h.names"
     grep -xE '_?(open|read|write|close|fsync|rename|unlink|link|mkdir|rmdir|opendir|readdir|stat|fstat|lstat|getcwd|fopen|system|popen|kill|getpid|isatty|sigaction|signal|clock_gettime|pthread_.*|sem_.*|mmap|madvise|syscall|sysconf)' \
         "$dir/$h.names" && { echo "$h.h calls a system"; exit 1; }
+    ! grep -xE '__atomic_.*_8' "$dir/$h.names" || { echo "$h.h wants 64-bit atomics, which the processor lacks"; exit 1; }
 done
 # the same switches on a system that has it all: the choice is the program's, too
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\nint main(void) { return 0; }\n' >"$dir/none.c"

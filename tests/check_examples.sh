@@ -13,16 +13,16 @@
 table='
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
 wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
-conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.6*first judge_loss<0.6*first
+conditional_gan    | --epochs 3 --steps 20           | mean_distance<0.75*first judge_loss<0.75*first
 mnist_visualizations | --epochs 2 --steps 20         | validation_error<0.5 cost<0.9*first
 similarity_learning | --epochs 2 --steps 30          | loss<0.8*first nearest_mean_accuracy>0.4
 dorefa             | --epochs 2 --steps 25           | validation_error<0.4 train_error<0.8*first
 disturb_label      | --epochs 2 --steps 20           | validation_error<0.4 train_error<0.8*first
-saliency_map       | --epochs 2 --steps 60           | validation_error<0.7 on_digit>1.5
+saliency_map       | --epochs 2 --steps 50           | validation_error<0.7 on_digit>1.5
 auto_encoder       | --epochs 2 --steps 25           | validation_psnr>11 validation_cost<0.9*first
-info_gan           | --epochs 3 --steps 20           | mean_distance<0.6*first kind_found>0.25
-svhn_digits        | --epochs 2 --steps 20           | cost<0.95*first validation_error<0.8
-spatial_transformer | --turn 0 --epochs 3 --steps 40 | cost<0.9*first validation_error<0.85
+info_gan           | --epochs 3 --steps 20           | mean_distance<0.85*first kind_found>0.25
+svhn_digits        | --epochs 2 --steps 20           | cross_entropy_loss<0.97*first validation_error<0.8
+spatial_transformer | --turn 0 --epochs 2 --steps 60 | cost<0.95*first validation_error<0.87
 cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
 layers_only        |                                 | ~same.probabilities ~finite.differences.0\.0000

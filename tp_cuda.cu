@@ -4956,6 +4956,22 @@ template <class R> struct tp__ftrl_one {
         w = fabs(s[1]) > l1 ? ((s[1] < 0 ? -l1 : l1) - s[1]) / (after / lr + 2 * l2) : 0;
     }
 };
+template <class R> struct tp__lion_one {
+    enum { SLOTS = 1 };
+    R lr, beta1, beta2, decay;
+    __device__ __forceinline__ explicit tp__lion_one(const tp__apply_list &p)
+    {
+        const tp__lion_attrs *t = tp__attrs_of<tp__lion_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE);
+        beta1 = (R)t->beta1, beta2 = (R)t->beta2, decay = (R)t->decay;
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        const R one = 1, c = beta1 * s[0] + (one - beta1) * g, sign = c > 0 ? one : c < 0 ? -one : c;
+        w -= lr * (sign + decay * w);
+        s[0] = beta2 * s[0] + (one - beta2) * g;
+    }
+};
 template <template <class> class ONE, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp__apply_list p)
 {
     typedef tp__real<T> R;
@@ -5142,6 +5158,7 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {"apply_adadelta", tp__apply_cuda<tp__adadelta_one>, NULL},
                                                      {"apply_ftrl", tp__apply_cuda<tp__ftrl_one>, NULL},
                                                      {"apply_lamb", tp__lamb_cuda, tp__lamb_room},
+                                                     {"apply_lion", tp__apply_cuda<tp__lion_one>, NULL},
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */

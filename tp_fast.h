@@ -331,6 +331,7 @@ TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const floa
 TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less, float scale);
 TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
 TP__KERNEL(void, divide, int64_t n, float *y, float by);
+TP__KERNEL(void, lion, int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay);
 TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
 TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
 TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
@@ -4189,6 +4190,19 @@ static void TP__F(divide)(int64_t n, float *y, float by)
     for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
 }
 
+/* A step of Lion, each product rounded as in the naive loop. */
+static void TP__F(lion)(int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay)
+{
+    const V zero = vset(0.0f), one = vset(1.0f), minus = vset(-1.0f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V vw = TP__F(part)(w + i, n - i), vm = TP__F(part)(m + i, n - i), vg = TP__F(part)(g + i, n - i);
+        const V c = vmul(vset(beta1), vm) + vmul(vset(1.0f - beta1), vg);
+        const V sign = vsel((VI)(c > zero), one, vsel((VI)(c < zero), minus, c));
+        TP__F(put_part)(w + i, n - i, vw - vmul(vset(lr), sign + vmul(vset(decay), vw)));
+        TP__F(put_part)(m + i, n - i, vmul(vset(beta2), vm) + vmul(vset(1.0f - beta2), vg));
+    }
+}
+
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
 /* One LSTM step of a row: applies the gates' functions in place; more, if not NULL, is added to the gates first. c =
@@ -6321,6 +6335,13 @@ static void tp__adam_fast(const tp_call *k, int i, int64_t from, int64_t to)
     if (t->decay != 0) tp__apply_decay(w, to - from, 1.0f - lr * t->decay);
     tp_vec_adam(k->device, to - from, w, m, v, tp__apply_gradient_f32(k, i) + from, lr * sqrtf(left2) / left1, t->beta1,
                 t->beta2, t->epsilon);
+}
+static void tp__lion_fast(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__lion_attrs *t = (const tp__lion_attrs *)k->attrs;
+    tp__lion_of[k->device->isa->level](to - from, tp__apply_weight_f32(k, i) + from, tp__apply_slot_f32(k, i, 0) + from,
+                                       tp__apply_gradient_f32(k, i) + from, tp__apply_scalar_f32(k, TP__LEARNING_RATE),
+                                       t->beta1, t->beta2, t->decay);
 }
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {

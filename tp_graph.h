@@ -1720,6 +1720,10 @@ typedef struct tp__ftrl_attrs {
     tp__apply_attrs list;
     float lr_power, l1, l2, shrinkage;
 } tp__ftrl_attrs;
+typedef struct tp__lion_attrs {
+    tp__apply_attrs list;
+    float beta1, beta2, decay;
+} tp__lion_attrs;
 /* Inputs of an optimizer after its gradients; Adam and LAMB have all three, other optimizers the first. */
 enum tp__apply_scalars { TP__LEARNING_RATE, TP__BETA1_POWER, TP__BETA2_POWER };
 /* Updates elements [from, to) of variable i by one optimizer. */
@@ -1732,6 +1736,12 @@ typedef struct tp__update {
     tp__piece_fn piece_f32, piece_f64;
     tp__piece_fn piece_fast; /* for float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
+/* The node of a step of the optimizer whose op has this name ("apply_lion"). attrs: its attribute struct; slots: lists of n
+ * variables each, as many as the op has, optional ones at the end may be NULL; scalars: in the order of enum tp__apply_scalars;
+ * pred: NULL, or a scalar bool that tells whether the step is taken. */
+TP_DEF tp_node *tp__apply_optimizer(const char *op, const void *attrs, tp_node *const *vars,
+                                    tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
+                                    tp_node *pred);
 
 /* -- the geometry of convolutions and pools ------------------------------------------------------------ */
 
@@ -17769,6 +17779,12 @@ static tp_node *tp__apply_node(const tp_op *row, const void *attrs, tp_node *con
     d.n_var = n * (1 + n_slots);
     return tp_apply_ex(g, &d);
 }
+TP_DEF tp_node *tp__apply_optimizer(const char *op, const void *attrs, tp_node *const *vars,
+                                    tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
+                                    tp_node *pred)
+{
+    return tp__apply_node(tp_op_find(op), attrs, vars, slots, grads, scalars, pred);
+}
 #endif
 
 /* -- apply_gradient_descent: w -= lr g ------------------------------------------------- >>op apply_gradient_descent */
@@ -17998,6 +18014,28 @@ TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_n
 }
 #endif
 
+/* -- apply_lion: w -= lr (sign(beta1 m + (1-beta1) g) + decay w), m = beta2 m + (1-beta2) g --------- >>op apply_lion
+ * The sign of 0 is 0, that of a NaN is NaN. Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". */
+TP__HOT static void TP__F(tp__lion_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__lion_attrs *t = (const tp__lion_attrs *)k->attrs;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), one = 1;
+    const real beta1 = (real)t->beta1, beta2 = (real)t->beta2, decay = (real)t->decay;
+    const real *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *m = TP__F(tp__apply_slot)(k, i, 0);
+    for (int64_t e = from; e < to; e++) {
+        const real c = beta1 * m[e] + (one - beta1) * g[e], sign = c > 0 ? one : c < 0 ? -one : c;
+        w[e] -= lr * (sign + decay * w[e]);
+        m[e] = beta2 * m[e] + (one - beta2) * g[e];
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__lion_schema[] = {TP__ATTR_N, TP__ATTR(tp__lion_attrs, FLOAT, beta1),
+                                          TP__ATTR(tp__lion_attrs, FLOAT, beta2),
+                                          TP__ATTR(tp__lion_attrs, FLOAT, decay), TP__ATTRS_END};
+TP__OPTIMIZER(lion, "ApplyLion", 1, 1, 1, 9, TP__IF_FAST(tp__lion_fast, NULL))
+#endif
+
 /* -- apply_lamb: Adam with a step size per variable, scaled by the variable's norm ----------------- >>op apply_lamb
  * r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay w, w -= lr |w| / |r| r. Two passes: the first computes
  * the averages and both squared norms of a piece, the second takes the step. r is computed twice instead of stored. */
@@ -18083,7 +18121,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_max_pool_take, &tp__op_avg_pool, &tp__op_avg_pool_grad, &tp__op_batch_norm, &tp__op_batch_norm_grad, &tp__op_batch_norm_infer, &tp__op_softmax,
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
-    &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_lstm, &tp__op_lstm_grad,
+    &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_apply_lion, &tp__op_lstm, &tp__op_lstm_grad,
     &tp__op_resize, &tp__op_resize_grad, &tp__op_bilinear_sampler, &tp__op_bilinear_sampler_grad, &tp__op_ctc_loss, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
     &tp__op_gru_grad};
 /* clang-format on */

@@ -208,6 +208,16 @@ typedef struct tp_lamb_desc {
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
 
+/* w -= lr*(sign(beta1*m + (1-beta1)*g) + weight_decay*w), then m = beta2*m + (1-beta2)*g. Each weight moves by lr in each step,
+ * so lr is smaller than Adam's by a factor of 3 to 10, and weight_decay larger by the same. Slot "m": <var>/Lion. */
+typedef struct tp_lion_desc {
+    tp_at at_;
+    float beta1;        /* default 0.9; TP_ZERO for 0 */
+    float beta2;        /* default 0.99; TP_ZERO for 0 */
+    float weight_decay; /* default 0 */
+} tp_lion_desc;
+TP_DEF tp_optimizer *tp_lion_(tp_node *lr, const tp_lion_desc *d);
+
 TP_DEF const tp__zero_option *tp__optim_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
@@ -222,6 +232,7 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
 #define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_lion(...)     TP__OPTIMIZER(tp_lion, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
 #elif __cplusplus >= 202002L
 #define tp_sgd(lr_, ...)      TP__CALL_X(optim, tp_sgd, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_momentum(lr_, ...) TP__CALL_X(optim, tp_momentum, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -233,6 +244,7 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
 #define tp_adadelta(lr_, ...) TP__CALL_X(optim, tp_adadelta, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_ftrl(lr_, ...)     TP__CALL_X(optim, tp_ftrl, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_lamb(lr_, ...)     TP__CALL_X(optim, tp_lamb, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_lion(lr_, ...)     TP__CALL_X(optim, tp_lion, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -412,6 +424,8 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void)
         TP__ZERO_OPTION(tp_lamb_desc, beta1, ZERO),
         TP__ZERO_OPTION(tp_lamb_desc, beta2, ZERO),
         TP__ZERO_OPTION(tp_lamb_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_lion_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_lion_desc, beta2, ZERO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -1065,6 +1079,37 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
     tp__optim_not_negative(o, q.at_, "l1", r.b);
     tp__optim_not_negative(o, q.at_, "l2", r.c);
     tp__optim_not_negative(o, q.at_, "l2_shrinkage", r.d);
+    return o;
+}
+
+/* -- lion -------------------------------------------------------------------------- >>optimizer lion */
+
+static const char *const tp__lion_slots[] = {"m"};
+
+static tp_node *tp__lion_group(tp_optimizer *o, const tp__apply_group *p)
+{
+    const tp__slot_rule *r = (const tp__slot_rule *)o->user;
+    const tp__lion_attrs t = {{p->n}, r->a, r->b, r->c};
+    tp_node *const *m = p->slot[0];
+    return tp__apply_optimizer("apply_lion", &t, p->var, &m, p->grad, &p->lr, o->pred);
+}
+
+TP_DEF tp_optimizer *tp_lion_(tp_node *lr, const tp_lion_desc *d)
+{
+    tp_lion_desc q;
+    tp__slot_rule r;
+    memset(&q, 0, sizeof q);
+    memset(&r, 0, sizeof r);
+    if (d) q = *d;
+    r.a = tp__float_option(q.beta1, 0.9f);
+    r.b = tp__float_option(q.beta2, 0.99f);
+    r.c = tp__float_option(q.weight_decay, 0);
+    r.fn = tp__lion_group;
+    tp_optimizer *o = tp__slot_rule_make(lr, "Lion", q.at_, &r, tp__lion_slots, 1);
+    if (!o) return NULL;
+    tp__optim_check_rate(o, q.at_, "beta1", r.a);
+    tp__optim_check_rate(o, q.at_, "beta2", r.b);
+    tp__optim_not_negative(o, q.at_, "weight_decay", r.c);
     return o;
 }
 

@@ -60,7 +60,7 @@ tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_fre
 tp_get_all_checkpoints.prefix tp_get_all_checkpoints.dir tp_regularize_cost.name tp_regularize_cost_from_collection.name
 tp_argscope_begin.at tp_linear_print.user tp_sym_print_stat.message tp_optimizer_new.apply_gradients
 tp_optimizer_proxy.apply_gradients tp_optimizer_proxy.name tp_optimizer_slot.suffix tp_sgd_.d tp_momentum_.d
-tp_nesterov_.d tp_adam_.d tp_adamw_.d tp_rmsprop_.d tp_adagrad_.d tp_adadelta_.d tp_ftrl_.d tp_lamb_.d
+tp_nesterov_.d tp_adam_.d tp_adamw_.d tp_rmsprop_.d tp_adagrad_.d tp_adadelta_.d tp_ftrl_.d tp_lamb_.d tp_lion_.d
 tp_loss_scale_.d tp_optimizer_compute_gradients.o tp_gradproc_scale.regex tp_gradproc_scale_rules.rules tp_gradproc_map.fn tp_gradproc_map.regex
 tp_gradproc_summary.regex tp_gradproc_print.regex tp_exponential_decay.step tp_piecewise_constant.step
 tp_datapoint_free.dp tp_df_test_speed.per_second tp_df_seek.skipped tp_df_free.df tp_df_print.name tp_input_failure.sentence tp_input_free.s

@@ -5523,6 +5523,17 @@ static void call_tp_lamb_(int which)
 }
 static const char *const cases_tp_lamb_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_lion_(int which)
+{
+    (void)which;
+    tp_lion_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
+    const tp_lion_desc *d_ = which == 4 ? NULL : &desc;
+    got_pointer(tp_lion_(lr_, d_));
+}
+static const char *const cases_tp_lion_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_post_process(int which)
 {
     (void)which;
@@ -9560,6 +9571,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_adadelta_", call_tp_adadelta_, cases_tp_adadelta_},
     {"tp_ftrl_", call_tp_ftrl_, cases_tp_ftrl_},
     {"tp_lamb_", call_tp_lamb_, cases_tp_lamb_},
+    {"tp_lion_", call_tp_lion_, cases_tp_lion_},
     {"tp_post_process", call_tp_post_process, cases_tp_post_process},
     {"tp_variable_assignment", call_tp_variable_assignment, cases_tp_variable_assignment},
     {"tp_accum_grad", call_tp_accum_grad, cases_tp_accum_grad},

@@ -59,6 +59,14 @@ def lamb(lr, b1=0.9, b2=0.999, eps=1e-6, decay=0.0):
     return f
 
 
+def lion(lr, b1=0.9, b2=0.99, decay=0.0):  # Chen et al. 2023, algorithm 2
+    def f(w, g, s, t):
+        m = s.get('m', 0)
+        s['m'] = f32(b2) * m + (1 - f32(b2)) * g
+        return w - f32(lr) * (np.sign(f32(b1) * m + (1 - f32(b1)) * g) + f32(decay) * w)
+    return f
+
+
 def rmsprop(lr, decay=0.9, mu=0.0, eps=1e-10, centered=False):
     def f(w, g, s, t):
         ms, mg = s.get('ms', np.ones(5)), s.get('mg', np.zeros(5))
@@ -111,6 +119,7 @@ cases = {
     'adamw': adam(0.05, decay=0.1), 'lamb': lamb(0.02, decay=0.05), 'rmsprop': rmsprop(0.01), 'rmsprop_momentum': rmsprop(0.01, 0.8, 0.5, 1e-3),
     'rmsprop_centered': rmsprop(0.01, 0.9, 0.5, 1e-2, True), 'adagrad': adagrad(0.3), 'adadelta': adadelta(1.0, 0.9, 1e-3), 'ftrl': ftrl(0.3),
     'ftrl_l1_l2': ftrl(0.3, -0.5, 0.2, 0.4, 0.1, 0.02), 'ftrl_power': ftrl(0.3, -0.7), 'accum_momentum': accumulated(momentum(0.05, 0.9, False), 4), 'accum_adam': accumulated(adam(0.05), 3),
+    'lion': lion(0.02), 'lion_all': lion(0.05, 0.6, 0.8, 0.3),
 }
 
 

@@ -217,6 +217,11 @@ static double stepped(const char *row, double w, double g, double *s, double lr)
         s[0] += g * g;
         return w - lr * g / sqrt(s[0]);
     }
+    if (!strcmp(row, "lion")) {
+        const double c = a * s[0] + (1 - a) * g, sign = c > 0 ? 1 : c < 0 ? -1 : 0;
+        s[0] = b * s[0] + (1 - b) * g;
+        return w - lr * (sign + decay * w);
+    }
     if (!strcmp(row, "adadelta")) {
         s[0] = a * s[0] + (1 - a) * g * g;
         const double d = g * sqrt(s[1] + eps) / sqrt(s[0] + eps);
@@ -242,7 +247,7 @@ static int step_option(const char *name, const char *attr)
     if (!strcmp(attr, "beta2")) return 1;
     if (!strcmp(attr, "epsilon")) return 2;
     if (!strcmp(attr, "momentum")) return rmsprop ? 1 : 0;
-    if (!strcmp(attr, "decay")) return rmsprop ? 0 : !strcmp(name, "adamw") || !strcmp(name, "lamb") ? 3 : -1;
+    if (!strcmp(attr, "decay")) return rmsprop ? 0 : !strcmp(name, "adamw") || *name == 'l' ? 3 : -1;
     return -1;
 }
 
@@ -327,6 +332,7 @@ TEST(every_optimizer_steps_by_its_formula)
                  {"centered", "apply_rmsprop", 3, 1},
                  {"adagrad", "apply_adagrad", 1, 1},
                  {"adadelta", "apply_adadelta", 2, 1},
+                 {"lion", "apply_lion", 1, 1},
                  {"lamb", "apply_lamb", 2, 3}};
     for (int i = 0; i < 3; i++) {
         tp_device *d = opened(i);

@@ -512,6 +512,8 @@ static tp_optimizer *make_by_name(const char *name, tp_graph *g)
     if (!strcmp(name, "lamb_epsilon")) return tp_lamb(LR(0.05f), .beta1 = 0.5f, .beta2 = 0.99f, .epsilon = 1e-2f);
     if (!strcmp(name, "lamb_all"))
         return tp_lamb(LR(0.03f), .beta1 = 0.8f, .beta2 = 0.9f, .epsilon = 1e-3f, .weight_decay = 0.2f);
+    if (!strcmp(name, "lion")) return tp_lion(LR(0.02f));
+    if (!strcmp(name, "lion_all")) return tp_lion(LR(0.05f), .beta1 = 0.6f, .beta2 = 0.8f, .weight_decay = 0.3f);
     if (!strcmp(name, "lamb_from_0")) return tp_lamb(LR(0.05f), .weight_decay = 0.1f);
     if (!strcmp(name, "accum_momentum")) return tp_accum_grad(tp_momentum(LR(0.05f)), 4);
     if (!strcmp(name, "accum_adam")) return tp_accum_grad(tp_adam(LR(0.05f)), 3);
@@ -593,7 +595,7 @@ TEST(fifty_updates_follow_the_references)
         }
     }
     fclose(f);
-    CHECK(cases >= 17);
+    CHECK(cases >= 19);
 }
 
 /* What other programs computed (ref_optim_others.py): TensorFlow's kernels, and optax where TensorFlow has none. In the same
@@ -623,6 +625,42 @@ TEST(fifty_updates_are_those_of_other_programs)
     }
     fclose(f);
     CHECK(cases == 2 * 28);
+}
+
+/* By hand: m = 0, 0.02, 0.0148 and the signs of 0.2, -0.032, 0.01332; a weight whose gradient and m are 0 only decays; a NaN
+ * stays one. */
+TEST(lion_moves_by_the_sign)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    static const float start[3] = {1, 2, 3}, grads[3][3] = {{2, 0, 1}, {-0.5f, 0, 1}, {0, 0, 1}};
+    static const double want[3] = {0.762125, 1.71475, 0};
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_values(start, 3));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3));
+    tp_grad_var gv = {x, w};
+    tp_optimizer *o = tp_lion(rate(g, 0.1f), .weight_decay = 0.5f);
+    tp_node *op = tp_apply_gradients(o, &gv, 1), *m = tp_get_slot(o, w, "m");
+    tp_session *s = tp_session_new(g, NULL);
+    if (!CHECK(s != NULL && m != NULL)) return;
+    CHECK_STR(tp_node_name(m), "w/Lion");
+    for (int t = 0; t < 3; t++) {
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = x;
+        CHECK_OK(tp_tensor_resize(&feed.value, TP_F32, tp_make_shape(3)));
+        for (int i = 0; i < 3; i++) tp_tensor_set(&feed.value, i, t == 1 && i == 2 ? NAN : (double)grads[t][i]);
+        CHECK_OK(tp_session_run(s, &feed, 1, &op, 1, NULL));
+        tp_tensor_free(&feed.value);
+    }
+    tp_tensor now;
+    memset(&now, 0, sizeof now);
+    CHECK_OK(tp_session_read(s, tp_find_variable(g, "w"), &now));
+    for (int i = 0; i < 2; i++) CHECK_NEAR(tp_tensor_get(&now, i), want[i], 1e-6, 0);
+    CHECK(tp_tensor_get(&now, 2) != tp_tensor_get(&now, 2));
+    CHECK_OK(tp_session_read(s, tp_find_variable(g, "w/Lion"), &now));
+    CHECK_NEAR(tp_tensor_get(&now, 0), 0.0148 * 0.99, 1e-7, 0);
+    tp_tensor_free(&now);
+    tp_session_free(s);
+    done(g);
 }
 
 /* Large variables are cut into pieces; LAMB's norms are sums over all of them. */
@@ -1043,7 +1081,7 @@ typedef struct limit {
     int which;        /* adam.. below */
     float v[4];
 } limit;
-enum { MOMENTUM, NESTEROV, ADAM, ADAMW, RMSPROP, ADAGRAD, ADADELTA, FTRL, FTRL_L, LAMB, SCALE, ACCUM };
+enum { MOMENTUM, NESTEROV, ADAM, ADAMW, RMSPROP, ADAGRAD, ADADELTA, FTRL, FTRL_L, LAMB, LION, SCALE, ACCUM };
 static const limit limits[] = {
     {NULL, MOMENTUM, {TP_ZERO}},
     {NULL, MOMENTUM, {0.999999f}},
@@ -1067,6 +1105,10 @@ static const limit limits[] = {
     {"LAMB has .beta2 1: it is at least 0", LAMB, {0, 1}},
     {"LAMB has .epsilon -1: it is not negative", LAMB, {0, 0, -1}},
     {"LAMB has .weight_decay -1: it is not negative", LAMB, {0, 0, 0, -1}},
+    {NULL, LION, {TP_ZERO, TP_ZERO, TP_ZERO}},
+    {"Lion has .beta1 1: it is at least 0", LION, {1}},
+    {"Lion has .beta2 1: it is at least 0", LION, {0, 1}},
+    {"Lion has .weight_decay -1: it is not negative", LION, {0, 0, -1}},
     {NULL, RMSPROP, {TP_ZERO, TP_ZERO, TP_ZERO}},
     {"RMSProp has .decay 1: it is at least 0", RMSPROP, {1}},
     {"RMSProp has .momentum 1: it is at least 0", RMSPROP, {0, 1}},
@@ -1110,6 +1152,7 @@ static tp_optimizer *make_limit(const limit *l, tp_node *lr)
     case ADADELTA: return tp_adadelta(lr, .rho = v[0], .epsilon = v[1]);
     case FTRL: return tp_ftrl(lr, .learning_rate_power = v[0], .initial_accumulator_value = v[1]);
     case FTRL_L: return tp_ftrl(lr, .l1 = v[0], .l2 = v[1], .l2_shrinkage = v[2]);
+    case LION: return tp_lion(lr, .beta1 = v[0], .beta2 = v[1], .weight_decay = v[2]);
     case LAMB: return tp_lamb(lr, .beta1 = v[0], .beta2 = v[1], .epsilon = v[2], .weight_decay = v[3]);
     case SCALE: return tp_loss_scale(tp_sgd(lr), .initial = v[0], .interval = (int)v[1], .minimum = v[2]);
     default: return tp_accum_grad(tp_sgd(lr), (int)v[0]);

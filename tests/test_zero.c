@@ -330,6 +330,7 @@ static struct {
     tp_adadelta_desc adadelta;
     tp_ftrl_desc ftrl;
     tp_lamb_desc lamb;
+    tp_lion_desc lion;
 } o;
 static tp_optimizer *of_momentum(tp_node *lr) { return tp_momentum_(lr, &o.momentum); }
 static tp_optimizer *of_adam(tp_node *lr) { return tp_adam_(lr, &o.adam); }
@@ -343,6 +344,13 @@ static tp_optimizer *of_rmsprop_of_late(tp_node *lr) /* its average starts from 
 static tp_optimizer *of_adadelta(tp_node *lr) { return tp_adadelta_(lr, &o.adadelta); }
 static tp_optimizer *of_ftrl(tp_node *lr) { return tp_ftrl_(lr, &o.ftrl); }
 static tp_optimizer *of_lamb(tp_node *lr) { return tp_lamb_(lr, &o.lamb); }
+/* Only signs count: with a large rate the gradient changes its sign, and beta1, beta2 decide when the step does. */
+static tp_optimizer *of_lion(tp_node *lr) { return tp_lion_(tp_affine(lr, 6, 0), &o.lion); }
+static tp_optimizer *of_lion_that_forgets(tp_node *lr)
+{
+    o.lion.beta2 = 0.001f;
+    return of_lion(lr);
+}
 
 /* Where two weights are after three steps down scale * sum(c w^2). */
 static double after_three_steps(tp_optimizer *(*make)(tp_node *lr), float scale)
@@ -392,6 +400,8 @@ ZERO(tp_ftrl_desc, learning_rate_power) { vanishes(of_ftrl, &o.ftrl.learning_rat
 ZERO(tp_lamb_desc, beta1) { vanishes(of_lamb, &o.lamb.beta1, 1, 1e-30f); }
 ZERO(tp_lamb_desc, beta2) { vanishes(of_lamb, &o.lamb.beta2, 1, 1e-30f); }
 ZERO(tp_lamb_desc, epsilon) { vanishes(of_lamb, &o.lamb.epsilon, 1e-6f, 1e-30f); }
+ZERO(tp_lion_desc, beta1) { vanishes(of_lion_that_forgets, &o.lion.beta1, 1, 1e-30f); }
+ZERO(tp_lion_desc, beta2) { vanishes(of_lion, &o.lion.beta2, 1, 1e-30f); }
 
 /* ==== >>refused ======================================================================================= */
 

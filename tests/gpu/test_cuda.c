@@ -1481,7 +1481,7 @@ TEST(variables_are_written_where_the_predicate_holds)
 /* More variables than a launch takes, some of several blocks, and one named twice. */
 static void optimizers(tp_dtype dtype, int n, double tol)
 {
-    enum { DESCENT, MOMENTUM, ADAM, RMSPROP, ADAGRAD, ADADELTA, FTRL, LAMB, RMSPROP_CENTERED, KINDS };
+    enum { DESCENT, MOMENTUM, ADAM, RMSPROP, ADAGRAD, ADADELTA, FTRL, LAMB, LION, RMSPROP_CENTERED, KINDS };
     for (int kind = DESCENT; kind < KINDS; kind++)
         for (int way = 0; way < 3; way++) { /* plain; with all options; with a predicate that is false */
             if (way == 2 && kind % 3 != 0) continue;
@@ -1520,6 +1520,12 @@ static void optimizers(tp_dtype dtype, int n, double tol)
             case RMSPROP_CENTERED:
                 y = tp_apply_rmsprop(var, slot[0], slot[1], slot[2], grad, n, lr, 0.9f, 0.5f, 1e-3f, pred);
                 break;
+            case LION: {
+                const tp__lion_attrs lion = {{n}, 0.9f, 0.99f, decay};
+                tp_node *const *slots = slot[0];
+                y = tp__apply_optimizer("apply_lion", &lion, var, &slots, grad, &lr, pred);
+                break;
+            }
             case ADAGRAD: y = tp_apply_adagrad(var, slot[0], grad, n, lr, pred); break;
             case ADADELTA: y = tp_apply_adadelta(var, slot[0], slot[1], grad, n, lr, 0.9f, 1e-3f, pred); break;
             case FTRL:

@@ -332,6 +332,7 @@ TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less,
 TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
 TP__KERNEL(void, divide, int64_t n, float *y, float by);
 TP__KERNEL(void, lion, int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay);
+TP__KERNEL(void, scale, int64_t n, const float *x, float by, float *y);
 TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
 TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
 TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
@@ -4203,6 +4204,11 @@ static void TP__F(lion)(int64_t n, float *w, float *m, const float *g, float lr,
     }
 }
 
+static void TP__F(scale)(int64_t n, const float *x, float by, float *y)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, vmul(TP__F(part)(x + i, n - i), vset(by)));
+}
+
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
 /* One LSTM step of a row: applies the gates' functions in place; more, if not NULL, is added to the gates first. c =
@@ -5566,13 +5572,18 @@ static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
     for (int64_t r = from; C >= TP__SOFTMAX_LONG && r < to; r++) {
         const float *x = (const float *)k->in[0].data + r * C;
         float *y = (float *)k->out[0].data + r * C;
+        if (k->fused.scale != 0) tp__scale_of[isa->level](C, x, k->fused.scale, y), x = y;
         const float m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, logarithm ? NULL : y),
                     l = logarithm ? tp_logf(z) : 0;
         if (!logarithm) tp__divide_of[isa->level](C, y, z);
         for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
     }
-    for (int64_t r = from; C < TP__SOFTMAX_LONG && r < to; r++)
-        tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
+    for (int64_t r = from; C < TP__SOFTMAX_LONG && r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * C;
+        float *y = (float *)k->out[0].data + r * C;
+        if (k->fused.scale != 0) tp__scale_of[isa->level](C, x, k->fused.scale, y), x = y;
+        tp__softmax_row_f32(x, y, C, logarithm);
+    }
 }
 static void tp__softmax_fast(const tp_call *k)
 {

@@ -7270,6 +7270,17 @@ static int tp__place_of_result(const tp__compiler *c, const tp_operation *o)
     return c->position[place ? place->id : by->id];
 }
 
+/* Whether an op has o as a control dependency. */
+static bool tp__is_awaited(const tp__compiler *c, const tp_operation *o)
+{
+    for (int q = c->position[o->id] + 1; q < c->n_order; q++) {
+        const tp_operation *w = c->op[c->order[q]];
+        for (int z = 0; z < w->n_ctrl; z++)
+            if (w->ctrl[z] == o) return true;
+    }
+    return false;
+}
+
 /* Whether input i of a gradient descent op can be fused with it. It must be a weight gradient a^T b that no other op
  * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
 static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *apply, int i)
@@ -7297,12 +7308,7 @@ static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *appl
         if (q != i && apply->var[q] == apply->var[i]) return false;
     for (int q = 0; q < apply->n_in; q++)
         if (tp__memory_of(c, apply->in[q]) == apply->var[i]) return false;
-    for (int q = c->position[m->id] + 1; q < c->n_order; q++) {
-        const tp_operation *w = c->op[c->order[q]];
-        for (int z = 0; z < w->n_ctrl; z++)
-            if (w->ctrl[z] == m) return false;
-    }
-    return true;
+    return !tp__is_awaited(c, m);
 }
 
 static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, const tp__rule *rule)
@@ -7575,6 +7581,28 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 
 /* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
  * that still exist keep their bits. */
+/* Fuses a multiplication by a constant into the softmax that follows it. */
+static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    if (o->row != &tp__op_softmax || !tp__can_fuse(c, o, TP_FUSES_SCALE)) return TP_OK;
+    const tp_operation *affine = o->in[0]->op;
+    const int v = tp__value_of(c, o->in[0]);
+    if (affine->row != &tp__op_affine || affine->n_ctrl || c->folded[affine->id] || c->fed[v] >= 0 ||
+        c->value[v].type.dtype != TP_F32 || tp__device_of(c, affine) != tp__device_of(c, o) ||
+        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, affine))
+        return TP_OK;
+    const tp__affine_attrs *t = (const tp__affine_attrs *)affine->attrs;
+    if (t->offset != 0 || t->scale == 0) return TP_OK;
+    if (tp__memory_of(c, affine->in[0])) return TP_OK; /* a writer could change the variable before o reads it */
+    tp__fusion *f = tp__fuse(c, o, rule, 0);
+    if (!f) return tp__nomem_plan();
+    f->in[0] = affine->in[0];
+    f->fused.scale = t->scale;
+    f->n_absorbed++;
+    tp__absorb(c, affine, o);
+    return TP_OK;
+}
+
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
@@ -7583,6 +7611,7 @@ static const tp__rule tp__rules[] = {
     {"sum", "a convolution or the gradient of batch norm adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
      tp__fuse_norm},
+    {"scale, softmax", "softmax multiplies its input by a constant while it loads it", tp__fuse_scale},
 };
 
 /* 6. Tries the rules of fusion. */
@@ -16589,9 +16618,9 @@ static void tp__log_softmax_gradient(tp_grad *g)
     g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
-static const tp_op tp__op_softmax =
-    TP__ROW("softmax", "Softmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer, tp__softmax_gradient,
-            TP__NAIVE_FAST(tp__softmax), TP__FLOPS(tp__softmax_flops), TP__ONNX("Softmax"));
+static const tp_op tp__op_softmax = TP__FUSING_ROW(
+    TP_FUSES_SCALE, 0, "softmax", "Softmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer,
+    tp__softmax_gradient, TP__NAIVE_FAST(tp__softmax), TP__FLOPS(tp__softmax_flops), TP__ONNX("Softmax"));
 static const tp_op tp__op_log_softmax =
     TP__ROW("log_softmax", "LogSoftmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer,
             tp__log_softmax_gradient, TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast),

@@ -566,6 +566,7 @@ typedef struct tp_fused {
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
     bool norm_relu; /* ... and then through a ReLU */
     int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
+    float scale;    /* softmax: input 0 is read as input 0 * scale; 0: as it is */
     int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
     /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
     bool elided;
@@ -578,7 +579,8 @@ enum {
     TP_FUSES_NORM = 8,
     TP_FUSES_MASK = 16,
     TP_FUSES_ELIDE = 32,
-    TP_FUSES_CHANNELS_LAST = 64 /* the kernel supports all fusions, but some only if channels are the last dimension */
+    TP_FUSES_SCALE = 64,
+    TP_FUSES_CHANNELS_LAST = 128 /* the kernel supports all fusions, but some only if channels are the last dimension */
 };
 
 /* All arguments of a kernel call. Filled in once, when a plan is bound; a value that changes in each step is behind a pointer

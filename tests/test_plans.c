@@ -289,6 +289,26 @@ static tp_node *bump(scene *s) { return tp_assign_add(s->gamma, s->vec, NULL); }
 static void with_both(scene *s) { want(s, tp_relu(biased(s, product(s)))); }
 static void with_bias(scene *s) { want(s, biased(s, product(s))); }
 static void with_leaky(scene *s) { want(s, tp_leaky_relu(biased(s, product(s)), 0.1f)); }
+static tp_node *scaled(scene *s, tp_node *x) { return (void)s, tp_affine(x, 0.3f, 0); }
+static void scale_softmax(scene *s) { want(s, tp_softmax(scaled(s, s->x))); }
+static void scale_softmax_product(scene *s) { want(s, tp_softmax(scaled(s, product(s)))); }
+static void scale_softmax_short(scene *s)
+{
+    want(s, tp_softmax(scaled(s, tp_reshape_to(s->x, tp_make_shape(NUMBERS / 3, 3)))));
+}
+static void scale_softmax_offset(scene *s) { want(s, tp_softmax(tp_affine(s->x, 0.3f, 1))); }
+static void scale_log_softmax(scene *s) { want(s, tp_log_softmax(scaled(s, s->x))); }
+static void scale_wanted(scene *s)
+{
+    tp_node *x = scaled(s, s->x);
+    want(s, x);
+    want(s, tp_softmax(x));
+}
+static void scale_read_twice(scene *s)
+{
+    tp_node *x = scaled(s, s->x);
+    want(s, tp_mul(tp_softmax(x), x));
+}
 static void with_conv(scene *s) { want(s, tp_relu(biased(s, conv(s->x, s->w)))); }
 static void without_bias(scene *s) { want(s, tp_relu(product(s))); }
 static void nchw_conv(scene *s)
@@ -992,6 +1012,16 @@ TEST(a_sum_is_made_with_a_term_only_where_the_other_is_there)
     check_fusions(f, TP_COUNT(f));
 }
 
+TEST(softmax_scales_its_input_only_where_nothing_else_reads_it)
+{
+    static const fusion f[] = {
+        F32(scale_softmax, 1, 1),        F32(scale_softmax_product, 2, 1), F32(scale_softmax_short, 1, 1),
+        F32(scale_softmax_offset, 2, 1), F32(scale_log_softmax, 2, 1),     F32(scale_wanted, 2, 1),
+        F32(scale_read_twice, 3, 2),     F64(scale_softmax, 2, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
 /* A plan says which rules made its steps. */
 TEST(a_printed_plan_names_its_rules)
 {
@@ -1002,7 +1032,8 @@ TEST(a_printed_plan_names_its_rules)
                 {unmade_relu, "[batch norm, ReLU; norm on load]"},
                 {back_sum_masked, "[mask, batch norm; sum]"},
                 {descends, "[descent]"},
-                {sum_valid, "[sum]"}};
+                {sum_valid, "[sum]"},
+                {scale_softmax, "[scale, softmax]"}};
     tp_device *d = tp_cpu_device_new(1, NULL);
     const bool fast = d && strcmp(tp_device_isa(d), "naive") != 0;
     if (d) d->close(d);

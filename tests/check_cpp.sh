@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# C++: before C++20 there are no keyword macros, but descriptors by name; C++20 has the macros, and the examples are C++20 too.
+# C++: before C++20 there are no keyword macros, but descriptors by name; C++20 has the macros, and examples are C++20 too.
 set -eu
 cd "$(dirname "$0")/.."
 dir=build/test/cpp
@@ -64,8 +64,8 @@ for cxx in "g++ -std=c++20" "g++ -std=c++23" "clang++ -std=c++20"; do
     $cxx -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. "$dir/all.cpp"
 done
 for cxx in "g++ -std=c++20" "clang++ -std=c++20"; do
-    for example in examples/*.c; do
-        $cxx -x c++ -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$example"
+    for example in mnist_convnet cifar10_resnet custom_callback augment; do # the others: check_examples.sh
+        $cxx -x c++ -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "examples/$example.c"
     done
 done
 # the two spellings of C++20 make the same layer; options are in the order of the fields, and the compiler says so

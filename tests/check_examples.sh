@@ -100,6 +100,7 @@ done <<<"$table"
 for source in examples/*.c; do
     example=$(basename "$source" .c)
     [ "${1:-$example}" = "$example" ] || continue
+    compile "gcc -std=c11" "$example" -fsyntax-only -x c - || { echo "$example: gcc warns"; failed=1; }
     compile "g++ -std=c++20" "$example" -fsyntax-only -x c++ - || { echo "$example is no C++20"; failed=1; }
     compile "clang -std=c11" "$example" -fsyntax-only -x c - || { echo "$example: clang warns"; failed=1; }
 done

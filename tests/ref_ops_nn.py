@@ -463,4 +463,9 @@ ctc(w.normal(4, 2, 3, scale=400), [[1, 2], [2, 2]], [2, 2], [4, 4], 0, 0)  # all
 ctc(w.normal(80, 3, 20, scale=2), w.ints(1, 20, 3, 30), [30, 22, 1], [80, 77, 64], 0, 1)
 w.case("ctc_loss", [w.normal(2, 3, 4), np.zeros((3, 0), np.int32), np.zeros(3, np.int32), np.array([0, 0, 0], np.int32)], [np.zeros(3, f32), np.zeros((2, 3, 4), f32)], nograd="no labels, no steps")
 w.big("ctc_loss", [("float32", (150, 13, 28), -5.0, 5.0), ("int32", (13, 40), 1.0, 27.0), ("int32", (13,), 20.0, 40.0), ("int32", (13,), 100.0, 150.0)])
+out = []
+for p, m, g in ((w1, m1, g1), (w2, m2, g2)):
+    p, m, g = (x.astype(f64) for x in (p, m, g))
+    out.append((p - 0.1 * (np.sign(0.9 * m + 0.1 * g) + 0.2 * p), 0.99 * m + 0.01 * g))
+w.case("apply_lion", [g1, g2, lr], [None], var=[w1, w2, m1, m2], newvar=F(*[out[i][q] for q in range(2) for i in range(2)]), n=2, beta1=0.9, beta2=0.99, decay=0.2, tol=2e-5)
 w.close()

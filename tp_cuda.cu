@@ -2271,7 +2271,7 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
-#pragma unroll 1 /* not unrolled: this function is inlined often, and unrolled it was a third of all code */
+#pragma unroll 1 /* not unrolled: the function is inlined often, and unrolled loops were a third of all code */
     for (int d = 0; d + 1 < n; d++) {
         const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
@@ -2469,8 +2469,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.chunk = tp__reduce_up(passes, c.n_part);
     return c;
 }
-/* columns: whether the columns kernel may be used. It is faster if a block has enough work and one thread per output
- * would be too few threads or would read elements far apart. */
+/* columns: whether the columns kernel may be used. That kernel is faster if a block has enough work, and if with one thread
+ * per output there would be too few threads or a thread would read elements far apart. */
 static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
 {
     if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
@@ -2619,7 +2619,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
         if (e < width) room[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
-    for (int rows = width / n; rows > 1;) { /* rows that are side by side: add the upper half to the lower */
+    for (int rows = width / n; rows > 1;) { /* of several short rows in `room`, join the upper half to the lower */
         const int half = (rows + 1) / 2;
         __syncthreads();
         for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
@@ -3760,7 +3760,7 @@ static void tp__reverse_cuda(const tp_call *k)
 #define TP__PARTS_MOST 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* length in units of a row of the whole tensor */
+    int64_t row; /* length of a row of the whole tensor, in units */
     void *part[TP__PARTS_MOST];
     int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* number of units in each part; offset of the part in a row */
     tp__divisor width[TP__PARTS_MOST];                /* units of each part in a row */

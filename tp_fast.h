@@ -4816,7 +4816,7 @@ typedef struct tp__move_job {
     int64_t n_outer, grain;
 } tp__move_job;
 
-/* Adds a dimension inside the others; it is merged with the next outer one where both continue each other. */
+/* Adds a dimension inside the others; merges it with the innermost of them if the strides of both allow one loop. */
 static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
@@ -4931,7 +4931,7 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
-/* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
+/* Returns the row of x for row `row` of y (rows are numbered over all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;

@@ -905,9 +905,9 @@ typedef enum {
 #include <time.h>
 
 /* Arithmetic in this file follows the C standard and gives the same bits, whatever options the rest of the program is built with.
- * -Ofast, -ffast-math and their parts: gcc 12 and later define a macro for each, and they are switched off if one is defined;
- * with older gcc and with clang they are always switched off. x87 (32-bit x86 without options, -mfpmath=387) does not round to
- * float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
+ * Options like -Ofast and -ffast-math are switched off: with older gcc and with clang always; with gcc 12 and later, which define a
+ * macro for each part of these options, if such a macro is defined. x87 (32-bit x86 without options, -mfpmath=387) does not round
+ * to float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
 /* The target stays set until the end of the C file, because gcc cannot call static functions of another target. */
@@ -944,8 +944,8 @@ typedef char tp__constants_are_double[sizeof 1.0 == sizeof(double) ? 1 : -1];
 /* clang-format on */
 TP__EXACT_BEGIN
 
-/* Code that runs once (building a graph, compiling a plan, formatting errors) is compiled for size and with fewer passes: it is
- * most of the code but takes little run time. The passes that are switched off take long to compile and do not help such code. */
+/* Code that runs once (building a graph, compiling a plan, formatting errors) is most of the code but takes little run time, so it
+ * is compiled for size and with fewer passes. The passes that are switched off take long to compile and do not help such code. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 /* clang-format off */
 #define TP__COLD_BEGIN _Pragma("GCC push_options") \
@@ -1016,8 +1016,9 @@ static void tp__hook_free(void *p);
 #endif
 #endif
 
-/* Integers of 64 bits that several threads change. Without a system there are no threads, and small processors have no such
- * instructions. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and returns whether it did. */
+/* Integers of 64 bits that several threads change. Without an operating system there are no threads, and small processors lack
+ * instructions for such integers. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and
+ * returns whether it did. */
 #ifdef TP__NO_SYSTEM
 #define TP__WIDE_LOAD(p_)             (*(p_))
 #define TP__WIDE_ADD(p_, x_)          (*(p_) += (x_))
@@ -3604,7 +3605,7 @@ static float tp__round_to_odd(double x)
     float f = (float)x;
     if (f != f || (double)f == x) return f;
     uint32_t u = tp__float_bits(f);
-    /* rounds toward zero; infinity becomes the largest number */
+    /* u - 1 is the next float toward zero; infinity becomes the largest number */
     if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) u--;
     return tp__bits_float(u | 1u);
 }
@@ -4189,8 +4190,8 @@ static void tp__cos_sin_of_turn(double u, double *c, double *s)
     }
 }
 
-/* Box-Muller: the four words of a block give two 53-bit uniforms, which give two normals. Uses only arithmetic and a square root,
- * so that the bits do not depend on the libm; the vector kernels do the same operations in the same order. */
+/* Box-Muller: the four words of a block give two uniform numbers of 53 bits, and these two normal ones. Uses only arithmetic and a
+ * square root, so that the bits do not depend on the libm; the vector kernels do the same operations in the same order. */
 static void tp__normal_pair(const uint32_t r[4], double normal[2])
 {
     uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
@@ -4736,7 +4737,7 @@ typedef struct tp__cpu {
     tp__cpu_threads *threads; /* the pool that was made with the device; d->pool may be set to another pool later */
     int64_t used, peak;       /* atomic: allocated bytes, now and at most */
     double last_query_time,
-        last_cpu_time; /* when utilization was last asked for: tp_time then, and the process's processor time */
+        last_cpu_time; /* tp_time, and the processor time of the process, at the last query of the utilization */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -5087,7 +5088,7 @@ TP_DEF float tp_logf(float x)
 TP_DEF float tp_tanhf(float x)
 {
     float a = x < 0.0f ? -x : x, u = x * x;
-    if (x == 0.0f) return x; /* keeps the sign of -0 */
+    if (x == 0.0f) return x; /* tanh(-0) is -0 */
     if (a < TP__TANH_SMALL) {
         float q = (((TP__TANH_11 * u + TP__TANH_9) * u + TP__TANH_7) * u + TP__TANH_5) * u + TP__TANH_3;
         return x + x * u * q;
@@ -5278,7 +5279,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
         for (int64_t i = 0; i < blocks; i++) tp_philox(key, first + (uint64_t)i, step, out + 4 * i);
 }
 
-/* Two normals from each block of words. */
+/* Two normal random numbers from each block of four words. */
 static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
     if (isa && TP__IF_FAST(tp__fast_normals(isa, blocks, words, out), false)) return;
@@ -5286,7 +5287,7 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
 }
 
 /* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b. TP__TRUNCATED redraws a value
- * more than two deviations from the mean, attempt k at step + k retry. i0 is a multiple of 4. */
+ * more than two deviations from the mean; attempt k takes its random numbers at step + k * retry. i0 is a multiple of 4. */
 typedef enum { TP__UNIFORM, TP__NORMAL, TP__TRUNCATED } tp__distribution;
 #define TP__RANDOM_PIECE 512
 TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, double a, double b,
@@ -7306,7 +7307,7 @@ struct tp_npz_writer {
     tp_writer *file;
     tp__deflate *deflate; /* NULL: members are stored without compression */
     tp_buf packed;        /* buffer for compressed bytes */
-    tp_buf directory;     /* the central directory, as far as it is known */
+    tp_buf directory;     /* the central directory: entries of the members so far */
     tp__npz_name *name;   /* hash table of names, at most half full */
     size_t n, cap;        /* number of names and of slots; the latter is a power of two */
     uint32_t crc;         /* CRC-32 of the member being written */

@@ -180,7 +180,8 @@ struct tp_callback {
      * "tp:callback/MinSaver(validation_error)/"; a second callback of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
-    bool is_resumed_from; /* auto-resume reads what this callback writes, so it must write last; set by ModelSaver */
+    /* auto-resume reads what this callback writes, so this callback must write last; set by ModelSaver */
+    bool is_resumed_from;
     /* tells callbacks of the same name apart: the name of the statistic or parameter; NULL: none */
     const char *id;
     /* From before_train on: the training continues from a checkpoint that contains this callback, so actions that are done
@@ -529,7 +530,7 @@ typedef struct tp_cb_start_proc_or_thread_desc {
     tp_at at_;
     /* array of processes and threads; ends with the first entry that has neither argv nor run */
     tp_startable startable[TP_MAX_NAMES + 1];
-    tp_tri stop_at_last; /* TP_NO: leave them running after the training; default TP_YES */
+    tp_tri stop_at_last; /* TP_NO: the processes and threads keep running after the training; default TP_YES */
 } tp_cb_start_proc_or_thread_desc;
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
 
@@ -1023,7 +1024,8 @@ typedef struct tp_monitor_report_desc {
     /* seconds between two writings of the page; default 5; TP_ZERO: write after each step, without the limit on its
      * time */
     double every_secs;
-    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
+    /* TP_NO: no step is measured. Default TP_YES: the second and third step are measured, so they take longer */
+    tp_tri trace;
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
@@ -6591,7 +6593,7 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
 }
 
-/* Reads the array, changes it with fn_array and sets it. The log says that it was set, without its values. */
+/* Reads the array, changes it with fn_array and sets it. The log says that the parameter was set, without its values. */
 static tp_status tp__setter_trigger_array(tp_callback *cb)
 {
     tp__setter *s = (tp__setter *)cb->user;
@@ -10549,7 +10551,8 @@ typedef struct tp__report {
     int64_t fastest;     /* nanoseconds of the fastest traced run, which is shown */
     bool tracing;
     double begun, first_done, write_time,
-        write_seconds; /* tp_time at before_train, after the first step, after the last writing; seconds the last writing took */
+        /* tp_time at before_train, after the first step, after the last writing; seconds that the last writing took */
+        write_seconds;
     int64_t first_step, step_at_first, step_wrote;
     double speed;                         /* steps per second between the last two writings */
     tp_buf other_runs, graph, kernels;    /* JSON that is made once: other trainings, graph, kernels */

@@ -2414,7 +2414,8 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             v->user = op;
         }
     }
-    /* an output that is only another name of a value renames the value; a constant leaves its own name to the output */
+    /* an output that is only another name of a value gives its name to the value; a constant that is an output is renamed, and
+     * the output keeps the name */
     for (int i = 0; i < n_outputs; i++) {
         const tp_node *root = tp__onnx_root(w, outputs[i]);
         tp__onnx_value *v = tp__onnx_raw(w, root);

@@ -52,9 +52,10 @@ typedef struct tp_onnx_dim {
     int64_t size;
 } tp_onnx_dim;
 typedef struct tp_import_onnx_desc {
-    const char *scope;           /* name scope of the added nodes; NULL: the current one */
-    const tp_onnx_value *inputs; /* nodes that replace inputs of the file; the other inputs become placeholders. A
-                                  * constant here is known at import time, as sizes, axes and shapes must be */
+    const char *scope; /* name scope of the added nodes; NULL: the current one */
+    /* nodes that replace inputs of the file; the other inputs become placeholders. A constant among these nodes is known at
+     * import time; sizes, axes and shapes must be known then */
+    const tp_onnx_value *inputs;
     int n_inputs;
     const tp_onnx_dim *dims; /* sizes for named dimensions; dimensions that are not listed remain unknown */
     int n_dims;
@@ -172,7 +173,7 @@ typedef struct tp__importer {
     tp__list all;
     tp__list symbols; /* list of symbols: item i is symbol i + 1 */
     int64_t opset;
-    double work, max_work; /* work done so far, and its limit: elements listed, operations computed */
+    double work, max_work; /* number of elements listed and operations computed so far, and its limit */
     int depth;             /* depth of nested Ifs */
     tp_status status;
     /* status of the first error: a builder continues to the end of its node, which may cause more errors */

@@ -1690,7 +1690,7 @@ typedef struct tp_zmq_input_desc {
     tp_at at_;
     const char *end_point; /* the address, copied */
     int hwm;               /* maximum number of messages that wait at this end, for each sender; default 10 */
-    tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    tp_tri bind;           /* TP_YES: this end binds, TP_NO: this end connects; default TP_YES */
 } tp_zmq_input_desc;
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
 /* A flow of the data that arrive at the end point of a ZMQInput. The caller keeps the source and must not set it up at the same
@@ -1708,7 +1708,7 @@ typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
     const char *addr1, *addr2; /* the addresses, copied; addr2 NULL: only one */
     int hwm;                   /* maximum number of messages that wait at this end, for each sender; default 50 */
-    tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    tp_tri bind;               /* TP_YES: this end binds, TP_NO: this end connects; default TP_YES */
     int64_t timeout_ms;        /* longest time to wait for a datapoint; 0: no limit */
 } tp_df_remote_zmq_desc;
 TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
@@ -1727,7 +1727,7 @@ typedef struct tp_df_send_zmq_desc {
     tp_dataflow *df;
     const char *addr;
     int hwm;         /* maximum number of messages that wait at this end; default 50 */
-    tp_tri bind;     /* TP_YES: it binds; TP_NO: it connects; default TP_NO */
+    tp_tri bind;     /* TP_YES: this end binds; TP_NO: this end connects; default TP_NO */
     int64_t n;       /* number of datapoints; 0: for ever */
     const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
     /* After the last datapoint, the longest time to wait until the receivers have all messages. 0 = 10000; TP_NONE: no wait */
@@ -2843,8 +2843,8 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
- * minimum. */
+/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. `near` keeps the minimum for each
+ * pixel. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -3000,7 +3000,8 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
-        f->order.n <= 100000) { /* 80 MB: above that, drawing again is better than using more memory */
+        /* 80 MB: in a larger set, drawing an image again is better than keeping all images in memory */
+        f->order.n <= 100000) {
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
     }
@@ -4609,7 +4610,7 @@ static void tp__crew_free_slots(tp__crew *f, tp__crew_ring *of)
     }
     if (4 * (int64_t)f->free_slots.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
+/* Moves ready slots from the head of in_order to the caller, up to `most`. The mutex is locked. */
 static void tp__crew_give_to_caller(tp__crew *f, int most)
 {
     for (int n = 0; n < most && f->in_order.n && f->slot[f->in_order.item[f->in_order.head]].ready; n++) {
@@ -5292,7 +5293,7 @@ static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
     char told[64];
     const long pid = f->worker[i].pid;
     if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
-        tp__os_readable(-1, 0.05); /* its socket closes shortly before the process ends */
+        tp__os_readable(-1, 0.05); /* wait, because a process closes its socket shortly before it ends */
         if (!tp__os_child_ended(pid, false, told, sizeof told)) {
             kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
             tp__os_child_ended(pid, true, told, sizeof told);
@@ -6383,7 +6384,7 @@ typedef struct tp__csv {
     char separator;
 } tp__csv;
 
-/* after a field: another field follows in the row; no field follows; an error */
+/* what follows a field in its row: another field; no field; an error */
 enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD };
 
 /* Reads the next field of the row; returns TP__CSV_MORE, TP__CSV_LAST or TP__CSV_BAD. */
@@ -6489,7 +6490,7 @@ typedef struct tp__csv_take {
 
 static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
 
-/* Reads the first line if there is a header: the numbers of the columns given by name. */
+/* Reads the header, if there is one, and finds the numbers of the columns that are given by name. */
 static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_t *fields)
 {
     char *field;
@@ -7269,7 +7270,7 @@ static bool tp__stb_gave_up(const tp__image_header *look)
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
     return why && strcmp(why, "bad png sig") != 0;
 #else
-    return (void)look, false; /* another copy of stb_image may not support PNG, or give no reasons */
+    return (void)look, false; /* another copy of stb_image may lack PNG or the failure reasons */
 #endif
 }
 
@@ -7450,7 +7451,7 @@ static void tp__stb_free_all(tp__stb *s)
 #endif
 }
 
-/* Decodes an image in memory. s keeps the memory for the next image; NULL: the memory is freed. */
+/* Decodes an image in memory. s keeps the decoder's memory for the next image; if s is NULL, the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {

@@ -2866,14 +2866,14 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
 /* The op that starts to send gradients of one type; y: the bytes of the bucket. */
 static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
                                                       TP__ATTRS(bucket), tp__bucket_send_infer, tp__bucket_send);
-/* The op that waits for the reduced gradients. Its variables are those of the gradients, for their shapes. */
+/* The op that waits for the reduced gradients. Its outputs get their shapes from the gradients' variables. */
 static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
                                                          tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
-/* Makes one bucket of gradients order[0..n) of the list. It is sent after `before`, the bucket before it; NULL: it is
- * the first. */
+/* Makes one bucket of gradients order[0..n) of the list. The new bucket is sent after the bucket `before`; NULL: it is the first
+ * one. */
 static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int *order, int n, tp_node *before)
 {
     tp_graph *g = t->graph;

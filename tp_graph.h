@@ -607,7 +607,7 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 /* Finds the variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
-/* Look up n names and store the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
+/* Looks up n names and stores the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
  * sentence has the first such name. [get_tensors, get_variables] */
 TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
                                              tp_node **nodes);
@@ -6261,7 +6261,7 @@ struct tp_session {
     tp_dict state;
     uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
     int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
-    bool freed;    /* the owner has freed it; its memory is freed when n_exec is 0 */
+    bool freed;    /* the owner has freed the session, whose memory is freed when n_exec is 0 */
 };
 
 /* The memory of an exec on one device. */
@@ -6592,7 +6592,7 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 
 /* -- 1. reach: which operations the fetches need ------------------------------------------------------- */
 
-/* 1. Marks the ops whose data is needed, and those of which only the shape is. Inputs and control inputs are older than
+/* 1. Marks the ops whose data is needed, and the ops of which only the shape is needed. Inputs and control inputs are older than
  * the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
@@ -10231,7 +10231,7 @@ struct tp_hooked_session {
     tp_exec *exec;
     tp_hook **hook;
     int n_hook;
-    int *first, *count; /* for each hook: index of its first fetch, and their number */
+    int *first, *count; /* for each hook: index of its first fetch, and number of its fetches */
     tp_run_request request;
     const tp_tensor **value;
     int cap_value;
@@ -10999,7 +10999,8 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
-/* Warns about names that only the graph or only the file has; with .strict, refuses them. NULL: no such names. */
+/* Warns about names that only the graph or only the file has; with .strict, refuses them. A list is NULL if there are no such
+ * names. */
 static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
 {
     const char *file = r->from_dict ? "dict" : "checkpoint";

@@ -155,8 +155,8 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
-    /* adds two update ops to the collection UPDATE_OPS, in the main training tower only; the caller or a callback must run them
-     * in each step */
+    /* adds two update ops to the collection UPDATE_OPS, but not in training towers other than the main one; the caller or a
+     * callback must run them in each step */
     TP_EMA_COLLECTION,
     TP_EMA_INTERNAL, /* the running statistics are updated whenever the output is computed */
     TP_EMA_SKIP      /* the running statistics are never updated */

@@ -84,7 +84,7 @@
  * ERRORS     constructors check their arguments. After a mistake they return an object that stores the error
  *            sentence and fails at its first use. They return NULL only when out of memory. Hooks return tp_status:
  *            TP_OK, TP_STOP, TP_END or an error.
- * NOTATION   seeds are named in brackets: [callbacks: PeriodicTrigger] is
+ * NOTATION   brackets name the tensorpack original: [callbacks: PeriodicTrigger] is
  *            tensorpack.callbacks.PeriodicTrigger.
  */
 #ifndef TP_CALLBACKS_H
@@ -111,12 +111,13 @@ typedef struct tp_train_state {
     int64_t epoch_num;   /* the epoch in progress; in before_train, the number of finished epochs */
     int64_t global_step; /* finished steps since the model was created; restored from a checkpoint */
     int64_t local_step;  /* index of the step in its epoch, from 0; keeps its value until the next epoch's first step */
-    int64_t steps_per_epoch, starting_epoch, max_epoch; /* these three are valid from before_train on */
+    /* steps_per_epoch, starting_epoch and max_epoch are valid from before_train on */
+    int64_t steps_per_epoch, starting_epoch, max_epoch;
     bool resumed;  /* this training continues from its own checkpoint; valid from before_train on */
     bool is_chief; /* in a distributed training, true on one rank only */
     tp_graph *graph;
     tp_session *session;               /* valid from before_train on; evaluates nodes that do not depend on the input */
-    tp_hooked_session *hooked_session; /* each of its runs is one training step */
+    tp_hooked_session *hooked_session; /* a run of hooked_session is one training step */
     tp_monitors *monitors;             /* receives reported numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
     tp_node *cost;                     /* the scalar that is trained, from setup_graph on; NULL if there is none */
@@ -141,7 +142,8 @@ TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(
 /* Writes a time as "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute:
  * three significant digits. */
 #define TP_TIME_TEXT 96
-TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
+/* buf: at least TP_TIME_TEXT bytes; returns buf */
+TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf);
 
 /* ==== >>callback ====================================================================================== */
 
@@ -151,7 +153,7 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf); /* buf: at
 struct tp_callback {
     /* name such as "ModelSaver", for logs and as name scope of setup_graph. Must outlive the callback. */
     const char *name;
-    bool chief_only; /* in a distributed training only the chief runs it; true unless changed */
+    bool chief_only; /* in a distributed training only the chief runs this callback; true unless changed */
     bool is_monitor; /* set by tp_monitor_new */
     void *user;
     tp_train_state *train; /* set from setup_graph on */
@@ -166,9 +168,9 @@ struct tp_callback {
     tp_status (*after_epoch)(tp_callback *cb);
     tp_status (*trigger_epoch)(tp_callback *cb); /* for slow work at the end of an epoch; NULL: calls trigger */
     tp_status (*trigger)(tp_callback *cb);       /* the main action; called by trigger_epoch or by a wrapper */
-    /* checkpoint writes the checkpoint, as savers do. It is called after every callback has triggered, if this one
-     * called tp_callback_request_checkpoint; tp_train_state_save has collected all states before. after_checkpoint is
-     * called for all callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
+    /* checkpoint writes the checkpoint, as savers do. It is called after every callback has triggered, if this callback called
+     * tp_callback_request_checkpoint; tp_train_state_save has collected all states before. after_checkpoint is called for all
+     * callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
     tp_status (*checkpoint)(tp_callback *cb);
     tp_status (*after_checkpoint)(tp_callback *cb);
     tp_status (*after_train)(tp_callback *cb); /* called also when before_train failed or was never reached */
@@ -178,14 +180,15 @@ struct tp_callback {
      * "tp:callback/MinSaver(validation_error)/"; a second callback of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
-    bool is_resumed_from; /* auto-resume reads what this callback writes, so it must write last; set by ModelSaver */
+    /* auto-resume reads what this callback writes, so this callback must write last; set by ModelSaver */
+    bool is_resumed_from;
     /* tells callbacks of the same name apart: the name of the statistic or parameter; NULL: none */
     const char *id;
     /* From before_train on: the training continues from a checkpoint that contains this callback, so actions that are done
      * once per model have been done */
     bool resumed;
     char *unsaved;             /* the sentence set by tp_callback_set_unsaved */
-    tp_callback *const *inner; /* the callbacks it wraps, whose states are saved too; NULL: none */
+    tp_callback *const *inner; /* the callbacks that this one wraps; their states are saved too; NULL: none */
     int n_inner;
     void (*close)(tp_callback *cb); /* releases resources held by *user; tp_callback_free frees user and the struct */
     tp_owner owner_;
@@ -206,11 +209,11 @@ TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const ch
 TP_DEF tp_status tp_callback_status(const tp_callback *cb);
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
 TP_DEF void tp_callback_free(tp_callback *cb);                                    /* cb may be NULL */
-/* Records that a file could not be written: the sentence says which one and why. fmt NULL: it has been written now. A
+/* Records that a file could not be written: the sentence says which one and why. fmt NULL: the file has been written now. A
  * sentence that is still set at the end of the training is logged as an error; the training's status is then TP_ERR_IO. */
 TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...) TP_PRINTF(2, 3);
 
-/* runs in a name scope called like cb */
+/* Calls setup_graph in a name scope with the name of cb. */
 TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train);
 TP_DEF tp_status tp_callback_before_train(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb);
@@ -339,8 +342,8 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
  * only a warning, so the arrays have one more element; a list that fills it is refused with a sentence. */
 #define TP_MAX_NAMES 32
 
-/* Forwards everything to cb, which it owns. Its name is "Proxy-<name of cb>"; chief_only is copied from cb. To write a
- * wrapper of your own, make a proxy, replace the functions that differ, and get cb with tp_proxy_inner.
+/* A callback that owns cb and forwards all hooks to cb. Its name is "Proxy-<name of cb>"; chief_only is copied from cb. To write
+ * a wrapper of your own, make a proxy, replace the functions that differ, and get cb with tp_proxy_inner.
  * [callbacks: ProxyCallback] */
 TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb);
 TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy);
@@ -527,7 +530,7 @@ typedef struct tp_cb_start_proc_or_thread_desc {
     tp_at at_;
     /* array of processes and threads; ends with the first entry that has neither argv nor run */
     tp_startable startable[TP_MAX_NAMES + 1];
-    tp_tri stop_at_last; /* TP_NO: leave them running after the training; default TP_YES */
+    tp_tri stop_at_last; /* TP_NO: the processes and threads keep running after the training; default TP_YES */
 } tp_cb_start_proc_or_thread_desc;
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
 
@@ -781,7 +784,7 @@ struct tp_hyper_param {
     void (*close)(tp_hyper_param *p);
     tp_owner owner_;
     tp_arena mem_;
-    /* These two are for a parameter that is an array; then get_value and set_value may be NULL */
+    /* get_array and set_array are for a parameter that is an array; get_value and set_value may then be NULL */
     tp_status (*get_array)(tp_hyper_param *p, tp_tensor *value);
     tp_status (*set_array)(tp_hyper_param *p, const tp_tensor *value);
 };
@@ -951,7 +954,7 @@ TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
  *         if (strcmp(e[i].name, "cost") == 0) printf("%lld %g\n", (long long)e[i].epoch_num, e[i].value); */
 typedef struct tp_stat_entry {
     const char *name;
-    int64_t epoch_num, global_step; /* of the number's record; -1 if the record has none */
+    int64_t epoch_num, global_step; /* those of the record that holds the number; -1 if the record does not have them */
     double value;
 } tp_stat_entry;
 TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n);
@@ -1021,7 +1024,8 @@ typedef struct tp_monitor_report_desc {
     /* seconds between two writings of the page; default 5; TP_ZERO: write after each step, without the limit on its
      * time */
     double every_secs;
-    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
+    /* TP_NO: no step is measured. Default TP_YES: the second and third step are measured, so they take longer */
+    tp_tri trace;
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
@@ -1175,7 +1179,7 @@ static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned fiel
 /* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in one piece for speed: most records are of this kind */
 TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    /* protobuf's wire types; bytes of a record beside the tag */
+    /* protobuf's wire types, and the most bytes of a record beside its tag */
     enum { BYTES = 2, FIXED32 = 5, MOST = 2 * (1 + 10) + 5 };
     const size_t n = strlen(tag);
     uint32_t bits;
@@ -1409,7 +1413,7 @@ typedef struct tp__json {
     double epoch;
     int n_record;
     double step, limit; /* step: global_step of the last object; limit: the largest global_step to keep */
-    const char *kept;   /* where the last object ends before the first one that is not kept */
+    const char *kept;   /* the end of the last object before the first one whose step is missing or above `limit` */
     bool beyond;
     tp_status (*number_fn)(void *user, const char *key,
                            const tp_stat *stat);      /* called for each number of an object; may be NULL */
@@ -2173,7 +2177,7 @@ typedef struct tp__loading {
     const tp_dict *d;
     const char *known; /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
     int64_t n_known;
-    const char *item; /* the entry in the checkpoint; the search looks for the callback that owns it */
+    const char *item; /* an entry of the checkpoint; tp__visit looks for the callback that owns it */
 } tp__loading;
 
 /* Whether the checkpoint contains a callback with this prefix. */
@@ -2929,7 +2933,7 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
     const int base = r->n_fetch, first = r->first;
     tp_status st = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
-        r->first = r->n_fetch; /* so that the fetch indices of each member begin at 0 */
+        r->first = r->n_fetch; /* the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
         st = tp_callback_before_run(g->cb[i], r);
         if (st == TP_OK) st = r->status;
@@ -3278,7 +3282,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 typedef struct tp__collection_op {
     const char *key;
     tp_node *group; /* NULL: the collection is empty */
-    tp_node *with;  /* if not NULL, this op runs the updates, instead of each step */
+    tp_node *with;  /* if not NULL, the updates run with this op, not with each step */
     const char *with_name;
 } tp__collection_op;
 
@@ -3460,7 +3464,7 @@ typedef struct tp__fetcher {
     tp_node **node;
     tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
     void *user;
-    int window; /* used by tp_cb_simple_moving_average */
+    int window; /* number of steps of a moving average; only tp_cb_simple_moving_average uses it */
     double *ring;
     int64_t seen;
 } tp__fetcher;
@@ -3971,7 +3975,7 @@ static tp_status tp__starter_after_train(tp_callback *cb)
 static void tp__starter_close(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
-    tp__starter_after_train(cb); /* needed here in case the training failed before it began */
+    tp__starter_after_train(cb); /* after_train was not called if the training failed before it began */
     for (int i = 0; i < s->n; i++)
         if (s->flag[i]) tp__startable_detach(s->flag[i]);
 }
@@ -4089,7 +4093,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     if (width >= 5) {
         const double full = part * width;
         for (int i = 0; i < width; i++) {
-            const double fill = full - i; /* how much of this cell is filled; 1 or more: all of it */
+            const double fill = full - i; /* the part of this cell of the bar that is filled; 1 or more: all of it */
             bar[i] = fill >= 1 ? '#' : fill >= 0.1 ? (char)('0' + (int)(fill * 10)) : ' ';
         }
         bar[width] = 0;
@@ -4171,7 +4175,7 @@ typedef struct tp__progress {
     tp_node **node;
     int64_t seen; /* local_step of the last run that fetched values */
     bool requested, cost;
-    double *value; /* the values fetched by that run */
+    double *value; /* the values that the last run with fetches returned */
     bool has_values;
     tp__bar bar;
 } tp__progress;
@@ -5061,8 +5065,8 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
     }
 }
 
-/* Whether a checkpoint is kept although it is no longer among the newest. Call it for the oldest checkpoint first;
- * *next_keep is the time of the next one to keep and is moved on. */
+/* Whether a checkpoint is kept although it is no longer among the newest. Call this function for the oldest checkpoint first.
+ * *next_keep is the time of the next checkpoint to keep; it is advanced when one is kept. */
 static bool tp__saver_keeps_old(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
 {
     if (c->keep_forever) return c->keep_forever > 0;
@@ -5096,8 +5100,8 @@ static tp_status tp__warn_shared_folder(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-/* After a resume, max_to_keep also counts the checkpoints of earlier processes. The list in a checkpoint was written
- * before that checkpoint was added, so files that were to be deleted after it may still exist. */
+/* After a resume, max_to_keep also counts the checkpoints of earlier processes. The list in a checkpoint does not contain that
+ * checkpoint itself, so the files that were to be deleted when it was added may still exist. */
 static tp_status tp__saver_before_train(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
@@ -5110,7 +5114,8 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
         if (st == TP_OK) s->kept[s->n - 1].keep_forever = s->written_keep_forever;
-        s->leftover = tp__saver_file_exists(s, -1); /* exists if the process was killed before the file was deleted */
+        /* "interrupted.npz" exists if the process was killed before that file was deleted */
+        s->leftover = tp__saver_file_exists(s, -1);
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -5171,8 +5176,8 @@ static tp_status tp__saver_list(const tp__saver *s)
     return st;
 }
 
-/* Because of this order a kill at any moment does no harm: first the new file, then the list that names it. Old files
- * are deleted later, when all savers have finished. */
+/* Writes first the new file, then the list that names it, so that a kill at any moment does no harm. Old files are deleted
+ * later, when all savers have finished. */
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
@@ -5490,7 +5495,7 @@ static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const ch
         score[i]->step = step[2 * i + 1];
     }
     if (b->unsaved.is_set) tp__best_unsaved(cb, &b->unsaved, "its checkpoint could not be written");
-    for (int i = 0; b->saved.is_set; i++) { /* the user may have deleted the file */
+    for (int i = 0; b->saved.is_set; i++) { /* the file may have been deleted: look for it with each suffix */
         if (i == TP_COUNT(tp__checkpoint_ends)) {
             b->saved.is_set = false;
             break;
@@ -5554,7 +5559,7 @@ typedef struct tp__patience {
     const char *stat;
     double threshold, best;
     int patience, missing;
-    int64_t n_without_progress, step; /* step: of the newest value */
+    int64_t n_without_progress, step; /* step: global_step of the newest value */
     bool reverse, has_best;
 } tp__patience;
 
@@ -6247,7 +6252,7 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     else if (ok) cb = tp_callback_new(d->name, sizeof(tp__runner));
     if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* free all objects that the options passed to the runner */
         if (input_ours) tp_input_free(input);
-        for (int i = 0; i < n; i++) /* except those with another owner; each one only once */
+        for (int i = 0; i < n; i++) /* skip those with another owner, and free each one only once */
             if (d->inferencers[i] && !tp__listed_before((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
                 tp_inferencer_free(d->inferencers[i]);
@@ -6588,7 +6593,7 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
 }
 
-/* Reads the array, changes it with fn_array and sets it. The log says that it was set, without its values. */
+/* Reads the array, changes it with fn_array and sets it. The log says that the parameter was set, without its values. */
 static tp_status tp__setter_trigger_array(tp_callback *cb)
 {
     tp__setter *s = (tp__setter *)cb->user;
@@ -6699,7 +6704,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
 typedef struct tp__human {
     tp__setter setter;
     const char *path;
-    bool has_read; /* a value was read from the file: `last`; a resume does not set the same value again */
+    bool has_read; /* last_read is a value that was read from the file; a resume does not set the same value again */
     double last_read;
 } tp__human;
 
@@ -7344,7 +7349,7 @@ static void tp__debug_where(tp_buf *b, const tp_operation *o)
 {
     char place[TP__PLACE_TEXT];
     tp__place_text(&o->at, place);
-    /* omit the ": " at the end of place */
+    /* the text ends with ": ", which is omitted */
     if (*place) tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place);
 }
 
@@ -7632,7 +7637,7 @@ static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
     else tp_buf_printf(&d->out, "'%s' is no slice of this shape; one is [0, 2:5, :]\n", a->word[1] + length);
 }
 
-/* Prints the operations that read a value of o. */
+/* Prints the operations that read a value of the operation o. */
 static void tp__debug_readers(tp__debugger *d, const tp_operation *o, bool lines)
 {
     int n = 0;
@@ -8014,7 +8019,7 @@ typedef struct tp__table_entry {
 } tp__table_entry;
 
 typedef struct tp__table {
-    tp__table_entry *entry; /* in order of the first value of each name */
+    tp__table_entry *entry; /* one entry per name, ordered by the time of the name's first value */
     int n, cap;
     tp_buf names;
 } tp__table;
@@ -8390,7 +8395,8 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
     if (fd < 0) return false;
     bool good =
         tp__os_fstat(fd, &is) == 0 && is.kind == TP__OS_FILE && is.size == before && tp__os_seek(fd, (int64_t)at) == 0;
-    if (good && tp__os_write(fd, data, n) != 0) { /* a full disk: end the list where it ended, blanks over the rest */
+    /* the disk is full: end the list again where it ended before, and write blanks over the rest */
+    if (good && tp__os_write(fd, data, n) != 0) {
         good = false;
         memset(blank, ' ', sizeof blank);
         uint64_t left = tp__os_fstat(fd, &is) == 0 && is.size > before ? is.size - before : 0;
@@ -8567,7 +8573,7 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
     if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
     if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
-    /* the file may contain them by now, if a later write succeeded: cut it there first */
+    /* a later write may have stored these records in the file: cut the file where they begin */
     if (n > 0 && tp_state_get_i64(d, prefix, "written", &written, 1)) {
         if (written >= 0 && (size_t)written < j->records.len) {
             j->records.len = (size_t)written;
@@ -10498,17 +10504,17 @@ static const char *const tp__report_tail[] = {
 /* ==== >>report ======================================================================================== */
 
 enum {
-    TP__REPORT_BINS = 32,       /* bins of a histogram */
-    TP__REPORT_HISTOGRAMS = 48, /* steps with a histogram per tag */
-    TP__REPORT_SHOTS = 8,       /* steps with images per tag; must be even, as must the number of histograms */
-    TP__REPORT_PICTURES = 8,    /* images of a batch */
+    TP__REPORT_BINS = 32,       /* number of bins of a histogram */
+    TP__REPORT_HISTOGRAMS = 48, /* largest number of histograms that are kept per tag; must be even */
+    TP__REPORT_SHOTS = 8,       /* largest number of steps whose images are kept, per tag; must be even */
+    TP__REPORT_PICTURES = 8,    /* largest number of images that are kept of a batch */
     TP__REPORT_SIDE = 256,      /* largest side of an image in pixels */
-    TP__REPORT_POINTS = 400000, /* points of all curves together */
+    TP__REPORT_POINTS = 400000, /* largest number of points of all curves together */
     TP__REPORT_KERNELS = 8000,
-    /* runs to trace; the fastest is shown, because other programs may have slowed the others down */
+    /* number of traced runs; the fastest is shown, because other programs may have slowed down the others */
     TP__REPORT_TRACED = 2,
     TP__REPORT_OPERATIONS = 20000,
-    TP__REPORT_LOG = 12288 /* bytes from the end of the log */
+    TP__REPORT_LOG = 12288 /* number of bytes from the end of the log */
 };
 #define TP__REPORT_IMAGE_BYTES ((size_t)2 << 20)
 
@@ -10520,8 +10526,7 @@ typedef struct tp__report_entry {
     tp_buf png;
 } tp__report_entry;
 
-/* The summaries of a tag at all steps that are kept. When it is full, every second entry is freed and the stride
- * doubles. */
+/* The summaries of a tag at all steps that are kept. When a track is full, every second entry is freed and the stride doubles. */
 typedef struct tp__report_track {
     char *tag;
     int kind;             /* TP_SUMMARY_HISTOGRAM or TP_SUMMARY_IMAGE */
@@ -10546,12 +10551,12 @@ typedef struct tp__report {
     int64_t fastest;     /* nanoseconds of the fastest traced run, which is shown */
     bool tracing;
     double begun, first_done, write_time,
-        write_seconds; /* tp_time at before_train, after the first step, after the last writing; seconds the last writing took */
+        /* tp_time at before_train, after the first step, after the last writing; seconds that the last writing took */
+        write_seconds;
     int64_t first_step, step_at_first, step_wrote;
-    double speed;                      /* steps per second between the last two writings */
-    tp_buf other_runs, graph, kernels; /* JSON that is made once: other trainings, graph, kernels */
-    tp_buf data, scratch,
-        previous_steps; /* JSON of the page; steps of a curve as bytes; steps of the curve before it */
+    double speed;                         /* steps per second between the last two writings */
+    tp_buf other_runs, graph, kernels;    /* JSON that is made once: other trainings, graph, kernels */
+    tp_buf data, scratch, previous_steps; /* JSON of the page; steps of a curve as bytes; steps of the previous curve */
 } tp__report;
 
 /* -- JSON inside <script>: without '<', so that no text can end the script */
@@ -11014,7 +11019,7 @@ static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *
     return st;
 }
 
-/* The unread bytes of the state. */
+/* The bytes of the page's state in a checkpoint that are not read yet. */
 typedef struct tp__report_in {
     const unsigned char *p;
     size_t left;

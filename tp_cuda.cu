@@ -13,7 +13,7 @@
  * 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
 #define TP__KERNELS
-#include "tp_graph.h" /* for types, and for constants that kernels read; TP_IMPLEMENTATION belongs into a C file */
+#include "tp_graph.h" /* for types, and for constants that kernels read; TP_IMPLEMENTATION belongs in a C file */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
@@ -73,7 +73,7 @@ typedef struct tp__staged {
 typedef struct tp__cuda {
     tp_device device; /* must be the first field: a tp_device * is cast to a tp__cuda * */
     tp_fail_fn fail;
-    tp_say_fn say;                        /* logs a message only the first time */
+    tp_say_fn say;                        /* logs each message only once */
     int ordinal, n_processor, generation; /* generation: the major number of the compute capability */
     cudaStream_t stream;
     /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
@@ -269,7 +269,7 @@ static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
 
 /* The driver's NVML is loaded by name at the first query, so that programs link and run without it. Its functions return 0 on
  * success. */
-#pragma weak dlopen /* in older libcs these are in a separate library, which may not be linked */
+#pragma weak dlopen /* older libcs have dlopen in a separate library, which may not be linked */
 #pragma weak dlsym
 #pragma weak dlclose
 typedef struct tp__nvml {
@@ -386,7 +386,7 @@ static void tp__stage_release(tp__cuda *c, tp__staged *s)
     s->busy = false;
     pthread_mutex_unlock(&c->staging);
 }
-/* Uses the smallest free memory that is large enough; otherwise enlarges the largest free one. */
+/* Stages a value in the smallest free block of staging memory that is large enough, or else enlarges the largest free block. */
 static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int *ticket)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -583,7 +583,7 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
         st = c->fail(c->status, "%s", c->error);
         cudaGraphExecDestroy(exec);
     }
-    c->status = TP_OK; /* the next recording or launch starts without the error */
+    c->status = TP_OK; /* the next recording or launch starts without the error of this recording */
     if (st == TP_OK) *recording = exec;
     cudaGetLastError();
     return st;
@@ -1033,7 +1033,7 @@ __device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double
         } break;                \
         }                       \
     } while (0)
-/* Like TP_REALS, by the size of an element, for kernels that only move data: T is an unsigned integer. */
+/* Like TP_REALS for kernels that only move data: T is the unsigned integer of an element's size. */
 #define TP_SIZES(dtype_, ...)             \
     do {                                  \
         switch (tp__dtype_size(dtype_)) { \
@@ -2271,7 +2271,7 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
-#pragma unroll 1 /* not unrolled: this function is inlined often, and unrolled it was a third of all code */
+#pragma unroll 1 /* not unrolled: the function is inlined often, and unrolled loops were a third of all code */
     for (int d = 0; d + 1 < n; d++) {
         const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
@@ -2412,7 +2412,7 @@ typedef struct tp__reduce_cut {
     int64_t width, pitch, n_tile; /* elements that a block's pass reads, distance between two passes, number of tiles */
 } tp__reduce_cut;
 
-/* number of blocks, enough for any GPU; a constant, so that sums do not depend on the GPU */
+/* number of blocks that is enough for any GPU; a constant, so that sums do not depend on the GPU */
 #define TP__REDUCE_BLOCKS 1024
 #define TP__REDUCE_TILE   1024 /* elements that a block reads in a pass: four per thread */
 
@@ -2469,8 +2469,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.chunk = tp__reduce_up(passes, c.n_part);
     return c;
 }
-/* columns: whether the columns kernel may be used. It is faster if a block has enough work and one thread per output
- * would be too few threads or would read elements far apart. */
+/* columns: whether the columns kernel may be used. That kernel is faster if a block has enough work, and if with one thread
+ * per output there would be too few threads or a thread would read elements far apart. */
 static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
 {
     if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
@@ -2619,7 +2619,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
         if (e < width) room[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
-    for (int rows = width / n; rows > 1;) { /* rows that are side by side: add the upper half to the lower */
+    for (int rows = width / n; rows > 1;) { /* of several short rows in `room`, join the upper half to the lower */
         const int half = (rows + 1) / 2;
         __syncthreads();
         for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
@@ -3031,7 +3031,7 @@ template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t
     if (!na && a != b) return a > b;
     return i < j;
 }
-/* The first in this order among the values of `lanes` adjacent threads; all of them get it. */
+/* Finds the first value, in the order of top_k and argmax, among those of `lanes` adjacent threads; all of them get it. */
 template <class R>
 __device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
 {
@@ -3653,7 +3653,7 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
     }
 }
 
-/* Moves by square tiles; false if that does not fit. */
+/* Moves by square tiles; returns false if the strides or sizes do not suit tiles. */
 static bool tp__move_turned(const tp_call *k, const tp__moving *m)
 {
     const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
@@ -3760,7 +3760,7 @@ static void tp__reverse_cuda(const tp_call *k)
 #define TP__PARTS_MOST 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* length in units of a row of the whole tensor */
+    int64_t row; /* length of a row of the whole tensor, in units */
     void *part[TP__PARTS_MOST];
     int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* number of units in each part; offset of the part in a row */
     tp__divisor width[TP__PARTS_MOST];                /* units of each part in a row */
@@ -3813,7 +3813,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
-                p.size[p.n] = width; /* counted in elements until the unit is known */
+                p.size[p.n] = width; /* sizes count elements until the unit is known */
                 p.at[p.n++] = at;
                 bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
             }
@@ -4124,8 +4124,8 @@ template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices
             if (to + (int64_t)j * blockDim.x < n) y[to + (int64_t)j * blockDim.x] = unit[j];
     }
 }
-TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* for rows without elements, whose indices are checked
-                                                          * nevertheless */
+/* gather of rows without elements: only checks the indices */
+TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f)
 {
     TP_EACH(i, s.n)
     {
@@ -4477,7 +4477,7 @@ static void tp__print_cuda(const tp_call *k)
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, room, 8);
-    /* the negated index of the first bad element, as the maximum of all: a double holds an index exactly */
+    /* the maximum of the negated indices of bad elements: the first one; a double holds an index exactly */
     double bad = -1e300;
     TP_EACH(f, (n + 3) / 4)
     {
@@ -4847,7 +4847,7 @@ template <class R> struct tp__momentum_one {
         w -= nesterov ? lr * (g + mu * s[0]) : lr * s[0];
     }
 };
-/* What Adam and LAMB share; left: 1 - beta^t, rest: 1 - beta. */
+/* The common part of Adam and LAMB; left: 1 - beta^t, rest: 1 - beta. */
 template <class R> struct tp__moments {
     R lr, left1, left2, rest1, rest2, epsilon, decay;
     __device__ __forceinline__ explicit tp__moments(const tp__apply_list &p)
@@ -4870,7 +4870,7 @@ template <class R> struct tp__moments {
 };
 template <class R> struct tp__adam_one : tp__moments<R> {
     enum { SLOTS = 2 };
-    R lr_t, keep; /* the corrected rate */
+    R lr_t, keep; /* lr_t: the learning rate with Adam's bias correction */
     bool decays;
     __device__ __forceinline__ explicit tp__adam_one(const tp__apply_list &p) : tp__moments<R>(p)
     {
@@ -5002,8 +5002,8 @@ template <template <class> class ONE, class T> TP_KERNEL tp__apply_step(const __
     }
 }
 
-/* LAMB: the averages and both squared norms of each block, then the norms of each variable, then the step. r is computed
- * twice. */
+/* LAMB has three kernels: averages and both squared norms of each block; the ratio of each variable's norms; the step. The
+ * first and the third kernel each compute r, the update before its scaling. */
 template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply_list p, double *squares)
 {
     TP_SHARED(double, room, 8);
@@ -5232,7 +5232,7 @@ template <class T> using tp__fours_index = typename tp__fours<T>::I;
             TP_RUN(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), (n_) / tp__fours<T_>::V, __VA_ARGS__); \
         else TP_RUN(k_, (kernel_<T_, 1, tp__fours_index<T_>>), (n_), __VA_ARGS__);                                  \
     } while (0)
-/* The loop of such a kernel: `at_` is the first of V elements. */
+/* The loop of a kernel that processes V elements at a time: `at_` is the first of them. */
 #define TP__EACH_FOUR(I_, V_, at_, n_)                                                            \
     for (I_ at_ = ((I_)blockIdx.x * (I_)blockDim.x + (I_)threadIdx.x) * V_, at_##_end = (I_)(n_), \
             at_##_step = (I_)gridDim.x * (I_)blockDim.x * V_;                                     \
@@ -5261,7 +5261,7 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 
 /* -- conv2d: geometry */
 
-/* SAME pads one row (or column) more after the image than before it: 1 if it does, else 0. */
+/* Returns 1 if the padding SAME adds one row (or column) more after the image than before it, else 0. */
 static int64_t tp__odd_row(const tp__conv *g)
 {
     return (g->OH - 1) * g->sh + (g->KH - 1) * g->dh + 1 - g->H > 2 * g->top;
@@ -6300,7 +6300,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* for the condition see tp__fours */
+    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* never for float64, see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */
@@ -6357,7 +6357,7 @@ template <class R, int V> struct tp__bn_sums {
             squares[e] = tp__fused(d, d, squares[e]);
         }
     }
-    /* from here on, the mean and the sum of squares about it */
+    /* Ends the sums over n elements: computes the mean, and the sum of squares about the mean. */
     __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
     {
         for (int e = 0; e < V; e++) {
@@ -6424,7 +6424,7 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
     /* for each channel, combine the sums of all slots */
     for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
-        const R near = means[t]; /* differences from this value are small, which keeps precision */
+        const R near = means[t]; /* the first slot's mean: small differences from this mean keep precision */
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
             total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
@@ -6566,7 +6566,7 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
 template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
 {
     const I o = e / (I)s.inner;
-    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* equals (o C + c) inner + e - o inner */
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + (e - o inner), rearranged */
 }
 template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
@@ -6595,7 +6595,7 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     }
     const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    /* differences from `near` are small, which keeps precision */
+    /* total sums differences from the piece's first element: they are small, which keeps precision */
     for (int v = 0; v < V; v++) total += n * (mean[v] - near);
     const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
@@ -6843,7 +6843,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* inputs: dy, x, gamma, 
         tp__real<T> *wide = stat + 4 * s.C;
         tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,    wide, wide + s.C,
                              wide + 2 * s.C,           relu ? wide + 3 * s.C : NULL};
-        /* these vectors are already in the type of the computation */
+        /* gamma, mean, inv and beta have the type of the computation already */
         if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) {
             in.gamma = (const tp__real<T> *)k->in[2].data;
             in.mean = (const tp__real<T> *)k->in[3].data;
@@ -7101,7 +7101,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
                 v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
 #pragma unroll
             for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
-            /* rescales the sum; if m was minus infinity, this is 0 times 0 */
+            /* rescales the sum z; if m was minus infinity, z stays 0 */
             if (most > m) z *= exp(m - most), m = most;
             const R base = m == -(R)INFINITY ? 0 : m;
             R sum = 0;
@@ -7476,7 +7476,7 @@ typedef struct tp__ctc_args {
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    double *norm, *a, *later, *total; /* shapes: norm (B,T), a and later (B,T (2L+1)), total (B) */
+    double *norm, *a, *later, *total; /* shapes: norm (B,T), `a` and `later` (B,T (2L+1)), total (B) */
     /* (B,L): 2 * next + first, where next is the next position of the same label, n if none, and first is 1 for the
      * label's first position */
     int32_t *next_same_label;
@@ -8687,7 +8687,7 @@ __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float
             const float *u = s[2 * k], *v = s[2 * k + 1];
             a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
             a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
-        } else { /* columns 2t and 2t+1 take the place of words t and t+4 */
+        } else { /* sums of columns 2t and 2t+1 are used as words t and t+4 */
             a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
             a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
         }

@@ -75,12 +75,12 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 
 typedef struct tp_export_onnx_desc {
     const char *name; /* name of the ONNX graph in the file; default "model" */
-    /* Folds into convolutions: a following batch norm into the weights (the last digits of the results change), a preceding
-     * padding with zeros into the convolution's padding. */
+    /* Folds a following batch norm into a convolution's weights (the last digits of the results change), and a preceding padding
+     * with zeros into its padding. */
     bool fold;
     /* keep named nodes, stop_gradient, summaries, print and dropout as Identity; otherwise they are omitted */
     bool keep_identities;
-    /* ONNX opset. 0: 13, or 17 if layer_norm needs it; 13: layer_norm is written as several ops; 17 */
+    /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm is used */
     int opset;
 } tp_export_onnx_desc;
 /* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
@@ -301,8 +301,8 @@ static void tp__c_float(tp_buf *out, float v)
     else tp_buf_printf(out, "%sf", t); /* the text already has a decimal point or an exponent */
 }
 
-/* Makes a name for C: "conv0/output" becomes "conv0_output", not a keyword of C or C++ nor another name in the file,
- * and different from `n` earlier names. */
+/* Makes a name for C: "conv0/output" becomes "conv0_output". The result differs from the keywords of C and C++, from the other
+ * names in the file, and from n earlier names. */
 static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char *name, const char (*before)[64], int n)
 {
     size_t k = 0;
@@ -469,7 +469,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
                 tp_buf_printf(o, "e%d", index);
                 continue;
             }
-            int last = j - 1; /* the last instruction that wrote to that operand */
+            int last = j - 1; /* the last instruction that wrote to the operand `index` of the kind `from` */
             while (last >= 0 && !(p->instr[last].to == from && p->instr[last].out == index)) last--;
             tp_buf_printf(o, "t%d", last);
         }
@@ -994,7 +994,7 @@ static tp_status tp__onnx_nomem(void)
 {
     return tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as ONNX");
 }
-/* Returns name, or ""; records an error if it is NULL because the arena had no memory. */
+/* Returns name, or ""; if name is NULL, because the arena had no memory, records an error. */
 static const char *tp__onnx_check_name(tp__onnx *w, const char *name)
 {
     if (!name) w->st = tp__onnx_nomem();
@@ -1224,7 +1224,8 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name =
         form == TP__OWN ? v->name : tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
-    const tp_buf attr = w->attr; /* this name belongs to the node that uses the value */
+    /* the attributes stored so far belong to the node that uses the value, not to the nodes that are written here */
+    const tp_buf attr = w->attr;
     memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
         tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
@@ -1329,7 +1330,8 @@ static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
     const char *s = tp__onnx_emit(w, "Shape", tp__onnx_at(w, n)->form[TP__CHANNELS_FIRST], NULL, NULL);
     return tp__onnx_emit(w, "Gather", s, tp__onnx_list(w, order, 4), NULL);
 }
-static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* the function returns a scalar */
+/* Returns dimension `axis` of a value as a scalar. */
+static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis)
 {
     if (n->shape.dim[axis] >= 0) return tp__onnx_scalar(w, TP_I64, (double)n->shape.dim[axis]);
     return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), tp__onnx_scalar(w, TP_I64, axis), NULL);
@@ -1440,7 +1442,7 @@ static void tp__onnx_map(tp__onnx *w)
             sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_unique_name(w) : y, "Add", sum,
                                    tp__onnx_in(w, i, form), NULL);
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
-    } else { /* ONNX has the same op: its name is in the row */
+    } else { /* ONNX has the same op; its name is in the row of the op table */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
         if (!in) w->st = tp__onnx_nomem();
         for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
@@ -1860,7 +1862,7 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     int64_t pads[4] = {0, 0, 0, 0};
     bool by_reader = false;
     for (int i = 0; i < 2 && same; i++) {
-        int64_t total = (size[i] - 1) * dilation[i]; /* holds for any image size if the stride is 1 */
+        int64_t total = (size[i] - 1) * dilation[i]; /* for stride 1 this padding is right for any image size */
         if (size[i] < 0 || (in[i] < 0 && stride[i] != 1)) by_reader = true;
         if (in[i] >= 0) total += ((in[i] + stride[i] - 1) / stride[i] - 1) * stride[i] + 1 - in[i];
         if (total < 0) total = 0;
@@ -1884,7 +1886,7 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     else tp__onnx_ints(w, "pads", pads, 4);
 }
 
-/* Returns the only user of a value, if it is an op of this row. */
+/* Returns the only user of a value, if that user is an op of this row of the op table; else NULL. */
 static const tp_operation *tp__onnx_only_user(const tp__onnx *w, const tp_node *n, const tp_op *row)
 {
     const tp__onnx_value *v = tp__onnx_raw(w, n);
@@ -1968,7 +1970,8 @@ static void tp__onnx_conv(tp__onnx *w)
 /* Writes the gradient of a convolution with respect to its input; networks use it to enlarge images. */
 static void tp__onnx_conv_transpose(tp__onnx *w)
 {
-    static const int oihw[4] = {3, 2, 0, 1}; /* in this call O is the number of input channels */
+    /* permutation of the weights; the O of this layout is the number of input channels here */
+    static const int oihw[4] = {3, 2, 0, 1};
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)w->op->attrs;
     const tp__conv g = tp__conv_geometry(a, &w->op->in[2]->shape, &w->op->in[1]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
@@ -2020,7 +2023,7 @@ static void tp__onnx_resize(tp__onnx *w)
     const char *in[4];
     size[0] = x->dim[0], size[1] = x->dim[nchw ? 1 : 3], size[2] = a->out_h, size[3] = a->out_w;
     in[0] = tp__onnx_in(w, 0, form);
-    in[1] = in[2] = ""; /* Resize without region of interest and without scales */
+    in[1] = in[2] = ""; /* leave out Resize's optional inputs: the region of interest and the scales */
     if (size[0] >= 0 && size[1] >= 0) {
         in[3] = tp__onnx_list(w, size, 4);
     } else {
@@ -2100,7 +2103,7 @@ static void tp__onnx_batch_norm(tp__onnx *w)
         tp__onnx_emit_n(w, "BatchNormalization", in, 5, &y, 1);
         return;
     }
-    const char *v[5]; /* ONNX's op needs channels at axis 1: write its parts */
+    const char *v[5]; /* ONNX's BatchNormalization needs the channels at axis 1: write its parts instead */
     for (int i = 1; i < 5; i++) v[i] = tp__onnx_along(w, w->op->in[i], axis, n);
     const char *x = tp__onnx_in(w, 0, TP__OWN), *epsilon = tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->epsilon);
     const char *root = tp__onnx_emit(w, "Sqrt", tp__onnx_emit(w, "Add", v[4], epsilon, NULL), NULL, NULL);
@@ -2411,7 +2414,8 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             v->user = op;
         }
     }
-    /* an output that is only another name of a value renames the value; a constant leaves its own name to the output */
+    /* an output that is only another name of a value gives its name to the value; a constant that is an output is renamed, and
+     * the output keeps the name */
     for (int i = 0; i < n_outputs; i++) {
         const tp_node *root = tp__onnx_root(w, outputs[i]);
         tp__onnx_value *v = tp__onnx_raw(w, root);

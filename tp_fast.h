@@ -59,7 +59,7 @@
  *     threads. Threads take chunks of the output in any order; one thread computes each chunk. Where k itself is divided, at
  *     most TP__PARTS partial sums are added in a fixed tree. Two instruction sets may differ in the last bits.
  */
-#if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* included once, by tp_tensor.h */
+#if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* tp_tensor.h includes this part once */
 
 /* ==== >>tile: instruction sets and the register tile ================================================== */
 
@@ -83,7 +83,7 @@ typedef struct tp__tile {
     const float *b, *bias;
     const float *ahead; /* data to prefetch for a later tile: m floats for each step of k; NULL: none */
     bool add, relu, scaled;
-    float scale;          /* factor of the sums, if scaled, applied before anything is added */
+    float scale;          /* if `scaled`: the sums are multiplied by scale before anything is added */
     int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
 } tp__tile;
 #define TP__MAX_EVEN 16 /* rows of the largest even tile, a tile whose rows are equally far apart */
@@ -108,8 +108,8 @@ typedef struct tp__bn {
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
     char name[8];
-    /* 0 is the compiler's default target, a larger level has wider vectors; index into the tables of kernels that
-     * few ops need */
+    /* level 0 is the compiler's default target, a larger level has wider vectors. The level is the index into the tables
+     * of kernels that few ops need */
     int level;
     /* vw: floats in a vector; mr: rows of the largest register tile. A tile has one or two vectors of columns */
     int vw, mr;
@@ -199,7 +199,7 @@ static int tp__tile_rows(int64_t left, int mr)
 #define TP__VW        4
 #define TP__MR        6
 #if defined(TP__SSE2)
-TP__COLD_BEGIN /* few machines have only SSE2: compiled for size, not for speed */
+TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for size, not for speed */
 #endif
 #include "tp_fast.h"
 #if defined(TP__SSE2)
@@ -587,8 +587,8 @@ typedef struct tp__gemm_args {
 #define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
 #define TP__LDB_NEAR   32      /* panels side by side in a row of B if many rows of A read B in place */
 #define TP__K_EVEN     64      /* up to this K, starting a tile takes as long as computing its sum */
-#define TP__PACK_K     128     /* values of k in a chunk that packs B ... */
-/* ... and panels in such a chunk: more write streams would evict each other from L1 */
+#define TP__PACK_K     128     /* values of k in a chunk that packs B */
+/* panels in a chunk that packs B: more write streams would evict each other from L1 */
 #define TP__PACK_PANELS 8
 #define TP__CHUNK_MIN   1000000 /* number of multiply-adds from which a chunk is worth its overhead */
 #define TP__CHUNK_MANY  16      /* number of chunks that keeps all threads of a machine busy */
@@ -693,8 +693,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
         p->kc = tp__min64(TP__KC_STREAM, p->k_part);
     }
 
-    /* 4. read in place or pack? B in place if few blocks of rows read it and it fits into L2, or if its rows are short;
-     * A in place unless it would be read often along its columns, or its rows map to the same few cache sets */
+    /* 4. choose what is packed. B is read in place if few blocks of rows read B and B fits into L2, or if B's rows are
+     * short. A is read in place unless A would be read often along its columns, or its rows map to few cache sets */
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* the data of A stays in L1 */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
                                (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
@@ -704,7 +704,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->even = tp__even_product_of[isa->level] && K <= TP__K_EVEN && K > 0 && N % p->nr == 0 && !a->ta && !p->dots &&
               !p->pack_a && !p->pack_here && !a->descend && !a->epilogue.bias && a->epilogue.act != TP_EPILOGUE_RELU;
     p->packed_from = 0;
-    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* in this case packing goes along the rows of B */
+    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* a transposed B is packed along its rows */
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
     if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
@@ -866,7 +866,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         return;
     }
     int64_t k = k_begin;
-    do { /* runs once even if K is 0, because C must be written */
+    do { /* the loop runs once even if K is 0, because C must be written */
         int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
         bool last = k + kn >= k_end && !parts;
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
@@ -883,7 +883,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
                 e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
                 e.c = out + row0 * ldc + panel * p->nr;
-                tp__even_product_of[isa->level](&e, rows, p->nr); /* here all panels are whole */
+                tp__even_product_of[isa->level](&e, rows, p->nr); /* an even product has only whole panels */
             }
             i = rows;
         }
@@ -1063,14 +1063,14 @@ typedef struct tp__conv_args {
     const float *x, *w, *dy;
     float *y, *dx, *dw;    /* outputs: one of them is written */
     tp__epilogue epilogue; /* used by the forward pass only */
-    /* not NULL: x is read as (x - norm[c]) norm[C + c] + norm[2C + c], and as max(0, that) if norm_relu: a batch norm whose output
-     * is elided. Not for the input gradient, and only for one group and a filter larger than 1x1. */
+    /* not NULL: a batch norm, whose output is elided, is applied to x: (x - norm[c]) norm[C + c] + norm[2C + c], then a ReLU if
+     * norm_relu. Not for the input gradient, and only for one group and a filter larger than 1x1. */
     const float *norm;
     bool norm_relu;
     const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
 } tp__conv_args;
 
-/* What the forward pass, input gradient and filter gradient of a convolution share: a grid of `rows` x `cols`
+/* The common part of a convolution's forward pass, input gradient and filter gradient: a grid of `rows` x `cols`
  * positions, one stride apart, each of which reads a window of an image. The grid is processed in pieces: either some
  * rows of one image or some whole images. A piece's part of the image is copied into a buffer with zeros around it,
  * unless no window crosses the edge. */
@@ -1086,7 +1086,7 @@ typedef struct tp__grid {
     int64_t top, left, window_h, wide;
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
-    /* of the images or the buffer that is read: floats from one row to the next, from one image to the next */
+    /* floats from one row to the next, and from one image to the next, in the images or the buffer that is read */
     int64_t row_floats, image_floats;
     int64_t buffer_floats;
 } tp__grid;
@@ -1212,7 +1212,7 @@ static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__c
 static void tp__fetch(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
-    if (n == 0) return; /* with n = 0 the pointer may be invalid */
+    if (n == 0) return; /* nothing is left to prefetch, and the pointer may be invalid */
     tp__fetch_row(a->at, n);
     a->at += (n + 15) / 16 * 16;
 }
@@ -1480,7 +1480,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
-    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads process the pieces between */
+    /* the next piece to prefetch: other threads process the pieces up to that one */
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n);
     const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
@@ -1755,7 +1756,7 @@ typedef struct tp__wino {
     tp__conv_what what;
     int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
-    /* block_rows: rows of tiles that are processed together, a multiple of `fill` tiles */
+    /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `fill` */
     int64_t block_rows, fill;
     /* floats of a block of tiles at one of the 16 places: with the input channels (V), with the output channels (M) */
     int64_t v_plane, m_plane;
@@ -1766,9 +1767,9 @@ typedef struct tp__wino {
     float *u, *part;
     tp__slots slots;
 } tp__wino;
-#define TP__WINO_CHANNELS  16    /* channels are processed in multiples of this */
+#define TP__WINO_CHANNELS  16    /* Winograd processes channels in multiples of this number */
 #define TP__WINO_FLOATS    65536 /* floats of V and M for a block of tiles, which should stay in L2 together with U */
-#define TP__WINO_FLOATS_L1 8192  /* the same limit if channels are so few that V, M and U may stay in L1 */
+#define TP__WINO_FLOATS_L1 8192  /* floats of V and M if channels are so few that V, M and U may stay in L1 */
 
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
@@ -2685,7 +2686,7 @@ static void tp__conv_of_nothing(const tp__conv_args *a, tp__conv_what what)
         for (int64_t i = 0; i < nw; i++) a->dw[i] = 0;
 }
 
-/* Can `more` be set, for forward and input gradient? If not, it is ignored. */
+/* Whether the forward pass or input gradient adds `more` of tp__conv_args; if false, `more` is ignored. */
 TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 {
     return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g);
@@ -2739,7 +2740,7 @@ TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__co
     else tp__gather_run(d, a, what == TP__CONV_INPUT_GRAD, scratch);
 }
 
-/* returns false if this instruction set has no kernel for it */
+/* Computes normal random numbers; returns false if the instruction set has no kernel for them. */
 static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
     if (!tp__normal_of[isa->level]) return false;
@@ -2750,7 +2751,7 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
 /* -- for tp_input.h ------------------------------------------------------------------------------------ */
 
 #if defined(TP__SSE2)
-/* Converts four elements to integers: a v + offset, limited to 0 .. 255, for any v. */
+/* Returns a v + offset for four integers v, limited to 0 .. 255 and truncated; no v overflows. */
 static inline __attribute__((always_inline)) __m128i tp__scale_add_four(__m128i v, __m128 a, const float *offset)
 {
     const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
@@ -2782,7 +2783,7 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
     return i;
 }
 
-#elif defined(TP__ISA_SUFFIX) /* included once for each instruction set, by the part above */
+#elif defined(TP__ISA_SUFFIX) /* the part above includes this part once for each instruction set */
 
 /* ==== >>isa: the kernels of one instruction set ======================================================== */
 /* Compiled once per instruction set, between the pragmas that enable it. These macros are defined before the include:
@@ -2965,7 +2966,8 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #endif
 
-/* For rows that end in an incomplete vector: c[0..n) = the finished sums plus old values, bias and activation. c_gap: even rows. */
+/* For rows that end in an incomplete vector: adds old values and bias to the finished sums, applies the activation and stores n
+ * columns. c_gap: floats from one row of C to the next in an even tile, else 0. */
 static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const float *sum, int64_t width, int64_t c_gap)
 {
     for (int i = 0; i < t->m; i++, sum += width) {
@@ -2988,7 +2990,7 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
     }
 }
 
-/* For row i of the tile: a statement for the first vector of columns, and one for the second if there is one. */
+/* For row i of the tile: runs one statement for the first vector of columns, and another for the second, if any. */
 #define TP__BOTH(i, first, second) \
     if (mr > i) {                  \
         first;                     \
@@ -3238,7 +3240,7 @@ static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rat
     const V r = vset(rate);
     const int64_t K = t->K, step = t->step, ldb = t->ldb;
     const float *b = t->b;
-    while (rows-- > 0) { /* from the last row on: the forward pass read it last, so it is still in the cache */
+    while (rows-- > 0) { /* begins with the last row, which the forward pass read last, so that it is still cached */
         const float *a = t->a + rows * t->a_gap;
         float *c = t->c + rows * t->c_gap;
         int64_t j = 0;
@@ -3363,8 +3365,8 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. Many columns are
- * fast: b misses the cache and is read in the order of its addresses. */
+/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. B misses the
+ * cache; many columns at a time are fast, because B is then read in the order of its addresses. */
 #if TP__VW == 16
 #define TP__ROW_VECTORS 16
 #define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
@@ -3443,7 +3445,7 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
     vstore(lane[1], s1 + t1);
     vstore(lane[2], s2 + t2);
     vstore(lane[3], s3 + t3);
-    /* adds halves to each other, in loops of constant length, which compilers vectorize */
+    /* adds the upper half of the lanes to the lower, in loops of constant length, which compilers vectorize */
     for (int j = 0; j < 4; j++) {
         float *l = lane[j];
         for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
@@ -3878,7 +3880,7 @@ static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *
             const V a0 = vload(p), b0 = right ? vload(p + O) : zero;
             const V a3 = low ? vload(p + width * O) : zero, b3 = low && right ? vload(p + (width + 1) * O) : zero;
             const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
-            /* the last of four is -a3, -b3: the sign is applied by swapping the operands of differences */
+            /* the fourth row of A dy is (-a3, -b3): sign_ negates a3 and b3 when they are stored */
 #define X(i, sign_)                                      \
     vstore(q + (4 * i + 0) * plane, sign_ a##i);         \
     vstore(q + (4 * i + 1) * plane, sign_(a##i + b##i)); \
@@ -3916,7 +3918,7 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
     }
 }
 
-/* Winograd's dw = G'sG of n sums; its taps are n floats apart. */
+/* Winograd's dw = G'sG of n sums; the taps of dw are n floats apart. */
 static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 {
     const V half = vset(0.5f);
@@ -3947,7 +3949,7 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 /* -- pooling --------------------------------------------------------------------------------------------- */
 
 /* Max pooling: y[c] = the largest of x[tap[t] + c], the first one if several are equal; a NaN counts as largest.
- * which[c] = index[t] of that element; which may be NULL. */
+ * which[c] = index[t] of that element; `which` may be NULL. */
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
 {
@@ -4191,7 +4193,7 @@ static void TP__F(divide)(int64_t n, float *y, float by)
     for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
 }
 
-/* A step of Lion, each product rounded as in the naive loop. */
+/* One step of the optimizer Lion, each product rounded as in the naive loop. */
 static void TP__F(lion)(int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay)
 {
     const V zero = vset(0.0f), one = vset(1.0f), minus = vset(-1.0f);
@@ -4666,7 +4668,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN;
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    /* joins the parts, the rows that were treated as one, and the remaining rows */
+    /* combines the parts of each output, the `fold` rows that were treated as one, and the remaining rows */
     for (int64_t a = 0; a < j.A && !whole; a++)
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
@@ -4808,13 +4810,13 @@ static void tp__global_norm_fast(const tp_call *k)
 }
 
 /* -- moves: copies of a strided array (tp__move of tp_graph.h) ------------------------ >>fast move */
-/* A move whose adjacent dimensions are merged; it has two or more. Threads share the outer ones. */
+/* A move whose adjacent dimensions are merged into two or more. Threads share the work along all but the inner two. */
 typedef struct tp__move_job {
     tp__move move;
     int64_t n_outer, grain;
 } tp__move_job;
 
-/* Adds a dimension inside the others; it is merged with the next outer one where both continue each other. */
+/* Adds a dimension inside the others; merges it with the innermost of them if the strides of both allow one loop. */
 static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
@@ -4929,7 +4931,7 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
-/* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
+/* Returns the row of x for row `row` of y (rows are numbered over all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;
@@ -5030,7 +5032,7 @@ static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
     float *dp = (float *)k->out[0].data;
-    float *to = NULL; /* where the previous row goes; it is added while the next one is being fetched */
+    float *to = NULL; /* row of dp to which the previous row of dy is added, while the next one is fetched */
     memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
@@ -5642,8 +5644,8 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* For a sequence op whose input comes from a table: returns the row of E Wx for a position. For an invalid id it is row
- * 0 and the run fails, as in the gather that the table replaces. */
+/* For a sequence op whose input comes from a table: returns the row of E Wx for a position. For an invalid id,
+ * returns row 0; the run fails, as in the gather that the table replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);
@@ -5675,7 +5677,7 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
 /* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `deep` rows. */
 typedef struct tp__lstm_left {
     int64_t from, to;
-    float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows as of isa->tiles */
+    float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows, as isa->tiles packs them */
     int64_t *at;            /* for each k, the row of P that it is added to */
     bool add;               /* add to dW of earlier steps instead of replacing it */
 } tp__lstm_left;
@@ -5942,7 +5944,8 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
     if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
     const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
-    /* a single thread still has its stored values in the cache; several threads wait for each other only once */
+    /* A single thread computes dW at once, from values that are still cached. Several threads compute the dW of a turn beside
+     * the steps of the next turn, and so wait for each other only once per turn. */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
         tp__lstm_left *l = &j.left[j.turn];

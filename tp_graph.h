@@ -83,7 +83,7 @@
  *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
-/* This block has the whole file except the op pages at its end; for the pages the file includes itself. */
+/* This block has the whole file except the op pages at its end, which the file reads by including itself. */
 #ifndef TP__F
 #ifndef TP_GRAPH_H
 #define TP_GRAPH_H
@@ -111,7 +111,7 @@ typedef struct tp_node {
     tp_operation *op;
     int index; /* index of this output among the outputs of op */
     tp_dtype dtype;
-    tp_shape shape; /* the shape as far as it is known; TP_ANY where it is not */
+    tp_shape shape; /* the shape; TP_ANY for each dimension that is not known yet */
 } tp_node;
 
 /* One operation of a graph: a row of the op table applied to inputs. Read the fields, never write them. */
@@ -126,8 +126,8 @@ struct tp_operation {
     tp_operation **ctrl; /* control dependencies: operations that run before this one */
     tp_variable **var;   /* variables that this op writes in place (WRITES_VAR); of a variable op: its variable */
     void *attrs;         /* the struct of the op's attributes */
-    void *user;          /* HOST ops: the pointer of tp_apply_desc.user */
-    uint64_t stream;     /* key of its random stream: hash of the name, or another op's stream to repeat its numbers */
+    void *user;          /* for TP_OP_HOST ops: the pointer tp_apply_desc.user */
+    uint64_t stream;     /* key of the random numbers: hash of the name, or another op's key, to repeat its numbers */
     int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
     tp_at at;            /* the user's line that added the operation; file may be NULL */
 };
@@ -167,7 +167,7 @@ typedef struct tp_spec {
                           TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
     }
 #define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
-#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* picks its tenth argument */
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* expands to its tenth argument */
 #define TP__SPEC_SCALAR(dtype_) \
     {                           \
         0, { 0 }                \
@@ -196,19 +196,20 @@ enum {
     /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
      * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
-    TP_OP_DYNAMIC_SHAPE = 1 << 5, /* its output shape is not a function of input shapes and attributes */
-    TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
+    TP_OP_DYNAMIC_SHAPE = 1 << 5, /* the op's output shape is not a function of input shapes and attributes */
+    TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting; the row has block
+                                   * functions */
     TP_OP_ANY_DTYPE = 1 << 7,     /* copies elements without computing: naive_f32 serves every dtype */
     TP_OP_VIEW = 1 << 8,          /* output 0 is an alias of input 0 with another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* a placeholder, constant or variable, which has no kernel */
     TP_OP_NO_ALIAS = 1 << 10,     /* no output may be in the buffer of an input, even if the input is not read later */
     /* the op computes products, with half-precision operands where the session allows it */
     TP_OP_HALF = 1 << 11,
-    TP_OP_FOLLOWS = 1 << 12, /* its output 0 is stored in the precision of its input 0 */
+    TP_OP_FOLLOWS = 1 << 12, /* output 0 is stored in the precision of input 0 */
     /* the op runs as soon as its inputs are computed, before ops that were created earlier */
     TP_OP_EARLY = 1 << 13,
     TP_OP_ANY_DEVICE =
-        1 << 14 /* its kernel accesses operands only through the device's functions, so it runs on every device */
+        1 << 14 /* the op's kernel accesses operands only through the device's functions, so it runs on every device */
 };
 
 typedef enum {
@@ -238,7 +239,7 @@ typedef struct tp_infer {
     const char *name; /* name of the operation, for error sentences */
     int n_in;
     const tp_type *in;
-    int n_out; /* rows with a variable number of outputs set it; for others it is preset */
+    int n_out; /* number of outputs; the rule sets it for rows with a variable number, for others it is preset */
     tp_type *out;
     int n_var;
     const tp_type *var;
@@ -277,11 +278,12 @@ struct tp_op {
     /* scratch bytes that the kernel needs; k has shapes, no pointers. NULL: none */
     size_t (*scratch)(const tp_call *k);
     unsigned shape_only;            /* bit i: the op reads only the shape of input i */
-    const char *onnx;               /* the ONNX operator, NULL if it takes several */
-    const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
+    const char *onnx;               /* the ONNX operator, NULL if the op needs several */
+    const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: the kernel has
+                                     * no fault */
     unsigned single_in, single_out; /* for TP_OP_HALF rows, bit i: input i (output i) stays float32 */
     unsigned fuses;                 /* TP_FUSES_ bits: what can be fused into `fast` */
-    /* bit i: `fast` may write output 0 over input i. It may always write it over a fused addend */
+    /* bit i: `fast` may write output 0 over input i. Output 0 may always be written over a fused addend */
     unsigned in_place;
     int sequence;                    /* for sequence ops: index of the input x */
     const struct tp__update *update; /* for optimizers: their slots and formulas; NULL: not an optimizer */
@@ -292,10 +294,10 @@ TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL 
 /* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
-/* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs
- * are node->op->out[i]. Your own rows can do everything that built-in ones can. */
+/* Applies any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs are
+ * node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
-/* In all functions that have inputs, g may be NULL: it is then the graph of the inputs. */
+/* In all functions that have inputs, g may be NULL: the graph is then that of the inputs. */
 /* tp_apply with all options: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
@@ -320,7 +322,7 @@ TP_DEF void tp_graph_free(tp_graph *g);
 TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* status of the first mistake, TP_OK if none */
 TP_DEF const char *tp_graph_error(const tp_graph *g); /* sentence of the first mistake, "" if none */
 TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
-/* Record a mistake in the graph, which keeps only the first one, and return the poison node. at may be NULL. */
+/* Records a mistake in the graph, which keeps only the first one, and returns the poison node. at may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
@@ -417,8 +419,8 @@ TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function)
 TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
-/* Inside, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable itself for no
- * change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
+/* Between push and pop, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable
+ * itself for no change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
  * variable stays in TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
@@ -492,8 +494,8 @@ typedef struct tp_variable_desc {
     /* the regularizer's value is added to REGULARIZATION_LOSSES when the variable is made */
     tp_regularizer regularizer;
 } tp_variable_desc;
-/* Create or reuse by the rules of the current variable scope and its getters. Mistakes: the variable exists without reuse, is
- * missing with reuse, or has another shape. Returns the variable's node, or the node that a getter returned. */
+/* Creates or reuses a variable by the rules of the current variable scope and its getters. Mistakes: the variable exists without
+ * reuse, is missing with reuse, or has another shape. Returns the variable's node, or the node that a getter returned. */
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d);
 TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init);
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
@@ -502,7 +504,7 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
 /* finds a variable by name, "conv0/W" or "conv0/W:0"; NULL if absent */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
-TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* the variable of a node; NULL if n is no variable */
+TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* the variable of a node; NULL if the node is no variable */
 /* the int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
@@ -522,7 +524,7 @@ TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distri
 TP_DEF tp_init tp_init_glorot_uniform(void); /* uniform in +-sqrt(6/(fan_in+fan_out)) */
 /* the n values, in memory order; n must be the number of elements of the variable, which copies them when it is created */
 TP_DEF tp_init tp_init_values(const float *values, int64_t n);
-/* Fill t (float32 or float64 or integers) with the initial value of a variable of this name. */
+/* Fills t (float32 or float64 or integers) with the initial value of a variable of this name. */
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t);
 
 /* ==== >>towers ======================================================================================== */
@@ -566,8 +568,9 @@ typedef struct tp_towers_desc {
 } tp_towers_desc;
 TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
                                     tp_node **outputs);
-/* For layers: ys[i] is the sum (or mean) of xs[i] over all towers, by tp_all_reduce; n values at once. `what` names the layer
- * in error sentences. With a single tower, ys are the xs. All towers must call it for the same layers in the same order. */
+/* For layers: ys[i] is the sum (or mean) of xs[i] over all towers, by tp_all_reduce; n values at once. `what` names the layer in
+ * error sentences. With a single tower, ys are the xs. All towers must call this function for the same layers in the same
+ * order. */
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
@@ -604,7 +607,7 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 /* Finds the variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
-/* Look up n names and store the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
+/* Looks up n names and stores the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
  * sentence has the first such name. [get_tensors, get_variables] */
 TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
                                              tp_node **nodes);
@@ -710,9 +713,9 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* adds tensors of one shape from left to right */
-/* Sums n values of one shape over devices, each on its own device: ys[i] is their sum (or mean), added in the order of
- * xs, on the device of xs[i], with the same bits on all devices. A mean needs floats.
- * tp_session_config.nccl_all_reduce: NCCL's order instead. */
+/* Sums n values of one shape over devices, each on its own device: ys[i] is their sum (or mean), added in the order of xs, on the
+ * device of xs[i], with the same bits on all devices. A mean needs floats. With tp_session_config.nccl_all_reduce the order is
+ * NCCL's. */
 TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
@@ -763,19 +766,20 @@ TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_lik
 /* Adds b (C) along the channels; x has rank 2 or more; NCHW adds along axis 1. */
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format);
 typedef struct tp_pool_attrs {
-    int size_h, size_w, stride_h, stride_w; /* strides: default: the size */
+    int size_h, size_w, stride_h, stride_w; /* default of the strides: the size of the window */
     int padding;                            /* default VALID */
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* the mean does not count the padding */
-/* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at
- * i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns alike. Bilinear
+/* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at i (H-1)/(out_h-1),
+ * with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns are sampled in the same way. Bilinear
  * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
 typedef struct tp_resize_attrs {
     int out_h, out_w;
     bool align_corners, half_pixel_centers; /* give at most one of align_corners and half_pixel_centers */
-    bool nearest;                           /* set by tp_resize_bilinear and tp_resize_nearest */
+    bool nearest;                           /* the builders set it: tp_resize_nearest to true, tp_resize_bilinear to
+                                             * false */
     int data_format;
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
@@ -808,7 +812,7 @@ typedef struct tp_ctc_attrs {
 } tp_ctc_attrs;
 /* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
  * labels and the first logit_lengths[b] steps are used. y (B) = -log of the probability that a class drawn at each step, with
- * repetitions merged and then blanks removed, gives the labels. a NULL: blank 0. */
+ * repetitions merged and then blanks removed, gives the labels. a NULL: the blank is class 0. */
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a);
 /* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
@@ -848,7 +852,8 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* picks rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
-/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result lacks these axes. */
+/* Macros that take a list of arguments instead of an array: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result
+ * lacks axes 1 and 2. */
 #ifdef TP_KEYWORDS
 #define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
 #define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
@@ -1011,9 +1016,9 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number o
 typedef struct tp_span {
     int64_t begin, end; /* a match as byte offsets in the text; -1, -1 for a group that did not match */
 } tp_span;
-/* *found: is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? Then spans[0] is the whole
- * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
- * threads. [re.search, re.match, re.fullmatch] */
+/* *found: whether there is a match anywhere (search), at the start (match), of the whole text (fullmatch). If there is one,
+ * spans[0] is the whole match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may
+ * be used by many threads. [re.search, re.match, re.fullmatch] */
 TP_DEF tp_status tp_regex_search(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
 TP_DEF tp_status tp_regex_match(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
 TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
@@ -1034,13 +1039,14 @@ typedef struct tp_session_config {
     /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
-    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, if the GPUs are linked, less time. The
-     * order in which NCCL adds depends on the number of GPUs and on their links: the same bits each time on one machine, but
-     * not the same as on other devices. false: added in the order of the inputs, the same bits on all machines */
+    /* true: NCCL computes tp_all_reduce of values on different GPUs, which needs less memory and, if the GPUs are linked, less
+     * time. The order in which NCCL adds depends on the number of GPUs and on their links, so the result has the same bits each
+     * time on one machine, but not the same as on other devices. false: the values are added in the order of the inputs, with the
+     * same bits on all machines */
     bool nccl_all_reduce;
 } tp_session_config;
-/* Default configurations, whose fields you may change: with memory_fraction mem_fraction (0 = 0.99), and with 0.99. [tfutils:
- * get_default_sess_config] */
+/* Default configurations, whose fields you may change. memory_fraction is mem_fraction (0 = 0.99) in the first, 0.99 in the
+ * second. [tfutils: get_default_sess_config] */
 TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
 TP_DEF tp_session_config tp_default_session_config(void);
 
@@ -1086,10 +1092,10 @@ typedef struct tp_trace_record {
     int64_t start, end;
     double bytes, flops;
 } tp_trace_record;
-/* The records of traced runs, in order: zero-initialise, read, free with tp_trace_free. One thread may use it at a time. After a
- * run it needs neither session nor graph. The records of one thread and run follow each other without gaps or overlap, those of
- * thread 0 in the order of the plan, so their durations add up to the run's wall time: from its beginning until tp_session_run
- * returns, or until the first after_run is called. A run that fails keeps the records of what it did. */
+/* The records of traced runs, in order: zero-initialise the struct, read it, free it with tp_trace_free. One thread may use it at
+ * a time. After a run the trace needs neither session nor graph. The records of one thread and run follow each other without gaps
+ * or overlap, those of thread 0 in the order of the plan, so their durations add up to the run's wall time: from its beginning
+ * until tp_session_run returns, or until the first after_run is called. A run that fails keeps the records of what it did. */
 typedef struct tp_trace {
     tp_trace_record *record;
     int64_t n, cap;
@@ -1171,7 +1177,7 @@ typedef struct tp_run_request tp_run_request;
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n);
 /* the value is borrowed until the run has ended */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
-/* Trace this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
+/* Traces this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
  * second request fails. */
 TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
 /* For inputs that feed several towers: the number n of datapoints of this run, for the first n towers; 0: one for each tower.
@@ -1274,8 +1280,9 @@ TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch); /* ta
 /* takes over the initialisers of the list */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n);
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: restores nothing; .npz, .safetensors: as a dict; else as a checkpoint. "~" and "~/" at the beginning are replaced by
- * $HOME ("~somebody" is not replaced). For a dict instead of a path: tp_dict_restore or tp_smart_init_list. [SmartInit] */
+/* Restores a path: "" or NULL restores nothing; a .npz or .safetensors file is restored as a dict, any other path as a
+ * checkpoint. "~" and "~/" at the beginning are replaced by $HOME ("~somebody" is not replaced). For a dict instead of a path:
+ * tp_dict_restore or tp_smart_init_list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 /* Restores n sources in order, so that a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a
  * dict, whose content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict
@@ -1321,7 +1328,7 @@ typedef struct tp_predictor tp_predictor;
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs);
 typedef struct tp_predict_config {
-    const tp_spec *inputs; /* signature of build_graph. These four fields are as in tp_model */
+    const tp_spec *inputs; /* signature of build_graph. The fields inputs to user are as in tp_model */
     int n_inputs;
     tp_build_fn build_graph;
     void *user;
@@ -1334,12 +1341,11 @@ typedef struct tp_predict_config {
         *session_init;      /* restores the variables; NULL: their initial values. Always taken over, and freed with
                                     * the predictor, so use it for one predictor only */
     const char *checkpoint; /* instead of session_init: a path for tp_smart_init, for any number of predictors */
-    /* makes the session; NULL: a new session with default options. See .borrowed there */
+    /* makes the session; NULL: a new session with default options. See tp_session_creator.borrowed */
     tp_session_creator *session_creator;
-    bool
-        allow_missing_variables; /* variables that session_init does not restore keep their initial values; else an error */
-    tp_graph *graph;             /* NULL: a new graph; else borrowed, and towers named tower-pred-<n> are added to it */
-    tp_tri log_layers;           /* TP_NO: do not log a line for each layer. Default TP_YES */
+    bool allow_missing_variables; /* true: variables without a restored value keep their initial value; false: error */
+    tp_graph *graph;   /* NULL: a new graph; else borrowed, and towers named tower-pred-<n> are added to it */
+    tp_tri log_layers; /* TP_NO: do not log a line for each layer. Default TP_YES */
 } tp_predict_config;
 /* Builds the graph as a tower for inference and loads its variables. NULL after a mistake; tp_last_error() gives the sentence.
  * [PredictConfig, OfflinePredictor] */
@@ -1362,7 +1368,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
  * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. */
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
 TP_DEF void tp_predictor_reset(tp_predictor *p);
-/* number of inputs that the caller gives, without carried ones */
+/* number of inputs that the caller gives, without those that tp_predictor_carry carries over */
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
@@ -1551,7 +1557,7 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
-/* For TP_OPTIONS: these option types belong to this header. */
+/* For TP_OPTIONS: the macros TP__PART_<type> tell which option types belong to this header. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
 #define TP__PART_tp_apply_desc            graph
 #define TP__PART_tp_graph_config          graph
@@ -1648,8 +1654,8 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* text for the log or the error; NULL or "": the op's name */
 } tp__message_attrs;
-/* print: the numbers of its log line. A device that computes them itself calls the row's naive_f32 with this struct as scratch,
- * to write the line; naive_f32 then reads no data. */
+/* For the op print: the numbers of its log line. A device that computes these numbers itself calls the row's naive_f32 with this
+ * struct as scratch, to write the line; naive_f32 then reads no data. */
 #define TP__GLANCE 20
 typedef struct tp__glance {
     double sum, squares, first[TP__GLANCE];
@@ -1764,7 +1770,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* size of the filter is unknown */
+    if (k < 0) { /* the size of the filter is unknown */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -1902,7 +1908,7 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_GATHER             (1 << 20)
 #define TP__OP_GATHER_GRAD        (1 << 21)
 #define TP__OP_SEQUENCE           (1 << 22) /* lstm, gru: x may be a table, with its indices as one more input */
-#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* their gradients: with a table its gradient is one more output */
+#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* lstm_grad, gru_grad: the gradient of a table is one more output */
 #define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
 #define TP__OP_MAX_POOL           (1 << 26)
@@ -2036,7 +2042,7 @@ struct tp_graph {
     int device[TP__MAX_SCOPES], n_device; /* stack of current devices; device[0] is 0 */
     tp_tower_context tower;
     bool in_tower;
-    int tower_scopes; /* number of open scopes in the tower when its own scopes were open; finds scopes left open */
+    int tower_scopes; /* number of open scopes when the tower had opened its own; used to find scopes left open */
     tp_collection_backup *tower_entry;
     void **kept[TP__MAX_KEPT]; /* pointers of other headers with one value per tower being built (tp__graph_keep) */
     int n_kept;
@@ -2049,7 +2055,7 @@ struct tp_graph {
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the targets of the last call of tp__ancestors */
     char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
-    int n_query, query_op; /* query_op: number of operations when that call was made */
+    int n_query, query_op; /* query_op: number of operations at the last call of tp__ancestors */
     /* guards fields that runs change: infer_in and infer_out, query, ancestor, n_session, freed */
     tp_mutex *lock;
     int n_session;     /* number of sessions that are not freed */
@@ -2073,27 +2079,30 @@ struct tp_graph {
  * Inputs and outputs: n_in inputs, n_out outputs; or from min_in to max_in inputs. */
 #define TP__IO(n_in_, n_out_)                  n_in_, n_in_, n_out_
 #define TP__IO_RANGE(min_in_, max_in_, n_out_) min_in_, max_in_, n_out_
-/* Attributes of `op`: struct tp__op_attrs with the schema tp__op_schema; or a struct of another name. */
+/* The columns for attributes. TP__ATTRS: struct tp__<op>_attrs with the schema tp__<op>_schema. TP__ATTRS_OF: a struct of another
+ * name with that schema. */
 #define TP__ATTRS(op_)           tp__##op_##_schema, sizeof(tp__##op_##_attrs)
 #define TP__ATTRS_OF(op_, type_) tp__##op_##_schema, sizeof(type_)
 #define TP__NO_ATTRS             NULL, 0
-/* Maps, the block functions of an element-wise op: for all number types; for reals; one for any type; one for bytes. */
+/* Maps: the block functions of an element-wise op. MAPS: one for each number type. REAL_MAPS: one for each real type. ANY_MAP:
+ * the same for all number types. BYTE_MAP: one for bytes. */
 #define TP__MAPS(fn_)      tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 #define TP__ANY_MAP(fn_)   tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
 #define TP__BYTE_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
-/* Kernels of other ops. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for float32 and integers, and fn_f64. _FAST: these and
- * fn_fast, which is in tp_fast.h. */
+/* Kernels of the other ops. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for float32 and integers, and fn_f64. With _FAST, fn_fast
+ * of tp_fast.h is added. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NAIVE(fn_)                 TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
 #define TP__NAIVE_FAST(fn_)            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
 #define TP__NUMBERS(fn_)               TP__KERNELS(fn_##_any, fn_##_f64, NULL)
 #define TP__NUMBERS_FAST(fn_)          TP__KERNELS(fn_##_any, fn_##_f64, fn_##_fast)
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
-/* A function that counts operations (NULL: one per output element), and one for the size of the scratch memory. */
+/* The functions that return the number of FLOPs (NULL: one per output element) and the size of the scratch memory. */
 #define TP__FLOPS(flops_)                   flops_, NULL
 #define TP__FLOPS_SCRATCH(flops_, scratch_) flops_, scratch_
-/* Rest: the ONNX operator (or none); of which inputs only the shape is read; the sentence of the op's fault; all three. */
+/* The rest of a row: bits of the inputs of which only the shape is read, the ONNX operator, the sentence of the op's fault.
+ * TP__REST sets all three. */
 #define TP__ONNX(name_)                      0, name_, NULL
 #define TP__NO_ONNX                          0, NULL, NULL
 #define TP__SHAPE_ONLY(bits_)                bits_, NULL, NULL
@@ -2237,14 +2246,14 @@ static void tp__graph_sessions(tp_graph *g, int by)
     if (last) tp__graph_destroy(g);
 }
 
-/* A NULL graph is treated as a graph with a mistake, so the code below need not check for NULL. Its poison node is this one; a
- * builder returns it if none of its arguments has a graph. When a builder gets it together with a node of a graph, that graph
- * keeps the sentence. */
+/* A NULL graph is treated as a graph with a mistake, so the code below need not check for NULL. Its poison node is tp__no_node; a
+ * builder returns it if none of its arguments has a graph. When a builder gets tp__no_node together with a node of a graph, that
+ * graph keeps the sentence of the mistake. */
 static const tp_operation tp__no_operation = {
     NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
-/* The sentence of the mistake for which this node was last returned in this thread. */
+/* The sentence of the mistake for which tp__no_node was last returned in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_because[256];
 static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the place in the source is not known yet */
 
@@ -2503,7 +2512,7 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
     const char *full = "";
     if (n == 0) {
         full = "";
-    } else if (name[n - 1] == '/') { /* enter this scope itself, from the root */
+    } else if (name[n - 1] == '/') { /* the name ends with "/": enter this scope itself, from the root */
         char *copy = tp_graph_strdup(g, name);
         if (copy) copy[n - 1] = 0;
         full = copy ? copy : "";
@@ -2577,7 +2586,8 @@ static size_t tp__split_name(const char *name, int *index)
 
 /* -- names that are not found, and similar names that exist */
 
-/* Finds the name most similar to a misspelled one; tp__nearest_try compares one name. Begin with {wanted, NULL, 0}. */
+/* A search for the name most similar to a misspelled one: begin with {wanted, NULL, 0}, then call tp__nearest_try for each
+ * name. */
 typedef struct tp__nearest {
     const char *wanted, *name;
     int distance;
@@ -2705,7 +2715,7 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_node *n = tp__node_named(g, name);
-    if (!n) tp__remember_missing(g, name); /* a later error about NULL then explains it: see tp__missing */
+    if (!n) tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
     return n;
 }
 
@@ -2723,7 +2733,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }
 
-/* The limit of the product of a value's dimensions other than 0, so that computations with shapes cannot overflow. */
+/* The largest product that a value's dimensions, zeros left out, may have, so that computations with shapes cannot overflow. */
 #define TP__VALUE_MOST ((int64_t)1 << 48)
 static bool tp__shape_fits(const tp_shape *s)
 {
@@ -2955,7 +2965,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (g && g->status != TP_OK) return &g->poison;
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* of the graphs of the inputs, the first one keeps the sentence */
+    for (int i = 0; i < d->n_in && !g; i++) { /* the first graph of an input keeps the sentence */
         g = tp_node_graph(d->in[i]);
         if (tp__is_broken(g)) continue;
         for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
@@ -3341,7 +3351,7 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_variable *v = tp__variable_named(g, name);
-    if (!v) tp__remember_missing(g, name); /* a later error about NULL then explains it: see tp__missing */
+    if (!v) tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
     return v;
 }
 
@@ -3498,7 +3508,7 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
 
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
-    const bool *flags = (const bool *)user; /* options stop_gradient, skip_collection */
+    const bool *flags = (const bool *)user; /* [0]: the option stop_gradient, [1]: skip_collection */
     const bool trained = d->trainable != TP_NO;
     if (trained && flags[1]) d->trainable = TP_NO;
     tp_node *v = tp_getter_next(call, d);
@@ -3781,8 +3791,8 @@ typedef struct tp__init_job {
     tp_tensor *t;
 } tp__init_job;
 
-/* Converts the first element, then doubles the filled part by copying it. Fast, because the zeros of optimizer slots can be twice
- * the size of the model. */
+/* Converts the first element, then doubles the filled part by copying it. Speed matters here: the zeros of optimizer slots can be
+ * twice the size of the model. */
 static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
 {
     const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
@@ -4063,7 +4073,7 @@ static void tp__building_restore(tp_graph *g, const tp__building *b)
     g->tower_scopes = b->tower_scopes;
     g->tower_entry = b->tower_entry;
     g->at = b->at;
-    /* slots that were registered later start with NULL */
+    /* pointers that were registered later (tp__graph_keep) start with NULL */
     for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL;
 }
 
@@ -4139,7 +4149,7 @@ static void tp__towers_let_run(tp__towers *t, int to, int self)
     tp_mutex_unlock(t->lock);
 }
 
-/* The getter of a tower with own variables: they are copies and are not saved. user: the tower's name. */
+/* The getter of a tower with its own variables, which are copies and are not saved. user: the tower's name. */
 static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     const char *tower = (const char *)user;
@@ -4538,7 +4548,7 @@ TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const cha
     return v ? v->node : NULL;
 }
 
-/* Calls tp_tower_handle_get or tp_tower_handle_get_variable (`one`) for a list of names. */
+/* Calls tp_tower_handle_get or tp_tower_handle_get_variable (argument `one`) for each name of a list. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
                                        tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
 {
@@ -4611,7 +4621,7 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
-/* Adds the gradients' contributions on the device of the value. */
+/* Returns the sum of the contributions to the gradient of `value`, added on the device of `value`; NULL: there are none. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -4692,8 +4702,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
-    char *above = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> whether y depends on it */
-    char *below = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> whether it depends on an x (bit 0) */
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* id -> whether y depends on the operation */
+    char *below = (char *)tp_calloc((size_t)n_op, 1); /* id -> bit 0: whether the operation depends on an x */
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
     if (!above || !below || !head) {
         tp__graph_nomem(g);
@@ -4724,14 +4734,14 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
         if (!o->row->grad) {
             const size_t len =
-                strlen(o->row->name); /* the op has no gradient for a gradient: warn, because the result lacks terms */
+                strlen(o->row->name); /* a gradient op that has no gradient: warn, because the result lacks terms */
             if (len > 5 && strcmp(o->row->name + len - 5, "_grad") == 0)
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
             continue;
         }
-        bool inside = false; /* whether an input depends on an x */
+        bool inside = false; /* whether an input of o depends on one of the xs */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
         tp__gradient_of(g, o, scope, below, head);
@@ -4793,7 +4803,8 @@ enum {
     TP__RE_SPLIT, /* a choice: jump to x; if that fails, to y */
     TP__RE_SAVE,  /* store the position in reg[x]; with TP__RE_NOT store -1 */
     TP__RE_CHECK, /* leave the loop, jump to y, if the iteration that began at reg[x] matched no character */
-    TP__RE_LOOK, /* match the group that follows, up to TP__RE_DONE, from y characters back; then jump to x. flags: kind */
+    TP__RE_LOOK,  /* match the group that follows, up to TP__RE_DONE, from y characters back; then jump to x. `flags`:
+                  * the kind of group */
     TP__RE_DONE,
     TP__RE_MATCH
 };
@@ -5322,7 +5333,8 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the last jump to the end so far; x of each such jump is the index of the alternative before it */
+    int jumps = -1; /* the last jump to the end so far, -1: none; until the end is known, x of a jump is the index of
+                     * the jump before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
@@ -5406,7 +5418,8 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
     return -1;
 }
 
-/* An entry of the backtracking stack: what >= 0: try instruction `what` at position a; else one of these. */
+/* An entry of the backtracking stack: what >= 0: instruction `what` is to be tried at position a; what < 0: one of these
+ * constants. */
 enum { TP__RE_RESTORE = -1 /* sets reg[a] = b */, TP__RE_FAILED = -2 /* marks row a, position b as failed */ };
 typedef struct tp__re_entry {
     int32_t what, a, b;
@@ -5857,7 +5870,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
 
 typedef struct tp__gradient_rule {
     const char *what;
-    bool (*match)(tp_grad *g); /* returns true if it has set din */
+    bool (*match)(tp_grad *g); /* returns true if it has set g->din */
 } tp__gradient_rule;
 static const tp__gradient_rule tp__gradient_rules[] = {
     {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
@@ -5884,7 +5897,8 @@ static bool tp__summary_here(const tp_graph *g)
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
-/* The collections for new nodes: each of a list that ends with NULL, else `one`, else the default; "": none. */
+/* The collections that get a new node: those of a list that ends with NULL; without a list `one`; without `one` the default. The
+ * name "" stands for no collection. */
 typedef struct tp__collection_keys {
     const char *one;
     const char *const *several;
@@ -6002,7 +6016,7 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-/* Adds the moving average of one scalar. Returns NULL in other towers, under reuse, and after a mistake. */
+/* Adds the moving average of one scalar. Returns NULL in towers other than the main one, under reuse, and after a mistake. */
 static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection_keys *averages,
                                    const tp__collection_keys *summaries)
 {
@@ -6114,11 +6128,12 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *                chains of element-wise ops into one kernel each
  *   7. emit      makes the steps in order, each with its kernel and buffers, and the copies between devices
  *   8. place     puts results over operands that are read for the last time, and buffers into the arena by lifetime
- * Each of these keeps the bits of every value: a fetch never changes what is trained.
+ * Each of these steps keeps the bits of every value: a fetch never changes what is trained.
  *
  * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
  * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
- * (tp__replicate_on). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
+ * (tp__replicate_on). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds
+ * for copies too. */
 
 #define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
 #define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
@@ -6216,7 +6231,7 @@ typedef struct tp__plan {
     tp__buffer *buffer;
     size_t *arena_bytes; /* bytes of the arena on each device */
     size_t constant_bytes;
-    uint64_t bound_to; /* the exec's `arenas` when the pointers were resolved; 0: not resolved */
+    uint64_t bound_to; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
     int n_constant;
     void *room; /* host memory for copies between devices that cannot reach each other's memory */
@@ -6224,7 +6239,7 @@ typedef struct tp__plan {
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
     bool *takes_part;
-    int bound_runs; /* number of runs since the pointers were resolved, counted up to 1 */
+    int bound_runs; /* 1 after the first run since the pointers were resolved, else 0 */
     tp__plan_piece *piece;
     int n_piece;
     bool recorded; /* all pieces without host ops are recorded */
@@ -6239,14 +6254,14 @@ struct tp_session {
     int n_given;     /* number of borrowed devices, the first ones of `device` */
     void **var_data; /* for each variable id, its memory */
     int n_var, var_cap;
-    bool for_predictor; /* its variables are loaded for a predictor */
+    bool for_predictor; /* the session's variables are loaded for a predictor */
     bool *loaded;       /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
     uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
     int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
-    bool freed;    /* the owner has freed it; its memory is freed when n_exec is 0 */
+    bool freed;    /* the owner has freed the session, whose memory is freed when n_exec is 0 */
 };
 
 /* The memory of an exec on one device. */
@@ -6261,7 +6276,7 @@ struct tp_exec {
     tp_session *session;
     tp_device **device;
     int n_device;
-    bool one_device; /* everything runs on device 0, whatever device its op names: for the C exporter */
+    bool one_device; /* everything runs on device 0, whatever devices the ops name: for the C exporter */
     tp__exec_device *device_state;
     uint64_t arenas; /* incremented whenever an arena is moved to a new address */
     tp__plan *plans;
@@ -6316,10 +6331,10 @@ typedef struct tp__fusion {
     int n_in;
     tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
     int n_var;
-    const tp_operation *result;   /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
+    const tp_operation *result;   /* the op absorbed last, whose output 0 the step computes; NULL: the step's op */
     bool has_extra_output;        /* the step has an additional output: see `extra_op` */
     const tp_operation *extra_op; /* the op whose output 0 is the additional output; NULL: no op reads it */
-    const tp_operation *fault_op; /* the op that the step names when it fault_op a fault; NULL: its own op */
+    const tp_operation *fault_op; /* the op that the step names when it reports a fault; NULL: its own op */
     const tp_operation *place;    /* the step runs at this op's place in the order; NULL: at the place of its own op */
 } tp__fusion;
 
@@ -6577,7 +6592,7 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 
 /* -- 1. reach: which operations the fetches need ------------------------------------------------------- */
 
-/* 1. Marks the ops whose data is needed, and those of which only the shape is. Inputs and control inputs are older than
+/* 1. Marks the ops whose data is needed, and the ops of which only the shape is needed. Inputs and control inputs are older than
  * the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
@@ -6984,7 +6999,8 @@ static tp_status tp__plan_order(tp__compiler *c)
     return TP_OK;
 }
 
-/* Whether a step after position `at` writes variable v. Then a value read there must be copied to keep it. */
+/* Whether a step after position `at` writes variable v. If so, a value of v that is read at `at` and still needed later must be
+ * copied. */
 static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
 {
     for (int i = at + 1; i < c->n_order; i++) {
@@ -7027,7 +7043,7 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* o is the product, whose only output is v */
+    return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* n is the product's only output */
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -7223,8 +7239,8 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
     }
 }
 
-/* Adds a rule that has matched op o to its fusion. The fusion gets its own list of inputs, with room for `more` new ones.
- * NULL: out of memory. */
+/* Adds a rule that has matched op o to the fusion of o, which gets its own list of inputs, with room for `more` new ones. Returns
+ * NULL if memory runs out. */
 static tp__fusion *tp__fuse(tp__compiler *c, const tp_operation *o, const tp__rule *rule, int more)
 {
     tp__fusion *f = &c->fusion[o->id];
@@ -7281,7 +7297,7 @@ static bool tp__is_awaited(const tp__compiler *c, const tp_operation *o)
     return false;
 }
 
-/* Whether input i of a gradient descent op can be fused with it. It must be a weight gradient a^T b that no other op
+/* Whether input i of a gradient descent op can be fused with the op. The input must be a weight gradient a^T b that no other op
  * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
 static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *apply, int i)
 {
@@ -7338,7 +7354,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             rest->var[rest->n_var++] = apply->var[i];
         }
     rest->in[rest->n_in++] = apply->in[n];
-    /* last layers first, because their operands were used just before */
+    /* each step runs before those added earlier: last layers first, because their operands were used just before */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) {
         if (!descends[i]) continue;
         const tp_operation *m = tp__skip_identities(apply->in[i])->op;
@@ -7398,7 +7414,7 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     /* whether o reads the result, the mean and the deviation of this batch norm */
     const int *fed = &c->fed[tp__value_of(c, y)];
     if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
-    if (tp__memory_of(c, mask->in[0])) return NULL; /* a writer could change it before o reads it */
+    if (tp__memory_of(c, mask->in[0])) return NULL; /* the variable could be written before o reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
     return c->value[tp__alias_root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
@@ -7469,7 +7485,8 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
     return tp__conv_geometry((const tp_conv2d_attrs *)o->attrs, x, w);
 }
 
-/* Can the convolution's kernel add another value while it writes? On the host only the kernels of some shapes can. */
+/* Whether the convolution's kernel can add another value while it writes its output. On the host only the kernels of some shapes
+ * can. */
 static bool tp__conv_can_add(const tp__compiler *c, const tp_operation *o)
 {
     const tp_device *d = c->plan->device[tp__device_of(c, o)];
@@ -7478,7 +7495,8 @@ static bool tp__conv_can_add(const tp__compiler *c, const tp_operation *o)
     return !d->isa || TP__IF_FAST(tp__conv_adds(d, &g), false);
 }
 
-/* Can it normalise x while loading it? For one group and a filter larger than 1x1, whose kernels copy x in any case. */
+/* Whether the convolution can normalise x while loading it: it has one group and a filter larger than 1x1, because only those
+ * kernels copy x. */
 static bool tp__conv_can_normalise(const tp__compiler *c, const tp_operation *o)
 {
     const tp__conv g = tp__conv_of(c, o);
@@ -7683,7 +7701,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
-            /* no op between them may overwrite a variable's memory that a member reads */
+            /* no op between a member and id may overwrite a variable's memory that a member reads */
             for (int q = 0; q < between->n_var; q++) {
                 for (int i = 0; i < w->n_in; i++)
                     if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
@@ -7718,7 +7736,7 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
-#define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers fit in L1 */
+#define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers then fit in the L1 cache */
 
 /* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
 static void tp__external_load(const tp__program *p, const tp__external *e, const char *src, int64_t i0, int64_t n,
@@ -7865,7 +7883,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
 
 static void tp__do_nothing(const tp_call *k) { (void)k; }
 
-/* Whether all outputs of this step have 0 elements. Then it has nothing to do, although other dimensions may be long. */
+/* Whether all outputs of this step have 0 elements. Such a step has nothing to do, although other dimensions may be long. */
 static bool tp__has_empty_outputs(const tp__step *s)
 {
     if (s->call.n_out < 1 || s->row->flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) return false;
@@ -8178,7 +8196,7 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
         e->how = TP__SPLAT;
         return;
     }
-    /* whether the operand has one run [a, b) of the full dimensions, and 1 elsewhere */
+    /* whether the operand has the full dimensions in one range [a, b), and dimensions of 1 outside of it */
     int a = 0, b = full->ndim;
     while (a < b && (dims[a] == 1)) a++;
     while (b > a && (dims[b - 1] == 1)) b--;
@@ -8204,7 +8222,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
     if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-        ins->from[i] = TP__FROM_REG; /* tp__chain_result replaces it by the register */
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result replaces the number of the member by a register */
         ins->in[i] = member;
         ch->last_use[member] = m;
         return TP_OK;
@@ -9470,7 +9488,7 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
 
 /* -- traces */
 
-/* Stores each text of a trace once, in an open-addressed table. "": out of memory. */
+/* Stores each text of a trace once, in an open-addressed table. Returns "" if memory runs out. */
 static const char *tp__trace_text(tp_trace *t, const char *text)
 {
     if (!text || !*text) return "";
@@ -9785,8 +9803,8 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
     return st;
 }
 
-/* Makes the plan's other devices wait for the work of the device that records and replays it or, with `back`, makes that
- * device wait for theirs. */
+/* Makes the plan's other devices wait for the device that records and replays the plan or, with `back`, makes that device wait
+ * for the others. */
 static tp_status tp__plan_join(const tp__plan *p, bool back)
 {
     tp_device *d = p->device[p->record_on];
@@ -9833,13 +9851,13 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* also after uploads to the other devices and after host ops */
+    if (st == TP_OK) st = tp__plan_join(p, true); /* replay after uploads to other devices and after host ops */
     if (st == TP_OK) st = d->replay(d, piece->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
 
-/* Runs the plan in the fastest possible way. The first run after its pointers were resolved calls kernel by kernel; the
- * second is recorded; later ones replay the recording, in pieces if there are host ops between them. */
+/* Runs the plan in the fastest possible way. The first run after the plan's pointers were resolved calls the kernels one by one;
+ * the second run records the plan; later runs replay the recording, in pieces if host ops are between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
     const bool apart = timing || r->trace; /* with timing, each kernel is measured by itself */
@@ -9944,7 +9962,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
     tp__plan *p = NULL;
-    tp_mutex_lock(s->graph->lock); /* execs of other threads use the same graph and session */
+    tp_mutex_lock(s->graph->lock); /* lock, because execs of other threads use the same graph and session */
     if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
     if (st == TP_OK) p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
     tp_mutex_unlock(s->graph->lock);
@@ -9966,7 +9984,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp__running_add_record(r, TP_TRACE_FEED, moved);
     /* in every kernel denormals are zero, whatever the caller's floating-point mode */
     const unsigned mode = tp__float_mode_enter();
-    tp__watch *const before = tp__watching; /* set if a host op of another run calls this run */
+    tp__watch *const before = tp__watching; /* not NULL if a host op of another run calls this run */
     if (r->watch) tp__watching = r->watch;
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
@@ -10007,7 +10025,7 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
 TP_DEF int tp_session_cancel(tp_session *s)
 {
     TP__REQUIRE(s, 0)
-    return (int)(uint32_t)TP__WIDE_ADD(&s->runs, (uint64_t)1 << 32); /* whose lower half is as before */
+    return (int)(uint32_t)TP__WIDE_ADD(&s->runs, (uint64_t)1 << 32); /* the lower half, runs in progress, is kept */
 }
 
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
@@ -10075,7 +10093,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
     st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st == TP_OK ? d->wait(d) : st; /* the next instructions of the caller read the values */
+    return st == TP_OK ? d->wait(d) : st; /* wait, because the caller reads the value next */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -10213,7 +10231,7 @@ struct tp_hooked_session {
     tp_exec *exec;
     tp_hook **hook;
     int n_hook;
-    int *first, *count; /* for each hook: index of its first fetch, and their number */
+    int *first, *count; /* for each hook: index of its first fetch, and number of its fetches */
     tp_run_request request;
     const tp_tensor **value;
     int cap_value;
@@ -10861,7 +10879,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     int n = 0;
     const char *slash = tp__os_last_separator(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
-        dash = NULL, base = "model"; /* a file that a ModelSaver wrote after Ctrl-C, newer than all others */
+        dash = NULL, base = "model"; /* this file, which a ModelSaver wrote after Ctrl-C, is the newest */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
@@ -10895,7 +10913,7 @@ static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
 
 /* -- session initialisers */
 
-/* The two halves of an initialiser: one before the session is made, one after. */
+/* The two halves of an initialiser: one runs before the session is made, one after it. */
 static tp_status tp__session_init_setup(tp_session_init *i, tp_graph *g)
 {
     const tp_status st = i && i->setup_graph ? i->setup_graph(i, g) : TP_OK;
@@ -10981,7 +10999,8 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
-/* Warns about names that only the graph or only the file has; with .strict, refuses them. NULL: no such names. */
+/* Warns about names that only the graph or only the file has; with .strict, refuses them. A list is NULL if there are no such
+ * names. */
 static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
 {
     const char *file = r->from_dict ? "dict" : "checkpoint";
@@ -10997,7 +11016,7 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
     return TP_OK;
 }
 
-/* Whether item k is used in training alone. That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
+/* Whether item k is used in training alone. Such an item is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
  * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
 static bool tp__is_training_only(const tp_dict *d, int k)
 {
@@ -12042,7 +12061,7 @@ static tp_status tp__infer_real(tp_infer *s)
     return TP_OK;
 }
 
-/* ... whose output is a scalar of the type of input 0. */
+/* The shape rule of ops that need a real input, and whose output is a scalar of the type of input 0. */
 static tp_status tp__infer_real_scalar(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
@@ -12139,7 +12158,7 @@ TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, 
 #endif
 
 /* -- maximum, minimum: y = max(a, b), min(a, b) --------------------------------- >>op maximum, minimum
- *   da = dy where a >= b, else 0; db = dy elsewhere: of a tie, a gets dy. If a or b is NaN, y is NaN. */
+ *   da = dy where a >= b, else 0; db = dy elsewhere: if a = b, a gets dy. If a or b is NaN, y is NaN. */
 TP__MAP2(maximum, char, TP__NUM, TP__IS_NAN(a) || a > b ? a : b)
 TP__MAP2(minimum, char, TP__NUM, TP__IS_NAN(a) || a < b ? a : b)
 #ifdef TP__ROWS
@@ -12183,7 +12202,7 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
 {
     if (b == 0) return 0;
-    if (b == -1) return TP__SUB(0, a); /* the negative of the least integer does not exist: it wraps around */
+    if (b == -1) return TP__SUB(0, a); /* the least integer has no negative: the result wraps around */
     const TP__NUM q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -12447,7 +12466,7 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 #ifndef TP__PASS_INT
 
 #ifdef TP__REAL_IS_FLOAT
-/* Computes sin(x), or cos(x), a quarter turn further: x = n pi/2 + r, then both series at r in double; rounding to
+/* Computes sin(x), or cos(x) if `quarter` is 1: x = n pi/2 + r, then the series of sine and cosine at r in double; rounding to
  * float hides the error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
 static float tp__sinf(float x, int quarter)
 {
@@ -12647,7 +12666,7 @@ static void tp__erf_gradient(tp_grad *g)
 static const tp_op tp__op_erf =
     TP__MAP_ROW("erf", "Erf", 1, tp__erf_gradient, TP__REAL_MAPS(tp__erf), tp_vec_find_erf, "Erf");
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
-/* Made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
+/* gelu is made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
 {
     return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1));
@@ -12914,7 +12933,8 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* Returns the offset of the first element of output o; the second function, the offset of its run j from there. */
+/* tp__out_begin: the offset of the first element that output o is computed from. tp__run_begin: the offset of the output's run j
+ * from that element. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -13352,7 +13372,7 @@ static const tp_op tp__op_add_n =
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* the planner can fuse an addition */
+        return tp_add(xs[0], xs[1]); /* the planner can fuse add, but not add_n */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
@@ -13363,7 +13383,7 @@ TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 static void TP__F(tp__all_reduce)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]);
-    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean; /* never of integers: the shape rule refuses it */
+    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean; /* the shape rule refuses means of integers */
     const TP__NUM scale = mean ? (TP__NUM)1 / (TP__NUM)k->n_in : 1;
     for (int64_t i = 0; i < n; i++) {
         TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
@@ -13380,7 +13400,7 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
                              tp_dtype_name(s->in[0].dtype));
-    const tp_status st = tp__add_n_infer(s); /* each output has the type of its sum */
+    const tp_status st = tp__add_n_infer(s); /* all outputs have the type of the sum */
     s->n_out = s->n_in;
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
@@ -13530,7 +13550,8 @@ static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
     return d;
 }
 
-/* Takes away dimension d of the shape; below, adds a dimension of n at place `axis`, which may count from the end. */
+/* tp__remove_dim removes dimension d of the shape. tp__infer_insert_dim adds a dimension of n at place `axis`, which may count
+ * from the end. */
 static void tp__remove_dim(tp_shape *s, int d)
 {
     for (s->ndim--; d < s->ndim; d++) s->dim[d] = s->dim[d + 1];
@@ -13675,7 +13696,7 @@ static void TP__F(tp__top_k)(const tp_call *k)
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)k->in[0].data + r * n;
         int64_t last = -1;
-        for (int64_t j = 0; j < K; j++) { /* find the best of those that rank after the last one found */
+        for (int64_t j = 0; j < K; j++) { /* find the best element of those that rank after the last one found */
             int64_t best = -1;
             for (int64_t i = 0; i < n; i++)
                 if ((last < 0 || TP__F(tp__ranks_before)(x, last, i)) &&
@@ -13936,7 +13957,8 @@ static void tp__move_strided(const tp_call *k, int64_t first, const int64_t *str
     tp__move_do(k, &m);
 }
 
-/* index[d] = the index of element i of an array in dimension d; below, the element that has this index. */
+/* tp__index_of: index[d] = the index of element i of an array in dimension d. tp__element_at: the number of the element at this
+ * index. */
 static void tp__index_of(int64_t i, const tp_shape *s, int64_t *index)
 {
     for (int d = s->ndim - 1; d >= 0; d--) {
@@ -13978,8 +14000,8 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
     tp__fill(dst, &room, tp_dtype_size(dtype), n);
 }
 
-/* The shape rule of a gradient whose last input is x: dx is as x; dy, input i, must be as y. `is` tells what y is, for the
- * sentence. */
+/* The shape rule of a gradient op whose last input is x: dx has the shape of x; dy, which is input i, must have the shape y. `is`
+ * tells in the error sentence what has the shape y. */
 static tp_status tp__infer_dx(tp_infer *s, int i, const tp_shape *y, const char *is)
 {
     const tp_type *dy = &s->in[i], *x = &s->in[s->n_in - 1];
@@ -14125,7 +14147,7 @@ static const tp_op tp__op_identity =
     TP__VIEW_ROW("identity", "Identity", 1, TP__NO_ATTRS, tp__infer_same, tp__identity_gradient, TP__ONNX("Identity"));
 static const tp_op tp__op_stop_gradient =
     TP__VIEW_ROW("stop_gradient", "StopGradient", 1, TP__NO_ATTRS, tp__infer_same, NULL, TP__ONNX("Identity"));
-/* Follows identities to the node that x is a name of. */
+/* Returns the node that x is another name for: follows identities back to their input. */
 static tp_node *tp__skip_identities(tp_node *x)
 {
     while (x->op->row == &tp__op_identity) x = x->op->in[0];
@@ -14362,7 +14384,7 @@ static tp_node **tp__all_douts(tp_grad *g)
     return d;
 }
 
-/* split and unstack: n outputs. */
+/* The attributes of split and unstack; n: the number of outputs. */
 static const tp_attr tp__parts_schema[] = {TP__ATTR(tp__parts_attrs, INT, axis), TP__ATTR(tp__parts_attrs, INT, n),
                                            TP__ATTRS_END};
 static tp_node *tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
@@ -15188,7 +15210,8 @@ static const tp_op *const tp__math_rows[] = {
 
 #ifdef real
 /* ==== >>ops: matmul, neural networks, random numbers, state ============================================ */
-/* Included twice: `real` is float, then double. The code between #ifdef TP__ROWS and #endif is read the second time only. */
+/* This part of the file is included twice: `real` is float, then double. The code between #ifdef TP__ROWS and #endif is read the
+ * second time only. */
 #ifdef TP__REAL_IS_FLOAT
 #define TP__REXP(x_)  tp_expf(x_)
 #define TP__RLOG(x_)  tp_logf(x_)
@@ -15272,7 +15295,7 @@ static tp__matmul_dims tp__matmul_sizes(const tp_call *k)
 static int64_t tp__matmul_matrix(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
-    for (int d = 3; d <= x->ndim; d++) { /* from the right */
+    for (int d = 3; d <= x->ndim; d++) { /* from the last of the leading dimensions to the first */
         const int64_t index = i % c->dim[c->ndim - d];
         i /= c->dim[c->ndim - d];
         if (x->dim[x->ndim - d] != 1) at += index * stride;
@@ -15330,7 +15353,7 @@ static tp_status tp__matmul_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: shapes %s and %s do not fit: %lld columns meet %lld rows",
                              tp_shape_text(a, ta), tp_shape_text(b, tb), (long long)Ka, (long long)Kb);
     c->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int d = 3; d <= c->ndim; d++) { /* leading dimensions, from the right */
+    for (int d = 3; d <= c->ndim; d++) { /* the leading dimensions, from the last to the first */
         const int64_t x = d <= a->ndim ? a->dim[a->ndim - d] : 1, y = d <= b->ndim ? b->dim[b->ndim - d] : 1;
         if (x != y && x != 1 && y != 1 && x >= 0 && y >= 0)
             return tp_infer_fail(s, TP_ERR_SHAPE, "matmul: leading dimensions of %s and %s do not broadcast",
@@ -15638,7 +15661,7 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     g.xb = g.C * g.H * g.W, g.yb = g.C * g.OH * g.OW;
     return g;
 }
-/* Returns which element of its window output i of a max_pool is. */
+/* Returns the index in the window of the element that max_pool chose for output i. */
 static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
 {
     return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
@@ -15700,7 +15723,7 @@ static tp_status tp__pool_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-/* The shape rule of gradients, whose inputs are dy, .. and x. */
+/* The shape rule of the pooling gradients, whose first input is dy and whose last input is x. */
 static tp_status tp__pool_grad_infer(tp_infer *s)
 {
     tp_shape y;
@@ -16049,7 +16072,7 @@ static bool TP__F(tp__sampler_pixels)(real v, int64_t size, int border, int64_t 
     at[1] = at[0] + 1 < size ? at[0] + 1 : size - 1;
     return border == TP_BORDER_REPEAT || !(v < 0 || v > last);
 }
-/* The same for both coordinates: rows h, columns w. */
+/* tp__sampler_pixels for both coordinates of an output: two rows h, two columns w, the weights f of the second ones. */
 static bool TP__F(tp__sampler_place)(const tp_call *k, const real *coords, const tp_shape *image, int64_t *h,
                                      int64_t *w, real *f)
 {
@@ -16118,8 +16141,8 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 #endif
 
 /* -- bilinear_sampler_grad: derivatives by the image and by the coordinates ------------------ >>op bilinear_sampler_grad
- * Inputs dy, image, coords. The image gets dy by the weights; a coordinate dy times the difference of its neighbours, and 0
- * where it is negative. It has no gradient itself. */
+ * Inputs dy, image, coords. The gradient of a pixel of the image is dy times its weight; that of a
+ * coordinate is dy times the difference of the neighbours, and 0 where the coordinate is negative. It has no gradient itself. */
 static void TP__F(tp__sampler_grad_images)(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t *x = k->in[1].shape.dim, W = x[2], C = x[3], size = x[1] * W * C;
@@ -16181,8 +16204,9 @@ static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
 }
 static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
-/* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
- * the gradients of its outputs dx, dgamma, dbeta, m() mean and S() sum over what is normalised, s() the sum for each gamma:
+/* The gradient of batch_norm_grad or, if `rows`, layer_norm_grad with respect to dy, x, gamma, mean, inv. h = xhat, g = dy gamma;
+ * u, p, q are the gradients of the outputs dx, dgamma, dbeta; m() and S() are the mean and the sum over the elements that are
+ * normalised together, s() is the sum over the elements that share a gamma:
  *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
  *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
@@ -16220,7 +16244,8 @@ static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
     g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
 }
 
-/* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each of N elements; NULL if there is none:
+/* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each computed from N elements;
+ * NULL if dmean, dvar and dinv are all NULL:
  *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
 static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
                                         tp_node *dinv, int axis, bool rows)
@@ -16232,8 +16257,8 @@ static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv,
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
 
-/* The gradient of batch_norm or layer_norm. row: the op of its derivatives by x, gamma and beta while mean and inv stand; dx, unless
- * it is NULL: the gradient of x through these. */
+/* The gradient of batch_norm or layer_norm. row: the op that computes the derivatives by x, gamma and beta for constant mean and
+ * inv; dx: the gradient of x through mean and inv, or NULL. */
 static void tp__norm_gradient(tp_grad *g, const tp_op *row, tp_node *mean, tp_node *inv, tp_node *dx)
 {
     tp_node *in[5];
@@ -16264,7 +16289,7 @@ static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, 
 #ifdef TP__ROWS
 static const tp_attr tp__bn_schema[] = {TP__ATTR(tp__bn_attrs, INT, axis), TP__ATTR(tp__bn_attrs, FLOAT, epsilon),
                                         TP__ATTR(tp__bn_attrs, BOOL, unbiased), TP__ATTRS_END};
-/* Checks that the inputs from `first` on are vectors with one element per channel of x. */
+/* Checks that the inputs from `first` on are vectors (C), one element for each channel of input x. */
 static tp_status tp__bn_check(tp_infer *s, int x, int first)
 {
     char t[TP_SHAPE_TEXT];
@@ -16724,7 +16749,7 @@ typedef struct tp__ctc {
     const tp_call *k;
     int64_t b, C, L, steps; /* number of steps, and of labels (L), of the longest sequence */
     int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
-    int64_t T, S;           /* steps and places, 2L + 1, of this sequence */
+    int64_t T, S;           /* numbers of steps and of places (2L + 1) of this sequence */
     int64_t blank;
     double *norm, *a, *room; /* log of the sum of each softmax; a_t(s); two vectors of places */
 } tp__ctc;
@@ -16762,7 +16787,7 @@ static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
     }
     return true;
 }
-/* Returns the class of place s, and whether a path may reach s from two places before it. */
+/* tp__ctc_class: the class of place s. tp__ctc_skips: whether a path may reach s from two places before it. */
 static int64_t tp__ctc_class(const tp__ctc *g, int64_t s)
 {
     return s & 1 ? tp__index_at(&g->k->in[1], g->b * g->L + s / 2) : g->blank;
@@ -16793,7 +16818,7 @@ static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
     if (g->T > 0) return TP__F(tp__ctc_add)(last[-1], S > 1 ? last[-2] : TP__NONE, TP__NONE);
     return S == 1 ? 0 : TP__NONE;
 }
-/* Computes dx from a_t and, step by step backwards, b_t. all: what tp__ctc_forward returned. */
+/* Computes dx from a_t and, step by step backwards, b_t. all: the result of tp__ctc_forward. */
 static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, double all)
 {
     const int64_t S = g->S;
@@ -16958,14 +16983,15 @@ static double tp__rnn_flops(const tp_call *k, int x, int gates)
     const double inputs = (double)s->dim[s->ndim - 1] * (s->ndim == 2 ? (double)s->dim[0] : rows);
     return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
-/* Whether it is a matrix of this size. Unknown dimensions match. */
+/* Whether s is the shape of a matrix of this size. Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
     return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
            (s->dim[1] < 0 || columns < 0 || s->dim[1] == columns);
 }
-/* The shape rule of what both have: x, input 0; a state h0 (batch,units), input `state`; the outputs y, input by input the states
- * after the last step, and the gates for the gradient, `gates` values a unit, output `kept`. */
+/* The shape rule that lstm and gru have in common. Inputs: x is input 0; from input `state` on, states (batch,units), h0 first.
+ * Outputs: y is output 0; then come the states after the last step; output `kept` has the gates for the gradient, `gates` values
+ * per unit. */
 static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gates, int kept)
 {
     const tp_shape *x = &s->in[0].shape, *h0 = &s->in[state].shape;
@@ -16990,7 +17016,8 @@ static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gat
     s->out[kept].shape.dim[2] = h0->dim[1] < 0 ? TP_ANY : gates * h0->dim[1];
     return TP_OK;
 }
-/* Checks inputs w and w + 1, a kernel and its bias, for `gates` values a unit; `of` says in the sentence whose they are. */
+/* Checks inputs w and w + 1, a kernel and its bias, for `gates` values per unit. `of` tells in the error sentence what they
+ * belong to. */
 static tp_status tp__rnn_check(tp_infer *s, int w, const char *of, const tp_shape *h0, int gates)
 {
     const int64_t I = s->in[0].shape.dim[2], H = h0->dim[1];
@@ -17021,7 +17048,7 @@ static void TP__F(tp__lstm)(const tp_call *k)
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = TP__IN(0), *w = TP__IN(1), *bias = TP__IN(2), *h0 = TP__IN(3), *c0 = TP__IN(4);
     real *y = TP__OUT(0), *last_h = TP__OUT(1), *last_c = TP__OUT(2), *gates = TP__OUT(3), *cells = TP__OUT(4);
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* number of scratch vectors for one sample */
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* scratch memory: vectors for one sample */
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, h, h0 + b * H);
         TP__F(tp__copy)(H, c, c0 + b * H);
@@ -17055,7 +17082,7 @@ static const tp_attr tp__lstm_schema[] = {TP__ATTR(tp__lstm_attrs, FLOAT, forget
 static tp_status tp__lstm_infer(tp_infer *s)
 {
     const tp_status st = tp__rnn_infer(s, ((const tp__lstm_attrs *)s->attrs)->batch_major, 3, 4, 3);
-    s->out[4] = s->out[0]; /* the cells */
+    s->out[4] = s->out[0]; /* output 4 has the cell states */
     return st == TP_OK ? tp__rnn_check(s, 1, "", &s->in[3].shape, 4) : st;
 }
 static void tp__lstm_gradient(tp_grad *g); /* adds an lstm_grad */
@@ -17079,7 +17106,7 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
 #endif
 
 /* -- lstm_grad: the gradients of all inputs of lstm ------------------------------------------------------------ >>op lstm_grad
- * Inputs dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells; outputs dx, dW, db, dh0, dc0. From the last step on:
+ * Inputs dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells; outputs dx, dW, db, dh0, dc0. For each step, beginning with the last:
  *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
  *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
  * It has no gradient itself. */
@@ -17157,7 +17184,7 @@ static void TP__F(tp__gru)(const tp_call *k)
     const int64_t H = r.H, I = r.I;
     const real *x = TP__IN(0), *wg = TP__IN(1), *bg = TP__IN(2), *wc = TP__IN(3), *bc = TP__IN(4), *h0 = TP__IN(5);
     real *y = TP__OUT(0), *last = TP__OUT(1), *gates = TP__OUT(2);
-    /* number of scratch vectors for one sample */
+    /* scratch memory: vectors for one sample */
     real *h = (real *)k->scratch, *g = h + H, *c = g + 2 * H, *rh = c + H;
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, h, h0 + b * H);
@@ -17169,7 +17196,7 @@ static void TP__F(tp__gru)(const tp_call *k)
             for (int64_t q = 0; q < H; q++) c[q] = TP__RTANH(TP__F(tp__rnn_sum)(&r, bc[q], x + row * I, rh, wc + q, H));
             for (int64_t u = 0; u < H; u++) h[u] = g[H + u] * h[u] + (1 - g[H + u]) * c[u];
             TP__F(tp__copy)(H, y ? y + row * H : NULL, h);
-            TP__F(tp__copy)(3 * H, gates ? gates + row * 3 * H : NULL, g); /* c follows g */
+            TP__F(tp__copy)(3 * H, gates ? gates + row * 3 * H : NULL, g); /* c follows g: r, u and c are copied */
         }
         TP__F(tp__copy)(H, last ? last + b * H : NULL, h);
     }
@@ -17206,8 +17233,8 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 #endif
 
 /* -- gru_grad: the gradients of all inputs of gru ----------------------------------------------------------------- >>op gru_grad
- * Inputs dy, dh_T, x, Wg, Wc, h0, y, gates; outputs dx, dWg, dbg, dWc, dbc, dh0. From the last step on, with d = dy_t + dh and
- * gradients before the functions:
+ * Inputs dy, dh_T, x, Wg, Wc, h0, y, gates; outputs dx, dWg, dbg, dWc, dbc, dh0. For each step, beginning with the last,
+ * with d = dy_t + dh and gradients before the functions:
  *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
@@ -17282,7 +17309,7 @@ static void tp__gru_gradient(tp_grad *g)
 /* -- shared by attention and attention_grad: sizes, attributes, FLOPs -------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
-    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < i + beyond, of those that exist */
+    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < min(i + beyond, Tk) */
 } tp__heads;
 static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shape *keys)
 {
@@ -17711,7 +17738,7 @@ static real TP__F(tp__apply_scalar)(const tp_call *k, int which)
 }
 static const real *TP__F(tp__apply_gradient)(const tp_call *k, int i) { return (const real *)k->in[i].data; }
 static real *TP__F(tp__apply_weight)(const tp_call *k, int i) { return (real *)k->var[i].data; }
-static real *TP__F(tp__apply_slot)(const tp_call *k, int i, int slot) /* of variable i; slot: from 0 */
+static real *TP__F(tp__apply_slot)(const tp_call *k, int i, int slot) /* slot number `slot`, from 0, of variable i */
 {
     return (real *)k->var[(slot + 1) * tp__apply_n(k) + i].data;
 }

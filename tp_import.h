@@ -52,9 +52,10 @@ typedef struct tp_onnx_dim {
     int64_t size;
 } tp_onnx_dim;
 typedef struct tp_import_onnx_desc {
-    const char *scope;           /* name scope of the added nodes; NULL: the current one */
-    const tp_onnx_value *inputs; /* nodes that replace inputs of the file; the other inputs become placeholders. A
-                                  * constant here is known at import time, as sizes, axes and shapes must be */
+    const char *scope; /* name scope of the added nodes; NULL: the current one */
+    /* nodes that replace inputs of the file; the other inputs become placeholders. A constant among these nodes is known at
+     * import time; sizes, axes and shapes must be known then */
+    const tp_onnx_value *inputs;
     int n_inputs;
     const tp_onnx_dim *dims; /* sizes for named dimensions; dimensions that are not listed remain unknown */
     int n_dims;
@@ -148,8 +149,8 @@ typedef struct tp__import_value {
     bool partial;  /* the value is an int64 list in which some elements are unknown dimensions: see tp__is_any */
     bool variable; /* the value is a variable, which will change: its shape is known, but it is never folded */
 } tp__import_value;
-/* In a list of sizes, an unknown size is TP__OV_ANY plus the number of its symbol, which stands for one dimension of a node;
- * plus 0 if the size is computed from unknown sizes. */
+/* In a list of sizes, an unknown size is stored as TP__OV_ANY plus the number of its symbol, which stands for one dimension of a
+ * node. An unknown size without a symbol, computed from other unknown sizes, is TP__OV_ANY. */
 #define TP__OV_ANY     (INT64_MIN + 4711)
 #define TP__OV_SYMBOLS 65536
 static bool tp__is_any(int64_t v) { return v >= TP__OV_ANY && v < TP__OV_ANY + TP__OV_SYMBOLS; }
@@ -172,7 +173,7 @@ typedef struct tp__importer {
     tp__list all;
     tp__list symbols; /* list of symbols: item i is symbol i + 1 */
     int64_t opset;
-    double work, max_work; /* work done so far, and its limit: elements listed, operations computed */
+    double work, max_work; /* number of elements listed and operations computed so far, and its limit */
     int depth;             /* depth of nested Ifs */
     tp_status status;
     /* status of the first error: a builder continues to the end of its node, which may cause more errors */
@@ -1590,7 +1591,8 @@ static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dty
         if (d != s->axis && s->node->shape.dim[d] == 0) empty[n_empty++] = d;
         else if (d != s->axis) x = tp__slice_from(x, d, 0, 1);
     x = tp__cast_if_needed(tp_zeros_like(x), dtype);
-    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true); /* a sum over no elements gives 0 */
+    /* an empty dimension becomes 1, because a sum over no elements gives 0 */
+    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true);
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
     for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
@@ -1928,7 +1930,7 @@ static void tp__import_slice(tp__import_node *n)
             tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of 0");
             return;
         }
-        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all elements but the first a */
+        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all elements from index a on */
             y = tp__slice_from(y, axis, a, -1);
             continue;
         }
@@ -2104,7 +2106,7 @@ static void tp__import_gather_elements(tp__import_node *n)
         const int64_t a = x->shape.dim[d], b = index->shape.dim[d];
         same = d == axis || a == b || a < 0 || b < 0;
     }
-    if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last does this along the last axis */
+    if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
         const int last = x->shape.ndim - 1;
         tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
         in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last);
@@ -2851,7 +2853,7 @@ static void tp__import_attention(tp__import_node *n)
     }
     const double scale = (double)tp__import_node_float(n, "scale", (float)(1.0 / sqrt((double)E)));
     const float half = (float)sqrt(scale), cap = tp__import_node_float(n, "softcap", 0.0f);
-    if (cap > 0 && cap < FLT_MIN) { /* too small, because kernels treat denormal numbers as zero */
+    if (cap > 0 && cap < FLT_MIN) { /* such a cap is too small: kernels treat denormal numbers as zero */
         tp__import_node_unsupported(n, "a softcap that small");
         return;
     }
@@ -3582,7 +3584,7 @@ static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char 
         if (f.number == 1 && f.wire == 2) *name = tp__importer_string(c, f.sub);
         if (f.number != 2 || f.wire != 2) continue;
         while (tp__pb_next(&f.sub, &t)) {
-            if (t.number != 1 || t.wire != 2) continue; /* the field tensor_type */
+            if (t.number != 1 || t.wire != 2) continue; /* field 1 of a TypeProto: tensor_type */
             while (tp__pb_next(&t.sub, &e)) {
                 if (e.number == 1 && e.wire == 0) *elem = (int64_t)e.value;
                 if (e.number != 2 || e.wire != 2) continue;

@@ -93,7 +93,8 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* name of the flow's kind for error sentences: "tp_df_batch" */
-    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
+    /* Fill dp and return TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate
+     * nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
     /* goes to the start of pass 0, 1, ...; NULL: the flow has only one pass */
     tp_status (*restart)(tp_dataflow *df, int64_t pass);
@@ -303,10 +304,10 @@ typedef struct tp_df_fixed_size_desc {
     tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
-/* Shuffles within a buffer of buffer_size datapoints. Its pass never ends: df is restarted at the end of each pass of df. Each
- * datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes the front one
- * out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k).
- * [dataflow: LocallyShuffleData] */
+/* Shuffles within a buffer of buffer_size datapoints. A pass of this flow never ends: df is restarted at the end of each pass of
+ * df. Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes
+ * the front one out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a
+ * function of (seed, k). [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -472,16 +473,16 @@ typedef struct tp_df_parallel_map_desc {
 TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
 
 /* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread; all are made in this constructor. Each
- * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. A pass has as
- * many datapoints as flow 0 says that one of its passes has, and the next pass continues after them; if flow 0 does not know its
- * size, the pass does not end. Give the flows different seeds or parts of the data, chosen by i. [dataflow: MultiThreadRunner,
+ * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. The size of
+ * flow 0 is the length of a pass. The next pass continues where the last one ended. If the size of flow 0 is unknown, a pass
+ * does not end. Give the flows different seeds or parts of the data, chosen by i. [dataflow: MultiThreadRunner,
  * MultiThreadPrefetchData] */
 typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
 typedef struct tp_df_multi_thread_desc {
     tp_at at_;
     tp_get_df_fn get_df;
     int num_thread;
-    void *user;       /* argument of get_df, which copies what it needs from it */
+    void *user;       /* argument of get_df, which must copy what it keeps of it */
     int num_prefetch; /* maximum number of waiting datapoints of each flow; default 8 */
 } tp_df_multi_thread_desc;
 TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
@@ -671,11 +672,11 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
 TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* v may be NULL */
 
-/* Gives pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that
- * follow them (the same piece shifted by one character). The position of a piece is random, a function of (seed, pass,
- * index). begin and end choose a part of the text, as fractions of its length: .end = 0.9 gives the first nine
- * tenths, for training, .begin = 0.9 the last tenth, for validation. A vocabulary that is made here is that of the whole
- * text. [char-rnn's CharRNNData] */
+/* Gives pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that follow them
+ * (the same piece shifted by one character). The position of a piece is random, a function of (seed, pass, index). begin and end
+ * choose a part of the text, as fractions of its length: .end = 0.9 gives the first nine tenths, for training, .begin = 0.9 the
+ * last tenth, for validation. Without a vocabulary of yours the ids are those of a vocabulary of the whole text. [char-rnn's
+ * CharRNNData] */
 typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
@@ -718,8 +719,8 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
 
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
 
-/* Gives image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with
- * its name; seek then has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
+/* Gives image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name;
+ * seeking then decodes each file that was not decoded before, to know whether it is bad. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
     const char *const *files; /* paths of the files, copied */
@@ -732,9 +733,9 @@ typedef struct tp_df_image_from_file_desc {
 } tp_df_image_from_file_desc;
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 
-/* Gives the images of a folder with one subfolder per class: image as above, label int32 scalar. Classes are numbered
- * in byte order of their names. The files of a class (all whose names do not begin with a dot, also in subfolders) are
- * in the order of their paths. */
+/* Gives the images of a folder with one subfolder per class: two components, the image as for tp_df_image_from_file and the
+ * label, int32 scalar. Classes are numbered in byte order of their names. The files of a class (all whose names do not begin
+ * with a dot, also in subfolders) are in the order of their paths. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
@@ -764,9 +765,9 @@ typedef struct tp_df_image_list_desc {
 } tp_df_image_list_desc;
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
 
-/* A function for tp_df_map and its parallel forms: replaces component 0, a path, by the image. The user of the map is a
- * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped with a warning (tp_log_once: once per file, for
- * the first 256 files). */
+/* A function for tp_df_map and its parallel forms: replaces component 0, a path, by the image. The map's `user` points to a
+ * tp_image_options; NULL: the default options. With TP_SKIP a bad file is dropped with a warning (tp_log_once: once per file,
+ * for the first 256 files). */
 typedef struct tp_image_options {
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* default 64 Mi */
@@ -894,17 +895,17 @@ TP_DEF void tp_transform_free(tp_transform *t); /* t may be NULL */
 /* applies all augmentors in order [imgaug: AugmentorList] */
 TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n);
 TP_DEF tp_augmentor *tp_aug_identity(void); /* leaves the image unchanged [imgaug: Identity] */
-/* Applies aug with probability prob: if a random number is below prob. [imgaug: RandomApplyAug] */
+/* Applies aug with probability prob: when a random number in [0,1) is below prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* Applies one augmentor: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all
- * equal. [imgaug: RandomChooseAug] */
+/* Applies one augmentor: the first augs[k] for which random number 0, in [0,1), is below prob[0] + ... + prob[k]. prob is
+ * copied; its sum is 1. NULL: all equal. [imgaug: RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
-/* Applies all augmentors in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index).
- * At most 64. [imgaug: RandomOrderAug] */
+/* Applies all augmentors in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64
+ * augmentors. [imgaug: RandomOrderAug] */
 TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n);
 
-/* An augmentor of your own functions. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key
- * and call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
+/* An augmentor made of your own functions. out begins as a view of in: tp_tensor_resize it and fill it, never write into in.
+ * call->key and call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
 typedef struct tp_aug_call {
     void *user;
     uint64_t key;
@@ -926,17 +927,18 @@ TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d);
 
 /* -- sizes */
 
-/* How a resize computes the value of an output pixel. Its centre is mapped to the position (x+0.5)*in/out of the input; x and y are
- * interpolated one after the other, in the same way. Weights are divided by their sum. Without `antialias` the kernel has its
- * natural width at any scale, and beyond the edge the last pixel is repeated, as in OpenCV:
+/* How a resize computes the value of an output pixel. Its centre is mapped to the position (x+0.5)*in/out of the input; x and y
+ * are interpolated one after the other, in the same way. A pixel at distance d from the position has the weight given below; the
+ * weights are divided by their sum. Without `antialias` the kernel has its natural width at any scale, and beyond the edge the
+ * last pixel is repeated, as in OpenCV:
  *     NEAREST  the input pixel that contains the mapped centre
  *     LINEAR   the 2 nearest, 1-|d|
  *     CUBIC    the 4 nearest, Keys' cubic with a = -0.75
  *     LANCZOS  the 8 nearest, sinc(d)*sinc(d/4)
  *     AREA     the mean over the part of the input that the output pixel covers
- * With antialias the kernel widens by the factor by which the image shrinks, and pixels beyond the edge are left out, as in PIL: a
- * = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. antialias does not change AREA and NEAREST. Warping (shift, rotation, affine)
- * supports NEAREST, LINEAR and CUBIC (a = -0.75). */
+ * With antialias the kernel widens by the factor by which the image shrinks, and pixels beyond the edge are left out, as in PIL:
+ * a = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. antialias does not change AREA and NEAREST. Warping (shift, rotation,
+ * affine) supports NEAREST, LINEAR and CUBIC (a = -0.75). */
 typedef enum tp_inter {
     TP_INTER_DEFAULT = 0, /* the default, LINEAR */
     TP_INTER_NEAREST,
@@ -972,9 +974,9 @@ typedef struct tp_aug_resize_shortest_edge_desc {
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_shortest_edge_desc;
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
-/* Resizes the width by uniform(xrange), then the height by uniform(yrange), drawn in this order, rounded; with `pixels` the ranges
- * are sizes in pixels. Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; after that the size
- * is not changed. [imgaug: RandomResize] */
+/* Resizes the width by uniform(xrange), then the height by uniform(yrange), drawn in this order, rounded; with `pixels` the
+ * ranges are sizes in pixels. Both factors are drawn again, up to 50 times, while the aspect ratio changes by more than the
+ * threshold; after that the size is not changed. [imgaug: RandomResize] */
 typedef struct tp_aug_random_resize_desc {
     tp_at at_;
     float xrange[2], yrange[2]; /* xrange is used for both if yrange is not given */
@@ -1067,7 +1069,8 @@ typedef struct tp_aug_shift_desc {
 } tp_aug_shift_desc;
 TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
 /* Rotates counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
- * centre are drawn first. step_deg: the angle is rounded down to a multiple of step_deg, for max_deg 180. [imgaug: Rotation] */
+ * centre are drawn first. With step_deg, which must divide 180 and needs max_deg 180, the angle is rounded down to a multiple of
+ * step_deg. [imgaug: Rotation] */
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
@@ -1087,8 +1090,8 @@ typedef struct tp_aug_rotation_and_crop_valid_desc {
     float step_deg; /* the angle is a multiple of this many degrees; 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
-/* Scales, rotates and shears about the middle, then translates. Drawn in this order, each only if its option is given: scale, dx
- * and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
+/* Scales, rotates and shears about the middle, then translates. The numbers are drawn in this order, each only if its option is
+ * given: scale, dx and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
 typedef struct tp_aug_affine_desc {
     tp_at at_;
     float scale[2];          /* range of the scale; default: no scaling */
@@ -1117,8 +1120,8 @@ typedef struct tp_aug_brightness_scale_desc { /* Multiplies all pixels by a rand
 } tp_aug_brightness_scale_desc;
 /* Multiplies all pixels by a random factor. [imgaug: BrightnessScale] */
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d);
-/* Changes the contrast: (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the
- * mean of the grey image. [imgaug: Contrast] */
+/* Changes the contrast: (x - mean)*r + mean. Without `rgb` each channel has its own mean; with `rgb` (TP_YES: RGB, TP_NO: BGR)
+ * the mean is that of the grey image. [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
@@ -1429,7 +1432,7 @@ struct tp_input_source {
     tp_hook *const *hook; /* the hooks, as returned by hooks(), which is called once */
     int n_hook;
     tp_arena mem_;
-    tp_input_source *inner_; /* set by tp_remap_input_source: the source that it wraps */
+    tp_input_source *inner_; /* the wrapped source, set by tp_remap_input_source */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
     /* goes to the start of the data; NULL: a reset does nothing */
@@ -1442,13 +1445,13 @@ struct tp_input_source {
     void (*close)(tp_input_source *s);
 };
 
-/* call it once; the specs are copied */
+/* Call tp_input_setup once for each source; the specs are copied. */
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n);
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
 /* Sets n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
-/* Start at the position of the last tp_input_seek, 0 without one. Training calls it once, in before_train. Inference calls it in
- * each round, so that every round uses the same data. (QueueInput restarts too; in tensorpack it continues, so that rounds
+/* Start at the position of the last tp_input_seek, 0 without one. Training resets once, in before_train. Inference resets in
+ * each round, so that every round uses the same data. (QueueInput restarts too; tensorpack's continues, so that its rounds
  * differ.) */
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
 /* For resuming: the next datapoint is number `consumed`, counted over all passes. If the source is already running, the seek takes
@@ -1477,9 +1480,10 @@ TP_DEF tp_input_source *tp_placeholder_input(void);
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as with StopIteration; default TP_YES */
+    /* TP_NO: after one pass, runs fail with TP_ERR_STATE until reset_state, as with Python's StopIteration; default TP_YES */
     tp_tri infinite;
-    tp_tri quiet_end; /* TP_YES: such runs end with TP_END, which ends a training successfully. Default TP_NO */
+    /* TP_YES: runs after the last datapoint of the pass end with TP_END, which ends a training successfully. Default TP_NO */
+    tp_tri quiet_end;
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
@@ -1492,25 +1496,27 @@ TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of me
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
 /* Takes the front datapoint, waiting until there is one; TP_END when the queue is closed and empty. */
 TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
-TP_DEF int tp_queue_size(tp_queue *q);   /* number of datapoints that wait in the queue */
-TP_DEF void tp_queue_close(tp_queue *q); /* after this no datapoints can be put in; waiting ones can still be taken */
-TP_DEF void tp_queue_free(tp_queue *q);  /* q may be NULL */
+TP_DEF int tp_queue_size(tp_queue *q); /* number of datapoints that wait in the queue */
+/* after this call no datapoints can be put in; waiting ones can still be taken */
+TP_DEF void tp_queue_close(tp_queue *q);
+TP_DEF void tp_queue_free(tp_queue *q); /* q may be NULL */
 /* A flow that takes the datapoints of a queue. It ends when the queue is closed and empty, and has one pass. The queue stays
  * allocated until the flow is freed too. Datapoints of a queue cannot be repeated: seeking takes nothing and warns that the data
  * differ from those before. [dataflow: DataFromQueue] */
 TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint; tp_hooked_session_set_datapoints can restrict
- * this to the first towers. The data and their order are those of FeedInput. A run that is cancelled or out of time stops waiting
- * for data. If the flow fails, the datapoints read before are delivered, then runs fail with its error. The moving average (decay
- * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads each datapoint
- * when a run needs it, with the same results. [input_source: QueueInput]
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint; tp_hooked_session_set_datapoints can
+ * restrict this to the first towers. The data and their order are those of FeedInput. A run that is cancelled or out of time
+ * stops waiting for data. If the flow fails, the datapoints read before are delivered, then runs fail with its error. The moving
+ * average (decay 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS the
+ * source reads each datapoint when a run needs it, with the same results. [input_source: QueueInput]
  *
- * With .queue it reads into and takes from that queue, which several sources and tp_queue_put may share: each source takes the
- * front datapoint, whoever put it in. Then the order depends on the threads: such a source has no position, a resume starts its
- * data from the beginning (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes
- * the queue for all sources, as in the original; the end of a finite flow (.infinite = TP_NO) closes it when it is the last.
- * Without threads each source takes the datapoints of the queue first, then those of its own flow. */
+ * With .queue the source puts the datapoints of its flow into that queue and takes those of its runs from it. Several sources
+ * and tp_queue_put may share the queue: each source takes the front datapoint, whoever put it in. Then the order depends on the
+ * threads: such a source has no position, a resume starts its data from the beginning (with a warning), and reset_state starts
+ * the reading once and clears nothing. A flow that fails closes the queue for all sources, as in the original; a finite flow
+ * (.infinite = TP_NO) closes it at its end if no other flow still fills it. Without threads each source takes the datapoints of
+ * the queue first, then those of its own flow. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -1519,7 +1525,7 @@ typedef struct tp_queue_input_desc {
     tp_queue *queue; /* a queue of yours; NULL: the source makes its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
-/* the scalar node with the moving average of the queue's size */
+/* Returns the moving average of the number of datapoints that wait in the queue. */
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s);
 
 /* clang-format off */
@@ -1684,7 +1690,7 @@ typedef struct tp_zmq_input_desc {
     tp_at at_;
     const char *end_point; /* the address, copied */
     int hwm;               /* maximum number of messages that wait at this end, for each sender; default 10 */
-    tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    tp_tri bind;           /* TP_YES: this end binds, TP_NO: this end connects; default TP_YES */
 } tp_zmq_input_desc;
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
 /* A flow of the data that arrive at the end point of a ZMQInput. The caller keeps the source and must not set it up at the same
@@ -1702,7 +1708,7 @@ typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
     const char *addr1, *addr2; /* the addresses, copied; addr2 NULL: only one */
     int hwm;                   /* maximum number of messages that wait at this end, for each sender; default 50 */
-    tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    tp_tri bind;               /* TP_YES: this end binds, TP_NO: this end connects; default TP_YES */
     int64_t timeout_ms;        /* longest time to wait for a datapoint; 0: no limit */
 } tp_df_remote_zmq_desc;
 TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
@@ -1721,7 +1727,7 @@ typedef struct tp_df_send_zmq_desc {
     tp_dataflow *df;
     const char *addr;
     int hwm;         /* maximum number of messages that wait at this end; default 50 */
-    tp_tri bind;     /* TP_YES: it binds; TP_NO: it connects; default TP_NO */
+    tp_tri bind;     /* TP_YES: this end binds; TP_NO: this end connects; default TP_NO */
     int64_t n;       /* number of datapoints; 0: for ever */
     const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
     /* After the last datapoint, the longest time to wait until the receivers have all messages. 0 = 10000; TP_NONE: no wait */
@@ -2036,7 +2042,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    /* floating-point mode, so that all threads that read flows compute the same numbers */
+    /* set the floating-point mode of the numeric kernels, so that all threads that read flows compute the same numbers */
     const unsigned mode = tp__float_mode_enter();
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
@@ -2176,7 +2182,7 @@ static tp_dataflow *tp__df_no_options(const char *function)
     return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
-/* Makes a new flow around `child`. If child is missing or poison, returns false, and *df is the child. */
+/* Makes a new flow around `child`. If child is missing or poison, returns false and sets *df to the child. */
 static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
                           tp_dataflow **df)
 {
@@ -2230,7 +2236,7 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     }
 }
 
-/* Begin at pass `pass` and skip n datapoints. */
+/* Begins at pass `pass` and skips n datapoints. */
 static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
 {
     e->pass = pass;
@@ -2721,7 +2727,7 @@ TP__COLD_BEGIN /* compiled for size, because each image is drawn only once */
 
 #define TP__SIDE   28
 #define TP__PIXELS (TP__SIDE * TP__SIDE)
-/* the unit of the strokes, 1/100 of the glyph's box (20 pixels wide), in units of 1/4096 pixel */
+/* 1/100 of the width of the glyph's box (20 pixels), in units of 1/4096 pixel; coordinates of strokes are in this unit */
 #define TP__UNIT      819
 #define TP__MAX_KNOTS 24 /* maximum number of points of a stroke */
 #define TP__SPLIT     4  /* number of segments between two points of a curve */
@@ -2837,8 +2843,8 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
- * minimum. */
+/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. `near` keeps the minimum for each
+ * pixel. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -2855,7 +2861,8 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
                 d2 = (px - ex) * (px - ex) + (py - ey) * (py - ey);
             } else {
                 const int64_t cross = px * ey - py * ex;
-                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2, which is far below 2^63 */
+                /* the square of `cross` is at most length2 times the squared distance: far below 2^63 */
+                d2 = cross * cross * inverse >> 32;
             }
             if (d2 < near[y * TP__SIDE + x]) near[y * TP__SIDE + x] = (int32_t)d2;
         }
@@ -2993,7 +3000,8 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
-        f->order.n <= 100000) { /* 80 MB: above that, drawing again is better than using more memory */
+        /* 80 MB: in a larger set, drawing an image again is better than keeping all images in memory */
+        f->order.n <= 100000) {
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
     }
@@ -3273,7 +3281,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
-    /* num: passes of df in a pass of this flow; done: finished ones; base: number of the first of them */
+    /* num: passes of df in one pass of this flow; done: how many of these are finished; first_pass: number of the first one */
     int64_t num, done, first_pass;
     bool empty; /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
@@ -3485,7 +3493,7 @@ typedef struct tp__shuffle_flow {
     int *ring;          /* indices into slot, in order; begins at head */
     int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
-    tp_datapoint in; /* the datapoint that goes into the buffer `reuse` times, so far `used` times */
+    tp_datapoint in; /* the datapoint that goes into the buffer `reuse` times, so far `n_used` times */
     int n_used;
     int64_t inputs;
     uint64_t key;
@@ -3516,7 +3524,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->inputs++;
             f->n_used = 0;
         }
-        /* put the datapoint into a free slot; at its last use swap the buffers */
+        /* put the datapoint into a free slot; at its last use swap the buffers instead of copying */
         const bool full = f->filled == f->capacity;
         const int slot = full ? f->spare : f->filled;
         if (f->n_used + 1 < f->reuse) {
@@ -3531,7 +3539,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->ring[(f->head + f->filled++) % f->capacity] = slot;
             continue;
         }
-        f->spare = f->ring[f->head]; /* the front datapoint is given; its index becomes the new end */
+        f->spare = f->ring[f->head]; /* the front datapoint is given; its slot becomes the spare one */
         f->ring[f->head] = slot;
         f->head = (f->head + 1) % f->capacity;
         return tp_datapoint_view(dp, &f->slot[f->spare]);
@@ -3667,8 +3675,9 @@ typedef struct tp__several_flows {
     int64_t *left;      /* tp_df_random_mix: number of datapoints that each flow has left in this pass */
     int64_t n_draws;    /* random choose and mix: number of random numbers used in this pass, one per datapoint */
     uint64_t key;       /* random key of this pass */
-    int64_t size;       /* tp_df_multi_thread: datapoints per pass, -1: no end; `draws` counts those of all passes */
-    int64_t given;      /* number of datapoints given in this pass */
+    /* tp_df_multi_thread: datapoints per pass, -1: no end; n_draws counts the datapoints of all passes */
+    int64_t size;
+    int64_t given; /* number of datapoints given in this pass */
     bool started;
 } tp__several_flows;
 
@@ -3757,7 +3766,8 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     *skipped = n;
-    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others are too far, and the pass has ended */
+    /* a flow that ends within the skip ends the pass of the join, so it does not matter that the other flows skip more */
+    for (int i = 0; i < f->n; i++) {
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[i], n, &k);
         if (k < *skipped) *skipped = k;
@@ -3835,7 +3845,7 @@ static int tp__choose_draw(const tp__several_flows *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->n_draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->cumulative[i])) i++; /* the loop ends, because upto of the last flow that can be chosen is 2 */
+    while (!(r < f->cumulative[i])) i++; /* the loop ends, because the limit of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3879,7 +3889,7 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, s
         f->cumulative[i] = sum;
         if (probability > 0) last = i;
     }
-    f->cumulative[last] = 2; /* 2 instead of 1, so that rounding leaves no gap at the end */
+    f->cumulative[last] = 2; /* the last limit is 2 instead of 1, so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -4415,16 +4425,17 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 /* -- a crew: threads that read the flow below, one of them at a time, and map the datapoints in parallel ---- >>crew
  *
- * A datapoint has a slot, whose buffers are reused. The queues hold indices of slots. `spare` has the free slots; `line` has the
- * slots that the caller gets next, in order: a slot enters it when it has been read (ordered) or when it is ready (not ordered).
- * `raw` has slots that were read and wait for a worker to map them: one worker reads for several, so that they seldom compete
- * for the flow below. The caller has a view of the slot that it got last, `held`, until its next call. While `paused` is set, no
- * worker takes a new slot; once `busy` is 0, the caller may change the whole crew.
+ * A datapoint has a slot, whose buffers are reused. The queues hold indices of slots. free_slots has the free slots; in_order,
+ * the line, has the slots that the caller gets next: a slot enters the line when it has been read (ordered) or when it is ready
+ * (not ordered). `unmapped` has slots that were read and wait for a worker to map them: one worker reads for several, so that
+ * the workers seldom compete for the flow below. The caller has a view of the slot that it got last, `held`, until its next
+ * call. While `paused` is set, no worker takes a new slot; once `busy` is 0, the caller may change the whole crew.
  *
- * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is woken
- * when `want` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL seconds.
- * Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of the slots from
- * the line to `given` at once, collects the slots that it has used in `seen`, and frees those when it moves the next ones. */
+ * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is
+ * woken when `want` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL
+ * seconds. Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of
+ * the slots from the line to given_to_caller at once, collects the slots that it has used in used_by_caller, and frees these
+ * when it moves the next ones. */
 
 #define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
@@ -4465,7 +4476,7 @@ typedef struct tp__crew {
     tp__crew_slot *slot;
     tp__crew_ring in_order, free_slots, unmapped, given_to_caller, used_by_caller;
     int held, busy;  /* busy: number of workers that have a slot */
-    int n_ready;     /* number of slots in `line` that are ready */
+    int n_ready;     /* number of slots in in_order that are ready */
     int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
@@ -4516,7 +4527,8 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     return st;
 }
 
-/* Wakes the caller if it has something to do: called after a slot became ready or a worker finished. The mutex is locked. */
+/* Wakes the caller if enough slots are ready or the data have ended: called after a slot became ready or a worker finished. The
+ * mutex is locked. */
 static void tp__crew_wake_caller(tp__crew *f)
 {
     if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
@@ -4528,8 +4540,8 @@ static void tp__crew_ready(tp__crew *f, int k)
     f->n_ready++;
 }
 
-/* Reads until twice as many slots are raw as there are workers; a single worker reads one. The mutex is locked, except during a
- * read. */
+/* Reads until the number of unmapped slots is twice the number of workers; a single worker reads one datapoint. The mutex is
+ * locked, except during a read. */
 static void tp__crew_refill(tp__crew *f)
 {
     const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
@@ -4598,7 +4610,7 @@ static void tp__crew_free_slots(tp__crew *f, tp__crew_ring *of)
     }
     if (4 * (int64_t)f->free_slots.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
+/* Moves ready slots from the head of in_order to the caller, up to `most`. The mutex is locked. */
 static void tp__crew_give_to_caller(tp__crew *f, int most)
 {
     for (int n = 0; n < most && f->in_order.n && f->slot[f->in_order.item[f->in_order.head]].ready; n++) {
@@ -4608,7 +4620,7 @@ static void tp__crew_give_to_caller(tp__crew *f, int most)
     }
 }
 
-/* Returns the failure of a slot with its sentence, and lets reading continue after it. */
+/* Returns the failure of a slot with its sentence, and lets reading continue after the failed datapoint. */
 static tp_status tp__crew_slot_failure(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
@@ -4658,8 +4670,8 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
     }
 }
 
-/* Waits until the first slot in line is ready, or the line is empty and will stay so. False: the flow must stop. The mutex is
- * locked. */
+/* Waits until the first slot of in_order is ready, or in_order is empty and will stay empty. False: the flow must stop. The
+ * mutex is locked. */
 static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
@@ -4680,7 +4692,7 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-/* Gets more slots for the caller: TP_OK (`given` is not empty), TP_END or TP_STOP. */
+/* Gets more slots for the caller: TP_OK (given_to_caller is not empty), TP_END or TP_STOP. */
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4688,7 +4700,7 @@ static tp_status tp__crew_more(tp__crew *f)
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
-        tp_cond_signal(f->work); /* the worker that reads wakes the next one */
+        tp_cond_signal(f->work); /* wake one worker: the worker that reads wakes the next one */
     }
     const bool waited = tp__crew_await(f);
     tp__crew_give_to_caller(f, f->n_slot / 4 + 1);
@@ -4735,7 +4747,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_free_slots(f, &f->used_by_caller);
     tp__crew_free_slots(f, &f->given_to_caller);
     if (!f->ordered) tp__crew_free_slots(f, &f->unmapped);
-    f->unmapped.n = 0; /* slots in `raw`; with .ordered they are in `line` too */
+    f->unmapped.n = 0; /* with .ordered the unmapped slots are in in_order too */
     tp__crew_free_slots(f, &f->in_order);
     f->n_ready = 0;
     f->ended = false;
@@ -4759,7 +4771,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
                     df->name);
     if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
-        df->index_ -= *skipped; /* tp_df_seek adds the skipped datapoints itself */
+        df->index_ -= *skipped; /* tp_df_next has counted the skipped datapoints, and tp_df_seek counts them again */
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
@@ -4773,10 +4785,10 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     for (; *skipped < n && f->unmapped.n; ++*skipped) {
         tp__crew_push(f, &f->used_by_caller, tp__crew_pop(f, &f->unmapped));
-        /* with .ordered this slot is also the first in line: all slots before it were ready */
+        /* with .ordered this slot is also the first of in_order: all slots before it were ready */
         if (f->ordered) tp__crew_pop(f, &f->in_order);
     }
-    if (*skipped < n && f->in_order.n) { /* the next slot in line has failed */
+    if (*skipped < n && f->in_order.n) { /* the next slot of in_order has failed */
         tp_mutex_lock(f->mutex);
         tp__crew_give_to_caller(f, 1);
         tp_mutex_unlock(f->mutex);
@@ -4925,7 +4937,8 @@ static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
     tp_status st = TP_OK;
     const int first = (int)(f->n_draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        const int turn = (i - first + f->n) % f->n; /* flow i gives the datapoint number `turn` of the next f->n */
+        /* of every f->n datapoints from now on, flow i gives number `turn` */
+        const int turn = (i - first + f->n) % f->n;
         st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
     }
     f->n_draws += n;
@@ -5002,14 +5015,14 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    /* index of a free slot; or BEGIN: start at datapoint `skip`; or PROBE: how many of the first `skip`
-     * datapoints exist? */
+    /* index of a free slot; or TP__PROCS_BEGIN: start at datapoint `skip`; or TP__PROCS_PROBE: report how many of the first
+     * `skip` datapoints exist */
     int64_t slot;
 } tp__procs_order;
 typedef struct tp__procs_report_message {
     int64_t generation, slot, status;
-    /* offset and size of the datapoint in the shared memory; for a failure: size of its sentence, which follows;
-     * for PROBE: at is the answer */
+    /* offset and size of the datapoint in the shared memory; for a failure: size of its sentence, which follows; for
+     * TP__PROCS_PROBE: `at` is the answer */
     int64_t at, bytes;
 } tp__procs_report_message;
 typedef struct tp__procs_component_head { /* the head of one component of a datapoint in the shared memory */
@@ -5029,7 +5042,7 @@ typedef struct tp__procs_self {
     tp__procs_slot *slot;
     char *map;
     int64_t size; /* size of the shared file, which is mapped completely */
-    /* df_position: within its pass; next: number of the next datapoint of this worker */
+    /* df_position: position of df within its pass; next: number of the next datapoint of this worker */
     int64_t generation, pass, df_position, next;
     bool running, needs_restart; /* df must be restarted before it is read */
     tp_datapoint dp;
@@ -5161,7 +5174,8 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
-    tp__df_stop = NULL; /* the pointer belongs to the parent's thread; nothing sets the flag in this process */
+    /* the pointer to the stop flag belongs to the parent's thread; nothing sets that flag in this process */
+    tp__df_stop = NULL;
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
@@ -5279,7 +5293,7 @@ static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
     char told[64];
     const long pid = f->worker[i].pid;
     if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
-        tp__os_readable(-1, 0.05); /* its socket closes shortly before the process ends */
+        tp__os_readable(-1, 0.05); /* wait, because a process closes its socket shortly before it ends */
         if (!tp__os_child_ended(pid, false, told, sizeof told)) {
             kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
             tp__os_child_ended(pid, true, told, sizeof told);
@@ -5508,7 +5522,7 @@ enum { TP__CIFAR_SIDE = 32, TP__CIFAR_PIXELS = 32 * 32, TP__CIFAR_IMAGE = 3 * 32
 
 typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
-        *variable; /* names: "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
+        *variable; /* for example "tp_df_cifar10", "cifar10", the folder in the archive, "cifar10_data" */
     const char *train[6], *test[2];
     int labels, classes[2]; /* number of label bytes of an image, and number of classes for each */
 } tp__cifar_kind;
@@ -5720,7 +5734,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* now the array owns t's memory */
+        f->array[j] = *t; /* f->array owns the memory of *t from now on */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -6262,7 +6276,8 @@ static tp_status tp__tfrecord_flow_next(tp_dataflow *df, tp_datapoint *dp)
     if (f->feature) {
         st = tp_example_parse(f->data.data, (size_t)r->size, o->path, f->feature, f->n_feature, dp);
         if (st == TP_OK || st == TP_ERR_NOMEM) return st;
-        f->what.len = 0; /* again, for a sentence that names the record: a name for each record would take time */
+        /* parse again for an error sentence that names the record; naming every record beforehand would take time */
+        f->what.len = 0;
         tp_buf_printf(&f->what, "%s: record %lld at byte %llu", o->path, (long long)r->number,
                       (unsigned long long)r->at);
         if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a record");
@@ -6369,7 +6384,7 @@ typedef struct tp__csv {
     char separator;
 } tp__csv;
 
-/* after a field: another field follows in the row; no field follows; an error */
+/* what follows a field in its row: another field; no field; an error */
 enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD };
 
 /* Reads the next field of the row; returns TP__CSV_MORE, TP__CSV_LAST or TP__CSV_BAD. */
@@ -6475,7 +6490,7 @@ typedef struct tp__csv_take {
 
 static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
 
-/* Reads the first line if there is a header: the numbers of the columns given by name. */
+/* Reads the header, if there is one, and finds the numbers of the columns that are given by name. */
 static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_t *fields)
 {
     char *field;
@@ -6825,7 +6840,7 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 /* -- flows of text ---- >>df text */
 
 typedef struct tp__text_flow {
-    tp__order order; /* next is used as the index of a piece; `at` is not used */
+    tp__order order; /* of its fields, `next` is the index of the next piece, and `at` is not used */
     int32_t *id;
     int64_t n; /* number of ids in the text */
     int64_t sequence, batch;
@@ -6859,8 +6874,8 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
     return TP_OK;
 }
 
-/* Reads the file, and stores the ids of the part [begin, end) of its text in f, from the vocabulary, or if that is NULL from one
- * made of the whole text. */
+/* Reads the file, and stores the ids of the part [begin, end) of its text in f, in the given vocabulary. Without one a
+ * vocabulary of the whole text is made. */
 static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words,
                                double begin, double end)
 {
@@ -6993,7 +7008,7 @@ struct tp__jpeg;
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, limit; /* need: size that would have been enough; most: limit of one allocation */
+    size_t cap, used, need, limit; /* need: size that would have been enough; limit: largest size of one allocation */
     bool nomem, too_large;
     struct tp__jpeg *jpeg; /* the decoder of libjpeg; NULL: not needed yet */
 } tp__stb;
@@ -7199,7 +7214,7 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_header *look)
     look->damage = NULL;
     const uint64_t head = 14 + (uint64_t)tp__le32(p + 14), entry = old ? 3 : 4;
     if (offset < head) look->damage = "its pixels begin inside its header";
-    /* stb_image counts the entries from the end of the header; in the old format, from 12 bytes later */
+    /* stb_image computes the number of palette entries from the end of the header; in the old format, from 12 bytes later */
     const uint64_t whole = head + (old ? 12 : 0) + (entry << (bits & 15));
     if (look->damage || bits < 1 || bits > 8 || offset >= whole) return;
     look->pad = (size_t)(whole - offset);
@@ -7234,7 +7249,7 @@ static tp_status tp__image_check(const tp__image_header *look, size_t size, cons
 }
 
 #ifdef TP__STB
-/* Called after an image. If `keep`, enlarges the block so that a similar image fits into it. */
+/* Called after an image was decoded. If `keep`, enlarges the decoder's block of memory so that a similar image fits into it. */
 static void tp__stb_resize_block(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
@@ -7255,7 +7270,7 @@ static bool tp__stb_gave_up(const tp__image_header *look)
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
     return why && strcmp(why, "bad png sig") != 0;
 #else
-    return (void)look, false; /* another copy of stb_image may not support PNG, or give no reasons */
+    return (void)look, false; /* another copy of stb_image may lack PNG or the failure reasons */
 #endif
 }
 
@@ -7325,7 +7340,8 @@ static void tp__jpeg_exit(j_common_ptr c)
     longjmp(j->failed, 1);
 }
 
-/* libjpeg fills in what damage took away and warns; here such an image is an error. Other warnings are of headers alone. */
+/* libjpeg fills in the missing parts of a damaged image and warns; here such an image is an error. Its other warnings concern
+ * only headers. */
 static void tp__jpeg_warn(j_common_ptr c, int level)
 {
     const int code = c->err->msg_code;
@@ -7359,7 +7375,7 @@ static tp_status tp__jpeg_begin(tp__jpeg *j, const uint8_t *data, size_t size)
     return TP_OK;
 }
 
-/* A row of CMYK as RGB or grey, as stb_image has it. Adobe's programs store CMYK inverted. */
+/* Converts a row of CMYK to RGB or grey, as stb_image does. Adobe's programs store CMYK inverted. */
 static void tp__jpeg_row_of_cmyk(const tp__jpeg *j, const uint8_t *cmyk, int channels, uint8_t *out)
 {
     const int flip = j->c.saw_Adobe_marker ? 0 : 255;
@@ -7435,7 +7451,7 @@ static void tp__stb_free_all(tp__stb *s)
 #endif
 }
 
-/* Decodes an image in memory. s keeps the memory for the next image; NULL: the memory is freed. */
+/* Decodes an image in memory. s keeps the decoder's memory for the next image; if s is NULL, the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {
@@ -7750,7 +7766,7 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            /* reading the file reports an entry that is no file */
+            /* an entry that is not a file gives an error when it is read */
             st = tp__image_add(f, NULL, path.data, path.len, label);
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
@@ -8786,7 +8802,7 @@ static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, f
     else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
 }
 
-/* n floats of scratch memory: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
+/* Returns scratch memory for n floats: `which` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
 static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
 {
     tp_tensor *t = which < 2 ? &r->t->row_[which] : &r->t->work_;
@@ -9226,7 +9242,7 @@ static void tp__aug_scale_add_bytes(unsigned char *x, float a, const float *b, i
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_scale_add_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
-/* The same map with a = 1 and one integer offset: a saturating addition of bytes. */
+/* Adds an integer to n bytes and limits the results to 0..255. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
 {
     const unsigned char by = (unsigned char)(plus > 255 || plus < -255 ? 255 : plus < 0 ? -plus : plus);
@@ -9464,7 +9480,7 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
 
-/* Casts to another dtype; float32 to bytes is limited and drops the fraction. Number of the step: 1 for float32 */
+/* Casts to another dtype; float32 to bytes is limited and drops the fraction. The step stores 1 for float32, 0 for bytes. */
 static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
@@ -11097,7 +11113,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     return TP_OK;
 }
 
-/* Makes a copy of `lists` with scratch memory for each thread. NULL: out of memory. */
+/* Copies the options and component lists in `lists`, and adds scratch memory for each thread. NULL: out of memory. */
 static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
 {
     tp__augment *f = (tp__augment *)tp_malloc(sizeof *f);
@@ -11113,8 +11129,8 @@ static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
     return NULL;
 }
 
-/* The common part of the four constructors: the lists are filled in; the new flow owns the flow below and the augmentor. Without
- * threads it is a tp_df_map, else a tp_df_parallel_map. */
+/* The common part of the four constructors: the component lists are already filled in; the new flow owns the flow below and the
+ * augmentor. Without threads it is a tp_df_map, else a tp_df_parallel_map. */
 static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char *name, tp_augmentor *a,
                                     const tp__augment *lists)
 {
@@ -11141,7 +11157,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        /* the random numbers are those for decoded images */
+        /* tp_df_load_image takes the random key of tp_df_augment_image, so that both give the same images */
         const char *key_name = lists->load ? "tp_df_augment_image" : name;
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc map_desc;
@@ -11656,7 +11672,7 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q)
     return df;
 }
 
-/* Called when a flow that fills the queue has ended: by itself (st), or because it must stop (TP_OK). */
+/* Called when a flow that fills the queue has ended. st: its status, if it ended by itself; TP_OK, if it was stopped. */
 static void tp__queue_producer_ends(tp_queue *q, tp_status st)
 {
     tp_mutex_lock(q->mutex);
@@ -11780,7 +11796,7 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
         shape.dim[0] = n;
         st = tp_tensor_resize(&f->row[i], s->spec[i].dtype, shape);
     }
-    if (st != TP_OK) f->n_slot = 0; /* some tensors are larger now, others are not */
+    if (st != TP_OK) f->n_slot = 0; /* on failure the tensors differ in size, so none of their rows may be used */
     if (f->batch) {
         if (st == TP_OK) f->n_slot = (int)n;
         return st;
@@ -11832,7 +11848,8 @@ static void tp__feeder_thread(void *user)
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_fill(s, at);
         if (st == TP_OK && !f->prepared) {
-            f->prepared = true; /* set before filled++, so that no run uses the ring yet */
+            /* prepare the ring before the first datapoint is counted, because no run uses the ring yet */
+            f->prepared = true;
             st = tp__feeder_prepare(f, at);
         }
         tp_mutex_lock(f->mutex);
@@ -11928,7 +11945,8 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
             st = tp__feeder_fill(s, at);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
-            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and q->error is returned in the next round */
+            /* the queue is closed now, and q->error is returned in the next iteration of the loop */
+            if (st < TP_OK) st = TP_OK;
             tp_mutex_lock(q->mutex);
         }
     }
@@ -12594,7 +12612,7 @@ static tp_status tp__tensor_seek(tp_input_source *s, int64_t consumed)
 {
     const tp__tensor_source *t = (const tp__tensor_source *)s->user;
     const tp_status st = t->seek ? t->seek(t->user, consumed) : TP_OK;
-    s->consumed = consumed; /* counting continues from this number */
+    s->consumed = consumed; /* the count of used datapoints continues from this number */
     if (t->seek || consumed == 0 || !(t->effects & TP_OP_HOST)) return st;
     return tp_fail(TP_ERR_UNSUPPORTED,
                    "%s cannot go back to datapoint %lld: its tensors come from an op of the host, and it has no .seek",
@@ -12846,7 +12864,7 @@ typedef struct tp__staging {
     tp_tensor *value;        /* the staged values: n_round * n_tower * n_spec */
     int64_t *position_after; /* for each of the n_round rounds, the position of the source after it */
     int n_round, head, filled;
-    bool held; /* a run uses the first round */
+    bool held; /* a run uses the first staged round */
     bool running, primed, closed, stop;
     tp_status error; /* error of the staging thread */
     char error_text[2048];
@@ -12988,7 +13006,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
     const int n = g->n_tower * s->n_spec;
-    g->n_round = g->nr_stage + 1; /* one more for the round that a run holds */
+    g->n_round = g->nr_stage + 1; /* one more round than nr_stage, for the round that a run holds */
     if (!g->value) g->value = (tp_tensor *)tp_calloc((size_t)g->n_round * (size_t)n + 1, sizeof *g->value);
     if (!g->position_after) g->position_after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->position_after);
     if (!g->value || !g->position_after) return TP_ERR_NOMEM;
@@ -13005,7 +13023,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 static tp_status tp__staging_reset(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
-    /* if the source continues its data, staging does too */
+    /* if a reset of the source continues its data, a reset continues the staging too */
     if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK;
     if (!g->n_tower || !s->n_hook)
         return tp_fail(TP_ERR_STATE, "%s: the towers ask for their tensors before, and then its hooks are asked for",
@@ -13066,7 +13084,8 @@ static tp_status tp__staging_created(tp_hook *h, tp_session *session)
     return st;
 }
 
-/* Before the first run of a source that computes: nr_stage rounds, with the random steps before the step of that run. */
+/* If the source computes its tensors: before the first run, computes nr_stage rounds, with the random steps that precede that
+ * run's. */
 static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
@@ -13616,7 +13635,7 @@ typedef struct tp__zmq_end {
     void *context, *socket[2]; /* NULL: the socket is closed */
 } tp__zmq_end;
 
-/* linger_ms: how long sent messages may wait for their receivers. */
+/* Closes the sockets. linger_ms: how long sent messages may wait for their receivers. */
 static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 {
     for (int i = 0; i < z->n; i++) {
@@ -13675,10 +13694,11 @@ typedef struct tp__zmq_flow {
     int64_t received[2];         /* atomic: good messages from each address */
     tp_run_request *run;         /* for ZMQInput: the run that waits for a message */
     const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
-    tp_input_source own;         /* for to_dataset: a source with only a name and a signature, for `like` */
+    /* for tp_zmq_input_to_dataset: `like` points to it; only its name and signature are used */
+    tp_input_source own;
 } tp__zmq_flow;
 
-/* Whether to wait longer for a message: TP_OK, or the status to return. */
+/* Whether to wait longer for a message: TP_OK: wait; else the status to return. */
 static tp_status tp__zmq_may_wait(const tp__zmq_flow *f, double until)
 {
     if (f->run) {
@@ -13836,7 +13856,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
 {
     const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
-    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* otherwise the flow is poison */
+    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* NULL if the flow is a poison flow */
 }
 
 static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)
@@ -13882,7 +13902,7 @@ TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
     s->setup = tp__zmq_setup;
     s->get_input_tensors = tp__queue_tensors;
     s->hooks = tp__zmq_hooks;
-    s->reset_state = NULL; /* NULL: a reset does nothing */
+    s->reset_state = NULL; /* a reset does nothing */
     s->seek = NULL;
     s->size = NULL;
     return s;

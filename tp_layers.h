@@ -79,9 +79,9 @@ typedef struct tp_layer_head {
  * conv0/bn/gamma. tp_identity means no activation and overrides an inherited one. */
 typedef tp_node *(*tp_activation)(tp_node *x);
 
-/* Fields x and x_w are a pair (height, width): x_w 0 = x. They are given and inherited together.
- * Default initialisers: weights normal with standard deviation sqrt(2/fan_in), not truncated; biases zero. A regularizer adds
- * one scalar to REGULARIZATION_LOSSES when the variable is created; activity_regularizer is applied to the layer's output. */
+/* Fields x and x_w are a pair (height, width): x_w = 0 means the value of x. They are given and inherited together. Default
+ * initialisers: weights normal with standard deviation sqrt(2/fan_in), not truncated; biases zero. A regularizer adds one scalar
+ * to REGULARIZATION_LOSSES when the variable is created; activity_regularizer is applied to the layer's output. */
 
 /* ==== >>layers ======================================================================================== */
 
@@ -154,9 +154,9 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
  *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
 typedef enum tp_ema_update {
-    TP_EMA_DEFAULT = 0, /* name of the collection TP_EMA_COLLECTION */
-    /* two ops in the collection UPDATE_OPS, for the main training tower; the caller or a callback must run them each
-     * step */
+    TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
+    /* adds two update ops to the collection UPDATE_OPS, but not in training towers other than the main one; the caller or a
+     * callback must run them in each step */
     TP_EMA_COLLECTION,
     TP_EMA_INTERNAL, /* the running statistics are updated whenever the output is computed */
     TP_EMA_SKIP      /* the running statistics are never updated */
@@ -227,7 +227,7 @@ TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc 
 typedef struct tp_depthwise_conv2d_desc {
     tp_at at_;
     const char *name;
-    int depth_multiplier;               /* M; default 1 */
+    int depth_multiplier;               /* M, filters per input channel; default 1 */
     int kernel_size, kernel_size_w;     /* required */
     int strides, strides_w;             /* default 1 */
     tp_padding padding;                 /* default TP_SAME */
@@ -296,7 +296,7 @@ typedef struct tp_batch_renorm_desc {
     tp_at at_;
     const char *name;
     float rmax; /* required, 1 or more */
-    float dmax; /* required, TP_ZERO for 0; instead of rmax and dmax, scalar nodes can be given: */
+    float dmax; /* required, TP_ZERO for 0; rmax_node and dmax_node can be given instead of rmax and dmax */
     tp_node *rmax_node, *dmax_node;
     float momentum;             /* default 0.9; write TP_ZERO for 0 */
     float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
@@ -326,8 +326,8 @@ TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d);
 typedef struct tp_concat_with_desc {
     tp_at at_;
     const char *name;
-    tp_node *tensor;         /* give either one tensor, */
-    tp_node *const *tensors; /* or a list of n_tensors tensors */
+    tp_node *tensor;         /* one tensor: give either `tensor` or `tensors` */
+    tp_node *const *tensors; /* a list of n_tensors tensors */
     int n_tensors;
     int dim; /* required: 1, 2, ..; or -1 for the last axis, -2, .. */
 } tp_concat_with_desc;
@@ -372,7 +372,7 @@ TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
  *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
  *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
-typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. Only LSTMs have a cell state c */
+typedef struct tp_rnn_state { /* states of shape (B,units); NULL = zeros. Only LSTMs have a cell state c */
     tp_node *h, *c;
 } tp_rnn_state;
 typedef struct tp_rnn_desc {
@@ -546,10 +546,10 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
  */
 typedef struct tp_layer {
     tp_at at;
-    const char *layer; /* a layer's name ("Conv2D") and descriptor; or NULL and one of the two functions below */
+    const char *layer; /* a layer's name ("Conv2D"), whose descriptor is `desc`; or NULL: `apply` or `op` is set */
     const void *desc;
     tp_node *(*apply)(tp_node *x, void *user);
-    void *user; /* the argument of apply; with a layer, its tp_layer_type, which the macros below fill in */
+    void *user; /* the argument of `apply`; if `layer` is set: its tp_layer_type, which the macros below fill in */
     tp_node *(*op)(tp_node *x);
 } tp_layer;
 /* applies an array of layer values, which you may fill in by hand */
@@ -612,7 +612,8 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* A layer type is one struct: a name, the fields of the layer's descriptor, a function that builds the layer. Register your own
  * types in a graph: argscope, chains, shape logging and the places in errors then work as for the built-in ones. */
 
-/* One option: its offset in the descriptor, and how many of its first bytes are zero when it is not given. */
+/* One option of a layer: its offset and size in the descriptor, and `probe`, the number of its first bytes that are all zero if
+ * the option is not given. */
 typedef struct tp_layer_field {
     const char *name;
     size_t offset, size, probe;
@@ -665,7 +666,7 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 #undef TP__LAYER_ENTRY
 /* clang-format off */
 #ifdef TP_KEYWORDS
-/* TP__TYPE(conv2d) is &tp__conv2d_type; for a name that is not in this list (a layer of your own) it is NULL. */
+/* TP__TYPE(conv2d) is &tp__conv2d_type; for the name of a layer of your own it is NULL. */
 #define TP__TYPE(L)         TP__TYPE2(TP__TYPE_##L, NULL, x_)
 #define TP__TYPE2(...)      TP__SECOND(__VA_ARGS__)
 #define TP__TYPE_conv2d x_, &tp__conv2d_type
@@ -714,12 +715,12 @@ TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *nam
 TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc);
 /* Called inside build: stores the node that tp_layer_variable returns for this key. */
 TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n);
-/* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance, and moving_mean,
+/* A variable of the layer whose output is y: "W", "b"; BatchNorm has gamma, beta, mean, variance, and moving_mean,
  * moving_variance as other names of the last two. A key that the layer does not have is an error. tp_find_variable finds
  * variables by name. */
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key);
 TP_DEF void tp_disable_layer_logging(
-    tp_graph *g); /* do not log a line per layer; in a tp_train_config use .log_layers = TP_NO */
+    tp_graph *g); /* turns off the log line of each layer; in a tp_train_config use .log_layers = TP_NO */
 
 /* ==== >>regularize ==================================================================================== */
 
@@ -744,9 +745,9 @@ TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, cons
 /* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NULL = "rms" */
-/* |x| < delta: x^2/2, else delta*|x| - delta^2/2, of each element; delta 0 = 1; NULL = "huber_loss" */
+/* Huber loss of each element: x^2/2 where |x| < delta, else delta*|x| - delta^2/2; delta 0 = 1; name NULL = "huber_loss" */
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
-/* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest possible value of a pixel; NULL = "psnr" */
+/* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp: the largest possible value of a pixel, 0 = 1; NULL = "psnr" */
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
 /* mean((prediction-truth)^2), of any shape; NULL = "mse" */
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name);
@@ -812,7 +813,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
 #define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
 #define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
-/* for calls with a descriptor filled in by hand, which has no place of the call */
+/* for calls with a descriptor filled in by hand, which does not contain the place of the call */
 #define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
 #define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
 #define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))
@@ -859,7 +860,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* Returns the list of the options whose default is not 0: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__layers_zeros(void)
 {
     /* clang-format off */
@@ -909,7 +910,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
 
 typedef struct tp__argscope_entry {
     const tp_layer_type *type;
-    void *desc; /* already merged with the enclosing scopes, so that a look-up needs only the nearest entry */
+    void *desc; /* options, already merged with the enclosing scopes, so that a look-up needs only the nearest entry */
     struct tp__argscope_entry *next;
 } tp__argscope_entry;
 
@@ -1002,7 +1003,7 @@ static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const u
     }
 }
 
-/* The merge would silently drop a width without its height. */
+/* Refuses a width without its height, which the merge of options would silently drop, and options that exclude each other. */
 static bool tp__layer_is_consistent(tp_graph *g, const tp_layer_type *t, const unsigned char *desc)
 {
     for (int i = 0; i < t->n_fields; i++) {
@@ -1258,7 +1259,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
     if (u && complete && tp_graph_status(g) == TP_OK) {
         u->scope = tp_variable_scope(g);
-        if (t->plain) { /* in the log the output has the name of the call */
+        if (t->plain) { /* the log shows a function (plain) under the name of its call */
             const char *own = head.name ? head.name : t->c_name;
             u->scope = *u->scope ? tp_arena_printf(&g->arena, "%s/%s", u->scope, own) : own;
             if (!u->scope) u->scope = "";
@@ -1831,7 +1832,7 @@ static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, 
     return true;
 }
 
-/* Creates gamma, beta and the running statistics: v[0], v[1], mean v[2], variance v[3]. */
+/* Creates gamma v[0], beta v[1] and the running statistics mean v[2], variance v[3]. */
 static void tp__batch_norm_variables(const tp_node *x, const tp_batch_norm_desc *d, int64_t channels, tp_node *v[4])
 {
     tp_graph *g = tp_node_graph(x);
@@ -2260,7 +2261,7 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
 }
 
-/* two: an input (B,C) is allowed too. */
+/* `two`: inputs of two dimensions (B,C) are allowed too. */
 static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool two)
 {
     tp_graph *g = tp_node_graph(x);
@@ -2877,7 +2878,7 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
 
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
-    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* regex may be NULL here, an error that is reported below */
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* regex may be NULL here; that error is reported below */
 
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
@@ -3073,7 +3074,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 {
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
-    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* computes 1 - beta */
+    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* fraction of ones: 1 - beta */
     tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }

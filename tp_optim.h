@@ -57,8 +57,8 @@ extern "C" {
 /* ==== >>gradients ===================================================================================== */
 
 typedef struct tp_grad_var {
-    tp_node *grad; /* NULL if the cost does not depend on the variable */
-    tp_node *var;  /* the node of the variable */
+    tp_node *grad; /* the gradient; NULL if the cost does not depend on the variable */
+    tp_node *var;  /* the variable's node */
 } tp_grad_var;
 
 /* Fills gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns the node that was differentiated, or poison
@@ -95,7 +95,7 @@ TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn
  * ProxyOptimizer] */
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
-/* tp_compute_gradients of the cost, multiplied by the optimizer's loss scale if it has one. */
+/* Calls tp_compute_gradients for the cost, multiplied by the optimizer's loss scale if it has one. */
 TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
                                                tp_grad_var *gvs);
 /* One node without a value that updates every variable of the list. Pairs without a gradient are skipped. */
@@ -160,9 +160,9 @@ typedef struct tp_adamw_desc {
 } tp_adamw_desc;
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
 
-/* RMSProp: ms = decay*ms + (1-decay)*g*g, where ms starts at 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom.
- * Centered: ms minus the square of the averaged gradient mg replaces ms under the root. Slots "rms": <var>/RMSProp,
- * (centered: "mg": <var>/RMSProp_1,) "momentum": the next number. */
+/* RMSProp: ms = decay*ms + (1-decay)*g*g, where ms starts at 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. Centered:
+ * ms minus the square of the averaged gradient mg replaces ms under the root. Slots "rms": <var>/RMSProp, "momentum":
+ * <var>/RMSProp_1; centered: "rms": <var>/RMSProp, "mg": <var>/RMSProp_1, "momentum": <var>/RMSProp_2. */
 typedef struct tp_rmsprop_desc {
     tp_at at_;
     float decay;     /* default 0.9; write TP_ZERO for 0 */
@@ -208,8 +208,9 @@ typedef struct tp_lamb_desc {
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
 
-/* w -= lr*(sign(beta1*m + (1-beta1)*g) + weight_decay*w), then m = beta2*m + (1-beta2)*g. Each weight moves by lr in each step,
- * so lr is smaller than Adam's by a factor of 3 to 10, and weight_decay larger by the same. Slot "m": <var>/Lion. */
+/* Lion: w -= lr*(sign(beta1*m + (1-beta1)*g) + weight_decay*w), then m = beta2*m + (1-beta2)*g. Each weight moves by lr in each
+ * step, so lr is smaller than Adam's by a factor of 3 to 10, and weight_decay is larger by the same factor. Slot "m":
+ * <var>/Lion. */
 typedef struct tp_lion_desc {
     tp_at at_;
     float beta1;        /* default 0.9; TP_ZERO for 0 */
@@ -290,7 +291,7 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 
 typedef struct tp_grad_rule {
     const char *regex;
-    float multiplier; /* exactly 0: the pair is dropped, which freezes the variable */
+    float multiplier; /* factor of the gradient; exactly 0: the pair is dropped, which freezes the variable */
 } tp_grad_rule;
 
 typedef struct tp_gradproc tp_gradproc;
@@ -403,7 +404,7 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* Returns the list of the options whose default is not 0: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__optim_zeros(void)
 {
     /* clang-format off */
@@ -483,7 +484,7 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 /* ==== >>optimizer ===================================================================================== */
 
 struct tp__slot {
-    const tp_node *var; /* NULL: a scalar that belongs to the optimizer, not to a variable */
+    const tp_node *var; /* the slot's variable; NULL: the slot is a scalar that belongs to the optimizer */
     const char *name;
     tp_node *node;
     struct tp__slot *next;
@@ -849,7 +850,7 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
 /* -- adam, adamw, lamb -------------------------------------------------------------- >>optimizer adam */
 
 static const char *const tp__adam_slots[] = {"m", "v"};
-/* fn: tp_apply_adamw or tp_apply_lamb */
+/* The type of tp_apply_adamw and tp_apply_lamb. */
 typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                 int n, tp_node *lr, tp_node *power1, tp_node *power2, float beta1, float beta2,
                                 float epsilon, float decay, tp_node *pred);
@@ -876,7 +877,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
     int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, NULL, ops);
-    if (tp_graph_status(o->graph) == TP_OK) { /* read the powers' values from the start of the run */
+    if (tp_graph_status(o->graph) == TP_OK) { /* new powers from the values at the start of the run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
     }
@@ -939,7 +940,7 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
 
 /* -- rmsprop, adagrad, adadelta, ftrl ------------------------------------------------ >>optimizer rmsprop */
 
-/* The parameters of an update by `fn`; its slots start at `initial`. */
+/* The parameters of the update function `fn`, and the initial values of its slots. */
 typedef struct tp__slot_rule {
     float a, b, c, d, initial[3];
     tp__group_fn fn;

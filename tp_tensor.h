@@ -50,8 +50,8 @@
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
  *     TP_NO_THREADS             no threads: everything runs on the caller's thread, with the same results
- *     TP_NO_FILES               no files: functions that read or write a file fail with a sentence. Where the compiler names no
- *                               operating system, it, TP_NO_THREADS and TP_NO_SIGNALS (no Ctrl-C handler) are defined by default
+ *     TP_NO_FILES               no files: functions that read or write a file fail with a sentence. Defined by default, like
+ *                               TP_NO_THREADS and TP_NO_SIGNALS (no Ctrl-C handler), if the compiler names no operating system
  *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); functions that need one fail with a sentence
  *     TP_NAIVE                  only the naive loops: tp_fast.h is not included, and no message says that it is missing
  *     TP_NO_SAFETENSORS         without the safetensors format: its functions fail with a sentence
@@ -113,7 +113,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           8u /* increased when the layout of a public struct changes */
+#define TP_ABI           8u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -226,7 +226,7 @@ extern "C++" {
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
-template <class T> struct tp__cxx_one { T options; }; /* {{.filters = 32}}: the macro's braces around the caller's */
+template <class T> struct tp__cxx_one { T options; }; /* for {{.filters = 32}}, where the macro adds the outer braces */
 template <class T> struct tp__cxx_call {
     T options;
     template <class M> tp__cxx_call &&with(M T::*field, std::type_identity_t<M> value) &&
@@ -320,7 +320,7 @@ TP_DEF const char *tp_status_name(tp_status status); /* the status's name, "TP_E
 /* Write the fewest digits that read back as the same number, like Python's repr(): 1.0, 0.1, 1e-07, -inf, nan. Return the
  * length of the text. */
 TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value);
-/* of a float, with as few digits as a float needs: 0.1, not 0.10000000149011612 */
+/* Like tp_format_double for a float, with as few digits as a float needs: 0.1, not 0.10000000149011612. */
 TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value);
 
 /* The number at the start of `text`, after white space: correctly rounded, ties to even. "inf", "infinity" and "nan" in upper or
@@ -357,12 +357,12 @@ typedef struct tp_allocator {
     void (*free_fn)(void *p, void *user);
     void *user;
 } tp_allocator;
-/* NULL: the default allocator. Call it before any other function */
+/* Set the functions that allocate all memory; a NULL: the default allocator. Call tp_set_allocator before any other function. */
 TP_DEF void tp_set_allocator(const tp_allocator *a);
 
 TP_DEF void *tp_malloc(size_t size);           /* NULL when out of memory, with tp_last_error() set */
 TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed memory; NULL on overflow of n * size too */
-TP_DEF void *tp_realloc(void *p, size_t size); /* if it fails, p stays valid and unchanged */
+TP_DEF void *tp_realloc(void *p, size_t size); /* on failure (NULL) p stays valid and unchanged */
 TP_DEF void tp_free(void *p);
 TP_DEF void *tp_alloc_aligned(size_t size); /* 64-byte aligned, for tensor data; free with tp_free_aligned */
 TP_DEF void tp_free_aligned(void *p);
@@ -463,7 +463,7 @@ typedef struct tp_tensor {
     size_t capacity;               /* size of the buffer `own` in bytes */
     struct tp_device *device;      /* the device with the memory of `data`; NULL: the host */
     struct tp_device *own_device_; /* the device with the memory of `own`; NULL: the host */
-    int staged_;                   /* 1 + the number that tp_device.stage gave its data; 0: no data is staged */
+    int staged_;                   /* 1 + the number that tp_device.stage gave the staged data; 0: no data is staged */
 } tp_tensor;
 
 /* Give t this type and memory of its own (contents undefined). A large enough buffer is reused. */
@@ -560,11 +560,11 @@ typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISIO
  * follow the op's own inputs; 0: there is no such input. */
 typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
 typedef struct tp_fused {
-    int bias;       /* (C): output 0 += bias, channel by channel */
-    int act;        /* then output 0 = act(output 0): tp_epilogue_act */
-    int add;        /* then output 0 += this input, which has its shape */
+    int bias;       /* bias, of shape (C): output 0 += bias, channel by channel */
+    int act;        /* activation after the bias: a tp_epilogue_act */
+    int add;        /* after the activation: output 0 += an input of the same shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
-    bool norm_relu; /* ... and then through a ReLU */
+    bool norm_relu; /* input 0 passes through a ReLU after that norm */
     int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
     float scale;    /* softmax: input 0 is read as input 0 * scale; 0: as it is */
     int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
@@ -685,7 +685,7 @@ struct tp_device {
     const struct tp__isa *isa; /* host devices: the instruction set of tp_fast.h; NULL: naive loops */
     bool amx;                  /* host devices: large products use bf16 tiles (isa is "amx") */
     void *impl;
-    void (*destroy)(tp_device *d); /* frees the device; tp_device_ready sets it */
+    void (*destroy)(tp_device *d); /* frees the device; set by tp_device_ready */
     int users_;                    /* number of users: the caller, the sessions and the tensors on d */
     bool closed_;
 };
@@ -750,14 +750,14 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
  * exp, log, tanh and sigmoid are tp's own (2 ulp); equal bits are promised on one ISA, not between ISAs. Each vector function has
  * its own find function, so that a program contains only those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
-typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* returns NULL if this device has no fast version */
+typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* returns NULL if the device has no fast version of a function */
 TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* the functions from here on have two input vectors */
 TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
-TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* its inputs are dy and y: y > 0 ? dy : 0 */
+TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* the inputs are dy and y, the result is y > 0 ? dy : 0 */
 TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* the functions from here on have one input vector */
 TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
@@ -905,31 +905,31 @@ typedef enum {
 #include <time.h>
 
 /* Arithmetic in this file follows the C standard and gives the same bits, whatever options the rest of the program is built with.
- * -Ofast, -ffast-math and their parts: gcc 12 and later define a macro for each, and they are switched off if one is defined;
- * with older gcc and with clang they are always switched off. x87 (32-bit x86 without options, -mfpmath=387) does not round to
- * float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
+ * Options like -Ofast and -ffast-math are switched off: with older gcc and with clang always; with gcc 12 and later, which define a
+ * macro for each part of these options, if such a macro is defined. x87 (32-bit x86 without options, -mfpmath=387) does not round
+ * to float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
-/* until the end of the C file, because gcc cannot call static functions of another target */
+/* The target stays set until the end of the C file, because gcc cannot call static functions of another target. */
 #pragma GCC target("sse2,fpmath=sse")
 #else
 #error \
     "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse"
 #endif
 #elif defined(__SSE2__)
-#define TP__SSE2 1 /* SSE2 intrinsics may be used; gcc does not allow them in a program that is compiled for x87 */
+#define TP__SSE2 1 /* SSE2 intrinsics may be used; undefined for x87 targets, where gcc does not allow them */
 #endif
 #if defined(__clang__) && __FINITE_MATH_ONLY__
 #error \
     "tp needs NaN and infinity, which clang cannot give back to a part of a file: add -fno-finite-math-only after -Ofast or -ffast-math"
 #endif
-typedef char
-    tp__constants_are_double[sizeof 1.0 == sizeof(double) ? 1 : -1]; /* compile without -fsingle-precision-constant */
+/* If this typedef is an error, compile without -fsingle-precision-constant. */
+typedef char tp__constants_are_double[sizeof 1.0 == sizeof(double) ? 1 : -1];
 /* clang-format off */
 #if defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
 #define TP__EXACT_BEGIN _Pragma("float_control(precise, on, push)") _Pragma("STDC FP_CONTRACT OFF")
 #define TP__EXACT_END   _Pragma("float_control(pop)")
-#elif defined(__clang__) /* clang supports only these pragmas on other targets */
+#elif defined(__clang__) /* on targets other than x86, clang supports only the next two pragmas */
 #define TP__EXACT_BEGIN _Pragma("clang fp reassociate(off)") _Pragma("STDC FP_CONTRACT OFF")
 #define TP__EXACT_END   _Pragma("STDC FP_CONTRACT DEFAULT")
 #elif defined(__GNUC__) && (__GNUC__ < 12 || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
@@ -944,15 +944,15 @@ typedef char
 /* clang-format on */
 TP__EXACT_BEGIN
 
-/* Code that runs once (building a graph, compiling a plan, formatting errors) is compiled for size and with fewer passes: it is
- * most of the code but takes little run time. The passes that are switched off take long to compile and do not help such code. */
+/* Code that runs once (building a graph, compiling a plan, formatting errors) is most of the code but takes little run time, so it
+ * is compiled for size and with fewer passes. The passes that are switched off take long to compile and do not help such code. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 /* clang-format off */
 #define TP__COLD_BEGIN _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
-#define TP__HOT      __attribute__((optimize("O3"))) /* for the few loops in this part that must be fast */
+#define TP__HOT      __attribute__((optimize("O3"))) /* compiles a function for speed in a part compiled for size */
 #else
 #define TP__HOT
 #define TP__COLD_BEGIN
@@ -1016,8 +1016,9 @@ static void tp__hook_free(void *p);
 #endif
 #endif
 
-/* Integers of 64 bits that several threads change. Without a system there are no threads, and small processors have no such
- * instructions. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and returns whether it did. */
+/* Integers of 64 bits that several threads change. Without an operating system there are no threads, and small processors lack
+ * instructions for such integers. ADD returns the new value; SWAP sets *p_ to new_ if it equals *old_, else *old_ to *p_, and
+ * returns whether it did. */
 #ifdef TP__NO_SYSTEM
 #define TP__WIDE_LOAD(p_)             (*(p_))
 #define TP__WIDE_ADD(p_, x_)          (*(p_) += (x_))
@@ -1081,7 +1082,7 @@ TP__COLD_BEGIN
     do (result_) = (call_);          \
     while ((result_) < 0 && errno == EINTR)
 
-/* Never returns descriptor 0, 1 or 2: if a program is started without stdout, its output would go into the file. */
+/* Never returns descriptor 0, 1 or 2: if a program is started without stdout, its printed output would go into the opened file. */
 static int tp__os_open(const char *path, int how)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
@@ -1241,7 +1242,7 @@ static int tp__os_empty(int fd)
         return -1;
     }
     int failed = 0, removed = 1;
-    while (removed && !failed) { /* again, because a listing may skip names while others are removed */
+    while (removed && !failed) { /* list again, because a listing may skip names while others are removed */
         struct dirent *e;
         removed = 0;
         rewinddir(d);
@@ -1366,7 +1367,7 @@ static int tp__os_seek(int fd, int64_t at)
 }
 
 static int tp__os_sync(int fd) { return _commit(fd); }
-/* not needed on Windows, because tp__os_rename writes the change to the disk */
+/* Windows need not sync directories, because tp__os_rename writes the change to the disk. */
 static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; }
 
 static int tp__os_rename(const char *from, const char *to)
@@ -1376,7 +1377,7 @@ static int tp__os_rename(const char *from, const char *to)
     if (b) {
         const DWORD is = GetFileAttributesW(a);
         if (is != INVALID_FILE_ATTRIBUTES && is & FILE_ATTRIBUTE_DIRECTORY)
-            RemoveDirectoryW(b); /* allow a directory to replace an empty directory, as on other systems */
+            RemoveDirectoryW(b); /* a directory may then replace an empty directory, as on other systems */
         failed = MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
     }
     tp__hook_free(a);
@@ -1605,7 +1606,7 @@ static int tp__os_terminal_width(void)
     return is.srWindow.Right - is.srWindow.Left + 1;
 }
 
-/* On Windows this need not wait, because Ctrl-C interrupts a read of the console. See the POSIX version below. */
+/* Whether a read of stdin need not wait: always true on Windows, where Ctrl-C interrupts a read of the console. */
 static TP__UNUSED bool tp__os_stdin_ready(double seconds) { return (void)seconds, true; }
 #else
 #include <poll.h>
@@ -1703,7 +1704,7 @@ static TP__UNUSED void tp__os_library_close(void *library)
 {
     if (library) dlclose(library);
 }
-/* Store the address of the function `name` in *fn, which is a function pointer. False if there is none. */
+/* Store the address of the function `name` in *fn, which is a function pointer. False if the library has no such function. */
 static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
 {
     void *const found = dlsym(library, name);
@@ -1737,8 +1738,8 @@ static TP__UNUSED double tp__os_free_memory(void)
     return (double)available;
 }
 
-/* Advise the system to use large pages for a block. Without them a big arena causes a page fault per 4 KiB. (_POSIX_C_SOURCE
- * hides the declaration of madvise, so C declares it here.) */
+/* Advise the system to use large pages for a block. Without large pages a big arena causes a page fault per 4 KiB.
+ * (_POSIX_C_SOURCE hides the declaration of madvise, so madvise is declared here for C.) */
 #if defined(__linux__)
 #include <sys/mman.h>
 #if !defined(MADV_HUGEPAGE) && !defined(__cplusplus)
@@ -2085,14 +2086,14 @@ static TP__UNUSED int tp__os_readable(int fd, double seconds)
     return poll(&p, 1, (int)(1000 * seconds)) > 0;
 }
 
-/* Close this end. The other end sees that at once, even if a forked process has a copy of this end. */
+/* Close this end of a socket pair. The other end sees that at once, even if a forked process has a copy of this end. */
 static TP__UNUSED void tp__os_hang_up(int fd)
 {
     shutdown(fd, SHUT_RDWR);
     close(fd);
 }
 
-/* Wait until the other end is closed. */
+/* Wait until the other end of a socket pair is closed. */
 static TP__UNUSED void tp__os_wait_hang_up(int fd)
 {
     struct pollfd p;
@@ -2202,7 +2203,7 @@ static TP__UNUSED bool tp__os_interrupted(void) { return false; }
 #else
 #include <signal.h>
 static struct {
-    int flag; /* set atomically; the signal handler changes nothing else */
+    int flag; /* Ctrl-C was pressed. Set atomically; the signal handler changes nothing else */
     int listeners;
 #ifdef _WIN32
     void (*before)(int);
@@ -2743,7 +2744,7 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long l
     if (s->alt) c_format[n++] = '#';
     if (s->zero) c_format[n++] = '0';
     c_format[n++] = '*';
-    /* as ".*": a negative precision counts as not given */
+    /* The precision is passed as ".*", because printf takes a negative one as not given. */
     if (whole) c_format[n++] = '.', c_format[n++] = '*', c_format[n++] = 'l', c_format[n++] = 'l';
     c_format[n++] = how, c_format[n] = 0;
     if (whole) n = snprintf(shown, sizeof shown, c_format, width, precision, value);
@@ -2862,7 +2863,7 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     const int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
     char *whole = n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
-    if (whole) { /* probably has a long path: keep the end, which says what is wrong */
+    if (whole) { /* the sentence probably has a long path: keep its end, which says what is wrong */
         const size_t half = sizeof text / 2;
         tp__vformat(whole, (size_t)n + 1, fmt, again);
         memcpy(text + half - 5, " ... ", 5);
@@ -3000,7 +3001,7 @@ static void tp__log_default(tp_log_level level, const char *message)
 }
 
 /* Whether this text is new. When the table is full, new texts count as known and are not shown, after one notice: such
- * messages are warnings inside loops, and none is better than too many. */
+ * messages are warnings inside loops, where showing none is better than showing too many. */
 static bool tp__log_first_time(const char *message)
 {
     uint64_t h = tp_hash_name(message);
@@ -3181,7 +3182,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
     char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
     int file = 0;
     path[0] = 0;
-    if (dir) { /* NULL forgets the directory and closes the file */
+    if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
         size_t n = strlen(dir);
         while (n > 1 && dir[n - 1] == '/') n--;
         if (n == 0) return tp_fail(TP_ERR_ARG, "log directory: the path is empty");
@@ -3395,7 +3396,7 @@ struct tp__arena_block {
 #define TP__ARENA_HEADER ((sizeof(struct tp__arena_block) + TP__ARENA_ALIGN - 1) / TP__ARENA_ALIGN * TP__ARENA_ALIGN)
 #define TP__ARENA_FIRST  ((size_t)4 << 10)
 #ifdef TP__NO_SYSTEM
-#define TP__ARENA_LARGE TP__ARENA_FIRST /* memory is scarce: no block is much larger than what is needed */
+#define TP__ARENA_LARGE TP__ARENA_FIRST /* embedded targets have little memory: no block is much larger than needed */
 #else
 #define TP__ARENA_LARGE ((size_t)1 << 20)
 #endif
@@ -3561,7 +3562,7 @@ TP_DEF float tp_f16_to_f32(uint16_t h)
         exponent = 1; /* subnormal: its value is mantissa * 2^-24; shift until the hidden bit shows */
         while (!(mantissa & 0x400u)) {
             mantissa <<= 1;
-            exponent--; /* may wrap below 0; adding 112 below undoes that */
+            exponent--; /* the exponent may wrap below 0; adding 112 below undoes that */
         }
         mantissa &= 0x3ffu;
     }
@@ -3604,7 +3605,7 @@ static float tp__round_to_odd(double x)
     float f = (float)x;
     if (f != f || (double)f == x) return f;
     uint32_t u = tp__float_bits(f);
-    /* rounds toward zero; infinity becomes the largest number */
+    /* u - 1 is the next float toward zero; infinity becomes the largest number */
     if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) u--;
     return tp__bits_float(u | 1u);
 }
@@ -3739,7 +3740,7 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         memmove(dst, src, (size_t)n * src_size);
         return;
     }
-    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* images: common, so they have a fast loop */
+    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* bytes to float: common for images, so it has a fast loop */
         for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
         return;
     }
@@ -4036,7 +4037,7 @@ TP_DEF tp_status tp_tensor_unstage(tp_tensor *t)
     if (!t->device || !t->staged_) return TP_OK;
     tp_device *d = t->device;
     const int number = t->staged_ - 1;
-    t->staged_ = 0; /* so that tp__tensor_drop does not drop the staged data */
+    t->staged_ = 0; /* from now on tp__tensor_drop does not drop the staged data, which unstage copies below */
     tp_status st = tp__tensor_room(t, d, t->dtype, &t->shape);
     const tp_status taken = d->unstage(d, number, st == TP_OK ? t->data : NULL);
     return st == TP_OK ? taken : st;
@@ -4189,8 +4190,8 @@ static void tp__cos_sin_of_turn(double u, double *c, double *s)
     }
 }
 
-/* Box-Muller: the four words of a block give two 53-bit uniforms, which give two normals. Uses only arithmetic and a square root,
- * so that the bits do not depend on the libm; the vector kernels do the same operations in the same order. */
+/* Box-Muller: the four words of a block give two uniform numbers of 53 bits, and these two normal ones. Uses only arithmetic and a
+ * square root, so that the bits do not depend on the libm; the vector kernels do the same operations in the same order. */
 static void tp__normal_pair(const uint32_t r[4], double normal[2])
 {
     uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
@@ -4439,7 +4440,7 @@ TP__OS_THREAD(tp__pool_worker, user)
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
             tp__os_lock(&p->lock);
             __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
-            /* No loop: a worker that wakes too late for a short run spins, to be in time for the next one. */
+            /* The wait is not repeated: a worker that wakes too late for a short run spins, to be in time for the next run. */
             if (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
                 tp__os_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -4695,7 +4696,7 @@ TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
 TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
 {
     if (!c || !m) return false;
-    if (!(seconds > 0)) seconds = 0; /* NaN becomes 0 too */
+    if (!(seconds > 0)) seconds = 0; /* a negative time or NaN becomes 0 */
     if (seconds > 1e8) seconds = 1e8;
     return tp__os_wait_for(&c->c, &m->m, seconds);
 }
@@ -4720,7 +4721,7 @@ static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, boo
 static const char *tp__isa_name(const struct tp__isa *isa);
 
 #ifdef TP__NO_SYSTEM
-#define TP__CPU_KERNELS 16 /* memory is scarce */
+#define TP__CPU_KERNELS 16 /* embedded targets have little memory */
 #else
 #define TP__CPU_KERNELS 256
 #endif
@@ -4736,7 +4737,7 @@ typedef struct tp__cpu {
     tp__cpu_threads *threads; /* the pool that was made with the device; d->pool may be set to another pool later */
     int64_t used, peak;       /* atomic: allocated bytes, now and at most */
     double last_query_time,
-        last_cpu_time; /* when utilization was last asked for: tp_time then, and the process's processor time */
+        last_cpu_time; /* tp_time, and the processor time of the process, at the last query of the utilization */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -4837,7 +4838,7 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
-    /* if opening failed, that call has set the error */
+    /* d is NULL if opening the device failed; then the error is set already */
     if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device");
     if (!d || d->destroy) return d;
     d->destroy = d->close;
@@ -5005,7 +5006,7 @@ TP__UNUSED static float tp__descend_value(float c, float rate, float sum)
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
 
 #define TP__LOG2E   1.44269504f
-#define TP__LN2_HI  0.693359375f /* has few bits, so that k LN2_HI is exact for |k| < 2^15 */
+#define TP__LN2_HI  0.693359375f /* the upper bits of ln 2: few, so that k LN2_HI is exact for |k| < 2^15 */
 #define TP__LN2_LO  -2.12194440e-4f
 #define TP__ROUNDER 12582912.0f /* 1.5 * 2^23: x + ROUNDER has round(x) in its low bits */
 
@@ -5087,7 +5088,7 @@ TP_DEF float tp_logf(float x)
 TP_DEF float tp_tanhf(float x)
 {
     float a = x < 0.0f ? -x : x, u = x * x;
-    if (x == 0.0f) return x; /* keeps the sign of -0 */
+    if (x == 0.0f) return x; /* tanh(-0) is -0 */
     if (a < TP__TANH_SMALL) {
         float q = (((TP__TANH_11 * u + TP__TANH_9) * u + TP__TANH_7) * u + TP__TANH_5) * u + TP__TANH_3;
         return x + x * u * q;
@@ -5278,7 +5279,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
         for (int64_t i = 0; i < blocks; i++) tp_philox(key, first + (uint64_t)i, step, out + 4 * i);
 }
 
-/* Two normals from each block of words. */
+/* Two normal random numbers from each block of four words. */
 static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
     if (isa && TP__IF_FAST(tp__fast_normals(isa, blocks, words, out), false)) return;
@@ -5286,7 +5287,7 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
 }
 
 /* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b. TP__TRUNCATED redraws a value
- * more than two deviations from the mean, attempt k at step + k retry. i0 is a multiple of 4. */
+ * more than two deviations from the mean; attempt k takes its random numbers at step + k * retry. i0 is a multiple of 4. */
 typedef enum { TP__UNIFORM, TP__NORMAL, TP__TRUNCATED } tp__distribution;
 #define TP__RANDOM_PIECE 512
 TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, double a, double b,
@@ -5458,7 +5459,7 @@ TP__UNUSED static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, si
     tp_buf_put(b, p, n);
 }
 TP__UNUSED static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
-TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* also frees message */
+TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* frees `message` too */
 {
     if (message->failed) b->failed = true;
     tp__pb_bytes(b, field, message->data, message->len);
@@ -5590,7 +5591,8 @@ __attribute__((target("sse4.2"))) static uint32_t tp__crc32c_sse42(uint32_t crc,
 }
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n)
 {
-    /* __builtin_cpu_supports reads what the start of the program found out: CPUID takes microseconds in a virtual machine */
+    /* __builtin_cpu_supports uses the result of one CPUID at the start of the program: CPUID takes microseconds in a virtual
+     * machine. */
     return __builtin_cpu_supports("sse4.2") ? tp__crc32c_sse42(crc, (const uint8_t *)data, n)
                                             : tp__crc(0x82F63B78u, crc, data, n);
 }
@@ -6141,7 +6143,7 @@ static unsigned tp__log2(uint32_t v)
     return k;
 }
 
-static unsigned tp__length_symbol(unsigned length) /* returns 0 to 28 */
+static unsigned tp__length_symbol(unsigned length) /* deflate's number, 0 to 28, of a copy's length */
 {
     unsigned v = length - 3;
     if (length == 258) return 28;
@@ -7305,7 +7307,7 @@ struct tp_npz_writer {
     tp_writer *file;
     tp__deflate *deflate; /* NULL: members are stored without compression */
     tp_buf packed;        /* buffer for compressed bytes */
-    tp_buf directory;     /* the central directory, as far as it is known */
+    tp_buf directory;     /* the central directory: entries of the members so far */
     tp__npz_name *name;   /* hash table of names, at most half full */
     size_t n, cap;        /* number of names and of slots; the latter is a power of two */
     uint32_t crc;         /* CRC-32 of the member being written */
@@ -7476,7 +7478,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     e = tp__put_le(e, 0x0314, 2); /* "version made by": Unix, zip 2.0 */
     e = tp__zip_fields(e, wide || xlen, flags, w->deflate != NULL, w->crc, tp__zip_field32(w->csize),
                        tp__zip_field32(w->usize), full, xlen);
-    e = tp__put_le(e, 0, 2 + 2 + 2);   /* no comment, disk number 0, binary data */
+    e = tp__put_le(e, 0, 2 + 2 + 2);   /* comment length 0, disk number 0, internal attributes 0 (binary data) */
     e = tp__put_le(e, 0x81800000u, 4); /* Unix mode: a plain file, rw------- */
     tp__put_le(e, tp__zip_field32(local), 4);
     slot->directory_at = w->directory.len + TP__ZIP_CENTRAL;
@@ -8399,7 +8401,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     bool ok = tp__tf_handle(&v, v_end, meta) && tp__tf_handle(&v, v_end, top);
     for (; ok && v < v_end; v++) ok = *v == 0;
     if (!ok) return tp__tf_bad(what, "its footer is wrong");
-    s = tp__tf_block_at(p, size, meta, what, &block); /* this value is not used, but it must not be damaged */
+    s = tp__tf_block_at(p, size, meta, what, &block); /* the metadata is not used, but it must not be damaged */
     tp_free(block.own);
     block.own = NULL;
     if (!s) s = tp__tf_block_at(p, size, top, what, &index);
@@ -8529,7 +8531,7 @@ static void tp__tf_add(tp__tf_out *b, const char *key, size_t nkey, const uint8_
 static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size_t *n)
 {
     uint8_t tail[5] = {0};
-    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block has one restart */
+    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block lists one offset of a key */
     *n = (size_t)(tp__put_varint(tp__put_varint(handle, w->at), b->bytes.len + b->restarts.len + 4) - handle);
     tp__put_le(tail, b->restarts.len / 4, 4);
     tp_buf_put(&b->bytes, b->restarts.data, b->restarts.len);
@@ -8612,8 +8614,8 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
     return s;
 }
 
-/* The files of a checkpoint that is being written. The data are shard 0 of 1; if an index of this prefix names such data, they are
- * shard 0 of 2. So an old index and its data stay valid until one rename replaces it with the new index, which names other data. */
+/* The files of a checkpoint that is being written. The new data file is shard 0 of 1, or shard 0 of 2 if the old index
+ * names shard 0 of 1. So the old checkpoint stays valid until one rename replaces the old index with the new one. */
 typedef struct tp__tf_files {
     char *dir, *index, *data; /* paths of the folder, the index and the data file */
     size_t n;                 /* length of the prefix in characters */
@@ -8700,7 +8702,7 @@ static tp_status tp__tf_files_close(tp__tf_files *p, tp_status s)
         if (!s) s = tp_writer_commit(p->index_file);
         else tp_writer_abort(p->index_file);
         p->index_file = NULL;
-        /* The data that the new index names are kept. If the old index is still there, its data are not removed. */
+        /* Remove the data that no index names: the old data, or after an error the new data. */
         if (!s && tp__tf_remove_data(p->dir, p->data, p->n, p->shards) != TP_OK)
             tp_log(TP_LOG_WARN, "Old data of a checkpoint stay: %s", tp_last_error());
         if (s && !tp__tf_shards(p->index, &now) && now != (uint64_t)p->shards) tp__os_remove(p->data);

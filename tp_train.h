@@ -427,7 +427,8 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
 
 typedef enum tp_compression {
     TP_COMPRESSION_NONE = 0,
-    TP_COMPRESSION_FP16 /* gradients are sent as float16: half the bytes, 11 bits of precision; above 65504 is infinity */
+    /* gradients are sent as float16: half the bytes, 11 bits of precision; values above 65504 become infinity */
+    TP_COMPRESSION_FP16
 } tp_compression;
 
 /* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
@@ -533,8 +534,8 @@ typedef struct tp_train_config {
     tp_model model;
     tp_dataflow *dataflow; /* set either dataflow or data */
     tp_input_source *data;
-    /* TP_CALLBACKS(...) sets both. List a callback that reports a statistic before one that uses it, see IN WHICH ORDER in
-     * tp_callbacks.h; the extra callbacks are called after these, the monitors last */
+    /* TP_CALLBACKS(...) sets callbacks and n_callbacks. List a callback that reports a statistic before one that uses it, see
+     * ORDER OF THE LIST in tp_callbacks.h. The extra callbacks are called after those of this list, the monitors last */
     tp_callback *const *callbacks;
     int n_callbacks;
     /* default: those of tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
@@ -544,7 +545,7 @@ typedef struct tp_train_config {
     tp_monitor *const *monitors;
     int n_monitors;                            /* TP_NONE: no monitors, not even the default ones */
     const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
-    const tp_session_config *session_config;   /* NULL: the default */
+    const tp_session_config *session_config;   /* NULL: the default configuration */
     tp_session_init *session_init;
     int64_t starting_epoch;  /* default 1; write TP_NONE for 0 */
     int64_t steps_per_epoch; /* default: the size of the data; TP_NO_STEPS: epochs without steps */
@@ -559,9 +560,10 @@ typedef struct tp_train_config {
     /* TP_YES: the training returns TP_OK even if the last checkpoint, a best model or stats.json was not written.
      * Default TP_NO */
     int unsaved_is_ok;
-    const char *checkpoint; /* argument of tp_smart_init, instead of session_init. The config can be used again */
-    tp_tri log_layers;      /* TP_NO: do not log a line for each layer. Default TP_YES */
-    tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
+    /* argument of tp_smart_init; replaces session_init, and the config can be used more than once */
+    const char *checkpoint;
+    tp_tri log_layers; /* TP_NO: do not log a line for each layer. Default TP_YES */
+    tp_tri report;     /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -573,7 +575,7 @@ typedef struct tp_train_config {
 #define TP_MONITORS(...)                            \
     .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
     .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
-#elif __cplusplus >= 202002L /* use them only inside a call: the arrays are freed at the end of the statement */
+#elif __cplusplus >= 202002L /* use these macros only within a call: the arrays are freed at the end of the statement */
 #define TP_CALLBACKS(...)       TP__LIST_FIELDS(callbacks, n_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_EXTRA_CALLBACKS(...) TP__LIST_FIELDS(extra_callbacks, n_extra_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_MONITORS(...)        TP__LIST_FIELDS(monitors, n_monitors, tp_monitor *, __VA_ARGS__)
@@ -1389,7 +1391,8 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
-    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* the error of a constructor */
+    /* a constructor has failed: return its error */
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph);
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -1630,7 +1633,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors has_null */
+    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
     t->state.monitors = all;
     return TP_OK;
 }
@@ -1826,7 +1829,7 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
-    /* no checkpoint after the last step: the end of the epoch first writes the values that this step reported */
+    /* no checkpoint after the epoch's last step: the monitors first write the values of that step, at the end of the epoch */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
 
@@ -1881,7 +1884,8 @@ static tp_status tp__all_epochs(tp_trainer *t)
     /* read the step again, because a callback may have loaded a checkpoint */
     if (st == TP_OK) st = tp__read_global_step(s);
     if (st == TP_OK) tp__check_learning_rate(t);
-    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* runs before the training do not count as steps */
+    /* go back to the saved random steps, so that runs before the training do not count as steps */
+    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s);
     tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
@@ -2026,7 +2030,8 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp_default_monitors(default_monitor);
         monitors = default_monitor;
         n_monitors = TP_N_DEFAULT_MONITORS;
-        if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]); /* the last monitor */
+        /* the last default monitor writes report.html */
+        if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]);
     }
     tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
     if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
@@ -2072,7 +2077,7 @@ typedef struct tp__rank_state {
     /* the following fields are for parameter servers */
     int n_ps, n_worker, task;         /* number of servers; 0: there are none */
     int *server_ranks, *worker_ranks; /* ranks of the servers, and of the workers */
-    /* job of this rank: it is server `task`; ordered: updates are made in the order of the workers */
+    /* serves: this rank is server number `task`; ordered: updates are made in the order of the workers */
     bool serves, ordered;
     struct tp__share *share; /* shares of the n_ps servers: each has its own variables */
     tp_optimizer *opt;
@@ -2154,7 +2159,7 @@ typedef struct tp__job_state {
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
-    MPI_Datatype half, line; /* MPI types: 2 bytes; TP__LINE bytes */
+    MPI_Datatype half, line; /* MPI types of 2 bytes and of TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__control_message in, alive, sent[8];
@@ -2582,7 +2587,7 @@ static const tp_attr tp__bucket_schema[] = {
     TP__ATTR(tp__bucket_attrs, INT, half),  TP__ATTR(tp__bucket_attrs, INT, deterministic),
     TP__ATTR(tp__bucket_attrs, INT, mean),  TP__ATTRS_END};
 
-/* Returns the number of elements of a bucket; the second function, the bytes per element in a message. */
+/* Returns the number of elements of a bucket. tp__bucket_size returns the bytes per element in a message. */
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
 {
     int64_t sum = 0;
@@ -2811,7 +2816,7 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
     return st;
 }
 
-/* If the job is over, the run ends before it changes a variable, or the gradients are zero. */
+/* If the job is over, the run is cancelled before it changes a variable, or the gradients are zero. */
 static void tp__bucket_receive(const tp_call *k)
 {
     tp__bucket *b = (tp__bucket *)k->user;
@@ -2861,14 +2866,14 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
 /* The op that starts to send gradients of one type; y: the bytes of the bucket. */
 static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
                                                       TP__ATTRS(bucket), tp__bucket_send_infer, tp__bucket_send);
-/* The op that waits for the reduced gradients. Its variables are those of the gradients, for their shapes. */
+/* The op that waits for the reduced gradients. Its outputs get their shapes from the gradients' variables. */
 static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
                                                          tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
-/* Makes one bucket of gradients order[0..n) of the list. It is sent after `before`, the bucket before it; NULL: it is
- * the first. */
+/* Makes one bucket of gradients order[0..n) of the list. The new bucket is sent after the bucket `before`; NULL: it is the first
+ * one. */
 static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int *order, int n, tp_node *before)
 {
     tp_graph *g = t->graph;
@@ -3192,12 +3197,13 @@ typedef struct tp__share {
     const tp_variable **owned;  /* the n_owned variables that the server's update writes, including slots */
     int n_owned;
     size_t push_bytes, value_bytes, owned_bytes; /* sizes of messages in bytes */
-    char *out, *in;                              /* a worker's messages: gradients out, values in */
+    /* a worker's messages: gradients to the server, values from the server */
+    char *out, *in;
     MPI_Request sent, got;
     bool in_flight; /* the gradients were sent, but the new values have not arrived yet */
 } tp__share;
 typedef struct tp__take_attrs {
-    int first; /* index of its first value among the share's variables */
+    int first; /* index, among the share's variables, of the first one whose value the op returns */
 } tp__take_attrs;
 static const tp_attr tp__take_schema[] = {TP__ATTR(tp__take_attrs, INT, first), TP__ATTRS_END};
 
@@ -3269,8 +3275,8 @@ static void tp__share_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* Sets its outputs to the new values of the variables k->var, which begin at index a->first of the share's variables.
- * If the job is over, out has the old values, and the run ends before it changes a variable. */
+/* Receives the new values of the variables k->var, which begin at index a->first of the share's variables. If the job is over,
+ * the outputs are the old values, and the run ends before it changes a variable. */
 static void tp__share_receive(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
@@ -3316,8 +3322,8 @@ static const tp_op tp__op_share_take =
 
 /* -- the graph with servers */
 
-/* Splits the optimizer in two halves. On the workers: the wrapping optimizers; `leaf`, which sends the gradients, replaces the
- * innermost optimizer. On the servers: the innermost optimizer and tp_post_process. */
+/* Reduces the optimizer to one of its two halves. Workers keep the wrapping optimizers, and `leaf`, which sends the gradients,
+ * replaces the innermost optimizer. Servers keep the innermost optimizer and tp_post_process. */
 static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
 {
     tp__rank_state *r = t->ranks_;
@@ -3621,7 +3627,7 @@ static tp_status tp__serving_apply(tp__serving *v, int w)
     return tp_session_run(v->trainer->state.session, v->feed, n, &s->update, 1, NULL);
 }
 
-/* Copies the value of variable x to *to and moves *to to the beginning of the next free line. */
+/* Copies the value of variable x to *to and moves *to past the value, to the next multiple of TP__LINE bytes. */
 static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **to)
 {
     const tp_status st = tp_session_read(v->trainer->state.session, x, &v->value);
@@ -4066,7 +4072,8 @@ static tp_status tp__copy_cluster(tp_trainer *t, const tp_cluster *given)
     const tp_status st = tp_cluster_task(&c, &job, &r->task);
     if (st != TP_OK) return st;
     r->server_ranks = (int *)tp_calloc(
-        2 * (size_t)size, sizeof *r->server_ranks); /* not of the graph, which tp_trainer_set_seed replaces */
+        /* not allocated by the graph, because tp_trainer_set_seed replaces the graph */
+        2 * (size_t)size, sizeof *r->server_ranks);
     if (!r->server_ranks) return TP_ERR_NOMEM;
     r->worker_ranks = r->server_ranks + size;
     r->n_ps = c.n_ps;

@@ -1802,7 +1802,7 @@ TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
         if (*c != '_') scope[n++] = *c;
     scope[n] = 0;
     if (train->graph) tp_name_scope_push(train->graph, scope);
-    if (train->graph) tp__graph_settle(train->graph);
+    if (train->graph) tp__graph_fix_places(train->graph);
     st = cb->setup_graph(cb);
     if (train->graph) tp_name_scope_pop(train->graph);
     if (st == TP_OK && train->graph && tp_graph_status(train->graph) != TP_OK)

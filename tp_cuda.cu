@@ -97,7 +97,7 @@ typedef struct tp__cuda {
     cudaEvent_t mark; /* an event that other GPUs wait for */
     struct tp__communicator *cliques;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
-    char *late_room;           /* pinned memory for small downloads */
+    char *download_buffer;           /* pinned memory for small downloads */
     size_t late_used;
     struct {
         void *to;
@@ -435,7 +435,7 @@ static tp_status tp__cuda_wait(tp_device *d)
     cudaSetDevice(c->ordinal);
     const cudaError_t e = cudaStreamSynchronize(c->stream);
     for (int i = 0; i < c->n_late && e == cudaSuccess; i++)
-        memcpy(c->late[i].to, c->late_room + c->late[i].at, c->late[i].bytes);
+        memcpy(c->late[i].to, c->download_buffer + c->late[i].at, c->late[i].bytes);
     c->n_late = 0;
     c->late_used = 0;
     if (e != cudaSuccess) return tp__cuda_status(c, e, "the work queued on it");
@@ -458,7 +458,7 @@ static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, siz
         c->late[c->n_late].at = c->late_used;
         c->late[c->n_late].bytes = bytes;
         const tp_status st = tp__cuda_status(
-            c, cudaMemcpyAsync(c->late_room + c->late_used, src, bytes, cudaMemcpyDeviceToHost, c->stream),
+            c, cudaMemcpyAsync(c->download_buffer + c->late_used, src, bytes, cudaMemcpyDeviceToHost, c->stream),
             "a download");
         if (st != TP_OK) return st;
         c->late_used += (bytes + 63) & ~(size_t)63;
@@ -3654,7 +3654,7 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
 }
 
 /* Moves by square tiles; returns false if the strides or sizes do not suit tiles. */
-static bool tp__move_turned(const tp_call *k, const tp__moving *m)
+static bool tp__move_transposed(const tp_call *k, const tp__moving *m)
 {
     const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
     int row = -1;
@@ -3711,7 +3711,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
         if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
         return;
     }
-    if (tp__move_turned(k, &m)) return;
+    if (tp__move_transposed(k, &m)) return;
     const int last = m.ndim - 1;
     if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
@@ -4125,7 +4125,7 @@ template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices
     }
 }
 /* gather of rows without elements: only checks the indices */
-TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f)
+TP_KERNEL tp__gather_check_only(tp__indices s, tp__fault f)
 {
     TP_EACH(i, s.n)
     {
@@ -4139,7 +4139,7 @@ static void tp__gather_cuda(const tp_call *k)
     const tp__indices s = tp__indices_of(&k->in[1], p->shape.dim[0]);
     const int64_t bytes = tp__product_of(&p->shape, 1, p->shape.ndim) * (int64_t)tp__dtype_size(p->dtype);
     if (bytes == 0) {
-        TP_RUN(k, tp__gather_nothing, s.n, s, tp__fault_of(k));
+        TP_RUN(k, tp__gather_check_only, s.n, s, tp__fault_of(k));
         return;
     }
     const int64_t unit =
@@ -4427,7 +4427,7 @@ TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
         sums[2 * blockIdx.x + 1] = squares;
     }
 }
-TP_KERNEL tp__print_sums_end(tp__glance *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
+TP_KERNEL tp__print_sums_end(tp__print_numbers *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
 {
     TP_SHARED(double, room, 8);
     double sum = 0, squares = 0;
@@ -4447,19 +4447,19 @@ static void tp__print_line(void *call)
     tp_operand x = k->in[0];
     x.data = NULL;
     line.in = &x;
-    line.scratch = tp__cuda_of(k)->late_room + TP__STAGE_BYTES;
+    line.scratch = tp__cuda_of(k)->download_buffer + TP__STAGE_BYTES;
     k->op->naive_f32(&line);
 }
 static size_t tp__print_room(const tp_call *k)
 {
-    return sizeof(tp__glance) + (size_t)tp__print_blocks(k) * 2 * sizeof(double);
+    return sizeof(tp__print_numbers) + (size_t)tp__print_blocks(k) * 2 * sizeof(double);
 }
 static void tp__print_cuda(const tp_call *k)
 {
     const tp_operand *x = &k->in[0];
     tp__cuda *c = tp__cuda_of(k);
     const int64_t n = tp__size(x), blocks = tp__print_blocks(k);
-    tp__glance *g = (tp__glance *)k->scratch;
+    tp__print_numbers *g = (tp__print_numbers *)k->scratch;
     double *sums = (double *)(void *)(g + 1);
     cudaError_t e = cudaSuccess;
     if (n > 0)
@@ -4468,7 +4468,7 @@ static void tp__print_cuda(const tp_call *k)
     TP_RUN_BLOCKS(k, tp__print_sums, blocks, TP__THREADS, 0, sums, x->data, (int)x->dtype, n);
     TP_RUN_BLOCKS(k, tp__print_sums_end, 1, TP__THREADS, 0, g, sums, blocks, x->data, (int)x->dtype, n);
     if (e == cudaSuccess)
-        e = cudaMemcpyAsync(c->late_room + TP__STAGE_BYTES, g, sizeof *g, cudaMemcpyDeviceToHost, c->stream);
+        e = cudaMemcpyAsync(c->download_buffer + TP__STAGE_BYTES, g, sizeof *g, cudaMemcpyDeviceToHost, c->stream);
     if (e == cudaSuccess) e = cudaLaunchHostFunc(c->stream, tp__print_line, (void *)(uintptr_t)k);
     if (e != cudaSuccess) tp__store_error(c, k->op->name, cudaGetErrorString(e));
 }
@@ -5262,11 +5262,11 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 /* -- conv2d: geometry */
 
 /* Returns 1 if the padding SAME adds one row (or column) more after the image than before it, else 0. */
-static int64_t tp__odd_row(const tp__conv *g)
+static int64_t tp__extra_pad_row(const tp__conv *g)
 {
     return (g->OH - 1) * g->sh + (g->KH - 1) * g->dh + 1 - g->H > 2 * g->top;
 }
-static int64_t tp__odd_column(const tp__conv *g)
+static int64_t tp__extra_pad_column(const tp__conv *g)
 {
     return (g->OW - 1) * g->sw + (g->KW - 1) * g->dw + 1 - g->W > 2 * g->left;
 }
@@ -5590,7 +5590,7 @@ static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
                   bytes = g->nchw ? size : g->C * size;
-    const int64_t more_H = g->H + tp__odd_row(g), more_W = g->W + tp__odd_column(g);
+    const int64_t more_H = g->H + tp__extra_pad_row(g), more_W = g->W + tp__extra_pad_column(g);
     const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
                   to_W = back ? g->W : more_W;
 #define TP__FRAME(T_)                                                                                    \
@@ -5744,7 +5744,7 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int w
     memset(&key, 0, sizeof key);
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
     /* with the odd row or column added, the padding is equal on both sides */
-    key.H = g->H + tp__odd_row(g), key.W = g->W + tp__odd_column(g);
+    key.H = g->H + tp__extra_pad_row(g), key.W = g->W + tp__extra_pad_column(g);
     key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
@@ -5835,7 +5835,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     const tp__conv *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
     const int64_t reach = g->KH * g->KW * (g->C / g->groups),
-                  image_x = g->C * (g->H + tp__odd_row(g)) * (g->W + tp__odd_column(g)), image_y = g->O * g->OH * g->OW,
+                  image_x = g->C * (g->H + tp__extra_pad_row(g)) * (g->W + tp__extra_pad_column(g)), image_y = g->O * g->OH * g->OW,
                   image = image_x > image_y ? image_x : image_y, most = TP__CONV_ELEMENTS;
     j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
@@ -5875,7 +5875,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.copy_y = tp__round256((size_t)(j.images * g->yb) * size);
     }
     j.filter = tp__round256((size_t)(reach * g->O) * size);
-    if (tp__odd_row(g) || tp__odd_column(g)) j.frame = tp__round256((size_t)(j.images * image_x) * size);
+    if (tp__extra_pad_row(g) || tp__extra_pad_column(g)) j.frame = tp__round256((size_t)(j.images * image_x) * size);
 #else
     (void)c, (void)size, (void)most;
 #endif
@@ -8115,13 +8115,13 @@ template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, b
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
-/* One GRU step back in two kernels; the second needs drh = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g
+/* One GRU step back in two kernels; the second needs d_reset_h = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g
  * and step_c hold this step's rows of dg (rows,2H) and dc (rows,H), if these are not contiguous. */
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
     bool first;
     const T *dy, *gates, *y;
-    const tp__real<T> *h0, *drh;
+    const tp__real<T> *h0, *d_reset_h;
     tp__real<T> *dh;
     /* before (rows,H): the previous state h_t-1; reset (rows,H): r h_t-1 */
     T *dg, *dc, *step_g, *step_c, *before, *reset;
@@ -8154,16 +8154,16 @@ template <class T> TP_KERNEL tp__gru_back_reset(const tp__gru_back_step<T> a)
     TP_EACH(e, a.B * H)
     {
         const int64_t b = tp__seq_divide(e, H), i = e - b * H, row = a.row + b * a.sb;
-        const R r = tp__get(a.gates, row * 3 * H + i), drh = a.drh[e];
+        const R r = tp__get(a.gates, row * 3 * H + i), d_reset_h = a.d_reset_h[e];
         const R h0 = a.first ? a.h0[e] : tp__get(a.y, (row - a.st) * H + i);
-        const R dr = drh * h0 * r * (1 - r);
-        a.dh[e] += drh * r;
+        const R dr = d_reset_h * h0 * r * (1 - r);
+        a.dh[e] += d_reset_h * r;
         tp__put(a.dg, row * 2 * H + i, dr);
         if (a.step_g) tp__put(a.step_g, b * 2 * H + i, dr);
     }
 }
 typedef struct tp__gru_back_room {
-    void *dg, *dc, *step_g, *step_c, *before, *reset, *drh, *dh, *h0, *part;
+    void *dg, *dc, *step_g, *step_c, *before, *reset, *d_reset_h, *dh, *h0, *part;
     size_t bytes;
 } tp__gru_back_room;
 static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
@@ -8180,7 +8180,7 @@ static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
     m.step_c = batch_major ? tp__seq_take(&room, state, size) : NULL;
     m.before = tp__seq_take(&room, r.T * state, size);
     m.reset = tp__seq_take(&room, r.T * state, size);
-    m.drh = tp__seq_take(&room, state, real);
+    m.d_reset_h = tp__seq_take(&room, state, real);
     m.dh = tp__seq_take(&room, state, real);
     m.h0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
@@ -8205,12 +8205,12 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy,
         a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[7].data, a.y = (const T *)k->in[6].data;
-        a.h0 = (const R *)h0, a.drh = (const R *)m.drh, a.dh = (R *)m.dh;
+        a.h0 = (const R *)h0, a.d_reset_h = (const R *)m.d_reset_h, a.dh = (R *)m.dh;
         a.dg = (T *)m.dg, a.dc = (T *)m.dc, a.step_g = (T *)m.step_g, a.step_c = (T *)m.step_c;
         a.before = (T *)m.before, a.reset = (T *)m.reset;
         TP_RUN(k, (tp__gru_back_cell<T>), r.B * H, a);
         const T *dc = m.step_c ? a.step_c : a.dc + step * r.B * H;
-        tp__seq_product(k, dtype, real, r.B, H, H, false, true, false, dc, wc + r.I * H, m.drh);
+        tp__seq_product(k, dtype, real, r.B, H, H, false, true, false, dc, wc + r.I * H, m.d_reset_h);
         TP_RUN(k, (tp__gru_back_reset<T>), r.B * H, a);
         const T *dg = m.step_g ? a.step_g : a.dg + step * r.B * 2 * H;
         tp__seq_product(k, dtype, real, r.B, H, 2 * H, false, true, true, dg, wg + r.I * 2 * H, m.dh);
@@ -9373,7 +9373,7 @@ static void tp__cuda_close(tp_device *d)
         if (c->stage[i]) cudaFreeHost(c->stage[i]);
         if (c->stage_free[i]) cudaEventDestroy(c->stage_free[i]);
     }
-    if (c->late_room) cudaFreeHost(c->late_room);
+    if (c->download_buffer) cudaFreeHost(c->download_buffer);
     if (c->mark) cudaEventDestroy(c->mark);
     for (int i = 0; i < TP__SLOTS; i++) {
         if (c->slot[i]) cudaFreeHost(c->slot[i]);
@@ -9492,7 +9492,7 @@ static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->slot_free[i], cudaEventDisableTiming);
         }
         if (e == cudaSuccess)
-            e = cudaHostAlloc((void **)&c->late_room, TP__STAGE_BYTES + sizeof(tp__glance), cudaHostAllocDefault);
+            e = cudaHostAlloc((void **)&c->download_buffer, TP__STAGE_BYTES + sizeof(tp__print_numbers), cudaHostAllocDefault);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
     }

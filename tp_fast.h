@@ -336,7 +336,7 @@ TP__KERNEL(void, scale, int64_t n, const float *x, float by, float *y);
 TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
 TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
 TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
-TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *d_reset_h, float *dh,
            float *dg);
 TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
            float forget_bias);
@@ -472,12 +472,12 @@ static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t f
     s->memory = (float *)tp__carve(c, s->n * s->floats, sizeof *s->memory);
     if (s->busy) memset(s->busy, 0, (size_t)s->n * sizeof *s->busy);
 }
-static int tp__slot_take(tp__slots *s)
+static int tp__slot_acquire(tp__slots *s)
 {
     for (int i = 0;; i = (i + 1) % s->n)
         if (!__atomic_exchange_n(&s->busy[i], 1, __ATOMIC_ACQUIRE)) return i;
 }
-static void tp__slot_give(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
+static void tp__slot_release(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
 
 /* Number of rows of the next even tile when `left` rows remain; 0 if no even tile fits. */
 static int tp__even_rows(const struct tp__isa *isa, int64_t left)
@@ -848,7 +848,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     const bool parts = p->parts > 1;
     float *out = parts ? p->part + part * g->M * g->N : g->C;
     const int64_t ldc = parts ? g->N : g->ldc;
-    const int slot = p->slots.floats > 0 ? tp__slot_take(&p->slots) : -1;
+    const int slot = p->slots.floats > 0 ? tp__slot_acquire(&p->slots) : -1;
     float *packed_a = slot >= 0 ? p->slots.memory + slot * p->slots.floats : NULL;
     float *packed_b = slot >= 0 ? packed_a + p->slot_a : NULL;
     const bool descend = g->descend && !parts;
@@ -862,7 +862,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     t.scale = descend ? -*g->descend : 1.0f;
     if (descend && isa->descend && g->K <= 8 && !g->tb) {
         tp__gemm_descend(p, row0, mb, panel0 * p->nr, tp__min64(panel1 * p->nr, g->N));
-        if (slot >= 0) tp__slot_give(&p->slots, slot);
+        if (slot >= 0) tp__slot_release(&p->slots, slot);
         return;
     }
     int64_t k = k_begin;
@@ -912,7 +912,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         }
         k += kn;
     } while (k < k_end);
-    if (slot >= 0) tp__slot_give(&p->slots, slot);
+    if (slot >= 0) tp__slot_release(&p->slots, slot);
 }
 
 /* A chunk that adds the partial sums of the parts of k, for some rows of C. */
@@ -1477,7 +1477,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const tp__grid *q = &g->grid;
     const tp__epilogue *e = &g->a->epilogue;
     const int64_t group = chunk / q->pieces, block_panels = TP__NC / g->nr;
-    const int slot = tp__slot_take(&g->slots);
+    const int slot = tp__slot_acquire(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
     /* the next piece to prefetch: other threads process the pieces up to that one */
@@ -1489,7 +1489,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
 
     if (g->even) {
         tp__gather_even(g, &p, group, &next);
-        tp__slot_give(&g->slots, slot);
+        tp__slot_release(&g->slots, slot);
         return;
     }
     for (int kb = 0; kb < g->k_blocks; kb++)
@@ -1529,7 +1529,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 }
             }
         }
-    tp__slot_give(&g->slots, slot);
+    tp__slot_release(&g->slots, slot);
 }
 
 static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad, void *scratch)
@@ -1630,7 +1630,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     const int64_t part = chunk / (f->blocks * a->g.groups), group = chunk / f->blocks % a->g.groups;
     const int64_t k0 = chunk % f->blocks * f->mb, k1 = tp__min64(k0 + f->mb, f->K);
     const int64_t first = part * q->pieces / f->parts, end = (part + 1) * q->pieces / f->parts;
-    const int slot = tp__slot_take(&f->slots);
+    const int slot = tp__slot_acquire(&f->slots);
     tp__run *run = (tp__run *)(void *)(f->slots.memory + slot * f->slots.floats);
     float *buffer = f->slots.memory + slot * f->slots.floats +
                     (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
@@ -1697,7 +1697,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             }
         }
     }
-    tp__slot_give(&f->slots, slot);
+    tp__slot_release(&f->slots, slot);
 }
 
 /* Number of floats in a chunk that adds the partial sums of dw. */
@@ -1849,14 +1849,14 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
                                               w->u_plane);
         return;
     }
-    const int slot = tp__slot_take(&w->slots);
+    const int slot = tp__slot_acquire(&w->slots);
     float *turned = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
     for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
         w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
                           TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
-    tp__slot_give(&w->slots, slot);
+    tp__slot_release(&w->slots, slot);
 }
 
 /* Computes V for `rows` rows of tiles from `row`, counted through all images of the piece. Returns the number of tiles. */
@@ -1877,7 +1877,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const tp__grid *q = &w->grid;
     const tp__epilogue *e = &w->a->epilogue;
     const bool forward = w->what == TP__CONV_FORWARD;
-    const int slot = tp__slot_take(&w->slots);
+    const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
@@ -1916,7 +1916,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
                                            forward && e->act == TP_EPILOGUE_RELU);
         }
     }
-    tp__slot_give(&w->slots, slot);
+    tp__slot_release(&w->slots, slot);
 }
 
 /* A chunk of Winograd's filter gradient: one part. */
@@ -1926,7 +1926,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     const tp__grid *q = &w->grid;
     const tp__conv_args *a = w->a;
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
-    const int slot = tp__slot_take(&w->slots);
+    const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
     float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : a->dw;
@@ -1969,7 +1969,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
         }
     }
     tp__wino_dw_of[w->isa->level](w->in * w->out, sum, w->u_plane, dw);
-    tp__slot_give(&w->slots, slot);
+    tp__slot_release(&w->slots, slot);
 }
 
 TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
@@ -2029,7 +2029,7 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
     const int64_t in_h = w->input_grad ? a->g.OH : a->g.H, in_w = w->input_grad ? a->g.OW : a->g.W;
     const float *src = w->input_grad ? a->dy : a->x;
     float *dst = w->input_grad ? a->dx : a->y;
-    const int slot = tp__slot_take(&w->slots);
+    const int slot = tp__slot_acquire(&w->slots);
     const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->g.KH * a->g.KW;
     for (int64_t row = chunk * w->block; row < tp__min64((chunk + 1) * w->block, w->rows); row++)
         for (int64_t col = 0; col < out_w; col++) {
@@ -2053,7 +2053,7 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
                                        w->input_grad ? NULL : a->epilogue.bias,
                                        !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
         }
-    tp__slot_give(&w->slots, slot);
+    tp__slot_release(&w->slots, slot);
 }
 
 /* A chunk of a depthwise filter gradient: one part of the output rows. */
@@ -2533,7 +2533,7 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
 static void tp__amx_pack_b(void *user, int64_t chunk)
 {
     tp__amx *p = (tp__amx *)user;
-    const int slot = tp__slot_take(&p->slots);
+    const int slot = tp__slot_acquire(&p->slots);
     uint16_t *to = p->packed + chunk * p->steps * 3 * TP__AMX_STEP;
     for (int64_t part = 0; part < p->parts; part++) {
         const int64_t end = tp__min64((part + 1) * p->k_part, p->g.K);
@@ -2542,7 +2542,7 @@ static void tp__amx_pack_b(void *user, int64_t chunk)
                 p, true, chunk / p->panels, chunk % p->panels * TP__AMX_SIDE, k, tp__min64(p->kc, end - k),
                 to + k / TP__AMX_SIDE * 3 * TP__AMX_STEP, p->slots.memory + slot * p->slots.floats);
     }
-    tp__slot_give(&p->slots, slot);
+    tp__slot_release(&p->slots, slot);
 }
 
 /* A chunk of an AMX product: some rows and columns of one group, and one part of k. */
@@ -2558,7 +2558,7 @@ static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
     const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, row1 = tp__min64(row0 + p->mb, g->M);
     const int64_t rest = chunk / p->n_blocks / p->m_blocks, part = rest % p->parts, group = rest / p->parts;
     const int64_t k0 = part * p->k_part, k1 = tp__min64(k0 + p->k_part, g->K);
-    const int slot = tp__slot_take(&p->slots);
+    const int slot = tp__slot_acquire(&p->slots);
     float *stage = p->slots.memory + slot * p->slots.floats, *out = stage + 2 * TP__AMX_SIDE * TP__AMX_STAGE;
     uint16_t *a = (uint16_t *)(void *)(out + TP__AMX_STEP), *b = a + p->mb * p->kc * 3;
     unsigned a_kind[256 / TP__AMX_SIDE];
@@ -2584,7 +2584,7 @@ static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
         }
     }
     TP__TILE_RELEASE();
-    tp__slot_give(&p->slots, slot);
+    tp__slot_release(&p->slots, slot);
 }
 
 /* A chunk that adds the partial sums of the parts of k: some rows of one group's product. */
@@ -2783,7 +2783,7 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
     return i;
 }
 
-#elif defined(TP__ISA_SUFFIX) /* the part above includes this part once for each instruction set */
+#elif defined(TP__ISA_SUFFIX) /* this file includes itself: this part is compiled once for each instruction set */
 
 /* ==== >>isa: the kernels of one instruction set ======================================================== */
 /* Compiled once per instruction set, between the pragmas that enable it. These macros are defined before the include:
@@ -4315,14 +4315,14 @@ static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, cons
         TP__F(put_part)(dh + k, n, vmul(d, u));
     }
 }
-/* GRU backward: from drh, the gradient of r h0, computes the gradient of r before its function, and adds r drh to the
+/* GRU backward: from d_reset_h, the gradient of r h0, computes the gradient of r before its function, and adds r d_reset_h to the
  * gradient of h0. */
-static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *d_reset_h, float *dh,
                                   float *dg)
 {
     for (int64_t k = 0; k < H; k += TP__VW) {
         const int64_t n = H - k;
-        const V r = TP__F(part)(gates + k, n), d = TP__F(part)(drh + k, n);
+        const V r = TP__F(part)(gates + k, n), d = TP__F(part)(d_reset_h + k, n);
         TP__F(put_part)(dg + k, n, vmul(vmul(vmul(d, TP__F(part)(h0 + k, n)), r), vset(1.0f) - r));
         TP__F(put_part)(dh + k, n, vfma(d, r, TP__F(part)(dh + k, n)));
     }
@@ -5675,12 +5675,12 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
 
 #define TP__RNN_ROWS    512 /* number of rows (samples times steps) that the backward pass processes together */
 /* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `deep` rows. */
-typedef struct tp__lstm_left {
+typedef struct tp__lstm_stored {
     int64_t from, to;
     float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows, as isa->tiles packs them */
     int64_t *at;            /* for each k, the row of P that it is added to */
     bool add;               /* add to dW of earlier steps instead of replacing it */
-} tp__lstm_left;
+} tp__lstm_stored;
 typedef struct tp__lstm_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -5696,7 +5696,7 @@ typedef struct tp__lstm_job {
     float *product; /* with a table E: E Wx + b, backward its gradient P; each row is padded to whole panels */
     /* Backward processes `steps` steps at a time; left: the stored values of these steps and of the previous ones. */
     int64_t steps, deep, turn, blocks;
-    tp__lstm_left left[2];
+    tp__lstm_stored left[2];
     /* n_in: rows of the requested parts of dW and db, of which x_in belong to x and h_in to h */
     int64_t n_in, x_in, h_in;
     float *row;            /* for each block: a sample's dgates, then its inputs */
@@ -5823,7 +5823,7 @@ static void tp__lstm_block(void *user, int64_t block)
     }
 }
 /* Computes steps [from, to) of a block of samples, the last step first. */
-static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, int64_t block)
+static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l, int64_t block)
 {
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
@@ -5873,7 +5873,7 @@ static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
 {
     return tp__ceil_div(j->n_in, TP__DW_TILES * j->isa->mr) + (j->table.ids ? 1 : 0);
 }
-static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *left, int64_t chunk)
+static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *left, int64_t chunk)
 {
     const int64_t G = 4 * j->r.H, K = (left->to - left->from) * j->r.B, nr = 2 * j->isa->vw,
                   rows = tp__lstm_row_chunks(j);
@@ -5948,7 +5948,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
      * the steps of the next turn, and so wait for each other only once per turn. */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
-        tp__lstm_left *l = &j.left[j.turn];
+        tp__lstm_stored *l = &j.left[j.turn];
         l->to = to, l->from = tp__max64(0, to - j.steps);
         l->add = to < T;
         j.blocks = tp__ceil_div(B, j.block);
@@ -6204,7 +6204,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
     const int first = j->back ? 1 : 0;
     const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
     const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
-    const int slot = tp__slot_take(&j->slots);
+    const int slot = tp__slot_acquire(&j->slots);
     float *packed[3], *at = j->slots.memory + slot * j->slots.floats;
     for (int i = 0; i < (j->back ? 3 : 2); i++, at += j->panel) packed[i] = at;
     float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
@@ -6252,7 +6252,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
             }
         }
     }
-    tp__slot_give(&j->slots, slot);
+    tp__slot_release(&j->slots, slot);
 }
 static void tp__attention_fast(const tp_call *k)
 {

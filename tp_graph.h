@@ -1657,9 +1657,9 @@ typedef struct tp__message_attrs {
 /* For the op print: the numbers of its log line. A device that computes these numbers itself calls the row's naive_f32 with this
  * struct as scratch, to write the line; naive_f32 then reads no data. */
 #define TP__GLANCE 20
-typedef struct tp__glance {
+typedef struct tp__print_numbers {
     double sum, squares, first[TP__GLANCE];
-} tp__glance;
+} tp__print_numbers;
 typedef struct tp__matmul_attrs {
     bool transpose_a, transpose_b;
 } tp__matmul_attrs;
@@ -2254,7 +2254,7 @@ static const tp_operation tp__no_operation = {
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The sentence of the mistake for which tp__no_node was last returned in this thread. */
-static TP__THREAD_LOCAL char tp__no_node_because[256];
+static TP__THREAD_LOCAL char tp__no_node_sentence[256];
 static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the place in the source is not known yet */
 
 #define TP__PLACE_TEXT 256
@@ -2348,7 +2348,7 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
     tp_fail(status, "%s%s", tp__place_text(at, place), text);
     if (!g) {
         tp__no_node_unplaced = !place[0];
-        snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.255s", tp_last_error());
+        snprintf(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.255s", tp_last_error());
         return tp_poison(NULL);
     }
     g->status = status;
@@ -2376,7 +2376,7 @@ static void tp__graph_place(tp_graph *g, const tp_at *at)
 }
 
 /* The operations added so far do not get the place of the builder called next. */
-TP__UNUSED static void tp__graph_settle(tp_graph *g) { g->n_placed = g->op.n; }
+TP__UNUSED static void tp__graph_fix_places(tp_graph *g) { g->n_placed = g->op.n; }
 
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
 {
@@ -2386,11 +2386,11 @@ TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
     tp_graph *g = tp_node_graph(n);
     if (g) tp__graph_place(g, &at);
     if (n != tp_poison(NULL) || !tp__no_node_unplaced) return n;
-    char sentence[sizeof tp__no_node_because], place[TP__PLACE_TEXT];
-    const bool last = strcmp(tp_last_error(), tp__no_node_because) == 0;
-    memcpy(sentence, tp__no_node_because, sizeof sentence);
-    snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.100s%.150s", tp__place_text(&at, place), sentence);
-    if (last) tp_fail(TP_ERR_ARG, "%s", tp__no_node_because);
+    char sentence[sizeof tp__no_node_sentence], place[TP__PLACE_TEXT];
+    const bool last = strcmp(tp_last_error(), tp__no_node_sentence) == 0;
+    memcpy(sentence, tp__no_node_sentence, sizeof sentence);
+    snprintf(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.100s%.150s", tp__place_text(&at, place), sentence);
+    if (last) tp_fail(TP_ERR_ARG, "%s", tp__no_node_sentence);
     tp__no_node_unplaced = false;
     return n;
 }
@@ -2847,7 +2847,7 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     }
     if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
     if (!x->op->graph)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d was not made: %s", op, i, tp__no_node_because);
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d was not made: %s", op, i, tp__no_node_sentence);
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
@@ -4444,7 +4444,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
-    tp__graph_settle(g);
+    tp__graph_fix_places(g);
     h->output = f->fn(g, in, f->user); /* fn may call tp_tower_leave and enter other towers */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
@@ -6239,7 +6239,7 @@ typedef struct tp__plan {
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
     bool *takes_part;
-    int bound_runs; /* 1 after the first run since the pointers were resolved, else 0 */
+    int has_run; /* 1 after the first run since the pointers were resolved, else 0 */
     tp__plan_piece *piece;
     int n_piece;
     bool recorded; /* all pieces without host ops are recorded */
@@ -6293,7 +6293,7 @@ static void tp__forget_recording(tp__plan *p)
         piece->recording = NULL;
     }
     p->recorded = false;
-    p->bound_runs = 0;
+    p->has_run = 0;
 }
 
 static void tp__plan_free(tp__plan *p)
@@ -7016,9 +7016,9 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
 
 /* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
  * compute element by element from half-precision values or only move them, and of ops that work in the precision of
- * their input. Other ops read float32: tp__node_as_dtype converts. tp__is_mover: whether the op only moves values, or adds
+ * their input. Other ops read float32: tp__node_as_dtype converts. tp__only_moves_values: whether the op only moves values, or adds
  * them up. */
-static bool tp__is_mover(const tp_operation *o)
+static bool tp__only_moves_values(const tp_operation *o)
 {
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
     return ((o->row->flags & TP_OP_ANY_DTYPE) && !(o->row->flags & no)) || o->row == &tp__op_add_n;
@@ -7041,7 +7041,7 @@ static bool tp__has_bias(const tp_operation *o)
            (((const tp__bias_attrs *)o->attrs)->data_format != TP_NCHW || x->shape.ndim == 2);
 }
 
-static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
+static bool tp__keeps_float32(const tp__compiler *c, const tp_node *n)
 {
     return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* n is the product's only output */
 }
@@ -7079,9 +7079,9 @@ static void tp__plan_precision(tp__compiler *c)
         const bool same = o->row == &tp__op_sum_to_like &&
                           tp_shape_equal(&c->value[tp__value_of(c, o->in[0])].type.shape, &c->value[v].type.shape);
         if (flags & TP_OP_FOLLOWS) {
-            const bool follows = tp__is_stored_half(c, o->in[0]) || (tp__is_wide(c, o->in[0]) && tp__has_bias(o));
+            const bool follows = tp__is_stored_half(c, o->in[0]) || (tp__keeps_float32(c, o->in[0]) && tp__has_bias(o));
             if (follows && c->fed[v] < 0) c->value[v].type.dtype = half;
-        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__is_mover(o) || same))) {
+        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__only_moves_values(o) || same))) {
             for (int i = 0; i < o->n_out; i++)
                 if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0 && !c->keeps_float32[o->id] &&
                     !((flags & TP_OP_HALF) && ((o->row->single_out >> i) & 1u)))
@@ -7096,13 +7096,14 @@ static tp_dtype tp__operand_precision(const tp__compiler *c, const tp_operation 
     const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__session_half_dtype(c);
     if (!half || n->dtype != TP_F32) return stored;
     if (o->row->flags & TP_OP_HALF)
-        return (tp__is_stored_half(c, &o->out[0]) || tp__is_wide(c, &o->out[0])) && !((o->row->single_in >> i) & 1u)
+        return (tp__is_stored_half(c, &o->out[0]) || tp__keeps_float32(c, &o->out[0])) &&
+                       !((o->row->single_in >> i) & 1u)
                    ? half
                    : TP_F32;
-    if (tp__is_wide(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
+    if (tp__keeps_float32(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
     if (o->row->flags & TP_OP_FOLLOWS) /* operands per channel have fewer dimensions, and they are float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
-    if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
+    if (tp__only_moves_values(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
     /* each operand in the precision in which it is stored */
     if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored;
     return TP_F32;
@@ -9861,8 +9862,8 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
     const bool apart = timing || r->trace; /* with timing, each kernel is measured by itself */
-    if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recorded) tp__record(p);
-    p->bound_runs = 1;
+    if (!apart && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
+    p->has_run = 1;
     if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_piece && st == TP_OK; i++) {
@@ -10056,7 +10057,7 @@ TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_t
 {
     tp_graph *g = tp_node_graph(x);
     TP__REQUIRE(x && (feeds || n_feeds == 0) && n_feeds >= 0, TP_ERR_ARG)
-    if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_because);
+    if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_sentence);
     tp_session_config c;
     memset(&c, 0, sizeof c);
     c.threads = 1;
@@ -10808,15 +10809,15 @@ static int tp__by_step(const void *a, const void *b)
     return strcmp(((const tp_checkpoint_entry *)a)->path, ((const tp_checkpoint_entry *)b)->path);
 }
 
-typedef struct tp__found {
+typedef struct tp__checkpoint_search {
     const char *dir, *prefix;
     tp_buf entries, paths; /* until the search ends, an entry's path is an offset in `paths` */
     int n;
-} tp__found;
+} tp__checkpoint_search;
 
-static bool tp__found_name(void *user, const char *name)
+static bool tp__checkpoint_search_name(void *user, const char *name)
 {
-    tp__found *f = (tp__found *)user;
+    tp__checkpoint_search *f = (tp__checkpoint_search *)user;
     const size_t plen = strlen(f->prefix);
     char *end;
     if (strncmp(name, f->prefix, plen) != 0 || name[plen] != '-') return false;
@@ -10842,13 +10843,13 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     TP__REQUIRE(entries && n, TP_ERR_ARG)
     if (!dir) dir = ".";
     if (!prefix) prefix = "model";
-    tp__found f;
+    tp__checkpoint_search f;
     memset(&f, 0, sizeof f);
     f.dir = dir;
     f.prefix = prefix;
     *entries = NULL;
     *n = 0;
-    if (tp__os_list(dir, tp__found_name, &f) != 0) {
+    if (tp__os_list(dir, tp__checkpoint_search_name, &f) != 0) {
         const tp_status st = tp_fail(TP_ERR_IO, "cannot list '%s': %s", dir, tp__os_error());
         tp_buf_free(&f.entries);
         tp_buf_free(&f.paths);
@@ -15089,11 +15090,11 @@ static void tp__print(const tp_call *k)
     const int64_t n = tp__size(x);
     const size_t bytes = (size_t)n * tp_dtype_size(x->dtype);
     char shape[TP_SHAPE_TEXT];
-    tp__glance g;
+    tp__print_numbers g;
     tp_buf b;
     memset(&g, 0, sizeof g);
     memset(&b, 0, sizeof b);
-    if (k->scratch) g = *(const tp__glance *)k->scratch;
+    if (k->scratch) g = *(const tp__print_numbers *)k->scratch;
     else {
         tp_tensor t;
         memset(&t, 0, sizeof t);
@@ -17235,8 +17236,8 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 /* -- gru_grad: the gradients of all inputs of gru ----------------------------------------------------------------- >>op gru_grad
  * Inputs dy, dh_T, x, Wg, Wc, h0, y, gates; outputs dx, dWg, dbg, dWc, dbc, dh0. For each step, beginning with the last,
  * with d = dy_t + dh and gradients before the functions:
- *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
- *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
+ *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  d_reset_h = dc' Wch^T,  dr' = d_reset_h h_t-1 r (1 - r)
+ *   dh = d u + d_reset_h r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
  * It has no gradient itself. */
 static void TP__F(tp__gru_grad)(const tp_call *k)
@@ -17247,7 +17248,7 @@ static void TP__F(tp__gru_grad)(const tp_call *k)
     const real *first_h = TP__IN(5), *y = TP__IN(6), *gates = TP__IN(7);
     real *dx = TP__OUT(0), *dwg = TP__OUT(1), *dbg = TP__OUT(2), *dwc = TP__OUT(3), *dbc = TP__OUT(4),
          *dh0 = TP__OUT(5);
-    real *dh = (real *)k->scratch, *dg = dh + H, *rh = dg + 3 * H, *drh = rh + H;
+    real *dh = (real *)k->scratch, *dg = dh + H, *rh = dg + 3 * H, *d_reset_h = rh + H;
     for (int o = 0; o < 5; o++) tp__clear(&k->out[o]);
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, dh, last_dh + b * H);
@@ -17259,12 +17260,12 @@ static void TP__F(tp__gru_grad)(const tp_call *k)
                 dg[H + u] = d * (h0[u] - c) * z * (1 - z);
                 dg[2 * H + u] = d * (1 - z) * (1 - c * c);
                 dh[u] = d * z;
-                rh[u] = g[u] * h0[u], drh[u] = 0;
+                rh[u] = g[u] * h0[u], d_reset_h[u] = 0;
             }
-            TP__F(tp__rnn_back)(H, H, dg + 2 * H, rh, wc + I * H, drh, dwc ? dwc + I * H : NULL);
+            TP__F(tp__rnn_back)(H, H, dg + 2 * H, rh, wc + I * H, d_reset_h, dwc ? dwc + I * H : NULL);
             for (int64_t u = 0; u < H; u++) {
-                dg[u] = drh[u] * h0[u] * g[u] * (1 - g[u]);
-                dh[u] += drh[u] * g[u];
+                dg[u] = d_reset_h[u] * h0[u] * g[u] * (1 - g[u]);
+                dh[u] += d_reset_h[u] * g[u];
             }
             TP__F(tp__rnn_back)(H, 2 * H, dg, h0, wg + I * 2 * H, dh, dwg ? dwg + I * 2 * H : NULL);
             TP__F(tp__rnn_back)(I, 2 * H, dg, xt, wg, dx ? dx + row * I : NULL, dwg);

@@ -202,8 +202,8 @@ typedef struct tp__import_node {
 typedef struct tp__import_row {
     const char *name;
     void (*build)(tp__import_node *n);
-    tp_node *(*one)(tp_node *x);
-    tp_node *(*two)(tp_node *a, tp_node *b);
+    tp_node *(*unary)(tp_node *x);
+    tp_node *(*binary)(tp_node *a, tp_node *b);
     int flags;
 } tp__import_row;
 enum {
@@ -711,14 +711,14 @@ static void tp__import_map(
     tp__import_node *n) /* Builds an operator by a function for one or two inputs, which the row names. */
 {
     const bool bytes = n->row->flags & TP__IMPORT_BYTES;
-    tp_node *a = tp__import_node_input(n, 0), *b = n->row->two ? tp__import_node_input(n, 1) : NULL;
+    tp_node *a = tp__import_node_input(n, 0), *b = n->row->binary ? tp__import_node_input(n, 1) : NULL;
     const tp_dtype d = a->dtype;
     if (b && b->dtype != d && !tp_is_poison(b) && !tp_is_poison(a)) {
         tp__on_fail(n, TP_ERR_DTYPE, "%s of %s and %s", n->op, tp_dtype_name(d), tp_dtype_name(b->dtype));
         return;
     }
     if (bytes) a = tp__bytes_to_int32(a), b = b ? tp__bytes_to_int32(b) : NULL;
-    tp_node *y = b ? n->row->two(a, b) : n->row->one(a);
+    tp_node *y = b ? n->row->binary(a, b) : n->row->unary(a);
     tp__import_node_set_output(n, 0, bytes && y->dtype == TP_I32 ? tp__cast_if_needed(y, d) : y);
 }
 
@@ -775,7 +775,7 @@ static void tp__import_fold_left(tp__import_node *n) /* Builds Max, Min, Sum, Me
     tp_node *y = tp__import_node_input(n, 0);
     const tp_dtype d = y->dtype;
     y = tp__bytes_to_int32(y);
-    for (int i = 1; i < n->n_in; i++) y = n->row->two(y, tp__bytes_to_int32(tp__import_node_input(n, i)));
+    for (int i = 1; i < n->n_in; i++) y = n->row->binary(y, tp__bytes_to_int32(tp__import_node_input(n, i)));
     if (n->op[1] == 'e') y = tp_div(y, tp__constant_like(y, n->n_in)); /* the sum divided by their number: Mean */
     tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
@@ -1544,12 +1544,12 @@ static void tp__import_softmax(tp__import_node *n)
     if (n->c->status != TP_OK || tp_is_poison(x)) return;
     if (n->op[0] == 'H') tp__import_node_dim(n, x, axis);
     if (!old || axis == last)
-        tp__import_node_set_output(n, 0, tp__move_axis(n->row->one(tp__move_axis(x, axis, last)), last, axis));
+        tp__import_node_set_output(n, 0, tp__move_axis(n->row->unary(tp__move_axis(x, axis, last)), last, axis));
     else {
         int64_t flat[2] = {1, 1};
         for (int d = 0; d <= last; d++) flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__import_node_dim(n, x, d);
         if (axis == 1) flat[0] = x->shape.dim[0];
-        tp__import_node_set_output(n, 0, tp_reshape_like(n->row->one(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
+        tp__import_node_set_output(n, 0, tp_reshape_like(n->row->unary(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
     }
 }
 
@@ -3736,7 +3736,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
-    if (st == TP_OK) tp__graph_settle(g); /* the new operations belong to no source line of the program */
+    if (st == TP_OK) tp__graph_fix_places(g); /* the new operations belong to no source line of the program */
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", c.sentence);
 }
 

@@ -3845,7 +3845,7 @@ static int tp__choose_draw(const tp__several_flows *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->n_draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->cumulative[i])) i++; /* the loop ends, because the limit of the last flow that can be chosen is 2 */
+    while (!(r < f->cumulative[i])) i++; /* ends: r is below 1, and the last flow that can be chosen has the limit 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)

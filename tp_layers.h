@@ -928,16 +928,16 @@ typedef struct tp__layer_held {
 } tp__layer_held;
 
 /* A layer that was called: an entry of the graph's list. */
-typedef struct tp__layer_use {
+typedef struct tp__layer_call {
     const char *scope;      /* the layer's name, "conv0" */
     const tp_operation *op; /* the operation of the layer's output */
     tp__layer_held *held;
-    struct tp__layer_use *outer; /* the enclosing layer, while this one is being built */
-    struct tp__layer_use *next;
+    struct tp__layer_call *outer; /* the enclosing layer, while this one is being built */
+    struct tp__layer_call *next;
     const tp_node *input;
     int depth;          /* number of enclosing layers that are logged */
     bool logged, begun; /* logged: this layer logs its shapes; begun: its input line is already logged */
-} tp__layer_use;
+} tp__layer_call;
 
 typedef struct tp__layer_name {
     const char *name;
@@ -951,7 +951,7 @@ typedef struct tp__layer_own_type {
 
 typedef struct tp__layers {
     void *scope, *current; /* the tower's innermost open argscope; the layer that is being built */
-    tp__layer_use *use;
+    tp__layer_call *use;
     tp__layer_name *logged; /* names of the scopes whose shapes were logged */
     tp__layer_own_type *own;
 } tp__layers;
@@ -967,7 +967,7 @@ static tp__layers *tp__layers_of(tp_graph *g)
 }
 
 static tp__argscope *tp__scope_now(const tp__layers *s) { return (tp__argscope *)s->scope; }
-static tp__layer_use *tp__layer_now(const tp__layers *s) { return (tp__layer_use *)s->current; }
+static tp__layer_call *tp__layer_now(const tp__layers *s) { return (tp__layer_call *)s->current; }
 
 /* Reports an error in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
 static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
@@ -1177,10 +1177,10 @@ static bool tp__layer_logged(tp_graph *g, tp__layers *s, const char *scope)
 }
 
 /* Logs the input line of a layer; the enclosing layer's input line must come before it. */
-static void tp__layer_log_begin(tp__layer_use *u)
+static void tp__layer_log_begin(tp__layer_call *u)
 {
     char in[TP_SHAPE_TEXT * 2];
-    for (tp__layer_use *o = u->outer; o; o = o->outer) {
+    for (tp__layer_call *o = u->outer; o; o = o->outer) {
         if (!o->logged) continue;
         u->depth = o->depth + 1;
         if (!o->begun)
@@ -1191,7 +1191,7 @@ static void tp__layer_log_begin(tp__layer_use *u)
     }
 }
 
-static void tp__layer_log_end(const tp__layer_use *u, const tp_node *y)
+static void tp__layer_log_end(const tp__layer_call *u, const tp_node *y)
 {
     char in[TP_SHAPE_TEXT * 2], out[TP_SHAPE_TEXT * 2];
     tp__shape_list(&u->input->shape, in, sizeof in);
@@ -1256,7 +1256,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
 
     /* 3. build the layer */
     tp_node *y = tp_poison(g);
-    tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
+    tp__layer_call *u = (tp__layer_call *)tp_graph_alloc(g, sizeof *u);
     if (u && complete && tp_graph_status(g) == TP_OK) {
         u->scope = tp_variable_scope(g);
         if (t->plain) { /* the log shows a function (plain) under the name of its call */
@@ -1338,7 +1338,7 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
     TP__GRAPH_REQUIRE(g, y, tp_poison(g))
     if (tp_is_poison(y)) return y;
     const tp__layers *s = tp__layers_of(g);
-    for (const tp__layer_use *u = s ? s->use : NULL; u; u = u->next) {
+    for (const tp__layer_call *u = s ? s->use : NULL; u; u = u->next) {
         if (u->op != y->op) continue;
         for (const tp__layer_held *h = u->held; h; h = h->next)
             if (strcmp(h->key, key) == 0) return h->node;

@@ -226,7 +226,7 @@ extern "C++" {
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
-template <class T> struct tp__cxx_one { T options; }; /* for {{.filters = 32}}, where the macro adds the outer braces */
+template <class T> struct tp__cxx_braced_options { T options; }; /* for {{.filters = 32}}, where the macro adds the outer braces */
 template <class T> struct tp__cxx_call {
     T options;
     template <class M> tp__cxx_call &&with(M T::*field, std::type_identity_t<M> value) &&
@@ -249,7 +249,7 @@ template <class T> struct tp__cxx_call {
 };
 template <class T> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
 template <class T> tp__cxx_call<T> tp__cxx_options(int, T options) { return {options}; }
-template <class T> tp__cxx_call<T> tp__cxx_options(long, tp__cxx_one<T> one) { return {one.options}; }
+template <class T> tp__cxx_call<T> tp__cxx_options(long, tp__cxx_braced_options<T> one) { return {one.options}; }
 template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
 }
 #define TP_HERE                                (tp_at TP_AT)

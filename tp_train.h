@@ -737,7 +737,7 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 
 static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
 {
-    tp__graph_settle(t->graph);
+    tp__graph_fix_places(t->graph);
     tp_optimizer *opt = m->optimizer ? m->optimizer(t->graph, m->user) : NULL;
     if (opt) {
         t->learning_rate_ = opt->learning_rate;
@@ -2139,8 +2139,8 @@ typedef struct tp__control_message {
     int32_t training, ok;
     char text[496]; /* the reason as a text */
 } tp__control_message;
-#define TP__LETTER_HEAD 16
-#define TP__LINE        64 /* messages of parameter servers are padded to multiples of this many bytes */
+#define TP__MESSAGE_HEAD 16
+#define TP__LINE         64 /* messages of parameter servers are padded to multiples of this many bytes */
 
 typedef struct tp__peer {
     double last_heard, left_at;
@@ -2286,7 +2286,7 @@ static void tp__job_poll(void)
         int sent = 1;
         if (r == j->rank || (j->rank != 0 && r != 0)) continue;
         if (j->peer[r].alive != MPI_REQUEST_NULL) MPI_Test(&j->peer[r].alive, &sent, MPI_STATUS_IGNORE);
-        if (sent) MPI_Isend(&j->alive, TP__LETTER_HEAD, MPI_BYTE, r, 0, j->control, &j->peer[r].alive);
+        if (sent) MPI_Isend(&j->alive, TP__MESSAGE_HEAD, MPI_BYTE, r, 0, j->control, &j->peer[r].alive);
     }
     if (now - j->last_heartbeat >= 0.5) j->last_heartbeat = now;
     tp__job_look_for_dead(now);
@@ -3183,7 +3183,7 @@ static tp_status tp__share_position(tp_trainer *t)
  * A worker's message to a server has a header of one line (TP__LINE bytes), then the gradients, the learning rate and the condition
  * of the update, each at the beginning of a line. After applying all workers' gradients the server sends the new values. */
 
-enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
+enum { TP__MESSAGE_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
 enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
 
 /* The share of one server: its variables; the same description on all ranks. */
@@ -3258,7 +3258,7 @@ static void tp__share_send(const tp_call *k)
     if (s->in_flight) st = tp__job_wait(&s->got); /* request for the message of a cancelled run */
     if (s->in_flight && st == TP_OK) st = tp__job_wait(&s->sent);
     char *to = s->out + TP__LINE;
-    if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__PARCEL_GRADIENTS;
+    if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__MESSAGE_GRADIENTS;
     for (int i = 0; i < k->n_in && st == TP_OK; i++) {
         const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * tp_dtype_size(k->in[i].dtype);
         if (bytes) st = d->download(d, to, k->in[i].data, bytes);

@@ -1127,11 +1127,11 @@ static void gru_of_width(const struct tp__isa *isa, int64_t H)
     static double gate[3 * 140], want_dg[3 * 140];
     double want_rh[140], h[140], want_dh[140], reset_dh[140];
     float *gates = edge(0, 3 * H), *rh = edge(1, H), *out = edge(2, H), *dh = edge(3, H), *dg = edge(4, 3 * H);
-    const float *h0 = edge(5, H), *dy = edge(6, H), *drh = edge(7, H);
+    const float *h0 = edge(5, H), *dy = edge(6, H), *d_reset_h = edge(7, H);
     for (int64_t k = 0; k < H; k++) {
         const double r = sigmoid((double)gates[k]), u = sigmoid((double)gates[H + k]),
                      c = tanh((double)gates[2 * H + k]);
-        const double d = (double)dy[k] + (double)dh[k], by_rh = (double)drh[k];
+        const double d = (double)dy[k] + (double)dh[k], by_rh = (double)d_reset_h[k];
         gate[k] = r, gate[H + k] = u, gate[2 * H + k] = c;
         want_rh[k] = r * (double)h0[k];
         h[k] = u * (double)h0[k] + (1 - u) * c;
@@ -1150,7 +1150,7 @@ static void gru_of_width(const struct tp__isa *isa, int64_t H)
     tp__gru_back_of[isa->level](H, gates, h0, dy, dh, dg);
     CHECK_MSG(near_all(dg + H, want_dg + H, 2 * H, 2e-6) && near_all(dh, want_dh, H, 1e-6), "%s: back by %d units",
               isa->name, (int)H);
-    tp__gru_back_reset_of[isa->level](H, gates, h0, drh, dh, dg);
+    tp__gru_back_reset_of[isa->level](H, gates, h0, d_reset_h, dh, dg);
     CHECK_MSG(near_all(dg, want_dg, 3 * H, 2e-6) && near_all(dh, reset_dh, H, 1e-6), "%s: reset of %d units", isa->name,
               (int)H);
     CHECK(edge_kept(0, 3 * H) && edge_kept(1, H) && edge_kept(2, H) && edge_kept(3, H) && edge_kept(4, 3 * H));

@@ -10,7 +10,9 @@ fi
 log=build/test/check_cuda.make
 mkdir -p build/test
 if [ -n "${CUDA_ALL:-}" ]; then arch=() dir=build/test/cuda-all; else arch=(ARCH=90 "NVOPT=-O1 -Xcicc -O0 -Xptxas -O0") dir=build/test/cuda; fi
-make -B CUDA=1 B="$dir" ${arch[@]+"${arch[@]}"} CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings" >"$log" 2>&1 ||
+programs=("$dir/share_towers" "$dir/mnist_convnet" "$dir/test_cuda" "$dir/bench")
+[ -z "${CUDA_ALL:-}" ] || programs=(all)
+make -B CUDA=1 B="$dir" ${arch[@]+"${arch[@]}"} CFLAGS="-O0 -Werror" NVWARN="-Werror all-warnings" "${programs[@]}" >"$log" 2>&1 ||
     { tail -n 40 "$log"; exit 1; }
 if grep -i warning "$log" | grep -v 'all-warnings'; then exit 1; fi
 # Without a GPU a program says so; with one it runs.

@@ -418,7 +418,7 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 #define tp_df_map(df_, fn_, ...) TP__CALL2(input, tp_df_map, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_map_component(df_, fn_, ...) TP__CALL2(input, tp_df_map_component, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_fixed_size(df_, size_, ...) TP__CALL2(input, tp_df_fixed_size, df, df_, size, size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
-#define tp_df_locally_shuffle(df_, ...) TP__CALL1(input, tp_df_locally_shuffle, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_locally_shuffle(df_, buffer_size_, ...) TP__CALL2(input, tp_df_locally_shuffle, df, df_, buffer_size, buffer_size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_filter(df_, ...) TP__CALL1(input, tp_df_filter, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_random_choose(dfs_, n_, ...) TP__CALL2(input, tp_df_random_choose, dfs, dfs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_random_mix(dfs_, n_, ...) TP__CALL2(input, tp_df_random_mix, dfs, dfs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)

@@ -447,7 +447,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
 #define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(layers, tp_bn_relu_desc, "", (name_)))
 #elif __cplusplus >= 202002L
-#define TP__CXX_LAYER(T, name_, text_, ...) TP__CXX(layers, T, TP__WITH(T, name, name_), text_ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__CXX_LAYER(T, name_, text_, ...) TP__CXX(layers, T, 1, TP__WITH(T, name, name_), #name_ ", " text_ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_fully_connected(x, name_, ...) TP__CALL_X1(layers, tp_fully_connected, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_max_pooling(x, name_, ...) TP__CALL_X1(layers, tp_max_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -475,7 +475,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
 #define tp_basic_lstm_cell(x, name_, ...) TP__CALL_X1(layers, tp_basic_lstm_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_gru_cell(x, name_, ...) TP__CALL_X1(layers, tp_gru_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_multi_head_attention(x, name_, ...) TP__CALL_X1(layers, tp_multi_head_attention, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
-#define tp_bn_relu(x, ...) tp_bn_relu_((x), TP__CXX(layers, tp_bn_relu_desc, __VA_OPT__(TP__WITH(tp_bn_relu_desc, name, __VA_ARGS__)), ""))
+#define tp_bn_relu(x, ...) tp_bn_relu_((x), TP__CXX(layers, tp_bn_relu_desc, 0, __VA_OPT__(TP__WITH(tp_bn_relu_desc, name, __VA_ARGS__)), ""))
 #endif
 /* clang-format on */
 

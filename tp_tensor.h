@@ -201,8 +201,10 @@ typedef struct tp__zero_option {
 TP_DEF void *tp__fill_named_zeros(void *desc, const char *type, const tp__zero_option *options, const char *text);
 /* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It is valid until the end of the block, in
  * C++ until the end of the statement.
- * C++20 has the same macros. There the options must be in the order of the fields, with or without braces: tp_conv2d(x, "conv0",
- * {.filters = 32, .kernel_size = 3}); each macro says which arguments come before them. Older C++ calls the functions whose
+ * C++20 has the same macros, with three rules of the language: options by name are in the order of the fields, with or without
+ * braces (tp_conv2d(x, "conv0", {.filters = 32, .kernel_size = 3})); the options of a call have either all names or none; a list
+ * that is the first argument is written TP_NAMES("a", "b"). The arguments that a macro has before `...` may have names or not:
+ * tp_cb_run_op(op, .run_step = true), tp_cb_run_op(.fn = make_op). Older C++ calls the functions whose
  * names end in an underscore. */
 /* clang-format off */
 #if !defined(__cplusplus) || __cplusplus >= 202002L
@@ -227,18 +229,54 @@ extern "C++" {
 #include <type_traits>
 #include <utility>
 template <class T> struct tp__cxx_braced_options { T options; }; /* for {{.filters = 32}}, where the macro adds the outer braces */
+/* Converts to the type of the field that it is given to. */
+template <class A> struct tp__cxx_convert {
+    A value;
+    template <class M> requires std::is_convertible_v<A, M> operator M() const { return static_cast<M>(value); }
+};
+/* Options without names, for the fields after at_ and after the macro's own arguments (`skipped` fields). */
+template <class T, int skipped> struct tp__cxx_positional {
+    T options;
+    template <class... A> requires(!(std::is_same_v<A, T> || ...)) tp__cxx_positional(A... value) : options(skip(tp__cxx_convert<A>{value}...)) {}
+    template <class... A> static T skip(A... value)
+    {
+        if constexpr (!requires { T{}.at_; }) return fields(value...);
+        else if constexpr (offsetof(T, at_) == 0 && skipped == 0) return fields(tp_at{}, value...);
+        else if constexpr (offsetof(T, at_) == 0 && skipped == 1) return T{tp_at{}, {}, value...};
+        else if constexpr (offsetof(T, at_) == 0) return T{tp_at{}, {}, {}, value...};
+        else return fields(value...);
+    }
+    template <class... A> static T fields(A... value) { return T{value...}; }
+};
+/* The value of an argument that is in the call before the options. */
+template <class M> struct tp__cxx_value {
+    M value;
+    tp__cxx_value(M v) : value(v) {}
+    template <class V> requires(std::is_convertible_v<V, M> && !std::is_same_v<V, M> && !std::is_pointer_v<M>) tp__cxx_value(V v) : value(static_cast<M>(v)) {}
+};
+template <class E> struct tp__cxx_list {
+    std::initializer_list<E> values;
+    tp__cxx_list(std::initializer_list<E> v) : values(v) {}
+};
 template <class T> struct tp__cxx_call {
     T options;
-    template <class M> tp__cxx_call &&with(M T::*field, std::type_identity_t<M> value) &&
+    template <class M> tp__cxx_call &&with(int, M T::*field, tp__cxx_value<std::type_identity_t<M>> one) &&
     {
-        options.*field = value;
+        options.*field = one.value;
         return std::move(*this);
     }
-    template <class E, size_t N> tp__cxx_call &&with(E (T::*list)[N], std::initializer_list<E> values) &&
+    template <class E, size_t N> tp__cxx_call &&with(int, E (T::*list)[N], tp__cxx_list<std::type_identity_t<E>> several) &&
     {
         size_t n = 0;
-        for (const E &value : values)
+        for (const E &value : several.values)
             if (n < N) (options.*list)[n++] = value;
+        return std::move(*this);
+    }
+    /* It is an option by name: all bytes but those of its field are zero in `named`, and those of its field are zero in options. */
+    template <class F> tp__cxx_call &&with(long, F, T named) &&
+    {
+        unsigned char *to = (unsigned char *)&options;
+        for (size_t i = 0; i < sizeof(T); i++) to[i] = (unsigned char)(to[i] | ((unsigned char *)&named)[i]);
         return std::move(*this);
     }
     const T *named(tp_at at, const char *type, const tp__zero_option *zeros, const char *text) &&
@@ -247,27 +285,29 @@ template <class T> struct tp__cxx_call {
         return (const T *)tp__fill_named_zeros(&options, type, zeros, text);
     }
 };
-template <class T> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
-template <class T> tp__cxx_call<T> tp__cxx_options(int, T options) { return {options}; }
-template <class T> tp__cxx_call<T> tp__cxx_options(long, tp__cxx_braced_options<T> one) { return {one.options}; }
+struct tp__cxx_last { tp__cxx_last(int) {} }; /* makes an overload the last choice */
+template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
+template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(int, tp__cxx_positional<T, skipped> list) { return {list.options}; }
+template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(long, T options) { return {options}; }
+template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(tp__cxx_last, tp__cxx_braced_options<T> one) { return {one.options}; }
 template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
 }
 #define TP_HERE                                (tp_at TP_AT)
 #define TP__BRACES(type_)                      type_
 #define TP_NAMES(...)                          (std::initializer_list<const char *>{__VA_ARGS__})
-#define TP_OPTIONS(type_, ...)                 TP__CXX(TP__PART_##type_, type_, , #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
-#define TP__OPTIONS(part_, type_, text_, ...)  TP__CXX(part_, type_, , text_ __VA_OPT__(, ) __VA_ARGS__)
-#define TP__WITH(type_, field_, ...)           .with(&type_::field_, __VA_ARGS__)
-#define TP__CXX(part_, type_, with_, text_, ...) \
-    (tp__cxx_options<type_>(0 __VA_OPT__(, {__VA_ARGS__})) with_.named(tp_at TP_AT, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+#define TP_OPTIONS(type_, ...)                 TP__CXX(TP__PART_##type_, type_, 0, , #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...)  TP__CXX(part_, type_, 0, , text_ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__WITH(type_, field_, ...)           .with(0, &type_::field_, {__VA_ARGS__})
+#define TP__CXX(part_, type_, skipped_, with_, text_, ...) \
+    (tp__cxx_options<type_, skipped_>(0 __VA_OPT__(, {__VA_ARGS__})) with_.named(tp_at TP_AT, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
 #define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__CALL1(part_, fn_, f_, v_, text_, ...) \
-    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+    fn_##_(TP__CXX(part_, fn_##_desc, 1, TP__WITH(fn_##_desc, f_, v_), #v_ ", " text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__CALL2(part_, fn_, f_, v_, g_, w_, text_, ...) \
-    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_) TP__WITH(fn_##_desc, g_, w_), text_ __VA_OPT__(, ) __VA_ARGS__))
+    fn_##_(TP__CXX(part_, fn_##_desc, 2, TP__WITH(fn_##_desc, f_, v_) TP__WITH(fn_##_desc, g_, w_), #v_ ", " #w_ ", " text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__CALL_X1(part_, fn_, x_, f_, v_, text_, ...) \
-    fn_##_((x_), TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+    fn_##_((x_), TP__CXX(part_, fn_##_desc, 1, TP__WITH(fn_##_desc, f_, v_), #v_ ", " text_ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__LIST(type_, ...)                   std::initializer_list<type_>{__VA_ARGS__}.begin(), (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 /* clang-format on */

@@ -68,17 +68,93 @@ for cxx in "g++ -std=c++20" "clang++ -std=c++20"; do
         $cxx -x c++ -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "examples/$example.c"
     done
 done
-# the two spellings of C++20 make the same layer; options are in the order of the fields, and the compiler says so
+# C++20 takes options with names, in braces, or without names, and the arguments before them too; the functions below, in place of
+# the library's, show what they get
 cat >"$dir/named.cpp" <<'CPP'
 #include "tp_train.h"
 #include "tp_layers.h"
-tp_node *both(tp_node *x)
+#include <string>
+#include <string.h>
+
+static tp_conv2d_desc conv;
+static tp_cb_run_op_desc run_op;
+static tp_df_locally_shuffle_desc shuffle;
+static tp_df_batch_desc batch;
+static tp_inf_classification_error_desc wrong;
+static tp_inf_scalar_stats_desc stats;
+static tp_adam_desc adam;
+static std::string text; /* the options as they were written: zeros among them are found by it */
+extern "C" {
+void *tp__fill_named_zeros(void *d, const char *, const tp__zero_option *, const char *t) { return text = t, d; }
+const tp__zero_option *tp__layers_zeros() { return NULL; }
+const tp__zero_option *tp__callbacks_zeros() { return NULL; }
+const tp__zero_option *tp__input_zeros() { return NULL; }
+const tp__zero_option *tp__optim_zeros() { return NULL; }
+tp_node *(tp_conv2d_)(tp_node *x, const tp_conv2d_desc *d) { return conv = *d, x; }
+tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d) { return run_op = *d, nullptr; }
+tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d) { return shuffle = *d, nullptr; }
+tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d) { return batch = *d, nullptr; }
+tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d) { return wrong = *d, nullptr; }
+tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d) { return stats = *d, nullptr; }
+tp_optimizer *tp_adam_(tp_node *, const tp_adam_desc *d) { return adam = *d, nullptr; }
+tp_node *(tp_relu)(tp_node *x) { return x; }
+tp_node *tp__node_at(tp_node *n, const char *, int) { return n; }
+}
+static tp_node *make_op(tp_graph *, void *) { return nullptr; }
+#define CHECK(x_)                                               \
+    if (!(x_)) {                                                \
+        printf("named.cpp:%d: not so: %s\n", __LINE__, #x_); \
+        return 1;                                               \
+    }
+
+int main()
 {
-    x = tp_conv2d(x, "conv0", {.filters = 32, .kernel_size = 3});
-    return tp_conv2d(x, "conv1", .filters = 32, .kernel_size = 3, .activation = tp_relu, .use_bias = false);
+    tp_node *x = nullptr, *op = (tp_node *)&conv;
+    tp_dataflow *df = (tp_dataflow *)&shuffle;
+    const size_t size = 7;
+    tp_conv2d(x, "conv0", {.filters = 32, .kernel_size = 3});
+    CHECK(!strcmp(conv.name, "conv0") && conv.filters == 32 && conv.kernel_size == 3);
+    tp_conv2d(x, "conv1", .filters = 32, .activation = tp_relu, .use_bias = false);
+    CHECK(!strcmp(conv.name, "conv1") && conv.filters == 32 && conv.activation == tp_relu && text.find("use_bias") < text.size());
+    tp_conv2d(x, .name = "conv2", .filters = 16);
+    CHECK(!strcmp(conv.name, "conv2") && conv.filters == 16);
+    tp_conv2d(x, "conv3", 8, 5);
+    CHECK(!strcmp(conv.name, "conv3") && conv.filters == 8 && conv.kernel_size == 5 && conv.at_.line == __LINE__ - 1);
+    (void)tp_cb_run_op(op, .run_step = true);
+    CHECK(run_op.op == op && !run_op.fn && run_op.run_step == TP_YES);
+    (void)tp_cb_run_op(.fn = make_op);
+    CHECK(!run_op.op && run_op.fn == make_op && run_op.at_.line == __LINE__ - 1);
+    (void)tp_cb_run_op(.fn = make_op, .user = &conv, .run_before = false);
+    CHECK(run_op.fn == make_op && run_op.user == &conv && text.find("run_before") < text.size());
+    (void)tp_cb_run_op(.run_before = false);
+    CHECK(!run_op.fn && text.find("run_before") < text.size());
+    (void)tp_cb_run_op(nullptr, .fn = [](tp_graph *, void *) -> tp_node * { return nullptr; });
+    CHECK(run_op.fn);
+    (void)tp_df_locally_shuffle(df, 1000);
+    CHECK(shuffle.df == df && shuffle.buffer_size == 1000);
+    (void)tp_df_locally_shuffle(df, 1000, .num_reuse = 2);
+    CHECK(shuffle.df == df && shuffle.buffer_size == 1000 && shuffle.num_reuse == 2);
+    (void)tp_df_locally_shuffle(.df = df, .buffer_size = 1000, .num_reuse = 2);
+    CHECK(shuffle.df == df && shuffle.buffer_size == 1000 && shuffle.num_reuse == 2);
+    (void)tp_df_batch(df, size, .remainder = true);
+    CHECK(batch.df == df && batch.batch_size == 7 && batch.remainder == TP_YES);
+    (void)tp_inf_classification_error();
+    CHECK(!wrong.wrong_tensor_name && !wrong.summary_name);
+    (void)tp_inf_classification_error("wrong");
+    CHECK(!strcmp(wrong.wrong_tensor_name, "wrong") && !wrong.summary_name && wrong.at_.line == __LINE__ - 1);
+    (void)tp_inf_classification_error("wrong", "error");
+    CHECK(!strcmp(wrong.wrong_tensor_name, "wrong") && !strcmp(wrong.summary_name, "error"));
+    (void)tp_inf_scalar_stats(TP_NAMES("cost", "error"), .prefix = "val");
+    CHECK(!strcmp(stats.names[1], "error") && !stats.names[2] && !strcmp(stats.prefix, "val"));
+    (void)tp_inf_scalar_stats("cost");
+    CHECK(!strcmp(stats.names[0], "cost") && !stats.names[1]);
+    (void)tp_adam(x, 0.8f);
+    CHECK(adam.beta1 > 0.7f && adam.beta1 < 0.9f && adam.at_.line == __LINE__ - 1);
+    return 0;
 }
 CPP
 for cxx in "g++ -std=c++20" "clang++ -std=c++20"; do
-    $cxx -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/named.cpp"
+    $cxx -O0 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/named.cpp" -o "$dir/named"
+    "$dir/named"
 done
 echo ok

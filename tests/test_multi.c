@@ -1,7 +1,6 @@
 /* Trainers with a tower on each of several devices of one process: n towers with a batch each are one with n times the batch;
  * and what every trainer promises (checkpoints, resume, stops, errors) holds for them. */
 #define TP_IMPLEMENTATION
-#define TP_STATIC /* private functions are tested too */
 #include "tp_layers.h"
 #include "tp_train.h"
 #include "tp_test.h"

@@ -31,12 +31,16 @@
 #else
 #define TP_SHIM_FEATURE(x_) 0
 #endif
+#ifndef TP_SHIM_ASAN /* 1 where this file is compiled without the address sanitizer and the program with it */
 #if defined(__SANITIZE_ADDRESS__) || TP_SHIM_FEATURE(address_sanitizer)
 #define TP_SHIM_ASAN 1
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
 #else
 #define TP_SHIM_ASAN 0
+#endif
+#endif
+#if TP_SHIM_ASAN
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__) || TP_SHIM_FEATURE(thread_sanitizer)
 #define TP_SHIM_TSAN 1

@@ -78,7 +78,7 @@ typedef struct tp__cuda {
     cudaStream_t stream;
     /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
     cudaMemPool_t pool;
-    size_t limit;     /* the most bytes that may be allocated from the pool */
+    size_t limit;         /* the most bytes that may be allocated from the pool */
     uint64_t peer_access; /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
@@ -97,7 +97,7 @@ typedef struct tp__cuda {
     cudaEvent_t mark; /* an event that other GPUs wait for */
     struct tp__communicator *cliques;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
-    char *download_buffer;           /* pinned memory for small downloads */
+    char *download_buffer;               /* pinned memory for small downloads */
     size_t late_used;
     struct {
         void *to;
@@ -1357,7 +1357,8 @@ typedef struct tp__cuda_program {
 enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE };
 
 /* The index of the operand's element for element i of the result. */
-template <class I> __device__ __forceinline__ I tp__external_index(const tp__cuda_program &p, const tp__cuda_external &e, I i)
+template <class I>
+__device__ __forceinline__ I tp__external_index(const tp__cuda_program &p, const tp__cuda_external &e, I i)
 {
     switch (e.how) {
     case TP__DIRECT: return i;
@@ -1635,7 +1636,9 @@ TP_KERNEL tp__any_chain(const __grid_constant__ tp__cuda_program P)
                 if (s.from[o] == TP__FROM_LAST) x[o] = y;
                 else if (s.from[o] == TP__FROM_REG) x[o] = reg[at];
                 else if (s.from[o] == TP__FROM_OUT) x[o] = tp__cell_at(P.out[at].data, P.out[at].dtype, i);
-                else x[o] = tp__cell_at(P.external[at].data, P.external[at].dtype, tp__external_index<int64_t>(P, P.external[at], i));
+                else
+                    x[o] = tp__cell_at(P.external[at].data, P.external[at].dtype,
+                                       tp__external_index<int64_t>(P, P.external[at], i));
             }
             const bool test = (s.code >= TP__DO_greater && s.code <= TP__DO_not_equal) || s.code == TP__DO_is_finite;
             if (s.code == TP__DO_cast) y = tp__cell_cast(x[0], s.dtype, s.out_dtype);
@@ -2003,12 +2006,13 @@ static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bia
     if (st == CUBLAS_STATUS_SUCCESS && g->bias)
         st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&d->layout_b, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
-                                        g->tb ? g->K : g->N);
+        st = cublasLtMatrixLayoutCreate(&d->layout_b, type, (uint64_t)(g->tb ? g->K : g->N),
+                                        (uint64_t)(g->tb ? g->N : g->K), g->tb ? g->K : g->N);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&d->layout_a, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
-                                        g->ta ? g->M : g->K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&d->layout_c, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
+        st = cublasLtMatrixLayoutCreate(&d->layout_a, type, (uint64_t)(g->ta ? g->M : g->K),
+                                        (uint64_t)(g->ta ? g->K : g->M), g->ta ? g->M : g->K);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatrixLayoutCreate(&d->layout_c, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
     if (batch > 1) {
         cublasLtMatrixLayout_t layout[3] = {d->layout_a, d->layout_b, d->layout_c};
         const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
@@ -2058,7 +2062,8 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
         st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
     if (st == CUBLAS_STATUS_SUCCESS) {
-        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->layout_b, d->layout_a, d->layout_c, d->layout_c, pref, 1, &found, &n);
+        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->layout_b, d->layout_a, d->layout_c, d->layout_c, pref, 1,
+                                            &found, &n);
         plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
         if (plain) {
             st = CUBLAS_STATUS_SUCCESS;
@@ -2097,9 +2102,9 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) st = tp__gemm_choose(k, &key, h, &d, slot);
     if (slot && slot->key == h && slot->plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
     else if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.layout_b, a, d.layout_a,
-                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.layout_c, c, d.layout_c, &slot->algo,
-                            u->workspace, u->workspace_bytes, u->stream);
+        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.layout_b, a,
+                            d.layout_a, f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.layout_c, c,
+                            d.layout_c, &slot->algo, u->workspace, u->workspace_bytes, u->stream);
     if (st != CUBLAS_STATUS_SUCCESS) tp__store_error(u, k->op->name, cublasLtGetStatusString(st));
     if (d.layout_a) cublasLtMatrixLayoutDestroy(d.layout_a);
     if (d.layout_b) cublasLtMatrixLayoutDestroy(d.layout_b);
@@ -3660,7 +3665,8 @@ static bool tp__move_transposed(const tp_call *k, const tp__moving *m)
     int row = -1;
     for (int d = 0; d < last; d++)
         if (m->src_stride[d] == 1) row = d;
-    if (row < 0 || m->dst_stride[last] != 1 || m->src_stride[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8) return false;
+    if (row < 0 || m->dst_stride[last] != 1 || m->src_stride[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8)
+        return false;
     tp__tile_plan p;
     memset(&p, 0, sizeof p);
     p.rows = m->dim[row], p.cols = m->dim[last];
@@ -3715,7 +3721,8 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     const int last = m.ndim - 1;
     if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
-        for (int d = 0; d < last; d++) bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
+        for (int d = 0; d < last; d++)
+            bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
         for (int d = 0; d < last; d++) m.dst_stride[d] /= times, m.src_stride[d] /= times;
         m.dim[last] /= times, m.size *= times, p.n /= times;
@@ -4427,7 +4434,8 @@ TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
         sums[2 * blockIdx.x + 1] = squares;
     }
 }
-TP_KERNEL tp__print_sums_end(tp__print_numbers *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
+TP_KERNEL tp__print_sums_end(tp__print_numbers *g, const double *sums, int64_t blocks, const void *x, int dtype,
+                             int64_t n)
 {
     TP_SHARED(double, room, 8);
     double sum = 0, squares = 0;
@@ -4847,25 +4855,26 @@ template <class R> struct tp__momentum_one {
         w -= nesterov ? lr * (g + mu * s[0]) : lr * s[0];
     }
 };
-/* The common part of Adam and LAMB; left: 1 - beta^t, rest: 1 - beta. */
+/* The common part of Adam and LAMB; correction1: 1 - beta1^t. */
 template <class R> struct tp__moments {
-    R lr, left1, left2, rest1, rest2, epsilon, decay;
+    R lr, correction1, correction2, one_minus_beta1, one_minus_beta2, epsilon, decay;
     __device__ __forceinline__ explicit tp__moments(const tp__apply_list &p)
     {
         const tp__adam_attrs *t = tp__attrs_of<tp__adam_attrs>(p);
         lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE);
-        left1 = 1 - tp__apply_scalar<R>(p, TP__BETA1_POWER), left2 = 1 - tp__apply_scalar<R>(p, TP__BETA2_POWER);
-        rest1 = 1 - (R)t->beta1, rest2 = 1 - (R)t->beta2;
+        correction1 = 1 - tp__apply_scalar<R>(p, TP__BETA1_POWER),
+        correction2 = 1 - tp__apply_scalar<R>(p, TP__BETA2_POWER);
+        one_minus_beta1 = 1 - (R)t->beta1, one_minus_beta2 = 1 - (R)t->beta2;
         epsilon = (R)t->epsilon, decay = (R)t->decay;
     }
     __device__ __forceinline__ void average(R g, R &m, R &v) const
     {
-        m += (g - m) * rest1;
-        v += (g * g - v) * rest2;
+        m += (g - m) * one_minus_beta1;
+        v += (g * g - v) * one_minus_beta2;
     }
     __device__ __forceinline__ R lamb_r(R w, R m, R v) const
     {
-        return m / left1 / (sqrt(v / left2) + epsilon) + decay * w;
+        return m / correction1 / (sqrt(v / correction2) + epsilon) + decay * w;
     }
 };
 template <class R> struct tp__adam_one : tp__moments<R> {
@@ -4874,7 +4883,7 @@ template <class R> struct tp__adam_one : tp__moments<R> {
     bool decays;
     __device__ __forceinline__ explicit tp__adam_one(const tp__apply_list &p) : tp__moments<R>(p)
     {
-        lr_t = this->lr * sqrt(this->left2) / this->left1;
+        lr_t = this->lr * sqrt(this->correction2) / this->correction1;
         keep = 1 - this->lr * this->decay;
         decays = this->decay != 0;
     }
@@ -4887,22 +4896,22 @@ template <class R> struct tp__adam_one : tp__moments<R> {
 };
 template <class R, bool CENTERED> struct tp__rmsprop {
     enum { SLOTS = CENTERED ? 3 : 2 };
-    R lr, rest, mu, epsilon;
+    R lr, one_minus_decay, mu, epsilon;
     __device__ __forceinline__ explicit tp__rmsprop(const tp__apply_list &p)
     {
         const tp__rmsprop_attrs *t = tp__attrs_of<tp__rmsprop_attrs>(p);
         lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE);
-        rest = 1 - (R)t->decay, mu = (R)t->momentum, epsilon = (R)t->epsilon;
+        one_minus_decay = 1 - (R)t->decay, mu = (R)t->momentum, epsilon = (R)t->epsilon;
     }
     __device__ __forceinline__ void operator()(R g, R &w, R *s) const
     {
-        R less = 0;
-        s[0] += (g * g - s[0]) * rest;
+        R squared_mean = 0;
+        s[0] += (g * g - s[0]) * one_minus_decay;
         if (CENTERED) {
-            s[2] += (g - s[2]) * rest;
-            less = tp__rounded_product(s[2], s[2]);
+            s[2] += (g - s[2]) * one_minus_decay;
+            squared_mean = tp__rounded_product(s[2], s[2]);
         }
-        s[1] = mu * s[1] + lr * g / sqrt(s[0] - less + epsilon);
+        s[1] = mu * s[1] + lr * g / sqrt(s[0] - squared_mean + epsilon);
         w -= s[1];
     }
 };
@@ -4923,17 +4932,17 @@ template <class R> struct tp__adagrad_one {
 };
 template <class R> struct tp__adadelta_one {
     enum { SLOTS = 2 };
-    R lr, rest, epsilon;
+    R lr, one_minus_decay, epsilon;
     __device__ __forceinline__ explicit tp__adadelta_one(const tp__apply_list &p)
     {
         const tp__adadelta_attrs *t = tp__attrs_of<tp__adadelta_attrs>(p);
-        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE), rest = 1 - (R)t->rho, epsilon = (R)t->epsilon;
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE), one_minus_decay = 1 - (R)t->rho, epsilon = (R)t->epsilon;
     }
     __device__ __forceinline__ void operator()(R g, R &w, R *s) const
     {
-        s[0] += (g * g - s[0]) * rest;
+        s[0] += (g * g - s[0]) * one_minus_decay;
         const R d = g * sqrt(s[1] + epsilon) / sqrt(s[0] + epsilon);
-        s[1] += (d * d - s[1]) * rest;
+        s[1] += (d * d - s[1]) * one_minus_decay;
         w -= lr * d;
     }
 };
@@ -5264,11 +5273,11 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 /* Returns 1 if the padding SAME adds one row (or column) more after the image than before it, else 0. */
 static int64_t tp__extra_pad_row(const tp__conv *g)
 {
-    return (g->OH - 1) * g->sh + (g->KH - 1) * g->dh + 1 - g->H > 2 * g->top;
+    return (g->OH - 1) * g->stride_h + (g->KH - 1) * g->dilation_h + 1 - g->H > 2 * g->top;
 }
 static int64_t tp__extra_pad_column(const tp__conv *g)
 {
-    return (g->OW - 1) * g->sw + (g->KW - 1) * g->dw + 1 - g->W > 2 * g->left;
+    return (g->OW - 1) * g->stride_w + (g->KW - 1) * g->dilation_w + 1 - g->W > 2 * g->left;
 }
 
 /* -- conv2d: bias and ReLU after it, and bias_add */
@@ -5310,13 +5319,14 @@ template <class T> TP_KERNEL tp__conv_forward(const tp__conv g, const T *x, cons
         const int64_t c0 = o.c / og * cg;
         tp__real<T> sum = 0;
         for (int64_t p = 0; p < g.KH; p++) {
-            const int64_t h = o.h * g.sh + p * g.dh - g.top;
+            const int64_t h = o.h * g.stride_h + p * g.dilation_h - g.top;
             if (h < 0 || h >= g.H) continue;
             for (int64_t q = 0; q < g.KW; q++) {
-                const int64_t v = o.w * g.sw + q * g.dw - g.left;
+                const int64_t v = o.w * g.stride_w + q * g.dilation_w - g.left;
                 if (v < 0 || v >= g.W) continue;
-                const int64_t X = o.b * g.xb + h * g.xh + v * g.xw + c0 * g.xc, F = (p * g.KW + q) * cg * g.O + o.c;
-                for (int64_t c = 0; c < cg; c++) sum += tp__get(x, X + c * g.xc) * tp__get(w, F + c * g.O);
+                const int64_t X = o.b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w + c0 * g.x_stride_c,
+                              F = (p * g.KW + q) * cg * g.O + o.c;
+                for (int64_t c = 0; c < cg; c++) sum += tp__get(x, X + c * g.x_stride_c) * tp__get(w, F + c * g.O);
             }
         }
         tp__put(y, at, sum);
@@ -5331,14 +5341,15 @@ template <class T> TP_KERNEL tp__conv_input(const tp__conv g, const T *dy, const
         const int64_t group = x.c / cg, c = x.c - group * cg;
         tp__real<T> sum = 0;
         for (int64_t p = 0; p < g.KH; p++) { /* find the outputs that read this x with kernel element (p,q) */
-            const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
-            if (h < 0 || i * g.sh != h || i >= g.OH) continue;
+            const int64_t h = x.h + g.top - p * g.dilation_h, i = h / g.stride_h;
+            if (h < 0 || i * g.stride_h != h || i >= g.OH) continue;
             for (int64_t q = 0; q < g.KW; q++) {
-                const int64_t v = x.w + g.left - q * g.dw, j = v / g.sw;
-                if (v < 0 || j * g.sw != v || j >= g.OW) continue;
-                const int64_t Y = x.b * g.yb + i * g.yh + j * g.yw, F = ((p * g.KW + q) * cg + c) * g.O;
+                const int64_t v = x.w + g.left - q * g.dilation_w, j = v / g.stride_w;
+                if (v < 0 || j * g.stride_w != v || j >= g.OW) continue;
+                const int64_t Y = x.b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w,
+                              F = ((p * g.KW + q) * cg + c) * g.O;
                 for (int64_t o = group * og; o < (group + 1) * og; o++)
-                    sum += tp__get(dy, Y + o * g.yc) * tp__get(w, F + o);
+                    sum += tp__get(dy, Y + o * g.y_stride_c) * tp__get(w, F + o);
             }
         }
         tp__put(dx, at, sum);
@@ -5350,17 +5361,17 @@ template <class T> TP_KERNEL tp__conv_filter(const tp__conv g, const T *x, const
     TP_EACH(at, n)
     {
         const int64_t o = at % g.O, c = at / g.O % cg, q = at / g.O / cg % g.KW, p = at / g.O / cg / g.KW;
-        const int64_t X = (o / og * cg + c) * g.xc, Y = o * g.yc;
+        const int64_t X = (o / og * cg + c) * g.x_stride_c, Y = o * g.y_stride_c;
         tp__real<T> sum = 0;
         for (int64_t b = 0; b < g.B; b++)
             for (int64_t i = 0; i < g.OH; i++) {
-                const int64_t h = i * g.sh + p * g.dh - g.top;
+                const int64_t h = i * g.stride_h + p * g.dilation_h - g.top;
                 if (h < 0 || h >= g.H) continue;
                 for (int64_t j = 0; j < g.OW; j++) {
-                    const int64_t v = j * g.sw + q * g.dw - g.left;
+                    const int64_t v = j * g.stride_w + q * g.dilation_w - g.left;
                     if (v < 0 || v >= g.W) continue;
-                    sum += tp__get(x, X + b * g.xb + h * g.xh + v * g.xw) *
-                           tp__get(dy, Y + b * g.yb + i * g.yh + j * g.yw);
+                    sum += tp__get(x, X + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w) *
+                           tp__get(dy, Y + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w);
                 }
             }
         tp__put(dw, at, sum);
@@ -5376,14 +5387,14 @@ template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv g, const T *x,
 {
     typedef tp__real<T> R;
     const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
-              runs = (OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sw = (int)g.sw, dw = (int)g.dw;
+              runs = (OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sw = (int)g.stride_w, dw = (int)g.dilation_w;
     TP__EACH_FOUR(int, 1, at, n)
     {
         const tp__pixel<int> o = tp__pixel_of<int>(at, OH, runs, C4, false);
         const int c = o.c * 4, j0 = o.w * TP__DEPTH_ROW;
         R sum[TP__DEPTH_ROW][4] = {};
         for (int p = 0; p < (int)g.KH; p++) {
-            const int h = o.h * (int)g.sh + p * (int)g.dh - (int)g.top;
+            const int h = o.h * (int)g.stride_h + p * (int)g.dilation_h - (int)g.top;
             if (h < 0 || h >= H) continue;
             const T *row = x + (int64_t)(o.b * H + h) * W * C + c;
             for (int q = 0; q < (int)g.KW; q++) {
@@ -5407,14 +5418,15 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, 
 {
     typedef tp__real<T> R;
     const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
-              runs = (W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sh = (int)g.sh, sw = (int)g.sw, dw = (int)g.dw;
+              runs = (W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW, sh = (int)g.stride_h, sw = (int)g.stride_w,
+              dw = (int)g.dilation_w;
     TP__EACH_FOUR(int, 1, at, n)
     {
         const tp__pixel<int> x = tp__pixel_of<int>(at, H, runs, C4, false);
         const int c = x.c * 4, v0 = x.w * TP__DEPTH_ROW;
         R sum[TP__DEPTH_ROW][4] = {};
         for (int p = 0; p < (int)g.KH; p++) {
-            const int h = x.h + (int)g.top - p * (int)g.dh, i = sh == 1 ? h : h / sh;
+            const int h = x.h + (int)g.top - p * (int)g.dilation_h, i = sh == 1 ? h : h / sh;
             if (h < 0 || i * sh != h || i >= OH) continue;
             const T *row = dy + (int64_t)(x.b * OH + i) * OW * C + c;
             for (int q = 0; q < (int)g.KW; q++) {
@@ -5462,9 +5474,10 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the 
 __device__ __forceinline__ int64_t tp__depth_tap(const tp__conv &g, int b, int i, int j, int t)
 {
     const int p = t / (int)g.KW, q = t - p * (int)g.KW;
-    const int h = i * (int)g.sh + p * (int)g.dh - (int)g.top, v = j * (int)g.sw + q * (int)g.dw - (int)g.left;
+    const int h = i * (int)g.stride_h + p * (int)g.dilation_h - (int)g.top,
+              v = j * (int)g.stride_w + q * (int)g.dilation_w - (int)g.left;
     if (h < 0 || h >= (int)g.H || v < 0 || v >= (int)g.W) return -1;
-    return b * g.xb + h * g.xh + v * g.xw;
+    return b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w;
 }
 template <class T>
 TP_KERNEL tp__depthwise_part_nhwc(const tp__conv g, const tp__depth_cut s, const T *x, const T *dy, tp__real<T> *part)
@@ -5508,11 +5521,11 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const
               piece = (int)(blockIdx.x / s.tiles / s.passes);
     const int t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
     const int end = (int)(s.places - piece * s.per_piece < s.per_piece ? s.places : (piece + 1) * s.per_piece);
-    const int64_t C0 = o / (g.O / g.C) * g.xc;
+    const int64_t C0 = o / (g.O / g.C) * g.x_stride_c;
     R sum[TP__DEPTH_TAPS] = {};
     for (int r = (int)(piece * s.per_piece) + (int)threadIdx.x; r < end; r += (int)blockDim.x) {
         const int row = r / OW, j = r - row * OW, b = row / OH, i = row - b * OH;
-        const R d = tp__get(dy, b * g.yb + o * g.yc + i * OW + j);
+        const R d = tp__get(dy, b * g.y_stride_b + o * g.y_stride_c + i * OW + j);
 #pragma unroll
         for (int t = 0; t < TP__DEPTH_TAPS; t++) {
             const int64_t at = t0 + t < taps ? tp__depth_tap(g, b, i, j, t0 + t) : -1;
@@ -5564,12 +5577,12 @@ TP_KERNEL tp__transpose_filter(const T *from, T *to, int64_t rows, int64_t O, in
     }
 }
 static void tp__run_transpose_filter(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *from, void *to,
-                                bool back)
+                                     bool back)
 {
     const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
     const int64_t blocks = (rows + 31) / 32 * ((g->O + 31) / 32);
-    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__transpose_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows, g->O,
-                                  g->nchw ? I : rows, g->nchw ? S : 1, back););
+    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__transpose_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows,
+                                  g->O, g->nchw ? I : rows, g->nchw ? S : 1, back););
 }
 
 /* Copies (N, H, W, C) with rows and columns of zeros added, or with rows and columns removed. */
@@ -5586,17 +5599,17 @@ TP_KERNEL tp__pad_frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, i
     }
 }
 static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, int64_t images, const void *from,
-                          void *to, bool back)
+                              void *to, bool back)
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
                   bytes = g->nchw ? size : g->C * size;
     const int64_t more_H = g->H + tp__extra_pad_row(g), more_W = g->W + tp__extra_pad_column(g);
     const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
                   to_W = back ? g->W : more_W;
-#define TP__FRAME(T_)                                                                                    \
-    do {                                                                                                 \
-        const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
-        if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                  \
+#define TP__FRAME(T_)                                                                                        \
+    do {                                                                                                     \
+        const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                              \
+        if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                      \
             TP_RUN(k, (tp__pad_frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
         else TP_RUN(k, (tp__pad_frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
     } while (0)
@@ -5611,7 +5624,7 @@ static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 
 /* The key of a choice: everything on which cuDNN's choice depends. */
 typedef struct tp__conv_key {
-    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
+    int64_t B, H, W, C, O, KH, KW, OH, OW, stride_h, stride_w, dilation_h, dilation_w, top, left, groups;
     int32_t what, dtype, precision, nchw;
 } tp__conv_key;
 typedef struct tp__conv_choice {
@@ -5644,8 +5657,8 @@ static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
     if (st == CUDNN_STATUS_SUCCESS)
         st = cudnnSetFilter4dDescriptor(s->w, type, format, (int)p->O, (int)(p->C / p->groups), (int)p->KH, (int)p->KW);
     if (st == CUDNN_STATUS_SUCCESS)
-        st = cudnnSetConvolution2dDescriptor(s->conv, (int)p->top, (int)p->left, (int)p->sh, (int)p->sw, (int)p->dh,
-                                             (int)p->dw, CUDNN_CROSS_CORRELATION,
+        st = cudnnSetConvolution2dDescriptor(s->conv, (int)p->top, (int)p->left, (int)p->stride_h, (int)p->stride_w,
+                                             (int)p->dilation_h, (int)p->dilation_w, CUDNN_CROSS_CORRELATION,
                                              p->dtype == TP_F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT);
     if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionGroupCount(s->conv, (int)p->groups);
     return st;
@@ -5745,7 +5758,8 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int w
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
     /* with the odd row or column added, the padding is equal on both sides */
     key.H = g->H + tp__extra_pad_row(g), key.W = g->W + tp__extra_pad_column(g);
-    key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
+    key.stride_h = g->stride_h, key.stride_w = g->stride_w, key.dilation_h = g->dilation_h,
+    key.dilation_w = g->dilation_w, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
     for (tp__conv_choice *s = c->convolution; s; s = s->next)
@@ -5794,8 +5808,8 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
                *beta = f64 ? (const void *)&beta64 : (const void *)&beta32;
     switch (s->key.what) {
     case TP__CONV_FORWARD:
-        return cudnnConvolutionForward(c->dnn, alpha, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
-                                       s->workspace, beta, s->y, y);
+        return cudnnConvolutionForward(c->dnn, alpha, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo,
+                                       room, s->workspace, beta, s->y, y);
     case TP__CONV_INPUT_GRAD:
         return cudnnConvolutionBackwardData(c->dnn, alpha, s->w, w, s->y, y, s->conv,
                                             (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
@@ -5835,13 +5849,14 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     const tp__conv *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
     const int64_t reach = g->KH * g->KW * (g->C / g->groups),
-                  image_x = g->C * (g->H + tp__extra_pad_row(g)) * (g->W + tp__extra_pad_column(g)), image_y = g->O * g->OH * g->OW,
-                  image = image_x > image_y ? image_x : image_y, most = TP__CONV_ELEMENTS;
+                  image_x = g->C * (g->H + tp__extra_pad_row(g)) * (g->W + tp__extra_pad_column(g)),
+                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
+                  most = TP__CONV_ELEMENTS;
     j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
-    const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
-               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
-                       g->top == 0 && g->left == 0;
+    const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
+               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
+                       g->dilation_w == 1 && g->top == 0 && g->left == 0;
     if (!g->nchw && g->groups == 1 && (point || whole)) {
         j.method = TP__BY_PRODUCT;
         return j;
@@ -5863,16 +5878,17 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.full_call = tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, j.images);
         if (!j.full_call || !j.full_call->usable) continue;
         j.room = j.full_call->workspace;
-        j.last_call =
-            g->B % j.images == 0 ? NULL : tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, g->B % j.images);
+        j.last_call = g->B % j.images == 0
+                          ? NULL
+                          : tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, g->B % j.images);
         if (g->B % j.images && (!j.last_call || !j.last_call->usable)) continue;
         if (j.last_call && j.last_call->workspace > j.room) j.room = j.last_call->workspace;
         j.method = TP__BY_CUDNN;
     }
     if (j.method != TP__BY_CUDNN) return j;
     if (j.cudnn_shape.nchw != g->nchw) {
-        j.copy_x = tp__round256((size_t)(j.images * g->xb) * size);
-        j.copy_y = tp__round256((size_t)(j.images * g->yb) * size);
+        j.copy_x = tp__round256((size_t)(j.images * g->x_stride_b) * size);
+        j.copy_y = tp__round256((size_t)(j.images * g->y_stride_b) * size);
     }
     j.filter = tp__round256((size_t)(reach * g->O) * size);
     if (tp__extra_pad_row(g) || tp__extra_pad_column(g)) j.frame = tp__round256((size_t)(j.images * image_x) * size);
@@ -5945,8 +5961,8 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
 /* Converts images between the layouts: N images of S pixels with C channels. */
-static void tp__conv_change_layout(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
-                          bool to_nchw)
+static void tp__conv_change_layout(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S,
+                                   int64_t C, bool to_nchw)
 {
     tp__moving m;
     memset(&m, 0, sizeof m);
@@ -5968,7 +5984,8 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
     if (j->what != TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
         const tp__conv_choice *s = g->B - at >= j->images ? j->full_call : j->last_call;
-        char *from_x = (char *)x + (size_t)(at * g->xb) * size, *from_y = (char *)y + (size_t)(at * g->yb) * size;
+        char *from_x = (char *)x + (size_t)(at * g->x_stride_b) * size,
+             *from_y = (char *)y + (size_t)(at * g->y_stride_b) * size;
         char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
         if (px != from_x && j->what != TP__CONV_INPUT_GRAD)
             tp__conv_change_layout(k, size, from_x, px, s->key.B, places_x, g->C, true);
@@ -6011,9 +6028,10 @@ static void tp__conv_run(const tp_call *k, int what)
     } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
     } else if (j.method == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
-    else if (j.method == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
+    else if (j.method == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0)
+        tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
-    if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.yc, relu);
+    if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.y_stride_c, relu);
 }
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
@@ -6043,8 +6061,9 @@ static void tp__bias_add_cuda(const tp_call *k)
 /* -- max_pool, avg_pool. The gradients gather: each element of x reads the windows that contain it, in their order. */
 
 typedef struct tp__pool_shape {
-    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: numbers of elements of x and y */
-    bool nchw, four;                                               /* four: a thread processes four channels */
+    int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left, x_elements,
+        y_elements;  /* x_elements: number of elements of x */
+    bool nchw, four; /* four: a thread processes four channels */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -6053,23 +6072,24 @@ static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
     tp__pool_shape g;
     memset(&g, 0, sizeof g);
     g.nchw = a->data_format == TP_NCHW;
-    g.kh = a->size_h;
-    g.kw = a->size_w;
-    g.sh = a->stride_h ? a->stride_h : g.kh;
-    g.sw = a->stride_w ? a->stride_w : g.kw;
+    g.window_h = a->size_h;
+    g.window_w = a->size_w;
+    g.stride_h = a->stride_h ? a->stride_h : g.window_h;
+    g.stride_w = a->stride_w ? a->stride_w : g.window_w;
     g.B = x->dim[0];
     g.C = x->dim[g.nchw ? 1 : 3];
     g.H = x->dim[g.nchw ? 2 : 1];
     g.W = x->dim[g.nchw ? 3 : 2];
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
-    g.nx = g.B * g.H * g.W * g.C;
-    g.ny = g.B * g.OH * g.OW * g.C;
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.window_h, g.stride_h, 1, &g.OH, &g.top);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.window_w, g.stride_w, 1, &g.OW, &g.left);
+    g.x_elements = g.B * g.H * g.W * g.C;
+    g.y_elements = g.B * g.OH * g.OW * g.C;
     g.four = !g.nchw && g.C % 4 == 0;
     return g;
 }
 #define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...) \
-    TP__RUN_FOURS(k_, kernel_, T_, (g_).four, n_, (g_).nx > (g_).ny ? (g_).nx : (g_).ny, g_, __VA_ARGS__)
+    TP__RUN_FOURS(k_, kernel_, T_, (g_).four, n_,  \
+                  (g_).x_elements > (g_).y_elements ? (g_).x_elements : (g_).y_elements, g_, __VA_ARGS__)
 
 template <class I> __device__ __forceinline__ I tp__pool_x(const tp__pool_shape &g, I b, I h, I w, I c)
 {
@@ -6105,23 +6125,23 @@ template <class T, int V, class I>
 TP_KERNEL tp__max_pool_kernel(const tp__pool_shape g, const T *x, T *y, uint8_t *at8, int32_t *at32)
 {
     typedef tp__real<T> R;
-    TP__EACH_FOUR(I, V, at, g.ny)
+    TP__EACH_FOUR(I, V, at, g.y_elements)
     {
         const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
         R most[V] = {};
         int best[V];
         for (int e = 0; e < V; e++) best[e] = -1;
-        for (I p = 0; p < (I)g.kh; p++) {
-            const I h = o.h * (I)g.sh + p - (I)g.top;
+        for (I p = 0; p < (I)g.window_h; p++) {
+            const I h = o.h * (I)g.stride_h + p - (I)g.top;
             if (h < 0 || h >= (I)g.H) continue;
-            for (I q = 0; q < (I)g.kw; q++) {
-                const I v = o.w * (I)g.sw + q - (I)g.left;
+            for (I q = 0; q < (I)g.window_w; q++) {
+                const I v = o.w * (I)g.stride_w + q - (I)g.left;
                 if (v < 0 || v >= (I)g.W) continue;
                 R a[V];
                 tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
                 for (int e = 0; e < V; e++)
                     if (best[e] < 0 || a[e] > most[e] || (a[e] != a[e] && most[e] == most[e])) {
-                        best[e] = (int)(p * (I)g.kw + q);
+                        best[e] = (int)(p * (I)g.window_w + q);
                         most[e] = a[e];
                     }
             }
@@ -6141,16 +6161,18 @@ template <class T, int V, class I>
 TP_KERNEL tp__max_pool_grad_kernel(const tp__pool_shape g, const T *dy, const uint8_t *at8, const int32_t *at32, T *dx)
 {
     typedef tp__real<T> R;
-    TP__EACH_FOUR(I, V, at, g.nx)
+    TP__EACH_FOUR(I, V, at, g.x_elements)
     {
         const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
-        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
-                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.stride_h, g.OH),
+                j0 = tp__first_window<I>(x.w, g.left, g.window_w, g.stride_w),
+                j1 = tp__last_window<I>(x.w, g.left, g.stride_w, g.OW);
         R sum[V] = {};
-        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++)
+        for (I i = tp__first_window<I>(x.h, g.top, g.window_h, g.stride_h); i <= i1; i++)
             for (I j = j0; j <= j1; j++) {
                 const I from = tp__pool_y<I>(g, x.b, i, j, x.c);
-                const int place_in_window = (int)((x.h + (I)g.top - i * (I)g.sh) * (I)g.kw + x.w + (I)g.left - j * (I)g.sw);
+                const int place_in_window =
+                    (int)((x.h + (I)g.top - i * (I)g.stride_h) * (I)g.window_w + x.w + (I)g.left - j * (I)g.stride_w);
                 int w[V];
                 R d[V];
                 tp__load_places(at8, at32, (int64_t)from, w);
@@ -6165,30 +6187,30 @@ template <class T, int V, class I>
 TP_KERNEL tp__max_pool_take_kernel(const tp__pool_shape g, const T *x, const uint8_t *at8, const int32_t *at32, T *y)
 {
     typedef tp__real<T> R;
-    TP__EACH_FOUR(I, V, at, g.ny)
+    TP__EACH_FOUR(I, V, at, g.y_elements)
     {
         const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
         int w[V];
         R v[V];
         tp__load_places(at8, at32, (int64_t)at, w);
         for (int e = 0; e < V; e++)
-            v[e] = tp__get(x, tp__pool_x<I>(g, o.b, o.h * (I)g.sh + (I)(w[e] / (int)g.kw) - (I)g.top,
-                                            o.w * (I)g.sw + (I)(w[e] % (int)g.kw) - (I)g.left, o.c + (I)e));
+            v[e] = tp__get(x, tp__pool_x<I>(g, o.b, o.h * (I)g.stride_h + (I)(w[e] / (int)g.window_w) - (I)g.top,
+                                            o.w * (I)g.stride_w + (I)(w[e] % (int)g.window_w) - (I)g.left, o.c + (I)e));
         tp__store(y + at, v);
     }
 }
 template <class T, int V, class I> TP_KERNEL tp__avg_pool_kernel(const tp__pool_shape g, const T *x, T *y)
 {
     typedef tp__real<T> R;
-    TP__EACH_FOUR(I, V, at, g.ny)
+    TP__EACH_FOUR(I, V, at, g.y_elements)
     {
         const tp__pixel<I> o = tp__pixel_of<I>(at, (I)g.OH, (I)g.OW, (I)g.C, g.nchw);
         R sum[V] = {}, n = 0;
-        for (I p = 0; p < (I)g.kh; p++) {
-            const I h = o.h * (I)g.sh + p - (I)g.top;
+        for (I p = 0; p < (I)g.window_h; p++) {
+            const I h = o.h * (I)g.stride_h + p - (I)g.top;
             if (h < 0 || h >= (I)g.H) continue;
-            for (I q = 0; q < (I)g.kw; q++) {
-                const I v = o.w * (I)g.sw + q - (I)g.left;
+            for (I q = 0; q < (I)g.window_w; q++) {
+                const I v = o.w * (I)g.stride_w + q - (I)g.left;
                 if (v < 0 || v >= (I)g.W) continue;
                 R a[V];
                 tp__load(x + tp__pool_x<I>(g, o.b, h, v, o.c), a);
@@ -6203,17 +6225,18 @@ template <class T, int V, class I> TP_KERNEL tp__avg_pool_kernel(const tp__pool_
 template <class T, int V, class I> TP_KERNEL tp__avg_pool_grad_kernel(const tp__pool_shape g, const T *dy, T *dx)
 {
     typedef tp__real<T> R;
-    TP__EACH_FOUR(I, V, at, g.nx)
+    TP__EACH_FOUR(I, V, at, g.x_elements)
     {
         const tp__pixel<I> x = tp__pixel_of<I>(at, (I)g.H, (I)g.W, (I)g.C, g.nchw);
-        const I i1 = tp__last_window<I>(x.h, g.top, g.sh, g.OH), j0 = tp__first_window<I>(x.w, g.left, g.kw, g.sw),
-                j1 = tp__last_window<I>(x.w, g.left, g.sw, g.OW);
+        const I i1 = tp__last_window<I>(x.h, g.top, g.stride_h, g.OH),
+                j0 = tp__first_window<I>(x.w, g.left, g.window_w, g.stride_w),
+                j1 = tp__last_window<I>(x.w, g.left, g.stride_w, g.OW);
         R sum[V] = {};
-        for (I i = tp__first_window<I>(x.h, g.top, g.kh, g.sh); i <= i1; i++) {
-            const I h0 = i * (I)g.sh - (I)g.top, h1 = h0 + (I)g.kh;
+        for (I i = tp__first_window<I>(x.h, g.top, g.window_h, g.stride_h); i <= i1; i++) {
+            const I h0 = i * (I)g.stride_h - (I)g.top, h1 = h0 + (I)g.window_h;
             const I high = (h1 < (I)g.H ? h1 : (I)g.H) - (h0 > 0 ? h0 : 0);
             for (I j = j0; j <= j1; j++) {
-                const I v0 = j * (I)g.sw - (I)g.left, v1 = v0 + (I)g.kw;
+                const I v0 = j * (I)g.stride_w - (I)g.left, v1 = v0 + (I)g.window_w;
                 const I wide = (v1 < (I)g.W ? v1 : (I)g.W) - (v0 > 0 ? v0 : 0);
                 R d[V];
                 tp__load(dy + tp__pool_y<I>(g, x.b, i, j, x.c), d);
@@ -6237,34 +6260,34 @@ static void tp__max_pool_cuda(const tp_call *k)
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
     uint8_t *at8 = (uint8_t *)tp__bytes_or_null(&k->out[1]);
     int32_t *at32 = (int32_t *)tp__ints_or_null(&k->out[1]);
-    TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
+    TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.y_elements, (const T *)k->in[0].data,
                                           (T *)k->out[0].data, at8, at32););
 }
 static void tp__max_pool_grad_cuda(const tp_call *k) /* inputs: dy, argmax, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
     TP_REALS(k->in[0].dtype,
-             TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data,
+             TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.x_elements, (const T *)k->in[0].data,
                           tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
 }
 static void tp__max_pool_take_cuda(const tp_call *k) /* inputs: x, argmax */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
     TP_REALS(k->in[0].dtype,
-             TP__RUN_POOL(k, tp__max_pool_take_kernel, T, g, g.ny, (const T *)k->in[0].data,
+             TP__RUN_POOL(k, tp__max_pool_take_kernel, T, g, g.y_elements, (const T *)k->in[0].data,
                           tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
 }
 static void tp__avg_pool_cuda(const tp_call *k)
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
     TP_REALS(k->in[0].dtype,
-             TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
+             TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.y_elements, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
 static void tp__avg_pool_grad_cuda(const tp_call *k) /* inputs: dy, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
-    TP_REALS(k->in[0].dtype,
-             TP__RUN_POOL(k, tp__avg_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data, (T *)k->out[0].data););
+    TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__avg_pool_grad_kernel, T, g, g.x_elements, (const T *)k->in[0].data,
+                                          (T *)k->out[0].data););
 }
 
 static const tp__cuda_kernel tp__cuda_convolution[] = {
@@ -6285,11 +6308,11 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
  * `lanes` groups of channels, and its other threads further rows. Otherwise a block sums one channel. */
 
 typedef struct tp__bn_cut {
-    int64_t C, inner, n; /* n: elements per channel */
+    int64_t C, inner, n;       /* n: elements per channel */
     int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
-    int64_t tiles;       /* number of blocks that together cover all channels */
-    int lanes;           /* with channels last: number of adjacent threads that read a row, a power of two */
-    bool four;           /* a thread reads four adjacent elements at once */
+    int64_t tiles;             /* number of blocks that together cover all channels */
+    int lanes;                 /* with channels last: number of adjacent threads that read a row, a power of two */
+    bool four;                 /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -6716,7 +6739,8 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
     double sum = 0, squares = 0;
 #pragma unroll 4
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
-        sum += (double)part[p * s.C + c] * (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
+        sum += (double)part[p * s.C + c] *
+               (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
     const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
 #pragma unroll 4
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
@@ -6761,8 +6785,8 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
     stat[2 * s.C + c] = (R)(product / n * (double)inv);
 }
 template <class P>
-TP_KERNEL tp__bn_from_running_stats(const P *gamma, const P *beta, const P *mean, const P *var, tp__real<P> *stat, int64_t C,
-                       float epsilon)
+TP_KERNEL tp__bn_from_running_stats(const P *gamma, const P *beta, const P *mean, const P *var, tp__real<P> *stat,
+                                    int64_t C, float epsilon)
 {
     typedef tp__real<P> R;
     TP_EACH(c, C)
@@ -7530,7 +7554,7 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
 /* The walk of one block of ctc_loss: forward or backward through sequence b. */
 typedef struct tp__ctc_way {
     int64_t b, n, steps; /* n: number of labels; there are 2 n + 1 positions */
-    double *log_sums;         /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
+    double *log_sums;    /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
     bool back;
 } tp__ctc_way;
 
@@ -7600,7 +7624,8 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
         if (is_position) {
             double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
             if (i > 0)
-                v = tp__ctc_add<R>(log_sum, beside >= 0 && beside < S ? before[beside] : none, skips ? before[two] : none);
+                v = tp__ctc_add<R>(log_sum, beside >= 0 && beside < S ? before[beside] : none,
+                                   skips ? before[two] : none);
             log_sum = v + p - norm[t];
             last_step[(i & 1 ? TP__THREADS : 0) + tid] = log_sum;
             way[t * S + tid] = back ? v : log_sum;
@@ -7802,7 +7827,7 @@ static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, con
  *    product, and give float sums; the state that passes between steps is float. States, biases and gradients of weights are
  *    float or half, as the plan stores them. */
 typedef struct tp__rnn_shape {
-    int64_t T, B, I, H, st, sb; /* st, sb: sample b of step t is in row t st + b sb */
+    int64_t T, B, I, H, step_stride, sample_stride; /* sample b of step t is in row t step_stride + b sample_stride */
 } tp__rnn_shape;
 static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
 {
@@ -7811,8 +7836,8 @@ static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, boo
     r.B = x->dim[batch_major ? 0 : 1];
     r.I = x->dim[2];
     r.H = h0->dim[1];
-    r.st = batch_major ? 1 : r.B;
-    r.sb = batch_major ? r.T : 1;
+    r.step_stride = batch_major ? 1 : r.B;
+    r.sample_stride = batch_major ? r.T : 1;
     return r;
 }
 static tp_dtype tp__rnn_real(tp_dtype d) { return d == TP_F64 ? TP_F64 : TP_F32; }
@@ -7913,7 +7938,7 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* inputs: x, W, b
         tp__lstm_step<T> a;
         tp__seq_product(k, dtype, real, r.B, G, r.H, false, false, false, m.rounded ? m.rounded : m.h, w + r.I * G,
                         m.hw);
-        a.B = r.B, a.H = r.H, a.row = step * r.st, a.sb = r.sb;
+        a.B = r.B, a.H = r.H, a.row = step * r.step_stride, a.sb = r.sample_stride;
         a.forget_bias = t->forget_bias;
         a.xw = (const R *)m.xw, a.hw = (const R *)m.hw, a.bias = bias;
         a.h = (R *)m.h, a.c = (R *)m.c, a.rounded = (T *)m.rounded;
@@ -8000,7 +8025,7 @@ static void tp__lstm_back_run(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W,
     tp__rnn_as(k, k->in[2].data, k->in[2].dtype, m.dc, real, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__lstm_back_step<T> a;
-        a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
+        a.B = r.B, a.H = H, a.row = step * r.step_stride, a.st = r.step_stride, a.sb = r.sample_stride;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[8].data, a.cells = (const T *)k->in[9].data;
         a.y = (const T *)k->in[7].data, a.h0 = (const R *)h0, a.c0 = (const R *)c0;
@@ -8100,7 +8125,7 @@ template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, b
     tp__seq_product(k, dtype, real, rows, H, r.I, false, false, false, k->in[0].data, wc, m.xc);
     for (int64_t step = 0; step < r.T; step++) {
         tp__gru_step<T> a;
-        a.B = r.B, a.H = H, a.row = step * r.st, a.sb = r.sb;
+        a.B = r.B, a.H = H, a.row = step * r.step_stride, a.sb = r.sample_stride;
         a.xg = (const R *)m.xg, a.xc = (const R *)m.xc, a.hg = (const R *)m.hg, a.hc = (const R *)m.hc;
         a.bg = (const R *)bg, a.bc = (const R *)bc;
         a.h = (R *)m.h, a.u = (R *)m.u, a.rh = (T *)m.rh, a.rounded = (T *)m.rounded;
@@ -8202,7 +8227,7 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy,
     tp__rnn_as(k, k->in[1].data, k->in[1].dtype, m.dh, real, r.B * H);
     for (int64_t step = r.T - 1; step >= 0; step--) {
         tp__gru_back_step<T> a;
-        a.B = r.B, a.H = H, a.row = step * r.st, a.st = r.st, a.sb = r.sb;
+        a.B = r.B, a.H = H, a.row = step * r.step_stride, a.st = r.step_stride, a.sb = r.sample_stride;
         a.first = step == 0;
         a.dy = (const T *)k->in[0].data, a.gates = (const T *)k->in[7].data, a.y = (const T *)k->in[6].data;
         a.h0 = (const R *)h0, a.d_reset_h = (const R *)m.d_reset_h, a.dh = (R *)m.dh;
@@ -8847,7 +8872,7 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
     do {                                                                                                          \
         const cudaError_t e = cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_); \
         if (e == cudaSuccess) TP_RUN_BLOCKS(k, (kernel_), blocks_, TP__MMA_THREADS, (size_t)(bytes_), a);         \
-        else tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                      \
+        else tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                 \
     } while (0)
     if (!back) {
         if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + more);
@@ -8967,7 +8992,7 @@ static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, b
     return a;
 }
 __device__ __forceinline__ tp__resize_place tp__resize_lookup(const tp__resize_args &a, int64_t i, int64_t n_in,
-                                                            int64_t n_out)
+                                                              int64_t n_out)
 {
     tp__resize_place t;
     int64_t num = i * n_in, den = n_out; /* the position in the source is num / den */
@@ -9492,7 +9517,8 @@ static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->slot_free[i], cudaEventDisableTiming);
         }
         if (e == cudaSuccess)
-            e = cudaHostAlloc((void **)&c->download_buffer, TP__STAGE_BYTES + sizeof(tp__print_numbers), cudaHostAllocDefault);
+            e = cudaHostAlloc((void **)&c->download_buffer, TP__STAGE_BYTES + sizeof(tp__print_numbers),
+                              cudaHostAllocDefault);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
     }

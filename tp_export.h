@@ -541,8 +541,10 @@ static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->call.attrs;
     const tp__conv g = tp__conv_geometry(a, &s->call.in[0].shape, &s->call.in[1].shape);
-    const int64_t v[24] = {g.B,  g.C,   g.H,    g.W,      g.O,  g.KH, g.KW, g.OH, g.OW, g.sh, g.sw, g.dh,
-                           g.dw, g.top, g.left, g.groups, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
+    const int64_t v[24] = {g.B,          g.C,          g.H,          g.W,          g.O,          g.KH,
+                           g.KW,         g.OH,         g.OW,         g.stride_h,   g.stride_w,   g.dilation_h,
+                           g.dilation_w, g.top,        g.left,       g.groups,     g.x_stride_b, g.x_stride_h,
+                           g.x_stride_w, g.x_stride_c, g.y_stride_b, g.y_stride_h, g.y_stride_w, g.y_stride_c};
     w->helpers |= TP__C_CONV;
     tp__c_ints(&w->body, "g", v, 24);
     tp__c_product(w, s, "conv2d");
@@ -566,8 +568,10 @@ static void tp__c_pool(tp__c_writer *w, const tp__step *s)
 {
     tp_buf *o = &w->body;
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)s->call.attrs, &s->call.in[0].shape);
-    const int64_t v[20] = {g.B,   g.C,    g.H,  g.W,  g.OH, g.OW, g.kh, g.kw, g.sh, g.sw,
-                           g.top, g.left, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
+    const int64_t v[20] = {g.B,          g.C,          g.H,          g.W,          g.OH,
+                           g.OW,         g.window_h,   g.window_w,   g.stride_h,   g.stride_w,
+                           g.top,        g.left,       g.x_stride_b, g.x_stride_h, g.x_stride_w,
+                           g.x_stride_c, g.y_stride_b, g.y_stride_h, g.y_stride_w, g.y_stride_c};
     w->helpers |= TP__C_POOL;
     tp__c_ints(o, "g", v, 20);
     tp__c_call(w, s, "pool", 1, 0);
@@ -1960,8 +1964,9 @@ static void tp__onnx_conv(tp__onnx *w)
         weights = tp__onnx_permuted(w, op->in[1], 4, oihw, "oihw");
         if (bias) b = tp__onnx_get(w, bias->in[1], TP__OWN);
     }
-    tp__onnx_window(w, a->padding != TP_VALID, g.H, g.W, g.KH, g.KW, (int)g.sh, (int)g.sw, (int)g.dh, (int)g.dw,
-                    border ? (const tp__pad_attrs *)border->attrs : NULL, g.nchw ? 2 : 1);
+    tp__onnx_window(w, a->padding != TP_VALID, g.H, g.W, g.KH, g.KW, (int)g.stride_h, (int)g.stride_w,
+                    (int)g.dilation_h, (int)g.dilation_w, border ? (const tp__pad_attrs *)border->attrs : NULL,
+                    g.nchw ? 2 : 1);
     if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
     tp__onnx_emit_to(w, tp__onnx_out(w, last, 0, form), "Conv", x, weights, b);
     if (bias) w->done[bias->id] = 1;
@@ -1975,8 +1980,8 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)w->op->attrs;
     const tp__conv g = tp__conv_geometry(a, &w->op->in[2]->shape, &w->op->in[1]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
-    const int64_t size[2] = {g.KH, g.KW}, stride[2] = {g.sh, g.sw}, dilation[2] = {g.dh, g.dw}, to[2] = {g.H, g.W},
-                  from[2] = {g.OH, g.OW};
+    const int64_t size[2] = {g.KH, g.KW}, stride[2] = {g.stride_h, g.stride_w},
+                  dilation[2] = {g.dilation_h, g.dilation_w}, to[2] = {g.H, g.W}, from[2] = {g.OH, g.OW};
     int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         const int64_t all = (size[i] - 1) * dilation[i];
@@ -2010,7 +2015,8 @@ static void tp__onnx_pool(tp__onnx *w)
     const tp__pool g = tp__pool_geometry(a, &w->op->in[0]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const char *x = tp__onnx_in(w, 0, form);
-    tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.kh, g.kw, (int)g.sh, (int)g.sw, 1, 1, NULL, 0);
+    tp__onnx_window(w, a->padding == TP_SAME, g.H, g.W, g.window_h, g.window_w, (int)g.stride_h, (int)g.stride_w, 1, 1,
+                    NULL, 0);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, NULL, NULL);
 }
 static void tp__onnx_resize(tp__onnx *w)

@@ -81,7 +81,7 @@ typedef struct tp__tile {
     int n_run, m, n;
     int64_t step, ldb;
     const float *b, *bias;
-    const float *ahead; /* data to prefetch for a later tile: m floats for each step of k; NULL: none */
+    const float *prefetch; /* data to prefetch for a later tile: m floats for each step of k; NULL: none */
     bool add, relu, scaled;
     float scale;          /* if `scaled`: the sums are multiplied by scale before anything is added */
     int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
@@ -520,7 +520,7 @@ static void tp__tile_pad(tp__tile *t, int mr)
 }
 
 /* Prefetches a row that is needed soon. */
-static void tp__fetch_row(const float *row, int64_t n)
+static void tp__prefetch_row(const float *row, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
@@ -793,8 +793,8 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
 
 /* The data to prefetch while a tile runs. If A is read in place and only once: the next rows of A. Otherwise this tile's share
  * of the next block of k, first of B and then of A. */
-static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
-                                   int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
+static const float *tp__gemm_prefetch(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
+                                      int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
     const tp__gemm_args *g = &p->g;
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
@@ -898,7 +898,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
             tp__tile_pad(&t, isa->mr);
             for (int64_t panel = panel0; panel < panel1; panel++) {
                 const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
-                t.ahead = tp__gemm_ahead(p, &t, i, panel, panel0, k, kn, mb, row0);
+                t.prefetch = tp__gemm_prefetch(p, &t, i, panel, panel0, k, kn, mb, row0);
                 t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
                 float *c = out + (row0 + i) * ldc + column;
                 t.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &t.ldb);
@@ -1058,7 +1058,7 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
-    tp__conv g; /* the strides xb to yc are not used: x and y are NHWC */
+    tp__conv g; /* x_stride_b to y_stride_c are not used: x and y are NHWC */
     /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
     const float *x, *w, *dy;
     float *y, *dx, *dw;    /* outputs: one of them is written */
@@ -1081,9 +1081,9 @@ typedef struct tp__grid {
     int level; /* index of the instruction set, tp__isa.level */
     /* the source images: size, channels that are read, floats from one pixel to the next */
     int64_t images, h, w, c, pixel;
-    int64_t rows, cols, sy, sx; /* size of the grid of positions, and the stride between them (sy, sx) */
+    int64_t rows, cols, stride_h, stride_w; /* size of the grid of positions, and the stride between them */
     /* the window: offset of its corner from a position times the stride, its height and width */
-    int64_t top, left, window_h, wide;
+    int64_t top, left, window_h, window_w;
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
     /* floats from one row to the next, and from one image to the next, in the images or the buffer that is read */
@@ -1102,21 +1102,22 @@ typedef struct tp__piece {
 /* Cuts the grid into pieces of about `work` units; one position counts as `each` units. */
 TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
-    const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
+    const int64_t buffer_row = ((g->cols - 1) * g->stride_w + g->window_w) * g->c,
+                  image = tp__max64(1, g->rows * g->cols * each);
     g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
-                  (g->rows - 1) * g->sy + g->top + g->window_h <= g->h &&
-                  (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
+                  (g->rows - 1) * g->stride_h + g->top + g->window_h <= g->h &&
+                  (g->cols - 1) * g->stride_w + g->left + g->window_w <= g->w;
     /* 1. rows of an image in a piece: all, unless that is too much work or needs too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
     if (g->images * cuts < TP__CHUNK_MANY)
         cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
     g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
     while (!g->in_place && g->piece_rows > 1 &&
-           ((g->piece_rows - 1) * g->sy + g->window_h) * buffer_row > TP__BUFFER_FLOATS)
+           ((g->piece_rows - 1) * g->stride_h + g->window_h) * buffer_row > TP__BUFFER_FLOATS)
         g->piece_rows = (g->piece_rows + 1) / 2;
     /* 2. several whole images in a piece, if one image is too little work */
     g->piece_images = 1;
-    int64_t floats = ((g->piece_rows - 1) * g->sy + g->window_h) * buffer_row;
+    int64_t floats = ((g->piece_rows - 1) * g->stride_h + g->window_h) * buffer_row;
     if (g->piece_rows == g->rows && image < work) {
         g->piece_images = tp__min64(g->images, work / image);
         if (!g->in_place) g->piece_images = tp__min64(g->piece_images, TP__BUFFER_FLOATS / floats);
@@ -1156,13 +1157,13 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     p.images = tp__min64(g->piece_images, g->images - p.image);
     p.row = index % cuts * g->piece_rows;
     p.rows = tp__min64(g->piece_rows, g->rows - p.row);
-    int64_t y0 = p.row * g->sy + g->top;
+    int64_t y0 = p.row * g->stride_h + g->top;
     if (g->in_place) {
         p.at = g->src + p.image * g->image_floats + y0 * g->row_floats + g->left * g->c;
         return p;
     }
     p.at = buffer;
-    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->window_h, c = g->c;
+    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->stride_h + g->window_h, c = g->c;
     /* number of columns of zeros on the left of the image */
     const int64_t before = tp__min64(tp__max64(-g->left, 0), wide);
     const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
@@ -1188,37 +1189,37 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
 }
 
 /* While a piece is computed, prefetches the pixels of the next piece into L2, a few at a time. */
-typedef struct tp__ahead {
+typedef struct tp__prefetch {
     const float *at, *end;
-} tp__ahead;
-static tp__ahead tp__ahead_of(const float *at, int64_t n)
+} tp__prefetch;
+static tp__prefetch tp__prefetch_of(const float *at, int64_t n)
 {
-    tp__ahead a;
+    tp__prefetch a;
     a.at = at;
     a.end = at ? at + n : at;
     return a;
 }
-static tp__ahead tp__grid_ahead(const tp__grid *g, int64_t index)
+static tp__prefetch tp__grid_prefetch(const tp__grid *g, int64_t index)
 {
     const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows), image = index / cuts * g->piece_images;
-    if (index >= g->pieces) return tp__ahead_of(NULL, 0);
-    const int64_t y = index % cuts * g->piece_rows * g->sy + g->top, row = g->w * g->pixel;
+    if (index >= g->pieces) return tp__prefetch_of(NULL, 0);
+    const int64_t y = index % cuts * g->piece_rows * g->stride_h + g->top, row = g->w * g->pixel;
     const int64_t y0 = tp__min64(tp__max64(y, 0), g->h),
-                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->sy + g->window_h, y0), g->h);
-    if (g->piece_images == 1) return tp__ahead_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
-    return tp__ahead_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
+                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->stride_h + g->window_h, y0), g->h);
+    if (g->piece_images == 1) return tp__prefetch_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
+    return tp__prefetch_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
 }
-static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
-static void tp__fetch(tp__ahead *a, int64_t n)
+static int64_t tp__prefetch_share(const tp__prefetch *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
+static void tp__prefetch_next(tp__prefetch *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
     if (n == 0) return; /* nothing is left to prefetch, and the pointer may be invalid */
-    tp__fetch_row(a->at, n);
+    tp__prefetch_row(a->at, n);
     a->at += (n + 15) / 16 * 16;
 }
 
 /* Prefetches the part of the output that will be written next. */
-static void tp__fetch_written(tp__ahead *a, int64_t n)
+static void tp__prefetch_written(tp__prefetch *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(a->at + i, 1, 2);
@@ -1277,11 +1278,11 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
         for (int64_t j = 0; j < a->g.KW; j++) {
             int64_t r = g->input_grad ? a->g.KH - 1 - i : i, s = g->input_grad ? a->g.KW - 1 - j : j, y, x;
             if (g->input_grad) {
-                if (!tp__tap_at(g->phase_y, a->g.top, r, a->g.dh, a->g.sh, &y)) continue;
-                if (!tp__tap_at(g->phase_x, a->g.left, s, a->g.dw, a->g.sw, &x)) continue;
+                if (!tp__tap_at(g->phase_y, a->g.top, r, a->g.dilation_h, a->g.stride_h, &y)) continue;
+                if (!tp__tap_at(g->phase_x, a->g.left, s, a->g.dilation_w, a->g.stride_w, &x)) continue;
             } else {
-                y = r * a->g.dh - a->g.top;
-                x = s * a->g.dw - a->g.left;
+                y = r * a->g.dilation_h - a->g.top;
+                x = s * a->g.dilation_w - a->g.left;
             }
             if (n == 0) {
                 *y0 = *y1 = y;
@@ -1323,15 +1324,15 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
         q->h = a->g.OH;
         q->w = a->g.OW;
         q->pixel = a->g.O;
-        q->rows = tp__ceil_div(a->g.H - phase_y, a->g.sh);
-        q->cols = tp__ceil_div(a->g.W - phase_x, a->g.sw);
-        q->sy = q->sx = 1;
+        q->rows = tp__ceil_div(a->g.H - phase_y, a->g.stride_h);
+        q->cols = tp__ceil_div(a->g.W - phase_x, a->g.stride_w);
+        q->stride_h = q->stride_w = 1;
         g->dst = a->dx;
         g->dst_h = a->g.H;
         g->dst_w = a->g.W;
         g->dst_pixel = a->g.C;
-        g->step_y = a->g.sh;
-        g->step_x = a->g.sw;
+        g->step_y = a->g.stride_h;
+        g->step_x = a->g.stride_w;
     } else {
         g->ic = a->g.C / a->g.groups;
         g->oc = a->g.O / a->g.groups;
@@ -1342,8 +1343,8 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
         q->pixel = a->g.C;
         q->rows = a->g.OH;
         q->cols = a->g.OW;
-        q->sy = a->g.sh;
-        q->sx = a->g.sw;
+        q->stride_h = a->g.stride_h;
+        q->stride_w = a->g.stride_w;
         g->dst = a->y;
         g->dst_h = a->g.OH;
         g->dst_w = a->g.OW;
@@ -1354,7 +1355,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     q->c = g->ic;
     g->taps = tp__gather_taps(g, NULL, &q->top, &y1, &q->left, &x1);
     q->window_h = g->taps ? y1 - q->top + 1 : 1;
-    q->wide = g->taps ? x1 - q->left + 1 : 1;
+    q->window_w = g->taps ? x1 - q->left + 1 : 1;
     g->K = g->taps * g->ic;
     g->even = g->oc <= g->isa->vw && tp__even_covers(g->isa, q->cols);
     g->nr = 2 * g->isa->vw;
@@ -1433,18 +1434,18 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 }
 
 /* Computes a piece with few output channels: even tiles along each row of positions. */
-static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
+static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__prefetch *next)
 {
     const tp__grid *q = &g->grid;
     const tp__epilogue *e = &g->a->epilogue;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
-    t.a_gap = q->sx * g->ic;
+    t.a_gap = q->stride_w * g->ic;
     t.c_gap = g->step_x * g->dst_pixel;
     t.ldb = g->isa->vw;
     t.n = (int)g->oc;
-    const int64_t share = tp__ahead_share(next, p->images * p->rows);
+    const int64_t share = tp__prefetch_share(next, p->images * p->rows);
     for (int kb = 0; kb < g->k_blocks; kb++) {
         const bool last = kb == g->k_blocks - 1 && !g->input_grad;
         t.run = g->run + g->k_block[kb].first_run;
@@ -1456,10 +1457,10 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
         for (int64_t i = 0; i < p->images; i++)
             for (int64_t row = 0; row < p->rows; row++) {
                 const int64_t y = g->phase_y + (p->row + row) * g->step_y;
-                const float *a = p->at + i * q->image_floats + row * q->sy * q->row_floats;
+                const float *a = p->at + i * q->image_floats + row * q->stride_h * q->row_floats;
                 float *c =
                     g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
-                tp__fetch(next, share);
+                tp__prefetch_next(next, share);
                 for (int64_t col = 0; col < q->cols; col += t.m) {
                     t.m = tp__even_rows(g->isa, q->cols - col);
                     t.a[0] = a + col * t.a_gap;
@@ -1481,8 +1482,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
     /* the next piece to prefetch: other threads process the pieces up to that one */
-    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n);
-    const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
+    tp__prefetch next = tp__grid_prefetch(q, chunk % q->pieces + g->slots.n);
+    const int64_t share = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -1506,7 +1507,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 t.m = tp__tile_rows(positions - i, g->isa->mr);
                 for (int j = 0; j < t.m; j++) {
                     int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
-                    t.a[j] = p.at + image * q->image_floats + row * q->sy * q->row_floats + col * q->sx * g->ic;
+                    t.a[j] =
+                        p.at + image * q->image_floats + row * q->stride_h * q->row_floats + col * q->stride_w * g->ic;
                     out[j] =
                         g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
                     if (++col == q->cols) {
@@ -1518,7 +1520,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                     }
                 }
                 tp__tile_pad(&t, g->isa->mr);
-                tp__fetch(&next, share);
+                tp__prefetch_next(&next, share);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     int64_t column = panel * g->nr, n = tp__min64(g->oc - column, g->nr);
                     t.ldb = tp__panel_width(g->isa, n);
@@ -1534,7 +1536,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
 
 static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad, void *scratch)
 {
-    const int64_t sy = input_grad ? a->g.sh : 1, sx = input_grad ? a->g.sw : 1;
+    const int64_t sy = input_grad ? a->g.stride_h : 1, sx = input_grad ? a->g.stride_w : 1;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__gather g;
@@ -1586,12 +1588,12 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     q->pixel = a->g.C;
     q->rows = a->g.OH;
     q->cols = a->g.OW;
-    q->sy = a->g.sh;
-    q->sx = a->g.sw;
+    q->stride_h = a->g.stride_h;
+    q->stride_w = a->g.stride_w;
     q->top = -a->g.top;
     q->left = -a->g.left;
-    q->window_h = (a->g.KH - 1) * a->g.dh + 1;
-    q->wide = (a->g.KW - 1) * a->g.dw + 1;
+    q->window_h = (a->g.KH - 1) * a->g.dilation_h + 1;
+    q->window_w = (a->g.KW - 1) * a->g.dilation_w + 1;
     if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
     tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512);
@@ -1638,7 +1640,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     float *dw = (f->parts > 1 ? f->part + part * f->K * a->g.O : a->dw) + group * f->og;
     tp__tile t;
     memset(&t, 0, sizeof t);
-    t.step = q->sx * f->cg;
+    t.step = q->stride_w * f->cg;
     t.run = run;
 
     for (int64_t index = first; index < end; index++) {
@@ -1648,7 +1650,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
         t.n_run = 0;
         for (int64_t i = 0; i < p.images; i++)
             for (int64_t y = 0; y < p.rows; y++) {
-                run[t.n_run].at = i * q->image_floats + y * q->sy * q->row_floats;
+                run[t.n_run].at = i * q->image_floats + y * q->stride_h * q->row_floats;
                 run[t.n_run++].len = q->cols;
             }
         for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
@@ -1657,11 +1659,11 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             f->isa->panel(to, width, dy + panel * f->nr, a->g.O, pixels, n);
         }
         t.add = index > first;
-        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
-        tp__ahead next_dy = tp__ahead_of(
+        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__prefetch next_dy = tp__prefetch_of(
             next.at ? a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + pixels * a->g.O : NULL, pixels * a->g.O);
         const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
-        const int64_t share = tp__ahead_share(&next, tiles), share_dy = tp__ahead_share(&next_dy, tiles);
+        const int64_t share = tp__prefetch_share(&next, tiles), share_dy = tp__prefetch_share(&next_dy, tiles);
         if (f->even) {
             t.n = (int)f->og;
             t.ldb = f->pack ? f->isa->vw : a->g.O;
@@ -1671,9 +1673,9 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent in memory */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
-                tp__fetch(&next, share);
-                tp__fetch(&next_dy, share_dy);
-                t.a[0] = p.at + r * a->g.dh * q->row_floats + s * a->g.dw * f->cg + ch;
+                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next_dy, share_dy);
+                t.a[0] = p.at + r * a->g.dilation_h * q->row_floats + s * a->g.dilation_w * f->cg + ch;
                 t.c[0] = dw + k * a->g.O;
                 f->isa->even[t.m](&t);
             }
@@ -1685,11 +1687,11 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
             for (int64_t k = k0; k < k1; k += t.m) {
                 t.m = tp__tile_rows(k1 - k, f->isa->mr);
-                tp__fetch(&next, share);
-                tp__fetch(&next_dy, share_dy);
+                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next_dy, share_dy);
                 for (int j = 0; j < t.m; j++) {
                     int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
-                    t.a[j] = p.at + r * a->g.dh * q->row_floats + s * a->g.dw * f->cg + ch;
+                    t.a[j] = p.at + r * a->g.dilation_h * q->row_floats + s * a->g.dilation_w * f->cg + ch;
                     t.c[j] = dw + (k + j) * a->g.O + column;
                 }
                 tp__tile_pad(&t, f->isa->mr);
@@ -1756,8 +1758,8 @@ typedef struct tp__wino {
     tp__conv_what what;
     int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
-    /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `fill` */
-    int64_t block_rows, fill;
+    /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
+    int64_t block_rows, tile_multiple;
     /* floats of a block of tiles at one of the 16 places: with the input channels (V), with the output channels (M) */
     int64_t v_plane, m_plane;
     /* the transformed weights U are stored as panels of [in][columns] at each of the 16 places */
@@ -1778,9 +1780,9 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     (void)g;
     return false;
 #else
-    return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->sh == 1 && g->sw == 1 && g->dh == 1 &&
-           g->dw == 1 && g->groups == 1 && g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0 &&
-           g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256;
+    return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
+           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1 && g->C % TP__WINO_CHANNELS == 0 &&
+           g->O % TP__WINO_CHANNELS == 0 && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256;
 #endif
 }
 
@@ -1807,17 +1809,17 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->c = q->pixel = w->in;
     q->rows = tp__ceil_div(w->dst_h, 2);
     q->cols = tp__ceil_div(w->dst_w, 2);
-    q->sy = q->sx = 2;
+    q->stride_h = q->stride_w = 2;
     q->top = input_grad ? a->g.top - 2 : -a->g.top;
     q->left = input_grad ? a->g.left - 2 : -a->g.left;
-    q->window_h = q->wide = 4;
+    q->window_h = q->window_w = 4;
     tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
     const bool near_by = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
-    w->fill = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
+    w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
-    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->fill) * w->fill;
+    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->tile_multiple) * w->tile_multiple;
     /* 16 more floats, because otherwise the 16 places would map to the same cache set */
     w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
@@ -1882,8 +1884,8 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
     const int64_t piece_rows = p.images * p.rows, line = w->dst_w * w->out;
-    tp__ahead next = tp__grid_ahead(q, chunk + w->slots.n);
-    const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n);
+    const int64_t share = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
     tp__even t;
     t.K = t.a_gap = w->in;
     t.c_gap = w->out;
@@ -1891,14 +1893,16 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     t.add = false;
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
         const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
-        const int64_t tiles = tp__wino_source(w, &p, row, rows, v), whole = tp__ceil_div(tiles, w->fill) * w->fill;
+        const int64_t tiles = tp__wino_source(w, &p, row, rows, v),
+                      whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
-        tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                                      2 * rows * line); /* prefetch as much as this block of tiles will write */
+        tp__prefetch written =
+            tp__prefetch_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
+                            2 * rows * line); /* prefetch as much as this block of tiles will write */
         for (int place = 0; place < 16; place++) {
-            tp__fetch(&next, share);
-            tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
+            tp__prefetch_next(&next, share);
+            tp__prefetch_written(&written, tp__prefetch_share(&written, 16 - place));
             for (int64_t column = 0; column < w->out; column += w->nr) {
                 const int64_t n = tp__min64(w->out - column, w->nr);
                 t.a = v + place * w->v_plane;
@@ -1938,14 +1942,14 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     for (int64_t index = first; index < end; index++) {
         const tp__piece p = tp__grid_load(q, index, 0, buffer);
         const int64_t piece_rows = p.images * p.rows;
-        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces);
         const int64_t image = a->g.OH * a->g.OW * a->g.O,
                       used = p.images == 1 ? 2 * p.rows * a->g.OW * a->g.O : p.images * image;
         const float *dy0 = a->dy + p.image * image + 2 * p.row * a->g.OW * a->g.O;
-        tp__ahead next_dy =
-            tp__ahead_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
-        const int64_t share_dy = tp__ahead_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
-        const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        tp__prefetch next_dy =
+            tp__prefetch_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
+        const int64_t share_dy = tp__prefetch_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        const int64_t share = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
         for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
             const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
             t.K = tp__wino_source(w, &p, row, rows, v);
@@ -1956,8 +1960,8 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
                                               m + (i - row) * q->cols * w->out, w->m_plane);
             }
             for (int place = 0; place < 16; place++) {
-                tp__fetch(&next, share);
-                tp__fetch(&next_dy, share_dy);
+                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next_dy, share_dy);
                 for (int64_t column = 0; column < w->out; column += w->nr) {
                     t.a = v + place * w->v_plane;
                     t.b = m + place * w->m_plane + column;
@@ -2039,11 +2043,11 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
                 for (int64_t s = 0; s < a->g.KW; s++) {
                     int64_t h, v; /* the source pixel that kernel position (r,s) reads */
                     if (w->input_grad) {
-                        if (!tp__tap_at(i, a->g.top, r, a->g.dh, a->g.sh, &h)) continue;
-                        if (!tp__tap_at(col, a->g.left, s, a->g.dw, a->g.sw, &v)) continue;
+                        if (!tp__tap_at(i, a->g.top, r, a->g.dilation_h, a->g.stride_h, &h)) continue;
+                        if (!tp__tap_at(col, a->g.left, s, a->g.dilation_w, a->g.stride_w, &v)) continue;
                     } else {
-                        h = i * a->g.sh + r * a->g.dh - a->g.top;
-                        v = col * a->g.sw + s * a->g.dw - a->g.left;
+                        h = i * a->g.stride_h + r * a->g.dilation_h - a->g.top;
+                        v = col * a->g.stride_w + s * a->g.dilation_w - a->g.left;
                     }
                     if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
                     x[n] = src + ((b * in_h + h) * in_w + v) * a->g.C;
@@ -2066,14 +2070,15 @@ static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
     for (int64_t row = chunk * w->rows / w->parts; row < (chunk + 1) * w->rows / w->parts; row++)
         for (int64_t r = 0; r < a->g.KH; r++)
             for (int64_t s = 0; s < a->g.KW; s++) {
-                int64_t b = row / a->g.OH, h = row % a->g.OH * a->g.sh + r * a->g.dh - a->g.top;
-                int64_t at = s * a->g.dw - a->g.left; /* the input column that output column 0 reads */
-                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->g.sw) : 0;
-                int64_t q1 = at < a->g.W ? tp__min64(a->g.OW, (a->g.W - 1 - at) / a->g.sw + 1) : 0;
+                int64_t b = row / a->g.OH, h = row % a->g.OH * a->g.stride_h + r * a->g.dilation_h - a->g.top;
+                int64_t at = s * a->g.dilation_w - a->g.left; /* the input column that output column 0 reads */
+                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->g.stride_w) : 0;
+                int64_t q1 = at < a->g.W ? tp__min64(a->g.OW, (a->g.W - 1 - at) / a->g.stride_w + 1) : 0;
                 if (h < 0 || h >= a->g.H || q0 >= q1) continue;
-                tp__tap_grad_of[w->isa->level](
-                    a->g.C, q1 - q0, a->x + ((b * a->g.H + h) * a->g.W + at + q0 * a->g.sw) * a->g.C, a->g.sw * a->g.C,
-                    a->dy + (row * a->g.OW + q0) * a->g.C, a->g.C, dw + (r * a->g.KW + s) * a->g.C);
+                tp__tap_grad_of[w->isa->level](a->g.C, q1 - q0,
+                                               a->x + ((b * a->g.H + h) * a->g.W + at + q0 * a->g.stride_w) * a->g.C,
+                                               a->g.stride_w * a->g.C, a->dy + (row * a->g.OW + q0) * a->g.C, a->g.C,
+                                               dw + (r * a->g.KW + s) * a->g.C);
             }
 }
 
@@ -2094,8 +2099,8 @@ static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_wha
 /* A 1x1 convolution with stride 1 is a plain matrix product over pixels. */
 static bool tp__conv_is_gemm(const tp__conv *g)
 {
-    return g->groups == 1 && g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1 && g->top == 0 && g->left == 0 &&
-           g->OH == g->H && g->OW == g->W;
+    return g->groups == 1 && g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1 && g->top == 0 &&
+           g->left == 0 && g->OH == g->H && g->OW == g->W;
 }
 
 TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv_what what)
@@ -2283,7 +2288,8 @@ static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp__conv_args *a
 }
 static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
-    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.sh : 1, sx = what == TP__CONV_INPUT_GRAD ? a->g.sw : 1;
+    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
+                  sx = what == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
     if (!d->amx || a->more || (tp__conv_is_wino(d->isa, &a->g) && tp__min64(a->g.C, a->g.O) < TP__AMX_WINO))
         return false;
     for (int64_t y = 0; y < sy; y++)
@@ -2295,7 +2301,7 @@ static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_wh
     return true;
 }
 
-/* Fetches the windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), to rows `step` apart. */
+/* Copies the windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), to rows `step` apart. */
 static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to,
                             int64_t step)
 {
@@ -2305,7 +2311,7 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
     for (int64_t i = 0; i < rows; i++, to += step) {
         int64_t tap = k / ic, ch = k % ic, len;
         for (int64_t j = 0; j < n; j += len, tap++, ch = 0) {
-            const int64_t sy = y * q->sy + p->w.tap[tap].y, sx = x * q->sx + p->w.tap[tap].x;
+            const int64_t sy = y * q->stride_h + p->w.tap[tap].y, sx = x * q->stride_w + p->w.tap[tap].x;
             len = tp__min64(ic - ch, n - j);
             if (sy < 0 || sy >= q->h || sx < 0 || sx >= q->w) {
                 memset(to + j, 0, (size_t)len * sizeof *to);
@@ -2329,8 +2335,8 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
     }
 }
 
-/* Fetches rows [row, row + rows) of A, k from k0, to to[i][TP__AMX_STAGE]. */
-static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
+/* Copies rows [row, row + rows) of A, values [k, k + n) of k, to to[i][TP__AMX_STAGE]. */
+static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
 {
     const tp__gemm_args *g = &p->g;
     float *turned = to + TP__AMX_SIDE * TP__AMX_STAGE;
@@ -2341,9 +2347,8 @@ static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_
     else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
     else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
 }
-/* Fetches columns [column, column + n) of B, k from k0, to to[k][TP__AMX_SIDE]. */
-static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn,
-                            float *to)
+/* Copies columns [column, column + n) of B, values [k, k + kn) of k, to to[k][TP__AMX_SIDE]. */
+static void tp__amx_copy_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn, float *to)
 {
     const tp__gemm_args *g = &p->g;
     if (p->conv && p->what == TP__CONV_INPUT_GRAD) { /* B of the input gradient: B[tap, o][c] = w[tap, c, o] */
@@ -2376,9 +2381,10 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
     seen[1] |= ~finite & ~nan;
 }
 
-/* The 32 rows of 32 bf16 of a block's two tiles: row i is made from two vectors, `gap` apart, the first at (i % 16) row +
- * (i / 16) half in the block. In a tile, pairs of values of k are adjacent. Here a pair is k and k + 16, in A and in
- * B, so that whole vectors can be interleaved without a shuffle of k. */
+/* How a block of the stage becomes two AMX tiles, each with 16 rows of 32 bf16. Row i of these 32 rows is made from two vectors
+ * of 16 floats: one begins at (i % 16) row + (i / 16) half in the block, the other `gap` floats later. Blocks are `block` floats
+ * apart. A tile holds the values of k in pairs. Here a pair is k and k + 16, in A and in B, so that whole vectors can be
+ * interleaved without a shuffle of k. */
 typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
 } tp__amx_layout;
@@ -2412,8 +2418,8 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
                              float *stage)
 {
     static const tp__amx_layout layout[2] = {
-        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* layout of A: rows are values of k */
-        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* layout of B: rows are columns */
+        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: stage[row][k] */
+        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: stage[k][column] */
     };
     const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
     unsigned kind = 0;
@@ -2421,8 +2427,8 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
         const int64_t now = tp__min64(TP__AMX_STAGE, end - k), steps = tp__ceil_div(now, TP__AMX_SIDE);
         if (n < TP__AMX_SIDE || now % TP__AMX_SIDE)
             memset(stage, 0, (size_t)(TP__AMX_SIDE * TP__AMX_STAGE) * sizeof *stage);
-        if (b) tp__amx_fetch_b(p, group, at, n, k, now, stage);
-        else tp__amx_fetch_a(p, group, at, n, k, now, stage);
+        if (b) tp__amx_copy_b(p, group, at, n, k, now, stage);
+        else tp__amx_copy_a(p, group, at, n, k, now, stage);
         kind |= tp__amx_tiles(&layout[b], stage, steps, to, plane);
         to += steps * TP__AMX_STEP;
     }
@@ -2615,7 +2621,8 @@ static void tp__amx_gemm(tp_device *d, const tp__gemm_args *a, void *scratch)
 /* Computes all phases of a convolution; without scratch only returns its size. */
 static size_t tp__amx_conv_phases(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
-    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.sh : 1, sx = what == TP__CONV_INPUT_GRAD ? a->g.sw : 1;
+    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
+                  sx = what == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
     size_t most = 0;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
@@ -2716,8 +2723,8 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
         tp__filter_grad f;
         return tp__filter_grad_make(&f, d, a, NULL);
     }
-    for (int64_t y = 0; y < (what == TP__CONV_INPUT_GRAD ? g->sh : 1); y++)
-        for (int64_t x = 0; x < (what == TP__CONV_INPUT_GRAD ? g->sw : 1); x++) {
+    for (int64_t y = 0; y < (what == TP__CONV_INPUT_GRAD ? g->stride_h : 1); y++)
+        for (int64_t x = 0; x < (what == TP__CONV_INPUT_GRAD ? g->stride_w : 1); x++) {
             tp__gather p;
             const size_t need = tp__gather_make(&p, d, a, what == TP__CONV_INPUT_GRAD, y, x, NULL);
             if (need > most) most = need;
@@ -3010,15 +3017,15 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
 
     /* 1. the sum */
-    const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
+    const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
     const int64_t step = t->step, ldb = t->ldb;
     const tp__run *run = t->run, *const last = run + t->n_run;
     do {
         int64_t at = run->at;
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-            __builtin_prefetch(ahead);
-            ahead += mr;
+            __builtin_prefetch(prefetch);
+            prefetch += mr;
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
@@ -5037,7 +5044,7 @@ static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
         if (r < from || r >= to_row) continue;
-        tp__fetch_row(dy + i * width, width);
+        tp__prefetch_row(dy + i * width, width);
         if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
         in[0] = to = dp + r * width, in[1] = dy + i * width;
     }
@@ -5201,36 +5208,38 @@ static void tp__bias_add_fast(const tp_call *k)
 static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
 {
     int n = 0;
-    for (int64_t p = 0; p < g->kh; p++)
-        for (int64_t q = 0; q < g->kw; q++) {
-            const int64_t h = i * g->sh + p - g->top, v = j * g->sw + q - g->left;
+    for (int64_t p = 0; p < g->window_h; p++)
+        for (int64_t q = 0; q < g->window_w; q++) {
+            const int64_t h = i * g->stride_h + p - g->top, v = j * g->stride_w + q - g->left;
             if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
-            tap[n] = p * g->xh + q * g->xw;
-            index[n++] = (uint8_t)(p * g->kw + q);
+            tap[n] = p * g->x_stride_h + q * g->x_stride_w;
+            index[n++] = (uint8_t)(p * g->window_w + q);
         }
     return n;
 }
 /* Whether the windows tile the image, so that each element belongs to exactly one. */
 static bool tp__pool_tiles(const tp__pool *g)
 {
-    return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
+    return g->window_h == g->stride_h && g->window_w == g->stride_w && g->OH * g->stride_h == g->H &&
+           g->OW * g->stride_w == g->W;
 }
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.kh * g.kw);
+    const int all = (int)(g.window_h * g.window_w);
     int64_t tap[256];
     uint8_t index[256];
     int n = 0;
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, h = i * g.stride_h - g.top,
+                          v = j * g.stride_w - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
             if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            tp__pool_of[k->device->isa->level](g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw,
-                                               tap, index, (float *)k->out[0].data + Y,
-                                               k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
+            tp__pool_of[k->device->isa->level](
+                g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
+                index, (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
         }
     }
 }
@@ -5244,14 +5253,15 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
     const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
     for (int64_t b = from; b < to; b++) {
         float *dx = (float *)k->out[0].data;
-        if (!tiles) memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
+        if (!tiles) memset(dx + b * g.x_stride_b, 0, (size_t)g.x_stride_b * sizeof(float));
         for (int64_t i = 0; i < g.OH; i++)
             for (int64_t j = 0; j < g.OW; j++) {
-                const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
+                const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w;
                 const float *dy = (const float *)k->in[0].data + Y;
                 if (tiles)
                     tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
-                                                         dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                                                         dx + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
+                                                             j * g.stride_w * g.x_stride_w);
                 else
                     for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
             }
@@ -5260,7 +5270,7 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
 static void tp__max_pool_fast(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (!g.nchw && g.kh * g.kw <= 256 && k->out[0].data) {
+    if (!g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
         tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
         return;
     }
@@ -5270,7 +5280,7 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     if (!g.nchw && k->in[1].dtype == TP_U8) {
-        tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
+        tp__each_range(k, g.B, tp__grain(g.x_stride_b), tp__max_pool_grad_images);
         return;
     }
     tp__max_pool_grad_f32(k);
@@ -5278,19 +5288,19 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.kh * g.kw);
+    const int all = (int)(g.window_h * g.window_w);
     int64_t tap[256];
     uint8_t index[256];
     int n = 0;
     for (int64_t r = from; r < to; r++) {
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t h = i * g.sh - g.top, v = j * g.sw - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            const int64_t h = i * g.stride_h - g.top, v = j * g.stride_w - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
             if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            tp__mean_taps_of[k->device->isa->level](g.C, n,
-                                                    (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap,
-                                                    (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+            tp__mean_taps_of[k->device->isa->level](
+                g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
+                (float *)k->out[0].data + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w);
         }
     }
 }
@@ -5304,14 +5314,15 @@ static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
         const int64_t b = r / g.OH, i = r % g.OH;
         for (int64_t j = 0; j < g.OW; j++)
             tp__spread_of[k->device->isa->level](
-                g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
-                (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                g.C, n, (const float *)k->in[0].data + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, tap,
+                (float *)k->out[0].data + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
+                    j * g.stride_w * g.x_stride_w);
     }
 }
 static void tp__avg_pool_fast(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (!g.nchw && g.kh * g.kw <= 256) {
+    if (!g.nchw && g.window_h * g.window_w <= 256) {
         tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_rows);
         return;
     }
@@ -5320,7 +5331,7 @@ static void tp__avg_pool_fast(const tp_call *k)
 static void tp__avg_pool_grad_fast(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    if (!g.nchw && g.kh * g.kw <= 256 && tp__pool_tiles(&g)) {
+    if (!g.nchw && g.window_h * g.window_w <= 256 && tp__pool_tiles(&g)) {
         tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_grad_rows);
         return;
     }
@@ -5674,7 +5685,7 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
 }
 
 #define TP__RNN_ROWS    512 /* number of rows (samples times steps) that the backward pass processes together */
-/* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `deep` rows. */
+/* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `max_rows` rows. */
 typedef struct tp__lstm_stored {
     int64_t from, to;
     float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows, as isa->tiles packs them */
@@ -5694,9 +5705,9 @@ typedef struct tp__lstm_job {
     float *h, *c;
     float *gates;   /* forward: the gates of one step, if those of all steps are not an output */
     float *product; /* with a table E: E Wx + b, backward its gradient P; each row is padded to whole panels */
-    /* Backward processes `steps` steps at a time; left: the stored values of these steps and of the previous ones. */
-    int64_t steps, deep, turn, blocks;
-    tp__lstm_stored left[2];
+    /* Backward processes `steps` steps at a time; stored: the values of these steps and of the previous ones. */
+    int64_t steps, max_rows, stored_index, blocks;
+    tp__lstm_stored stored[2];
     /* n_in: rows of the requested parts of dW and db, of which x_in belong to x and h_in to h */
     int64_t n_in, x_in, h_in;
     float *row;            /* for each block: a sample's dgates, then its inputs */
@@ -5742,11 +5753,11 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
-    j->deep = j->steps * B;
+    j->max_rows = j->steps * B;
     for (int i = 0; i < 2; i++) {
-        j->left[i].dgates = (float *)tp__carve(&c, j->deep * wide, sizeof(float));
-        j->left[i].inputs = (float *)tp__carve(&c, j->deep * most, sizeof(float));
-        j->left[i].at = (int64_t *)tp__carve(&c, table ? j->deep : 0, sizeof(int64_t));
+        j->stored[i].dgates = (float *)tp__carve(&c, j->max_rows * wide, sizeof(float));
+        j->stored[i].inputs = (float *)tp__carve(&c, j->max_rows * most, sizeof(float));
+        j->stored[i].at = (int64_t *)tp__carve(&c, table ? j->max_rows : 0, sizeof(int64_t));
     }
     j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
     j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
@@ -5800,22 +5811,22 @@ static void tp__lstm_block(void *user, int64_t block)
     float *y = (float *)j->k->out[0].data, *all = (float *)j->k->out[3].data, *cells = (float *)j->k->out[4].data;
     const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
     for (int64_t step = 0; step < r->T; step++) {
-        const int64_t row0 = step * r->st + b0 * r->sb, ldg = all ? r->sb * G : G;
-        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        const int64_t row0 = step * r->step_stride + b0 * r->sample_stride, ldg = all ? r->sample_stride * G : G;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->step_stride) * H : j->h + b0 * H;
         float *gates = all ? all + row0 * G : j->gates + b0 * G;
-        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sb * I, gates, ldg);
-        tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sb * H : H, gates, ldg);
+        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sample_stride * I, gates, ldg);
+        tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sample_stride * H : H, gates, ldg);
         for (int64_t b = b0; b < b1; b++, gates += ldg) {
-            const int64_t row = step * r->st + b * r->sb;
+            const int64_t row = step * r->step_stride + b * r->sample_stride;
             float *c = cells ? cells + row * H : j->c + b * H;
-            const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
+            const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->step_stride) * H : c;
             const float *more = j->table.ids ? tp__rnn_row(&j->table, j->product, row, G) : NULL;
-            if (step + 1 < r->T && !more) tp__fetch_row(j->x + (row + r->st) * I, I);
+            if (step + 1 < r->T && !more) tp__prefetch_row(j->x + (row + r->step_stride) * I, I);
             tp__lstm_cell_of[j->isa->level](H, gates, more, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
         }
     }
     for (int64_t b = b0; b < b1; b++) {
-        const int64_t row = (r->T - 1) * r->st + b * r->sb;
+        const int64_t row = (r->T - 1) * r->step_stride + b * r->sample_stride;
         const float *h = r->T == 0 ? h0 + b * H : y ? y + row * H : j->h + b * H;
         const float *c = r->T == 0 ? c0 + b * H : cells ? cells + row * H : j->c + b * H;
         if (j->k->out[1].data) memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
@@ -5828,7 +5839,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
     const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
-    const int64_t nr = 2 * j->isa->vw, deep = j->deep;
+    const int64_t nr = 2 * j->isa->vw, max_rows = j->max_rows;
     const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
     const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
     float *dx = I == 0 ? NULL : (float *)k->out[0].data;
@@ -5837,24 +5848,24 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
     if (j->n_in > j->x_in + j->h_in) inputs[j->x_in + j->h_in] = 1.0f;
     tp__by_packed p;
     memset(&p, 0, sizeof p);
-    p.isa = j->isa, p.lda = nr, p.step = 1, p.gap = deep * nr;
+    p.isa = j->isa, p.lda = nr, p.step = 1, p.gap = max_rows * nr;
     p.packed_k = p.K = G;
     for (int64_t step = l->to - 1; step >= l->from; step--) {
         const int64_t k0 = (step - l->from) * r->B;
         for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb, back = row - r->st;
+            const int64_t row = step * r->step_stride + b * r->sample_stride, back = row - r->step_stride;
             const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
             const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
             if (step > 0) { /* prepares the step that is computed next */
-                tp__fetch_row(gates + back * G, G);
-                tp__fetch_row(dy + back * H, H);
+                tp__prefetch_row(gates + back * G, G);
+                tp__prefetch_row(dy + back * H, H);
             }
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
                                             j->c + b * H, dg);
-            tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, deep * nr);
+            tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, max_rows * nr);
             if (j->x_in) memcpy(inputs, j->x + row * I, (size_t)I * sizeof *inputs);
             if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
-            j->isa->tiles(l->inputs, deep, k0 + b, 1, inputs, 0, j->n_in);
+            j->isa->tiles(l->inputs, max_rows, k0 + b, 1, inputs, 0, j->n_in);
             if (j->table.ids)
                 l->at[k0 + b] = tp__rnn_row(&j->table, j->product, row, tp__rnn_row_floats(j)) - j->product;
         }
@@ -5862,7 +5873,8 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
         p.C = j->h + b0 * H, p.ldc = p.N = H, p.packed = j->wh;
         if (step > 0 || k->out[3].data) tp__by_packed_rows(&p, b1 - b0);
         if (!dx) continue;
-        p.C = dx + (step * r->st + b0 * r->sb) * I, p.ldc = r->sb * I, p.N = I, p.packed = j->wx;
+        p.C = dx + (step * r->step_stride + b0 * r->sample_stride) * I, p.ldc = r->sample_stride * I, p.N = I,
+        p.packed = j->wx;
         tp__by_packed_rows(&p, b1 - b0);
     }
 }
@@ -5881,7 +5893,7 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
     const int64_t first = chunk % rows * TP__DW_TILES * j->isa->mr;
     if (first >= j->n_in) {
         for (int64_t panel = panel0; panel < panel1; panel++)
-            tp__add_panel_rows_of[j->isa->level](K, left->dgates + panel * j->deep * nr, left->at,
+            tp__add_panel_rows_of[j->isa->level](K, left->dgates + panel * j->max_rows * nr, left->at,
                                                  j->product + panel * nr);
         return;
     }
@@ -5901,10 +5913,10 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
             t.m = tp__tile_rows(j->n_in - i, j->isa->mr);
             if (i < first || i >= first + TP__DW_TILES * j->isa->mr) continue;
             t.step = t.m;
-            for (int l = 0; l < t.m; l++) t.a[l] = left->inputs + i * j->deep + k * t.m + l;
+            for (int l = 0; l < t.m; l++) t.a[l] = left->inputs + i * j->max_rows + k * t.m + l;
             tp__tile_pad(&t, j->isa->mr);
             for (int64_t panel = panel0; panel < panel1; panel++) {
-                t.b = left->dgates + (panel * j->deep + k) * nr;
+                t.b = left->dgates + (panel * j->max_rows + k) * nr;
                 for (int l = 0; l < t.m; l++) t.c[l] = (i + l < j->x_in + j->h_in ? dw + (i + l) * G : db) + panel * nr;
                 tp__run_tile(j->isa, &t, tp__min64(G - panel * nr, nr));
             }
@@ -5916,8 +5928,8 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
 static void tp__lstm_grad_chunk(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
-    if (chunk < j->blocks) tp__lstm_grad_block(j, &j->left[j->turn], chunk);
-    else tp__lstm_grad_weights(j, &j->left[1 - j->turn], chunk - j->blocks);
+    if (chunk < j->blocks) tp__lstm_grad_block(j, &j->stored[j->stored_index], chunk);
+    else tp__lstm_grad_weights(j, &j->stored[1 - j->stored_index], chunk - j->blocks);
 }
 static void tp__lstm_fast(const tp_call *k)
 {
@@ -5948,12 +5960,12 @@ static void tp__lstm_grad_fast(const tp_call *k)
      * the steps of the next turn, and so wait for each other only once per turn. */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
-        tp__lstm_stored *l = &j.left[j.turn];
+        tp__lstm_stored *l = &j.stored[j.stored_index];
         l->to = to, l->from = tp__max64(0, to - j.steps);
         l->add = to < T;
         j.blocks = tp__ceil_div(B, j.block);
         tp_device_parallel(k->device, j.blocks + (at_once || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
-        j.turn = 1 - j.turn;
+        j.stored_index = 1 - j.stored_index;
         j.blocks = 0;
         if (at_once || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
     }
@@ -6052,23 +6064,28 @@ static void tp__gru_block(void *user, int64_t block)
     float *y = (float *)j->k->out[0].data;
     const float *h0 = (const float *)j->k->in[5].data;
     for (int64_t step = 0; step < r->T; step++) {
-        const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
-        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        const int64_t row0 = step * r->step_stride + b0 * r->sample_stride,
+                      ldh = step > 0 && y ? r->sample_stride * H : H;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->step_stride) * H : j->h + b0 * H;
         float *g = j->gates + row0 * 3 * H;
         for (int64_t b = b0; b < b1 && j->table.ids; b++) {
-            const int64_t row = step * r->st + b * r->sb;
+            const int64_t row = step * r->step_stride + b * r->sample_stride;
             tp__copy_rows(j->gates + row * 3 * H, 0, tp__rnn_row(&j->table, j->product, row, 3 * H), 0, 3 * H, 1);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sample_stride * 3 * H, j->packed_g, H, H, 2 * H, true);
         for (int64_t b = b0; b < b1; b++)
-            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
-        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
+            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sample_stride * 3 * H, h + (b - b0) * ldh,
+                                            j->rh + b * H);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sample_stride * 3 * H, j->packed_c, H,
+                           H, H, true);
         for (int64_t b = b0; b < b1; b++)
-            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
-                                           y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
+            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sample_stride * 3 * H, h + (b - b0) * ldh,
+                                           y ? y + (row0 + (b - b0) * r->sample_stride) * H : j->h + b * H);
     }
     for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
-        const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
+        const float *h = r->T == 0 ? h0 + b * H
+                         : y       ? y + ((r->T - 1) * r->step_stride + b * r->sample_stride) * H
+                                   : j->h + b * H;
         memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
     }
 }
@@ -6084,11 +6101,11 @@ static void tp__gru_grad_block(void *user, int64_t block)
     memset(db, 0, (size_t)(3 * H) * sizeof(float));
     memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
     for (int64_t step = r->T - 1; step >= 0; step--) {
-        const int64_t row0 = step * r->st + b0 * r->sb;
+        const int64_t row0 = step * r->step_stride + b0 * r->sample_stride;
         float *dg0 = j->gates + row0 * 3 * H;
         for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
+            const int64_t row = step * r->step_stride + b * r->sample_stride;
+            const float *h0 = step ? y + (row - r->step_stride) * H : (const float *)k->in[5].data + b * H;
             const float *g = gates + row * 3 * H, *in[2];
             tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
                                            j->gates + row * 3 * H);
@@ -6096,18 +6113,18 @@ static void tp__gru_grad_block(void *user, int64_t block)
             in[0] = g, in[1] = h0;
             tp__vec_mul_of[j->isa->level](H, j->before_r + row * H, in);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
-                           false);
+        tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sample_stride * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H,
+                           H, H, false);
         for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb;
+            const int64_t row = step * r->step_stride + b * r->sample_stride;
             const float *in[2];
             tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->before + row * H, j->rh + b * H,
                                                  j->h + b * H, j->gates + row * 3 * H);
             in[0] = db, in[1] = j->gates + row * 3 * H;
             tp__vec_add_of[j->isa->level](3 * H, db, in);
         }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
-                           true);
+        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sample_stride * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H,
+                           2 * H, H, true);
     }
     if (k->out[5].data)
         memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
@@ -6342,13 +6359,13 @@ static void tp__adam_fast(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
     const float lr = tp__apply_scalar_f32(k, TP__LEARNING_RATE),
-                left1 = 1.0f - tp__apply_scalar_f32(k, TP__BETA1_POWER),
-                left2 = 1.0f - tp__apply_scalar_f32(k, TP__BETA2_POWER);
+                correction1 = 1.0f - tp__apply_scalar_f32(k, TP__BETA1_POWER),
+                correction2 = 1.0f - tp__apply_scalar_f32(k, TP__BETA2_POWER);
     float *w = tp__apply_weight_f32(k, i) + from, *m = tp__apply_slot_f32(k, i, 0) + from,
           *v = tp__apply_slot_f32(k, i, 1) + from;
     if (t->decay != 0) tp__apply_decay(w, to - from, 1.0f - lr * t->decay);
-    tp_vec_adam(k->device, to - from, w, m, v, tp__apply_gradient_f32(k, i) + from, lr * sqrtf(left2) / left1, t->beta1,
-                t->beta2, t->epsilon);
+    tp_vec_adam(k->device, to - from, w, m, v, tp__apply_gradient_f32(k, i) + from,
+                lr * sqrtf(correction2) / correction1, t->beta1, t->beta2, t->epsilon);
 }
 static void tp__lion_fast(const tp_call *k, int i, int64_t from, int64_t to)
 {

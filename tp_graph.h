@@ -1788,11 +1788,13 @@ static void tp__conv_strides(tp__conv *g, bool nchw)
 {
     g->nchw = nchw;
     if (nchw) {
-        g->xw = 1, g->xh = g->W, g->xc = g->H * g->W, g->xb = g->C * g->xc;
-        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = tp__limited_product(g->O, g->yc);
+        g->x_stride_w = 1, g->x_stride_h = g->W, g->x_stride_c = g->H * g->W, g->x_stride_b = g->C * g->x_stride_c;
+        g->y_stride_w = 1, g->y_stride_h = g->OW, g->y_stride_c = g->OH * g->OW,
+        g->y_stride_b = tp__limited_product(g->O, g->y_stride_c);
     } else {
-        g->xc = 1, g->xw = g->C, g->xh = g->W * g->C, g->xb = g->H * g->xh;
-        g->yc = 1, g->yw = g->O, g->yh = tp__limited_product(g->OW, g->O), g->yb = tp__limited_product(g->OH, g->yh);
+        g->x_stride_c = 1, g->x_stride_w = g->C, g->x_stride_h = g->W * g->C, g->x_stride_b = g->H * g->x_stride_h;
+        g->y_stride_c = 1, g->y_stride_w = g->O, g->y_stride_h = tp__limited_product(g->OW, g->O),
+        g->y_stride_b = tp__limited_product(g->OH, g->y_stride_h);
     }
 }
 
@@ -1802,10 +1804,10 @@ static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shap
     const bool nchw = a->data_format == TP_NCHW;
     tp__conv g;
     memset(&g, 0, sizeof g);
-    g.sh = a->stride_h ? a->stride_h : 1;
-    g.sw = a->stride_w ? a->stride_w : 1;
-    g.dh = a->dilation_h ? a->dilation_h : 1;
-    g.dw = a->dilation_w ? a->dilation_w : 1;
+    g.stride_h = a->stride_h ? a->stride_h : 1;
+    g.stride_w = a->stride_w ? a->stride_w : 1;
+    g.dilation_h = a->dilation_h ? a->dilation_h : 1;
+    g.dilation_w = a->dilation_w ? a->dilation_w : 1;
     g.groups = a->groups ? a->groups : 1;
     g.B = x->dim[0];
     g.C = x->dim[nchw ? 1 : 3];
@@ -1814,8 +1816,8 @@ static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shap
     g.KH = w->dim[0];
     g.KW = w->dim[1];
     g.O = w->dim[3];
-    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top);
-    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left);
+    tp__same_or_valid(a->padding, g.H, g.KH, g.stride_h, g.dilation_h, &g.OH, &g.top);
+    tp__same_or_valid(a->padding, g.W, g.KW, g.stride_w, g.dilation_w, &g.OW, &g.left);
     tp__conv_strides(&g, nchw);
     return g;
 }
@@ -6231,7 +6233,7 @@ typedef struct tp__plan {
     tp__buffer *buffer;
     size_t *arena_bytes; /* bytes of the arena on each device */
     size_t constant_bytes;
-    uint64_t bound_to; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
+    uint64_t arena_version; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
     int n_constant;
     void *room; /* host memory for copies between devices that cannot reach each other's memory */
@@ -6278,7 +6280,7 @@ struct tp_exec {
     int n_device;
     bool one_device; /* everything runs on device 0, whatever devices the ops name: for the C exporter */
     tp__exec_device *device_state;
-    uint64_t arenas; /* incremented whenever an arena is moved to a new address */
+    uint64_t arena_version; /* incremented whenever an arena is moved to a new address */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
@@ -8857,7 +8859,7 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
             s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
         s->call.scratch = tp__buffer_data(p, e, s->scratch);
     }
-    p->bound_to = e->arenas;
+    p->arena_version = e->arena_version;
 }
 
 /* -- all steps, and facts about a plan for its runs ---------------------------------------------------- */
@@ -9241,7 +9243,7 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     s->n_exec++;
     tp_mutex_unlock(s->graph->lock);
     e->n_device = s->n_device;
-    e->arenas = 1;
+    e->arena_version = 1;
     e->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *e->device);
     e->device_state = (tp__exec_device *)tp_calloc((size_t)s->n_device, sizeof *e->device_state);
     bool ok = e->device && e->device_state;
@@ -9363,7 +9365,7 @@ static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
         if (on->arena) d->free(d, on->arena);
         on->arena = bigger;
         on->arena_bytes = p->arena_bytes[i];
-        e->arenas++;
+        e->arena_version++;
     }
     return TP_OK;
 }
@@ -9969,7 +9971,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp_mutex_unlock(s->graph->lock);
     if (!p) return st;
     p->used_at = ++e->clock;
-    if (p->bound_to != e->arenas) tp__plan_bind(p, e);
+    if (p->arena_version != e->arena_version) tp__plan_bind(p, e);
     tp__running_add_record(r, TP_TRACE_PLAN, 0);
     uint64_t words[3];
     words[0] = e->random_step++;
@@ -15477,12 +15479,15 @@ static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_what what, real *x
                 for (int64_t o = 0; o < g->O; o++)
                     for (int64_t p = 0; p < g->KH; p++)
                         for (int64_t q = 0; q < g->KW; q++) {
-                            const int64_t h = i * g->sh + p * g->dh - g->top, v = j * g->sw + q * g->dw - g->left;
+                            const int64_t h = i * g->stride_h + p * g->dilation_h - g->top,
+                                          v = j * g->stride_w + q * g->dilation_w - g->left;
                             if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
-                            real *ye = y + b * g->yb + i * g->yh + j * g->yw + o * g->yc;
-                            real *xe = x + b * g->xb + h * g->xh + v * g->xw + o / og * cg * g->xc;
+                            real *ye =
+                                y + b * g->y_stride_b + i * g->y_stride_h + j * g->y_stride_w + o * g->y_stride_c;
+                            real *xe = x + b * g->x_stride_b + h * g->x_stride_h + v * g->x_stride_w +
+                                       o / og * cg * g->x_stride_c;
                             real *we = w + (p * g->KW + q) * cg * g->O + o;
-                            for (int64_t c = 0; c < cg; c++, xe += g->xc, we += g->O)
+                            for (int64_t c = 0; c < cg; c++, xe += g->x_stride_c, we += g->O)
                                 if (what == TP__CONV_FORWARD) *ye += *xe * *we;
                                 else if (what == TP__CONV_INPUT_GRAD) *xe += *ye * *we;
                                 else *we += *xe * *ye;
@@ -15634,9 +15639,10 @@ TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 
 /* -- shared by the pools: geometry, attributes, shapes, FLOPs ---------------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
-/* Element (b,h,w,c) of x is number b xb + h xh + w xw + c xc, element (b,i,j,c) of y number b yb + i yh + j yw + c yc. */
+/* Element (b,h,w,c) of x is number b x_stride_b + h x_stride_h + w x_stride_w + c x_stride_c; y is (b,i,j,c). */
 typedef struct tp__pool {
-    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, xb, xh, xw, xc, yb, yh, yw, yc;
+    int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left;
+    int64_t x_stride_b, x_stride_h, x_stride_w, x_stride_c, y_stride_b, y_stride_h, y_stride_w, y_stride_c;
     bool nchw;
 } tp__pool;
 
@@ -15646,20 +15652,20 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     tp__pool g;
     memset(&g, 0, sizeof g);
     g.nchw = a->data_format == TP_NCHW;
-    g.kh = a->size_h;
-    g.kw = a->size_w;
-    g.sh = a->stride_h ? a->stride_h : g.kh;
-    g.sw = a->stride_w ? a->stride_w : g.kw;
+    g.window_h = a->size_h;
+    g.window_w = a->size_w;
+    g.stride_h = a->stride_h ? a->stride_h : g.window_h;
+    g.stride_w = a->stride_w ? a->stride_w : g.window_w;
     g.B = x->dim[0];
     g.C = x->dim[g.nchw ? 1 : 3];
     g.H = x->dim[g.nchw ? 2 : 1];
     g.W = x->dim[g.nchw ? 3 : 2];
-    tp__same_or_valid(padding, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
-    tp__same_or_valid(padding, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
-    g.xw = g.yw = g.nchw ? 1 : g.C;
-    g.xh = g.W * g.xw, g.yh = g.OW * g.yw;
-    g.xc = g.nchw ? g.H * g.xh : 1, g.yc = g.nchw ? g.OH * g.yh : 1;
-    g.xb = g.C * g.H * g.W, g.yb = g.C * g.OH * g.OW;
+    tp__same_or_valid(padding, g.H, g.window_h, g.stride_h, 1, &g.OH, &g.top);
+    tp__same_or_valid(padding, g.W, g.window_w, g.stride_w, 1, &g.OW, &g.left);
+    g.x_stride_w = g.y_stride_w = g.nchw ? 1 : g.C;
+    g.x_stride_h = g.W * g.x_stride_w, g.y_stride_h = g.OW * g.y_stride_w;
+    g.x_stride_c = g.nchw ? g.H * g.x_stride_h : 1, g.y_stride_c = g.nchw ? g.OH * g.y_stride_h : 1;
+    g.x_stride_b = g.C * g.H * g.W, g.y_stride_b = g.C * g.OH * g.OW;
     return g;
 }
 /* Returns the index in the window of the element that max_pool chose for output i. */
@@ -15671,20 +15677,22 @@ static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
 /* Returns the offset in x of element w of the pooling window of output (b,i,j,c). */
 static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
 {
-    return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
+    return b * g->x_stride_b + (i * g->stride_h + w / g->window_w - g->top) * g->x_stride_h +
+           (j * g->stride_w + w % g->window_w - g->left) * g->x_stride_w + c * g->x_stride_c;
 }
 /* Whether element w of the window of output (i,j) is inside of the image. */
 static bool tp__pool_inside(const tp__pool *g, int64_t i, int64_t j, int64_t w)
 {
-    const int64_t h = i * g->sh + w / g->kw - g->top, v = j * g->sw + w % g->kw - g->left;
+    const int64_t h = i * g->stride_h + w / g->window_w - g->top, v = j * g->stride_w + w % g->window_w - g->left;
     return h >= 0 && h < g->H && v >= 0 && v < g->W;
 }
 /* Loops over all outputs (b,i,j,c); Y is the offset in y. */
-#define TP__POOL_LOOP(g)                       \
-    for (int64_t b = 0; b < g.B; b++)          \
-        for (int64_t i = 0; i < g.OH; i++)     \
-            for (int64_t j = 0; j < g.OW; j++) \
-                for (int64_t c = 0, Y = b * g.yb + i * g.yh + j * g.yw; c < g.C; c++, Y += g.yc)
+#define TP__POOL_LOOP(g)                                                                                 \
+    for (int64_t b = 0; b < g.B; b++)                                                                    \
+        for (int64_t i = 0; i < g.OH; i++)                                                               \
+            for (int64_t j = 0; j < g.OW; j++)                                                           \
+                for (int64_t c = 0, Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w; c < g.C; \
+                     c++, Y += g.y_stride_c)
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__pool_schema[] = {TP__ATTR(tp_pool_attrs, INT, size_h),
@@ -15753,7 +15761,7 @@ static void TP__F(tp__max_pool)(const tp_call *k)
     {
         int64_t best = -1;
         real most = 0;
-        for (int64_t w = 0; w < g.kh * g.kw; w++) {
+        for (int64_t w = 0; w < g.window_h * g.window_w; w++) {
             if (!tp__pool_inside(&g, i, j, w)) continue;
             const real e = x[tp__pool_offset(&g, b, i, j, c, w)];
             if (best < 0 || e > most || (e != e && most == most)) best = w, most = e;
@@ -15835,7 +15843,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
     TP__POOL_LOOP(g)
     {
         real s = 0, n = 0;
-        for (int64_t w = 0; w < g.kh * g.kw; w++)
+        for (int64_t w = 0; w < g.window_h * g.window_w; w++)
             if (tp__pool_inside(&g, i, j, w)) s += x[tp__pool_offset(&g, b, i, j, c, w)], n += 1;
         y[Y] = s / n;
     }
@@ -15858,14 +15866,15 @@ static void TP__F(tp__avg_pool_grad)(const tp_call *k)
     tp__clear(&k->out[0]);
     TP__POOL_LOOP(g)
     {
-        int64_t h0 = i * g.sh - g.top, v0 = j * g.sw - g.left, h1 = h0 + g.kh, v1 = v0 + g.kw;
+        int64_t h0 = i * g.stride_h - g.top, v0 = j * g.stride_w - g.left, h1 = h0 + g.window_h, v1 = v0 + g.window_w;
         if (h0 < 0) h0 = 0;
         if (v0 < 0) v0 = 0;
         if (h1 > g.H) h1 = g.H;
         if (v1 > g.W) v1 = g.W;
         const real d = dy[Y] / (real)((h1 - h0) * (v1 - v0));
         for (int64_t h = h0; h < h1; h++)
-            for (int64_t v = v0; v < v1; v++) dx[b * g.xb + h * g.xh + v * g.xw + c * g.xc] += d;
+            for (int64_t v = v0; v < v1; v++)
+                dx[b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w + c * g.x_stride_c] += d;
     }
 }
 #ifdef TP__ROWS
@@ -16928,7 +16937,7 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
 /* -- shared by lstm, gru and their gradients: sizes, shape rules, scratch, FLOPs --------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
-    int64_t T, B, I, H, st, sb; /* sample b of step t is in row t st + b sb */
+    int64_t T, B, I, H, step_stride, sample_stride; /* sample b of step t is in row t step_stride + b sample_stride */
 } tp__rnn;
 static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major)
 {
@@ -16937,8 +16946,8 @@ static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major
     r.B = y->dim[batch_major ? 0 : 1];
     r.I = x->dim[x->ndim - 1];
     r.H = y->dim[2];
-    r.st = batch_major ? 1 : r.B;
-    r.sb = batch_major ? r.T : 1;
+    r.step_stride = batch_major ? 1 : r.B;
+    r.sample_stride = batch_major ? r.T : 1;
     return r;
 }
 #endif
@@ -17054,7 +17063,7 @@ static void TP__F(tp__lstm)(const tp_call *k)
         TP__F(tp__copy)(H, h, h0 + b * H);
         TP__F(tp__copy)(H, c, c0 + b * H);
         for (int64_t step = 0; step < r.T; step++) {
-            const int64_t row = step * r.st + b * r.sb;
+            const int64_t row = step * r.step_stride + b * r.sample_stride;
             for (int64_t q = 0; q < G; q++) {
                 const real s = TP__F(tp__rnn_sum)(&r, bias[q], x + row * r.I, h, w + q, G);
                 const int64_t kind = q / H;
@@ -17125,10 +17134,10 @@ static void TP__F(tp__lstm_grad)(const tp_call *k)
         TP__F(tp__copy)(H, dh, last_dh + b * H);
         TP__F(tp__copy)(H, dc, last_dc + b * H);
         for (int64_t step = r.T - 1; step >= 0; step--) {
-            const int64_t row = step * r.st + b * r.sb;
+            const int64_t row = step * r.step_stride + b * r.sample_stride;
             const real *g = gates + row * G, *c = cells + row * H;
-            const real *h0 = step ? y + (row - r.st) * H : first_h + b * H;
-            const real *c0 = step ? cells + (row - r.st) * H : first_c + b * H;
+            const real *h0 = step ? y + (row - r.step_stride) * H : first_h + b * H;
+            const real *c0 = step ? cells + (row - r.step_stride) * H : first_c + b * H;
             for (int64_t u = 0; u < H; u++) {
                 const real i = g[u], j = g[H + u], f = g[2 * H + u], o = g[3 * H + u], tc = TP__RTANH(c[u]);
                 const real d = dy[row * H + u] + dh[u], dcell = dc[u] + d * o * (1 - tc * tc);
@@ -17190,7 +17199,7 @@ static void TP__F(tp__gru)(const tp_call *k)
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, h, h0 + b * H);
         for (int64_t step = 0; step < r.T; step++) {
-            const int64_t row = step * r.st + b * r.sb;
+            const int64_t row = step * r.step_stride + b * r.sample_stride;
             for (int64_t q = 0; q < 2 * H; q++)
                 g[q] = TP__F(tp__logistic)(TP__F(tp__rnn_sum)(&r, bg[q], x + row * I, h, wg + q, 2 * H));
             for (int64_t u = 0; u < H; u++) rh[u] = g[u] * h[u];
@@ -17253,8 +17262,9 @@ static void TP__F(tp__gru_grad)(const tp_call *k)
     for (int64_t b = 0; b < r.B; b++) {
         TP__F(tp__copy)(H, dh, last_dh + b * H);
         for (int64_t step = r.T - 1; step >= 0; step--) {
-            const int64_t row = step * r.st + b * r.sb;
-            const real *g = gates + row * 3 * H, *h0 = step ? y + (row - r.st) * H : first_h + b * H, *xt = x + row * I;
+            const int64_t row = step * r.step_stride + b * r.sample_stride;
+            const real *g = gates + row * 3 * H, *h0 = step ? y + (row - r.step_stride) * H : first_h + b * H,
+                       *xt = x + row * I;
             for (int64_t u = 0; u < H; u++) {
                 const real d = dy[row * H + u] + dh[u], z = g[H + u], c = g[2 * H + u];
                 dg[H + u] = d * (h0[u] - c) * z * (1 - z);
@@ -17895,8 +17905,9 @@ TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from,
 {
     const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
     const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), one = 1;
-    const real left1 = one - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
-               left2 = one - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER), lr_t = lr * TP__RSQRT(left2) / left1;
+    const real correction1 = one - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
+               correction2 = one - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER),
+               lr_t = lr * TP__RSQRT(correction2) / correction1;
     const real beta1 = (real)t->beta1, beta2 = (real)t->beta2, eps = (real)t->epsilon, keep = one - lr * (real)t->decay;
     const real *g = TP__F(tp__apply_gradient)(k, i);
     real *w = TP__F(tp__apply_weight)(k, i), *m = TP__F(tp__apply_slot)(k, i, 0), *v = TP__F(tp__apply_slot)(k, i, 1);
@@ -18099,9 +18110,9 @@ TP__OPTIMIZER(lion, "ApplyLion", 1, 1, 1, 9, TP__IF_FAST(tp__lion_fast, NULL))
 static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
 {
     const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
-    const real left1 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
-               left2 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER);
-    return m / left1 / (TP__RSQRT(v / left2) + (real)t->epsilon) + (real)t->decay * w;
+    const real correction1 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
+               correction2 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER);
+    return m / correction1 / (TP__RSQRT(v / correction2) + (real)t->epsilon) + (real)t->decay * w;
 }
 static void TP__F(tp__lamb_piece)(const tp_call *k, int i, int64_t from, int64_t to, double *squares)
 {

@@ -4432,7 +4432,7 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
  * call. While `paused` is set, no worker takes a new slot; once `busy` is 0, the caller may change the whole crew.
  *
  * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is
- * woken when `want` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL
+ * woken when `wake_at` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL
  * seconds. Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of
  * the slots from the line to given_to_caller at once, collects the slots that it has used in used_by_caller, and frees these
  * when it moves the next ones. */
@@ -4475,9 +4475,10 @@ typedef struct tp__crew {
     tp_cond *work, *done; /* the workers wait for `work`, the caller waits for `done` */
     tp__crew_slot *slot;
     tp__crew_ring in_order, free_slots, unmapped, given_to_caller, used_by_caller;
-    int held, busy;  /* busy: number of workers that have a slot */
-    int n_ready;     /* number of slots in in_order that are ready */
-    int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
+    int held, busy; /* busy: number of workers that have a slot */
+    int n_ready;    /* number of slots in in_order that are ready */
+    int wake_at,
+        taken; /* wake_at: see above; taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
     bool stopping; /* atomic: the crew is being restarted or freed, so that a flow below must stop waiting */
@@ -4531,7 +4532,7 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
  * mutex is locked. */
 static void tp__crew_wake_caller(tp__crew *f)
 {
-    if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
+    if (f->paused || f->ended || f->n_ready >= f->wake_at) tp_cond_signal(f->done);
 }
 static void tp__crew_ready(tp__crew *f, int k)
 {
@@ -4683,12 +4684,12 @@ static bool tp__crew_await(tp__crew *f)
         if (first) {
             const double now = tp_time(), each = (now - f->since) / (f->taken + 1.0), most = 0.25 * f->n_slot;
             const double nap = each > 0 ? TP__CREW_NAP / each : 1;
-            f->want = 1 + (int)(nap < most ? nap : most);
+            f->wake_at = 1 + (int)(nap < most ? nap : most);
             f->since = now;
             f->taken = 0;
         }
-        if (tp_df_stopping() || f->want < 2) waits = tp__df_wait(f->done, f->mutex);
-        else if (!tp_cond_wait_for(f->done, f->mutex, TP__CREW_STALL)) f->want = 1;
+        if (tp_df_stopping() || f->wake_at < 2) waits = tp__df_wait(f->done, f->mutex);
+        else if (!tp_cond_wait_for(f->done, f->mutex, TP__CREW_STALL)) f->wake_at = 1;
     }
 }
 

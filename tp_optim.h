@@ -942,7 +942,10 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
 
 /* The parameters of the update function `fn`, and the initial values of its slots. */
 typedef struct tp__slot_rule {
-    float a, b, c, d, initial[3];
+    float decay, momentum, epsilon;                  /* RMSProp; Adadelta without momentum */
+    float learning_rate_power, l1, l2, l2_shrinkage; /* Ftrl */
+    float beta1, beta2, weight_decay;                /* Lion */
+    float initial[3];
     tp__group_fn fn;
 } tp__slot_rule;
 
@@ -973,7 +976,7 @@ static tp_node *tp__rmsprop_group(tp_optimizer *o, const tp__apply_group *p)
     const tp__slot_rule *r = (const tp__slot_rule *)o->user;
     const bool centered = o->n_slots == 3;
     return tp_apply_rmsprop(p->var, p->slot[0], p->slot[centered ? 2 : 1], centered ? p->slot[1] : NULL, p->grad, p->n,
-                            p->lr, r->a, r->b, r->c, o->pred);
+                            p->lr, r->decay, r->momentum, r->epsilon, o->pred);
 }
 
 TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d)
@@ -983,18 +986,18 @@ TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__float_option(q.decay, 0.9f);
-    r.b = tp__float_option(q.momentum, 0.0f);
-    r.c = tp__float_option(q.epsilon, 1e-10f);
+    r.decay = tp__float_option(q.decay, 0.9f);
+    r.momentum = tp__float_option(q.momentum, 0.0f);
+    r.epsilon = tp__float_option(q.epsilon, 1e-10f);
     r.initial[0] = 1.0f;
     r.fn = tp__rmsprop_group;
     const bool centered = q.centered == TP_YES;
     tp_optimizer *o = tp__slot_rule_make(lr, "RMSProp", q.at_, &r,
                                          centered ? tp__rmsprop_centered_slots : tp__rmsprop_slots, centered ? 3 : 2);
     if (!o) return NULL;
-    tp__optim_check_rate(o, q.at_, "decay", r.a);
-    tp__optim_check_rate(o, q.at_, "momentum", r.b);
-    tp__optim_not_negative(o, q.at_, "epsilon", r.c);
+    tp__optim_check_rate(o, q.at_, "decay", r.decay);
+    tp__optim_check_rate(o, q.at_, "momentum", r.momentum);
+    tp__optim_not_negative(o, q.at_, "epsilon", r.epsilon);
     return o;
 }
 
@@ -1030,7 +1033,7 @@ static const char *const tp__adadelta_slots[] = {"accum", "accum_update"};
 static tp_node *tp__adadelta_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp__slot_rule *r = (const tp__slot_rule *)o->user;
-    return tp_apply_adadelta(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->a, r->c, o->pred);
+    return tp_apply_adadelta(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->decay, r->epsilon, o->pred);
 }
 
 TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d)
@@ -1040,13 +1043,13 @@ TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__float_option(q.rho, 0.95f);
-    r.c = tp__float_option(q.epsilon, 1e-8f);
+    r.decay = tp__float_option(q.rho, 0.95f);
+    r.epsilon = tp__float_option(q.epsilon, 1e-8f);
     r.fn = tp__adadelta_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Adadelta", q.at_, &r, tp__adadelta_slots, 2);
     if (!o) return NULL;
-    tp__optim_check_rate(o, q.at_, "rho", r.a);
-    tp__optim_positive(o, q.at_, "epsilon", r.c);
+    tp__optim_check_rate(o, q.at_, "rho", r.decay);
+    tp__optim_positive(o, q.at_, "epsilon", r.epsilon);
     return o;
 }
 
@@ -1055,7 +1058,8 @@ static const char *const tp__ftrl_slots[] = {"accum", "linear"};
 static tp_node *tp__ftrl_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp__slot_rule *r = (const tp__slot_rule *)o->user;
-    return tp_apply_ftrl(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->a, r->b, r->c, r->d, o->pred);
+    return tp_apply_ftrl(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, r->learning_rate_power, r->l1, r->l2,
+                         r->l2_shrinkage, o->pred);
 }
 
 TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
@@ -1065,21 +1069,21 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__float_option(q.learning_rate_power, -0.5f);
-    r.b = tp__float_option(q.l1, 0);
-    r.c = tp__float_option(q.l2, 0);
-    r.d = tp__float_option(q.l2_shrinkage, 0);
+    r.learning_rate_power = tp__float_option(q.learning_rate_power, -0.5f);
+    r.l1 = tp__float_option(q.l1, 0);
+    r.l2 = tp__float_option(q.l2, 0);
+    r.l2_shrinkage = tp__float_option(q.l2_shrinkage, 0);
     r.initial[0] = tp__float_option(q.initial_accumulator_value, 0.1f);
     r.fn = tp__ftrl_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Ftrl", q.at_, &r, tp__ftrl_slots, 2);
     if (!o) return NULL;
-    if (!(r.a <= 0.0f))
+    if (!(r.learning_rate_power <= 0.0f))
         tp_graph_fail(o->graph, &q.at_, TP_ERR_ARG, "Ftrl has .learning_rate_power %g: it is never positive",
-                      (double)r.a);
+                      (double)r.learning_rate_power);
     tp__optim_positive(o, q.at_, "initial_accumulator_value", r.initial[0]);
-    tp__optim_not_negative(o, q.at_, "l1", r.b);
-    tp__optim_not_negative(o, q.at_, "l2", r.c);
-    tp__optim_not_negative(o, q.at_, "l2_shrinkage", r.d);
+    tp__optim_not_negative(o, q.at_, "l1", r.l1);
+    tp__optim_not_negative(o, q.at_, "l2", r.l2);
+    tp__optim_not_negative(o, q.at_, "l2_shrinkage", r.l2_shrinkage);
     return o;
 }
 
@@ -1090,7 +1094,7 @@ static const char *const tp__lion_slots[] = {"m"};
 static tp_node *tp__lion_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp__slot_rule *r = (const tp__slot_rule *)o->user;
-    const tp__lion_attrs t = {{p->n}, r->a, r->b, r->c};
+    const tp__lion_attrs t = {{p->n}, r->beta1, r->beta2, r->weight_decay};
     tp_node *const *m = p->slot[0];
     return tp__apply_optimizer("apply_lion", &t, p->var, &m, p->grad, &p->lr, o->pred);
 }
@@ -1102,15 +1106,15 @@ TP_DEF tp_optimizer *tp_lion_(tp_node *lr, const tp_lion_desc *d)
     memset(&q, 0, sizeof q);
     memset(&r, 0, sizeof r);
     if (d) q = *d;
-    r.a = tp__float_option(q.beta1, 0.9f);
-    r.b = tp__float_option(q.beta2, 0.99f);
-    r.c = tp__float_option(q.weight_decay, 0);
+    r.beta1 = tp__float_option(q.beta1, 0.9f);
+    r.beta2 = tp__float_option(q.beta2, 0.99f);
+    r.weight_decay = tp__float_option(q.weight_decay, 0);
     r.fn = tp__lion_group;
     tp_optimizer *o = tp__slot_rule_make(lr, "Lion", q.at_, &r, tp__lion_slots, 1);
     if (!o) return NULL;
-    tp__optim_check_rate(o, q.at_, "beta1", r.a);
-    tp__optim_check_rate(o, q.at_, "beta2", r.b);
-    tp__optim_not_negative(o, q.at_, "weight_decay", r.c);
+    tp__optim_check_rate(o, q.at_, "beta1", r.beta1);
+    tp__optim_check_rate(o, q.at_, "beta2", r.beta2);
+    tp__optim_not_negative(o, q.at_, "weight_decay", r.weight_decay);
     return o;
 }
 

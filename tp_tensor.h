@@ -916,14 +916,14 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #define TP__CONV_SEEN
 /* ==== >>conv geometry ================================================================================= */
 /* The geometry of a 2-D convolution, for every loop and kernel of it: on its page in tp_graph.h, in tp_fast.h and in tp_cuda.cu. At
- * position (p,q) of the filter, y(i,j) reads the pixel (i sh + p dh - top, j sw + q dw - left) of x; pixels outside x are 0. Output
- * channel o belongs to group o / (O/groups), and reads the C/groups input channels of that group.
- * x[b,h,w,c] is element b xb + h xh + w xw + c xc, y[b,i,j,o] is element b yb + i yh + j yw + o yc: strides for NHWC or NCHW. The
- * filter is (KH,KW,C/groups,O). tp__conv_geometry in tp_graph.h computes all this from the attributes. */
+ * position (p,q) of the filter, y(i,j) reads the pixel (i stride_h + p dilation_h - top, j stride_w + q dilation_w - left) of x;
+ * pixels outside x are 0. Output channel o belongs to group o / (O/groups), and reads the C/groups input channels of that group.
+ * x[b,h,w,c] is element b x_stride_b + h x_stride_h + w x_stride_w + c x_stride_c, in NHWC and in NCHW; y[b,i,j,o] is found with
+ * y_stride_b to y_stride_c. The filter is (KH,KW,C/groups,O). tp__conv_geometry in tp_graph.h computes all this. */
 typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW; /* TP_ANY: unknown while shapes are inferred */
-    int64_t sh, sw, dh, dw, top, left, groups;
-    int64_t xb, xh, xw, xc, yb, yh, yw, yc;
+    int64_t stride_h, stride_w, dilation_h, dilation_w, top, left, groups;
+    int64_t x_stride_b, x_stride_h, x_stride_w, x_stride_c, y_stride_b, y_stride_h, y_stride_w, y_stride_c;
     bool nchw;
 } tp__conv;
 typedef enum {

@@ -438,8 +438,8 @@ static tp__conv_args conv_shape(int64_t B, int64_t H, int64_t W, int64_t C, int6
     tp__conv_args a;
     memset(&a, 0, sizeof a);
     a.g.B = B, a.g.H = H, a.g.W = W, a.g.C = C, a.g.O = O, a.g.KH = KH, a.g.KW = KW;
-    a.g.sh = a.g.sw = stride;
-    a.g.dh = a.g.dw = dilation;
+    a.g.stride_h = a.g.stride_w = stride;
+    a.g.dilation_h = a.g.dilation_w = dilation;
     a.g.top = a.g.left = pad;
     a.g.groups = groups;
     a.g.OH = (H + 2 * pad - (KH - 1) * dilation - 1) / stride + 1;
@@ -453,8 +453,8 @@ static void conv_reference(const tp__conv_args *a, const float *x, double *want[
     for (int64_t i = 0; i < a->g.B * a->g.OH * a->g.OW * a->g.KH * a->g.KW; i++) {
         const int64_t s = i % a->g.KW, r = i / a->g.KW % a->g.KH, q = i / a->g.KW / a->g.KH % a->g.OW;
         const int64_t p = i / a->g.KW / a->g.KH / a->g.OW % a->g.OH, b = i / a->g.KW / a->g.KH / a->g.OW / a->g.OH;
-        const int64_t h = p * a->g.sh + r * a->g.dh - a->g.top;
-        const int64_t v = q * a->g.sw + s * a->g.dw - a->g.left;
+        const int64_t h = p * a->g.stride_h + r * a->g.dilation_h - a->g.top;
+        const int64_t v = q * a->g.stride_w + s * a->g.dilation_w - a->g.left;
         if (h < 0 || h >= a->g.H || v < 0 || v >= a->g.W) continue;
         for (int64_t c = 0; c < cg; c++)
             for (int64_t o = 0; o < a->g.O; o++) {
@@ -518,8 +518,8 @@ static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, con
             through++;
             add_errors(&e, c[1], want[k], size[k], n[k], n[k], n[k]);
             CHECK_MSG(e.worst <= 2e-6, "%d: B%d %dx%dx%d O%d K%dx%d s%d d%d p%d g%d: error %g", k, (int)a.g.B,
-                      (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O, (int)a.g.KH, (int)a.g.KW, (int)a.g.sh,
-                      (int)a.g.dh, (int)a.g.top, (int)a.g.groups, e.worst);
+                      (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O, (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h,
+                      (int)a.g.dilation_h, (int)a.g.top, (int)a.g.groups, e.worst);
             add_errors(tiles, c[1], want[k], size[k], n[k], n[k], n[k]);
             add_errors(kernel, c[0], want[k], size[k], n[k], n[k], n[k]);
         }
@@ -570,11 +570,11 @@ TEST(convolutions_of_random_shapes)
         const int64_t g = i % 4 ? 1 : 2;
         tp__conv_args a = conv_shape(1 + rnd(3), 3 + rnd(9), 3 + rnd(9), g * (1 + rnd(40)), g * (1 + rnd(40)),
                                      1 + rnd(4), 1 + rnd(4), 1, 1, 0, g);
-        a.g.sh = 1 + rnd(2), a.g.sw = 1 + rnd(3);
-        a.g.dh = 1 + rnd(2), a.g.dw = 1 + rnd(2);
+        a.g.stride_h = 1 + rnd(2), a.g.stride_w = 1 + rnd(3);
+        a.g.dilation_h = 1 + rnd(2), a.g.dilation_w = 1 + rnd(2);
         a.g.top = rnd(4), a.g.left = rnd(4);
-        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.sh + 1);
-        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.sw + 1);
+        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.stride_h + 1);
+        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.stride_w + 1);
         check_conv(ordinary, one, three, &a, i % 4, false, &tiles, &kernel);
     }
 #ifndef AMX_REAL

@@ -212,8 +212,8 @@ UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *
             for (int64_t q = 0; q < a->g.OW; q++)
                 for (int64_t r = 0; r < a->g.KH; r++)
                     for (int64_t s = 0; s < a->g.KW; s++) {
-                        int64_t h = p * a->g.sh + r * a->g.dh - a->g.top;
-                        int64_t v = q * a->g.sw + s * a->g.dw - a->g.left;
+                        int64_t h = p * a->g.stride_h + r * a->g.dilation_h - a->g.top;
+                        int64_t v = q * a->g.stride_w + s * a->g.dilation_w - a->g.left;
                         if (h < 0 || h >= a->g.H || v < 0 || v >= a->g.W) continue;
                         for (int64_t ch = 0; ch < a->g.C; ch++) {
                             const int64_t ix = ((b * a->g.H + h) * a->g.W + v) * a->g.C + ch, first = ch / cg * og;
@@ -286,7 +286,7 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
             const double e = error_of(got, want[what], size[what], terms[what]);
             CHECK_MSG(e <= 5, "%s %d: B%d %dx%dx%d O%d K%dx%d s%d,%d d%d,%d p%d,%d g%d -> %dx%d: error %g",
                       tp_device_isa(devices[d]), what, (int)a.g.B, (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O,
-                      (int)a.g.KH, (int)a.g.KW, (int)a.g.sh, (int)a.g.sw, (int)a.g.dh, (int)a.g.dw, (int)a.g.top,
+                      (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h, (int)a.g.stride_w, (int)a.g.dilation_h, (int)a.g.dilation_w, (int)a.g.top,
                       (int)a.g.left, (int)a.g.groups, (int)a.g.OH, (int)a.g.OW, e);
             if (d % group == 0) {
                 free(first);
@@ -318,8 +318,8 @@ static tp__conv_args conv_shape(int64_t B, int64_t H, int64_t W, int64_t C, int6
     a.g.O = O;
     a.g.KH = KH;
     a.g.KW = KW;
-    a.g.sh = a.g.sw = stride;
-    a.g.dh = a.g.dw = dilation;
+    a.g.stride_h = a.g.stride_w = stride;
+    a.g.dilation_h = a.g.dilation_w = dilation;
     a.g.top = a.g.left = pad;
     a.g.groups = groups;
     a.g.OH = (H + 2 * pad - (KH - 1) * dilation - 1) / stride + 1;
@@ -336,15 +336,15 @@ TEST(conv_random_shapes)
         int64_t g = groups[rnd(5)], C = g * (1 + rnd(i % 5 == 0 ? 30 : 6)), O = g * (1 + rnd(i % 3 == 0 ? 40 : 9));
         if (i % 9 == 0) O = g = C; /* depthwise */
         tp__conv_args a = conv_shape(1 + rnd(3), 1 + rnd(12), 1 + rnd(12), C, O, 1 + rnd(4), 1 + rnd(4), 1, 1, 0, g);
-        a.g.sh = 1 + rnd(3);
-        a.g.sw = 1 + rnd(3);
-        a.g.dh = 1 + rnd(2);
-        a.g.dw = 1 + rnd(2);
+        a.g.stride_h = 1 + rnd(3);
+        a.g.stride_w = 1 + rnd(3);
+        a.g.dilation_h = 1 + rnd(2);
+        a.g.dilation_w = 1 + rnd(2);
         a.g.top = rnd(4);
         a.g.left = rnd(4);
         /* any output size is allowed: what it sees beyond the image is zero, what it does not see has no gradient */
-        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.sh + 1);
-        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.sw + 1);
+        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.stride_h + 1);
+        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.stride_w + 1);
         if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
         check_conv(&a, d, n, 1);
     }
@@ -377,8 +377,8 @@ TEST(conv_of_small_kernels)
     for (int bits = 0; bits < 64; bits++) {
         const int h = bits & 1 ? 1 : 5, w = bits & 2 ? 1 : 6;
         tp__conv_args a = conv_shape(2, h, w, 8, 16, bits & 4 ? 2 : 1, bits & 8 ? 2 : 1, 1, 1, 0, 1);
-        a.g.sh = bits & 16 ? 2 : 1, a.g.sw = bits & 32 ? 2 : 1;
-        a.g.OH = (h + a.g.sh - 1) / a.g.sh, a.g.OW = (w + a.g.sw - 1) / a.g.sw;
+        a.g.stride_h = bits & 16 ? 2 : 1, a.g.stride_w = bits & 32 ? 2 : 1;
+        a.g.OH = (h + a.g.stride_h - 1) / a.g.stride_h, a.g.OW = (w + a.g.stride_w - 1) / a.g.stride_w;
         check_conv(&a, d, n, 1);
         a.g.groups = 2;
         check_conv(&a, d, n, 1);

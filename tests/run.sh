@@ -173,16 +173,18 @@ for t in $tests; do
     case "$computing " in *" $t "*) continue ;; esac
     if looks_inside "$t"; then inside="$inside $t"; else linked="$linked $t"; fi
 done
-# clang's UBSan finds all that gcc's finds and more (arithmetic on NULL, floats that do not fit the integer they become), and runs the
-# same tests; with gcc's own the address sanitizer's compilations take twice as long
-ubsan=""
-if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
-    ubsan="-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+# clang's UBSan finds all that gcc's finds and more: arithmetic on NULL, floats that do not fit the integer they become
+sanitizers="-g1 -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow"
+sanitized=gcc
+if echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c -o "$out/sanitized.runs" - 2>/dev/null; then
+    sanitized=clang
+else
+    left_out+=("clang's sanitizers: Debian packages clang, libclang-rt-14-dev are missing; gcc's are taken")
 fi
-address="-g1 -fsanitize=address$([ -n "$ubsan" ] || echo ",undefined -fno-sanitize-recover=undefined")"
-configuration asan "$linked$computing" "gcc -std=gnu11 -O1 $address -fno-omit-frame-pointer"
+configuration asan "$linked$computing" "$sanitized -std=gnu11 -O1 $sanitizers"
+judged_with -O0
 quick
-configuration asan-o0 "$inside" "gcc -std=gnu11 -O0 $address -fno-omit-frame-pointer"
+configuration asan-o0 "$inside" "$sanitized -std=gnu11 -O0 $sanitizers"
 quick
 configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
 configuration clang-c99 "$tests" "clang -std=c99 -O2"
@@ -193,15 +195,6 @@ run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that 
 quick
 configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"
 configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0"
-if [ -n "$ubsan" ]; then
-    configuration clang-ubsan "$linked$computing" "clang -std=gnu11 -O1 $ubsan"
-    judged_with -O0
-    quick
-    configuration clang-ubsan-o0 "$inside" "clang -std=gnu11 -O0 $ubsan"
-    quick
-else
-    left_out+=("clang-ubsan: Debian packages clang, libclang-rt-14-dev are missing")
-fi
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
     configuration neon "test_engine test_ops" "aarch64-linux-gnu-gcc -std=c11 -O2"
@@ -213,7 +206,7 @@ fi
 # CUDA on the CPU, which the GPU's code is tested with; the thread sanitizer sees races between the threads of a kernel
 shim="-std=c++17 -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
 if command -v clang++ >/dev/null; then
-    configuration shim-asan gpu/test_shim.cpp "clang++ -O0 $address $shim"
+    configuration shim-asan gpu/test_shim.cpp "clang++ -O0 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined $shim"
     quick
     configuration shim-tsan gpu/test_shim.cpp "clang++ -O0 -g1 -fsanitize=thread $shim"
     quick

@@ -11,6 +11,8 @@
 #                     against Pillow and numpy, on photographs: TP_TEST_IMAGES=<folder or .tar.gz of JPEG files>
 #   make coverage     lines and branches of each header that the tests run through
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
+#   make install      headers, tp_cuda.cu, tp.pc and a CMake package below PREFIX (/usr/local), or DESTDIR/PREFIX; make uninstall
+#   make single       all headers as one, build/tp.h
 #   make format       clang-format
 CC      ?= gcc
 CFLAGS  ?= -O2
@@ -81,7 +83,69 @@ bench:
 format:
 	clang-format -i tp_*.h examples/*.c tests/*.c tests/*.h tests/gpu/*.c tests/bench/*.c tests/bench/*.h
 
+# What is installed is what one would copy: the headers and tp_cuda.cu, in a folder of their own, so that programs include them by
+# the same names. They are the same for each processor: the files that tell pkg-config and CMake where they are lie in share/.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+ROOM     = $(DESTDIR)$(PREFIX)
+VERSION  = $(shell sed -n 's/^.define TP_VERSION_[A-Z]* *//p' tp_tensor.h | paste -sd.)
+define PKG_CONFIG
+prefix=$(PREFIX)
+includedir=$${prefix}/include/tp
+cuda_source=$${includedir}/tp_cuda.cu
+
+Name: tp
+Description: tensorpack as C headers: graphs of layers, trainers, callbacks and data flows
+Version: $(VERSION)
+Cflags: -I$${includedir}
+Libs: -lm -lpthread
+endef
+define CMAKE_CONFIG
+# find_package(tp 0.1), target_link_libraries(train tp::tp); tp_CUDA_SOURCE is the file to compile for NVIDIA GPUs
+include(CMakeFindDependencyMacro)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_dependency(Threads)
+get_filename_component(tp_INCLUDE_DIR "$${CMAKE_CURRENT_LIST_DIR}/../../../include/tp" ABSOLUTE)
+set(tp_CUDA_SOURCE "$${tp_INCLUDE_DIR}/tp_cuda.cu")
+if(NOT TARGET tp::tp)
+    add_library(tp::tp INTERFACE IMPORTED)
+    set_target_properties(tp::tp PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "$${tp_INCLUDE_DIR}"
+                                            INTERFACE_LINK_LIBRARIES "m;Threads::Threads")
+endif()
+endef
+define CMAKE_VERSION
+set(PACKAGE_VERSION "$(VERSION)")
+set(PACKAGE_VERSION_COMPATIBLE FALSE) # before version 1 each minor version is a new interface
+if(PACKAGE_FIND_VERSION_MAJOR EQUAL $(word 1,$(subst ., ,$(VERSION))) AND
+   (PACKAGE_FIND_VERSION_COUNT LESS 2 OR PACKAGE_FIND_VERSION_MINOR EQUAL $(word 2,$(subst ., ,$(VERSION)))) AND
+   NOT PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()
+if(PACKAGE_VERSION STREQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+endef
+install: export TEXT_PKG_CONFIG    = $(PKG_CONFIG)
+install: export TEXT_CMAKE_CONFIG  = $(CMAKE_CONFIG)
+install: export TEXT_CMAKE_VERSION = $(CMAKE_VERSION)
+install:
+	install -d "$(ROOM)/include/tp" "$(ROOM)/share/pkgconfig" "$(ROOM)/share/cmake/tp"
+	install -m 644 $(HEADERS) tp_cuda.cu "$(ROOM)/include/tp"
+	printf '%s\n' "$$TEXT_PKG_CONFIG" >"$(ROOM)/share/pkgconfig/tp.pc"
+	printf '%s\n' "$$TEXT_CMAKE_CONFIG" >"$(ROOM)/share/cmake/tp/tp-config.cmake"
+	printf '%s\n' "$$TEXT_CMAKE_VERSION" >"$(ROOM)/share/cmake/tp/tp-config-version.cmake"
+
+uninstall:
+	rm -f $(patsubst %,"$(ROOM)/include/tp/%",$(HEADERS) tp_cuda.cu) "$(ROOM)/share/pkgconfig/tp.pc" \
+	      "$(ROOM)/share/cmake/tp/tp-config.cmake" "$(ROOM)/share/cmake/tp/tp-config-version.cmake"
+	-rmdir "$(ROOM)/include/tp" "$(ROOM)/share/cmake/tp"
+
+single: build/tp.h
+build/tp.h: $(HEADERS) tests/single.sh
+	@mkdir -p build
+	bash tests/single.sh >$@.new && mv $@.new $@
+
 clean:
 	rm -rf build
 
-.PHONY: all mnist test gpu interop coverage bench format clean
+.PHONY: all mnist test gpu interop coverage bench install uninstall single format clean

@@ -13,7 +13,11 @@
  * 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
 #define TP__KERNELS
+#if __has_include("tp_graph.h")
 #include "tp_graph.h" /* for types, and for constants that kernels read; TP_IMPLEMENTATION belongs in a C file */
+#else
+#include "tp.h" /* all headers as one: `make single` */
+#endif
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>

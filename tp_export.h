@@ -409,7 +409,6 @@ static const char *tp__c_map(const char *row)
                                          {"erf", "erff(%a)"},
                                          {"tanh", "tanhf(%a)"},
                                          {"sigmoid", "1.0f / (1.0f + expf(-%a))"},
-                                         {"swish", "%a / (1.0f + expf(-%a))"},
                                          {"softplus", "(%a > 0.0f ? %a : 0.0f) + log1pf(expf(-fabsf(%a)))"},
                                          {"relu", "0.0f > %a ? 0.0f : %a"},
                                          {"leaky_relu", "%a > 0.0f ? %a : %p * %a"},
@@ -1434,8 +1433,6 @@ static void tp__onnx_map(tp__onnx *w)
         const double low = whole ? ceil((double)a->low) : (double)a->low,
                      high = whole ? floor((double)a->high) : (double)a->high;
         tp__onnx_emit_to(w, y, "Clip", x[0], tp__onnx_scalar(w, t, low), tp__onnx_scalar(w, t, high));
-    } else if (row == &tp__op_swish) {
-        tp__onnx_emit_to(w, y, "Mul", x[0], tp__onnx_emit(w, "Sigmoid", x[0], NULL, NULL), NULL);
     } else if (row == &tp__op_leaky_relu) {
         tp__onnx_float(w, "alpha", ((const tp__leaky_attrs *)w->op->attrs)->alpha);
         tp__onnx_emit_to(w, y, "LeakyRelu", x[0], NULL, NULL);
@@ -2296,7 +2293,6 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_affine, tp__onnx_map},
                {&tp__op_clip, tp__onnx_map},
                {&tp__op_leaky_relu, tp__onnx_map},
-               {&tp__op_swish, tp__onnx_map},
                {&tp__op_is_finite, tp__onnx_map},
                {&tp__op_cast, tp__onnx_map},
                {&tp__op_add_n, tp__onnx_map},

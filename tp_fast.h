@@ -3598,12 +3598,6 @@ TP__INLINE V TP__F(vsigmoid)(V x)
     return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
 }
 
-TP__INLINE V TP__F(vswish)(V x)
-{
-    V h = TP__F(vexp)(vmul(vset(-0.5f), vabs(x))); /* e^(-|x|/2), which is a normal number where the result is one */
-    return vsel((VI)(x < vset(0.0f)), vmul(vmul(x, h), h), x) / (vset(1.0f) + vmul(h, h));
-}
-
 /* Makes a function over n floats from a function of a vector: the last, partial vector is padded, so that an element's bits do
  * not depend on its position. */
 #define TP__UNARY(name_, expr_)                                           \
@@ -3718,7 +3712,6 @@ TP__LONG(vec_exp, vexp)
 TP__LONG(vec_log, vlog)
 TP__LONG(vec_tanh, vtanh)
 TP__LONG(vec_sigmoid, vsigmoid)
-TP__LONG(vec_swish, vswish)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
 
 /* One pass of Adam: m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), where c1 = 1 - beta1 and c2 = 1 -

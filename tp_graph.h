@@ -697,7 +697,6 @@ TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
 TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), computed with the error function */
 TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu approximated by tanh */
-TP_DEF tp_node *tp_swish(tp_node *x);     /* x sigmoid(x) as one op [tf.nn.swish] */
 TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
@@ -1448,7 +1447,6 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_erf(...)                          TP__PLACED(tp__node_at, tp_erf(__VA_ARGS__))
 #define tp_gelu(...)                         TP__PLACED(tp__node_at, tp_gelu(__VA_ARGS__))
 #define tp_gelu_tanh(...)                    TP__PLACED(tp__node_at, tp_gelu_tanh(__VA_ARGS__))
-#define tp_swish(...)                        TP__PLACED(tp__node_at, tp_swish(__VA_ARGS__))
 #define tp_silu(...)                         TP__PLACED(tp__node_at, tp_silu(__VA_ARGS__))
 #define tp_tanh(...)                         TP__PLACED(tp__node_at, tp_tanh(__VA_ARGS__))
 #define tp_sigmoid(...)                      TP__PLACED(tp__node_at, tp_sigmoid(__VA_ARGS__))
@@ -12705,21 +12703,6 @@ TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
 
-/* -- swish: y = x sigmoid(x) ---------------------------------------------------------------- >>op swish
- *   dx = dy (s + y (1 - s)) with s = sigmoid(x). TensorFlow also calls it silu; ONNX: Mul(x, Sigmoid(x)). */
-/* Computed with e^(x/2), because e^x is no normal number yet where the result still is one. */
-TP__MAP1(swish, char, x > 0 ? x / (1 + TP__EXP(-x)) : x * TP__EXP(x / 2) * TP__EXP(x / 2) / (1 + TP__EXP(x)))
-#ifdef TP__ROWS
-static void tp__swish_gradient(tp_grad *g)
-{
-    tp_node *s = tp_sigmoid(g->in[0]);
-    g->din[0] = tp_mul(g->dout[0], tp_add(s, tp_mul(&g->out[0], tp_affine(s, -1.0f, 1.0f))));
-}
-static const tp_op tp__op_swish =
-    TP__MAP_ROW("swish", "Swish", 1, tp__swish_gradient, TP__REAL_MAPS(tp__swish), tp_vec_find_swish, NULL);
-TP_DEF tp_node *tp_swish(tp_node *x) { return tp__op1(&tp__op_swish, x, NULL); }
-#endif
-
 /* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
  *   dx = dy sigmoid(x) */
 /* Computes ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
@@ -15185,7 +15168,7 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_less, &tp__op_less_equal, &tp__op_equal, &tp__op_not_equal, &tp__op_logical_and,
     &tp__op_logical_or, &tp__op_logical_not, &tp__op_select, &tp__op_select_bytes, &tp__op_neg, &tp__op_abs,
     &tp__op_sign, &tp__op_square, &tp__op_sqrt, &tp__op_rsqrt, &tp__op_reciprocal, &tp__op_exp, &tp__op_ln,
-    &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_swish, &tp__op_softplus, &tp__op_relu,
+    &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
     &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
     &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
     &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_all_reduce, &tp__op_reduce_sum, &tp__op_reduce_mean,

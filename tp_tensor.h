@@ -808,7 +808,6 @@ TP_DEF tp_vec_fn tp_vec_find_exp(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_log(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_tanh(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
-TP_DEF tp_vec_fn tp_vec_find_swish(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 
@@ -5032,7 +5031,7 @@ TP__COLD_END
 /* clang-format off */
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
-    X(sigmoid) X(swish) X(relu) X(relu_grad) X(erf)
+    X(sigmoid) X(relu) X(relu_grad) X(erf)
 /* clang-format on */
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */

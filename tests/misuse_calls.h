@@ -995,15 +995,6 @@ static void call_tp_vec_find_sigmoid(int which)
 }
 static const char *const cases_tp_vec_find_sigmoid[] = {"Ggood arguments", "!d = NULL", NULL};
 
-static void call_tp_vec_find_swish(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    (void)tp_vec_find_swish(d_);
-    got_answer();
-}
-static const char *const cases_tp_vec_find_swish[] = {"Ggood arguments", "!d = NULL", NULL};
-
 static void call_tp_vec_find_relu(int which)
 {
     (void)which;
@@ -2739,14 +2730,6 @@ static void call_tp_gelu_tanh(int which)
     got_node(tp_gelu_tanh(x_));
 }
 static const char *const cases_tp_gelu_tanh[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", NULL};
-
-static void call_tp_swish(int which)
-{
-    (void)which;
-    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
-    got_node(tp_swish(x_));
-}
-static const char *const cases_tp_swish[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", NULL};
 
 static void call_tp_silu(int which)
 {
@@ -9139,7 +9122,6 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_log", call_tp_vec_find_log, cases_tp_vec_find_log},
     {"tp_vec_find_tanh", call_tp_vec_find_tanh, cases_tp_vec_find_tanh},
     {"tp_vec_find_sigmoid", call_tp_vec_find_sigmoid, cases_tp_vec_find_sigmoid},
-    {"tp_vec_find_swish", call_tp_vec_find_swish, cases_tp_vec_find_swish},
     {"tp_vec_find_relu", call_tp_vec_find_relu, cases_tp_vec_find_relu},
     {"tp_vec_find_erf", call_tp_vec_find_erf, cases_tp_vec_find_erf},
     {"tp_vec_sum", call_tp_vec_sum, cases_tp_vec_sum},
@@ -9321,7 +9303,6 @@ static const misuse_call misuse_calls[] = {
     {"tp_erf", call_tp_erf, cases_tp_erf},
     {"tp_gelu", call_tp_gelu, cases_tp_gelu},
     {"tp_gelu_tanh", call_tp_gelu_tanh, cases_tp_gelu_tanh},
-    {"tp_swish", call_tp_swish, cases_tp_swish},
     {"tp_silu", call_tp_silu, cases_tp_silu},
     {"tp_tanh", call_tp_tanh, cases_tp_tanh},
     {"tp_sigmoid", call_tp_sigmoid, cases_tp_sigmoid},

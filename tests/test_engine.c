@@ -286,8 +286,8 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
             const double e = error_of(got, want[what], size[what], terms[what]);
             CHECK_MSG(e <= 5, "%s %d: B%d %dx%dx%d O%d K%dx%d s%d,%d d%d,%d p%d,%d g%d -> %dx%d: error %g",
                       tp_device_isa(devices[d]), what, (int)a.g.B, (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O,
-                      (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h, (int)a.g.stride_w, (int)a.g.dilation_h,
-                      (int)a.g.dilation_w, (int)a.g.top, (int)a.g.left, (int)a.g.groups, (int)a.g.OH, (int)a.g.OW, e);
+                      (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h, (int)a.g.stride_w, (int)a.g.dilation_h, (int)a.g.dilation_w, (int)a.g.top,
+                      (int)a.g.left, (int)a.g.groups, (int)a.g.OH, (int)a.g.OW, e);
             if (d % group == 0) {
                 free(first);
                 first = copy_array(got, size[what]);
@@ -477,7 +477,6 @@ static double ulps(float got, double want)
 
 static double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double dneg(double x) { return -x; }
-static double swish(double x) { return x * sigmoid(x); }
 static double dsquare(double x) { return x * x; }
 static double drsqrt(double x) { return 1.0 / sqrt(x); }
 static double drecip(double x) { return 1.0 / x; }
@@ -487,7 +486,7 @@ static const tp_vec all_vecs[] = {tp_vec_find_add,    tp_vec_find_sub,       tp_
                                   tp_vec_find_max,    tp_vec_find_min,       tp_vec_find_neg,   tp_vec_find_abs,
                                   tp_vec_find_square, tp_vec_find_sqrt,      tp_vec_find_rsqrt, tp_vec_find_reciprocal,
                                   tp_vec_find_exp,    tp_vec_find_log,       tp_vec_find_tanh,  tp_vec_find_sigmoid,
-                                  tp_vec_find_relu,   tp_vec_find_relu_grad, tp_vec_find_erf,   tp_vec_find_swish};
+                                  tp_vec_find_relu,   tp_vec_find_relu_grad, tp_vec_find_erf};
 
 TEST(vec_unary_against_libm)
 {
@@ -501,7 +500,6 @@ TEST(vec_unary_against_libm)
              {tp_vec_find_tanh, tanh, "tanh", 2.0},
              {tp_vec_find_sigmoid, sigmoid, "sigmoid", 2.5},
              {tp_vec_find_erf, erf, "erf", 1},
-             {tp_vec_find_swish, swish, "swish", 4},
              {tp_vec_find_neg, dneg, "neg", 0},
              {tp_vec_find_abs, fabs, "abs", 0},
              {tp_vec_find_square, dsquare, "square", 0.5},
@@ -712,7 +710,7 @@ TEST(adam)
 static const struct {
     const char *isa;
     uint64_t hash;
-} known_bits[] = {{"sse2", 0x070dafa25d89aa39u}, {"avx2", 0xe6f91ec7003f4627u}, {"avx512", 0xe6f91ec7003f4627u}};
+} known_bits[] = {{"sse2", 0x888d0da762939933u}, {"avx2", 0xde830c764d429593u}, {"avx512", 0xde830c764d429593u}};
 
 TEST(bits_are_those_of_all_builds)
 {

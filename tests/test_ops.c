@@ -280,7 +280,6 @@ static const struct {
                  {"erf", tp_erf, erf, 4},
                  {"tanh", tp_tanh, tanh, 4},
                  {"sigmoid", tp_sigmoid, at_sigmoid, 4},
-                 {"swish", tp_swish, at_silu, 6},
                  {"softplus", tp_softplus, at_softplus, 6},
                  {"elu", tp_elu, at_elu, 6},
                  {"relu", tp_relu, at_relu, 0},

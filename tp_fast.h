@@ -3533,21 +3533,58 @@ static float TP__F(max)(int64_t n, const float *x)
 
 /* -- element-wise functions ------------------------------------------------------------------------------ */
 
-/* The scalar versions tp_expf, tp_logf and tp_tanhf explain the formulas. */
-TP__INLINE V TP__F(vexp)(V x)
+/* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. A limit in ulp holds for all floats, with and without
+ * fused multiply-and-add; tests/test_ulp.c measures it. */
+
+/* Vector version of tp__exp_rest: exp(x) = 2^k (1 + rest), for |x| <= 104. */
+TP__INLINE V TP__F(exp_rest)(V x, VI *k)
 {
-    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* vmin and vmax keep a NaN in x */
-    V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), k = big - vset(TP__ROUNDER);
-    V r = vfma(k, vset(-TP__LN2_HI), x);
-    r = vfma(k, vset(-TP__LN2_LO), r);
+    V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), n = big - vset(TP__ROUNDER);
+    V r = vfma(n, vset(-TP__LN2_HI), x);
+    r = vfma(n, vset(-TP__LN2_LO), r);
     V q = vfma(r, vset(TP__EXP_7), vset(TP__EXP_6));
     q = vfma(q, r, vset(TP__EXP_5));
     q = vfma(q, r, vset(TP__EXP_4));
     q = vfma(q, r, vset(TP__EXP_3));
     q = vfma(q, r, vset(TP__EXP_2));
-    V p = vset(1.0f) + vfma(vmul(r, r), q, r);
-    VI e = (VI)big - (VI)vset(TP__ROUNDER), half = e >> 1;
-    return p * vpow2(half) * vpow2(e - half);
+    *k = (VI)big - (VI)vset(TP__ROUNDER);
+    return vfma(vmul(r, r), q, r);
+}
+
+TP__INLINE V TP__F(vexp)(V x)
+{
+    VI k;
+    V p =
+        vset(1.0f) + TP__F(exp_rest)(vmin(vset(89.0f), vmax(vset(-104.0f), x)), &k); /* vmin and vmax keep a NaN in x */
+    VI half = k >> 1;
+    return p * vpow2(half) * vpow2(k - half);
+}
+
+/* e^x - 1 for x <= 0. The result has the sign bit of x, for -0. */
+TP__INLINE V TP__F(vexpm1)(V x)
+{
+    VI k;
+    V rest = TP__F(exp_rest)(vmax(vset(-80.0f), x), &k), power = vpow2(k);
+    V y = vfma(rest, power, power - vset(1.0f));
+    return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
+}
+
+TP__INLINE V TP__F(velu)(V x) { return vsel((VI)(x > vset(0.0f)), x, TP__F(vexpm1)(vmin(vset(0.0f), x))); }
+
+/* Vector version of tp__log_sum: k ln 2 + log(1+f). */
+TP__INLINE V TP__F(log_sum)(V k, V f)
+{
+    V f2 = vmul(f, f), q = vfma(f, vset(TP__LOG_11), vset(TP__LOG_10));
+    q = vfma(q, f, vset(TP__LOG_9));
+    q = vfma(q, f, vset(TP__LOG_8));
+    q = vfma(q, f, vset(TP__LOG_7));
+    q = vfma(q, f, vset(TP__LOG_6));
+    q = vfma(q, f, vset(TP__LOG_5));
+    q = vfma(q, f, vset(TP__LOG_4));
+    q = vfma(q, f, vset(TP__LOG_3));
+    V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
+    low = vfma(f2, vset(-0.5f), low);
+    return vmul(k, vset(TP__LN2_HI)) + (f + low);
 }
 
 TP__INLINE V TP__F(vlog)(V x)
@@ -3560,22 +3597,20 @@ TP__INLINE V TP__F(vlog)(V x)
     VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
     V f = (V)(bits - (e << 23)) - vset(1.0f);
     e -= tiny & viset(23);
-    V k = __builtin_convertvector(e, V), f2 = vmul(f, f);
-    V q = vfma(f, vset(TP__LOG_11), vset(TP__LOG_10));
-    q = vfma(q, f, vset(TP__LOG_9));
-    q = vfma(q, f, vset(TP__LOG_8));
-    q = vfma(q, f, vset(TP__LOG_7));
-    q = vfma(q, f, vset(TP__LOG_6));
-    q = vfma(q, f, vset(TP__LOG_5));
-    q = vfma(q, f, vset(TP__LOG_4));
-    q = vfma(q, f, vset(TP__LOG_3));
-    V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
-    low = vfma(f2, vset(-0.5f), low);
-    V y = vmul(k, vset(TP__LN2_HI)) + (f + low);
+    V y = TP__F(log_sum)(__builtin_convertvector(e, V), f);
     /* the logarithms of infinity and, corrected on the next lines, of NaN, 0 and negative numbers */
     y = vsel((VI)(x < vset(INFINITY)), y, x);
     y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
     return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
+}
+
+/* ln(1 + e^x) = max(x, 0) + log(1 + e), e = exp(-|x|). The second term is that of tp__log1pf. */
+TP__INLINE V TP__F(vsoftplus)(V x)
+{
+    V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
+    VI big = (VI)(e > vset(TP__SQRT_TWO_LESS_ONE));
+    V f = vsel(big, vfma(e, vset(0.5f), vset(-0.5f)), e), k = (V)(big & (VI)vset(1.0f));
+    return vmax(x, vset(0.0f)) + TP__F(log_sum)(k, f);
 }
 
 TP__INLINE V TP__F(vtanh)(V x)
@@ -3596,6 +3631,26 @@ TP__INLINE V TP__F(vsigmoid)(V x)
 {
     V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
     return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
+}
+
+TP__INLINE V TP__F(verf)(V x)
+{
+    V u = vmul(x, x), q = vfma(u, vset(TP__ERF_NEAR_6), vset(TP__ERF_NEAR_5));
+    q = vfma(q, u, vset(TP__ERF_NEAR_4));
+    q = vfma(q, u, vset(TP__ERF_NEAR_3));
+    q = vfma(q, u, vset(TP__ERF_NEAR_2));
+    q = vfma(q, u, vset(TP__ERF_NEAR_1));
+    q = vfma(q, u, vset(TP__ERF_NEAR_0));
+    V near = vfma(x, q, x), a = vmin(vset(4.0f), vabs(x));
+    V p = vfma(a, vset(TP__ERF_FAR_6), vset(TP__ERF_FAR_5));
+    p = vfma(p, a, vset(TP__ERF_FAR_4));
+    p = vfma(p, a, vset(TP__ERF_FAR_3));
+    p = vfma(p, a, vset(TP__ERF_FAR_2));
+    p = vfma(p, a, vset(TP__ERF_FAR_1));
+    p = vfma(p, a, vset(TP__ERF_FAR_0));
+    VI k;
+    V rest = TP__F(exp_rest)(p, &k), far = vset(1.0f) - (vset(1.0f) + rest) * vpow2(k);
+    return vsel((VI)(a < vset(1.0f)), near, (V)((VI)far | ((VI)x & viset(INT32_MIN))));
 }
 
 /* Makes a function over n floats from a function of a vector: the last, partial vector is padded, so that an element's bits do
@@ -3644,57 +3699,6 @@ TP__INLINE V TP__F(vsigmoid)(V x)
         }                                                                   \
     }
 
-/* Vector version of tp_erff. Computed in double, because the polynomials need the precision; four vectors at a time, to
- * hide the latency of a polynomial's steps. */
-#define TP__FOUR(X) X(0) X(1) X(2) X(3)
-static void TP__F(erf4)(const float *x, float *y)
-{
-    typedef float half __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
-    const VQ minus = TP__F(qset)(0x8000000000000000u);
-    const VD zero = TP__F(dset)(0.0), one = TP__F(dset)(1.0);
-#define X(i)                                                                                     \
-    const VD x##i = __builtin_convertvector(*(const half *)(const void *)(x + i * TP__QL), VD);  \
-    const VD a##i = (VD)((VQ)x##i & ~minus), s##i = a##i * a##i, o##i = a##i - TP__F(dset)(2.5); \
-    VD n##i = zero, f##i = zero;
-    TP__FOUR(X)
-#undef X
-    for (int k = 0; k < TP_COUNT(tp__erf_near); k++) {
-        const VD c = TP__F(dset)(tp__erf_near[k]);
-#define X(i) n##i = TP__VPRODUCT(n##i * s##i) + c;
-        TP__FOUR(X)
-#undef X
-    }
-    for (int k = 0; k < TP_COUNT(tp__erf_far); k++) {
-        const VD c = TP__F(dset)(tp__erf_far[k]);
-#define X(i) f##i = TP__VPRODUCT(f##i * o##i) + c;
-        TP__FOUR(X)
-#undef X
-    }
-#define X(i)                                                      \
-    f##i = TP__F(dsel)((VQ)(a##i < TP__F(dset)(4.0)), f##i, one); \
-    f##i = TP__F(dsel)((VQ)(a##i < one), n##i * a##i, f##i);      \
-    f##i = (VD)((VQ)f##i | ((VQ)x##i & minus));                   \
-    f##i = TP__F(dsel)((VQ)(a##i == a##i), f##i, x##i);           \
-    *(half *)(void *)(y + i * TP__QL) = __builtin_convertvector(f##i, half);
-    TP__FOUR(X)
-#undef X
-}
-#undef TP__FOUR
-static void TP__F(vec_erf)(int64_t n, float *y, const float *const *in)
-{
-    float last[2 * TP__VW];
-    for (int64_t i = 0; i < n; i += 2 * TP__VW) {
-        const int64_t left = n - i < 2 * TP__VW ? n - i : 2 * TP__VW;
-        if (left == 2 * TP__VW) {
-            TP__F(erf4)(in[0] + i, y + i);
-            continue;
-        }
-        for (int j = 0; j < 2 * TP__VW; j++) last[j] = j < left ? in[0][i + j] : 0.0f;
-        TP__F(erf4)(last, last);
-        memcpy(y + i, last, (size_t)left * sizeof *y);
-    }
-}
-
 TP__BINARY(vec_add, a + b)
 TP__BINARY(vec_sub, a - b)
 TP__BINARY(vec_mul, a *b)
@@ -3702,6 +3706,7 @@ TP__BINARY(vec_div, a / b)
 TP__BINARY(vec_max, vsel((VI)(a != a), a, vmax(a, b)))
 TP__BINARY(vec_min, vsel((VI)(a != a), a, vmin(a, b)))
 TP__BINARY(vec_relu_grad, (V)((VI)(b > vset(0.0f)) & (VI)a))
+TP__BINARY(vec_elu_grad, vsel((VI)(b > vset(0.0f)), a, a *(b + vset(1.0f))))
 TP__UNARY(vec_neg, -a)
 TP__UNARY(vec_abs, vabs(a))
 TP__UNARY(vec_square, a *a)
@@ -3712,6 +3717,9 @@ TP__LONG(vec_exp, vexp)
 TP__LONG(vec_log, vlog)
 TP__LONG(vec_tanh, vtanh)
 TP__LONG(vec_sigmoid, vsigmoid)
+TP__LONG(vec_erf, verf)
+TP__LONG(vec_softplus, vsoftplus)
+TP__LONG(vec_elu, velu)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
 
 /* One pass of Adam: m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), where c1 = 1 - beta1 and c2 = 1 -

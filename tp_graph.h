@@ -11867,7 +11867,9 @@ static real TP__F(tp__rounded)(real x)
 #ifdef TP__REAL_IS_FLOAT
 #define TP__R(fn_)      fn_##f
 #define TP__EXP(x_)     tp_expf(x_)
+#define TP__EXPM1(x_)   tp__expm1f(x_)
 #define TP__LOG(x_)     tp_logf(x_)
+#define TP__LOG1P(x_)   tp__log1pf(x_)
 #define TP__ERF(x_)     tp_erff(x_)
 #define TP__TANH(x_)    tp_tanhf(x_)
 #define TP__SIN(x_)     tp__sinf(x_, 0)
@@ -11879,7 +11881,9 @@ static real TP__F(tp__rounded)(real x)
 #elif !defined(TP__PASS_INT)
 #define TP__R(fn_)      fn_
 #define TP__EXP(x_)     exp(x_)
+#define TP__EXPM1(x_)   expm1(x_)
 #define TP__LOG(x_)     log(x_)
+#define TP__LOG1P(x_)   log1p(x_)
 #define TP__ERF(x_)     erf(x_)
 #define TP__TANH(x_)    tanh(x_)
 #define TP__SIN(x_)     sin(x_)
@@ -12705,17 +12709,11 @@ TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL
 
 /* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
  *   dx = dy sigmoid(x) */
-/* Computes ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
-static real TP__F(tp__log_one_plus)(real e)
-{
-    const real u = 1 + e;
-    return u == 1 ? e : TP__ROUNDED(TP__LOG(u) * (e / (u - 1)));
-}
-TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__R(fabs)(x))))
+TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__LOG1P(TP__EXP(-TP__R(fabs)(x))))
 #ifdef TP__ROWS
 static void tp__softplus_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
-static const tp_op tp__op_softplus =
-    TP__MAP_ROW("softplus", "Softplus", 1, tp__softplus_gradient, TP__REAL_MAPS(tp__softplus), NULL, "Softplus");
+static const tp_op tp__op_softplus = TP__MAP_ROW("softplus", "Softplus", 1, tp__softplus_gradient,
+                                                 TP__REAL_MAPS(tp__softplus), tp_vec_find_softplus, "Softplus");
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -12763,22 +12761,12 @@ TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 
 /* -- elu: y = x > 0 ? x : e^x - 1 ---------------------------------------------------- >>op elu, elu_grad
  *   dx = y > 0 ? dy : dy (y + 1) */
-#ifdef TP__REAL_IS_FLOAT
-/* e^x - 1 = 2h/(1-h) with h = tanh(x/2) keeps its digits near 0. */
-static float tp__exp_minus_one_f32(float x)
-{
-    const float h = tp_tanhf(0.5f * x);
-    return 2.0f * h / (1.0f - h);
-}
-#else
-static double tp__exp_minus_one_f64(double x) { return expm1(x); }
-#endif
-TP__MAP1(elu, char, x > 0 ? x : TP__F(tp__exp_minus_one)(x))
+TP__MAP1(elu, char, x > 0 ? x : TP__EXPM1(x))
 TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 #ifdef TP__ROWS
 static void tp__elu_grad_gradient(tp_grad *g);
-static const tp_op tp__op_elu_grad =
-    TP__MAP_ROW("elu_grad", "EluGrad", 2, tp__elu_grad_gradient, TP__REAL_MAPS(tp__elu_grad), NULL, NULL);
+static const tp_op tp__op_elu_grad = TP__MAP_ROW("elu_grad", "EluGrad", 2, tp__elu_grad_gradient,
+                                                 TP__REAL_MAPS(tp__elu_grad), tp_vec_find_elu_grad, NULL);
 static void tp__elu_grad_gradient(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
@@ -12786,7 +12774,8 @@ static void tp__elu_grad_gradient(tp_grad *g)
     g->din[1] = tp__where(negative, tp_mul(g->dout[0], g->in[0]));
 }
 static void tp__elu_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
-static const tp_op tp__op_elu = TP__MAP_ROW("elu", "Elu", 1, tp__elu_gradient, TP__REAL_MAPS(tp__elu), NULL, "Elu");
+static const tp_op tp__op_elu =
+    TP__MAP_ROW("elu", "Elu", 1, tp__elu_gradient, TP__REAL_MAPS(tp__elu), tp_vec_find_elu, "Elu");
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* selu(x) = scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
@@ -15196,6 +15185,8 @@ static const tp_op *const tp__math_rows[] = {
 #undef TP__LOG
 #undef TP__ERF
 #undef TP__TANH
+#undef TP__EXPM1
+#undef TP__LOG1P
 #undef TP__SIN
 #undef TP__COS
 #undef TP__POW

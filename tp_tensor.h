@@ -798,6 +798,7 @@ TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* the inputs are dy and y, the result is y > 0 ? dy : 0 */
+TP_DEF tp_vec_fn tp_vec_find_elu_grad(tp_device *d);  /* the same with the result y > 0 ? dy : dy (y + 1) */
 TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* the functions from here on have one input vector */
 TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
@@ -810,6 +811,8 @@ TP_DEF tp_vec_fn tp_vec_find_tanh(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_softplus(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_elu(tp_device *d);
 
 /* Sums in a fixed order (32 lanes, then a fixed tree), which gives the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
@@ -5031,7 +5034,7 @@ TP__COLD_END
 /* clang-format off */
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
-    X(sigmoid) X(relu) X(relu_grad) X(erf)
+    X(sigmoid) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad)
 /* clang-format on */
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
@@ -5076,28 +5079,76 @@ TP__UNUSED static float tp__descend_value(float c, float rate, float sum)
 #define TP__TANH_9     0.02096132911f
 #define TP__TANH_11    -0.006045165097f
 
+#define TP__ERF_NEAR_0 0.128379166f
+#define TP__ERF_NEAR_1 -0.37612626f
+#define TP__ERF_NEAR_2 0.112835787f
+#define TP__ERF_NEAR_3 -0.0268533472f
+#define TP__ERF_NEAR_4 0.0051871622f
+#define TP__ERF_NEAR_5 -0.00079978531f
+#define TP__ERF_NEAR_6 7.80690316e-05f
+#define TP__ERF_FAR_0  -0.000353719486f
+#define TP__ERF_FAR_1  -1.12704003f
+#define TP__ERF_FAR_2  -0.638225675f
+#define TP__ERF_FAR_3  -0.103037417f
+#define TP__ERF_FAR_4  0.0218053851f
+#define TP__ERF_FAR_5  -0.00293964241f
+#define TP__ERF_FAR_6  0.000185580502f
+
 static float tp__pow2(int e) { return tp__bits_float((uint32_t)(e + 127) << 23); } /* -126 <= e <= 127 */
 
-/* exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r). 2^k is
- * multiplied as two factors, so that a subnormal result is rounded once and overflow gives infinity. */
-TP_DEF float tp_expf(float x)
+/* exp(x) = 2^k (1 + rest) with k = round(x / ln 2), for |x| <= 104. Returns rest = exp(r) - 1 = r + r^2 q(r), where r = x - k ln 2
+ * and |r| <= ln(2)/2. */
+static float tp__exp_rest(float x, int *k)
 {
-    if (x != x) return x;
-    if (x > 89.0f) return INFINITY;
-    if (x < -104.0f) return 0.0f;
-    float k = (x * TP__LOG2E + TP__ROUNDER) - TP__ROUNDER;
-    float r = (x - k * TP__LN2_HI) - k * TP__LN2_LO;
+    float n = (x * TP__LOG2E + TP__ROUNDER) - TP__ROUNDER;
+    float r = (x - n * TP__LN2_HI) - n * TP__LN2_LO;
     float q = TP__EXP_7 * r + TP__EXP_6;
     q = q * r + TP__EXP_5;
     q = q * r + TP__EXP_4;
     q = q * r + TP__EXP_3;
     q = q * r + TP__EXP_2;
-    float p = 1.0f + (r * r * q + r);
-    int e = (int)k, half = (e - (e < 0)) / 2;
-    return p * tp__pow2(half) * tp__pow2(e - half);
+    *k = (int)n;
+    return r * r * q + r;
 }
 
-/* log(x) = k ln 2 + log(1+f) with 1+f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + f^3 q(f). */
+/* 2^k is multiplied as two factors, so that a subnormal result is rounded once and overflow gives infinity. */
+TP_DEF float tp_expf(float x)
+{
+    if (x != x) return x;
+    if (x > 89.0f) return INFINITY;
+    if (x < -104.0f) return 0.0f;
+    int k;
+    float p = 1.0f + tp__exp_rest(x, &k);
+    int half = (k - (k < 0)) / 2;
+    return p * tp__pow2(half) * tp__pow2(k - half);
+}
+
+/* exp(x) - 1 = 2^k rest + (2^k - 1) for x <= 0. Below -80 it is -1. */
+TP__UNUSED static float tp__expm1f(float x)
+{
+    if (x == 0.0f || x != x) return x; /* -0 stays -0 */
+    int k;
+    float rest = tp__exp_rest(x < -80.0f ? -80.0f : x, &k), power = tp__pow2(k);
+    return rest * power + (power - 1.0f);
+}
+
+/* Returns k ln 2 + log(1+f) with 1+f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + f^3 q(f). */
+static float tp__log_sum(float k, float f)
+{
+    float f2 = f * f, q = TP__LOG_11 * f + TP__LOG_10;
+    q = q * f + TP__LOG_9;
+    q = q * f + TP__LOG_8;
+    q = q * f + TP__LOG_7;
+    q = q * f + TP__LOG_6;
+    q = q * f + TP__LOG_5;
+    q = q * f + TP__LOG_4;
+    q = q * f + TP__LOG_3;
+    float low = f2 * f * q + k * TP__LN2_LO;
+    low = f2 * -0.5f + low;
+    return k * TP__LN2_HI + (f + low);
+}
+
+/* log(x) = k ln 2 + log(1+f): k is the exponent of x, and 1+f its mantissa. */
 TP_DEF float tp_logf(float x)
 {
     if (x != x || x == INFINITY) return x;
@@ -5110,18 +5161,14 @@ TP_DEF float tp_logf(float x)
     }
     int32_t bits = (int32_t)tp__float_bits(x), above = bits - TP__SQRT_HALF_BITS;
     int e = (above >= 0 ? above : above - 8388607) / 8388608; /* the division rounds down, also for negative numbers */
-    float f = tp__bits_float((uint32_t)(bits - e * 8388608)) - 1.0f, f2 = f * f, k = (float)(e - sub);
-    float q = TP__LOG_11 * f + TP__LOG_10;
-    q = q * f + TP__LOG_9;
-    q = q * f + TP__LOG_8;
-    q = q * f + TP__LOG_7;
-    q = q * f + TP__LOG_6;
-    q = q * f + TP__LOG_5;
-    q = q * f + TP__LOG_4;
-    q = q * f + TP__LOG_3;
-    float low = f2 * f * q + k * TP__LN2_LO;
-    low = f2 * -0.5f + low;
-    return k * TP__LN2_HI + (f + low);
+    return tp__log_sum((float)(e - sub), tp__bits_float((uint32_t)(bits - e * 8388608)) - 1.0f);
+}
+
+/* log(1+e) for 0 <= e <= 1. Where 1+e is above sqrt(2), it is 2 (1+f); f = (e-1)/2 is exact for e >= 1/2. */
+#define TP__SQRT_TWO_LESS_ONE 0.414213562f
+TP__UNUSED static float tp__log1pf(float e)
+{
+    return e > TP__SQRT_TWO_LESS_ONE ? tp__log_sum(1.0f, e * 0.5f - 0.5f) : tp__log_sum(0.0f, e);
 }
 
 /* tanh(x) = x + x^3 q(x^2) near zero, else 1 - 2/(exp(2|x|)+1) with the sign of x. */
@@ -5137,30 +5184,29 @@ TP_DEF float tp_tanhf(float x)
     return x < 0.0f ? -y : y;
 }
 
-/* erf(x) = x q(x^2) for |x| < 1, a polynomial in |x| - 2.5 for 1 <= |x| < 4, and 1 beyond. Computed in double, so that
- * only the last rounding matters. */
-/* coefficients of erf(x)/x as a polynomial in x^2, for |x| < 1 */
-static const double tp__erf_near[9] = {1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
-                                       -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
-                                       0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733};
-/* coefficients of erf(x) as a polynomial in x - 2.5, for 1 <= x < 4 */
-static const double tp__erf_far[20] = {
-    -3.081087956223102243e-10, -1.040770312862922697e-8,  3.671727481959035322e-8,   1.166502541929139251e-7,
-    -6.857376319747032222e-7,  3.441233790237675883e-7,   4.75762503647729159e-6,    -0.00001433696114350751576,
-    5.073737791631863276e-6,   0.00007905329925001820548, -0.0002502483334144207611, 0.0002605193471565791162,
-    0.00054239747950127993,    -0.002798438194970836232,  0.006117350398351199161,   -0.008622384184301483127,
-    0.008350089401688485746,   -0.005445709956057651402,  0.002178284232015530589,   0.9995930479755843076};
+/* erf(x) = x + x q(x^2) for |x| < 1. Beyond, erf(x) = 1 - exp(p(|x|)), where p fits log(1 - erf); the result is 1 from |x| = 4 on. */
 TP_DEF float tp_erff(float x)
 {
-    double a = x < 0.0f ? -(double)x : (double)x, y = 0;
-    if (a < 1.0) {
-        for (int i = 0; i < TP_COUNT(tp__erf_near); i++) y = tp__mul_add(y, a * a, tp__erf_near[i]);
-        return (float)(y * (double)x);
+    float a = x < 0.0f ? -x : x, u = x * x;
+    if (x != x) return x;
+    if (a < 1.0f) {
+        float q = TP__ERF_NEAR_6 * u + TP__ERF_NEAR_5;
+        q = q * u + TP__ERF_NEAR_4;
+        q = q * u + TP__ERF_NEAR_3;
+        q = q * u + TP__ERF_NEAR_2;
+        q = q * u + TP__ERF_NEAR_1;
+        q = q * u + TP__ERF_NEAR_0;
+        return x * q + x;
     }
-    if (a < 4.0)
-        for (int i = 0; i < TP_COUNT(tp__erf_far); i++) y = tp__mul_add(y, a - 2.5, tp__erf_far[i]);
-    else y = a != a ? a : 1.0;
-    return (float)(x < 0.0f ? -y : y);
+    if (a > 4.0f) a = 4.0f;
+    float p = TP__ERF_FAR_6 * a + TP__ERF_FAR_5;
+    p = p * a + TP__ERF_FAR_4;
+    p = p * a + TP__ERF_FAR_3;
+    p = p * a + TP__ERF_FAR_2;
+    p = p * a + TP__ERF_FAR_1;
+    p = p * a + TP__ERF_FAR_0;
+    float y = 1.0f - tp_expf(p);
+    return x < 0.0f ? -y : y;
 }
 
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */

@@ -905,6 +905,15 @@ static void call_tp_vec_find_relu_grad(int which)
 }
 static const char *const cases_tp_vec_find_relu_grad[] = {"Ggood arguments", "!d = NULL", NULL};
 
+static void call_tp_vec_find_elu_grad(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_elu_grad(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_elu_grad[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_vec_find_neg(int which)
 {
     (void)which;
@@ -1012,6 +1021,24 @@ static void call_tp_vec_find_erf(int which)
     got_answer();
 }
 static const char *const cases_tp_vec_find_erf[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_softplus(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_softplus(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_softplus[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_elu(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_elu(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_elu[] = {"Ggood arguments", "!d = NULL", NULL};
 
 static void call_tp_vec_sum(int which)
 {
@@ -9112,6 +9139,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_max", call_tp_vec_find_max, cases_tp_vec_find_max},
     {"tp_vec_find_min", call_tp_vec_find_min, cases_tp_vec_find_min},
     {"tp_vec_find_relu_grad", call_tp_vec_find_relu_grad, cases_tp_vec_find_relu_grad},
+    {"tp_vec_find_elu_grad", call_tp_vec_find_elu_grad, cases_tp_vec_find_elu_grad},
     {"tp_vec_find_neg", call_tp_vec_find_neg, cases_tp_vec_find_neg},
     {"tp_vec_find_abs", call_tp_vec_find_abs, cases_tp_vec_find_abs},
     {"tp_vec_find_square", call_tp_vec_find_square, cases_tp_vec_find_square},
@@ -9124,6 +9152,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_sigmoid", call_tp_vec_find_sigmoid, cases_tp_vec_find_sigmoid},
     {"tp_vec_find_relu", call_tp_vec_find_relu, cases_tp_vec_find_relu},
     {"tp_vec_find_erf", call_tp_vec_find_erf, cases_tp_vec_find_erf},
+    {"tp_vec_find_softplus", call_tp_vec_find_softplus, cases_tp_vec_find_softplus},
+    {"tp_vec_find_elu", call_tp_vec_find_elu, cases_tp_vec_find_elu},
     {"tp_vec_sum", call_tp_vec_sum, cases_tp_vec_sum},
     {"tp_vec_dot", call_tp_vec_dot, cases_tp_vec_dot},
     {"tp_vec_max", call_tp_vec_max, cases_tp_vec_max},

@@ -1,0 +1,171 @@
+/* The error of element-wise functions of float32, in units in the last place, against the C library in double. Every instruction set
+ * of this machine and the naive loops are measured. `make test` takes every 1009th float and all special values. By hand, all 2^32
+ * floats (some minutes on two processors), with one line for each function and instruction set:
+ *
+ *   TP_TEST_ALL_FLOATS=1 build/test_ulp [part of a name]
+ */
+#define TP_IMPLEMENTATION
+#include "tp_graph.h"
+#include "tp_test.h"
+#include <float.h>
+
+enum { BLOCK = 1 << 16 };
+
+static const char *const isa_names[] = {"naive", "sse2", "avx2", "avx512", "neon", "generic"};
+
+static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+static double elu(double x) { return x > 0 ? x : expm1(x); }
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+static float from_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* Returns the error of `got` in units in the last place of the float nearest to `want`; INFINITY if only one of them is NaN or
+ * infinite, or if a zero has the wrong sign. On x86 the library computes with denormals as zeros, in intermediate results, too: an
+ * error below the smallest normal number counts as 0. */
+static double ulps(float got, double want)
+{
+    const float w = (float)want;
+    if (want != want || got != got) return want != want && got != got ? 0 : INFINITY;
+    if (isinf(w) || isinf(got)) {
+        const bool edge = fabs(want) > 3.4028230e38 && fabsf(got) > 3.4028230e38f && (got > 0) == (want > 0);
+        return got == w ? 0 : edge ? 1 : INFINITY;
+    }
+    if (want == 0) return got == 0 && !signbit(got) == !signbit(want) ? 0 : INFINITY;
+    if (fabs((double)got - want) <= (double)FLT_MIN) return 0;
+    uint32_t bits;
+    memcpy(&bits, &w, sizeof bits);
+    const int e = (int)(bits >> 23 & 255);
+    const uint64_t unit_bits = (uint64_t)((e > 0 ? e : 1) - 150 + 1023) << 52; /* the number 2^(e - 150) */
+    double unit;
+    memcpy(&unit, &unit_bits, sizeof unit);
+    return fabs((double)got - want) / unit;
+}
+
+/* -- functions of one variable --------------------------------------------------------------------------- */
+
+typedef tp_node *(*unary)(tp_node *x);
+
+/* One instruction set's session with one function. */
+typedef struct machine {
+    const char *isa;
+    tp_graph *g;
+    tp_session *s;
+    tp_node *x[2], *y;
+    double worst;
+    float at[2];
+} machine;
+
+typedef double (*unary_exact)(double x);
+static bool is_denormal(float x) { return x != 0 && fabsf(x) < FLT_MIN; }
+
+static int open_machines(machine *m, unary one, tp_node *(*two)(tp_node *, tp_node *))
+{
+    int n = 0;
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = tp_cpu_device_new(1, isa_names[i]);
+        if (!d) continue; /* this machine does not have the instruction set */
+        d->close(d);
+        memset(&m[n], 0, sizeof m[n]);
+        m[n].isa = isa_names[i];
+        m[n].g = tp_graph_new(NULL);
+        m[n].x[0] = tp_placeholder(m[n].g, "a", TP_F32, tp_make_shape(BLOCK));
+        m[n].x[1] = two ? tp_placeholder(m[n].g, "b", TP_F32, tp_make_shape(BLOCK)) : NULL;
+        m[n].y = two ? two(m[n].x[0], m[n].x[1]) : one(m[n].x[0]);
+        tp_session_config config = tp_default_session_config();
+        config.threads = 1;
+        config.isa = isa_names[i];
+        m[n].s = tp_session_new(m[n].g, &config);
+        if (!CHECK(m[n].s != NULL)) return n;
+        n++;
+    }
+    return n;
+}
+
+static void close_machines(machine *m, int n)
+{
+    for (int i = 0; i < n; i++) {
+        tp_session_free(m[i].s);
+        tp_graph_free(m[i].g);
+    }
+}
+
+/* Updates the largest error of each machine with a block of arguments and of exact values. The value at a denormal argument may be
+ * that at zero. */
+static void judge(machine *m, int n, float *a, float *b, const double *want, unary_exact exact)
+{
+    for (int k = 0; k < n; k++) {
+        tp_feed feed[2];
+        const tp_tensor *out = NULL;
+        memset(feed, 0, sizeof feed);
+        feed[0].node = m[k].x[0];
+        tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(BLOCK), a);
+        if (b) {
+            feed[1].node = m[k].x[1];
+            tp_tensor_view(&feed[1].value, TP_F32, tp_make_shape(BLOCK), b);
+        }
+        if (!CHECK_OK(tp_session_run(m[k].s, feed, b ? 2 : 1, &m[k].y, 1, &out))) return;
+        const float *y = (const float *)out->data;
+        for (int i = 0; i < BLOCK; i++) {
+            double e = ulps(y[i], want[i]);
+            if (!(e <= m[k].worst) && exact && is_denormal(a[i])) e = ulps(y[i], exact(signbit(a[i]) ? -0.0 : 0.0));
+            if (!(e <= m[k].worst)) {
+                m[k].worst = e;
+                m[k].at[0] = a[i];
+                m[k].at[1] = b ? b[i] : 0;
+            }
+        }
+    }
+}
+
+static void check_worst(const machine *m, int n, const char *name, bool two, double limit, double limit_without_fma)
+{
+    for (int k = 0; k < n; k++) {
+        const bool fma = strncmp(m[k].isa, "avx", 3) == 0 || strcmp(m[k].isa, "neon") == 0;
+        if (getenv("TP_TEST_ALL_FLOATS"))
+            printf("%-10s %-8s %.4f ulp at %.9g%s%.9g\n", name, m[k].isa, m[k].worst, (double)m[k].at[0],
+                   two ? ", " : " ", (double)m[k].at[1]);
+        CHECK_MSG(m[k].worst <= (fma ? limit : limit_without_fma), "%s, %s: %g ulp at %.9g %.9g", name, m[k].isa,
+                  m[k].worst, (double)m[k].at[0], (double)m[k].at[1]);
+    }
+}
+
+/* What every short form begins with: zeros, infinities, NaN, and the smallest and largest of all kinds, of both signs. */
+static const uint32_t special[] = {0,          1,          2,          0x007fffff, 0x00800000, 0x00800001, 0x00ffffff,
+                                   0x33000000, 0x33800000, 0x3effffff, 0x3f000000, 0x3f7fffff, 0x3f800000, 0x3f800001,
+                                   0x40000000, 0x42b00000, 0x42b17217, 0x42b17218, 0x42cff1b4, 0x42cff1b5, 0x4b000000,
+                                   0x4b800000, 0x4f000000, 0x5f000000, 0x7f7ffffe, 0x7f7fffff, 0x7f800000, 0x7fc00000};
+
+static void check_function(const char *name, unary fn, unary_exact exact, double limit, double limit_without_fma)
+{
+    static float x[BLOCK];
+    static double want[BLOCK];
+    machine m[TP_COUNT(isa_names)];
+    const bool all = getenv("TP_TEST_ALL_FLOATS") != NULL;
+    const int n = open_machines(m, fn, NULL);
+    const uint64_t step = all ? 1 : 1009, count = (((uint64_t)1 << 32) + step - 1) / step;
+    for (uint64_t begin = 0; begin < count; begin += BLOCK) {
+        for (int i = 0; i < BLOCK; i++) x[i] = from_bits((uint32_t)((begin + (uint64_t)i) * step));
+        for (int i = 0; i < 2 * TP_COUNT(special) && !all && begin == 0; i++)
+            x[i] = from_bits(special[i / 2] | (i % 2 ? 0x80000000u : 0));
+        for (int i = 0; i < BLOCK; i++) want[i] = exact((double)x[i]);
+        judge(m, n, x, NULL, want, exact);
+    }
+    check_worst(m, n, name, false, limit, limit_without_fma);
+    close_machines(m, n);
+}
+
+/* The second limit is that of instruction sets without fused multiply-and-add, and of the naive loops. */
+TEST(erf) { check_function("erf", tp_erf, erf, 1, 1.5); }
+TEST(exp) { check_function("exp", tp_exp, exp, 1, 1.2); }
+TEST(ln) { check_function("ln", tp_ln, log, 1, 1.2); }
+TEST(tanh) { check_function("tanh", tp_tanh, tanh, 2, 2); }
+TEST(sigmoid) { check_function("sigmoid", tp_sigmoid, sigmoid, 2.5, 2.5); }
+TEST(softplus) { check_function("softplus", tp_softplus, softplus, 2, 2.5); }
+TEST(elu) { check_function("elu", tp_elu, elu, 1.5, 2); }
+TEST(sqrt) { check_function("sqrt", tp_sqrt, sqrt, 0.5, 0.5); }
+TEST_MAIN()

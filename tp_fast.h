@@ -2794,7 +2794,7 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
 
 /* ==== >>isa: the kernels of one instruction set ======================================================== */
 /* Compiled once per instruction set, between the pragmas that enable it. These macros are defined before the include:
- *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
+ *     TP__ISA_SUFFIX   avx512: names here get this suffix, as in tp__vexp_avx512
  *     TP__ISA_NAME     "avx512": the name that users give
  *     TP__ISA_LEVEL    2: its index in the tables of single kernels (TP__KERNEL)
  *     TP__VW           floats in a vector: 16, 8 or 4

@@ -8939,7 +8939,7 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     return writes;
 }
 
-/* Computes the figures for tp_exec_info. */
+/* Computes the figures for tp_exec_plan_info. */
 static void tp__plan_count(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {

@@ -575,6 +575,13 @@ TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
  * in Python's number format, {{ and }} by a brace. (The original's `names` are read from the command.) A missing stat fails
  * the training, a failing command is logged. [callbacks: SendStat] */
 TP_DEF tp_callback *tp_cb_send_stat(const char *command);
+/* For main(): writes the newest value of a stat, for example "validation_error", to *value when the training ends, also after
+ * Ctrl-C or an error:
+ *     double error;
+ *     .. TP_CALLBACKS(.., tp_cb_get_latest("validation_error", &error)) ..
+ * A value that nobody has reported (a warning names the nearest) is NaN; so is that of a rank other than the chief. `value` must
+ * stay valid until then. [trainer.monitors.get_latest] */
+TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 
 /* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`
  * triggers at which it had a new value. Smaller is better; with reverse, larger. NaN is never better. List it after the
@@ -1158,7 +1165,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
 }
 
 /* ==== >>encoders ====================================================================================== */
-/* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
+/* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), images, JSON. */
 
 /* proto3 does not write fields that are 0 */
 static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
@@ -1275,60 +1282,6 @@ done:
     tp_buf_free(&limits);
     tp_buf_free(&counts);
     tp_buf_free(&value);
-}
-
-/* -- PNG: 8 bits per channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are deflated without a filter (filter 0) */
-
-static void tp__png_chunk(tp_buf *out, const char *type, const void *data, size_t n)
-{
-    unsigned char w[4];
-    const uint32_t size = (uint32_t)n;
-    for (int i = 0; i < 4; i++) w[i] = (unsigned char)(size >> (24 - 8 * i));
-    tp_buf_put(out, w, 4);
-    tp_buf_put(out, type, 4);
-    if (n) tp_buf_put(out, data, n);
-    uint32_t crc = tp_crc32(0, type, 4);
-    if (n) crc = tp_crc32(crc, data, n);
-    for (int i = 0; i < 4; i++) w[i] = (unsigned char)(crc >> (24 - 8 * i));
-    tp_buf_put(out, w, 4);
-}
-
-static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, int64_t width, int64_t channels)
-{
-    static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    unsigned char head[13] = {0};
-    tp_buf raw, zlib;
-    memset(&raw, 0, sizeof raw);
-    memset(&zlib, 0, sizeof zlib);
-    for (int i = 0; i < 4; i++) {
-        head[i] = (unsigned char)((uint64_t)width >> (24 - 8 * i));
-        head[4 + i] = (unsigned char)((uint64_t)height >> (24 - 8 * i));
-    }
-    head[8] = 8;
-    head[9] = channels == 4 ? 6 : channels == 3 ? 2 : 0;
-    uint32_t a = 1, b = 0; /* a zlib stream ends with the Adler-32 of the uncompressed data */
-    for (int64_t y = 0; y < height; y++) {
-        tp_buf_put(&raw, "", 1);
-        tp_buf_put(&raw, pixels + y * width * channels, (size_t)(width * channels));
-    }
-    for (size_t i = 0; i < raw.len; i++) {
-        a = (a + (unsigned char)raw.data[i]) % 65521u;
-        b = (b + a) % 65521u;
-    }
-    tp_buf_put(&zlib, "\x78\x01", 2);
-    if (raw.failed || tp_deflate(raw.data, raw.len, &zlib) != TP_OK) zlib.failed = true;
-    const uint32_t adler = b << 16 | a;
-    for (int i = 0; i < 4; i++) {
-        const unsigned char c = (unsigned char)(adler >> (24 - 8 * i));
-        tp_buf_put(&zlib, &c, 1);
-    }
-    tp_buf_put(out, signature, 8);
-    tp__png_chunk(out, "IHDR", head, 13);
-    if (zlib.failed) out->failed = true;
-    else tp__png_chunk(out, "IDAT", zlib.data, zlib.len);
-    tp__png_chunk(out, "IEND", NULL, 0);
-    tp_buf_free(&raw);
-    tp_buf_free(&zlib);
 }
 
 /* Finds the shape of a tensor as a list of images: NHWC; HWC with 1, 3 or 4 channels is one image; other 3-d shapes are
@@ -3732,18 +3685,9 @@ static tp_status tp__dump_image_files(const tp__dump_image *d, int64_t epoch, co
     tp_status st = TP_OK;
     for (int64_t i = 0; i < nhwc[0] && st == TP_OK; i++) {
         char path[TP__PATH], number[32] = "";
-        tp_buf png;
-        tp_writer *w = NULL;
-        memset(&png, 0, sizeof png);
         if (i) snprintf(number, sizeof number, "-%lld", (long long)i);
         st = tp__path(path, "%s/%s-ep%03lld%s.png", d->dir, d->prefix, (long long)epoch, number);
-        tp__png(&png, pixels + i * nhwc[1] * nhwc[2] * nhwc[3], nhwc[1], nhwc[2], nhwc[3]);
-        if (st == TP_OK && png.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for '%s'", path);
-        if (st == TP_OK) st = tp_writer_open(&w, path);
-        if (st == TP_OK) st = tp_writer_put(w, png.data, png.len);
-        if (st == TP_OK) st = tp_writer_commit(w);
-        else tp_writer_abort(w);
-        tp_buf_free(&png);
+        if (st == TP_OK) st = tp__png_file(path, pixels + i * nhwc[1] * nhwc[2] * nhwc[3], nhwc[1], nhwc[2], nhwc[3]);
     }
     return st;
 }
@@ -4550,6 +4494,42 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
         return NULL;
     }
     cb->trigger = tp__send_trigger;
+    return cb;
+}
+
+/* -- the value of a stat for main() --------------------------------------------------------------- >>callback GetLatest */
+
+typedef struct tp__latest {
+    const char *name;
+    double *value;
+} tp__latest;
+
+static tp_status tp__latest_after_train(tp_callback *cb)
+{
+    const tp__latest *l = (const tp__latest *)cb->user;
+    const tp_monitors *m = cb->train->monitors;
+    const tp_stat *stats;
+    tp_stat stat;
+    const int n = m ? tp_monitors_get_history(m, l->name, &stats) : 0;
+    if (n > 0) *l->value = stats[n - 1].value;
+    else if (m && cb->train->end_ >= TP_OK && tp_monitors_get_latest(m, l->name, &stat) != TP_OK)
+        tp_log(TP_LOG_WARN, "tp_cb_get_latest: %s", tp_last_error());
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value)
+{
+    if (!name || !value)
+        return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_get_latest: a name and an address are needed");
+    *value = (double)NAN;
+    tp_callback *cb = tp_callback_new("GetLatest", sizeof(tp__latest));
+    tp__latest *l = cb ? (tp__latest *)cb->user : NULL;
+    if (!l || !(l->name = tp__arena_copy(&cb->mem_, name, ""))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    l->value = value;
+    cb->after_train = tp__latest_after_train;
     return cb;
 }
 

@@ -54,7 +54,9 @@ extern "C" {
 
 typedef struct tp_export_c_desc {
     const char *name; /* name of the C function, and prefix of the other names in its file; default "model" */
-    int64_t batch;    /* value of an unknown dimension of an input; default 1 */
+    /* The C code has fixed sizes: batch is the value of every unknown dimension of the inputs. Default 1 where only the first
+     * dimension of an input, the batch, is unknown; required where others are unknown. */
+    int64_t batch;
 } tp_export_c_desc;
 typedef struct tp_export_c_info {
     size_t ram, flash; /* bytes of the file's static array, bytes of its constants */
@@ -854,6 +856,8 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
                               tp_export_c_info *info)
 {
     tp__c_writer w;
+    char text[TP_SHAPE_TEXT];
+    const int64_t batch = d && d->batch > 0 ? d->batch : 1;
     memset(&w, 0, sizeof w);
     w.name = d && d->name ? d->name : "model";
     for (const char *c = w.name; *c; c++)
@@ -881,9 +885,18 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         feed[i].node = inputs[i];
         feed[i].value.dtype = inputs[i]->dtype;
         feed[i].value.shape = inputs[i]->shape;
+        int open = -1; /* the last unknown dimension */
         for (int k = 0; k < inputs[i]->shape.ndim; k++)
-            if (inputs[i]->shape.dim[k] < 0) feed[i].value.shape.dim[k] = d && d->batch > 0 ? d->batch : 1;
-        if (inputs[i]->dtype != TP_F32)
+            if (inputs[i]->shape.dim[k] < 0) {
+                feed[i].value.shape.dim[k] = batch;
+                open = open > k ? open : k;
+            }
+        if (open > 0 && !(d && d->batch > 0))
+            st = tp_fail(TP_ERR_SHAPE,
+                         "C export: input '%s' is %s, and C code has fixed sizes: set .batch, the value of all unknown "
+                         "dimensions, or build the graph with an input of known size",
+                         tp_node_name(inputs[i]), tp_shape_text(&inputs[i]->shape, text));
+        else if (inputs[i]->dtype != TP_F32)
             st = tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is %s, only float32 is exported",
                          tp_node_name(inputs[i]), tp_dtype_name(inputs[i]->dtype));
         else if (tp_shape_size(&feed[i].value.shape) > INT_MAX / 4)
@@ -900,6 +913,8 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
         if (st == TP_OK) p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
         tp_mutex_unlock(s->graph->lock);
+        if (st == TP_ERR_SHAPE)
+            st = tp_fail(st, "C export with a batch of %lld (see .batch): %s", (long long)batch, tp_last_error());
         if (p) {
             w.plan = p;
             w.exec = e;

@@ -20,8 +20,7 @@
  *         tp_gradients(y, &w, 1, &dw);
  *         tp_session *s = tp_session_new(g, NULL);
  *         float data[6] = {1, 2, 3, 4, 5, 6};
- *         tp_feed feed = {x, {0}};
- *         tp_tensor_view(&feed.value, TP_F32, tp_make_shape(2, 3), data);
+ *         tp_feed feed = TP_FEED(x, TP_F32, data, 2, 3);
  *         tp_node *fetch[] = {y, dw};
  *         const tp_tensor *out[2];
  *         if (!s || tp_session_run(s, &feed, 1, fetch, 2, out) != TP_OK) puts(tp_last_error());
@@ -937,8 +936,9 @@ typedef struct tp_summary_attrs {
 } tp_summary_attrs;
 /* the tag of a summary node; NULL if n is no summary */
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
-/* Adds summaries of x: tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
- * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... Monitors
+/* Adds summaries of x: tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, .name = "x"). Tags: <name>-summary, -histogram,
+ * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... As in tensorpack
+ * the default name has the scope in it in which x was made: a/a/x-rms, if you are still in that scope; give .name = "x" there. Monitors
  * remove towerN/ and a suffix -summary from tags. What towers but the main one add to SUMMARIES is removed when the tower ends;
  * what they add to your own collections is kept. [tfutils: add_tensor_summary] */
 #define TP_NO_COLLECTION ""
@@ -984,8 +984,10 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 #define TP__INTS(...)  (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
 #define TP__NODES(...) (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
 #elif __cplusplus >= 202002L
-#define tp_add_tensor_summary_with(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
-#define tp_add_param_summary_with(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_add_tensor_summary(x_, types_, ...) \
+    tp_add_tensor_summary_(x_, TP__CXX(graph, tp_tensor_summary_desc, 1, TP__WITH(tp_tensor_summary_desc, types, types_), #types_ ", " #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_add_param_summary(g_, regex_, ...) \
+    tp_add_param_summary_(g_, TP__CXX(graph, tp_param_summary_desc, 1, TP__WITH(tp_param_summary_desc, regex, regex_), #regex_ ", " #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
 #define TP__INTS(...)  TP__LIST(int, __VA_ARGS__)
 #define TP__NODES(...) TP__LIST(tp_node *, __VA_ARGS__)
 #endif
@@ -1063,6 +1065,10 @@ typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
 } tp_feed;
+/* A feed that borrows data: an array of the given type and shape, in host memory, which must stay valid during the runs that get
+ * the feed. tp_feed feeds[] = {TP_FEED(x, TP_F32, pixels, 8, 28, 28), TP_FEED(y, TP_I32, labels, 8)}: the dimensions come last. */
+TP_DEF tp_feed tp_make_feed(tp_node *node, tp_dtype dtype, tp_shape shape, const void *data);
+#define TP_FEED(node_, dtype_, data_, ...) tp_make_feed(node_, dtype_, tp_make_shape(__VA_ARGS__), data_)
 /* Run the operations that the fetches need. Any node may be fed. values[i] points to memory of the session, valid until the next
  * run of the same exec (here: the session's own exec). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -10040,6 +10046,14 @@ TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const
     if (!e) return TP_ERR_NOMEM;
     return tp_exec_run_ex(e, o, feeds, n_feeds, fetches, n_fetches, values);
 }
+TP_DEF tp_feed tp_make_feed(tp_node *node, tp_dtype dtype, tp_shape shape, const void *data)
+{
+    tp_feed feed = TP_EMPTY;
+    feed.node = node;
+    tp_tensor_view(&feed.value, dtype, shape, data);
+    return feed;
+}
+
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values)
 {

@@ -716,6 +716,10 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 /* Reads and decodes an image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be
  * called from any thread. */
 TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image);
+/* Writes an image as a PNG file, completely or not at all; replaces a file of that name. image: (H,W), grey, or (H,W,C) with C of 1
+ * (grey), 3 (RGB) or 4 (RGBA), any element type, values from 0, black, to 255; what is outside is limited, fractions are dropped.
+ * For values 0..1 multiply by 255 first. The image stays yours. Needs no stb_image.h. */
+TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image);
 
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
 
@@ -7495,6 +7499,106 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
     return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
 }
 
+/* -- PNG: 8 bits per channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are deflated without a filter (filter 0) */
+
+static void tp__png_chunk(tp_buf *out, const char *type, const void *data, size_t n)
+{
+    unsigned char w[4];
+    const uint32_t size = (uint32_t)n;
+    for (int i = 0; i < 4; i++) w[i] = (unsigned char)(size >> (24 - 8 * i));
+    tp_buf_put(out, w, 4);
+    tp_buf_put(out, type, 4);
+    if (n) tp_buf_put(out, data, n);
+    uint32_t crc = tp_crc32(0, type, 4);
+    if (n) crc = tp_crc32(crc, data, n);
+    for (int i = 0; i < 4; i++) w[i] = (unsigned char)(crc >> (24 - 8 * i));
+    tp_buf_put(out, w, 4);
+}
+
+static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, int64_t width, int64_t channels)
+{
+    static const unsigned char signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    unsigned char head[13] = {0};
+    tp_buf raw, zlib;
+    memset(&raw, 0, sizeof raw);
+    memset(&zlib, 0, sizeof zlib);
+    for (int i = 0; i < 4; i++) {
+        head[i] = (unsigned char)((uint64_t)width >> (24 - 8 * i));
+        head[4 + i] = (unsigned char)((uint64_t)height >> (24 - 8 * i));
+    }
+    head[8] = 8;
+    head[9] = channels == 4 ? 6 : channels == 3 ? 2 : 0;
+    uint32_t a = 1, b = 0; /* a zlib stream ends with the Adler-32 of the uncompressed data */
+    for (int64_t y = 0; y < height; y++) {
+        tp_buf_put(&raw, "", 1);
+        tp_buf_put(&raw, pixels + y * width * channels, (size_t)(width * channels));
+    }
+    for (size_t i = 0; i < raw.len; i++) {
+        a = (a + (unsigned char)raw.data[i]) % 65521u;
+        b = (b + a) % 65521u;
+    }
+    tp_buf_put(&zlib, "\x78\x01", 2);
+    if (raw.failed || tp_deflate(raw.data, raw.len, &zlib) != TP_OK) zlib.failed = true;
+    const uint32_t adler = b << 16 | a;
+    for (int i = 0; i < 4; i++) {
+        const unsigned char c = (unsigned char)(adler >> (24 - 8 * i));
+        tp_buf_put(&zlib, &c, 1);
+    }
+    tp_buf_put(out, signature, 8);
+    tp__png_chunk(out, "IHDR", head, 13);
+    if (zlib.failed) out->failed = true;
+    else tp__png_chunk(out, "IDAT", zlib.data, zlib.len);
+    tp__png_chunk(out, "IEND", NULL, 0);
+    tp_buf_free(&raw);
+    tp_buf_free(&zlib);
+}
+
+static tp_status tp__png_file(const char *path, const unsigned char *pixels, int64_t height, int64_t width,
+                              int64_t channels)
+{
+    tp_buf png;
+    tp_writer *w = NULL;
+    memset(&png, 0, sizeof png);
+    tp__png(&png, pixels, height, width, channels);
+    tp_status st = png.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for '%s'", path) : tp_writer_open(&w, path);
+    if (st == TP_OK) st = tp_writer_put(w, png.data, png.len);
+    if (st == TP_OK) st = tp_writer_commit(w);
+    else tp_writer_abort(w);
+    tp_buf_free(&png);
+    return st;
+}
+
+TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image)
+{
+    TP__REQUIRE(path && image, TP_ERR_ARG)
+
+    const tp_shape *s = &image->shape;
+    const int64_t channels = s->ndim == 3 ? s->dim[2] : 1;
+    char text[TP_SHAPE_TEXT];
+    if ((s->ndim != 2 && s->ndim != 3) || (channels != 1 && channels != 3 && channels != 4) || s->dim[0] < 1 ||
+        s->dim[1] < 1)
+        return tp_fail(TP_ERR_SHAPE,
+                       "tp_save_png: the image is %s: it needs to be (H,W), or (H,W,C) with C of 1, 3 or 4",
+                       tp_shape_text(s, text));
+    if (!image->data || image->device)
+        return tp_fail(TP_ERR_ARG, "tp_save_png: the image has %s",
+                       image->data ? "its values on a device: tp_tensor_copy it first" : "no values");
+    const int64_t n = tp_tensor_size(image);
+    unsigned char *pixels = (unsigned char *)tp_malloc((size_t)n);
+    if (!pixels) return TP_ERR_NOMEM;
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(image, i);
+        if (v > most) most = v;
+        pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    }
+    if (most > 0 && most <= 1 && tp_dtype_is_float(image->dtype))
+        tp_log(TP_LOG_WARN, "tp_save_png: %s is black, because no value is above 1: white is 255", path);
+    const tp_status st = tp__png_file(path, pixels, s->dim[0], s->dim[1], channels);
+    tp_free(pixels);
+    return st;
+}
+
 /* Reads the bytes of a file into b, whose memory is reused. Only regular files are read: reading a pipe would block. */
 static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
 {
@@ -10476,7 +10580,9 @@ TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
     tp_aug_flip_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
     if (tp__tri_is_yes(o.horiz, false) == tp__tri_is_yes(o.vert, false))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: set one of .horiz and .vert; for both use two flips");
+        return tp__aug_fail(
+            &d->at_, TP_ERR_ARG,
+            "tp_aug_flip: set one of .horiz and .vert to true; for both use two flips, for no flip .prob = 0");
     if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
 }

@@ -106,7 +106,9 @@ typedef struct tp_conv2d_desc {
 TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d);
 
 /* -- FullyConnected: (B,...) -> (B,units). All dimensions after the batch are flattened in memory order, so the weights for
- *    NHWC and NCHW inputs differ. Variables W (in,units), b (units). */
+ *    NHWC and NCHW inputs differ. A sequence (B,T,C) is flattened, too: to (B,T*C). For the same weights (C,units) at each of the T
+ *    steps make rows of them: tp_fully_connected(tp_reshape(x, TP_ANY, C), ..), then tp_reshape(y, TP_ANY, T, units).
+ *    Variables W (in,units), b (units). */
 typedef struct tp_fully_connected_desc {
     tp_at at_;
     const char *name;
@@ -264,7 +266,8 @@ TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_
 /* -- LayerNorm, InstanceNorm, GroupNorm: y = gamma*(x-mean)/sqrt(var+epsilon) + beta with mean and biased variance of each
  *    sample: over all its elements (LayerNorm), per channel (InstanceNorm), or per group of C/groups adjacent channels
  *    (GroupNorm). x is (B,H,W,C); LayerNorm also takes (B,C). gamma and beta are (C), one value per channel. Training and
- *    inference compute the same. */
+ *    inference compute the same. To normalise each step of a sequence (B,T,C), make rows: tp_layer_norm(tp_reshape(x, TP_ANY, C),
+ *    ..), then tp_reshape(y, TP_ANY, T, C); or use the op tp_nn_layer_norm. */
 typedef struct tp_layer_norm_desc {
     tp_at at_;
     const char *name;
@@ -1564,8 +1567,12 @@ static tp_node *tp__fully_connected_build(tp_node *x, const void *desc)
     if (tp_is_poison(flat)) return flat;
     if (flat->shape.dim[1] <= 0)
         return tp__layer_fail(g, TP_ERR_SHAPE,
-                              "input is %s, FullyConnected needs to know every dimension but the batch",
-                              tp_shape_text(&x->shape, t));
+                              "input is %s, FullyConnected needs to know every dimension but the batch%s",
+                              tp_shape_text(&x->shape, t),
+                              x->shape.ndim == 3 && x->shape.dim[2] > 0
+                                  ? ", because it flattens them; for each step of a sequence (B,T,C) apply it to "
+                                    "tp_reshape(x, TP_ANY, C)"
+                                  : "");
     const int64_t shape[2] = {flat->shape.dim[1], d->units};
     tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(2, shape), tp__kernel_init(d->kernel_initializer),
                                   d->kernel_regularizer);
@@ -2215,6 +2222,14 @@ static const tp_layer_field tp__group_norm_fields[] = {TP__NORM_FIELDS(tp_group_
 static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_format format)
 {
     char t[TP_SHAPE_TEXT];
+    if (two && x->shape.ndim == 3) {
+        tp__layer_fail(
+            tp_node_graph(x), TP_ERR_SHAPE,
+            "input is %s, %s needs 4 dimensions (B,H,W,C) or 2 (B,C); for each step of a sequence (B,T,C) apply "
+            "it to tp_reshape(x, TP_ANY, C)",
+            tp_shape_text(&x->shape, t), layer);
+        return 0;
+    }
     if (two && x->shape.ndim == 2 ? !tp__layer_float_input(layer, x) : !tp__layer_image_input(layer, x, format))
         return 0;
     const int axis = x->shape.ndim == 2 || format == TP_NCHW ? 1 : 3;

@@ -159,6 +159,17 @@ extern "C" {
 #define TP__IF_FAST(yes_, no_) no_
 #endif
 
+/* Zeros for any struct, in C and C++: tp_tensor t = TP_EMPTY; ({0} is no C++ for a struct that begins with an enum) */
+#ifdef __cplusplus
+#define TP_EMPTY \
+    {            \
+    }
+#else
+#define TP_EMPTY \
+    {            \
+        0        \
+    }
+#endif
 #define TP_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0]))) /* number of elements of a fixed array */
 #define TP__CAT2(a, b) a##b
 #define TP__CAT(a, b)  TP__CAT2(a, b)
@@ -166,12 +177,16 @@ extern "C" {
 /* Booleans in option structs have three values, so that a call can undo what its argscope set. TP_UNSET: as if not given. */
 typedef int tp_tri;
 enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
+#define TP_TRI(condition_) \
+    ((condition_) ? TP_YES : TP_NO) /* d.use_bias = TP_TRI(n > 3): a false condition is TP_NO, not the default */
 
 /* OPTIONS. In a struct that you fill in by hand, zero means "the default". For a 0 write TP_ZERO in a float, TP_NONE in an
  * integer (its comment says if TP_NONE is allowed; (uint64_t)TP_NONE for a seed), TP_NO in a tp_tri.
  * In a macro that takes options by name, 0 means 0: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro also passes the
  * text of its options, and each option that is named in this text and is zero becomes TP_NO, TP_ZERO or TP_NONE. (The name must
- * be in the call itself, not inside a macro of yours.) tests/zero_options.tsv has a row for each option. */
+ * be in the call itself, not inside a macro of yours.) This also holds for a variable that is 0 when the program runs: with
+ * .steps_per_epoch = n and n = 0 the epochs have no steps. Where 0 is to mean the default, fill in the struct by hand.
+ * tests/zero_options.tsv has a row for each option. */
 #define TP_ZERO 1.17549435e-38f
 #define TP_NONE (-1)
 
@@ -490,7 +505,8 @@ typedef struct tp_type {
 
 /* ==== >>tensor ======================================================================================== */
 
-/* A contiguous row-major array, usually in host memory. Zero-initialise it; free it with tp_tensor_free. `data` points into `own`
+/* A contiguous row-major array, usually in host memory. Zero-initialise it (tp_tensor t = TP_EMPTY); free it with
+ * tp_tensor_free. `data` points into `own`
  * or, for a view, to memory that the tensor does not own. A tensor that becomes a view keeps its own buffer for later use.
  * If `device` is set, `data` is in that device's memory. tp_tensor_to_device and tp_tensor_stage make such tensors, sessions and
  * predictors take them as feeds, and tp_tensor_copy copies them to the host; all other functions need host memory. The device

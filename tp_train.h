@@ -548,7 +548,7 @@ typedef struct tp_train_config {
     const tp_session_config *session_config;   /* NULL: the default configuration */
     tp_session_init *session_init;
     int64_t starting_epoch;  /* default 1; write TP_NONE for 0 */
-    int64_t steps_per_epoch; /* default: the size of the data; TP_NO_STEPS: epochs without steps */
+    int64_t steps_per_epoch; /* default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
     int64_t max_epoch;       /* default 99999; TP_NONE: no epoch at all */
     tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
     tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
@@ -1884,6 +1884,10 @@ static tp_status tp__all_epochs(tp_trainer *t)
     /* read the step again, because a callback may have loaded a checkpoint */
     if (st == TP_OK) st = tp__read_global_step(s);
     if (st == TP_OK) tp__check_learning_rate(t);
+    if (st == TP_OK && s->steps_per_epoch == 0 && s->starting_epoch <= s->max_epoch)
+        tp_log(TP_LOG_INFO,
+               "The epochs have no steps: .steps_per_epoch was set to 0, or the data is empty. Leave the option "
+               "out for the size of the data.");
     /* go back to the saved random steps, so that runs before the training do not count as steps */
     if (st == TP_OK && s->resumed) st = tp__load_random_steps(s);
     tp__ranks_random(t);

@@ -113,49 +113,6 @@ static tp_status read_picture(const char *path, tp_tensor *image)
     return st;
 }
 
-/* An RGB image as PNG: rows as they are, deflated. */
-static void put_chunk(tp_buf *out, const char *type, const void *data, size_t n)
-{
-    const size_t at = out->len;
-    unsigned char word[4];
-    for (int i = 0; i < 4; i++) word[i] = (unsigned char)(n >> (24 - 8 * i));
-    tp_buf_put(out, word, 4);
-    tp_buf_put(out, type, 4);
-    if (n) tp_buf_put(out, data, n);
-    const uint32_t crc = out->failed ? 0 : tp_crc32(0, out->data + at + 4, n + 4);
-    for (int i = 0; i < 4; i++) word[i] = (unsigned char)(crc >> (24 - 8 * i));
-    tp_buf_put(out, word, 4);
-}
-static tp_status write_png(const char *path, const unsigned char *rgb, int h, int w)
-{
-    const unsigned char head[13] = {
-        0, 0, (unsigned char)(w >> 8), (unsigned char)w, 0, 0, (unsigned char)(h >> 8), (unsigned char)h, 8, 2, 0,
-        0, 0};
-    tp_buf rows = {0}, zlib = {0}, png = {0};
-    uint32_t a = 1, b = 0;
-    for (int i = 0; i < h; i++) {
-        tp_buf_put(&rows, "", 1);
-        tp_buf_put(&rows, rgb + 3 * w * i, (size_t)(3 * w));
-    }
-    for (size_t i = 0; i < rows.len; i++)
-        a = (a + (unsigned char)rows.data[i]) % 65521, b = (b + a) % 65521; /* Adler-32 */
-    const unsigned char sum[4] = {(unsigned char)(b >> 8), (unsigned char)b, (unsigned char)(a >> 8), (unsigned char)a};
-    tp_buf_put(&zlib, "\x78\x01", 2);
-    tp_status st = rows.failed ? TP_ERR_NOMEM : tp_deflate(rows.data, rows.len, &zlib);
-    tp_buf_put(&zlib, sum, 4);
-    tp_buf_put(&png, "\x89PNG\r\n\x1a\n", 8);
-    put_chunk(&png, "IHDR", head, 13);
-    put_chunk(&png, "IDAT", zlib.data, zlib.len);
-    put_chunk(&png, "IEND", NULL, 0);
-    if (st == TP_OK && (zlib.failed || png.failed)) st = TP_ERR_NOMEM;
-    FILE *f = st == TP_OK ? fopen(path, "wb") : NULL;
-    if (f && fwrite(png.data, 1, png.len, f) != png.len) st = tp_fail(TP_ERR_IO, "%s cannot be written", path);
-    if (!f && st == TP_OK) st = tp_fail(TP_ERR_IO, "%s cannot be written", path);
-    if (f) fclose(f);
-    tp_buf_free(&rows), tp_buf_free(&zlib), tp_buf_free(&png);
-    return st;
-}
-
 int main(int argc, char **argv)
 {
     const char *paths[2] = {NULL, NULL}, *name;
@@ -193,7 +150,9 @@ int main(int argc, char **argv)
                    (unsigned char *)out.data + 3 * t.out_w * y, (size_t)(3 * t.out_w));
         tp_aug_free(both);
     }
-    if (st == TP_OK) st = write_png(paths[0], sheet, h, w);
+    tp_tensor picture = TP_EMPTY;
+    tp_tensor_view(&picture, TP_U8, tp_make_shape(h, w, 3), sheet);
+    if (st == TP_OK) st = tp_save_png(paths[0], &picture);
     if (st != TP_OK) fprintf(stderr, "%s\n", tp_last_error());
     tp_transform_free(&t);
     tp_tensor_free(&image), tp_tensor_free(&out);

@@ -76,7 +76,7 @@ tp_monitors_put_int.m tp_monitors_put_image.m tp_monitors_put_summary.m tp_monit
 tp_sym_accuracy.name tp_sym_prediction_incorrect.name tp_sym_rms.name tp_sym_huber_loss.name tp_sym_psnr.name
 tp_sym_contrastive_loss.name tp_sym_siamese_cosine_loss.name tp_sym_triplet_loss.name tp_sym_soft_triplet_loss.name
 tp_sym_class_balanced_sigmoid_cross_entropy.name tp_tower_func_towers.f tp_export_c_text.out tp_session_run.feeds tp_exec_run.feeds
-tp_tfrecord_append.data tp_tfrecord_put.data tp_tfrecord_close.r tp_vocabulary_free.v
+tp_make_feed.node tp_make_feed.data tp_tfrecord_append.data tp_tfrecord_put.data tp_tfrecord_close.r tp_vocabulary_free.v
 tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run_ex.o tp_exec_run_ex.feeds tp_exec_run_ex.values tp_trace_free.t
 """.split()
 # What the function takes over, also when it fails.

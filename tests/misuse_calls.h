@@ -3960,6 +3960,18 @@ static void call_tp_session_device(int which)
 }
 static const char *const cases_tp_session_device[] = {"Ggood arguments", "!s = NULL", "?i = INT_MAX", "?i = INT_MIN", "?i = 0", "?i = -1", NULL};
 
+static void call_tp_make_feed(int which)
+{
+    (void)which;
+    tp_node *node_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_dtype dtype_ = which == 6 ? TP_DTYPE_UNSET : which == 5 ? (tp_dtype)bad_enum : which == 4 ? (tp_dtype)large_enum : TP_F32;
+    tp_shape shape_ = which == 10 ? bad_shape(9, 1) : which == 9 ? bad_shape(-1, 1) : which == 8 ? bad_shape(2, -5) : which == 7 ? bad_shape(4, (int64_t)1 << 40) : shape_of(2, 4);
+    const void *data_ = bytes;
+    (void)tp_make_feed(node_, dtype_, shape_, data_);
+    got_answer();
+}
+static const char *const cases_tp_make_feed[] = {"Ggood arguments", "?node = poison of no graph", "?node = a node of another graph", "?node = NULL", "?dtype = 99", "?dtype = -1", "?dtype = 0", "?shape = dimensions of 2^40", "?shape = a dimension of -5", "?shape = -1 dimensions", "?shape = 9 dimensions", NULL};
+
 static void call_tp_session_run(int which)
 {
     (void)which;
@@ -6472,6 +6484,15 @@ static void call_tp_image_decode(int which)
 }
 static const char *const cases_tp_image_decode[] = {"?good arguments", "!data = NULL", "?channels = INT_MAX", "?channels = INT_MIN", "?channels = 0", "?channels = -1", "!image = NULL", NULL};
 
+static void call_tp_save_png(int which)
+{
+    (void)which;
+    const char *path_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_path("x.npz");
+    const tp_tensor *image_ = which == 5 ? NULL : a_tensor24();
+    got_status(tp_save_png(path_, image_));
+}
+static const char *const cases_tp_save_png[] = {"Ggood arguments", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", "!image = NULL", NULL};
+
 static void call_tp_df_image_from_file_(int which)
 {
     (void)which;
@@ -8131,6 +8152,15 @@ static void call_tp_cb_send_stat(int which)
 }
 static const char *const cases_tp_cb_send_stat[] = {"?good arguments", "?command = \":/ \"", "?command = 300 letters", "?command = \"\"", "!command = NULL", NULL};
 
+static void call_tp_cb_get_latest(int which)
+{
+    (void)which;
+    const char *name_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    double *value_ = which == 5 ? NULL : doubles;
+    got_callback(tp_cb_get_latest(name_, value_));
+}
+static const char *const cases_tp_cb_get_latest[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "!value = NULL", NULL};
+
 static void call_tp_cb_early_stopping_(int which)
 {
     (void)which;
@@ -9448,6 +9478,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_session_free", call_tp_session_free, cases_tp_session_free},
     {"tp_session_graph", call_tp_session_graph, cases_tp_session_graph},
     {"tp_session_device", call_tp_session_device, cases_tp_session_device},
+    {"tp_make_feed", call_tp_make_feed, cases_tp_make_feed},
     {"tp_session_run", call_tp_session_run, cases_tp_session_run},
     {"tp_trace_free", call_tp_trace_free, cases_tp_trace_free},
     {"tp_trace_save", call_tp_trace_save, cases_tp_trace_save},
@@ -9691,6 +9722,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_text_chars_", call_tp_df_text_chars_, cases_tp_df_text_chars_},
     {"tp_df_text_words_", call_tp_df_text_words_, cases_tp_df_text_words_},
     {"tp_image_decode", call_tp_image_decode, cases_tp_image_decode},
+    {"tp_save_png", call_tp_save_png, cases_tp_save_png},
     {"tp_df_image_from_file_", call_tp_df_image_from_file_, cases_tp_df_image_from_file_},
     {"tp_df_image_folder_", call_tp_df_image_folder_, cases_tp_df_image_folder_},
     {"tp_df_image_classes", call_tp_df_image_classes, cases_tp_df_image_classes},
@@ -9861,6 +9893,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_throughput_tracker_", call_tp_cb_throughput_tracker_, cases_tp_cb_throughput_tracker_},
     {"tp_cb_host_memory_tracker", call_tp_cb_host_memory_tracker, cases_tp_cb_host_memory_tracker},
     {"tp_cb_send_stat", call_tp_cb_send_stat, cases_tp_cb_send_stat},
+    {"tp_cb_get_latest", call_tp_cb_get_latest, cases_tp_cb_get_latest},
     {"tp_cb_early_stopping_", call_tp_cb_early_stopping_, cases_tp_cb_early_stopping_},
     {"tp_cb_gpu_utilization_tracker_", call_tp_cb_gpu_utilization_tracker_, cases_tp_cb_gpu_utilization_tracker_},
     {"tp_cb_gpu_memory_tracker_", call_tp_cb_gpu_memory_tracker_, cases_tp_cb_gpu_memory_tracker_},

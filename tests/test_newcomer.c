@@ -1,5 +1,6 @@
 /* What a newcomer runs into: mistakes that name their remedy, and the short ways of doing what is done often. */
 #define TP_IMPLEMENTATION
+#include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_train.h"
 
@@ -195,6 +196,17 @@ TEST(predictions_count_their_arrays)
         }
     if (CHECK_OK(tp_predict_n(p, in, 2, out, 2))) CHECK_NEAR(tp_tensor_get(out[1], 0), 7.5, 1e-6, 0); /* w is 0 */
     tp_predictor_free(p);
+}
+
+/* Trains the line for as long as the config says. */
+static tp_status run_short(const tp_train_config *config)
+{
+    tp_train_config c = *config;
+    c.model = (tp_model)LINE_MODEL;
+    c.dataflow = tp_df_batch(line_data(), 4);
+    c.n_extra_callbacks = c.n_monitors = TP_NONE;
+    c.log_layers = TP_NO;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
 }
 
 /* One that a test is about to lose: nothing of what was given may be lost with it (the sanitizers look). */
@@ -807,6 +819,265 @@ TEST(statistics_are_read_as_numbers)
     tp_free(e);
 }
 
+/* ==== >>stumbles ====================================================================================== */
+
+static char all_told[1 << 12]; /* what is logged, also what is no warning */
+static void keep_all(void *user, tp_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(all_told);
+    snprintf(all_told + n, sizeof all_told - n, "%s\n", line);
+}
+
+static tp_status report_score(tp_callback *cb)
+{
+    return tp_monitors_put_scalar(cb->train->monitors, "score", 1.5 * (double)cb->train->epoch_num);
+}
+static tp_status train_with(tp_callback *latest, int steps, int epochs)
+{
+    tp_callback *cb[2];
+    cb[0] = tp_cb_lambda(.trigger = report_score);
+    cb[1] = latest;
+    return run_short(
+        TP_OPTIONS(tp_train_config, .callbacks = cb, .n_callbacks = 2, .steps_per_epoch = steps, .max_epoch = epochs));
+}
+
+TEST(main_gets_the_last_value_of_a_stat)
+{
+    double score = 0, missing = 0;
+    CHECK_OK(train_with(tp_cb_get_latest("score", &score), 2, 3));
+    CHECK(score == 4.5);
+    listen();
+    CHECK_OK(train_with(tp_cb_get_latest("scre", &missing), 2, 1));
+    CHECK(missing != missing);
+    CHECK_HAS(logged, "tp_cb_get_latest: No available data for the key: scre");
+    CHECK_HAS(logged, "'score'");
+    tp_set_log(NULL, NULL);
+    TEST_MAY_ERROR("neither can be negative");
+    missing = 0; /* a training that cannot begin: the value is not one of another training */
+    CHECK_ERR(run_short(TP_OPTIONS(tp_train_config, TP_CALLBACKS(tp_cb_get_latest("score", &missing)),
+                                   .starting_epoch = -2, .max_epoch = -3)),
+              TP_ERR_ARG, "epochs");
+    CHECK(missing != missing);
+    tp_callback *cb = tp_cb_get_latest("score", NULL);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "tp_cb_get_latest: a name and an address are needed");
+    tp_callback_free(cb);
+}
+
+/* An option by name that is 0 when the program runs means 0; in a struct that is filled in it is the default. */
+TEST(epochs_without_steps_are_told)
+{
+    double score = 0;
+    const int steps = 0;
+    all_told[0] = 0;
+    tp_set_log(keep_all, NULL);
+    CHECK_OK(train_with(tp_cb_get_latest("score", &score), steps, 2));
+    CHECK_HAS(all_told,
+              "The epochs have no steps: .steps_per_epoch was set to 0, or the data is empty. Leave the option out for "
+              "the size of the data.");
+    CHECK(score == 3);
+    all_told[0] = 0;
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.max_epoch = 1;
+    c.steps_per_epoch = steps;
+    CHECK_OK(run_short(&c));
+    CHECK(!strstr(all_told, "no steps"));
+    CHECK_HAS(all_told, "global_step");
+    tp_set_log(NULL, NULL);
+}
+
+TEST(a_feed_in_one_line)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *row = tp_placeholder(g, "row", TP_I32, tp_make_shape(2));
+    tp_node *y = tp_reduce_sum(tp_gather(x, row), NULL, 0, false);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[6] = {1, 2, 3, 40, 50, 60};
+    const int32_t rows[2] = {1, 1};
+    const tp_feed feeds[] = {TP_FEED(x, TP_F32, data, 2, 3), TP_FEED(row, TP_I32, rows, 2)};
+    const tp_tensor *out = NULL;
+    if (CHECK_OK(tp_session_run(s, feeds, 2, &y, 1, &out))) CHECK(tp_tensor_get(out, 0) == 300);
+    const tp_feed wrong = TP_FEED(x, TP_F32, data, 3, 2);
+    CHECK_ERR(tp_session_run(s, &wrong, 1, &x, 1, &out), TP_ERR_SHAPE, "(3,2)");
+    const tp_feed same = tp_make_feed(x, TP_F32, tp_make_shape(2, 3), data);
+    CHECK(same.node == x && same.value.data == (const void *)data && same.value.shape.ndim == 2 && !same.value.own);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(layers_on_sequences)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc tower = TP_EMPTY;
+    tp_tower_enter(g, &tower);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 5, 4));
+    tp_node *flat = tp_fully_connected(x, "flat", .units = 3);
+    tp_node *rows = tp_fully_connected(tp_reshape(x, TP_ANY, 4), "rows", .units = 3);
+    tp_node *each = tp_reshape(rows, TP_ANY, 5, 3), *norm = tp_layer_norm(tp_reshape(x, TP_ANY, 4), "norm");
+    CHECK(flat->shape.ndim == 2 && tp_find_variable(g, "flat/W")->shape.dim[0] == 20);
+    CHECK(each->shape.ndim == 3 && tp_find_variable(g, "rows/W")->shape.dim[0] == 4);
+    CHECK(norm->shape.ndim == 2 && tp_find_variable(g, "norm/gamma")->shape.dim[0] == 4);
+    CHECK(tp_is_poison(tp_layer_norm(x, "wrong")));
+    CHECK_HAS(tp_graph_error(g),
+              "wrong: input is (?,5,4), LayerNorm needs 4 dimensions (B,H,W,C) or 2 (B,C); for each step of a "
+              "sequence (B,T,C) apply it to tp_reshape(x, TP_ANY, C)");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    tp_tower_enter(g, &tower);
+    x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 4));
+    CHECK(tp_is_poison(tp_fully_connected(x, "fc", .units = 3)));
+    CHECK_HAS(tp_graph_error(g),
+              "fc: input is (?,?,4), FullyConnected needs to know every dimension but the batch, because it "
+              "flattens them; for each step of a sequence (B,T,C) apply it to tp_reshape(x, TP_ANY, C)");
+    tp_graph_free(g);
+}
+
+TEST(c_code_has_fixed_sizes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc tower = TP_EMPTY;
+    tp_tower_enter(g, &tower);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3)), *y = tp_square(x);
+    tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, TP_ANY, TP_ANY, 1)),
+            *z = tp_square(image);
+    tp_node *pair = tp_reshape(x, 2, 3);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_buf c = TP_EMPTY;
+    CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &c, NULL, NULL)); /* a batch of 1 */
+    CHECK_ERR(tp_export_c_text(s, &image, 1, &z, 1, &c, NULL, NULL), TP_ERR_SHAPE,
+              "C export: input 'image' is (?,?,?,1), and C code has fixed sizes: set .batch, the value of all unknown "
+              "dimensions, or build the graph with an input of known size");
+    tp_export_c_desc d = TP_EMPTY;
+    d.batch = 2;
+    CHECK_OK(tp_export_c_text(s, &image, 1, &z, 1, &c, &d, NULL));
+    CHECK_OK(tp_export_c_text(s, &x, 1, &pair, 1, &c, &d, NULL));
+    CHECK_ERR(tp_export_c_text(s, &x, 1, &pair, 1, &c, NULL, NULL), TP_ERR_SHAPE,
+              "C export with a batch of 1 (see .batch): ");
+    tp_buf_free(&c);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Big-endian number of a PNG file. */
+static unsigned long png_word(const unsigned char *at)
+{
+    return (unsigned long)at[0] << 24 | (unsigned long)at[1] << 16 | (unsigned long)at[2] << 8 | at[3];
+}
+
+TEST(pictures_as_png)
+{
+    /* PNG's colour types: grey 0, RGB 2, RGBA 6 */
+    static const int channels[4] = {0, 1, 3, 4}, color[4] = {0, 0, 2, 6};
+    char path[512];
+    snprintf(path, sizeof path, "%s/picture.png", tp_test_tmpdir());
+    for (int k = 0; k < 4; k++) {
+        tp_tensor image = TP_EMPTY, back = TP_EMPTY;
+        const int c = channels[k] ? channels[k] : 1;
+        const tp_shape shape = channels[k] ? tp_make_shape(3, 5, channels[k]) : tp_make_shape(3, 5);
+        CHECK_OK(tp_tensor_resize(&image, k % 2 ? TP_F32 : TP_U8, shape));
+        for (int i = 0; i < 15 * c; i++) tp_tensor_set(&image, i, i * 7 % 256);
+        if (k % 2) tp_tensor_set(&image, 0, -20), tp_tensor_set(&image, 1, 300.7), tp_tensor_set(&image, 2, 99.9);
+        CHECK_OK(tp_save_png(path, &image)); /* the second time another file is replaced */
+        unsigned char file[1024];
+        FILE *f = fopen(path, "rb");
+        const size_t size = f ? fread(file, 1, sizeof file, f) : 0;
+        if (f) fclose(f);
+        if (CHECK(size > 57)) {
+            CHECK(memcmp(file, "\x89PNG\r\n\x1a\n", 8) == 0 && memcmp(file + 12, "IHDR", 4) == 0);
+            CHECK(png_word(file + 16) == 5 && png_word(file + 20) == 3 && file[24] == 8 && file[25] == color[k]);
+            /* an independent decoder, where there is one; RGBA it would give without its last channel */
+            const tp_status st = c == 4 ? TP_OK : tp_image_decode(file, size, c, &back);
+            CHECK(st == TP_OK || st == TP_ERR_UNSUPPORTED);
+            for (int i = 0; i < 15 * c && back.data; i++) {
+                const double v = k % 2 && i < 3 ? (i == 0 ? 0 : i == 1 ? 255 : 99) : i * 7 % 256;
+                CHECK(tp_tensor_get(&back, i) == v);
+            }
+        }
+        tp_tensor_free(&image);
+        tp_tensor_free(&back);
+    }
+}
+
+TEST(pictures_that_cannot_be_written)
+{
+    char path[512];
+    const unsigned char u8[12] = {0};
+    const float f32[4] = {0, 0.25f, 1, 0.5f};
+    tp_tensor image = TP_EMPTY;
+    snprintf(path, sizeof path, "%s/picture.png", tp_test_tmpdir());
+    CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE,
+              "tp_save_png: the image is (): it needs to be (H,W), or (H,W,C)");
+    tp_tensor_view(&image, TP_U8, tp_make_shape(3, 2, 2), u8);
+    CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE, "tp_save_png: the image is (3,2,2)");
+    tp_tensor_view(&image, TP_U8, tp_make_shape(0, 4), u8);
+    CHECK_ERR(tp_save_png(path, &image), TP_ERR_SHAPE, "tp_save_png: the image is (0,4)");
+    tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), NULL);
+    CHECK_ERR(tp_save_png(path, &image), TP_ERR_ARG, "no values");
+    tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), u8);
+    CHECK_ERR(tp_save_png("/no/such/folder/x.png", &image), TP_ERR_IO, "/no/such/folder");
+    CHECK(!tp_file_exists(path));
+    listen();
+    CHECK_OK(tp_save_png(path, &image)); /* black, as it should be */
+    CHECK(logged[0] == 0);
+    tp_tensor_view(&image, TP_F32, tp_make_shape(2, 2), f32);
+    CHECK_OK(tp_save_png(path, &image));
+    CHECK_HAS(logged, "picture.png is black, because no value is above 1: white is 255");
+    tp_set_log(NULL, NULL);
+}
+
+/* The tag of a summary is the name scope and the name, as in TensorFlow, and the default name is the operation's whole name. */
+TEST(tags_within_a_scope)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_name_scope_push(g, "loss");
+    tp_node *cost = tp_named(tp_const(g, 1), "cost");
+    tp_add_tensor_summary(cost, TP_SUMMARY_MEAN);
+    tp_add_tensor_summary(cost, TP_SUMMARY_MEAN, .name = "cost");
+    tp_name_scope_pop(g);
+    tp_add_tensor_summary(cost, TP_SUMMARY_RMS);
+    int n = 0;
+    tp_node *const *all = tp_collection(g, TP_KEY_SUMMARIES, &n);
+    if (CHECK(n == 3)) {
+        CHECK_STR(tp_summary_info(all[0])->tag, "loss/loss/cost-mean");
+        CHECK_STR(tp_summary_info(all[1])->tag, "loss/cost-mean");
+        CHECK_STR(tp_summary_info(all[2])->tag, "loss/cost-rms");
+    }
+    tp_graph_free(g);
+}
+
+/* A condition that is false is TP_NO: by name, and with TP_TRI in a struct that is filled in. */
+TEST(conditions_as_options)
+{
+    const bool mirror = false;
+    tp_augmentor *a = tp_aug_flip(.horiz = mirror, .vert = !mirror);
+    CHECK_MSG(tp_aug_status(a) == TP_OK, "%s", tp_last_error());
+    tp_aug_free(a);
+    a = tp_aug_flip(.horiz = mirror);
+    CHECK_ERR(tp_aug_status(a), TP_ERR_ARG,
+              "tp_aug_flip: set one of .horiz and .vert to true; for both use two flips, for no "
+              "flip .prob = 0");
+    tp_aug_free(a);
+    a = tp_aug_flip(.horiz = true, .prob = mirror ? 0.5f : 0);
+    CHECK_MSG(tp_aug_status(a) == TP_OK, "%s", tp_last_error());
+    tp_aug_free(a);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc tower = TP_EMPTY;
+    tp_tower_enter(g, &tower);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_fully_connected_desc d = TP_EMPTY;
+    d.name = "without";
+    d.units = 2;
+    d.use_bias = TP_TRI(mirror);
+    tp_fully_connected_(x, &d);
+    d.name = "with";
+    d.use_bias = TP_TRI(!mirror);
+    tp_fully_connected_(x, &d);
+    CHECK(!tp_find_variable(g, "without/b") && tp_find_variable(g, "with/b"));
+    tp_graph_free(g);
+}
+
 /* ==== >>without memory ================================================================================ */
 
 static tp_status builds_much(void)
@@ -870,9 +1141,26 @@ static tp_status makes_early(void)
     return cb ? TP_OK : TP_ERR_NOMEM;
 }
 
+static tp_status makes_latest(void)
+{
+    double value;
+    tp_callback *cb = tp_cb_get_latest("cost", &value);
+    tp_callback_free(cb);
+    return cb ? TP_OK : TP_ERR_NOMEM;
+}
+static tp_status draws(void)
+{
+    char path[512];
+    const unsigned char pixels[12] = {0};
+    tp_tensor image = TP_EMPTY;
+    snprintf(path, sizeof path, "%s/picture.png", stats_dir);
+    tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), pixels);
+    return tp_save_png(path, &image);
+}
+
 TEST(each_of_them_may_find_no_memory)
 {
-    tp_status (*const all[])(void) = {builds_much, looks_now, carries, reads_stats, makes_early};
+    tp_status (*const all[])(void) = {builds_much, looks_now, carries, reads_stats, makes_early, makes_latest, draws};
     char path[512];
     stats_dir = tp_test_tmpdir();
     snprintf(path, sizeof path, "%s/stats.json", stats_dir);

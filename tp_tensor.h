@@ -248,6 +248,7 @@ template <class T> struct tp__cxx_braced_options { T options; }; /* for {{.filte
 template <class A> struct tp__cxx_convert {
     A value;
     template <class M> requires std::is_convertible_v<A, M> operator M() const { return static_cast<M>(value); }
+    template <class M> requires(std::is_pointer_v<M> && std::is_same_v<A, decltype(NULL)>) operator M() const { return nullptr; } /* NULL */
 };
 /* Options without names, for the fields after at_ and after the macro's own arguments (`skipped` fields). */
 template <class T, int skipped> struct tp__cxx_positional {

@@ -112,15 +112,6 @@ static tp_status write_text(const tp_vocabulary *v, options *o, int length)
     return st;
 }
 
-/* The newest validation cost, for main(). */
-static tp_status keep_score(tp_callback *cb)
-{
-    tp_stat stat;
-    const tp_status st = tp_monitors_get_latest(cb->train->monitors, "validation_cost", &stat);
-    if (st == TP_OK) ((options *)tp_lambda_user(cb))->score = stat.value;
-    return st;
-}
-
 /* Sentences like "a small dog sees the old house." */
 static bool generate(const char *path)
 {
@@ -181,7 +172,7 @@ int main(int argc, char **argv)
                 .dataflow = train,
                 TP_CALLBACKS(tp_cb_model_saver(.max_to_keep = 1),
                              tp_cb_inference_runner(test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost"))}),
-                             tp_cb_lambda(.trigger = keep_score, .user = &o),
+                             tp_cb_get_latest("validation_cost", &o.score),
                              tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {later}),
                              tp_cb_estimated_time_left()),
                 .session_config = &session, .steps_per_epoch = steps ? steps : (int)tp_df_size(train),

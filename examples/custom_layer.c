@@ -87,15 +87,6 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
     return tp_adam(tp_get_scalar_variable(g, "learning_rate", 2e-3f));
 }
 
-/* The error on the validation set, for main(). */
-static tp_status keep_score(tp_callback *cb)
-{
-    tp_stat stat;
-    const tp_status st = tp_monitors_get_latest(cb->train->monitors, "validation_error", &stat);
-    if (st == TP_OK) *(double *)tp_lambda_user(cb) = stat.value;
-    return st;
-}
-
 int main(int argc, char **argv)
 {
     const char *data = NULL;
@@ -115,7 +106,7 @@ int main(int argc, char **argv)
                    .dataflow = train,
                    TP_CALLBACKS(tp_cb_inference_runner(
                                     test, .inferencers = {tp_inf_classification_error(.wrong_tensor_name = "wrong")}),
-                                tp_cb_lambda(.trigger = keep_score, .user = &error)),
+                                tp_cb_get_latest("validation_error", &error)),
                    .steps_per_epoch = steps ? steps : (int)tp_df_size(train), .max_epoch = epochs),
         tp_simple_trainer());
     if (st == TP_OK) printf("%.2f%% of the validation images wrong\n", 100 * error);

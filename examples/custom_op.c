@@ -103,9 +103,7 @@ static bool test(void)
     tp_gradients(tp_sum(y), &in, 1, &dx);
     tp_node *const fetch[] = {y, dx};
     const tp_tensor *out[2];
-    static tp_feed feed;
-    feed.node = in;
-    tp_tensor_view(&feed.value, TP_F64, tp_make_shape(N), x);
+    const tp_feed feed = TP_FEED(in, TP_F64, x, N);
     tp_session *s = tp_session_new(g, NULL);
     const bool ran = s && tp_session_run(s, &feed, 1, fetch, 2, out) == TP_OK;
     if (!ran) printf("%s\n", tp_last_error());

@@ -70,9 +70,7 @@ int main(void)
     static float pixels[BATCH * 64];
     for (int i = 0; i < BATCH * 64; i++) pixels[i] = tp_random_uniform(1, 0, (uint64_t)i);
     tp_session *s = tp_session_new(g, NULL);
-    static tp_feed feed, inner;
-    feed.node = image;
-    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(BATCH, 8, 8, 1), pixels);
+    const tp_feed feed = TP_FEED(image, TP_F32, pixels, BATCH, 8, 8, 1);
     tp_node *middle = tp_graph_find(g, "pool0/output"); /* any node can be fetched, by its name too */
     tp_node *const fetch[] = {prob, middle, first, d_image};
     const tp_tensor *out[4];
@@ -84,8 +82,7 @@ int main(void)
 
     /* 4. Any node can be fed, too: with pool0's output given, neither the image nor conv0 is needed. */
     if (good) {
-        inner.node = middle;
-        tp_tensor_view(&inner.value, TP_F32, kept[1].shape, kept[1].data);
+        const tp_feed inner = tp_make_feed(middle, TP_F32, kept[1].shape, kept[1].data);
         good = tp_session_run(s, &inner, 1, fetch, 1, out) == TP_OK;
         for (int i = 0; good && i < BATCH * 3; i++) good = tp_tensor_get(out[0], i) == tp_tensor_get(&kept[0], i);
         printf("from pool0's output on: %s\n", good ? "the same probabilities, bit for bit" : "other probabilities!");

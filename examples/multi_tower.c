@@ -50,15 +50,6 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 typedef struct scores {
     double cost, error;
 } scores;
-static tp_status keep_scores(tp_callback *cb)
-{
-    scores *s = (scores *)tp_lambda_user(cb);
-    tp_stat cost, error;
-    tp_status st = tp_monitors_get_latest(cb->train->monitors, "validation_cost", &cost);
-    if (st == TP_OK) st = tp_monitors_get_latest(cb->train->monitors, "validation_error", &error);
-    if (st == TP_OK) s->cost = cost.value, s->error = error.value;
-    return st;
-}
 
 static tp_status train(int towers, int epochs, int steps, const tp_session_config *session, scores *s)
 {
@@ -75,7 +66,8 @@ static tp_status train(int towers, int epochs, int steps, const tp_session_confi
                    TP_CALLBACKS(tp_cb_inference_runner(
                                     test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost")),
                                                           tp_inf_classification_error(.wrong_tensor_name = "wrong")}),
-                                tp_cb_lambda(.trigger = keep_scores, .user = s)),
+                                tp_cb_get_latest("validation_cost", &s->cost),
+                                tp_cb_get_latest("validation_error", &s->error)),
                    .session_config = session, .steps_per_epoch = steps, .max_epoch = epochs, .log_layers = TP_NO),
         tp_sync_multi_gpu_trainer_replicated(.n_devices = towers));
 }

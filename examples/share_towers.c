@@ -110,12 +110,7 @@ int main(int argc, char **argv)
         config.n_devices = 1;
     }
     tp_session *s = tp_session_new(g, &config);
-    tp_feed feed[2];
-    memset(feed, 0, sizeof feed);
-    feed[0].node = image;
-    feed[1].node = label;
-    tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(BATCH, 8, 8, 1), pixels);
-    tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(BATCH), labels);
+    const tp_feed feed[2] = {TP_FEED(image, TP_F32, pixels, BATCH, 8, 8, 1), TP_FEED(label, TP_I32, labels, BATCH)};
     bool good = s != NULL;
     for (int i = 0; good && i < 300; i++) {
         const tp_tensor *out[32];

@@ -144,6 +144,8 @@ int main()
     CHECK(!strcmp(wrong.wrong_tensor_name, "wrong") && !wrong.summary_name && wrong.at_.line == __LINE__ - 1);
     (void)tp_inf_classification_error("wrong", "error");
     CHECK(!strcmp(wrong.wrong_tensor_name, "wrong") && !strcmp(wrong.summary_name, "error"));
+    (void)tp_inf_classification_error(NULL, "error");
+    CHECK(!wrong.wrong_tensor_name && !strcmp(wrong.summary_name, "error"));
     (void)tp_inf_scalar_stats(TP_NAMES("cost", "error"), .prefix = "val");
     CHECK(!strcmp(stats.names[1], "error") && !stats.names[2] && !strcmp(stats.prefix, "val"));
     (void)tp_inf_scalar_stats("cost");

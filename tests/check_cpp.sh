@@ -83,6 +83,8 @@ static tp_df_batch_desc batch;
 static tp_inf_classification_error_desc wrong;
 static tp_inf_scalar_stats_desc stats;
 static tp_adam_desc adam;
+static tp_tensor_summary_desc summary;
+static tp_param_summary_desc params;
 static std::string text; /* the options as they were written: zeros among them are found by it */
 extern "C" {
 void *tp__fill_named_zeros(void *d, const char *, const tp__zero_option *, const char *t) { return text = t, d; }
@@ -90,6 +92,11 @@ const tp__zero_option *tp__layers_zeros() { return NULL; }
 const tp__zero_option *tp__callbacks_zeros() { return NULL; }
 const tp__zero_option *tp__input_zeros() { return NULL; }
 const tp__zero_option *tp__optim_zeros() { return NULL; }
+const tp__zero_option *tp__graph_zeros() { return NULL; }
+void tp_add_tensor_summary_(tp_node *, const tp_tensor_summary_desc *d) { summary = *d; }
+void tp_add_param_summary_(tp_graph *, const tp_param_summary_desc *d) { params = *d; }
+tp_feed tp_make_feed(tp_node *n, tp_dtype t, tp_shape s, const void *data) { return {n, {t, s, (void *)(uintptr_t)data, NULL, 0, NULL, NULL, 0}}; }
+tp_shape tp_make_shape_n(int n, const int64_t *dim) { return {n, {dim[0], n > 1 ? dim[1] : 0}}; }
 tp_node *(tp_conv2d_)(tp_node *x, const tp_conv2d_desc *d) { return conv = *d, x; }
 tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d) { return run_op = *d, nullptr; }
 tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d) { return shuffle = *d, nullptr; }
@@ -150,6 +157,20 @@ int main()
     CHECK(!strcmp(stats.names[1], "error") && !stats.names[2] && !strcmp(stats.prefix, "val"));
     (void)tp_inf_scalar_stats("cost");
     CHECK(!strcmp(stats.names[0], "cost") && !stats.names[1]);
+    tp_add_tensor_summary(x, TP_SUMMARY_MEAN);
+    CHECK(summary.types == TP_SUMMARY_MEAN && !summary.name);
+    tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x");
+    CHECK(summary.types == (TP_SUMMARY_MEAN | TP_SUMMARY_RMS) && !strcmp(summary.name, "x"));
+    tp_add_tensor_summary(x, TP_SUMMARY_RMS, .name = "y", .main_tower_only = false);
+    CHECK(summary.types == TP_SUMMARY_RMS && !strcmp(summary.name, "y") && text.find("main_tower_only") < text.size());
+    tp_add_param_summary(nullptr, ".*/W", TP_SUMMARY_RMS);
+    CHECK(!strcmp(params.regex, ".*/W") && params.types == TP_SUMMARY_RMS);
+    tp_add_param_summary(nullptr, ".*/b", .types = TP_SUMMARY_MEAN, .collection = "mine");
+    CHECK(!strcmp(params.regex, ".*/b") && params.types == TP_SUMMARY_MEAN && !strcmp(params.collection, "mine"));
+    const float numbers[6] = {0};
+    const tp_feed feed = TP_FEED(x, TP_F32, numbers, 2, 3);
+    tp_tensor empty = TP_EMPTY;
+    CHECK(feed.value.data == numbers && feed.value.shape.dim[1] == 3 && !empty.data);
     (void)tp_adam(x, 0.8f);
     CHECK(adam.beta1 > 0.7f && adam.beta1 < 0.9f && adam.at_.line == __LINE__ - 1);
     return 0;

@@ -1517,18 +1517,18 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     const bool array = j.p < j.end && *j.p == '[';
     const char *const begin = j.p;
     j.kept = begin + 1;
-    const bool good = tp__json_value(&j);
-    if (good) tp__json_space(&j);
-    if (kept && limit < INT64_MAX && array && j.kept > begin + 1 && (!good || j.p != j.end)) {
+    const bool valid = tp__json_value(&j);
+    if (valid) tp__json_space(&j);
+    if (kept && limit < INT64_MAX && array && j.kept > begin + 1 && (!valid || j.p != j.end)) {
         tp_log(TP_LOG_WARN, "'%s' is damaged at byte %ld; its records up to global_step=%lld are read", path,
                (long)(j.p - *text), (long long)limit);
         j.has_epoch = false;
-    } else if (!good || j.p != j.end || !array) {
+    } else if (!valid || j.p != j.end || !array) {
         const long at = (long)(j.p - *text);
         tp_free(*text);
         *text = NULL;
         return tp_fail(TP_ERR_FORMAT,
-                       good && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
+                       valid && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
                        path, at);
     }
     if (kept) {
@@ -1620,20 +1620,20 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 
 /* Returns an error sentence for an option array of TP_MAX_NAMES + 1 elements: too many names, or a name after a NULL,
  * which would be ignored silently. NULL if the array is good. */
-static const char *tp__bad_list(const char *who, const char *option, const void *const *list, char text[192])
+static const char *tp__bad_list(const char *caller, const char *option, const void *const *list, char text[192])
 {
     int n = 0, next;
     while (n <= TP_MAX_NAMES && list[n]) n++;
     for (next = n; next <= TP_MAX_NAMES && !list[next];) next++;
-    if (n > TP_MAX_NAMES) snprintf(text, 192, TP__TOO_MANY, who, option, TP_MAX_NAMES);
-    else if (next <= TP_MAX_NAMES) snprintf(text, 192, "%s: .%s[%d] is NULL, but others follow it", who, option, n);
+    if (n > TP_MAX_NAMES) snprintf(text, 192, TP__TOO_MANY, caller, option, TP_MAX_NAMES);
+    else if (next <= TP_MAX_NAMES) snprintf(text, 192, "%s: .%s[%d] is NULL, but others follow it", caller, option, n);
     else return NULL;
     return text;
 }
-static const char *tp__bad_names(const char *who, const char *option, const char *const names[TP_MAX_NAMES + 1],
+static const char *tp__bad_names(const char *caller, const char *option, const char *const names[TP_MAX_NAMES + 1],
                                  char text[192])
 {
-    return tp__bad_list(who, option, (const void *const *)(const void *)names, text);
+    return tp__bad_list(caller, option, (const void *const *)(const void *)names, text);
 }
 
 /* Copies a constructor's error sentence into an arena, with "train.c:35: " in front if the place is known. */
@@ -1905,9 +1905,9 @@ static const void *tp__state_find(const tp_dict *d, const char *prefix, const ch
 
 static bool tp__state_get(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, void *v, int n)
 {
-    int64_t have = 0;
-    const void *data = tp__state_find(d, prefix, key, dtype, &have);
-    if (have != n) return false;
+    int64_t n_stored = 0;
+    const void *data = tp__state_find(d, prefix, key, dtype, &n_stored);
+    if (n_stored != n) return false;
     if (n) memcpy(v, data, (size_t)n * tp_dtype_size(dtype));
     return true;
 }
@@ -4421,17 +4421,18 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
         for (p++; p < end && *p >= '0' && *p <= '9' && s.precision < 100; p++)
             s.precision = s.precision * 10 + (*p - '0');
     }
-    char how = p < end ? *p++ : 0;
-    if (p != end || (how && !strchr("deEfFgG%", how)) || (how == 'd' && (!stat->is_int || s.precision >= 0)))
+    char conversion = p < end ? *p++ : 0;
+    if (p != end || (conversion && !strchr("deEfFgG%", conversion)) ||
+        (conversion == 'd' && (!stat->is_int || s.precision >= 0)))
         return false;
-    if (how == 'd' || (!how && s.precision < 0 && stat->is_int)) how = 'f', s.precision = 0;
-    if (!how && s.precision < 0) { /* without a format the number is printed as by Python's str() */
+    if (conversion == 'd' || (!conversion && s.precision < 0 && stat->is_int)) conversion = 'f', s.precision = 0;
+    if (!conversion && s.precision < 0) { /* without a format the number is printed as by Python's str() */
         tp_format_double(shortest, value);
         tp__print_word(&o, &s, shortest);
     } else {
-        if (how == '%') value *= 100, s.width -= s.width > 0;
-        tp__print_number(&o, &s, value, how == '%' ? 'f' : how ? how : 'g');
-        if (how == '%') tp__print_char(&o, '%', 1);
+        if (conversion == '%') value *= 100, s.width -= s.width > 0;
+        tp__print_number(&o, &s, value, conversion == '%' ? 'f' : conversion ? conversion : 'g');
+        if (conversion == '%') tp__print_char(&o, '%', 1);
     }
     tp_buf_put(text, room, o.n);
     return true;
@@ -4439,7 +4440,7 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
 
 /* Runs a command after replacing the names in it with the values that `get` returns. */
 typedef tp_status (*tp__send_get_fn)(void *user, const char *name, tp_stat *stat);
-static tp_status tp__send_command(const char *who, const char *command, tp__send_get_fn get, void *user)
+static tp_status tp__send_command(const char *caller, const char *command, tp__send_get_fn get, void *user)
 {
     tp_buf text;
     tp_status st = TP_OK;
@@ -4462,8 +4463,8 @@ static tp_status tp__send_command(const char *who, const char *command, tp__send
         st = get(user, name, &stat);
         if (st == TP_OK &&
             !tp__send_value(&text, colon ? colon + 1 : end, colon ? (size_t)(end - colon - 1) : 0, &stat))
-            st = tp_fail(TP_ERR_ARG, "%s: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace", who,
-                         (int)(end - p + 1), p, name);
+            st = tp_fail(TP_ERR_ARG, "%s: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace",
+                         caller, (int)(end - p + 1), p, name);
         p = end + 1;
     }
     if (st == TP_OK && text.failed) st = TP_ERR_NOMEM;
@@ -4693,12 +4694,12 @@ static tp_status tp__gpu_util_after_train(tp_callback *cb)
 static void tp__gpu_util_close(tp_callback *cb) { tp__gpu_util_shut((tp__gpu_util *)cb->user); }
 
 /* Returns NULL if the list of devices is good, else a callback that fails with the error sentence. */
-static tp_callback *tp__bad_devices(const tp_at *at, const char *who, const int *devices, int n)
+static tp_callback *tp__bad_devices(const tp_at *at, const char *caller, const int *devices, int n)
 {
     if (n < 0 || n > TP_MAX_NAMES)
-        return tp_callback_fail(at, TP_ERR_ARG, "%s: .n_devices is %d, not 0 to %d", who, n, TP_MAX_NAMES);
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: .n_devices is %d, not 0 to %d", caller, n, TP_MAX_NAMES);
     for (int i = 0; i < n; i++)
-        if (devices[i] < 0) return tp_callback_fail(at, TP_ERR_ARG, "%s: .devices[%d] is %d", who, i, devices[i]);
+        if (devices[i] < 0) return tp_callback_fail(at, TP_ERR_ARG, "%s: .devices[%d] is %d", caller, i, devices[i]);
     return NULL;
 }
 
@@ -5033,13 +5034,13 @@ static bool tp__saver_file_exists(const tp__saver *s, int64_t step)
     return false;
 }
 
-/* Deletes the checkpoint of a step in all formats except `but` (-1: in all). Also deletes the leftovers of an earlier
+/* Deletes the checkpoint of a step in all formats except `except` (-1: in all). Also deletes the leftovers of an earlier
  * deletion that was interrupted because the process was killed. */
-static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
+static void tp__saver_delete(const tp__saver *s, int64_t step, int except)
 {
     char path[TP__PATH];
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) {
-        if (i == but || tp__saver_path(s, step, i, path) != TP_OK) continue;
+        if (i == except || tp__saver_path(s, step, i, path) != TP_OK) continue;
         if (tp__delete_checkpoint(path) != TP_OK)
             tp_log(TP_LOG_WARN, "The old checkpoint '%s' is not deleted: %s", path, tp_last_error());
     }
@@ -5127,13 +5128,13 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     tp__saver *s = (tp__saver *)cb->user;
     int64_t n = 0, m = 0;
     const int64_t *step = (const int64_t *)tp__state_find(d, prefix, "kept", TP_I64, &n);
-    const int64_t *stays = (const int64_t *)tp__state_find(d, prefix, "stays", TP_I64, &m);
+    const int64_t *keep_forever = (const int64_t *)tp__state_find(d, prefix, "stays", TP_I64, &m);
     tp_status st = TP_OK;
     for (int64_t i = 0; i < n && st == TP_OK; i++) {
         st = tp__saver_add(s, step[i], 0);
-        if (st == TP_OK && m == n + 1) s->kept[s->n - 1].keep_forever = stays[i] > 0 ? 1 : -1;
+        if (st == TP_OK && m == n + 1) s->kept[s->n - 1].keep_forever = keep_forever[i] > 0 ? 1 : -1;
     }
-    if (n >= 0 && m == n + 1) s->written_keep_forever = stays[n] > 0 ? 1 : -1;
+    if (n >= 0 && m == n + 1) s->written_keep_forever = keep_forever[n] > 0 ? 1 : -1;
     return st;
 }
 
@@ -5383,10 +5384,10 @@ static tp_status tp__best_update_file(tp_callback *cb)
                tp_last_error());
         tp__best_unsaved(cb, &b->best, tp_last_error());
     } else if (st == TP_ERR_NAME) { /* the best checkpoint does not exist: go back to the score of the file */
-        const tp__score gone = b->best;
+        const tp__score old_best = b->best;
         b->best = b->saved;
         if (t->save_failed_ || cb->unsaved) {
-            if (tp__better(b, &gone, &b->unsaved)) b->unsaved = gone;
+            if (tp__better(b, &old_best, &b->unsaved)) b->unsaved = old_best;
             tp__best_unsaved(cb, &b->unsaved,
                              "its checkpoint could not be written, or not be copied while it was there");
             return TP_OK;
@@ -6362,9 +6363,9 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
         return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s", p->name, text[0] ? text : "!");
     }
     if (p->get_array && !tp_shape_compatible(&v->variable->shape, &v->shape)) {
-        char is[TP_SHAPE_TEXT], want[TP_SHAPE_TEXT];
+        char is[TP_SHAPE_TEXT], wanted[TP_SHAPE_TEXT];
         return tp_fail(TP_ERR_SHAPE, "the parameter '%s' has shape %s, not %s", p->name,
-                       tp_shape_text(&v->variable->shape, is), tp_shape_text(&v->shape, want));
+                       tp_shape_text(&v->variable->shape, is), tp_shape_text(&v->shape, wanted));
     }
     if (!p->get_array && v->variable->shape.ndim != 0)
         return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar: see tp_param_graph_var_array", p->name);
@@ -6745,10 +6746,10 @@ static tp_status tp__human_before_train(tp_callback *cb)
 {
     const tp__human *h = (const tp__human *)cb->user;
     const double last = h->last_read;
-    const bool had = h->has_read;
+    const bool had_read = h->has_read;
     double value = 0;
     bool set = false;
-    if (!cb->resumed || !had) return tp__setter_trigger(cb);
+    if (!cb->resumed || !had_read) return tp__setter_trigger(cb);
     const tp_status st = tp__human_value(cb, NULL, &value, &set);
     return st == TP_OK && set && value != last ? tp__setter_set(cb, value) : st;
 }
@@ -8373,11 +8374,11 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
     tp__os_info is;
     const int fd = tp__os_open(path, TP__OS_CHANGE);
     if (fd < 0) return false;
-    bool good =
+    bool ok =
         tp__os_fstat(fd, &is) == 0 && is.kind == TP__OS_FILE && is.size == before && tp__os_seek(fd, (int64_t)at) == 0;
     /* the disk is full: end the list again where it ended before, and write blanks over the rest */
-    if (good && tp__os_write(fd, data, n) != 0) {
-        good = false;
+    if (ok && tp__os_write(fd, data, n) != 0) {
+        ok = false;
         memset(blank, ' ', sizeof blank);
         uint64_t left = tp__os_fstat(fd, &is) == 0 && is.size > before ? is.size - before : 0;
         bool back = tp__os_seek(fd, (int64_t)at) == 0 && tp__os_write(fd, "]", 1) == 0;
@@ -8386,8 +8387,8 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
             back = tp__os_write(fd, blank, chunk) == 0;
         }
     }
-    if (good && sync) good = tp__os_sync(fd) == 0;
-    return tp__os_close(fd) == 0 && good;
+    if (ok && sync) ok = tp__os_sync(fd) == 0;
+    return tp__os_close(fd) == 0 && ok;
 }
 
 /* Writes the whole file. */
@@ -8695,14 +8696,14 @@ static tp_monitor *tp__printer_new(void)
     return m;
 }
 
-static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool *yes)
+static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool *is_wanted)
 {
-    *yes = p->n_whitelist == 0;
+    *is_wanted = p->n_whitelist == 0;
     for (int i = 0; i < p->n_list; i++) {
         bool hit;
         const tp_status s = tp_regex_search(p->list[i], name, &hit, NULL, 0);
         if (s != TP_OK) return s;
-        if (hit) *yes = i < p->n_whitelist;
+        if (hit) *is_wanted = i < p->n_whitelist;
     }
     return TP_OK;
 }
@@ -10631,11 +10632,12 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
     return n;
 }
 
-/* Reduces n values to about `most`: appends their steps to r->scratch and the values to `values`. If several values
+/* Reduces n values to about `max_points`: appends their steps to r->scratch and the values to `values`. If several values
  * have the same step, the last one is used, as in stats.json. Returns the number of points. */
-static int tp__report_reduce_points(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
+static int tp__report_reduce_points(tp__report *r, const tp_stat *s, int n, int max_points, bool use_int64,
+                                    tp_buf *values)
 {
-    const int pieces = n <= most ? n : most / 5;
+    const int pieces = n <= max_points ? n : max_points / 5;
     int done = 0, newest = -1;
     r->scratch.len = 0;
     for (int k = 0; k < pieces; k++) {
@@ -10647,7 +10649,7 @@ static int tp__report_reduce_points(tp__report *r, const tp_stat *s, int n, int 
             while (at + 1 < n && s[at + 1].step == s[at].step) at++;
             if (at == newest) continue;
             newest = at;
-            tp__report_bytes(&r->scratch, (uint64_t)s[at].step, wide ? 8 : 4);
+            tp__report_bytes(&r->scratch, (uint64_t)s[at].step, use_int64 ? 8 : 4);
             tp__report_f64(values, s[at].value);
             done++;
         }
@@ -10669,20 +10671,20 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
         const struct tp__history *h = &m->history[i];
         int total = 0; /* if several values have the same step, only the last counts */
         for (int k = 0; k < h->n; k++) total += k + 1 == h->n || h->stat[k + 1].step != h->stat[k].step;
-        const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
+        const bool use_int64 = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
         values.len = 0;
-        tp__report_reduce_points(r, h->stat, h->n, share, wide, &values);
+        tp__report_reduce_points(r, h->stat, h->n, share, use_int64, &values);
         tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
         tp__report_string(b, h->name);
-        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, wide ? "true" : "false");
-        if (like >= 0 && !wide && r->previous_steps.len == r->scratch.len && r->scratch.len &&
+        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, use_int64 ? "true" : "false");
+        if (like >= 0 && !use_int64 && r->previous_steps.len == r->scratch.len && r->scratch.len &&
             memcmp(r->previous_steps.data, r->scratch.data, r->previous_steps.len) == 0) {
             tp_buf_printf(b, "%d", like);
         } else {
             tp_buf_put(b, "\"", 1);
             tp__base64(b, r->scratch.data, r->scratch.len);
             tp_buf_put(b, "\"", 1);
-            like = wide ? -1 : i;
+            like = use_int64 ? -1 : i;
             r->previous_steps.len = 0;
             tp_buf_put(&r->previous_steps, r->scratch.data, r->scratch.len);
         }
@@ -10865,14 +10867,15 @@ static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
 static void tp__report_limit_images(tp__report *r)
 {
     while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {
-        tp__report_track *most = NULL;
+        tp__report_track *longest = NULL;
         for (int i = 0; i < r->n_track; i++)
-            if (r->track[i].kind == TP_SUMMARY_IMAGE && (!most || r->track[i].n > most->n)) most = &r->track[i];
-        if (!most || most->n == 0) return;
-        tp__report_forget_entry(r, &most->entry[0]);
-        memmove(most->entry, most->entry + 1, (size_t)(most->n - 1) * sizeof *most->entry);
-        most->n--;
-        if (most->n == 0) most->newest = false;
+            if (r->track[i].kind == TP_SUMMARY_IMAGE && (!longest || r->track[i].n > longest->n))
+                longest = &r->track[i];
+        if (!longest || longest->n == 0) return;
+        tp__report_forget_entry(r, &longest->entry[0]);
+        memmove(longest->entry, longest->entry + 1, (size_t)(longest->n - 1) * sizeof *longest->entry);
+        longest->n--;
+        if (longest->n == 0) longest->newest = false;
     }
 }
 

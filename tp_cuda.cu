@@ -99,7 +99,7 @@ typedef struct tp__cuda {
     /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
     pthread_mutex_t staging, filling;
     cudaEvent_t mark; /* an event that other GPUs wait for */
-    struct tp__communicator *cliques;
+    struct tp__communicator *communicators;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
     char *download_buffer;               /* pinned memory for small downloads */
     size_t late_used;
@@ -151,8 +151,9 @@ static void tp__check_launch(const tp_call *k)
     } while (0)
 static unsigned tp__blocks(const tp_call *k, int64_t work)
 {
-    const int64_t want = (work + TP__THREADS - 1) / TP__THREADS, most = (int64_t)tp__cuda_of(k)->n_processor * 16;
-    return (unsigned)(want < most ? want : most);
+    const int64_t needed = (work + TP__THREADS - 1) / TP__THREADS,
+                  max_blocks = (int64_t)tp__cuda_of(k)->n_processor * 16;
+    return (unsigned)(needed < max_blocks ? needed : max_blocks);
 }
 
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
@@ -263,11 +264,11 @@ static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
     if (e != cudaSuccess) return tp__cuda_status(c, e, "counting its memory");
     m->total = (int64_t)total;
     m->available = (int64_t)available;
-    size_t now = 0, most = 0;
+    size_t now = 0, peak = 0;
     if (!c->pool) return TP_OK;
-    const tp_status st = tp_cuda_memory(d, &now, &most);
+    const tp_status st = tp_cuda_memory(d, &now, &peak);
     m->used = (int64_t)now;
-    m->peak = (int64_t)most;
+    m->peak = (int64_t)peak;
     return st;
 }
 
@@ -640,7 +641,7 @@ static tp_status tp__nccl_type(tp__cuda *c, tp_dtype dtype, ncclDataType_t *type
 
 static tp__communicator *tp__communicator_find(const tp__cuda *c, uint64_t number)
 {
-    tp__communicator *q = c->cliques;
+    tp__communicator *q = c->communicators;
     while (q && q->number != number) q = q->next;
     return q;
 }
@@ -651,7 +652,7 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
     tp__cuda *first = (tp__cuda *)d[0];
     int ordinal[TP_MAX_OUTPUTS];
     tp__communicator *made[TP_MAX_OUTPUTS];
-    for (const tp__communicator *q = first->cliques; q; q = q->next) {
+    for (const tp__communicator *q = first->communicators; q; q = q->next) {
         bool same = q->n == n;
         for (int i = 0; i < n && same; i++) {
             const tp__communicator *own = tp__communicator_find((const tp__cuda *)d[i], q->number);
@@ -676,21 +677,21 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
             continue;
         }
         tp__cuda *c = (tp__cuda *)d[i];
-        made[i]->next = c->cliques;
+        made[i]->next = c->communicators;
         made[i]->number = number;
         made[i]->comm = comm[i];
         made[i]->n = n;
         made[i]->rank = i;
-        c->cliques = made[i];
+        c->communicators = made[i];
     }
     cudaSetDevice(first->ordinal);
     return st;
 }
 static void tp__communicators_free(tp__cuda *c)
 {
-    while (c->cliques) {
-        tp__communicator *q = c->cliques;
-        c->cliques = q->next;
+    while (c->communicators) {
+        tp__communicator *q = c->communicators;
+        c->communicators = q->next;
         ncclCommDestroy(q->comm);
         free(q);
     }
@@ -1340,7 +1341,7 @@ template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q
 /* An operand that a chain of element-wise ops reads from memory. */
 typedef struct tp__cuda_external {
     void *data;
-    int how, dtype;
+    int access, dtype;
     int64_t inner, period, stride[TP_MAX_DIMS];
 } tp__cuda_external;
 typedef struct tp__cuda_instr {
@@ -1364,7 +1365,7 @@ enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE };
 template <class I>
 __device__ __forceinline__ I tp__external_index(const tp__cuda_program &p, const tp__cuda_external &e, I i)
 {
-    switch (e.how) {
+    switch (e.access) {
     case TP__DIRECT: return i;
     case TP__SPLAT: return 0;
     case TP__INNER: return i % (I)e.period;
@@ -1394,12 +1395,12 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
 template <class I>
 __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_external &e, I i, int m, float x[4])
 {
-    if (e.how == TP__SPLAT) {
+    if (e.access == TP__SPLAT) {
         x[0] = x[1] = x[2] = x[3] = tp__float_at(e.data, e.dtype, 0);
         return;
     }
-    if (m == 4 && (e.how == TP__DIRECT || (e.how == TP__INNER && e.period % 4 == 0))) {
-        const I at = e.how == TP__DIRECT ? i : i % (I)e.period;
+    if (m == 4 && (e.access == TP__DIRECT || (e.access == TP__INNER && e.period % 4 == 0))) {
+        const I at = e.access == TP__DIRECT ? i : i % (I)e.period;
         if (e.dtype == TP_F32) {
             const float4 v = *(const float4 *)((const float *)e.data + at);
             x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
@@ -1577,9 +1578,9 @@ __device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
     else {
         uint64_t size = c.l < 0 ? 0ull - (uint64_t)c.l : (uint64_t)c.l;
         if (size >> 53) size = (size >> 11 | (uint64_t)((size & 2047u) != 0)) << 11;
-        const float odd = tp__odd_float(c.l < 0 ? -(double)size : (double)size);
-        y.d =
-            to == TP_F16 ? (double)tp__f32_of_f16(tp__f16_of_f32(odd)) : (double)tp__f32_of_bf16(tp__bf16_of_f32(odd));
+        const float rounded_to_odd = tp__odd_float(c.l < 0 ? -(double)size : (double)size);
+        y.d = to == TP_F16 ? (double)tp__f32_of_f16(tp__f16_of_f32(rounded_to_odd))
+                           : (double)tp__f32_of_bf16(tp__bf16_of_f32(rounded_to_odd));
     }
     return y;
 }
@@ -1711,10 +1712,10 @@ static bool tp__is_float_chain(const tp__cuda_program *P)
 
 static void tp__launch_program(const tp_call *k, const tp__cuda_program *P)
 {
-    const int64_t fours = (P->n + 3) / 4;
+    const int64_t n_fours = (P->n + 3) / 4;
     if (!tp__is_float_chain(P)) TP_RUN(k, tp__any_chain, P->n, *P);
-    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), fours, *P);
-    else TP_RUN(k, (tp__float_chain<uint64_t>), fours, *P);
+    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_fours, *P);
+    else TP_RUN(k, (tp__float_chain<uint64_t>), n_fours, *P);
 }
 
 static void tp__fused_cuda(const tp_call *k)
@@ -1730,7 +1731,7 @@ static void tp__fused_cuda(const tp_call *k)
         tp__cuda_external *x = &P.external[e];
         x->data = k->in[e].data;
         x->dtype = k->in[e].dtype;
-        x->how = prog->external[e].how;
+        x->access = prog->external[e].access;
         x->inner = prog->external[e].inner;
         x->period = prog->external[e].period;
         for (int d = 0; d < P.ndim; d++) x->stride[d] = prog->external[e].stride[d];
@@ -1804,7 +1805,7 @@ static void tp__map_cuda(const tp_call *k)
             P.external[i].stride[d + lead] = x->dim[d] == 1 ? 0 : stride;
             stride *= x->dim[d];
         }
-        P.external[i].how = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
+        P.external[i].access = stride == P.n ? TP__DIRECT : stride == 1 ? TP__SPLAT : TP__STRIDED;
         s->from[i] = TP__FROM_EXTERNAL;
         s->in[i] = (uint8_t)i;
     }
@@ -2234,11 +2235,11 @@ typedef struct tp__folded {
 static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
 {
     tp__folded f;
-    int64_t stride = 1, most = 1;
+    int64_t stride = 1, n_total = 1;
     int last = -1;
     memset(&f, 0, sizeof f);
     f.n_out = f.n_sum = 1;
-    for (int d = 0; d < x->ndim; d++) most *= x->dim[d];
+    for (int d = 0; d < x->ndim; d++) n_total *= x->dim[d];
     for (int d = x->ndim - 1; d >= 0; d--) {
         const int64_t n = x->dim[d];
         const int kind = reduced[d] ? 1 : 0;
@@ -2249,9 +2250,9 @@ static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
         tp__divisor *size = kind ? f.reduce : f.keep;
         int *count = kind ? &f.n_reduce : &f.n_keep;
         if (kind == last) {
-            size[*count - 1] = tp__divide_by(size[*count - 1].d * n, most);
+            size[*count - 1] = tp__divide_by(size[*count - 1].d * n, n_total);
         } else {
-            size[*count] = tp__divide_by(n, most);
+            size[*count] = tp__divide_by(n, n_total);
             (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
         }
         last = kind;
@@ -2415,7 +2416,7 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 typedef struct tp__reduce_cut {
     bool columns;
     int lanes;                    /* threads that share an item, a part of an output's elements (not for columns) */
-    bool fours;                   /* a thread loads four adjacent elements at a time */
+    bool by_four;                 /* a thread loads four adjacent elements at a time */
     int64_t n_part, chunk;        /* parts per output; elements in a part (for columns: passes) */
     int64_t A, R, B;              /* for columns: x as (A, R, B), summed over R */
     int64_t width, pitch, n_tile; /* elements that a block's pass reads, distance between two passes, number of tiles */
@@ -2430,19 +2431,19 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
 {
     tp__reduce_cut c;
     memset(&c, 0, sizeof c);
-    c.fours = f->n_reduce > 0 && !f->inner_kept && (f->n_reduce == 1 || f->reduce[0].d % 4 == 0);
-    for (int d = 0; d < f->n_keep; d++) c.fours = c.fours && f->keep_stride[d] % 4 == 0;
-    for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
-    const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
+    c.by_four = f->n_reduce > 0 && !f->inner_kept && (f->n_reduce == 1 || f->reduce[0].d % 4 == 0);
+    for (int d = 0; d < f->n_keep; d++) c.by_four = c.by_four && f->keep_stride[d] % 4 == 0;
+    for (int d = 1; d < f->n_reduce; d++) c.by_four = c.by_four && f->reduce_stride[d] % 4 == 0;
+    const int64_t units = tp__reduce_up(f->n_sum, c.by_four ? 4 : 1);
     c.n_part = c.lanes = 1;
     if (f->inner_kept) { /* adjacent threads compute adjacent outputs; if outputs are few, each is split into parts */
-        const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
-        c.n_part = want < most ? want : most;
+        const int64_t wanted = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), max_parts = units / 16;
+        c.n_part = wanted < max_parts ? wanted : max_parts;
         if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
     } else if (units >= 1024 || (units >= 128 && f->n_out < 2048)) {
-        const int64_t want = TP__REDUCE_BLOCKS / (f->n_out > 0 ? f->n_out : 1), most = units / 1024;
+        const int64_t wanted = TP__REDUCE_BLOCKS / (f->n_out > 0 ? f->n_out : 1), max_parts = units / 1024;
         c.lanes = TP__THREADS;
-        c.n_part = want < most ? want : most;
+        c.n_part = wanted < max_parts ? wanted : max_parts;
     } else {
         while (c.lanes < 32 && c.lanes * 4 < units) c.lanes *= 2;
     }
@@ -2461,18 +2462,18 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     /* a pass reads whole rows and a multiple of four elements */
     const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B;
     if (c.B <= TP__REDUCE_TILE) {
-        c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
-        c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
+        c.by_four = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
+        c.width = c.pitch = c.by_four ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
         c.n_tile = 1;
     } else {
-        c.fours = c.B % 4 == 0;
+        c.by_four = c.B % 4 == 0;
         c.width = TP__REDUCE_TILE;
         c.pitch = c.B;
         c.n_tile = tp__reduce_up(c.B, TP__REDUCE_TILE);
     }
-    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), want = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
-                  most = passes / 16;
-    c.n_part = want < most ? want : most;
+    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), wanted = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
+                  max_parts = passes / 16;
+    c.n_part = wanted < max_parts ? wanted : max_parts;
     if (c.n_part > 512) c.n_part = 512;
     if (c.n_part < 1) c.n_part = 1;
     c.chunk = tp__reduce_up(passes, c.n_part);
@@ -2545,7 +2546,7 @@ __device__ __forceinline__ typename K::sum tp__reduce_ones(const tp__folded &f, 
 
 template <class K, class T>
 TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_constant__ tp__reduce_cut c, const T *x,
-                          T *y, typename K::sum *partial, bool aligned, int how)
+                          T *y, typename K::sum *partial, bool aligned, int result_kind)
 {
     TP_SHARED(typename K::sum, room, 8);
     const int lane = (int)threadIdx.x & (c.lanes - 1), groups = TP__THREADS / c.lanes;
@@ -2558,20 +2559,20 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
             if (c.n_part > 1) part = item / f.n_out, o = item - part * f.n_out;
             const int64_t from = part * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
             const T *p = x + tp__out_begin(f, o);
-            total = c.fours ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
-                            : tp__reduce_ones<K, T>(f, p, from, to, lane, c.lanes);
+            total = c.by_four ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
+                              : tp__reduce_ones<K, T>(f, p, from, to, lane, c.lanes);
         }
         total = tp__lanes_join<K>(total, c.lanes, room);
         if (item >= items || lane != 0) continue;
         if (c.n_part > 1) partial[item] = total;
-        else tp__number<T>::put(y, o, total, how, (double)f.n_sum);
+        else tp__number<T>::put(y, o, total, result_kind, (double)f.n_sum);
     }
 }
 
 /* In every pass a block reads the same positions: four per thread, either adjacent or 256 apart. */
 template <class K, class T>
 TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *x, T *y, typename K::sum *partial,
-                             bool aligned, int how)
+                             bool aligned, int result_kind)
 {
     typedef tp__number<T> N;
     typedef typename K::few few;
@@ -2590,10 +2591,10 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     sum total[4];
 #pragma unroll
     for (int v = 0; v < 4; v++) total[v] = K::none();
-    int64_t pass = c.fours && 4 * t >= width ? to : from;
+    int64_t pass = c.by_four && 4 * t >= width ? to : from;
     for (; pass + 4 <= whole; pass += 4) {
         few s[4][4];
-        if (c.fours) {
+        if (c.by_four) {
             tp__four<T> u[4];
 #pragma unroll
             for (int i = 0; i < 4; i++) u[i] = tp__four_at(p + (pass + i) * c.pitch + 4 * t, aligned);
@@ -2618,13 +2619,13 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     for (; pass < to; pass++)
 #pragma unroll
         for (int v = 0; v < 4; v++) {
-            const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+            const int e = c.by_four ? 4 * t + v : t + v * TP__THREADS;
             if (e < width && pass * c.pitch + e < limit)
                 total[v] = K::join(total[v], (sum)K::of(N::get(p, pass * c.pitch + e)));
         }
 #pragma unroll
     for (int v = 0; v < 4; v++) {
-        const int e = c.fours ? 4 * t + v : t + v * TP__THREADS;
+        const int e = c.by_four ? 4 * t + v : t + v * TP__THREADS;
         if (e < width) room[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
@@ -2638,13 +2639,14 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     for (int i = t; i < n; i += TP__THREADS) {
         const int64_t o = a * c.B + tile * TP__REDUCE_TILE + i;
         if (c.n_part > 1) partial[part * n_out + o] = room[i];
-        else N::put(y, o, room[i], how, (double)c.R);
+        else N::put(y, o, room[i], result_kind, (double)c.R);
     }
 }
 
 /* Sums the parts, stored as (n_part, n_out), to y. A block computes W adjacent outputs (a power of two up to 32). */
 template <class K, class T>
-TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int how, double n)
+TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int result_kind,
+                          double n)
 {
     typedef typename K::sum sum;
     TP_SHARED(sum, room, TP__THREADS);
@@ -2665,19 +2667,20 @@ TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_
         __syncthreads();
         if (lane < half) room[t] = K::join(room[t], room[t + half * W]);
     }
-    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, room[t], how, n);
+    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, room[t], result_kind, n);
 }
 template <class K, class T>
-static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, int64_t n_out, void *y, int how,
+static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, int64_t n_out, void *y, int result_kind,
                          double n)
 {
     int W = 1;
     while (W < 32 && W < n_out) W *= 2;
     TP_RUN_BLOCKS(k, (tp__reduce_join<K, T>), tp__reduce_up(n_out, W), TP__THREADS, 0, (const typename K::sum *)partial,
-                  n_part, n_out, W, (T *)y, how, n);
+                  n_part, n_out, W, (T *)y, result_kind, n);
 }
 
-template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp_call *k, const tp__folded *f, int how)
+template <class K, class T, bool COLUMNS>
+static void tp__run_reduction(const tp_call *k, const tp__folded *f, int result_kind)
 {
     typedef typename K::sum sum;
     const tp__reduce_cut c = tp__cut_reduction(f, COLUMNS);
@@ -2689,19 +2692,20 @@ template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp
     if constexpr (COLUMNS) {
         if (c.columns)
             TP_RUN_BLOCKS(k, (tp__reduce_columns<K, T>), c.A * c.n_tile * c.n_part, TP__THREADS, 0, c, x, y, partial,
-                          aligned && c.width % 4 == 0 && c.pitch % 4 == 0 && (c.A == 1 || c.R * c.B % 4 == 0), how);
+                          aligned && c.width % 4 == 0 && c.pitch % 4 == 0 && (c.A == 1 || c.R * c.B % 4 == 0),
+                          result_kind);
     }
     if (!c.columns)
-        TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, how);
-    if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, how, (double)f->n_sum);
+        TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, result_kind);
+    if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, result_kind, (double)f->n_sum);
 }
 /* Runs the reduction K in the element type of the operand. */
 template <template <class> class K, bool COLUMNS>
-static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int how)
+static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int result_kind)
 {
-    if (k->in[0].dtype == TP_I32) tp__run_reduction<K<int32_t>, int32_t, false>(k, f, how);
-    else if (k->in[0].dtype == TP_I64) tp__run_reduction<K<int64_t>, int64_t, false>(k, f, how);
-    else TP_REALS(k->in[0].dtype, (tp__run_reduction<K<T>, T, COLUMNS>(k, f, how)););
+    if (k->in[0].dtype == TP_I32) tp__run_reduction<K<int32_t>, int32_t, false>(k, f, result_kind);
+    else if (k->in[0].dtype == TP_I64) tp__run_reduction<K<int64_t>, int64_t, false>(k, f, result_kind);
+    else TP_REALS(k->in[0].dtype, (tp__run_reduction<K<T>, T, COLUMNS>(k, f, result_kind)););
 }
 static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool columns)
 {
@@ -2985,7 +2989,7 @@ static int64_t tp__squares_pieces(const tp_call *k)
     return n;
 }
 static size_t tp__squares_room(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
-static void tp__run_squares(const tp_call *k, int how)
+static void tp__run_squares(const tp_call *k, int result_kind)
 {
     double *partial = (double *)k->scratch;
     tp__squares_list l;
@@ -3007,8 +3011,8 @@ static void tp__run_squares(const tp_call *k, int how)
         l.n = 0;
         blocks = 0;
     }
-    TP_REALS(k->out[0].dtype,
-             (tp__run_join<tp__do_sum<double>, T>(k, k->scratch, tp__squares_pieces(k), 1, k->out[0].data, how, 1.0)););
+    TP_REALS(k->out[0].dtype, (tp__run_join<tp__do_sum<double>, T>(k, k->scratch, tp__squares_pieces(k), 1,
+                                                                   k->out[0].data, result_kind, 1.0)););
 }
 static void tp__l2_loss_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_HALF); }
 static void tp__global_norm_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_ROOT); }
@@ -3418,17 +3422,17 @@ TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, 
     const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / lanes;
-        bool yes = false;
+        bool in_top_k = false;
         uint32_t larger = 0;
         if (row < rows) {
             const int64_t label =
                 long_labels ? ((const int64_t *)labels)[row] : (int64_t)((const int32_t *)labels)[row];
             const R of_label = label >= 0 && label < C ? tp__get(x, row * C + label) : (R)INFINITY;
-            yes = of_label - of_label == 0; /* whether the label's value is finite */
-            for (int64_t c = lane; c < C && yes; c += lanes) larger += tp__get(x, row * C + c) > of_label;
+            in_top_k = of_label - of_label == 0; /* whether the label's value is finite */
+            for (int64_t c = lane; c < C && in_top_k; c += lanes) larger += tp__get(x, row * C + c) > of_label;
         }
         larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, room);
-        if (row < rows && lane == 0) y[row] = yes && (int64_t)larger < K;
+        if (row < rows && lane == 0) y[row] = in_top_k && (int64_t)larger < K;
     }
 }
 static void tp__in_top_k_cuda(const tp_call *k)
@@ -3758,10 +3762,10 @@ static void tp__reverse_cuda(const tp_call *k)
     tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
     if (tp__size(&k->in[0]) == 0) return;
     for (int d = 0; d < x.n; d++) {
-        bool turned = t->n_axes == 0;
-        for (int a = 0; a < t->n_axes; a++) turned = turned || tp__axis(t->axes[a], x.n) == d;
-        if (turned) m.src += (x.dim[d] - 1) * x.stride[d] * m.size;
-        tp__moving_add(&m, x.dim[d], x.stride[d], turned ? -x.stride[d] : x.stride[d]);
+        bool is_reversed = t->n_axes == 0;
+        for (int a = 0; a < t->n_axes; a++) is_reversed = is_reversed || tp__axis(t->axes[a], x.n) == d;
+        if (is_reversed) m.src += (x.dim[d] - 1) * x.stride[d] * m.size;
+        tp__moving_add(&m, x.dim[d], x.stride[d], is_reversed ? -x.stride[d] : x.stride[d]);
     }
     tp__move_cuda(k, &m);
 }
@@ -4238,14 +4242,14 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         place_to[to] = place[first + j * 32];
     }
 }
-/* Sorts n keys, none above `most`, with their positions; both are in buffer 0 of two. count: 256 numbers per tile. Returns the
+/* Sorts n keys, none above `max_key`, with their positions; both are in buffer 0 of two. count: 256 numbers per tile. Returns the
  * index of the buffers that hold the result. */
 static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const place[2], uint32_t *count, int64_t n,
-                    int64_t most)
+                    int64_t max_key)
 {
     const int64_t tiles = tp__sort_tiles(n);
     int now = 0;
-    for (int shift = 0; n > 0 && shift < 32 && most >> shift; shift += 8, now ^= 1) {
+    for (int shift = 0; n > 0 && shift < 32 && max_key >> shift; shift += 8, now ^= 1) {
         TP_RUN_BLOCKS(k, tp__sort_count, tiles, TP__THREADS, 0, count, key[now], n, shift);
         TP_RUN_BLOCKS(k, tp__sort_sum, 1, TP__THREADS, 0, count, tiles);
         TP_RUN_BLOCKS(k, tp__sort_place, tiles, TP__THREADS, 0, key[now ^ 1], place[now ^ 1], key[now], place[now],
@@ -4356,8 +4360,8 @@ template <class T, int V>
 static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *sums, const uint32_t *key,
                                 const uint32_t *place, const uint32_t *begin, const uint32_t *end)
 {
-    const int64_t pieces = r->n / TP__SUM_PIECE, across = r->width / V, most = r->rows > pieces ? r->rows : pieces;
-    const tp__divisor d = tp__divide_by(across, most * across);
+    const int64_t pieces = r->n / TP__SUM_PIECE, across = r->width / V, max_rows = r->rows > pieces ? r->rows : pieces;
+    const tp__divisor d = tp__divide_by(across, max_rows * across);
     const T *dy = (const T *)k->in[0].data;
     TP_RUN(k, (tp__gather_grad_pieces<T, V>), pieces * across, (tp__real<T> *)sums, dy, key, place, pieces,
            (uint32_t)r->rows, d);
@@ -4413,8 +4417,8 @@ static void tp__one_hot_cuda(const tp_call *k)
 #define TP__LOOK_BLOCKS 1024
 static int64_t tp__print_blocks(const tp_call *k) /* depends only on the shape */
 {
-    const int64_t want = (tp__size(&k->in[0]) + 4095) / 4096;
-    return want < TP__LOOK_BLOCKS ? want : TP__LOOK_BLOCKS;
+    const int64_t needed = (tp__size(&k->in[0]) + 4095) / 4096;
+    return needed < TP__LOOK_BLOCKS ? needed : TP__LOOK_BLOCKS;
 }
 __device__ __forceinline__ double tp__double_at(const void *x, int dtype, int64_t i)
 {
@@ -5466,9 +5470,9 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the 
     s.taps = g->KH * g->KW;
     s.passes = (s.taps + TP__DEPTH_TAPS - 1) / TP__DEPTH_TAPS;
     s.tiles = g->nchw ? g->O : (g->O + 31) / 32;
-    int64_t want = 2048 / (s.tiles * s.passes);
-    if (want < 1) want = 1;
-    s.per_piece = (s.places + want - 1) / want;
+    int64_t wanted_pieces = 2048 / (s.tiles * s.passes);
+    if (wanted_pieces < 1) wanted_pieces = 1;
+    s.per_piece = (s.places + wanted_pieces - 1) / wanted_pieces;
     const int64_t least = g->nchw ? 1024 : 128;
     if (s.per_piece < least) s.per_piece = least;
     s.pieces = (s.places + s.per_piece - 1) / s.per_piece;
@@ -5607,13 +5611,13 @@ static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
                   bytes = g->nchw ? size : g->C * size;
-    const int64_t more_H = g->H + tp__extra_pad_row(g), more_W = g->W + tp__extra_pad_column(g);
-    const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
-                  to_W = back ? g->W : more_W;
+    const int64_t padded_H = g->H + tp__extra_pad_row(g), padded_W = g->W + tp__extra_pad_column(g);
+    const int64_t H = back ? padded_H : g->H, W = back ? padded_W : g->W, to_H = back ? g->H : padded_H,
+                  to_W = back ? g->W : padded_W;
 #define TP__FRAME(T_)                                                                                        \
     do {                                                                                                     \
         const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                              \
-        if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                      \
+        if (N * padded_H * padded_W * C < TP__INT_ELEMENTS)                                                  \
             TP_RUN(k, (tp__pad_frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
         else TP_RUN(k, (tp__pad_frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
     } while (0)
@@ -5704,11 +5708,11 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     const int what = s->key.what;
     const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
                strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
-    const cudnnMathType_t asked = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    const cudnnMathType_t wanted_math = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     int algo[TP__CONV_ALGOS + 2], n = 0;
     cudnnMathType_t math[TP__CONV_ALGOS + 2];
     cudnnStatus_t st = tp__conv_describe(s);
-    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, asked);
+    if (st == CUDNN_STATUS_SUCCESS) st = cudnnSetConvolutionMathType(s->conv, wanted_math);
     if (st != CUDNN_STATUS_SUCCESS) return st;
 #define TP__CONV_CANDIDATES(kind_, ...)                                                                 \
     do {                                                                                                \
@@ -5730,10 +5734,10 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
     algo[n] = 1; /* fallback: the implicit matrix products, deterministic and with a small workspace */
-    math[n++] = asked;
+    math[n++] = wanted_math;
     if (what == TP__CONV_FORWARD) {
         algo[n] = 0;
-        math[n++] = asked;
+        math[n++] = wanted_math;
     }
     for (int i = 0; i < n; i++) {
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
@@ -5852,12 +5856,13 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
                             &k->in[what == TP__CONV_FILTER_GRAD ? 2 : 1].shape);
     const tp__conv *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
-    const int64_t reach = g->KH * g->KW * (g->C / g->groups),
+    const int64_t filter_elements = g->KH * g->KW * (g->C / g->groups),
                   image_x = g->C * (g->H + tp__extra_pad_row(g)) * (g->W + tp__extra_pad_column(g)),
                   image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
                   most = TP__CONV_ELEMENTS;
     j.method = TP__BY_ITSELF;
-    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
+    if (g->B * image_x == 0 || g->B * image_y == 0 || filter_elements == 0)
+        return j; /* without elements all sums are empty */
     const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
                        g->dilation_w == 1 && g->top == 0 && g->left == 0;
@@ -5873,12 +5878,12 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         return j;
     }
 #ifndef TP_CUDA_DIRECT_CONV
-    if (image > most || reach * g->O > most) return j;
+    if (image > most || filter_elements * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
     /* try the given layout first, then NCHW */
-    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.method != TP__BY_CUDNN; turned++) {
+    for (int as_nchw = 0; as_nchw < (g->nchw ? 1 : 2) && j.method != TP__BY_CUDNN; as_nchw++) {
         j.cudnn_shape = *g;
-        if (turned) tp__conv_strides(&j.cudnn_shape, true);
+        if (as_nchw) tp__conv_strides(&j.cudnn_shape, true);
         j.full_call = tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, j.images);
         if (!j.full_call || !j.full_call->usable) continue;
         j.room = j.full_call->workspace;
@@ -5894,7 +5899,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.copy_x = tp__round256((size_t)(j.images * g->x_stride_b) * size);
         j.copy_y = tp__round256((size_t)(j.images * g->y_stride_b) * size);
     }
-    j.filter = tp__round256((size_t)(reach * g->O) * size);
+    j.filter = tp__round256((size_t)(filter_elements * g->O) * size);
     if (tp__extra_pad_row(g) || tp__extra_pad_column(g)) j.frame = tp__round256((size_t)(j.images * image_x) * size);
 #else
     (void)c, (void)size, (void)most;
@@ -6026,9 +6031,9 @@ static void tp__conv_run(const tp_call *k, int what)
     if (tp__size(&k->out[0]) == 0) return;
     if (j.method == TP__BY_PRODUCT) {
         /* whether cuBLASLt can add the bias itself */
-        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype;
-        tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
-        if (with_it) return;
+        const bool fuse_bias = bias && j.dtype != TP_F64 && bias->dtype == j.dtype;
+        tp__conv_product(k, &j, x, w, y, fuse_bias ? bias->data : NULL, fuse_bias && relu);
+        if (fuse_bias) return;
     } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
     } else if (j.method == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
@@ -6331,18 +6336,18 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */
-    int64_t least = 4096, most = 65536;
+    int64_t min_per_piece = 4096, max_per_piece = 65536;
     if (s.inner == 1) {
-        const int64_t wide = s.four ? s.C / 4 : s.C;
-        while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
-        s.tiles = (wide + s.lanes - 1) / s.lanes;
-        least = TP__THREADS / s.lanes * 16;
-        most = TP__THREADS / s.lanes * 256;
+        const int64_t n_columns = s.four ? s.C / 4 : s.C;
+        while (s.lanes < 32 && s.lanes < n_columns) s.lanes *= 2;
+        s.tiles = (n_columns + s.lanes - 1) / s.lanes;
+        min_per_piece = TP__THREADS / s.lanes * 16;
+        max_per_piece = TP__THREADS / s.lanes * 256;
     }
-    const int64_t want = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
-    s.per_piece = (s.n + want - 1) / want;
-    if (s.per_piece < least) s.per_piece = least;
-    if (s.per_piece > most) s.per_piece = most;
+    const int64_t wanted_pieces = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
+    s.per_piece = (s.n + wanted_pieces - 1) / wanted_pieces;
+    if (s.per_piece < min_per_piece) s.per_piece = min_per_piece;
+    if (s.per_piece > max_per_piece) s.per_piece = max_per_piece;
     s.per_piece = (s.per_piece + 3) & ~(int64_t)3;
     s.pieces = (s.n + s.per_piece - 1) / s.per_piece;
     return s;
@@ -6447,18 +6452,18 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
         arounds[threadIdx.x * V + e] = around[e];
     }
     __syncthreads();
-    const int wide = s.lanes * V, n = (int)(b.to - b.from);
-    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
+    const int tile_columns = s.lanes * V, n = (int)(b.to - b.from);
+    const int64_t c0 = (blockIdx.x % s.tiles) * tile_columns, piece = blockIdx.x / s.tiles;
     /* for each channel, combine the sums of all slots */
-    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+    for (int t = (int)threadIdx.x; t < tile_columns && c0 + t < s.C; t += TP__THREADS) {
         const R near = means[t]; /* the first slot's mean: small differences from this mean keep precision */
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
-            total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
+            total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * tile_columns + t] - near);
         const R all = near + total / (R)n;
         for (int w = 0; w < b.slots && w < n; w++) {
-            const R d = means[w * wide + t] - all;
-            squares += arounds[w * wide + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
+            const R d = means[w * tile_columns + t] - all;
+            squares += arounds[w * tile_columns + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
         }
         part[piece * s.C + c0 + t] = all;
         part[(s.pieces + piece) * s.C + c0 + t] = squares;
@@ -6509,13 +6514,13 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
         seconds[threadIdx.x * V + e] = product[e];
     }
     __syncthreads();
-    const int wide = s.lanes * V;
-    const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
-    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+    const int tile_columns = s.lanes * V;
+    const int64_t c0 = (blockIdx.x % s.tiles) * tile_columns, piece = blockIdx.x / s.tiles;
+    for (int t = (int)threadIdx.x; t < tile_columns && c0 + t < s.C; t += TP__THREADS) {
         R a = 0, m = 0;
         for (int w = 0; w < b.slots; w++) {
-            a += firsts[w * wide + t];
-            m += seconds[w * wide + t];
+            a += firsts[w * tile_columns + t];
+            m += seconds[w * tile_columns + t];
         }
         part[piece * s.C + c0 + t] = a;
         part[(s.pieces + piece) * s.C + c0 + t] = m;
@@ -7168,8 +7173,8 @@ static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp_
     }
     const tp__row_shape s = tp__row_shape_of(rows, C);
     TP_REALS(k->in[0].dtype, {
-        const bool fours = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
-        TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
+        const bool by_four = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        TP__ROW_ITEMS(T, C, by_four, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
 static void tp__softmax_of(const tp_call *k, int what)
@@ -7278,9 +7283,9 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
         return;
     }
     const tp__row_shape s = tp__row_shape_of(rows, C);
-    const bool fours =
+    const bool by_four =
         tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
-    TP__ROW_ITEMS(T, C, fours, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
+    TP__ROW_ITEMS(T, C, by_four, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
@@ -7422,9 +7427,9 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
         if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
     } else {
         const tp__row_shape s = tp__row_shape_of(rows, C);
-        const bool fours =
+        const bool by_four =
             tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
-        TP__ROW_ITEMS(T, C, fours,
+        TP__ROW_ITEMS(T, C, by_four,
                       TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
     }
     for (int i = 0; i < 2; i++)
@@ -7526,10 +7531,10 @@ __device__ __forceinline__ bool tp__ctc_skips(const tp__ctc_args &g, int64_t b, 
 template <class R>
 __device__ __forceinline__ double tp__ctc_add(double a, double b, double c) /* returns log(e^a + e^b + e^c) */
 {
-    const double ab = a > b ? a : b, most = ab > c ? ab : c;
-    if (most == -(double)INFINITY) return most;
-    const R sum = exp((R)(a - most)) + exp((R)(b - most)) + exp((R)(c - most));
-    return most + (double)log(sum);
+    const double ab = a > b ? a : b, largest = ab > c ? ab : c;
+    if (largest == -(double)INFINITY) return largest;
+    const R sum = exp((R)(a - largest)) + exp((R)(b - largest)) + exp((R)(c - largest));
+    return largest + (double)log(sum);
 }
 
 template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
@@ -7614,11 +7619,11 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
     const bool back = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = w.log_sums;
+    double *log_sums = w.log_sums;
     const bool is_position = tid < S;
     const int64_t c = is_position ? tp__ctc_class(g, b, tid) : 0;
     const bool skips = is_position && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
-    const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
+    const int64_t neighbour = back ? tid + 1 : tid - 1, next_but_one = back ? tid + 2 : tid - 2;
     R next = is_position && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
     double log_sum = none;
     for (int64_t i = 0; i < steps; i++) {
@@ -7628,11 +7633,11 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
         if (is_position) {
             double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
             if (i > 0)
-                v = tp__ctc_add<R>(log_sum, beside >= 0 && beside < S ? before[beside] : none,
-                                   skips ? before[two] : none);
+                v = tp__ctc_add<R>(log_sum, neighbour >= 0 && neighbour < S ? before[neighbour] : none,
+                                   skips ? before[next_but_one] : none);
             log_sum = v + p - norm[t];
             last_step[(i & 1 ? TP__THREADS : 0) + tid] = log_sum;
-            way[t * S + tid] = back ? v : log_sum;
+            log_sums[t * S + tid] = back ? v : log_sum;
         }
         __syncthreads();
     }
@@ -7646,7 +7651,7 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
     const bool back = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = w.log_sums;
+    double *log_sums = w.log_sums;
     for (int64_t i = 0; i < steps; i++) {
         const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: index of the previous step */
         for (int64_t s = tid; s < S; s += blockDim.x) {
@@ -7656,13 +7661,13 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
                 for (int o = 0; o < 3; o++) {
                     const int64_t at = back ? s + o : s - o;
                     const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
-                    from[o] = can ? way[u * S + at] : none;
+                    from[o] = can ? log_sums[u * S + at] : none;
                     if (can && back)
                         from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
                 }
                 v = tp__ctc_add<R>(from[0], from[1], from[2]);
             }
-            way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
+            log_sums[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
         }
         __syncthreads();
     }
@@ -7817,7 +7822,7 @@ template <class T>
 static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
                                 int64_t N)
 {
-    const int64_t most = (rows + 63) / 64, chunks = most < TP__SEQ_CHUNKS ? most : TP__SEQ_CHUNKS;
+    const int64_t max_chunks = (rows + 63) / 64, chunks = max_chunks < TP__SEQ_CHUNKS ? max_chunks : TP__SEQ_CHUNKS;
     const int64_t chunk = chunks ? (rows + chunks - 1) / chunks : 0, column_blocks = (N + 31) / 32;
     if (!y->data) return;
     TP_RUN_BLOCKS(k, (tp__seq_columns<T>), chunks * column_blocks, 256, 0, (const T *)x, (tp__real<T> *)part, rows, N,
@@ -8264,9 +8269,10 @@ static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__g
  *    each of which computes the scores again. Products are computed over slices of the head in shared memory. Keys that a query
  *    does not attend to have probability 0; an infinite value then gives NaN, as in the CPU's fast loop. */
 typedef struct tp__attention_args {
-    int64_t Tq, Tk, C, heads, beyond; /* query i attends to the keys below min(i + beyond, Tk) */
+    int64_t Tq, Tk, C, heads,
+        keys_of_first_query; /* query i attends to the keys below min(i + keys_of_first_query, Tk) */
     int D;
-    bool fours; /* the rows of each head are aligned to four elements */
+    bool by_four; /* the rows of each head are aligned to four elements */
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
     void *delta, *out[3]; /* out: forward y and lse, backward dq, dk and dv */
@@ -8281,9 +8287,9 @@ template <class R> struct tp__tile {
 };
 
 /* Loads x[0..3], of which `left` elements exist. */
-template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool fours, R v[4])
+template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool by_four, R v[4])
 {
-    if (fours && left >= 4) {
+    if (by_four && left >= 4) {
         const tp__pack<T, 4> p = *(const tp__pack<T, 4> *)x;
         for (int i = 0; i < 4; i++) v[i] = tp__get(p.v, i);
         return;
@@ -8293,14 +8299,15 @@ template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T
 /* Loads a slice of a tile, transposed; groups of M rows are permuted by depth, so that neither reads nor writes have bank
  * conflicts. */
 template <class T, class R>
-__device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D, bool fours)
+__device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D,
+                                               bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE;
     for (int e = threadIdx.x; e < SIZE * (tp__tile<R>::DEEP / 4); e += TP__THREADS) {
         const int r = e / (tp__tile<R>::DEEP / 4), f = e % (tp__tile<R>::DEEP / 4),
                   left = r < n ? D - depth - f * 4 : 0;
         R v[4];
-        tp__seq_get4(x + r * pitch + depth + f * 4, left, fours, v);
+        tp__seq_get4(x + r * pitch + depth + f * 4, left, by_four, v);
         for (int i = 0; i < 4; i++) room[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
     }
 }
@@ -8308,7 +8315,7 @@ __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitc
 template <class T, class R>
 __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *room, const T *rows,
                                                   int n_rows, const T *columns, int n_columns, int64_t pitch, int D,
-                                                  bool fours)
+                                                  bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, DEEP = tp__tile<R>::DEEP;
     const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
@@ -8318,8 +8325,8 @@ __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R
     for (int depth = 0; depth < D; depth += DEEP) {
         const int n = D - depth < DEEP ? (D - depth + 3) / 4 : DEEP / 4;
         __syncthreads();
-        tp__tile_slice(room, rows, pitch, n_rows, depth, D, fours);
-        tp__tile_slice(other, columns, pitch, n_columns, depth, D, fours);
+        tp__tile_slice(room, rows, pitch, n_rows, depth, D, by_four);
+        tp__tile_slice(other, columns, pitch, n_columns, depth, D, by_four);
         __syncthreads();
 #pragma unroll 2
         for (int f = 0; f < n; f++) {
@@ -8355,7 +8362,7 @@ template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 /* Adds the product tile x to sum, over n rows of x. */
 template <int ND, class T, class R>
 __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *room, const T *x,
-                                              int64_t pitch, int n, int D, bool fours)
+                                              int64_t pitch, int n, int D, bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, WIDE = 16 * ND;
     const int HIGH = (int)tp__tile<R>::ROOM / WIDE < SIZE ? (int)tp__tile<R>::ROOM / WIDE : SIZE;
@@ -8366,7 +8373,7 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
         for (int e = threadIdx.x; e < m * (WIDE / 4); e += TP__THREADS) {
             const int r = e / (WIDE / 4), f = e % (WIDE / 4);
             tp__pack<R, 4> p;
-            tp__seq_get4(x + (from + r) * pitch + f * 4, D - f * 4, fours, p.v);
+            tp__seq_get4(x + (from + r) * pitch + f * 4, D - f * 4, by_four, p.v);
             *(tp__pack<R, 4> *)(room + r * WIDE + f * 4) = p;
         }
         __syncthreads();
@@ -8395,12 +8402,13 @@ typedef struct tp__attention_piece {
     int64_t b, head, tile;
     int slice; /* the head's first element that this block computes */
 } tp__attention_piece;
-__device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles, int wide)
+__device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles,
+                                                                   int tile_columns)
 {
     tp__attention_piece p;
-    const unsigned slices = (unsigned)((a.D + wide - 1) / wide);
+    const unsigned slices = (unsigned)((a.D + tile_columns - 1) / tile_columns);
     unsigned x = blockIdx.x;
-    p.slice = (int)(x % slices) * wide;
+    p.slice = (int)(x % slices) * tile_columns;
     x /= slices;
     p.tile = tiles - 1 - x % (unsigned)tiles;
     x /= (unsigned)tiles;
@@ -8419,7 +8427,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     const int64_t i0 = at.tile * SIZE, rows = (at.b * a.Tq + i0) * a.C + at.head * a.D,
                   columns = at.b * a.Tk * a.C + at.head * a.D;
     const int n_rows = a.Tq - i0 < SIZE ? (int)(a.Tq - i0) : SIZE;
-    const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
+    const int64_t end = i0 + n_rows - 1 + a.keys_of_first_query < a.Tk ? i0 + n_rows - 1 + a.keys_of_first_query : a.Tk;
     const R none = -(R)INFINITY, scale = (R)a.scale;
     R sum[tp__tile<R>::M][ND], most[tp__tile<R>::M], z[tp__tile<R>::M];
     for (int i = 0; i < M; i++) {
@@ -8430,10 +8438,11 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
         const int n = end - j0 < SIZE ? (int)(end - j0) : SIZE;
         R s[tp__tile<R>::M][tp__tile<R>::M];
         tp__tile_products(s, room, (const T *)a.q + rows, n_rows, (const T *)a.k + columns + j0 * a.C, n, a.C, a.D,
-                          a.fours);
+                          a.by_four);
 #pragma unroll
         for (int i = 0; i < M; i++) {
-            const int64_t seen = i0 + ty * M + i + a.beyond < a.Tk ? i0 + ty * M + i + a.beyond : a.Tk;
+            const int64_t seen =
+                i0 + ty * M + i + a.keys_of_first_query < a.Tk ? i0 + ty * M + i + a.keys_of_first_query : a.Tk;
             const int m = seen - j0 < n ? (int)(seen - j0) : n;
             R top = most[i];
             for (int j = 0; j < M; j++) {
@@ -8455,7 +8464,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
         }
         tp__tile_put(tile, s);
         tp__tile_sums<ND>(sum, tile, room, (const T *)a.v + columns + j0 * a.C + at.slice, a.C, n, a.D - at.slice,
-                          a.fours);
+                          a.by_four);
     }
 #pragma unroll
     for (int i = 0; i < M; i++) {
@@ -8501,8 +8510,8 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < SIZE ? (int)(n_all - r0) : SIZE;
     int64_t c = 0, end = a.Tq; /* the range of columns (queries or keys) that these rows interact with */
-    if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / SIZE * SIZE : 0;
-    else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
+    if (KEYS) c = r0 - a.keys_of_first_query + 1 > 0 ? (r0 - a.keys_of_first_query + 1) / SIZE * SIZE : 0;
+    else end = r0 + n_rows - 1 + a.keys_of_first_query < a.Tk ? r0 + n_rows - 1 + a.keys_of_first_query : a.Tk;
     const R scale = (R)a.scale;
     const T *row_s = (const T *)(KEYS ? a.k : a.q) + rows, *row_p = (const T *)(KEYS ? a.v : a.dy) + rows;
     const T *column_s = (const T *)(KEYS ? a.q : a.k) + columns, *column_p = (const T *)(KEYS ? a.dy : a.v) + columns;
@@ -8512,27 +8521,27 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
     for (; c < end; c += SIZE) {
         const int n = end - c < SIZE ? (int)(end - c) : SIZE;
         R p[tp__tile<R>::M][tp__tile<R>::M], ds[tp__tile<R>::M][tp__tile<R>::M];
-        tp__tile_products(p, room, row_s, n_rows, column_s + c * a.C, n, a.C, a.D, a.fours);
-        tp__tile_products(ds, room, row_p, n_rows, column_p + c * a.C, n, a.C, a.D, a.fours);
+        tp__tile_products(p, room, row_s, n_rows, column_s + c * a.C, n, a.C, a.D, a.by_four);
+        tp__tile_products(ds, room, row_p, n_rows, column_p + c * a.C, n, a.C, a.D, a.by_four);
 #pragma unroll
         for (int i = 0; i < M; i++)
 #pragma unroll
             for (int j = 0; j < M; j++) {
                 const int64_t row = r0 + ty * M + i, column = c + tx * M + j;
                 const int64_t query = KEYS ? column : row, key = KEYS ? row : column;
-                const bool seen = query < a.Tq && key < a.Tk && key < query + a.beyond;
+                const bool seen = query < a.Tq && key < a.Tk && key < query + a.keys_of_first_query;
                 const R e = p[i][j] * scale - (seen ? ((const R *)a.lse)[sums + query] : 0);
                 p[i][j] = seen ? exp(e) : 0;
                 ds[i][j] = seen ? p[i][j] * (ds[i][j] - ((const R *)a.delta)[sums + query]) * scale : 0;
             }
         if (KEYS && a.out[2]) {
             tp__tile_put(tile, p);
-            tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
+            tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
             __syncthreads(); /* wait until all threads have read the tile */
         }
         if (!KEYS || a.out[1]) {
             tp__tile_put(tile, ds);
-            tp__tile_sums<ND>(sum, tile, room, column_s + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
+            tp__tile_sums<ND>(sum, tile, room, column_s + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
         }
     }
     T *to = (T *)a.out[KEYS ? 1 : 0], *to_v = (T *)a.out[2];
@@ -8555,8 +8564,8 @@ static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
     a.Tq = q->shape.dim[1], a.Tk = q[1].shape.dim[1], a.C = q->shape.dim[2];
     a.heads = t->heads;
     a.D = (int)(a.C / a.heads);
-    a.beyond = t->causal ? a.Tk - a.Tq + 1 : a.Tk;
-    a.fours = a.D % 4 == 0;
+    a.keys_of_first_query = t->causal ? a.Tk - a.Tq + 1 : a.Tk;
+    a.by_four = a.D % 4 == 0;
     a.scale = 1 / sqrt((double)a.D);
     a.q = q->data, a.k = q[1].data, a.v = q[2].data;
     for (int i = 0; i < k->n_out; i++) a.out[i] = k->out[i].data;
@@ -8668,14 +8677,14 @@ template <class T, int WIDE> struct tp__mma_tile {
 };
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_load(unsigned *tile, int high, const T *x, int64_t pitch, int n, int D,
-                                             bool fours)
+                                             bool by_four)
 {
     const int PER = tp__mma<T>::PER, PITCH = tp__mma_tile<T, WIDE>::PITCH;
     for (int e = threadIdx.x; e < high * (WIDE / 4); e += TP__MMA_THREADS) {
         const int r = e / (WIDE / 4), d = e % (WIDE / 4) * 4, left = r < n ? D - d : 0;
         tp__pack<T, 4> p = {};
         tp__pack<unsigned, 4 / tp__mma<T>::PER> w;
-        if (fours && left >= 4) p = *(const tp__pack<T, 4> *)(x + r * pitch + d);
+        if (by_four && left >= 4) p = *(const tp__pack<T, 4> *)(x + r * pitch + d);
         else
             for (int i = 0; i < 4 && i < left; i++) p.v[i] = x[r * pitch + d + i];
         for (int i = 0; i < 4 / PER; i++) w.v[i] = tp__mma_word(p.v + i * PER);
@@ -8756,28 +8765,29 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
     const int64_t i0 = at.tile * TP__MMA_ROWS, first = (at.b * a.Tq + i0) * a.C + at.head * a.D,
                   columns = at.b * a.Tk * a.C + at.head * a.D;
     const int n_rows = a.Tq - i0 < TP__MMA_ROWS ? (int)(a.Tq - i0) : TP__MMA_ROWS;
-    const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
+    const int64_t end = i0 + n_rows - 1 + a.keys_of_first_query < a.Tk ? i0 + n_rows - 1 + a.keys_of_first_query : a.Tk;
     /* this thread computes two rows, row and row + 8 */
     const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
     const float none = -INFINITY, scale = (float)a.scale;
-    float sum[WIDE / 8][4], most[2] = {none, none}, z[2] = {0, 0};
+    float sum[WIDE / 8][4], row_max[2] = {none, none}, z[2] = {0, 0};
     for (int n = 0; n < WIDE / 8; n++)
         for (int i = 0; i < 4; i++) sum[n][i] = 0;
-    tp__mma_load<T, WIDE>(rows, TP__MMA_ROWS, (const T *)a.q + first, a.C, n_rows, a.D, a.fours);
+    tp__mma_load<T, WIDE>(rows, TP__MMA_ROWS, (const T *)a.q + first, a.C, n_rows, a.D, a.by_four);
     for (int64_t j0 = 0; j0 < end; j0 += TP__MMA_COLUMNS) {
         const int n_columns = end - j0 < TP__MMA_COLUMNS ? (int)(end - j0) : TP__MMA_COLUMNS;
         float s[TP__MMA_COLUMNS / 8][4];
         __syncthreads();
-        tp__mma_load<T, WIDE>(keys, TP__MMA_COLUMNS, (const T *)a.k + columns + j0 * a.C, a.C, n_columns, a.D, a.fours);
+        tp__mma_load<T, WIDE>(keys, TP__MMA_COLUMNS, (const T *)a.k + columns + j0 * a.C, a.C, n_columns, a.D,
+                              a.by_four);
         tp__mma_load<T, WIDE>(values, TP__MMA_COLUMNS, (const T *)a.v + columns + j0 * a.C, a.C, n_columns, a.D,
-                              a.fours);
+                              a.by_four);
         __syncthreads();
         tp__mma_products<T, WIDE>(s, rows, keys, a.D);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            const int64_t seen = row + 8 * h + a.beyond < end ? row + 8 * h + a.beyond : end;
+            const int64_t seen = row + 8 * h + a.keys_of_first_query < end ? row + 8 * h + a.keys_of_first_query : end;
             const int m = seen - j0 < n_columns ? (int)(seen - j0) : n_columns;
-            float top = most[h];
+            float top = row_max[h];
 #pragma unroll
             for (int e = 0; e < TP__MMA_COLUMNS / 4; e++) {
                 float *x = &s[e >> 1][2 * h + (e & 1)];
@@ -8788,8 +8798,8 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
                 const float other_max = __shfl_xor_sync(0xffffffffu, top, d);
                 top = other_max > top ? other_max : top;
             }
-            const float shift = top == none ? 0 : top, shrink = expf(most[h] - shift);
-            most[h] = top;
+            const float shift = top == none ? 0 : top, shrink = expf(row_max[h] - shift);
+            row_max[h] = top;
             z[h] *= shrink;
 #pragma unroll
             for (int e = 0; e < TP__MMA_COLUMNS / 4; e++) {
@@ -8806,7 +8816,7 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
         for (int d = 2; d > 0; d >>= 1) z[h] += __shfl_xor_sync(0xffffffffu, z[h], d);
         if (a.out[1] && t == 0 && row + 8 * h < a.Tq)
             tp__put_as(a.out[1], a.lse_type, (at.b * a.heads + at.head) * a.Tq + row + 8 * h,
-                       z[h] == 0 ? most[h] - most[h] : most[h] + logf(z[h]));
+                       z[h] == 0 ? row_max[h] - row_max[h] : row_max[h] + logf(z[h]));
     }
     if (a.out[0]) tp__mma_store<T, WIDE>((T *)a.out[0] + first, a.C, sum, z, n_rows, a.D);
 }
@@ -8824,22 +8834,24 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
     const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
     const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
     int64_t c = 0, end = a.Tq; /* the range of columns (queries or keys) that these rows interact with */
-    if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS : 0;
-    else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
+    if (KEYS)
+        c = r0 - a.keys_of_first_query + 1 > 0 ? (r0 - a.keys_of_first_query + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS
+                                               : 0;
+    else end = r0 + n_rows - 1 + a.keys_of_first_query < a.Tk ? r0 + n_rows - 1 + a.keys_of_first_query : a.Tk;
     const float scale = (float)a.scale, one[2] = {1, 1};
     float sum[WIDE / 8][4], sum_v[KEYS ? WIDE / 8 : 1][4];
     for (int n = 0; n < WIDE / 8; n++)
         for (int i = 0; i < 4; i++) sum[n][i] = sum_v[KEYS ? n : 0][i] = 0;
-    tp__mma_load<T, WIDE>(row_s, TP__MMA_ROWS, (const T *)(KEYS ? a.k : a.q) + first, a.C, n_rows, a.D, a.fours);
-    tp__mma_load<T, WIDE>(row_p, TP__MMA_ROWS, (const T *)(KEYS ? a.v : a.dy) + first, a.C, n_rows, a.D, a.fours);
+    tp__mma_load<T, WIDE>(row_s, TP__MMA_ROWS, (const T *)(KEYS ? a.k : a.q) + first, a.C, n_rows, a.D, a.by_four);
+    tp__mma_load<T, WIDE>(row_p, TP__MMA_ROWS, (const T *)(KEYS ? a.v : a.dy) + first, a.C, n_rows, a.D, a.by_four);
     for (; c < end; c += TP__MMA_COLUMNS) {
         const int n_columns = end - c < TP__MMA_COLUMNS ? (int)(end - c) : TP__MMA_COLUMNS;
         const T *from_s = (const T *)(KEYS ? a.q : a.k) + columns + c * a.C,
                 *from_p = (const T *)(KEYS ? a.dy : a.v) + columns + c * a.C;
         float p[TP__MMA_COLUMNS / 8][4], ds[TP__MMA_COLUMNS / 8][4];
         __syncthreads();
-        tp__mma_load<T, WIDE>(column_s, TP__MMA_COLUMNS, from_s, a.C, n_columns, a.D, a.fours);
-        tp__mma_load<T, WIDE>(column_p, TP__MMA_COLUMNS, from_p, a.C, n_columns, a.D, a.fours);
+        tp__mma_load<T, WIDE>(column_s, TP__MMA_COLUMNS, from_s, a.C, n_columns, a.D, a.by_four);
+        tp__mma_load<T, WIDE>(column_p, TP__MMA_COLUMNS, from_p, a.C, n_columns, a.D, a.by_four);
         __syncthreads();
         tp__mma_products<T, WIDE>(p, row_s, column_s, a.D);
         tp__mma_products<T, WIDE>(ds, row_p, column_p, a.D);
@@ -8849,7 +8861,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
             for (int i = 0; i < 4; i++) {
                 const int64_t r = own + (i >> 1) * 8, column = c + n * 8 + 2 * t + (i & 1);
                 const int64_t query = KEYS ? column : r, key = KEYS ? r : column;
-                const bool seen = query < a.Tq && key < a.Tk && key < query + a.beyond;
+                const bool seen = query < a.Tq && key < a.Tk && key < query + a.keys_of_first_query;
                 const float e = p[n][i] * scale - (seen ? ((const float *)a.lse)[sums + query] : 0);
                 p[n][i] = seen ? expf(e) : 0;
                 ds[n][i] = seen ? p[n][i] * (ds[n][i] - ((const float *)a.delta)[sums + query]) * scale : 0;
@@ -9143,8 +9155,8 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     a.n = coords->dim[1] * coords->dim[2];
     a.border = ((const tp__sampler_attrs *)k->attrs)->border;
     if (!back) return a;
-    const int64_t most = a.n > a.H * a.W ? a.n : a.H * a.W;
-    a.group = most > 0 && most < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / most : 1;
+    const int64_t max_elements = a.n > a.H * a.W ? a.n : a.H * a.W;
+    a.group = max_elements > 0 && max_elements < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / max_elements : 1;
     if (a.group > a.B) a.group = a.B;
     const int64_t room = (a.group * a.n + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.n);
     uint32_t *at = (uint32_t *)k->scratch;

@@ -434,10 +434,10 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
         const tp__external *x = &p->external[e];
         tp_buf_printf(o, "            const float e%d = ", e);
         tp__c_operand(w, s, e);
-        if (x->how == TP__DIRECT) tp_buf_printf(o, "[i];\n");
-        else if (x->how == TP__SPLAT) tp_buf_printf(o, "[0];\n");
-        else if (x->how == TP__INNER) tp_buf_printf(o, "[i %% %lld];\n", (long long)x->period);
-        else if (x->how == TP__OUTER)
+        if (x->access == TP__DIRECT) tp_buf_printf(o, "[i];\n");
+        else if (x->access == TP__SPLAT) tp_buf_printf(o, "[0];\n");
+        else if (x->access == TP__INNER) tp_buf_printf(o, "[i %% %lld];\n", (long long)x->period);
+        else if (x->access == TP__OUTER)
             tp_buf_printf(o, "[i / %lld %% %lld];\n", (long long)x->inner, (long long)x->period);
         else {
             int64_t after = 1;
@@ -951,23 +951,23 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
 {
     TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
 
-    tp_buf text, header, beside;
+    tp_buf text, header, header_path;
     memset(&text, 0, sizeof text);
     memset(&header, 0, sizeof header);
-    memset(&beside, 0, sizeof beside);
+    memset(&header_path, 0, sizeof header_path);
     const char *slash = tp__os_last_separator(path), *dot = strrchr(slash ? slash : path, '.');
     const bool with_header = dot && strcmp(dot, ".h") != 0;
     if (with_header) {
-        tp_buf_put(&beside, path, (size_t)(dot - path));
-        tp_buf_put(&beside, ".h", 3);
+        tp_buf_put(&header_path, path, (size_t)(dot - path));
+        tp_buf_put(&header_path, ".h", 3);
     }
     tp_status st = tp__export_c(s, inputs, n_inputs, outputs, n_outputs, &text, with_header ? &header : NULL, d, NULL);
-    if (st == TP_OK && beside.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
+    if (st == TP_OK && header_path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
     if (st == TP_OK) st = tp__export_write(path, &text);
-    if (st == TP_OK && with_header) st = tp__export_write(beside.data, &header);
+    if (st == TP_OK && with_header) st = tp__export_write(header_path.data, &header);
     tp_buf_free(&text);
     tp_buf_free(&header);
-    tp_buf_free(&beside);
+    tp_buf_free(&header_path);
     return st;
 }
 
@@ -1253,10 +1253,10 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     else if (form == TP__OWN && v->form[TP__CHANNELS_FIRST])
         tp__onnx_transpose(w, name, v->form[TP__CHANNELS_FIRST], tp__onnx_to_own, 4);
     else if (form == TP__CHANNELS_FIRST && v->form[TP__OWN]) {
-        const char *wide = v->form[TP__OWN];
+        const char *unsqueezed = v->form[TP__OWN];
         const int64_t front[3] = {0, 1, 2};
-        if (ndim < 4) wide = tp__onnx_emit(w, "Unsqueeze", wide, tp__onnx_list(w, front, 4 - ndim), NULL);
-        tp__onnx_transpose(w, name, wide, tp__onnx_to_first, 4);
+        if (ndim < 4) unsqueezed = tp__onnx_emit(w, "Unsqueeze", unsqueezed, tp__onnx_list(w, front, 4 - ndim), NULL);
+        tp__onnx_transpose(w, name, unsqueezed, tp__onnx_to_first, 4);
     } else {
         w->st = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
                         n->op->name, n->op->row->name);
@@ -1562,11 +1562,11 @@ static void tp__onnx_cumsum(tp__onnx *w)
 static void tp__onnx_reverse(tp__onnx *w)
 {
     int64_t v[4][TP_MAX_DIMS]; /* Slice with step -1, from the last element to the first */
-    bool turned[TP_MAX_DIMS];
+    bool is_reversed[TP_MAX_DIMS];
     int n = 0;
-    tp__reduced_dims((const tp__reduce_attrs *)w->op->attrs, w->op->in[0]->shape.ndim, turned);
+    tp__reduced_dims((const tp__reduce_attrs *)w->op->attrs, w->op->in[0]->shape.ndim, is_reversed);
     for (int d = 0; d < w->op->in[0]->shape.ndim; d++)
-        if (turned[d]) v[0][n] = v[3][n] = -1, v[1][n] = INT64_MIN, v[2][n++] = d;
+        if (is_reversed[d]) v[0][n] = v[3][n] = -1, v[1][n] = INT64_MIN, v[2][n++] = d;
     const char *in[5], *y = tp__onnx_out(w, w->op, 0, TP__OWN);
     in[0] = tp__onnx_in(w, 0, TP__OWN);
     for (int i = 0; i < 4 && n; i++) in[1 + i] = tp__onnx_list(w, v[i], n);
@@ -1601,8 +1601,8 @@ static void tp__onnx_in_top_k(
     const char *few =
         tp__onnx_emit(w, "Less", larger, tp__onnx_scalar(w, TP_I32, ((const tp__top_k_attrs *)w->op->attrs)->k), NULL);
     const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), tp__onnx_list_of_one(w, 1), NULL);
-    const char *good = tp__onnx_emit(w, "And", finite, tp__onnx_emit(w, "Equal", inside, label, NULL), NULL);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "And", few, good, NULL);
+    const char *valid = tp__onnx_emit(w, "And", finite, tp__onnx_emit(w, "Equal", inside, label, NULL), NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "And", few, valid, NULL);
 }
 
 /* -- shapes */
@@ -1691,12 +1691,13 @@ static void tp__onnx_transposed(tp__onnx *w)
 static void tp__onnx_parts(tp__onnx *w)
 {
     const tp_op *row = w->op->row;
-    const bool joins = row == &tp__op_concat || row == &tp__op_stack, wide = row == &tp__op_stack;
+    const bool joins = row == &tp__op_concat || row == &tp__op_stack, is_stack = row == &tp__op_stack;
     const tp_node *x = w->op->in[0];
     const int n = joins ? w->op->n_in : w->op->n_out;
-    int form = TP__OWN, axis = tp__axis(row == &tp__op_concat || wide ? ((const tp__axis_attrs *)w->op->attrs)->axis
-                                                                      : ((const tp__parts_attrs *)w->op->attrs)->axis,
-                                        x->shape.ndim + wide);
+    int form = TP__OWN,
+        axis = tp__axis(row == &tp__op_concat || is_stack ? ((const tp__axis_attrs *)w->op->attrs)->axis
+                                                          : ((const tp__parts_attrs *)w->op->attrs)->axis,
+                        x->shape.ndim + is_stack);
     if (row == &tp__op_concat) form = tp__onnx_form(w);
     if (row == &tp__op_split && tp__onnx_only_first(w, x)) form = TP__CHANNELS_FIRST;
     const int64_t at = form == TP__OWN ? axis : tp__onnx_to_own[axis];
@@ -1707,7 +1708,7 @@ static void tp__onnx_parts(tp__onnx *w)
     }
     for (int i = 0; i < n && joins; i++) {
         part[i] = tp__onnx_in(w, i, form);
-        if (wide) part[i] = tp__onnx_unsqueeze(w, NULL, part[i], at);
+        if (is_stack) part[i] = tp__onnx_unsqueeze(w, NULL, part[i], at);
     }
     if (joins) {
         tp__onnx_int(w, "axis", at);
@@ -2558,8 +2559,8 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
         w->op = outputs[i]->op;
         if (outputs[i]->index)
             name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%d", name, outputs[i]->index));
-        const char *have = tp__onnx_get(w, outputs[i], TP__OWN);
-        if (strcmp(have, name) != 0) tp__onnx_emit_to(w, name, "Identity", have, NULL, NULL);
+        const char *tensor = tp__onnx_get(w, outputs[i], TP__OWN);
+        if (strcmp(tensor, name) != 0) tp__onnx_emit_to(w, name, "Identity", tensor, NULL, NULL);
     }
     if (w->st != TP_OK) return w->st;
     if (w->node.failed || w->init.failed || w->attr.failed) return tp__onnx_nomem();

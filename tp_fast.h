@@ -354,34 +354,34 @@ TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *w
  * program. */
 static int tp__x86_level(void)
 {
-    unsigned a, b, c, d, saved, high;
+    unsigned a, b, c, d, xcr0, xcr0_high;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* bits OSXSAVE and FMA */
-    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
-    if ((saved & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
+    __asm__("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
+    if ((xcr0 & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
-    return (saved & 0xe6u) == 0xe6u && (b & avx512) == avx512 ? 2 : 1;
+    return (xcr0 & 0xe6u) == 0xe6u && (b & avx512) == avx512 ? 2 : 1;
 }
 #endif
 
 /* The reason why the instruction set "amx" cannot be used, NULL if it can. A program must request the registers (8 KiB) from the
  * operating system, which saves them only for programs that requested them. */
 #if TP__AMX && !defined(TP__AMX_EMULATED)
-static const char *tp__amx_lacks(void)
+static const char *tp__amx_missing(void)
 {
-    unsigned a, b, c, d, saved, high;
+    unsigned a, b, c, d, xcr0, xcr0_high;
     if (tp__x86_level() < 2) return "the processor has no AVX-512, which does the rest of the work";
     const unsigned bf16_tiles = 1u << 22 | 1u << 24;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & bf16_tiles) != bf16_tiles)
         return "the processor has no AMX-TILE with AMX-BF16";
-    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    __asm__("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
     const unsigned tiles = 1u << 17 | 1u << 18;
-    if ((saved & tiles) != tiles) return "the system does not save the tile registers";
+    if ((xcr0 & tiles) != tiles) return "the system does not save the tile registers";
     long result = 158; /* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), since Linux 5.16 */
     __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
     return result ? "the system does not lend this process the tile registers" : NULL;
 }
 #elif TP__AMX
-static const char *tp__amx_lacks(void) { return NULL; }
+static const char *tp__amx_missing(void) { return NULL; }
 #endif
 
 /* Finds the kernels of the instruction set `name`, NULL for "naive"; without a name, the machine's best. *amx: products
@@ -391,22 +391,22 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
     *st = TP_OK;
     *amx = false;
     if (name && strcmp(name, "naive") == 0) return NULL;
-    const struct tp__isa *have[3];
+    const struct tp__isa *available[3];
     int n = 0;
-    have[n++] = &TP__ISA_BASE;
+    available[n++] = &TP__ISA_BASE;
 #if TP__ISA_X86
     const int level = tp__x86_level();
-    if (level >= 1) have[n++] = &tp__isa_avx2;
-    if (level >= 2) have[n++] = &tp__isa_avx512;
+    if (level >= 1) available[n++] = &tp__isa_avx2;
+    if (level >= 2) available[n++] = &tp__isa_avx512;
 #endif
-    if (!name || !*name) return have[n - 1];
+    if (!name || !*name) return available[n - 1];
     for (int i = 0; i < n; i++)
-        if (strcmp(name, have[i]->name) == 0) return have[i];
+        if (strcmp(name, available[i]->name) == 0) return available[i];
     if (strcmp(name, "amx") == 0) {
 #if TP__AMX
-        const char *lacks = tp__amx_lacks();
+        const char *lacks = tp__amx_missing();
         *amx = !lacks;
-        if (!lacks) return have[n - 1];
+        if (!lacks) return available[n - 1];
 #else
         const char *lacks = "this build is without it (TP_NO_AMX, or gcc < 11, clang < 12, another system)";
 #endif
@@ -416,8 +416,8 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
     *st =
         tp_fail(TP_ERR_UNSUPPORTED,
                 "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
-                name, n > 0 ? ", " : "", n > 0 ? have[0]->name : "", n > 1 ? ", " : "", n > 1 ? have[1]->name : "",
-                n > 2 ? ", " : "", n > 2 ? have[2]->name : "");
+                name, n > 0 ? ", " : "", n > 0 ? available[0]->name : "", n > 1 ? ", " : "",
+                n > 1 ? available[1]->name : "", n > 2 ? ", " : "", n > 2 ? available[2]->name : "");
     return NULL;
 }
 
@@ -648,8 +648,8 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
     }
     if (p->row) /* a chunk should read a megabyte, in rows of at least a kilobyte */
         p->pb = tp__min64(p->panels, tp__max64(8, tp__ceil_div(TP__CHUNK_MIN / 4, p->nr * tp__max64(p->k_part, 1))));
-    const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* number of chunks */
-    if (some < 8 && some % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
+    const int64_t n_chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* number of chunks */
+    if (n_chunks < 8 && n_chunks % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
         p->pb = (p->pb + 1) / 2; /* with three or five chunks, one of two threads would have to wait for the other */
     p->m_blocks = tp__ceil_div(M, p->mb);
     /* make all blocks of rows equally large */
@@ -712,10 +712,10 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
 
     p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
-    const bool once = p->pack_a && p->n_blocks > 1;
-    p->packed_a = (float *)tp__carve(&c, once ? M * K : 0, sizeof(float));
-    if (!once) p->packed_a = NULL;
-    p->slot_a = p->pack_a && !once ? (p->mb * p->kc + 15) / 16 * 16 : 0;
+    const bool pack_whole_a = p->pack_a && p->n_blocks > 1;
+    p->packed_a = (float *)tp__carve(&c, pack_whole_a ? M * K : 0, sizeof(float));
+    if (!pack_whole_a) p->packed_a = NULL;
+    p->slot_a = p->pack_a && !pack_whole_a ? (p->mb * p->kc + 15) / 16 * 16 : 0;
     tp__slots_carve(&p->slots, d, &c, p->slot_a + (p->pack_here ? p->pb * p->nr * p->kc : 0));
     return tp__carved(&c);
 }
@@ -732,9 +732,9 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
 }
 
 /* Packs panels [panel, end) of B, k from k0, after the `at` values of k that they already have. The distance of two panels
- * is `apart` floats. */
-static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
-                            int64_t k0, int64_t kn)
+ * is `panel_stride` floats. */
+static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t panel_stride, int64_t at, int64_t panel,
+                            int64_t end, int64_t k0, int64_t kn)
 {
     const tp__gemm_args *g = &p->g;
     const int64_t nr = p->nr, whole = g->tb ? panel : tp__max64(panel, tp__min64(end, g->N / nr));
@@ -742,7 +742,7 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
     for (int64_t k = 0; k < kn && panel < whole; k++) {
         const float *src = g->B + (k0 + k) * g->ldb + panel * nr;
         float *to = dst + (at + k) * nr;
-        for (int64_t i = panel; i < whole; i++, src += nr, to += apart) {
+        for (int64_t i = panel; i < whole; i++, src += nr, to += panel_stride) {
             __builtin_prefetch(src + 8 * g->ldb);
             __builtin_prefetch(src + 8 * g->ldb + nr / 2);
             /* constant size, so that the compiler does not call memcpy */
@@ -751,7 +751,7 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
     }
     for (int64_t i = whole; i < end; i++) {
         const int64_t column = i * nr, n = tp__min64(g->N - column, nr), width = tp__panel_width(p->isa, n);
-        float *to = dst + (i - panel) * apart + at * width;
+        float *to = dst + (i - panel) * panel_stride + at * width;
         tp__pack_panel(p->isa, to, g->B + (g->tb ? column * g->ldb + k0 : k0 * g->ldb + column), g->ldb, g->tb, kn, n);
     }
 }
@@ -765,9 +765,9 @@ TP__SMALL static void tp__gemm_pack_panels(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
     const int64_t groups = tp__gemm_pack_groups(p), skip = chunk % groups * p->pack_panels;
-    const int64_t k = chunk / groups * p->pack_k, panel = p->packed_from + skip, apart = p->nr * p->g.K;
-    tp__gemm_pack_b(p, p->packed + skip * apart, apart, k, panel, tp__min64(panel + p->pack_panels, p->panels), k,
-                    tp__min64(p->pack_k, p->g.K - k));
+    const int64_t k = chunk / groups * p->pack_k, panel = p->packed_from + skip, panel_stride = p->nr * p->g.K;
+    tp__gemm_pack_b(p, p->packed + skip * panel_stride, panel_stride, k, panel,
+                    tp__min64(panel + p->pack_panels, p->panels), k, tp__min64(p->pack_k, p->g.K - k));
 }
 
 /* Packs rows [row, row + mb) of op(A), k from k0, as rows of kn values; a transposed A as tiles, each [kn][rows of the tile]. */
@@ -1163,16 +1163,16 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
         return p;
     }
     p.at = buffer;
-    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->stride_h + g->window_h, c = g->c;
+    const int64_t buffer_w = g->row_floats / g->c, tall = (p.rows - 1) * g->stride_h + g->window_h, c = g->c;
     /* number of columns of zeros on the left of the image */
-    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide);
-    const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
-    const int64_t after = wide - before - inside; /* number of columns of zeros on the right of the image */
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), buffer_w);
+    const int64_t inside = tp__max64(0, tp__min64(g->left + buffer_w, g->w) - (g->left + before));
+    const int64_t after = buffer_w - before - inside; /* number of columns of zeros on the right of the image */
     for (int64_t i = 0; i < p.images; i++)
         for (int64_t y = 0; y < tall; y++) {
             float *row = buffer + i * g->image_floats + y * g->row_floats;
             if (y0 + y < 0 || y0 + y >= g->h) {
-                memset(row, 0, (size_t)(wide * c) * sizeof *row);
+                memset(row, 0, (size_t)(buffer_w * c) * sizeof *row);
                 continue;
             }
             memset(row, 0, (size_t)(before * c) * sizeof *row);
@@ -1852,12 +1852,12 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
         return;
     }
     const int slot = tp__slot_acquire(&w->slots);
-    float *turned = w->slots.memory + slot * w->slots.floats;
+    float *transposed = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
     for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
-        w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
+        w->isa->transpose(transposed + i * tap, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
                           TP__WINO_CHANNELS);
-    tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
+    tp__wino_filter_of[w->isa->level](tap, transposed, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2192,7 +2192,7 @@ typedef struct tp__amx {
 /* Kinds of a packed panel. TP__AMX_WHOLE: mid and lo are not all zero. TP__AMX_INFINITE: it has infinities. */
 enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
 
-static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
+static int64_t tp__amx_round_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
 
 /* Only packing and multiplying of tiles are compiled for speed; all other AMX functions are compiled for size. */
 TP__COLD_BEGIN
@@ -2206,19 +2206,19 @@ static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
     int64_t parts = 1;
     if (K >= 2048 && tp__ceil_div(M, 256) * tp__ceil_div(N, 256) * p->groups < 8)
         parts = tp__min64(tp__min64(TP__PARTS, K / 1024), (4 << 20) / (M * N * p->groups) + 1);
-    p->k_part = tp__amx_up(tp__ceil_div(K, parts));
+    p->k_part = tp__amx_round_up(tp__ceil_div(K, parts));
     p->parts = (int)tp__ceil_div(K, p->k_part);
-    p->kc = tp__amx_up(tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC)));
+    p->kc = tp__amx_round_up(tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC)));
 
-    p->mb = tp__min64(tp__amx_up(M), 256);
-    p->nb = tp__min64(tp__amx_up(N), 1024);
+    p->mb = tp__min64(tp__amx_round_up(M), 256);
+    p->nb = tp__min64(tp__amx_round_up(N), 1024);
     for (;;) {
         p->m_blocks = tp__ceil_div(M, p->mb);
         p->n_blocks = tp__ceil_div(N, p->nb);
         if (p->m_blocks * p->n_blocks * p->parts * p->groups >= TP__CHUNK_MANY) break;
         if (p->mb * p->nb * p->k_part < 4 * TP__CHUNK_MIN || (p->mb == TP__AMX_SIDE && p->nb == TP__AMX_SIDE)) break;
-        if (p->mb >= p->nb) p->mb = tp__amx_up(p->mb / 2);
-        else p->nb = tp__amx_up(p->nb / 2);
+        if (p->mb >= p->nb) p->mb = tp__amx_round_up(p->mb / 2);
+        else p->nb = tp__amx_round_up(p->nb / 2);
     }
     p->panels = tp__ceil_div(N, TP__AMX_SIDE);
     p->b_once = p->m_blocks > 1 && p->groups * N * K <= 4 << 20;
@@ -2339,10 +2339,10 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
 static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
 {
     const tp__gemm_args *g = &p->g;
-    float *turned = to + TP__AMX_SIDE * TP__AMX_STAGE;
+    float *transposed = to + TP__AMX_SIDE * TP__AMX_STAGE;
     if (p->conv && p->what == TP__CONV_FILTER_GRAD) {
-        tp__amx_windows(p, group, k, n, row, rows, turned, TP__AMX_SIDE);
-        p->isa->transpose(to, TP__AMX_STAGE, turned, TP__AMX_SIDE, n, rows);
+        tp__amx_windows(p, group, k, n, row, rows, transposed, TP__AMX_SIDE);
+        p->isa->transpose(to, TP__AMX_STAGE, transposed, TP__AMX_SIDE, n, rows);
     } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
     else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
     else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
@@ -2421,7 +2421,7 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
         {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: stage[row][k] */
         {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: stage[k][column] */
     };
-    const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
+    const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_round_up(kn) * TP__AMX_SIDE;
     unsigned kind = 0;
     for (int64_t end = k + kn; k < end; k += TP__AMX_STAGE) {
         const int64_t now = tp__min64(TP__AMX_STAGE, end - k), steps = tp__ceil_div(now, TP__AMX_SIDE);
@@ -2623,15 +2623,15 @@ static size_t tp__amx_conv_phases(tp_device *d, const tp__conv_args *a, tp__conv
 {
     const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
                   sx = what == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
             const size_t need = tp__amx_conv_make(&p, d, a, what, y, x, scratch);
-            if (need > most) most = need;
+            if (need > max_bytes) max_bytes = need;
             if (need && scratch) tp__amx_run(d, &p);
         }
-    return most;
+    return max_bytes;
 }
 static size_t tp__amx_conv_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
@@ -2702,7 +2702,7 @@ TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
     const tp__conv *g = &a->g;
-    size_t most = 0;
+    size_t max_bytes = 0;
     if (!d->isa || tp__conv_is_empty(g)) return 0;
     if (tp__conv_is_gemm(g)) {
         const tp__gemm_args product = tp__conv_as_gemm(a, what);
@@ -2727,9 +2727,9 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
         for (int64_t x = 0; x < (what == TP__CONV_INPUT_GRAD ? g->stride_w : 1); x++) {
             tp__gather p;
             const size_t need = tp__gather_make(&p, d, a, what == TP__CONV_INPUT_GRAD, y, x, NULL);
-            if (need > most) most = need;
+            if (need > max_bytes) max_bytes = need;
         }
-    return most;
+    return max_bytes;
 }
 
 TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
@@ -4545,9 +4545,9 @@ typedef struct tp__reduce_job {
     tp__reduce_kind kind;
     const float *x;
     float *y, *partial;
-    int64_t n_part;  /* number of partial sums per output */
-    int64_t A, R, B; /* x is read as an array (A,R,B) and summed over R */
-    int64_t fold;    /* for a narrow matrix: `fold` rows are treated as one row, (A, R/fold, fold B) */
+    int64_t n_part;      /* number of partial sums per output */
+    int64_t A, R, B;     /* x is read as an array (A,R,B) and summed over R */
+    int64_t folded_rows; /* for a narrow matrix: `folded_rows` rows are treated as one row of folded_rows B columns */
     int64_t W, n_tile, grain;
     tp_vec_fn vec;
 } tp__reduce_job;
@@ -4555,7 +4555,7 @@ typedef struct tp__reduce_job {
 TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
 {
     const tp__reduction *r = &j->r;
-    j->n_part = j->fold = j->n_tile = 1;
+    j->n_part = j->folded_rows = j->n_tile = 1;
     j->A = j->W = 0;
     if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
     if (r->step == 1) { /* sums along rows: long rows are cut if outputs are few */
@@ -4568,13 +4568,13 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
     j->B = r->step; /* sums along columns */
     j->R = r->run;
     j->A = r->n_out / j->B;
-    while (j->fold * j->B < 128 && j->fold * 2 <= j->R) j->fold *= 2;
-    j->W = j->fold * j->B;
+    while (j->folded_rows * j->B < 128 && j->folded_rows * 2 <= j->R) j->folded_rows *= 2;
+    j->W = j->folded_rows * j->B;
     j->n_tile = (j->W + TP__COLUMN_TILE - 1) / TP__COLUMN_TILE;
     if (j->A * j->n_tile < TP__PARTIALS) j->n_part = j->R * j->B / 32768;
     if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
     if (j->n_part < 1) j->n_part = 1;
-    j->grain = tp__grain(j->R / j->fold / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
+    j->grain = tp__grain(j->R / j->folded_rows / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
 }
 static size_t tp__reduce_partials(const tp__reduction *r)
 {
@@ -4622,8 +4622,8 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
 static void tp__reduce_columns_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
-    const int64_t rows = j->R / j->fold, end = j->A * j->n_part * j->n_tile;
-    float total[TP__COLUMN_TILE], some[TP__COLUMN_TILE];
+    const int64_t rows = j->R / j->folded_rows, end = j->A * j->n_part * j->n_tile;
+    float total[TP__COLUMN_TILE], partial[TP__COLUMN_TILE];
     for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
         const int64_t tile = i % j->n_tile, part = i / j->n_tile % j->n_part, a = i / j->n_tile / j->n_part;
         const int64_t from = rows * part / j->n_part, to = rows * (part + 1) / j->n_part;
@@ -4632,7 +4632,7 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
         for (int64_t row = from; row < to;) {
             const int64_t stop = to - row < 128 ? to : row + 128;
             const bool first = row == from;
-            float *sum = first ? total : some;
+            float *sum = first ? total : partial;
             const float *in[2];
             memcpy(sum, x + row * j->W, (size_t)n * sizeof(float));
             in[0] = sum;
@@ -4642,7 +4642,7 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
             }
             if (first) continue;
             in[0] = total;
-            in[1] = some;
+            in[1] = partial;
             j->vec(n, total, in);
         }
         memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
@@ -4680,7 +4680,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         return true;
     }
     /* the sums are complete: there are no parts to add */
-    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN;
+    const bool whole = j.n_part * j.folded_rows == 1 && kind != TP__REDUCE_MEAN;
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
     /* combines the parts of each output, the `fold` rows that were treated as one, and the remaining rows */
@@ -4688,8 +4688,8 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
             double v = (double)p[0];
-            for (int64_t i = 1; i < j.n_part * j.fold; i++) v = tp__join(&j, v, (double)p[i * j.B]);
-            for (int64_t i = j.R / j.fold * j.fold; i < j.R; i++)
+            for (int64_t i = 1; i < j.n_part * j.folded_rows; i++) v = tp__join(&j, v, (double)p[i * j.B]);
+            for (int64_t i = j.R / j.folded_rows * j.folded_rows; i < j.R; i++)
                 v = tp__join(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
             j.y[a * j.B + b] = tp__finish(&j, v);
         }
@@ -5364,11 +5364,11 @@ typedef struct tp__bn_job {
     float *stat;  /* 4 x C: mean, scale, c1, c2 of tp__bn */
     tp__bn ch;
 } tp__bn_job;
-/* Merges the mean and sum of squared differences of n rows into those of `have` rows. */
-static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
+/* Merges the mean and sum of squared differences of n rows into those of `n_before` rows. */
+static void tp__bn_merge(int64_t C, double *mean, double *squares, double n_before, const float *mean_n,
                          const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
-    const double share = n / (have + n), weight = have * share;
+    const double share = n / (n_before + n), weight = n_before * share;
     for (int64_t c = 0; c < C; c++) {
         const double d = (mean_n ? (double)mean_n[c] : mean_n64[c]) - mean[c];
         mean[c] += d * share;
@@ -5756,24 +5756,24 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
         return tp__carved(&c);
     }
     const bool table = j->table.ids != NULL;
-    const int64_t wide = tp__rnn_row_floats(j),
-                  most = (table ? 0 : I) + H + 1; /* while the size is computed, outputs have no pointers */
+    const int64_t row_floats = tp__rnn_row_floats(j),
+                  max_inputs = (table ? 0 : I) + H + 1; /* while the size is computed, outputs have no pointers */
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
     j->max_rows = j->steps * B;
     for (int i = 0; i < 2; i++) {
-        j->stored[i].dgates = (float *)tp__carve(&c, j->max_rows * wide, sizeof(float));
-        j->stored[i].inputs = (float *)tp__carve(&c, j->max_rows * most, sizeof(float));
+        j->stored[i].dgates = (float *)tp__carve(&c, j->max_rows * row_floats, sizeof(float));
+        j->stored[i].inputs = (float *)tp__carve(&c, j->max_rows * max_inputs, sizeof(float));
         j->stored[i].at = (int64_t *)tp__carve(&c, table ? j->max_rows : 0, sizeof(int64_t));
     }
-    j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
-    j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
+    j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (row_floats + max_inputs), sizeof(float));
+    j->product = (float *)tp__carve(&c, V * row_floats, sizeof(float));
     if (!table) return tp__carved(&c);
     tp__gemm_args *a = j->gemm;
     a[0].ta = a[1].tb = true;
     a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
-    a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = wide;
+    a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = row_floats;
     a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
     const size_t first = tp__gemm_scratch(k->device, &a[0]), second = tp__gemm_scratch(k->device, &a[1]);
     j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
@@ -6056,12 +6056,12 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
             a[q].ldb = 3 * H, a[q].ldc = n;
         }
     }
-    size_t most = 0;
+    size_t max_bytes = 0;
     for (int i = 0; i < (back ? 8 : 2); i++) {
         const size_t bytes = a[i].M > 0 ? tp__gemm_scratch(k->device, &a[i]) : 0;
-        if (bytes > most) most = bytes;
+        if (bytes > max_bytes) max_bytes = bytes;
     }
-    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
+    j->gemm_scratch = tp__carve(&c, (int64_t)max_bytes, 1);
     return tp__carved(&c);
 }
 static void tp__gru_block(void *user, int64_t block)
@@ -6211,9 +6211,9 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
         const int64_t seen = tp__keys_seen(h, i);
         if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
         else {
-            const float most = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, most, row);
+            const float row_max = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, row_max, row);
             tp__divide_of[j->isa->level](seen, row, z);
-            if (lse) lse[i] = most + tp_logf(z);
+            if (lse) lse[i] = row_max + tp_logf(z);
         }
         memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
     }

@@ -1760,9 +1760,9 @@ TP_DEF tp_node *tp__apply_optimizer(const char *op, const void *attrs, tp_node *
 /* Multiplies two sizes; the result is limited so that it cannot overflow even if one of them was not checked. */
 static int64_t tp__limited_product(int64_t a, int64_t b)
 {
-    const int64_t most = INT64_MAX / 4;
+    const int64_t limit = INT64_MAX / 4;
     const double product = (double)a * (double)b;
-    return product > (double)most ? most : product < -(double)most ? -most : a * b;
+    return product > (double)limit ? limit : product < -(double)limit ? -limit : a * b;
 }
 
 /* The output size of one dimension and the padding before it. SAME: out = ceil(in / stride); half of the padding is before the image
@@ -1855,7 +1855,7 @@ typedef struct tp__instr {
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand of a chain is broadcast */
 
 typedef struct tp__external {
-    int how, size; /* how: TP__DIRECT, ...; size: bytes of an element */
+    int access, size; /* access: TP__DIRECT, ...; size: bytes of an element */
     /* element i of the result reads, for INNER, index i % period; for OUTER, index (i / inner) % period */
     int64_t inner, period;
     int64_t stride[TP_MAX_DIMS];
@@ -2601,13 +2601,13 @@ typedef struct tp__nearest {
     int distance;
 } tp__nearest;
 
-/* The edit distance of a and b: inserted, deleted, changed characters and swapped neighbours; `most` + 1 if it is larger than
- * `most`, or if a name has 128 characters or more. */
-static int tp__edit_distance(const char *a, const char *b, int most)
+/* The edit distance of a and b: inserted, deleted, changed characters and swapped neighbours; `max_distance` + 1 if it is larger than
+ * `max_distance`, or if a name has 128 characters or more. */
+static int tp__edit_distance(const char *a, const char *b, int max_distance)
 {
     int row[3][128]; /* distances for the last three prefixes of a, in rotation */
     const int na = (int)strlen(a), nb = (int)strlen(b);
-    if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
+    if (na > 127 || nb > 127 || na - nb > max_distance || nb - na > max_distance) return max_distance + 1;
     for (int i = 0; i <= na; i++)
         for (int j = 0; j <= nb; j++) {
             const int *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
@@ -2621,7 +2621,7 @@ static int tp__edit_distance(const char *a, const char *b, int most)
             }
             row[i % 3][j] = d;
         }
-    return row[na % 3][nb] <= most ? row[na % 3][nb] : most + 1;
+    return row[na % 3][nb] <= max_distance ? row[na % 3][nb] : max_distance + 1;
 }
 
 /* A name is similar if at most a third of it would have to change, or if one is the last part of the other: "cost" and
@@ -2632,10 +2632,10 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
     const size_t nw = strlen(n->wanted), nn = strlen(name);
     const char *whole = nw > nn ? n->wanted : name, *part = nw > nn ? name : n->wanted;
     const size_t over = nw > nn ? nw - nn : nn - nw;
-    const int most = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
+    const int max_distance = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
     const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
-    const int d = last ? 1 : tp__edit_distance(n->wanted, name, most);
-    if (d > most && !last) return;
+    const int d = last ? 1 : tp__edit_distance(n->wanted, name, max_distance);
+    if (d > max_distance && !last) return;
     if (n->name && d >= n->distance) return;
     n->name = name;
     n->distance = d;
@@ -4048,7 +4048,7 @@ typedef struct tp__towers {
     int running; /* the tower whose state the graph has, -1: none */
     tp_mutex *lock;
     tp_cond *passed;
-    int turn; /* the tower that may run, -1: the caller */
+    int running_tower; /* the tower that may run, -1: the caller */
 } tp__towers;
 
 static void tp__building_save(const tp_graph *g, tp__building *b)
@@ -4147,13 +4147,13 @@ static void tp__towers_switch_out(tp__towers *t)
     tp__building_restore(g, &t->caller_state);
 }
 
-/* The running thread (tower `self`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
-static void tp__towers_let_run(tp__towers *t, int to, int self)
+/* The running thread (tower `own_tower`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
+static void tp__towers_let_run(tp__towers *t, int to, int own_tower)
 {
     tp_mutex_lock(t->lock);
-    t->turn = to;
+    t->running_tower = to;
     tp_cond_broadcast(t->passed);
-    while (t->turn != self) tp_cond_wait(t->passed, t->lock);
+    while (t->running_tower != own_tower) tp_cond_wait(t->passed, t->lock);
     tp_mutex_unlock(t->lock);
 }
 
@@ -4212,12 +4212,12 @@ static void tp__tower_thread(void *user)
     tp__tower_build *b = (tp__tower_build *)user;
     tp__towers *t = b->all;
     tp_mutex_lock(t->lock);
-    while (t->turn != b->index) tp_cond_wait(t->passed, t->lock);
+    while (t->running_tower != b->index) tp_cond_wait(t->passed, t->lock);
     tp_mutex_unlock(t->lock);
     tp__tower_body(b);
     tp_mutex_lock(t->lock);
     b->done = true;
-    t->turn = -1;
+    t->running_tower = -1;
     tp_cond_broadcast(t->passed);
     tp_mutex_unlock(t->lock);
 }
@@ -4257,9 +4257,9 @@ static void tp__towers_build_all_reduce(tp__towers *t)
     if (!first) return;
     for (int i = 0; i < n; i++) {
         const tp__tower_build *b = &t->tower[i];
-        const bool alike = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
-                           b->n == first->n && b->mean == first->mean;
-        if (alike) continue;
+        const bool matches = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
+                             b->n == first->n && b->mean == first->mean;
+        if (matches) continue;
         const char *rule = "every tower must build the same layers in the same order";
         if (!b->waits)
             tp_graph_fail(g, &first->state.at, TP_ERR_STATE,
@@ -4348,7 +4348,7 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
     t.desc = d;
     t.fn = fn;
     t.user = user;
-    t.running = t.turn = -1;
+    t.running = t.running_tower = -1;
     t.tower = (tp__tower_build *)tp_calloc((size_t)d->n, sizeof *t.tower);
     t.base = (int *)tp_calloc((size_t)g->collection.n + 1, sizeof *t.base);
     bool ok = t.tower && t.base;
@@ -4609,9 +4609,9 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
     /* out of memory: `true` is safe, because then the op is run */
-    const bool yes = !seen || (op->id < op->graph->query_op && seen[op->id] != 0);
+    const bool depends = !seen || (op->id < op->graph->query_op && seen[op->id] != 0);
     tp_mutex_unlock(op->graph->lock);
-    return yes;
+    return depends;
 }
 
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op)
@@ -5500,10 +5500,10 @@ static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
         const tp__re_item *s = &re->set[i->x + k];
         if (s->high == TP__RE_CATEGORY) {
             const uint32_t kind = s->low | 32;
-            const bool yes = kind == 'd'   ? c >= '0' && c <= '9'
-                             : kind == 'w' ? tp__re_is_word(c, i->flags)
-                                           : tp__re_is_space(c, i->flags);
-            if (yes == (s->low == kind)) return true;
+            const bool in_class = kind == 'd'   ? c >= '0' && c <= '9'
+                                  : kind == 'w' ? tp__re_is_word(c, i->flags)
+                                                : tp__re_is_space(c, i->flags);
+            if (in_class == (s->low == kind)) return true;
         } else if (c >= s->low && c <= s->high) {
             return true;
         }
@@ -5517,9 +5517,9 @@ static bool tp__re_matches_char(const tp_regex *re, const tp__re_inst *i, uint32
     if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
     if (i->op == TP__RE_CHAR)
         return c == (uint32_t)i->x || ((i->flags & TP__RE_I) && tp__re_lower(c) == tp__re_lower((uint32_t)i->x));
-    bool yes = tp__re_in_set(re, i, c);
-    if (i->flags & TP__RE_I) yes = tp__re_in_set(re, i, tp__re_lower(c)) || tp__re_in_set(re, i, tp__re_upper(c));
-    return yes != ((i->flags & TP__RE_NOT) != 0);
+    bool matches = tp__re_in_set(re, i, c);
+    if (i->flags & TP__RE_I) matches = tp__re_in_set(re, i, tp__re_lower(c)) || tp__re_in_set(re, i, tp__re_upper(c));
+    return matches != ((i->flags & TP__RE_NOT) != 0);
 }
 
 /* Returns the position at which the character before `at` begins. */
@@ -5559,22 +5559,22 @@ static int tp__re_lookaround(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const tp__re_inst *i = &m->re->code[pc];
     const int base = m->n;
-    int yes = 1, kept = base;
-    for (int32_t k = 0; k < i->y && yes; k++) {
-        yes = at > 0;
-        if (yes) at = tp__re_before(m, at);
+    int found = 1, kept = base;
+    for (int32_t k = 0; k < i->y && found; k++) {
+        found = at > 0;
+        if (found) at = tp__re_before(m, at);
     }
-    if (yes) yes = tp__re_run(m, pc + 1, at);
-    if (yes < 0) return yes;
+    if (found) found = tp__re_run(m, pc + 1, at);
+    if (found < 0) return found;
     for (int k = base; k < m->n; k++)
         if (m->stack[k].what == TP__RE_RESTORE) m->stack[kept++] = m->stack[k];
     m->n = kept;
-    if (i->flags != TP__RE_NOT_AHEAD) return yes;
+    if (i->flags != TP__RE_NOT_AHEAD) return found;
     while (m->n > base) {
         m->n--;
         m->reg[m->stack[m->n].a] = m->stack[m->n].b;
     }
-    return !yes;
+    return !found;
 }
 
 /* Backtracks to the last untried choice above `base` on the stack: false if there is none. */
@@ -5615,7 +5615,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
     const int base = m->n;
     for (;;) {
         const tp__re_inst *i = &m->re->code[pc];
-        int yes = 1, size;
+        int ok = 1, size;
         if (++m->steps > TP__RE_STEPS) {
             m->status =
                 tp_fail(TP_ERR_ARG, "regular expression '%.200s': no answer within %d steps for a text of %d bytes",
@@ -5624,14 +5624,14 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
         }
         switch (i->op) {
         case TP__RE_AT:
-            yes = tp__re_position_matches(m, i, at);
+            ok = tp__re_position_matches(m, i, at);
             pc++;
             break;
         case TP__RE_JUMP: pc += i->x; break;
         case TP__RE_SPLIT:
-            yes = tp__re_known_to_fail(m, i, at);
-            if (yes < 0 || (yes == 0 && !tp__re_push(m, pc + i->y, at, 0))) return -1;
-            yes = !yes;
+            ok = tp__re_known_to_fail(m, i, at);
+            if (ok < 0 || (ok == 0 && !tp__re_push(m, pc + i->y, at, 0))) return -1;
+            ok = !ok;
             pc += i->x;
             break;
         case TP__RE_SAVE:
@@ -5641,25 +5641,25 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
             break;
         case TP__RE_CHECK: pc += m->reg[i->x] == at ? i->y : 1; break;
         case TP__RE_LOOK:
-            yes = tp__re_lookaround(m, pc, at);
-            if (yes < 0) return -1;
+            ok = tp__re_lookaround(m, pc, at);
+            if (ok < 0) return -1;
             if (i->flags == TP__RE_ATOMIC) at = m->end;
             pc += i->x;
             break;
         case TP__RE_MATCH:
         case TP__RE_DONE:
-            yes = i->op == TP__RE_DONE || !m->full || at == m->len;
+            ok = i->op == TP__RE_DONE || !m->full || at == m->len;
             m->end = at;
-            if (yes) return 1;
+            if (ok) return 1;
             break;
         default: /* instructions that match one character */
-            yes = at < m->len;
-            if (!yes) break;
-            yes = tp__re_matches_char(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
+            ok = at < m->len;
+            if (!ok) break;
+            ok = tp__re_matches_char(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
             at += size;
             pc++;
         }
-        if (!yes && !tp__re_backtrack(m, base, &pc, &at)) return 0;
+        if (!ok && !tp__re_backtrack(m, base, &pc, &at)) return 0;
     }
 }
 
@@ -5751,16 +5751,16 @@ TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *
 
 TP__UNUSED static bool tp__filter_matches(tp__filter *f, const char *name)
 {
-    bool yes = f->near.wanted == NULL;
+    bool matches = f->near.wanted == NULL;
     if (f->re) {
-        const tp_status s =
-            f->search ? tp_regex_search(f->re, name, &yes, NULL, 0) : tp_regex_match(f->re, name, &yes, NULL, 0);
+        const tp_status s = f->search ? tp_regex_search(f->re, name, &matches, NULL, 0)
+                                      : tp_regex_match(f->re, name, &matches, NULL, 0);
         if (s == TP_ERR_NOMEM) tp__graph_nomem(f->g);
         else if (s != TP_OK) tp_graph_fail(f->g, &f->at, s, "%s: %s", f->what, tp_last_error());
     }
-    if (yes) f->n_matched++;
+    if (matches) f->n_matched++;
     else tp__nearest_try(&f->near, name);
-    return yes;
+    return matches;
 }
 
 /* Warns, once, if the pattern matched no name. */
@@ -6992,7 +6992,7 @@ static tp_status tp__plan_order(tp__compiler *c)
         if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, tp__order_key(c, id));
     c->n_order = 0;
     while (n_ready > 0) {
-        const int turn = tp__heap_take(ready, &n_ready), id = turn < 0 ? turn + c->n_op : turn;
+        const int key = tp__heap_take(ready, &n_ready), id = key < 0 ? key + c->n_op : key;
         c->position[id] = c->n_order;
         c->order[c->n_order++] = id;
         for (const tp__edge *e = g.from[id]; e; e = e->next)
@@ -7752,7 +7752,7 @@ static void tp__external_load(const tp__program *p, const tp__external *e, const
                               char *dst)
 {
     const size_t size = (size_t)e->size;
-    if (e->how == TP__INNER) {
+    if (e->access == TP__INNER) {
         int64_t done = 0, at = i0 % e->period;
         while (done < n) {
             int64_t run = e->period - at < n - done ? e->period - at : n - done;
@@ -7762,11 +7762,11 @@ static void tp__external_load(const tp__program *p, const tp__external *e, const
         }
         return;
     }
-    if (e->how == TP__SPLAT || e->how == TP__OUTER) {
+    if (e->access == TP__SPLAT || e->access == TP__OUTER) {
         int64_t done = 0;
         while (done < n) {
-            const int64_t i = i0 + done, index = e->how == TP__SPLAT ? 0 : (i / e->inner) % e->period;
-            const int64_t left = e->how == TP__SPLAT ? n - done : e->inner - i % e->inner;
+            const int64_t i = i0 + done, index = e->access == TP__SPLAT ? 0 : (i / e->inner) % e->period;
+            const int64_t left = e->access == TP__SPLAT ? n - done : e->inner - i % e->inner;
             const int64_t run = left < n - done ? left : n - done;
             const char *v = src + (size_t)index * size;
             char *d = dst + (size_t)done * size;
@@ -7809,14 +7809,14 @@ static void tp__fused_chunk(void *user, int64_t chunk)
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_external; e++)
-        if (p->external[e].how == TP__SPLAT)
+        if (p->external[e].access == TP__SPLAT)
             tp__external_load(p, &p->external[e], (const char *)k->in[e].data, 0,
                               end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK,
                               (char *)room[p->external[e].reg]);
     for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
         const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
         for (int e = 0; e < p->n_external; e++)
-            if (p->external[e].reg >= 0 && p->external[e].how != TP__SPLAT)
+            if (p->external[e].reg >= 0 && p->external[e].access != TP__SPLAT)
                 tp__external_load(p, &p->external[e], (const char *)k->in[e].data, i0, n,
                                   (char *)room[p->external[e].reg]);
         for (int j = 0; j < p->n_instr; j++) {
@@ -8108,8 +8108,8 @@ static tp_status tp__replicate_on(tp__compiler *c, int v, int device, const char
     tp__extend_lifetime(p, home, p->n_step - 1);
     tp__extend_lifetime(p, b, p->n_step - 1);
     p->info.n_copies++;
-    const bool far = !p->device[device]->host && !p->device[s->from]->host && !p->device[device]->copy_from;
-    if (far && (size_t)p->buffer[b].bytes > p->room_bytes) p->room_bytes = (size_t)p->buffer[b].bytes;
+    const bool via_host = !p->device[device]->host && !p->device[s->from]->host && !p->device[device]->copy_from;
+    if (via_host && (size_t)p->buffer[b].bytes > p->room_bytes) p->room_bytes = (size_t)p->buffer[b].bytes;
     return TP_OK;
 }
 
@@ -8198,11 +8198,11 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
         stride *= dims[d];
     }
     if (stride == tp_shape_size(full)) {
-        e->how = TP__DIRECT;
+        e->access = TP__DIRECT;
         return;
     }
     if (stride == 1) {
-        e->how = TP__SPLAT;
+        e->access = TP__SPLAT;
         return;
     }
     /* whether the operand has the full dimensions in one range [a, b), and dimensions of 1 outside of it */
@@ -8212,13 +8212,13 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
     bool solid = true;
     for (int d = a; d < b; d++) solid = solid && dims[d] == full->dim[d];
     if (!solid) {
-        e->how = TP__STRIDED;
+        e->access = TP__STRIDED;
         return;
     }
     e->inner = 1;
     for (int d = b; d < full->ndim; d++) e->inner *= full->dim[d];
     e->period = stride;
-    e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
+    e->access = e->inner == 1 ? TP__INNER : TP__OUTER;
 }
 
 /* Sets operand i of op m of a chain: the result of an earlier op of the chain, or an operand of the whole chain. */
@@ -8348,7 +8348,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     for (int m = 0; m < group->n && st == TP_OK; m++) st = tp__chain_member(c, &ch, m);
     if (st != TP_OK) return st;
     for (int e = 0; e < prog->n_external; e++)
-        if (prog->external[e].how != TP__DIRECT) {
+        if (prog->external[e].access != TP__DIRECT) {
             ch.reg_busy[prog->n_reg] = true;
             prog->external[e].reg = prog->n_reg++;
         }
@@ -8378,10 +8378,10 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 /* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
 /* Whether the vendor's library (NCCL) computes this sum. Each value must be on a device of its own. */
-static tp_status tp__sum_by_vendor(const tp__compiler *c, const tp_operation *o, bool *together)
+static tp_status tp__sum_by_vendor(const tp__compiler *c, const tp_operation *o, bool *by_vendor)
 {
     const tp__plan *p = c->plan;
-    *together = false;
+    *by_vendor = false;
     if (!c->exec->session->config.nccl_all_reduce || o->n_in < 2) return TP_OK;
     for (int i = 0; i < o->n_in; i++) {
         if (p->device[tp__node_on(c, o->in[i])]->host) return TP_OK;
@@ -8396,7 +8396,7 @@ static tp_status tp__sum_by_vendor(const tp__compiler *c, const tp_operation *o,
                            "without it",
                            o->name, d->name);
     }
-    *together = true;
+    *by_vendor = true;
     return TP_OK;
 }
 
@@ -8407,37 +8407,37 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
     const int n = o->n_in, v0 = c->first_value[o->id];
-    bool host = true, together = false;
-    tp_status st = tp__sum_by_vendor(c, o, &together);
+    bool host = true, by_vendor = false;
+    tp_status st = tp__sum_by_vendor(c, o, &by_vendor);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
-    const bool once = host || together; /* each input is read on its own device */
+    const bool single_step = host || by_vendor; /* each input is read on its own device */
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
-        bool done = once && first > 0, live = false;
+        bool done = single_step && first > 0, live = false;
         for (int i = 0; i < n; i++) {
-            const bool on_device = once || tp__node_on(c, o->in[i]) == device;
+            const bool on_device = single_step || tp__node_on(c, o->in[i]) == device;
             done = done || (on_device && i < first);
             live = live || (on_device && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
         }
         if (done || !live) continue;
         for (int i = 0; i < n && st == TP_OK; i++)
-            st = tp__node_as_dtype(c, o->in[i], once ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
+            st = tp__node_as_dtype(c, o->in[i], single_step ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
         s->call.attrs = o->attrs;
-        s->is_collective = together;
+        s->is_collective = by_vendor;
         for (int i = 0; i < n; i++) {
             const int in = tp__value_of(c, o->in[i]), on = tp__node_on(c, o->in[i]);
             s->operand[i] = tp__operand(&c->value[in].type);
             s->operand[i].dtype = o->in[i]->dtype;
-            s->buffer[i] = tp__buffer_as(c, in, once ? on : device, o->in[i]->dtype);
+            s->buffer[i] = tp__buffer_as(c, in, single_step ? on : device, o->in[i]->dtype);
             tp__extend_lifetime(p, s->buffer[i], p->n_step - 1);
             const tp_type *made = tp__made_type(c, v0 + i);
             s->operand[n + i] = tp__operand(made);
             const bool fed = c->fed[v0 + i] >= 0, dead = fed || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0);
-            if (!together && (dead || (!host && on != device))) continue;
+            if (!by_vendor && (dead || (!host && on != device))) continue;
             s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(made), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
             if (!fed) c->value[v0 + i].buffer = s->buffer[n + i];
@@ -8468,8 +8468,8 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
         s->operand[i].dtype = tp__operand_precision(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
         if (i > 0 && i == s->call.fused.norm) {
-            const tp_shape three = {2, {3, t->shape.dim[t->shape.ndim - 1]}};
-            s->operand[i].shape = three;
+            const tp_shape norm_shape = {2, {3, t->shape.dim[t->shape.ndim - 1]}};
+            s->operand[i].shape = norm_shape;
         }
         s->buffer[i] = tp__buffer_as(c, v, s->device, s->operand[i].dtype);
         tp__extend_lifetime(c->plan, s->buffer[i], c->plan->n_step - 1);
@@ -8486,8 +8486,8 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
         const tp_type *made = tp__made_type(c, v);
         s->operand[s->call.n_in + i] = tp__operand(made);
         if (i == 0 && in_var) continue;
-        const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
-        if ((i > 0 || c->fusion[o->id].has_extra_output) && dead) continue;
+        const bool unused = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
+        if ((i > 0 || c->fusion[o->id].has_extra_output) && unused) continue;
         const int64_t bytes = i == 0 && s->call.fused.elided ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, s->device);
         if (b < 0) return tp__nomem_plan();
@@ -8591,10 +8591,10 @@ static tp_status tp__fold_step(tp__compiler *c)
     }
     s->call.scratch = scratch;
     int64_t fault[2] = {0, 0};
-    tp__step once = *s;
-    once.call.fault = fault;
+    tp__step step = *s;
+    step.call.fault = fault;
     const unsigned mode = tp__float_mode_enter();
-    tp__run_step(&once);
+    tp__run_step(&step);
     tp__float_mode_leave(mode);
     if (scratch) d->free(d, scratch);
     p->n_step--;
@@ -8779,7 +8779,7 @@ static void tp__plan_in_place(tp__compiler *c)
                 if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
             for (int e = 0; e < prog->n_external; e++) {
                 const int ib = s->buffer[e];
-                if (ib < 0 || prog->external[e].how != TP__DIRECT || prog->external[e].size != prog->out_size[k])
+                if (ib < 0 || prog->external[e].access != TP__DIRECT || prog->external[e].size != prog->out_size[k])
                     continue;
                 bool safe = true; /* no member reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
@@ -9402,9 +9402,9 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         tp__plan **old = &e->plans;
         for (tp__plan **q = &e->plans; *q; q = &(*q)->next)
             if ((*q)->used_at < (*old)->used_at) old = q;
-        tp__plan *dead = *old;
-        *old = dead->next;
-        tp__plan_free(dead);
+        tp__plan *evicted = *old;
+        *old = evicted->next;
+        tp__plan_free(evicted);
     }
     tp__plan *p = tp__plan_new(e, feeds, n_feeds, fetches, n_fetches);
     if (!p) {
@@ -9479,9 +9479,9 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
                 tp__lacks_batch(&n->shape, &value->shape) ? ": one sample? A batch of one has the shape (1,...)" : "");
         }
         const tp_device *d = feeds[i].value.device;
-        bool ours = d == NULL;
-        for (int k = 0; k < s->n_device && !ours; k++) ours = s->device[k] == d;
-        if (!ours)
+        bool in_session = d == NULL;
+        for (int k = 0; k < s->n_device && !in_session; k++) in_session = s->device[k] == d;
+        if (!in_session)
             return tp_fail(TP_ERR_ARG,
                            "'%s' is fed a tensor that lies on a device (%s) which is none of this session's",
                            n->op->name, d->name);
@@ -9572,24 +9572,24 @@ static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
     if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
 }
 
-/* Whether the run may continue. doing: what it was doing until now, for the error sentence. */
-static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
+/* Whether the run may continue. activity: what the run did until now, for the error sentence. */
+static tp_status tp__running_stopped(tp__running *r, const char *activity, const char *name)
 {
     const char *q = name ? "'" : "";
     r->stopped = true;
     if (!name) name = "";
     if (r->cancels != (uint32_t)(TP__WIDE_LOAD(&r->session->runs) >> 32))
-        return tp_fail(TP_ERR_CANCELLED, "the run was cancelled and has changed no variable: %s%s%s%s%s", doing,
+        return tp_fail(TP_ERR_CANCELLED, "the run was cancelled and has changed no variable: %s%s%s%s%s", activity,
                        *q ? " " : "", q, name, q);
     return tp_fail(TP_ERR_TIMEOUT, "the run was not over after its %lld ms and has changed no variable: %s%s%s%s%s",
-                   (long long)r->timeout_ms, doing, *q ? " " : "", q, name, q);
+                   (long long)r->timeout_ms, activity, *q ? " " : "", q, name, q);
 }
-static tp_status tp__running_check(tp__running *r, const char *doing, const char *name)
+static tp_status tp__running_check(tp__running *r, const char *activity, const char *name)
 {
     if (r->cancels == (uint32_t)(TP__WIDE_LOAD(&r->session->runs) >> 32) &&
         (r->deadline == 0 || tp_time() < r->deadline))
         return TP_OK;
-    return tp__running_stopped(r, doing, name);
+    return tp__running_stopped(r, activity, name);
 }
 
 static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
@@ -9869,10 +9869,10 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
  * the second run records the plan; later runs replay the recording, in pieces if host ops are between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    const bool apart = timing || r->trace; /* with timing, each kernel is measured by itself */
-    if (!apart && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
+    const bool one_by_one = timing || r->trace; /* with timing, each kernel is measured by itself */
+    if (!one_by_one && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
     p->has_run = 1;
-    if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
+    if (one_by_one || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_piece && st == TP_OK; i++) {
         const tp__plan_piece *piece = &p->piece[i];
@@ -10499,12 +10499,12 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
  * them. */
 static bool tp__is_training_name(const char *name)
 {
-    static const char *const ends[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
-                                       "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad"};
+    static const char *const suffixes[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
+                                           "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad"};
     const size_t n = strlen(name);
-    for (int i = 0; i < TP_COUNT(ends); i++) {
-        const size_t m = strlen(ends[i]);
-        if (n >= m && strcmp(name + n - m, ends[i]) == 0) return true;
+    for (int i = 0; i < TP_COUNT(suffixes); i++) {
+        const size_t m = strlen(suffixes[i]);
+        if (n >= m && strcmp(name + n - m, suffixes[i]) == 0) return true;
     }
     return strncmp(name, "EMA/", 4) == 0 || strstr(name, "/EMA/") || strncmp(name, "AccumGrad", 9) == 0 ||
            strncmp(name, "apply_gradients", 15) == 0;
@@ -10562,11 +10562,11 @@ static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char
     return st;
 }
 
-static tp_status tp__save_begin(tp__save *a, tp_session *s, int most)
+static tp_status tp__save_begin(tp__save *a, tp_session *s, int max_variables)
 {
     memset(a, 0, sizeof *a);
     a->session = s;
-    a->variable = (const tp_variable **)tp_calloc((size_t)most + 1, sizeof *a->variable);
+    a->variable = (const tp_variable **)tp_calloc((size_t)max_variables + 1, sizeof *a->variable);
     return a->variable ? TP_OK : TP_ERR_NOMEM;
 }
 
@@ -10983,13 +10983,13 @@ static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_
             tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype),
                    tp_dtype_name(value->dtype));
         if (widen) {
-            tp_tensor wide;
-            memset(&wide, 0, sizeof wide);
-            tp_status st = tp_tensor_resize(&wide, v->dtype, v->shape);
-            if (st == TP_OK && tp_tensor_bytes(&wide))
-                tp_convert(wide.data, wide.dtype, view.data, view.dtype, tp_tensor_size(&wide));
-            if (st == TP_OK) st = tp_session_load(s, v, &wide);
-            tp_tensor_free(&wide);
+            tp_tensor converted;
+            memset(&converted, 0, sizeof converted);
+            tp_status st = tp_tensor_resize(&converted, v->dtype, v->shape);
+            if (st == TP_OK && tp_tensor_bytes(&converted))
+                tp_convert(converted.data, converted.dtype, view.data, view.dtype, tp_tensor_size(&converted));
+            if (st == TP_OK) st = tp_session_load(s, v, &converted);
+            tp_tensor_free(&converted);
             return st;
         }
     }
@@ -13836,10 +13836,10 @@ static void TP__F(tp__in_top_k)(const tp_call *k)
         const real *x = (const real *)k->in[0].data + b * C;
         const int64_t label =
             k->in[1].dtype == TP_I64 ? ((const int64_t *)k->in[1].data)[b] : ((const int32_t *)k->in[1].data)[b];
-        bool yes = label >= 0 && label < C && tp__finite((double)x[label]);
+        bool in_top_k = label >= 0 && label < C && tp__finite((double)x[label]);
         int64_t larger = 0;
-        for (int64_t c = 0; c < C && yes; c++) larger += x[c] > x[label];
-        ((uint8_t *)k->out[0].data)[b] = yes && larger < K;
+        for (int64_t c = 0; c < C && in_top_k; c++) larger += x[c] > x[label];
+        ((uint8_t *)k->out[0].data)[b] = in_top_k && larger < K;
     }
 }
 #endif
@@ -14318,11 +14318,11 @@ static void tp__reverse_naive(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
     int64_t stride[TP_MAX_DIMS], first = 0;
-    bool turned[TP_MAX_DIMS];
-    tp__reduced_dims((const tp__reduce_attrs *)k->attrs, s->ndim, turned);
+    bool is_reversed[TP_MAX_DIMS];
+    tp__reduced_dims((const tp__reduce_attrs *)k->attrs, s->ndim, is_reversed);
     tp__strides(s, stride);
     for (int d = 0; d < s->ndim; d++) {
-        if (!turned[d]) continue;
+        if (!is_reversed[d]) continue;
         first += (s->dim[d] - 1) * stride[d];
         stride[d] = -stride[d];
     }
@@ -14739,8 +14739,8 @@ static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
             return tp_infer_fail(s, TP_ERR_ARG, "padding of %lld and %lld along dimension %d makes no sense",
                                  (long long)a, (long long)b, d);
         if (x->dim[d] < 0) continue;
-        const int64_t most = t->mode == TP_PAD_REFLECT ? x->dim[d] - 1 : x->dim[d];
-        if (t->mode != TP_PAD_CONSTANT && (a > 0 || b > 0) && (a > most || b > most))
+        const int64_t max_pad = t->mode == TP_PAD_REFLECT ? x->dim[d] - 1 : x->dim[d];
+        if (t->mode != TP_PAD_CONSTANT && (a > 0 || b > 0) && (a > max_pad || b > max_pad))
             return tp_infer_fail(s, TP_ERR_SHAPE,
                                  "dimension %d of shape %s has not enough elements to mirror %lld and %lld", d,
                                  tp_shape_text(x, text), (long long)a, (long long)b);
@@ -16227,36 +16227,36 @@ static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) 
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
 static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
 {
-    tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *to_dy = NULL, *to_inv = NULL;
+    tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *grad_dy = NULL, *grad_inv = NULL;
     int other[TP_MAX_DIMS], n = 0;
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis) other[n++] = d;
-    const int *over = rows ? &axis : other, n_over = rows ? 1 : n;
+    const int *axes = rows ? &axis : other, n_axes = rows ? 1 : n;
     tp_node *gamma = tp__norm_wide(g->in[2], x, axis, false), *inv = tp__norm_wide(g->in[4], x, axis, rows);
     tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
     if (u) {
-        tp_node *scaled = tp_mul(dy, gamma), *m_uh = tp_reduce_mean(tp_mul(u, h), over, n_over, true);
-        tp_node *m_gh = tp_reduce_mean(tp_mul(scaled, h), over, n_over, true);
-        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, over, n_over, true)), tp_mul(h, m_uh));
-        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, over, n_over, true)), tp_mul(h, m_gh));
+        tp_node *scaled = tp_mul(dy, gamma), *mean_uh = tp_reduce_mean(tp_mul(u, h), axes, n_axes, true);
+        tp_node *mean_gh = tp_reduce_mean(tp_mul(scaled, h), axes, n_axes, true);
+        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, axes, n_axes, true)), tp_mul(h, mean_uh));
+        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, axes, n_axes, true)), tp_mul(h, mean_gh));
         r = tp_mul(r, inv);
-        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, m_gh), tp_mul(scaled, m_uh))));
-        to_dy = tp_mul(gamma, r);
-        to_inv = tp_reduce_sum(tp_mul(u, e), over, n_over, false);
+        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, mean_gh), tp_mul(scaled, mean_uh))));
+        grad_dy = tp_mul(gamma, r);
+        grad_inv = tp_reduce_sum(tp_mul(u, e), axes, n_axes, false);
         g->din[2] = tp_mul(dy, r);
         if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
     }
     if (g->dout[1]) {
         tp_node *p = tp__norm_wide(g->dout[1], x, axis, false);
         t = tp__plus(t, tp_mul(p, dy));
-        to_dy = tp__plus(to_dy, tp_mul(p, h));
+        grad_dy = tp__plus(grad_dy, tp_mul(p, h));
     }
-    if (g->dout[2]) to_dy = tp__plus(to_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
-    g->din[0] = to_dy;
+    if (g->dout[2]) grad_dy = tp__plus(grad_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
+    g->din[0] = grad_dy;
     if (!t) return;
     g->din[1] = tp_mul(inv, t);
-    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], over, n_over, false));
-    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
+    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], axes, n_axes, false));
+    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), axes, n_axes, false), grad_inv);
 }
 
 /* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each computed from N elements;
@@ -16265,9 +16265,9 @@ static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
 static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
                                         tp_node *dinv, int axis, bool rows)
 {
-    tp_node *by_x = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
-    if (dinv) by_x = tp__plus(by_x, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
-    if (by_x) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(by_x, x, axis, rows));
+    tp_node *dx_scale = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
+    if (dinv) dx_scale = tp__plus(dx_scale, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
+    if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(dx_scale, x, axis, rows));
     if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
@@ -16708,13 +16708,13 @@ static tp_status tp__xent_infer(tp_infer *s)
 }
 static void tp__xent_gradient(tp_grad *g)
 {
-    tp_node *soft = &g->out[1], *dx = NULL;
+    tp_node *softmax = &g->out[1], *dx = NULL;
     if (g->dout[0]) {
-        tp_node *hot = tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f);
-        if (hot->dtype != soft->dtype) hot = tp_cast(hot, soft->dtype);
-        dx = tp_mul(tp_sub(soft, hot), tp_expand_dims(g->dout[0], 1));
+        tp_node *one_hot = tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f);
+        if (one_hot->dtype != softmax->dtype) one_hot = tp_cast(one_hot, softmax->dtype);
+        dx = tp_mul(tp_sub(softmax, one_hot), tp_expand_dims(g->dout[0], 1));
     }
-    g->din[0] = g->dout[1] ? tp__plus(dx, tp__softmax_dx(g->dout[1], soft)) : dx;
+    g->din[0] = g->dout[1] ? tp__plus(dx, tp__softmax_dx(g->dout[1], softmax)) : dx;
 }
 static const tp_op tp__op_sparse_softmax_cross_entropy =
     TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, TP__IO(2, 2),
@@ -16753,10 +16753,10 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 /* Returns log(e^a + e^b + e^c). */
 static double TP__F(tp__ctc_add)(double a, double b, double c)
 {
-    const double ab = a > b ? a : b, most = ab > c ? ab : c;
-    if (most == TP__NONE) return most;
-    const real sum = TP__REXP((real)(a - most)) + TP__REXP((real)(b - most)) + TP__REXP((real)(c - most));
-    return most + (double)TP__RLOG(sum);
+    const double ab = a > b ? a : b, largest = ab > c ? ab : c;
+    if (largest == TP__NONE) return largest;
+    const real sum = TP__REXP((real)(a - largest)) + TP__REXP((real)(b - largest)) + TP__REXP((real)(c - largest));
+    return largest + (double)TP__RLOG(sum);
 }
 #ifdef TP__REAL_IS_FLOAT
 /* One sequence of the batch. */
@@ -16860,14 +16860,14 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
     for (int64_t b = from; b < to; b++) {
         tp__ctc g;
-        const bool good = tp__ctc_sequence(&g, k, b);
+        const bool feasible = tp__ctc_sequence(&g, k, b);
         const real *x = TP__IN(0) + g.row;
         real *y = TP__OUT(0), *dx = TP__OUT(1) ? TP__OUT(1) + g.row : NULL;
-        const double all = good ? TP__F(tp__ctc_forward)(&g, x) : 0;
+        const double all = feasible ? TP__F(tp__ctc_forward)(&g, x) : 0;
         if (y) y[b] = (real)(zero && all == TP__NONE ? 0 : 0 - all);
         for (int64_t t = 0; dx && t < g.steps; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
-        if (dx && good && all != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, all);
+        if (dx && feasible && all != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, all);
     }
 }
 static void TP__F(tp__ctc)(const tp_call *k)
@@ -17325,7 +17325,8 @@ static void tp__gru_gradient(tp_grad *g)
 /* -- shared by attention and attention_grad: sizes, attributes, FLOPs -------------------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
-    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < min(i + beyond, Tk) */
+    int64_t B, Tq, Tk, C, D, heads,
+        keys_of_first_query; /* query i attends to keys j < min(i + keys_of_first_query, Tk) */
 } tp__heads;
 static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shape *keys)
 {
@@ -17334,10 +17335,13 @@ static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shap
     h.B = q->dim[0], h.Tq = q->dim[1], h.C = q->dim[2], h.Tk = keys->dim[1];
     h.heads = t->heads;
     h.D = h.C / h.heads;
-    h.beyond = t->causal ? h.Tk - h.Tq + 1 : h.Tk;
+    h.keys_of_first_query = t->causal ? h.Tk - h.Tq + 1 : h.Tk;
     return h;
 }
-static int64_t tp__keys_seen(const tp__heads *h, int64_t i) { return i + h->beyond < h->Tk ? i + h->beyond : h->Tk; }
+static int64_t tp__keys_seen(const tp__heads *h, int64_t i)
+{
+    return i + h->keys_of_first_query < h->Tk ? i + h->keys_of_first_query : h->Tk;
+}
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__attention_schema[] = {TP__ATTR(tp__attention_attrs, INT, heads),

@@ -546,13 +546,13 @@ static bool tp__import_node_kind(tp__import_node *n, const char *name, int numbe
     static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* the fields from 2 (a float) to 8 (integers) */
     const tp__pb *a = tp__import_node_attr(n, name);
     tp__pb_field e;
-    bool good = true;
+    bool valid = true;
     if (!a) return false;
     for (tp__pb m = *a; tp__pb_next(&m, &e);)
-        if (e.number == 20) good &= e.wire == 0 && e.value == (uint64_t)type_of[number];
-        else if (e.number != 1 && e.number != 13 && e.number != number) good = false;
-    if (!good) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
-    return good;
+        if (e.number == 20) valid &= e.wire == 0 && e.value == (uint64_t)type_of[number];
+        else if (e.number != 1 && e.number != 13 && e.number != number) valid = false;
+    if (!valid) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
+    return valid;
 }
 static bool tp__import_node_field(tp__import_node *n, const char *name, int number, int wire, tp__pb_field *f)
 {
@@ -640,9 +640,9 @@ static int64_t tp__import_node_dim(tp__import_node *n, const tp_node *x, int d)
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; give it in .dims", n->op, d);
     return 1;
 }
-static bool tp__import_node_rank(tp__import_node *n, const tp_node *x, int least, int most)
+static bool tp__import_node_rank(tp__import_node *n, const tp_node *x, int min_rank, int max_rank)
 {
-    if (x->shape.ndim >= least && x->shape.ndim <= most) return true;
+    if (x->shape.ndim >= min_rank && x->shape.ndim <= max_rank) return true;
     if (!tp_is_poison(x))
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of a value with %d dimensions cannot be expressed", n->op,
                     x->shape.ndim);
@@ -726,9 +726,9 @@ static tp_node *tp__divide(tp_node *a, tp_node *b) /* integer division rounds to
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
     tp_node *q = tp_floordiv(a, b), *zero = tp__constant_like(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
-    tp_node *apart =
+    tp_node *signs_differ =
         tp_not_equal(tp__cast_if_needed(tp_less(a, zero), TP_I32), tp__cast_if_needed(tp_less(b, zero), TP_I32));
-    return tp_add(q, tp__cast_if_needed(tp_logical_and(rest, apart), a->dtype));
+    return tp_add(q, tp__cast_if_needed(tp_logical_and(rest, signs_differ), a->dtype));
 }
 static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__bytes_to_int32(a), tp__bytes_to_int32(b)); }
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
@@ -912,9 +912,9 @@ static void tp__import_reduce(tp__import_node *n)
     else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
     if (strcmp(op, "LogSumExp") == 0) {
         if (k) {
-            tp_node *most = tp_reduce_max(y, axes, k, true);
-            most = tp_select(tp_is_finite(most), most, tp_zeros_like(most));
-            y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, most)), axes, k, true)), most);
+            tp_node *maximum = tp_reduce_max(y, axes, k, true);
+            maximum = tp_select(tp_is_finite(maximum), maximum, tp_zeros_like(maximum));
+            y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, maximum)), axes, k, true)), maximum);
             if (!keep) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
         }
     } else if (k) {
@@ -1145,8 +1145,8 @@ static void tp__import_conv_transpose(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *w = tp__import_node_input(n, 1);
     tp__window win;
     bool is_one_axis;
-    int64_t extra[TP__ON_INTS] = {0}, want[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1}, zero[TP_MAX_DIMS] = {0},
-            more[TP_MAX_DIMS] = {0};
+    int64_t extra[TP__ON_INTS] = {0}, output_shape[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1},
+            zero[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
     const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &is_one_axis);
@@ -1155,9 +1155,9 @@ static void tp__import_conv_transpose(tp__import_node *n)
                   O = tp__limited_product(tp__import_node_dim(n, w, 2), groups);
     if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int n_extra = tp__import_node_ints(n, "output_padding", -1, extra),
-              n_want = tp__import_node_ints(n, "output_shape", -1, want);
+              n_output_shape = tp__import_node_ints(n, "output_shape", -1, output_shape);
     if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - is_one_axis) ||
-        (n_want >= 0 && n_want < 2 - is_one_axis)) {
+        (n_output_shape >= 0 && n_output_shape < 2 - is_one_axis)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its groups, output_padding or output_shape make no sense", n->op);
         return;
     }
@@ -1174,8 +1174,9 @@ static void tp__import_conv_transpose(tp__import_node *n)
         int64_t cut = win.before[i] + win.after[i];
         from[i] = win.before[i];
         size[i] = full - cut;
-        if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= is_one_axis) {
-            size[i] = n_want > 0 ? want[n_want - (2 - is_one_axis) + i - is_one_axis] : tp__limited_product(H, s);
+        if ((n_output_shape > 0 || strncmp(mode, "SAME", 4) == 0) && i >= is_one_axis) {
+            size[i] = n_output_shape > 0 ? output_shape[n_output_shape - (2 - is_one_axis) + i - is_one_axis]
+                                         : tp__limited_product(H, s);
             if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* the error is reported below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
@@ -1304,7 +1305,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     const char kind = n->op[0];
     const tp_dtype d = x->dtype;
     int64_t k[TP__ON_INTS], elements = 1;
-    bool hangs = false;
+    bool has_extra_pad = false;
     bool is_one_axis;
     tp__window w;
     if (!tp__import_node_rank(n, x, 3, 5)) return;
@@ -1333,7 +1334,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
         int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
         if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
         const int64_t more = (count - 1) * w.stride[i] + reach - full;
-        if (more > 0) w.after[i] += more, hangs = true;
+        if (more > 0) w.after[i] += more, has_extra_pad = true;
     }
     for (int i = 0; i < w.axes; i++) elements *= w.k[i];
     if (n->c->status != TP_OK) return;
@@ -1350,9 +1351,9 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     } else {
         const bool all = tp__import_node_int(n, "count_include_pad", 0) != 0 || counted.no_padding;
         const bool like_ours =
-            w.same_padding && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
+            w.same_padding && !all && !has_extra_pad && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
         y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
-        if ((!all || hangs) && !like_ours) { /* divide by the fraction of each window that is counted */
+        if ((!all || has_extra_pad) && !like_ours) { /* divide by the fraction of each window that is counted */
             int64_t dim[5] = {1, 1};
             for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__import_node_dim(n, x, 2 + i);
             tp_node *ones =
@@ -1681,21 +1682,21 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
     x = tp__with_ones(x, count, 0);
     for (int d = 0; d < x->shape.ndim; d++) {
         const int e = d - (x->shape.ndim - count);
-        const int64_t have = x->shape.dim[d], want = e < 0 ? 1 : s.dim[e];
-        tiles[d] = have == 1 && want >= 0 ? want : 1;
+        const int64_t old_size = x->shape.dim[d], new_size = e < 0 ? 1 : s.dim[e];
+        tiles[d] = old_size == 1 && new_size >= 0 ? new_size : 1;
         any |= tiles[d] != 1;
-        if (have > 1 && want > 1 && want != have) {
-            tp__on_fail(n, TP_ERR_SHAPE, "%s of dimension %d from %lld to %lld", n->op, d, (long long)have,
-                        (long long)want);
+        if (old_size > 1 && new_size > 1 && new_size != old_size) {
+            tp__on_fail(n, TP_ERR_SHAPE, "%s of dimension %d from %lld to %lld", n->op, d, (long long)old_size,
+                        (long long)new_size);
             return NULL;
         }
-        if ((want >= 0 && have >= 0) || want == 1 || have > 1) continue;
+        if ((new_size >= 0 && old_size >= 0) || new_size == 1 || old_size > 1) continue;
         /* the size of x or the wanted size is unknown: add zeros of the wanted shape, which broadcasts x at run time */
         const tp_dtype dtype = x->dtype;
         tp_node *wide = tp__bytes_to_int32(x), *zeros;
-        if (want >= 0) {
+        if (new_size >= 0) {
             int64_t ones[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
-            ones[d] = want;
+            ones[d] = new_size;
             zeros = tp_tile(tp__with_ones(tp__constant_like(wide, 0), x->shape.ndim, 0), ones);
         } else zeros = tp__importer_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
         if (!zeros) {
@@ -1922,8 +1923,11 @@ static void tp__import_slice(tp__import_node *n)
     }
     for (int i = 0; i < count; i++) {
         const int axis = tp__import_node_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
-        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, most = TP__IMPORT_LAST;
-        const int64_t step = n_steps < 0 ? 1 : steps[i] > most ? most : steps[i] < -most ? -most : steps[i];
+        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, max_step = TP__IMPORT_LAST;
+        const int64_t step = n_steps < 0            ? 1
+                             : steps[i] > max_step  ? max_step
+                             : steps[i] < -max_step ? -max_step
+                                                    : steps[i];
         int64_t a = from[i], b = to[i];
         if (n->c->status != TP_OK) return;
         if (step == 0) {
@@ -2190,14 +2194,14 @@ static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size
  * gather's gradient is the op that adds rows. */
 static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_node *updates)
 {
-    const char *how = tp__import_node_string(n, "reduction", "none");
+    const char *reduction = tp__import_node_string(n, "reduction", "none");
     const tp_op *op = &tp__op_gather_grad;
     tp_node *in[3] = {updates, row, x};
     const tp_dtype d = x->dtype;
-    tp_node *(*mix)(tp_node *, tp_node *) = strcmp(how, "max") == 0   ? tp_maximum
-                                            : strcmp(how, "min") == 0 ? tp_minimum
-                                            : strcmp(how, "mul") == 0 ? tp_mul
-                                                                      : NULL;
+    tp_node *(*mix)(tp_node *, tp_node *) = strcmp(reduction, "max") == 0   ? tp_maximum
+                                            : strcmp(reduction, "min") == 0 ? tp_minimum
+                                            : strcmp(reduction, "mul") == 0 ? tp_mul
+                                                                            : NULL;
     if (mix) { /* if rows are few, combine one after the other */
         const int64_t count = tp__import_node_dim(n, row, 0), rows = tp__import_node_dim(n, x, 0);
         if (n->c->status != TP_OK || count > 256) return tp__import_node_unsupported(n, "that many updates to mix");
@@ -2208,10 +2212,11 @@ static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_n
         }
         return x;
     }
-    if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__import_node_unsupported(n, how);
+    if (strcmp(reduction, "none") != 0 && strcmp(reduction, "add") != 0)
+        return tp__import_node_unsupported(n, reduction);
     if (!tp_dtype_is_float(d)) in[0] = tp__cast_if_needed(updates, TP_F64), in[2] = x = tp__cast_if_needed(x, TP_F64);
     tp_node *sum = tp_apply(tp_node_graph(x), op, in, 3, NULL);
-    if (how[0] == 'a') return tp__cast_if_needed(tp_add(x, sum), d);
+    if (reduction[0] == 'a') return tp__cast_if_needed(tp_add(x, sum), d);
     in[0] = tp_ones_like(in[0]);
     tp_node *touched = tp_apply(tp_node_graph(x), op, in, 3, NULL);
     return tp__cast_if_needed(tp_select(tp_greater(touched, tp__constant_like(touched, 0)), sum, x), d);
@@ -2343,14 +2348,14 @@ static void tp__import_center_crop_pad(tp__import_node *n)
     if (n_axes >= 0 && !tp__import_node_axes(n, axes, n_axes, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) {
         const int d = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
-        const int64_t have = tp__import_node_dim(n, x, d), want = size[i];
+        const int64_t old_size = tp__import_node_dim(n, x, d), new_size = size[i];
         if (n->c->status != TP_OK) return;
-        if (want < 0 || want > TP__IMPORT_LAST) {
-            tp__on_fail(n, TP_ERR_FORMAT, "%s to a size of %lld", n->op, (long long)want);
+        if (new_size < 0 || new_size > TP__IMPORT_LAST) {
+            tp__on_fail(n, TP_ERR_FORMAT, "%s to a size of %lld", n->op, (long long)new_size);
             return;
         }
-        if (have > want) y = tp__slice_from(y, d, (have - want) / 2, want);
-        else before[d] = (want - have) / 2, after[d] = want - have - before[d];
+        if (old_size > new_size) y = tp__slice_from(y, d, (old_size - new_size) / 2, new_size);
+        else before[d] = (new_size - old_size) / 2, after[d] = new_size - old_size - before[d];
     }
     if (n->c->status == TP_OK) tp__import_node_set_output(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
 }
@@ -2476,9 +2481,9 @@ static double tp__resize_common(tp__import_node *n, const tp_node *x, const char
 {
     double common = 0;
     for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
-        const int64_t have =
+        const int64_t old_size =
             tp__import_node_dim(n, x, tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim));
-        const double s = (double)sizes[i] / (double)(have ? have : 1);
+        const double s = (double)sizes[i] / (double)(old_size ? old_size : 1);
         if (tp__is_any(sizes[i])) continue;
         if (common == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
     }
@@ -2592,7 +2597,7 @@ static void tp__import_class_loss(
             *weight = NULL, *keep = NULL;
     const bool softmax = n->op[0] == 'S', ignores = tp__import_node_attr(n, "ignore_index") != NULL;
     const double ignored = (double)tp__import_node_int(n, "ignore_index", 0);
-    const char *how = tp__import_node_string(n, "reduction", "mean");
+    const char *reduction = tp__import_node_string(n, "reduction", "mean");
     const int last = x->shape.ndim - 1;
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t C = tp__import_node_dim(n, x, 1);
@@ -2610,8 +2615,8 @@ static void tp__import_class_loss(
     tp_node *y = tp_neg(
         tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last, 1, false));
     if (weight) y = tp_mul(y, weight);
-    if (strcmp(how, "sum") == 0) y = tp_sum(y);
-    else if (strcmp(how, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
+    if (strcmp(reduction, "sum") == 0) y = tp_sum(y);
+    else if (strcmp(reduction, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
     tp__import_node_set_output(n, 0, y);
 }
 
@@ -2743,7 +2748,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
             tp__import_node_unsupported(n, "sequences of different lengths");
             return;
         }
-    const int64_t row[TP_MAX_DIMS] = {1, H}, doubled[TP_MAX_DIMS] = {2 * gates * H};
+    const int64_t row[TP_MAX_DIMS] = {1, H}, bias_size[TP_MAX_DIMS] = {2 * gates * H};
     static const int batch_then_time[] = {2, 0, 1, 3}, time = 0;
     tp_node *zero =
         tp_zeros_like(tp_tile(tp_squeeze(tp__slice_from(tp__slice_from(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
@@ -2756,7 +2761,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         q.x = x;
         q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.xs = backwards ? tp_reverse(x, &time, 1) : x;
         tp_node *b = tp__import_node_has(n, 3) ? tp__rnn_part(tp__import_node_input(n, 3), d) : NULL;
-        if (!b) b = tp_tile(tp__with_ones(tp__constant_like(x, 0), 1, 0), doubled);
+        if (!b) b = tp_tile(tp__with_ones(tp__constant_like(x, 0), 1, 0), bias_size);
         q.bw = tp__slice_from(b, 0, 0, gates * H), q.br = tp__slice_from(b, 0, gates * H, gates * H);
         q.sum = tp_add(q.bw, q.br), q.h = q.c = zero;
         for (int i = 0; i < 2; i++)
@@ -2821,7 +2826,7 @@ static void tp__import_attention(tp__import_node *n)
     const int64_t mode = tp__import_node_int(n, "qk_matmul_output_mode", 0),
                   left = tp__import_node_int(n, "left_window_size", -1),
                   right = tp__import_node_int(n, "right_window_size", -1);
-    int64_t past = 0;
+    int64_t past_length = 0;
     Q = tp__split_heads(n, Q, tp__import_node_int(n, "q_num_heads", 0));
     K = tp__split_heads(n, K, tp__import_node_int(n, "kv_num_heads", 0));
     V = tp__split_heads(n, V, tp__import_node_int(n, "kv_num_heads", 0));
@@ -2830,7 +2835,7 @@ static void tp__import_attention(tp__import_node *n)
         return;
     if (tp__import_node_has(n, 4) && tp__import_node_has(n, 5)) {
         tp_node *k[2] = {tp__import_node_input(n, 4), K}, *v[2] = {tp__import_node_input(n, 5), V};
-        past = tp__import_node_dim(n, k[0], 2);
+        past_length = tp__import_node_dim(n, k[0], 2);
         K = tp_concat(k, 2, 2), V = tp_concat(v, 2, 2);
     }
     tp__import_node_set_output(n, 1, K);
@@ -2861,32 +2866,33 @@ static void tp__import_attention(tp__import_node *n)
     if (mode == 0) tp__import_node_set_output(n, 3, s);
     if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__constant_like(s, (double)cap))), cap, 0.0f);
     if (mode == 1) tp__import_node_set_output(n, 3, s);
-    tp_node *never = tp__constant_like(s, -HUGE_VAL);
+    tp_node *minus_infinity = tp__constant_like(s, -HUGE_VAL);
     if (tp__import_node_has(n, 3)) {
         tp_node *m = tp__import_node_input(n, 3);
-        const int64_t short_by = T - tp__import_node_dim(n, m, m->shape.ndim - 1);
-        const bool yes = m->dtype == TP_BOOL;
+        const int64_t n_missing = T - tp__import_node_dim(n, m, m->shape.ndim - 1);
+        const bool is_bool = m->dtype == TP_BOOL;
         int64_t none[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
         if (n->c->status != TP_OK) return;
-        if (short_by > 0) {
-            more[m->shape.ndim - 1] = short_by;
-            m = tp_pad(m, none, more, TP_PAD_CONSTANT, yes ? 0.0f : -HUGE_VALF);
+        if (n_missing > 0) {
+            more[m->shape.ndim - 1] = n_missing;
+            m = tp_pad(m, none, more, TP_PAD_CONSTANT, is_bool ? 0.0f : -HUGE_VALF);
         }
-        s = yes ? tp_select(m, s, never) : tp_add(s, tp__cast_if_needed(m, s->dtype));
+        s = is_bool ? tp_select(m, s, minus_infinity) : tp_add(s, tp__cast_if_needed(m, s->dtype));
     }
     /* masks depend on the distance between a key and the query's position among the keys */
     tp_node *valid = NULL, *place = tp__positions(n, s, S, 2), *key = tp__positions(n, s, T, 3);
     if (tp__import_node_has(n, 6))
         valid = tp__with_ones(tp__cast_if_needed(tp__import_node_input(n, 6), s->dtype), 1, 3); /* (B,1,1,1) */
-    place = valid && past == 0 ? tp_add(place, tp_affine(valid, 1.0f, (float)-S)) : tp_affine(place, 1.0f, (float)past);
-    if (tp__import_node_int(n, "is_causal", 0)) s = tp_select(tp_less_equal(key, place), s, never);
-    if (left >= 0) s = tp_select(tp_greater_equal(key, tp_affine(place, 1.0f, (float)-left)), s, never);
-    if (right >= 0) s = tp_select(tp_less_equal(key, tp_affine(place, 1.0f, (float)right)), s, never);
-    if (valid) s = tp_select(tp_less(key, valid), s, never);
+    place = valid && past_length == 0 ? tp_add(place, tp_affine(valid, 1.0f, (float)-S))
+                                      : tp_affine(place, 1.0f, (float)past_length);
+    if (tp__import_node_int(n, "is_causal", 0)) s = tp_select(tp_less_equal(key, place), s, minus_infinity);
+    if (left >= 0) s = tp_select(tp_greater_equal(key, tp_affine(place, 1.0f, (float)-left)), s, minus_infinity);
+    if (right >= 0) s = tp_select(tp_less_equal(key, tp_affine(place, 1.0f, (float)right)), s, minus_infinity);
+    if (valid) s = tp_select(tp_less(key, valid), s, minus_infinity);
     if (mode == 2) tp__import_node_set_output(n, 3, s);
     /* a query that attends to no key gets 0, not NaN */
     tp_node *p = tp_softmax(tp_maximum(s, tp__constant_like(s, -1e30)));
-    p = tp_select(tp_equal(s, never), tp_zeros_like(p), p);
+    p = tp_select(tp_equal(s, minus_infinity), tp_zeros_like(p), p);
     if (mode == 3) tp__import_node_set_output(n, 3, p);
     tp_node *y = tp_matmul(p, V);
     tp__import_node_set_output(n, 0, flat ? tp__merge_heads(n, y) : y);
@@ -2909,9 +2915,9 @@ static void tp__import_rotary(tp__import_node *n)
         if (tp__import_node_has(n, 3)) cache[i] = tp_gather(cache[i], tp__import_node_input(n, 3));
         cache[i] = tp_expand_dims(cache[i], 1); /* reshaped to (B, 1, S, dim / 2) */
     }
-    tp_node *turned = tp__slice_from(x, 3, 0, dim), *a, *b, *parts[3];
-    a = interleaved ? tp__every(n, turned, 3, 0, 2, dim / 2) : tp__slice_from(turned, 3, 0, dim / 2);
-    b = interleaved ? tp__every(n, turned, 3, 1, 2, dim / 2) : tp__slice_from(turned, 3, dim / 2, dim / 2);
+    tp_node *rotated = tp__slice_from(x, 3, 0, dim), *a, *b, *parts[3];
+    a = interleaved ? tp__every(n, rotated, 3, 0, 2, dim / 2) : tp__slice_from(rotated, 3, 0, dim / 2);
+    b = interleaved ? tp__every(n, rotated, 3, 1, 2, dim / 2) : tp__slice_from(rotated, 3, dim / 2, dim / 2);
     parts[0] = tp_sub(tp_mul(a, cache[0]), tp_mul(b, cache[1]));
     parts[1] = tp_add(tp_mul(a, cache[1]), tp_mul(b, cache[0]));
     parts[2] = tp__slice_from(x, 3, dim, -1);
@@ -3086,8 +3092,9 @@ static void tp__import_window(tp__import_node *n) /* Builds HannWindow, HammingW
     }
     tp_tensor *y = tp__import_node_value(n, 0, tp__import_dtype(elem), tp__shape1(size));
     for (int64_t i = 0; y && i < size; i++) {
-        const double turn = 2 * pi * (double)i / (double)(tp__import_node_int(n, "periodic", 1) ? size : size - 1);
-        tp_tensor_set(y, i, n->op[0] == 'B' ? a0 - 0.5 * cos(turn) + 0.08 * cos(2 * turn) : a0 - (1 - a0) * cos(turn));
+        const double angle = 2 * pi * (double)i / (double)(tp__import_node_int(n, "periodic", 1) ? size : size - 1);
+        tp_tensor_set(y, i,
+                      n->op[0] == 'B' ? a0 - 0.5 * cos(angle) + 0.08 * cos(2 * angle) : a0 - (1 - a0) * cos(angle));
     }
 }
 
@@ -3361,20 +3368,20 @@ static void tp__import_node_fold(tp__import_node *n)
 
 /* Creates the inputs for a trial run of the operator: guess + k step replaces the unknown size of symbol k, so that the result
  * shows which sizes depend on it. */
-static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **stand, int64_t guess,
+static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **assumed, int64_t guess,
                                   int64_t step)
 {
     tp__importer *c = n->c;
     for (int i = 0; i < n->n_in; i++) {
-        stand[i] = in[i];
+        assumed[i] = in[i];
         if (!in[i] || !in[i]->partial) continue;
-        if (!(stand[i] = (tp__import_value *)tp__importer_alloc(c, 1, sizeof **stand))) stand[i] = in[i];
-        else if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) tp__importer_nomem(c);
+        if (!(assumed[i] = (tp__import_value *)tp__importer_alloc(c, 1, sizeof **assumed))) assumed[i] = in[i];
+        else if (tp_tensor_copy(&assumed[i]->known, &in[i]->known) != TP_OK) tp__importer_nomem(c);
         if (c->status != TP_OK) continue;
-        stand[i]->name = in[i]->name;
-        stand[i]->is_known = true;
-        int64_t *v = (int64_t *)stand[i]->known.data;
-        for (int64_t k = 0; k < tp_tensor_size(&stand[i]->known); k++)
+        assumed[i]->name = in[i]->name;
+        assumed[i]->is_known = true;
+        int64_t *v = (int64_t *)assumed[i]->known.data;
+        for (int64_t k = 0; k < tp_tensor_size(&assumed[i]->known); k++)
             if (tp__is_any(v[k])) v[k] = guess + step * (v[k] - TP__OV_ANY);
     }
     return c->status == TP_OK;

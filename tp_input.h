@@ -2810,11 +2810,11 @@ typedef struct tp__bend {
 
 static void tp__bend_randomize(tp__bend *m, tp__dice *dice)
 {
-    const int turn = tp__dice_normal(dice, 2400); /* rotation in radians; at most 34 degrees */
+    const int angle = tp__dice_normal(dice, 2400); /* rotation in radians; at most 34 degrees */
     const int slant = tp__dice_normal(dice, 3000);
     const int sx = 4096 + tp__dice_normal(dice, 1260), sy = 4096 + tp__dice_normal(dice, 840);
-    const int cosine = 4096 - turn * turn / 8192;
-    const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
+    const int cosine = 4096 - angle * angle / 8192;
+    const int sine = angle - (int)((int64_t)angle * angle * angle / (6 << 24));
     /* the affine map: rotation * (scale, slant) */
     m->a = cosine * sx / 4096;
     m->c = sine * sx / 4096;
@@ -2847,12 +2847,12 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. `near` keeps the minimum for each
+/* Computes squared distances to the segment, for the pixels within `margin`; all in 1/64 pixel. `near` keeps the minimum for each
  * pixel. */
-static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
+static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int margin)
 {
-    const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
-    const int y0 = ((ay < by ? ay : by) - reach - 32) / 64, y1 = ((ay > by ? ay : by) + reach - 32) / 64 + 1;
+    const int x0 = ((ax < bx ? ax : bx) - margin - 32) / 64, x1 = ((ax > bx ? ax : bx) + margin - 32) / 64 + 1;
+    const int y0 = ((ay < by ? ay : by) - margin - 32) / 64, y1 = ((ay > by ? ay : by) + margin - 32) / 64 + 1;
     const int ex = bx - ax, ey = by - ay, length2 = ex * ex + ey * ey;
     const int64_t inverse = length2 ? ((int64_t)1 << 32) / length2 : 0;
     for (int y = y0 < 0 ? 0 : y0; y <= y1 && y < TP__SIDE; y++)
@@ -2905,9 +2905,9 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     const char *s = tp__glyphs[first + (int)((uint64_t)tp__dice_next(&dice) * (uint64_t)styles >> 32)].strokes;
     tp__bend bend;
     tp__bend_randomize(&bend, &dice);
-    const int thick = tp__dice_normal(&dice, 64);
-    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* radius of the pen, 1/64 pixel */
-    const int ink = 235 + tp__dice_uniform(&dice, 20);
+    const int thickness = tp__dice_normal(&dice, 64);
+    const int radius = 84 + (thickness < 0 ? thickness / 2 : thickness); /* radius of the pen, 1/64 pixel */
+    const int brightness = 235 + tp__dice_uniform(&dice, 20);
 
     /* 2. the strokes: the distance of each pixel to the nearest stroke */
     int32_t near[TP__PIXELS];
@@ -2950,7 +2950,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
         image[i] = 0;
         if (near[i] >= (radius + 32) * (radius + 32)) continue;
         int v = (int)(((float)(radius + 32) - sqrtf((float)near[i])) * 4.0f);
-        v = (v > 255 ? 255 : v) * ink / 255 + tp__dice_normal(&dice, 36);
+        v = (v > 255 ? 255 : v) * brightness / 255 + tp__dice_normal(&dice, 36);
         image[i] = (unsigned char)(v < 0 ? 0 : v > 255 ? 255 : v);
     }
     return digit;
@@ -3049,14 +3049,14 @@ static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_data
             st = tp_tensor_resize(y, x->dtype, s);
             if (st != TP_OK) return st;
         } else {
-            const tp_shape want = tp__row_shape(&y->shape);
+            const tp_shape expected = tp__row_shape(&y->shape);
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-            if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &want))
+            if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &expected))
                 return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
                                "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
                                "make them alike with tp_df_map_component",
                                name, j, (long long)row, (long long)index, tp_dtype_name(x->dtype),
-                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
+                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&expected, b));
         }
         const size_t bytes = tp_tensor_bytes(x);
         if (bytes) memcpy((char *)y->data + (size_t)row * bytes, x->data, bytes);
@@ -3391,9 +3391,9 @@ static int64_t tp__take_size(tp_dataflow *df)
 static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__take_flow *f = (tp__take_flow *)df->user;
-    const int64_t left = f->n - f->given, want = n < left ? n : left;
-    if (want == 0) return TP_OK;
-    const tp_status st = tp_df_seek(f->df, want, skipped);
+    const int64_t left = f->n - f->given, n_skip = n < left ? n : left;
+    if (n_skip == 0) return TP_OK;
+    const tp_status st = tp_df_seek(f->df, n_skip, skipped);
     f->given += *skipped;
     return st;
 }
@@ -3451,16 +3451,16 @@ static int64_t tp__fixed_size(tp_dataflow *df) { return ((const tp__fixed_flow *
 static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
-    const int64_t want = n < f->size - f->given ? n : f->size - f->given;
+    const int64_t n_skip = n < f->size - f->given ? n : f->size - f->given;
     tp_status st = TP_OK;
-    while (*skipped < want && st == TP_OK) {
+    while (*skipped < n_skip && st == TP_OK) {
         int64_t k = 0;
-        st = tp_df_seek(f->e.df, want - *skipped, &k);
+        st = tp_df_seek(f->e.df, n_skip - *skipped, &k);
         if (k > 0) f->e.none_given = false;
         f->e.position += k;
         f->given += k;
         *skipped += k;
-        if (st == TP_OK && *skipped < want) st = tp__endless_next_pass(&f->e);
+        if (st == TP_OK && *skipped < n_skip) st = tp__endless_next_pass(&f->e);
     }
     return st;
 }
@@ -3787,9 +3787,9 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
     int keep = -1;                     /* the child that decides the result: one that is missing or poison */
     for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
         if (dfs[i] && (tp__listed_before((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
-            tp_owner there = dfs[i]->owner_;
-            if (!there.who) there.who = name;
-            tp__set_owner(&there, dfs[i]->name, name, NULL);
+            tp_owner owner = dfs[i]->owner_;
+            if (!owner.who) owner.who = name;
+            tp__set_owner(&owner, dfs[i]->name, name, NULL);
             tp_dataflow *const twice = tp__df_owned_twice();
             for (int k = 0; k < n; k++)
                 if (!tp__listed_before((const void *const *)(const void *)dfs, k)) tp__df_drop(dfs[k]);
@@ -3797,8 +3797,8 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
         }
     for (int i = 0; i < n && dfs && keep < 0; i++)
         if (!dfs[i] || dfs[i]->next == tp__poison_next) keep = i;
-    const bool good = n > 0 && dfs && keep < 0;
-    if (good) df = tp_df_new(name, sizeof(tp__several_flows), 0);
+    const bool valid = n > 0 && dfs && keep < 0;
+    if (valid) df = tp_df_new(name, sizeof(tp__several_flows), 0);
     tp__several_flows *f = df ? (tp__several_flows *)df->user : NULL;
     if (df) {
         f->df = (tp_dataflow **)tp_calloc((size_t)n, sizeof *f->df);
@@ -3821,7 +3821,7 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
             tp_df_status(dfs[keep]);
             return dfs[keep];
         }
-        return good ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);
+        return valid ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);
     }
     for (int i = 0; i < n; i++) {
         f->df[i] = dfs[i];
@@ -4019,9 +4019,9 @@ static tp_status tp__df_filter_next(tp_dataflow *df, tp_datapoint *dp)
     for (;;) {
         const tp_status st = tp_df_next(f->df, dp);
         if (st != TP_OK) return st;
-        const bool stays = f->keep ? f->keep(dp, &f->call) : dp->n > 0;
+        const bool is_kept = f->keep ? f->keep(dp, &f->call) : dp->n > 0;
         f->call.index++;
-        if (stays) return TP_OK;
+        if (is_kept) return TP_OK;
     }
 }
 static tp_status tp__df_filter_restart(tp_dataflow *df, int64_t pass)
@@ -4549,11 +4549,11 @@ static void tp__crew_ready(tp__crew *f, int k)
  * locked, except during a read. */
 static void tp__crew_refill(tp__crew *f)
 {
-    const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
+    const int max_unmapped = f->n_worker > 1 ? 2 * f->n_worker : 1;
     tp_status st = TP_OK;
     f->reading = true;
     f->busy++;
-    while (st == TP_OK && !f->quit && !f->paused && f->free_slots.n && f->unmapped.n < most) {
+    while (st == TP_OK && !f->quit && !f->paused && f->free_slots.n && f->unmapped.n < max_unmapped) {
         const int k = tp__crew_pop(f, &f->free_slots);
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
@@ -4615,10 +4615,10 @@ static void tp__crew_free_slots(tp__crew *f, tp__crew_ring *of)
     }
     if (4 * (int64_t)f->free_slots.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* Moves ready slots from the head of in_order to the caller, up to `most`. The mutex is locked. */
-static void tp__crew_give_to_caller(tp__crew *f, int most)
+/* Moves ready slots from the head of in_order to the caller, up to `max_slots`. The mutex is locked. */
+static void tp__crew_give_to_caller(tp__crew *f, int max_slots)
 {
-    for (int n = 0; n < most && f->in_order.n && f->slot[f->in_order.item[f->in_order.head]].ready; n++) {
+    for (int n = 0; n < max_slots && f->in_order.n && f->slot[f->in_order.item[f->in_order.head]].ready; n++) {
         tp__crew_push(f, &f->given_to_caller, tp__crew_pop(f, &f->in_order));
         f->n_ready--;
         f->taken++;
@@ -4686,9 +4686,10 @@ static bool tp__crew_await(tp__crew *f)
             return true;
         if (!waits) return false;
         if (first) {
-            const double now = tp_time(), each = (now - f->since) / (f->taken + 1.0), most = 0.25 * f->n_slot;
-            const double nap = each > 0 ? TP__CREW_NAP / each : 1;
-            f->wake_at = 1 + (int)(nap < most ? nap : most);
+            const double now = tp_time(), seconds_each = (now - f->since) / (f->taken + 1.0),
+                         max_wait = 0.25 * f->n_slot;
+            const double datapoints_per_nap = seconds_each > 0 ? TP__CREW_NAP / seconds_each : 1;
+            f->wake_at = 1 + (int)(datapoints_per_nap < max_wait ? datapoints_per_nap : max_wait);
             f->since = now;
             f->taken = 0;
         }
@@ -4888,14 +4889,14 @@ enum { TP__MOST_BUFFERS = 1 << 24, TP__MOST_FLOW_THREADS = 1024 };
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    const bool good = d->num_prefetch >= 0 && d->num_prefetch <= TP__MOST_BUFFERS;
+    const bool valid = d->num_prefetch >= 0 && d->num_prefetch <= TP__MOST_BUFFERS;
     tp_df_parallel_map_desc m;
     memset(&m, 0, sizeof m);
     m.at_ = d->at_;
     m.df = d->df;
     tp_dataflow *df =
-        tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
-    if (good || !df || df->next != tp__crew_next) return df;
+        tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, valid && d->num_prefetch ? d->num_prefetch : 8);
+    if (valid || !df || df->next != tp__crew_next) return df;
     return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_prefetch: num_prefetch is %d: give 1 to %d, or 0 for 8",
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
 }
@@ -4904,16 +4905,16 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
  * processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
-    const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
-                      d->buffer_size <= TP__MOST_BUFFERS;
-    int threads = good ? d->num_thread : 1;
+    const bool valid = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
+                       d->buffer_size <= TP__MOST_BUFFERS;
+    int threads = valid ? d->num_thread : 1;
 #ifndef TP_NO_THREADS
     if (threads == 0) threads = tp__os_processors();
     if (threads > TP__MOST_FLOW_THREADS) threads = TP__MOST_FLOW_THREADS;
 #endif
-    tp_dataflow *df = tp__crew_new(d, name, key_name, threads, good && d->buffer_size ? d->buffer_size : 200);
+    tp_dataflow *df = tp__crew_new(d, name, key_name, threads, valid && d->buffer_size ? d->buffer_size : 200);
     if (!df || df->next != tp__crew_next) return df;
-    if (!good)
+    if (!valid)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
                           name, d->num_thread, d->buffer_size, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
     if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
@@ -4942,9 +4943,9 @@ static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
     tp_status st = TP_OK;
     const int first = (int)(f->n_draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        /* of every f->n datapoints from now on, flow i gives number `turn` */
-        const int turn = (i - first + f->n) % f->n;
-        st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
+        /* of every f->n datapoints from now on, flow i gives number `position` */
+        const int position = (i - first + f->n) % f->n;
+        st = tp_df_seek(f->df[i], n / f->n + (position < n % f->n), NULL);
     }
     f->n_draws += n;
     if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
@@ -4956,14 +4957,14 @@ static tp_status tp__round_robin_restart(tp_dataflow *df, int64_t pass)
     const bool endless = f->size < 0;
     if (f->size > 0 && pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
-    const int64_t want = endless ? 0 : pass * f->size;
+    const int64_t start = endless ? 0 : pass * f->size;
     f->given = 0;
     /* the usual case: continue where the last pass ended */
-    if (!endless && f->started && f->n_draws == want) return TP_OK;
+    if (!endless && f->started && f->n_draws == start) return TP_OK;
     const tp_status st = tp__several_restart(df, endless ? pass : 0);
     f->n_draws = 0;
     f->started = st == TP_OK;
-    return st == TP_OK ? tp__round_robin_skip(f, want) : st;
+    return st == TP_OK ? tp__round_robin_skip(f, start) : st;
 }
 static int64_t tp__round_robin_size(tp_dataflow *df) { return ((const tp__several_flows *)df->user)->size; }
 static tp_status tp__round_robin_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
@@ -5055,15 +5056,15 @@ typedef struct tp__procs_self {
 
 static void tp__procs_report(const tp__procs_self *me, int slot, tp_status st, int64_t at, int64_t bytes)
 {
-    tp__procs_report_message said;
+    tp__procs_report_message message;
     const char *text = tp_last_error();
-    said.generation = me->generation;
-    said.slot = slot;
-    said.status = st;
-    said.at = at;
-    said.bytes = st < TP_OK ? (int64_t)strlen(text) : bytes;
-    if (tp__os_send(me->fd, &said, sizeof said) != 0) _exit(0);
-    if (st < TP_OK && tp__os_send(me->fd, text, (size_t)said.bytes) != 0) _exit(0);
+    message.generation = me->generation;
+    message.slot = slot;
+    message.status = st;
+    message.at = at;
+    message.bytes = st < TP_OK ? (int64_t)strlen(text) : bytes;
+    if (tp__os_send(me->fd, &message, sizeof message) != 0) _exit(0);
+    if (st < TP_OK && tp__os_send(me->fd, text, (size_t)message.bytes) != 0) _exit(0);
 }
 
 /* Returns the number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
@@ -5233,12 +5234,12 @@ static void tp__procs_stop(tp__procs_flow *f)
         tp__procs_worker *w = &f->worker[i];
         char why[64];
         const double end = tp_time() + 2;
-        bool gone = w->pid == 0 || tp__os_child_ended(w->pid, false, why, sizeof why);
-        while (!gone && tp_time() < end) {
+        bool ended = w->pid == 0 || tp__os_child_ended(w->pid, false, why, sizeof why);
+        while (!ended && tp_time() < end) {
             tp__os_readable(-1, 0.001);
-            gone = tp__os_child_ended(w->pid, false, why, sizeof why);
+            ended = tp__os_child_ended(w->pid, false, why, sizeof why);
         }
-        if (!gone) {
+        if (!ended) {
             kill((pid_t)w->pid, SIGKILL);
             tp__os_child_ended(w->pid, true, why, sizeof why);
         }
@@ -5295,16 +5296,16 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
 static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
-    char told[64];
+    char exit_text[64];
     const long pid = f->worker[i].pid;
-    if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
+    if (!why && pid && !tp__os_child_ended(pid, false, exit_text, sizeof exit_text)) {
         tp__os_readable(-1, 0.05); /* wait, because a process closes its socket shortly before it ends */
-        if (!tp__os_child_ended(pid, false, told, sizeof told)) {
+        if (!tp__os_child_ended(pid, false, exit_text, sizeof exit_text)) {
             kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
-            tp__os_child_ended(pid, true, told, sizeof told);
+            tp__os_child_ended(pid, true, exit_text, sizeof exit_text);
         }
     }
-    if (!why) why = pid ? told : "is gone";
+    if (!why) why = pid ? exit_text : "is gone";
     f->worker[i].pid = 0;
     snprintf(f->broken, sizeof f->broken,
              "%s: process %d of %d (%ld) %s while it made a datapoint: see what its function does; tp_df_restart "
@@ -5326,7 +5327,7 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
 
 /* Reads the next report of worker i about this generation. For a failure the sentence is set. TP_STOP: the source must stop; the
  * report can be read later. */
-static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_message *said)
+static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_message *message)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
@@ -5337,39 +5338,41 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_messa
             /* the socket may stay open in another copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
         }
-        if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
-        if (said->status < TP_OK) {
-            if (said->bytes < 0 || said->bytes >= (int64_t)sizeof text ||
-                tp__os_read(w->fd, text, (size_t)said->bytes) != said->bytes)
+        if (tp__os_read(w->fd, message, sizeof *message) != (int64_t)sizeof *message)
+            return tp__procs_lost(df, i, NULL);
+        if (message->status < TP_OK) {
+            if (message->bytes < 0 || message->bytes >= (int64_t)sizeof text ||
+                tp__os_read(w->fd, text, (size_t)message->bytes) != message->bytes)
                 return tp__procs_lost(df, i, NULL);
-            text[said->bytes] = 0;
+            text[message->bytes] = 0;
         }
-        if (said->generation != f->generation) continue;
-        if (said->status < TP_OK) tp_fail((tp_status)said->status, "%s", text);
+        if (message->generation != f->generation) continue;
+        if (message->status < TP_OK) tp_fail((tp_status)message->status, "%s", text);
         return TP_OK;
     }
 }
 
 /* Makes dp the datapoint of worker i, as views of its memory. The heads are checked, because a copy of this program
  * that may have crashed wrote them. */
-static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_report_message *said, tp_datapoint *dp)
+static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_report_message *message, tp_datapoint *dp)
 {
     const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
-    if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
-    if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_component_head) || said->bytes > INT64_MAX - said->at)
+    if (message->bytes == 0) return tp_datapoint_resize(dp, 0);
+    if (message->at < 0 || message->bytes < (int64_t)sizeof(tp__procs_component_head) ||
+        message->bytes > INT64_MAX - message->at)
         return tp_fail(TP_ERR_FORMAT, "%s", wrong);
-    if ((uint64_t)(said->at + said->bytes) > w->mapped) {
+    if ((uint64_t)(message->at + message->bytes) > w->mapped) {
         tp__os_unmap_file(w->map, w->mapped);
-        w->mapped = (uint64_t)(said->at + said->bytes);
+        w->mapped = (uint64_t)(message->at + message->bytes);
         w->map = tp__os_map_file(w->file, w->mapped);
         if (!w->map) w->mapped = 0;
         if (!w->map)
             return tp_fail(TP_ERR_NOMEM, "tp_df_multi_process: %lld bytes of shared memory cannot be mapped",
-                           (long long)(said->at + said->bytes));
+                           (long long)(message->at + message->bytes));
     }
-    const tp__procs_component_head *part = (const tp__procs_component_head *)(const void *)(w->map + said->at);
+    const tp__procs_component_head *part = (const tp__procs_component_head *)(const void *)(w->map + message->at);
     const int64_t n = part->parts;
-    if (n < 1 || n > INT_MAX || n > said->bytes / (int64_t)sizeof *part) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
+    if (n < 1 || n > INT_MAX || n > message->bytes / (int64_t)sizeof *part) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
     tp_status st = tp_datapoint_resize(dp, (int)n);
     for (int i = 0; i < (int)n && st == TP_OK; i++) {
         tp_shape shape;
@@ -5380,7 +5383,8 @@ static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_report_me
         shape.ndim = (int)part[i].ndim;
         for (int k = 0; k < shape.ndim; k++) shape.dim[k] = part[i].dim[k];
         st = tp__type_bytes((tp_dtype)part[i].dtype, &shape, &bytes);
-        if (st == TP_OK && (part[i].at < 0 || part[i].at > said->bytes || (uint64_t)(said->bytes - part[i].at) < bytes))
+        if (st == TP_OK &&
+            (part[i].at < 0 || part[i].at > message->bytes || (uint64_t)(message->bytes - part[i].at) < bytes))
             st = tp_fail(TP_ERR_FORMAT, "%s", wrong);
         if (st == TP_OK) tp_tensor_view(&dp->c[i], (tp_dtype)part[i].dtype, shape, (const char *)part + part[i].at);
     }
@@ -5391,7 +5395,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    tp__procs_report_message said;
+    tp__procs_report_message message;
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     for (int i = 0; i < f->n_workers && !f->orders_sent && st == TP_OK; i++)
         st = tp__procs_order_to(df, i, TP__PROCS_BEGIN, f->position);
@@ -5402,14 +5406,14 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
     f->orders_sent = true;
     const int i = (int)(f->position % f->n_workers);
     if (f->worker[i].ended) return TP_END;
-    st = tp__procs_listen(df, i, &said);
+    st = tp__procs_listen(df, i, &message);
     if (st != TP_OK) return st;
-    st = (tp_status)said.status;
+    st = (tp_status)message.status;
     if (st > TP_OK) f->worker[i].ended = st == TP_END;
     else f->position++;
     f->held_worker = i;
-    f->held_slot = said.slot;
-    return st == TP_OK ? tp__procs_unpack(&f->worker[i], &said, dp) : st;
+    f->held_slot = message.slot;
+    return st == TP_OK ? tp__procs_unpack(&f->worker[i], &message, dp) : st;
 }
 
 /* Drops the datapoints read ahead; the next call of next tells the workers where to continue. */
@@ -5443,15 +5447,15 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
 static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
-    tp__procs_report_message said;
+    tp__procs_report_message message;
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_drop_ahead(f, f->position);
     tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
-    if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
+    if (st == TP_OK) st = tp__procs_listen(df, 0, &message);
     if (st != TP_OK) return st;
-    if (said.status != TP_OK) return (tp_status)said.status;
-    *skipped = said.at > f->position ? said.at - f->position : 0;
+    if (message.status != TP_OK) return (tp_status)message.status;
+    *skipped = message.at > f->position ? message.at - f->position : 0;
     tp__procs_drop_ahead(f, f->position + *skipped);
     return TP_OK;
 }
@@ -5571,13 +5575,13 @@ static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
 }
 
 /* Finds the folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
-static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const char *theirs)
+static void tp__data_dir(tp_buf *b, const char *dir, const char *tp_folder, const char *tensorpack_folder)
 {
     const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
     if (dir) tp_buf_printf(b, "%s", dir);
-    else if (data && *data) tp_buf_printf(b, "%s/%s", data, ours);
-    else if (sets && *sets) tp_buf_printf(b, "%s/%s", sets, theirs);
-    else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", theirs);
+    else if (data && *data) tp_buf_printf(b, "%s/%s", data, tp_folder);
+    else if (sets && *sets) tp_buf_printf(b, "%s/%s", sets, tensorpack_folder);
+    else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", tensorpack_folder);
 }
 
 /* Reads dir/file, dir/file.gz, or the same files in the folder that the archive makes. */
@@ -6398,10 +6402,11 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
     char *p = c->at, *to = c->at;
     *field = p;
     if (p < c->end && *p == '"') {
-        const int64_t began = c->line;
+        const int64_t start_line = c->line;
         for (p++;; p++) {
             if (p == c->end) {
-                tp_fail(TP_ERR_FORMAT, "%s:%lld: a quote is opened here and never closed", c->what, (long long)began);
+                tp_fail(TP_ERR_FORMAT, "%s:%lld: a quote is opened here and never closed", c->what,
+                        (long long)start_line);
                 return TP__CSV_BAD;
             }
             if (*p == '"' && p + 1 < c->end && p[1] == '"') p++;
@@ -6568,14 +6573,14 @@ static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, 
 {
     tp__csv c = {f->text, f->text + size, what, 1, separator};
     const tp__csv_take take = {columns, f->n, first};
-    int64_t most = 1, rows = 0, fields = 0;
+    int64_t max_rows = 1, rows = 0, fields = 0;
     if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* skip a byte order mark */
-    for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) most++;
+    for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) max_rows++;
     tp__csv_take names = take;
     tp_status st = tp__csv_header(&c, &names, header, &fields);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         const tp_csv_column *column = &columns[j];
-        const int64_t dim[2] = {most, column->dtype == TP_U8 ? 2 : tp__csv_count(column)};
+        const int64_t dim[2] = {max_rows, column->dtype == TP_U8 ? 2 : tp__csv_count(column)};
         f->kind[j] = column->dtype == TP_U8 ? TP__ROW_TEXT : TP__ROW_AS_IS;
         const tp_dtype dtype = column->dtype == TP_U8            ? TP_I64
                                : column->dtype == TP_DTYPE_UNSET ? TP_F32
@@ -6966,15 +6971,15 @@ TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
     tp__text_flow *f = (tp__text_flow *)df->user;
     df->next = tp__text_chars_next;
     tp_status st = tp__text_read(f, d->path, d->vocabulary, false, d->begin, d->end);
-    const int64_t most = (f->n - 1) / sequence;
+    const int64_t max_sequences = (f->n - 1) / sequence;
     f->random = tp__tri_is_yes(d->shuffle, true);
-    f->order.n = d->size ? d->size : most;
+    f->order.n = d->size ? d->size : max_sequences;
     if (st == TP_OK && f->n <= sequence)
         st = tp_fail(TP_ERR_FORMAT, "%s has %lld characters, a sequence of %lld needs one more than that", d->path,
                      (long long)f->n, (long long)sequence);
-    if (st == TP_OK && !f->random && f->order.n > most)
+    if (st == TP_OK && !f->random && f->order.n > max_sequences)
         st = tp_fail(TP_ERR_ARG, "%s has %lld sequences of %lld characters side by side, .size asks for %lld", d->path,
-                     (long long)most, (long long)sequence, (long long)d->size);
+                     (long long)max_sequences, (long long)sequence, (long long)d->size);
     if (st == TP_OK) return df;
     tp_df_free(df);
     return tp__df_failed(&d->at_, st);
@@ -7257,14 +7262,14 @@ static tp_status tp__image_check(const tp__image_header *look, size_t size, cons
 /* Called after an image was decoded. If `keep`, enlarges the decoder's block of memory so that a similar image fits into it. */
 static void tp__stb_resize_block(tp__stb *s, bool keep)
 {
-    const size_t want = s->need;
+    const size_t needed = s->need;
     s->used = s->need = 0;
-    if (!keep || want <= s->cap || want > (size_t)256 << 20) return;
-    char *more = (char *)tp_malloc(want);
+    if (!keep || needed <= s->cap || needed > (size_t)256 << 20) return;
+    char *more = (char *)tp_malloc(needed);
     if (!more) return; /* on failure the block stays as it is */
     tp_free(s->block);
     s->block = more;
-    s->cap = want;
+    s->cap = needed;
 }
 
 /* For a JPEG that is damaged after its header, stb_image may return the part that it decoded, without an error. Its failure reason
@@ -7282,9 +7287,9 @@ static bool tp__stb_gave_up(const tp__image_header *look)
 static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_header *look,
                                   const char *what, int channels, tp_tensor *image)
 {
-    int w = 0, h = 0, have = 0;
-    const uint64_t most = (look->w + 64) * (look->h + 64) * 16 + ((uint64_t)1 << 20) + size;
-    s->limit = most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
+    int w = 0, h = 0, file_channels = 0;
+    const uint64_t max_bytes = (look->w + 64) * (look->h + 64) * 16 + ((uint64_t)1 << 20) + size;
+    s->limit = max_bytes < SIZE_MAX / 2 ? (size_t)max_bytes : SIZE_MAX / 2;
     s->nomem = s->too_large = false;
 #ifdef TP__STB_OURS
     tp__stb_now = s;
@@ -7302,7 +7307,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
         return st;
     }
 #endif
-    uint8_t *pixels = stbi_load_from_memory(data, (int)size, &w, &h, &have, channels);
+    uint8_t *pixels = stbi_load_from_memory(data, (int)size, &w, &h, &file_channels, channels);
     tp_status st = TP_OK;
     if (!pixels && s->nomem) st = TP_ERR_NOMEM;
     else if (!pixels)
@@ -7678,13 +7683,13 @@ typedef struct tp__image_flow {
     tp_tensor passed; /* scratch tensor for images that seek decodes */
 } tp__image_flow;
 
-/* Decodes file i; *good is false if it is skipped. */
-static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *good)
+/* Decodes file i; *decoded is false if it is skipped. */
+static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *decoded)
 {
     const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
-    *good = st == TP_OK;
-    f->known[i] = *good ? TP__IMAGE_GOOD : TP__IMAGE_BAD;
-    if (*good || !f->skip || !tp__image_skips(st)) return st;
+    *decoded = st == TP_OK;
+    f->known[i] = *decoded ? TP__IMAGE_GOOD : TP__IMAGE_BAD;
+    if (*decoded || !f->skip || !tp__image_skips(st)) return st;
     tp_log(TP_LOG_WARN, "skipped: %s", tp_last_error());
     return TP_OK;
 }
@@ -7693,7 +7698,7 @@ static tp_status tp__image_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__image_flow *f = (tp__image_flow *)df->user;
     tp_status st = tp_datapoint_resize(dp, f->label ? 2 : 1);
-    for (bool good = false; !good && st == TP_OK;) {
+    for (bool decoded = false; !decoded && st == TP_OK;) {
         const int64_t i = tp__order_take(&f->order);
         if (i < 0) return TP_END;
         if (f->label) tp_tensor_view(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL), &f->label[i]);
@@ -7702,7 +7707,7 @@ static tp_status tp__image_next(tp_dataflow *df, tp_datapoint *dp)
             tp_tensor_view(&dp->c[0], TP_U8, tp_make_shape_n(1, &length), f->path[i]);
             return TP_OK;
         }
-        if (!f->skip || f->known[i] != TP__IMAGE_BAD) st = tp__image_take(f, i, &dp->c[0], &good);
+        if (!f->skip || f->known[i] != TP__IMAGE_BAD) st = tp__image_take(f, i, &dp->c[0], &decoded);
     }
     return st;
 }
@@ -7715,9 +7720,9 @@ static tp_status tp__image_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     while (*skipped < n && st == TP_OK) {
         const int64_t i = tp__order_take(&f->order);
         if (i < 0) break;
-        bool good = f->known[i] == TP__IMAGE_GOOD;
-        if (f->known[i] == TP__IMAGE_NEW) st = tp__image_take(f, i, &f->passed, &good);
-        *skipped += good;
+        bool decoded = f->known[i] == TP__IMAGE_GOOD;
+        if (f->known[i] == TP__IMAGE_NEW) st = tp__image_take(f, i, &f->passed, &decoded);
+        *skipped += decoded;
     }
     return st;
 }
@@ -8010,14 +8015,14 @@ typedef struct tp__lmdb_flow {
     char *path;
 } tp__lmdb_flow;
 
-static tp_status tp__lmdb_fail(const char *path, const char *doing, int error)
+static tp_status tp__lmdb_fail(const char *path, const char *action, int error)
 {
     if (error == ENOMEM) return tp_fail(TP_ERR_NOMEM, "%s: out of memory in liblmdb", path);
     return tp_fail(error == MDB_INVALID || error == MDB_CORRUPTED || error == MDB_PAGE_NOTFOUND ||
                            error == MDB_VERSION_MISMATCH
                        ? TP_ERR_FORMAT
                        : TP_ERR_IO,
-                   "%s cannot be %s: %s", path, doing, mdb_strerror(error));
+                   "%s cannot be %s: %s", path, action, mdb_strerror(error));
 }
 
 /* Checks that the file is complete: liblmdb maps it, and reading a page beyond its end would crash the program. */
@@ -9038,18 +9043,18 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
     v.wide = kind >= TP__AUG_ANTIALIAS && v.inter != TP_INTER_AREA;
     v.scale = (double)in / (double)out;
     v.width = v.wide && v.scale > 1 ? v.scale : 1;
-    const int64_t most = v.inter == TP_INTER_AREA
-                             ? (int64_t)ceil(v.scale) + 1
-                             : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.wide) * v.width) + 1;
-    const int64_t n = v.wide || v.inter == TP_INTER_AREA ? most : most - 1;
+    const int64_t max_taps = v.inter == TP_INTER_AREA
+                                 ? (int64_t)ceil(v.scale) + 1
+                                 : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.wide) * v.width) + 1;
+    const int64_t n = v.wide || v.inter == TP_INTER_AREA ? max_taps : max_taps - 1;
     tp_status st = tp__aug_taps_room(t, in, out, n);
-    if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &most));
+    if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &max_taps));
     if (st != TP_OK) return st;
     double *weight = (double *)work->data;
     for (int64_t i = 0; i < out; i++) {
         tp__aug_window_at(&v, i, in);
-        for (int64_t k = 0; k < v.n && k < most; k++) weight[k] = tp__aug_weight(&v, v.first + k);
-        tp__aug_taps_put(t, in, i, v.first, weight, v.n < most ? v.n : most);
+        for (int64_t k = 0; k < v.n && k < max_taps; k++) weight[k] = tp__aug_weight(&v, v.first + k);
+        tp__aug_taps_put(t, in, i, v.first, weight, v.n < max_taps ? v.n : max_taps);
     }
     t->in = in;
     t->out = out;
@@ -9533,9 +9538,9 @@ static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
 static tp_status tp__aug_hue_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
-    double turn = s->number[0] / 30.0;
-    turn -= 6.0 * floor(turn / 6.0);
-    const float p[2] = {turn < 6.0 ? (float)turn : 0.0f, s->number[1] < 2 ? 0.0f : 1.0f};
+    double shift = s->number[0] / 30.0;
+    shift -= 6.0 * floor(shift / 6.0);
+    const float p[2] = {shift < 6.0 ? (float)shift : 0.0f, s->number[1] < 2 ? 0.0f : 1.0f};
     return st == TP_OK ? tp__aug_rows(r, tp__aug_hue_row, p, 0.5f, false) : st;
 }
 static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_image, NULL};
@@ -9624,13 +9629,13 @@ static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64
 }
 static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n, double *low, double *range)
 {
-    float least = x[first], most = least;
+    float lowest = x[first], highest = lowest;
     for (int64_t i = first; i < n; i += step) {
-        if (x[i] < least) least = x[i];
-        if (x[i] > most) most = x[i];
+        if (x[i] < lowest) lowest = x[i];
+        if (x[i] > highest) highest = x[i];
     }
-    *low = (double)least;
-    *range = most > least ? (double)most - (double)least : 1;
+    *low = (double)lowest;
+    *range = highest > lowest ? (double)highest - (double)lowest : 1;
 }
 /* what the augmentation step stores: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
@@ -9699,8 +9704,8 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int mode = (int)s->number[0];
     const bool grey = mode == TP_COLOR_RGB2GRAY || mode == TP_COLOR_BGR2GRAY, from_grey = mode == TP_COLOR_GRAY2RGB;
-    const bool thrice = grey && s->number[2] > 0;
-    const int64_t in = from_grey ? 1 : 3, out = grey && !thrice ? 1 : 3, w = r->x.w;
+    const bool three_channels = grey && s->number[2] > 0;
+    const int64_t in = from_grey ? 1 : 3, out = grey && !three_channels ? 1 : 3, w = r->x.w;
     if (r->x.c != in)
         return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->a->name,
                        (long long)r->x.c, (long long)in);
@@ -9712,7 +9717,7 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
         tp__aug_get_row(from, &r->x, i);
         for (int64_t j = 0; j < w; j++) {
             tp__aug_convert_pixel(to + j * out, from + j * in, mode, r->x.dtype == TP_U8);
-            if (thrice) to[3 * j + 1] = to[3 * j + 2] = to[3 * j];
+            if (three_channels) to[3 * j + 1] = to[3 * j + 2] = to[3 * j];
         }
         tp__aug_put_row(to, &r->y, i, 0.5f);
     }
@@ -10239,9 +10244,9 @@ static bool tp__aug_range_given(const float *range)
 {
     return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
 }
-static bool tp__aug_range_fine(const float *range, double least, double most)
+static bool tp__aug_range_fine(const float *range, double lower, double upper)
 {
-    return (double)range[0] >= least && range[1] >= range[0] && (double)range[1] <= most;
+    return (double)range[0] >= lower && range[1] >= range[0] && (double)range[1] <= upper;
 }
 static void tp__aug_range_default(float *range, float low, float high)
 {
@@ -10307,9 +10312,9 @@ TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_e
 
 static int64_t tp__aug_rounded(double size, int minimum)
 {
-    const double most = (double)TP__AUG_SIDE + 1;
+    const double limit = (double)TP__AUG_SIDE + 1;
     size = size > (double)minimum ? size : (double)minimum;
-    return (int64_t)((size < most ? size : most) + 0.5);
+    return (int64_t)((size < limit ? size : limit) + 0.5);
 }
 static tp_status tp__aug_random_resize_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
@@ -10322,8 +10327,8 @@ static tp_status tp__aug_random_resize_draw(tp__aug_draw *d, const tp_augmentor 
         double y = keep ? pixels ? x / w * h : x : tp__aug_uniform(d, (double)o->yrange[0], (double)o->yrange[1]);
         if (!pixels) x *= w, y *= h;
         const int64_t to_w = tp__aug_rounded(x, o->minimum[0]), to_h = tp__aug_rounded(y, o->minimum[1]);
-        const double change = (double)to_w / (double)(to_h > 0 ? to_h : 1) / (w / h) - 1;
-        if (keep || (change < 0 ? -change : change) < threshold + 1e-5)
+        const double aspect_change = (double)to_w / (double)(to_h > 0 ? to_h : 1) / (w / h) - 1;
+        if (keep || (aspect_change < 0 ? -aspect_change : aspect_change) < threshold + 1e-5)
             return tp__aug_resize_step(d, a, to_h, to_w, o->interp, antialias);
     }
     return tp__aug_resize_step(d, a, d->h, d->w, o->interp, antialias);
@@ -10616,9 +10621,9 @@ static tp_status tp__aug_warp_step(tp__aug_draw *d, const tp_augmentor *a, const
 /* Computes the cosine and sine of an angle in degrees, with the same bits on every machine. */
 static void tp__aug_angle(double degrees, double *cosine, double *sine)
 {
-    double turn = degrees / 360.0;
-    turn -= floor(turn);
-    tp__cos_sin_of_turn(turn < 1.0 ? turn : 0.0, cosine, sine);
+    double turns = degrees / 360.0;
+    turns -= floor(turns);
+    tp__cos_sin_of_turn(turns < 1.0 ? turns : 0.0, cosine, sine);
 }
 /* Computes the matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
 static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
@@ -10660,17 +10665,17 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d)
     return tp__aug_new("tp_aug_shift", tp__aug_shift_draw, d, sizeof *d);
 }
 
-static double tp__aug_degrees(tp__aug_draw *d, float most, float step)
+static double tp__aug_degrees(tp__aug_draw *d, float max_degrees, float step)
 {
-    const double degrees = tp__aug_uniform(d, -(double)most, (double)most);
+    const double degrees = tp__aug_uniform(d, -(double)max_degrees, (double)max_degrees);
     return step > 0 ? floor(degrees / (double)step) * (double)step : degrees;
 }
-static bool tp__aug_step_fine(float most, float step)
+static bool tp__aug_step_fine(float max_degrees, float step)
 {
-    if (!(most >= 0 && most <= 1e6f && step >= 0)) return false;
+    if (!(max_degrees >= 0 && max_degrees <= 1e6f && step >= 0)) return false;
     if (!(step > 0)) return true;
     const double parts = 180.0 / (double)step;
-    return most >= 180 && most <= 180 && !(parts > floor(parts));
+    return max_degrees >= 180 && max_degrees <= 180 && !(parts > floor(parts));
 }
 
 static tp_status tp__aug_rotation_draw(tp__aug_draw *d, const tp_augmentor *a)
@@ -10708,10 +10713,10 @@ static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_
     tp__aug_angle(degrees, &c, &s);
     c = c < 0 ? -c : c;
     s = s < 0 ? -s : s;
-    const double most = w > h ? w : h, least = w > h ? h : w;
-    if (least <= 2 * s * c * most) {
-        x = 0.5 * least / (w >= h ? s : c);
-        y = 0.5 * least / (w >= h ? c : s);
+    const double long_side = w > h ? w : h, short_side = w > h ? h : w;
+    if (short_side <= 2 * s * c * long_side) {
+        x = 0.5 * short_side / (w >= h ? s : c);
+        y = 0.5 * short_side / (w >= h ? c : s);
     } else {
         x = (w * c - h * s) / (c * c - s * s);
         y = (h * c - w * s) / (c * c - s * s);
@@ -10753,9 +10758,9 @@ static tp_status tp__aug_affine_draw(tp__aug_draw *d, const tp_augmentor *a)
     const double scale =
         tp__aug_range_given(o->scale) ? tp__aug_uniform(d, (double)o->scale[0], (double)o->scale[1]) : 1;
     if (tp__aug_range_given(o->translate_frac)) {
-        const double most_x = (double)o->translate_frac[0] * (double)d->w,
+        const double max_shift_x = (double)o->translate_frac[0] * (double)d->w,
                      most_y = (double)o->translate_frac[1] * (double)d->h;
-        dx = tp__aug_round_even(tp__aug_uniform(d, -most_x, most_x));
+        dx = tp__aug_round_even(tp__aug_uniform(d, -max_shift_x, max_shift_x));
         dy = tp__aug_round_even(tp__aug_uniform(d, -most_y, most_y));
     }
     if (o->shear > 0) shear = tp__aug_uniform(d, -(double)o->shear, (double)o->shear);
@@ -11229,9 +11234,10 @@ static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
     f->a = NULL;
     f->n_room = threads;
     f->room = (tp__augment_room **)tp_calloc((size_t)threads, sizeof *f->room);
-    bool good = f->room != NULL;
-    for (int i = 0; i < threads && good; i++) good = (f->room[i] = (tp__augment_room *)tp_calloc(1, sizeof **f->room));
-    if (good) return f;
+    bool allocated = f->room != NULL;
+    for (int i = 0; i < threads && allocated; i++)
+        allocated = (f->room[i] = (tp__augment_room *)tp_calloc(1, sizeof **f->room));
+    if (allocated) return f;
     tp__augment_release(f);
     return NULL;
 }
@@ -11862,15 +11868,15 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
                        s->name, which, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
-        tp_shape want = row->shape; /* shape of one row of the ring */
-        want.ndim--;
-        memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
-        if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
+        tp_shape row_shape = row->shape; /* shape of one row of the ring */
+        row_shape.ndim--;
+        memmove(row_shape.dim, row_shape.dim + 1, (size_t)row_shape.ndim * sizeof *row_shape.dim);
+        if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &row_shape))
             return tp_fail(x->dtype != row->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
                            "%s: component %d ('%s')%s is %s %s, a sample of the input signature is %s %s%s", s->name, i,
                            s->spec[i].name, which, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
-                           tp_dtype_name(row->dtype), tp_shape_text(&want, b),
-                           x->shape.ndim == want.ndim + 1 ? ": it takes single samples, not batches" : "");
+                           tp_dtype_name(row->dtype), tp_shape_text(&row_shape, b),
+                           x->shape.ndim == row_shape.ndim + 1 ? ": it takes single samples, not batches" : "");
         const size_t bytes = tp_tensor_bytes(x);
         if (bytes) memcpy((char *)row->data + (size_t)at * bytes, x->data, bytes);
     }
@@ -12139,22 +12145,22 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
                        s->name, (long long)number, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i];
-        const tp_spec *want = &s->spec[i];
-        const bool dtype = x->dtype == want->dtype;
+        const tp_spec *expected = &s->spec[i];
+        const bool dtype = x->dtype == expected->dtype;
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        if (dtype && tp_shape_compatible(&x->shape, &want->shape)) continue;
+        if (dtype && tp_shape_compatible(&x->shape, &expected->shape)) continue;
         if (dtype)
             return tp_fail(TP_ERR_SHAPE,
                            "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
                            "wants %s%s",
-                           s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
-                           tp_shape_text(&want->shape, b),
-                           tp__lacks_batch(&want->shape, &x->shape) ? ": is tp_df_batch missing?" : "");
+                           s->name, i, expected->name, (long long)number, tp_shape_text(&x->shape, a),
+                           tp_shape_text(&expected->shape, b),
+                           tp__lacks_batch(&expected->shape, &x->shape) ? ": is tp_df_batch missing?" : "");
         return tp_fail(TP_ERR_DTYPE,
                        "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
                        "%s: convert it with tp_df_cast or tp_df_map_component",
-                       s->name, i, want->name, (long long)number, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
-                       tp_dtype_name(want->dtype), tp_shape_text(&want->shape, b));
+                       s->name, i, expected->name, (long long)number, tp_dtype_name(x->dtype),
+                       tp_shape_text(&x->shape, a), tp_dtype_name(expected->dtype), tp_shape_text(&expected->shape, b));
     }
     return TP_OK;
 }
@@ -12458,20 +12464,20 @@ static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_sta
 }
 static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
 
-/* Checks that `who` may own this source. If not, *s becomes the value for its constructor to return, and a source
+/* Checks that `caller` may own this source. If not, *s becomes the value for its constructor to return, and a source
  * without an owner is freed. */
-static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
+static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *caller)
 {
     tp_input_source *const input = *s;
     if (!input) {
-        tp_fail(TP_ERR_ARG, "%s: the input source is NULL: none was given, or there was no memory for it", who);
+        tp_fail(TP_ERR_ARG, "%s: the input source is NULL: none was given, or there was no memory for it", caller);
         return false;
     }
     if (tp__input_is_poison(input) && !input->owner_.who) return false;
-    if (tp__set_owner(&input->owner_, input->name, who, at)) return true;
+    if (tp__set_owner(&input->owner_, input->name, caller, at)) return true;
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", tp_last_error());
-    *s = tp__input_fail(who, NULL, TP_ERR_ARG, "%s", text);
+    *s = tp__input_fail(caller, NULL, TP_ERR_ARG, "%s", text);
     return false;
 }
 
@@ -12516,10 +12522,10 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
 {
     TP__REQUIRE(d, NULL)
     tp_dataflow *df = d->df;
-    const bool ours = df && !df->owner_.who;
-    if (ours && (d->capacity < 0 || d->capacity > 1 << 24))
+    const bool without_owner = df && !df->owner_.who;
+    if (without_owner && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_batch_queue_input: a capacity of %d samples", d->capacity);
-    else if (ours && (d->batch_size < 1 || d->batch_size > 1 << 24))
+    else if (without_owner && (d->batch_size < 1 || d->batch_size > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_batch_queue_input: batch_size is %d, it must be at least 1",
                         d->batch_size);
     tp_input_source *s =
@@ -12670,19 +12676,20 @@ static tp_status tp__tensor_tensors(tp_input_source *s, tp_node **in)
     const tp_status st = t->fn(s->graph, t->n_tower, in, s->n_spec, t->user);
     if (st != TP_OK || tp_graph_status(s->graph) != TP_OK) return st;
     for (int i = 0; i < s->n_spec; i++) {
-        const tp_spec *want = &s->spec[i];
+        const tp_spec *expected = &s->spec[i];
         if (!in[i])
-            return tp_fail(TP_ERR_ARG, "%s: the function gave no tensor for input %d ('%s')", s->name, i, want->name);
+            return tp_fail(TP_ERR_ARG, "%s: the function gave no tensor for input %d ('%s')", s->name, i,
+                           expected->name);
         if (in[i]->op->graph != s->graph)
             return tp_fail(TP_ERR_ARG, "%s: the tensor for input %d ('%s') is of another graph", s->name, i,
-                           want->name);
-        if (in[i]->dtype != want->dtype)
+                           expected->name);
+        if (in[i]->dtype != expected->dtype)
             return tp_fail(TP_ERR_DTYPE, "%s: the tensor for input %d ('%s') is %s, the input signature wants %s",
-                           s->name, i, want->name, tp_dtype_name(in[i]->dtype), tp_dtype_name(want->dtype));
-        if (!tp_shape_compatible(&in[i]->shape, &want->shape))
+                           s->name, i, expected->name, tp_dtype_name(in[i]->dtype), tp_dtype_name(expected->dtype));
+        if (!tp_shape_compatible(&in[i]->shape, &expected->shape))
             return tp_fail(TP_ERR_SHAPE,
                            "%s: the tensor for input %d ('%s') has shape %s, the input signature wants %s", s->name, i,
-                           want->name, tp_shape_text(&in[i]->shape, a), tp_shape_text(&want->shape, b));
+                           expected->name, tp_shape_text(&in[i]->shape, a), tp_shape_text(&expected->shape, b));
     }
     t->n_tower++;
     return tp__ancestor_flags(s->graph, in, s->n_spec, &t->effects);
@@ -12915,15 +12922,15 @@ static void tp__remap_close(tp_input_source *s) { tp_input_free(s->inner_); }
 
 TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n)
 {
-    const char *const who = "tp_remap_input_source";
-    if (!tp__input_around(NULL, &input, who)) return input;
+    const char *const caller = "tp_remap_input_source";
+    if (!tp__input_around(NULL, &input, caller)) return input;
     const char *wrong = !names || n < 1 || n > 1 << 20 ? "it needs the name of at least one input" : NULL;
     for (int i = 0; i < n && !wrong; i++) {
         if (!names[i]) wrong = "a name is NULL";
         for (int k = 0; k < i && !wrong; k++)
             if (strcmp(names[k], names[i]) == 0) wrong = "a name is there twice";
     }
-    tp_input_source *s = wrong ? tp__input_fail(who, NULL, TP_ERR_ARG, "%s: %s", who, wrong)
+    tp_input_source *s = wrong ? tp__input_fail(caller, NULL, TP_ERR_ARG, "%s: %s", caller, wrong)
                                : tp_feedfree_input(input->name, sizeof(tp__renamed));
     tp__renamed *m = s && !wrong ? (tp__renamed *)s->user : NULL;
     bool ok = m != NULL;
@@ -13274,10 +13281,10 @@ static tp_status tp__staging_before(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
     tp__staging *g = (tp__staging *)s->user;
-    const int asked = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
-    if (asked > 0 && asked < g->n_tower)
+    const int n_requested = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
+    if (n_requested > 0 && n_requested < g->n_tower)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, but a run takes %d",
-                       s->name, g->n_tower, asked);
+                       s->name, g->n_tower, n_requested);
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = tp__staging_take(s, r);
     for (int k = 0; k < n && st == TP_OK; k++) {
@@ -13695,13 +13702,13 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 
 #ifndef TP_ZMQ
 
-static tp_dataflow *tp__zmq_missing(const tp_at *at, const char *who)
+static tp_dataflow *tp__zmq_missing(const tp_at *at, const char *caller)
 {
     return tp_df_fail(
         at, TP_ERR_UNSUPPORTED,
         "%s: this program was built without ZeroMQ: define TP_ZMQ before the implementation of tp_input.h "
         "and link with -lzmq (Debian package libzmq3-dev)",
-        who);
+        caller);
 }
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
 {
@@ -13735,7 +13742,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
 
 /* One or two open or closed sockets, with their addresses. */
 typedef struct tp__zmq_end {
-    const char *who; /* name for error sentences: "ZMQInput" */
+    const char *caller; /* name for error sentences: "ZMQInput" */
     char *addr[2];
     int n, hwm;
     bool bind;
@@ -13755,10 +13762,10 @@ static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
     z->context = NULL;
 }
 
-static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *doing)
+static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *action)
 {
     const int error = zmq_errno();
-    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->who, doing, z->addr[i],
+    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->who, action, z->addr[i],
                    zmq_strerror(error));
 }
 
@@ -13918,13 +13925,13 @@ static void tp__zmq_flow_close(tp_dataflow *df)
     tp_arena_free(&f->own.mem_);
 }
 
-static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *who, const char *addr1, const char *addr2, int hwm,
+static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *caller, const char *addr1, const char *addr2, int hwm,
                                      bool bind, int64_t timeout_ms)
 {
     const char *mistake = tp__zmq_mistake(addr1, hwm);
     if (!mistake && addr2) mistake = tp__zmq_mistake(addr2, hwm);
     if (!mistake && timeout_ms < 0) mistake = ".timeout_ms is negative";
-    if (mistake) return tp_df_fail(at, TP_ERR_ARG, "%s: %s", who, mistake);
+    if (mistake) return tp_df_fail(at, TP_ERR_ARG, "%s: %s", caller, mistake);
     tp_dataflow *df = tp_df_new("tp_df_remote_zmq", sizeof(tp__zmq_flow), 0);
     if (!df) return NULL;
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
@@ -13932,7 +13939,7 @@ static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *who, const cha
     df->restart = tp__zmq_restart;
     df->seek = tp__zmq_seek;
     df->close = tp__zmq_flow_close;
-    f->end.who = who;
+    f->end.who = caller;
     f->end.n = addr2 ? 2 : 1;
     f->end.hwm = hwm;
     f->end.bind = bind;

@@ -994,14 +994,14 @@ static bool tp__is_zero(const unsigned char *p, size_t n)
 /* Options that are not given in `into` are copied from `from`. */
 static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const unsigned char *from)
 {
-    unsigned said = 0;
+    unsigned groups_set = 0;
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
-        if (f->one_of && !tp__is_zero(into + f->offset, f->probe)) said |= 1u << (f->one_of & 31);
+        if (f->one_of && !tp__is_zero(into + f->offset, f->probe)) groups_set |= 1u << (f->one_of & 31);
     }
     for (int i = 0; i < t->n_fields; i++) {
         const tp_layer_field *f = &t->fields[i];
-        if (f->one_of && (said >> (f->one_of & 31) & 1)) continue;
+        if (f->one_of && (groups_set >> (f->one_of & 31) & 1)) continue;
         if (tp__is_zero(into + f->offset, f->probe)) memcpy(into + f->offset, from + f->offset, f->size);
     }
 }
@@ -2183,9 +2183,9 @@ static tp_node *tp__caffe_bilinear_upsample_build(tp_node *x, const void *desc)
     const int h = a.data_format == TP_NCHW ? 2 : 1, s = d->shape;
     const int64_t edge = (int64_t)s * (s - 1), c = x->shape.dim[h == 2 ? 1 : 3];
     tp__pad_attrs border;
-    int64_t around[4] = {0}, size[4] = {-1, -1, -1, -1};
-    around[h] = around[h + 1] = s - 1;
-    tp_node *y = s > 1 ? tp_pad(x, around, around, TP_PAD_SYMMETRIC, 0.0f) : x;
+    int64_t pad[4] = {0}, size[4] = {-1, -1, -1, -1};
+    pad[h] = pad[h + 1] = s - 1;
+    tp_node *y = s > 1 ? tp_pad(x, pad, pad, TP_PAD_SYMMETRIC, 0.0f) : x;
     y = tp__upsample(y, tp__layer_matrix(x, 2 * s, 2 * s, tp__bilinear_filler), &a);
     if (tp_is_poison(y) || s == 1) return y;
     /* remove the border: slice if the size is known, otherwise use the gradient of padding, which crops */
@@ -2217,12 +2217,12 @@ static const tp_layer_field tp__layer_norm_fields[] = {TP__NORM_FIELDS(tp_layer_
 static const tp_layer_field tp__group_norm_fields[] = {TP__NORM_FIELDS(tp_group_norm_desc),
                                                        TP_LAYER_FIELD(tp_group_norm_desc, groups)};
 
-/* Checks that x has four dimensions, or (B,C) if `two` allows it, and a known number of channels. Returns the channel axis, 0
+/* Checks that x has four dimensions, or (B,C) if `allow_2d` allows it, and a known number of channels. Returns the channel axis, 0
  * after an error. */
-static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_format format)
+static int tp__norm_axis(const char *layer, const tp_node *x, bool allow_2d, tp_data_format format)
 {
     char t[TP_SHAPE_TEXT];
-    if (two && x->shape.ndim == 3) {
+    if (allow_2d && x->shape.ndim == 3) {
         tp__layer_fail(
             tp_node_graph(x), TP_ERR_SHAPE,
             "input is %s, %s needs 4 dimensions (B,H,W,C) or 2 (B,C); for each step of a sequence (B,T,C) apply "
@@ -2230,7 +2230,7 @@ static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_
             tp_shape_text(&x->shape, t), layer);
         return 0;
     }
-    if (two && x->shape.ndim == 2 ? !tp__layer_float_input(layer, x) : !tp__layer_image_input(layer, x, format))
+    if (allow_2d && x->shape.ndim == 2 ? !tp__layer_float_input(layer, x) : !tp__layer_image_input(layer, x, format))
         return 0;
     const int axis = x->shape.ndim == 2 || format == TP_NCHW ? 1 : 3;
     if (x->shape.dim[axis] > 0) return axis;
@@ -2276,11 +2276,11 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
 }
 
-/* `two`: inputs of two dimensions (B,C) are allowed too. */
-static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool two)
+/* `allow_2d`: inputs of two dimensions (B,C) are allowed too. */
+static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool allow_2d)
 {
     tp_graph *g = tp_node_graph(x);
-    const int axis = tp__norm_axis(layer, x, two, d->data_format);
+    const int axis = tp__norm_axis(layer, x, allow_2d, d->data_format);
     if (!axis) return tp_poison(g);
     if (groups < 0) groups = x->shape.dim[axis];
     if (x->shape.dim[axis] % groups != 0)
@@ -3051,15 +3051,16 @@ static tp_node *tp__row_sum(tp_node *x)
     return tp_reduce_sum(x, &axis, 1, false);
 }
 static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp_squared_difference(a, b)); }
-/* Computes sqrt(square + little); `little` is added because the root has no derivative at 0. */
-static tp_node *tp__row_root(tp_node *square, float little) { return tp_sqrt(tp_affine(square, 1.0f, little)); }
+/* Computes sqrt(square + epsilon); `epsilon` is added because the root has no derivative at 0. */
+static tp_node *tp__row_root(tp_node *square, float epsilon) { return tp_sqrt(tp_affine(square, 1.0f, epsilon)); }
 
 TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
 {
     tp_node *d2 = tp__row_distance2(left, right), *y = tp_cast(similar, d2->dtype);
-    tp_node *short_of = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin));
-    tp_node *apart = tp_mul(tp_affine(y, -1.0f, 1.0f), tp_square(short_of));
-    return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), apart)), 0.5f, 0.0f), name ? name : "contrastive_loss");
+    tp_node *hinge = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin));
+    tp_node *dissimilar = tp_mul(tp_affine(y, -1.0f, 1.0f), tp_square(hinge));
+    return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), dissimilar)), 0.5f, 0.0f),
+                    name ? name : "contrastive_loss");
 }
 
 TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_node *similar, const char *name)

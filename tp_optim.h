@@ -1229,7 +1229,7 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
     if (!plain) return tp_poison(g);
     tp_name_scope_push(g, o->name);
     tp_node *scale = o->loss_scale, *inverse = tp_reciprocal(scale), *finite = NULL;
-    tp_node *good = tp_optimizer_scalar(o, "loss_scale/good_steps", 0.0f);
+    tp_node *good_steps = tp_optimizer_scalar(o, "loss_scale/good_steps", 0.0f);
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *all = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
         finite = finite ? tp_logical_and(finite, all) : all;
@@ -1240,14 +1240,14 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
         tp_name_scope_pop(g);
         return tp_poison(g);
     }
-    tp_node *now = tp_optimizer_read(o, scale), *more = tp_affine(tp_optimizer_read(o, good), 1.0f, 1.0f),
+    tp_node *now = tp_optimizer_read(o, scale), *more = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
             *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
     tp_node *kept = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
     tp_node *less = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
-    tp_node *zero = tp_zeros_like(good);
+    tp_node *zero = tp_zeros_like(good_steps);
     tp_node *ops[3];
     ops[0] = tp_assign(scale, tp_select(finite, kept, less), o->pred);
-    ops[1] = tp_assign(good, tp_select(finite, tp_select(due, zero, more), zero), o->pred);
+    ops[1] = tp_assign(good_steps, tp_select(finite, tp_select(due, zero, more), zero), o->pred);
     tp_name_scope_pop(g);
     ops[2] = tp_apply_gradients_if(o->inner, plain, n, o->pred ? tp_logical_and(finite, o->pred) : finite);
     return tp_graph_status(g) == TP_OK ? tp_group(g, ops, 3, "update_and_scale") : tp_poison(g);
@@ -1646,8 +1646,8 @@ TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t de
     tp_node *count = tp__schedule_step(g, step, "cosine_decay"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
         count = tp_cast(tp_minimum(count, tp_const_as(g, TP_I64, (double)decay_steps)), TP_F32);
-        tp_node *wave = tp_cos(tp_affine(count, (float)(3.14159265358979323846 / (double)decay_steps), 0.0f));
-        y = tp_affine(wave, 0.5f * lr * (1.0f - alpha), lr * (alpha + 0.5f * (1.0f - alpha)));
+        tp_node *cosine = tp_cos(tp_affine(count, (float)(3.14159265358979323846 / (double)decay_steps), 0.0f));
+        y = tp_affine(cosine, 0.5f * lr * (1.0f - alpha), lr * (alpha + 0.5f * (1.0f - alpha)));
     }
     tp_name_scope_pop(g);
     return y;

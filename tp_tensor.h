@@ -1143,12 +1143,12 @@ TP__COLD_BEGIN
     while ((result_) < 0 && errno == EINTR)
 
 /* Never returns descriptor 0, 1 or 2: if a program is started without stdout, its printed output would go into the opened file. */
-static int tp__os_open(const char *path, int how)
+static int tp__os_open(const char *path, int mode)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
                                 O_RDONLY | O_NONBLOCK, O_WRONLY};
     int fd, low;
-    TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[how] | O_CLOEXEC, 0666));
+    TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[mode] | O_CLOEXEC, 0666));
     if (fd < 0 || fd > 2) return fd;
     low = fd;
     TP__OS_AGAIN(fd, fcntl(low, F_DUPFD_CLOEXEC, 3));
@@ -1363,13 +1363,13 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 static wchar_t *tp__os_utf16_path(const char *path)
 {
     const int n = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
-    wchar_t *wide = (wchar_t *)tp__hook_malloc((size_t)(n < 1 ? 1 : n) * sizeof *wide);
-    errno = wide ? EINVAL : ENOMEM;
-    if (wide && MultiByteToWideChar(CP_UTF8, 0, path, -1, wide, n) < 1) {
-        tp__hook_free(wide);
-        wide = NULL;
+    wchar_t *wide_path = (wchar_t *)tp__hook_malloc((size_t)(n < 1 ? 1 : n) * sizeof *wide_path);
+    errno = wide_path ? EINVAL : ENOMEM;
+    if (wide_path && MultiByteToWideChar(CP_UTF8, 0, path, -1, wide_path, n) < 1) {
+        tp__hook_free(wide_path);
+        wide_path = NULL;
     }
-    return wide;
+    return wide_path;
 }
 
 /* Set errno from the last Windows error; return -1. */
@@ -1385,13 +1385,13 @@ static int tp__os_fail(void)
     return -1;
 }
 
-static int tp__os_open(const char *path, int how)
+static int tp__os_open(const char *path, int mode)
 {
     static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND, _O_RDONLY,
                                 _O_WRONLY};
-    wchar_t *wide = tp__os_utf16_path(path);
-    const int fd = wide ? _wopen(wide, flags[how] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
-    tp__hook_free(wide);
+    wchar_t *wide_path = tp__os_utf16_path(path);
+    const int fd = wide_path ? _wopen(wide_path, flags[mode] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
+    tp__hook_free(wide_path);
     return fd;
 }
 
@@ -1447,25 +1447,25 @@ static int tp__os_rename(const char *from, const char *to)
 
 static int tp__os_remove(const char *path)
 {
-    wchar_t *wide = tp__os_utf16_path(path);
-    const int failed = wide ? _wunlink(wide) : -1;
-    tp__hook_free(wide);
+    wchar_t *wide_path = tp__os_utf16_path(path);
+    const int failed = wide_path ? _wunlink(wide_path) : -1;
+    tp__hook_free(wide_path);
     return failed;
 }
 
 static int tp__os_mkdir(const char *path)
 {
-    wchar_t *wide = tp__os_utf16_path(path);
-    const int failed = wide ? _wmkdir(wide) : -1;
-    tp__hook_free(wide);
+    wchar_t *wide_path = tp__os_utf16_path(path);
+    const int failed = wide_path ? _wmkdir(wide_path) : -1;
+    tp__hook_free(wide_path);
     return failed;
 }
 
 static int tp__os_rmdir(const char *path)
 {
-    wchar_t *wide = tp__os_utf16_path(path);
-    const int failed = !wide ? -1 : RemoveDirectoryW(wide) ? 0 : tp__os_fail();
-    tp__hook_free(wide);
+    wchar_t *wide_path = tp__os_utf16_path(path);
+    const int failed = !wide_path ? -1 : RemoveDirectoryW(wide_path) ? 0 : tp__os_fail();
+    tp__hook_free(wide_path);
     return failed;
 }
 
@@ -1487,15 +1487,15 @@ static int tp__os_tell(HANDLE file, tp__os_info *info)
 
 static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
 {
-    wchar_t *wide = tp__os_utf16_path(path);
+    wchar_t *wide_path = tp__os_utf16_path(path);
     memset(info, 0, sizeof *info);
-    if (!wide) return -1;
+    if (!wide_path) return -1;
     const HANDLE file =
-        CreateFileW(wide, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
+        CreateFileW(wide_path, 0, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL, OPEN_EXISTING,
                     FILE_FLAG_BACKUP_SEMANTICS | (follow ? 0 : FILE_FLAG_OPEN_REPARSE_POINT), NULL);
     const int failed = tp__os_tell(file, info), error = errno;
     if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
-    tp__hook_free(wide);
+    tp__hook_free(wide_path);
     errno = error;
     return failed;
 }
@@ -1507,12 +1507,12 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
     const size_t n = strlen(dir);
     char *pattern = (char *)tp__hook_malloc(n + 3), name[3 * MAX_PATH];
     if (pattern) snprintf(pattern, n + 3, "%s/*", dir);
-    wchar_t *wide = pattern ? tp__os_utf16_path(pattern) : NULL;
+    wchar_t *wide_path = pattern ? tp__os_utf16_path(pattern) : NULL;
     WIN32_FIND_DATAW found;
-    HANDLE list = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
+    HANDLE list = wide_path ? FindFirstFileW(wide_path, &found) : INVALID_HANDLE_VALUE;
     if (list == INVALID_HANDLE_VALUE) tp__os_fail();
     tp__hook_free(pattern);
-    tp__hook_free(wide);
+    tp__hook_free(wide_path);
     if (list == INVALID_HANDLE_VALUE) return -1;
     do {
         if (WideCharToMultiByte(CP_UTF8, 0, found.cFileName, -1, name, sizeof name, NULL, NULL) < 1) continue;
@@ -1554,9 +1554,9 @@ static int tp__os_empty_dir(const char *dir)
 
 static int tp__os_cwd(char *path, size_t size)
 {
-    wchar_t wide[MAX_PATH];
-    const DWORD n = GetCurrentDirectoryW(MAX_PATH, wide);
-    if (n == 0 || n >= MAX_PATH || WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, (int)size, NULL, NULL) < 1)
+    wchar_t wide_path[MAX_PATH];
+    const DWORD n = GetCurrentDirectoryW(MAX_PATH, wide_path);
+    if (n == 0 || n >= MAX_PATH || WideCharToMultiByte(CP_UTF8, 0, wide_path, -1, path, (int)size, NULL, NULL) < 1)
         return tp__os_fail();
     for (; *path; path++)
         if (*path == '\\') *path = '/';
@@ -1585,7 +1585,7 @@ static int tp__os_no_files(void)
     errno = ENOSYS;
     return -1;
 }
-static int tp__os_open(const char *path, int how) { return (void)path, (void)how, tp__os_no_files(); }
+static int tp__os_open(const char *path, int mode) { return (void)path, (void)mode, tp__os_no_files(); }
 static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
 static int64_t tp__os_read(int fd, void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
 static int tp__os_write(int fd, const void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
@@ -1874,14 +1874,14 @@ static void tp__os_local_time(char *out, size_t size, const char *fmt)
     struct tm tm;
 #if defined(TP__NO_SYSTEM)
     const struct tm *is = localtime(&now);
-    const bool told = is != NULL;
-    if (told) tm = *is;
+    const bool converted = is != NULL;
+    if (converted) tm = *is;
 #elif defined(_WIN32)
-    const bool told = localtime_s(&tm, &now) == 0;
+    const bool converted = localtime_s(&tm, &now) == 0;
 #else
-    const bool told = localtime_r(&now, &tm) != NULL;
+    const bool converted = localtime_r(&now, &tm) != NULL;
 #endif
-    if (!told || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
+    if (!converted || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
 }
 TP__COLD_END
 
@@ -2716,11 +2716,11 @@ static void tp__print_power(tp__text_out *o, const char *digit, int n, int point
 }
 
 /* Print a finite number without its sign, as printf's %e, %f or %g do. */
-static void tp__print_digits(tp__text_out *o, double value, int precision, char how, bool alt)
+static void tp__print_digits(tp__text_out *o, double value, int precision, char conversion, bool alt)
 {
     char digit[TP__EXACT_DIGITS + 1];
     int point, n = tp__exact_digits(value, digit, &point), places = precision;
-    const char form = (char)(how | 32), e = how == form ? 'e' : 'E';
+    const char form = (char)(conversion | 32), e = conversion == form ? 'e' : 'E';
     if (form == 'g') {
         if (precision == 0) precision = 1;
         n = tp__round_digits(digit, n, precision, &point);
@@ -2748,7 +2748,7 @@ typedef struct tp__spec {
     int width, precision; /* -1: not given */
 } tp__spec;
 
-static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char how)
+static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char conversion)
 {
     char body[1200];
     tp__text_out b = {body, sizeof body, 0};
@@ -2757,8 +2757,8 @@ static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, c
     const bool finite = tp__finite(value);
     const char sign = bits >> 63 ? '-' : s->plus ? '+' : s->space ? ' ' : 0;
     if (finite)
-        tp__print_digits(&b, value, s->precision < 0 ? 6 : s->precision < 760 ? s->precision : 760, how, s->alt);
-    else tp__print_bytes(&b, bits << 12 ? (how & 32 ? "nan" : "NAN") : how & 32 ? "inf" : "INF", 3);
+        tp__print_digits(&b, value, s->precision < 0 ? 6 : s->precision < 760 ? s->precision : 760, conversion, s->alt);
+    else tp__print_bytes(&b, bits << 12 ? (conversion & 32 ? "nan" : "NAN") : conversion & 32 ? "inf" : "INF", 3);
     const int pad = s->width - (int)b.n - (sign != 0);
     if (!s->left && !(s->zero && finite)) tp__print_char(o, ' ', pad);
     if (sign) tp__print_char(o, sign, 1);
@@ -2791,11 +2791,11 @@ static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
 }
 
 /* Print integers, characters and pointers with the C library, whose text of these does not depend on the locale. */
-static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long long value, void *pointer)
+static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion, long long value, void *pointer)
 {
     char c_format[16], shown[128];
     int n = 0;
-    const bool whole = how != 'c' && how != 'p';
+    const bool whole = conversion != 'c' && conversion != 'p';
     const int width = s->width < 100 ? s->width : 100, precision = s->precision < 100 ? s->precision : 100;
     c_format[n++] = '%';
     if (s->left) c_format[n++] = '-';
@@ -2806,9 +2806,9 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long l
     c_format[n++] = '*';
     /* The precision is passed as ".*", because printf takes a negative one as not given. */
     if (whole) c_format[n++] = '.', c_format[n++] = '*', c_format[n++] = 'l', c_format[n++] = 'l';
-    c_format[n++] = how, c_format[n] = 0;
+    c_format[n++] = conversion, c_format[n] = 0;
     if (whole) n = snprintf(shown, sizeof shown, c_format, width, precision, value);
-    else if (how == 'c') n = snprintf(shown, sizeof shown, c_format, width, (int)value);
+    else if (conversion == 'c') n = snprintf(shown, sizeof shown, c_format, width, (int)value);
     else n = snprintf(shown, sizeof shown, c_format, width, pointer);
     if (n > 0) tp__print_bytes(o, shown, (size_t)n);
 }
@@ -2823,7 +2823,7 @@ static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
             continue;
         }
         tp__spec s = {false, false, false, false, false, 0, -1};
-        int longs = 0;
+        int l_count = 0;
         char size = 0;
         p = tp__spec_flags(p + 1, &s);
         if (*p == '*') {
@@ -2836,21 +2836,22 @@ static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
             if (*++p == '*') s.precision = va_arg(ap, int), p++;
             for (; *p >= '0' && *p <= '9'; p++) s.precision = s.precision * 10 + (*p - '0');
         }
-        for (; *p == 'l' || *p == 'h' || *p == 'z' || *p == 't' || *p == 'j'; p++) size = *p, longs += *p == 'l';
-        const char how = *p;
-        const bool wide = longs > 1 || size == 'j' || ((size == 'z' || size == 't') && sizeof(size_t) > sizeof(long));
-        const bool middle = longs || size == 'z' || size == 't', is_signed = how == 'd' || how == 'i';
-        if (!how) break; /* the format ends with a lone % */
-        if (how == '%') tp__print_char(&o, '%', 1);
-        else if (how == 's') tp__print_word(&o, &s, va_arg(ap, const char *));
-        else if (how == 'p') tp__print_whole(&o, &s, how, 0, va_arg(ap, void *));
-        else if (how == 'c') tp__print_whole(&o, &s, how, va_arg(ap, int), NULL);
-        else if (strchr("eEfFgG", how)) tp__print_number(&o, &s, va_arg(ap, double), how);
-        else if (wide) tp__print_whole(&o, &s, how, va_arg(ap, long long), NULL);
-        else if (middle && is_signed) tp__print_whole(&o, &s, how, va_arg(ap, long), NULL);
-        else if (middle) tp__print_whole(&o, &s, how, (long long)va_arg(ap, unsigned long), NULL);
-        else if (is_signed) tp__print_whole(&o, &s, how, va_arg(ap, int), NULL);
-        else tp__print_whole(&o, &s, how, (long long)va_arg(ap, unsigned), NULL);
+        for (; *p == 'l' || *p == 'h' || *p == 'z' || *p == 't' || *p == 'j'; p++) size = *p, l_count += *p == 'l';
+        const char conversion = *p;
+        const bool is_long_long =
+            l_count > 1 || size == 'j' || ((size == 'z' || size == 't') && sizeof(size_t) > sizeof(long));
+        const bool is_long = l_count || size == 'z' || size == 't', is_signed = conversion == 'd' || conversion == 'i';
+        if (!conversion) break; /* the format ends with a lone % */
+        if (conversion == '%') tp__print_char(&o, '%', 1);
+        else if (conversion == 's') tp__print_word(&o, &s, va_arg(ap, const char *));
+        else if (conversion == 'p') tp__print_whole(&o, &s, conversion, 0, va_arg(ap, void *));
+        else if (conversion == 'c') tp__print_whole(&o, &s, conversion, va_arg(ap, int), NULL);
+        else if (strchr("eEfFgG", conversion)) tp__print_number(&o, &s, va_arg(ap, double), conversion);
+        else if (is_long_long) tp__print_whole(&o, &s, conversion, va_arg(ap, long long), NULL);
+        else if (is_long && is_signed) tp__print_whole(&o, &s, conversion, va_arg(ap, long), NULL);
+        else if (is_long) tp__print_whole(&o, &s, conversion, (long long)va_arg(ap, unsigned long), NULL);
+        else if (is_signed) tp__print_whole(&o, &s, conversion, va_arg(ap, int), NULL);
+        else tp__print_whole(&o, &s, conversion, (long long)va_arg(ap, unsigned), NULL);
     }
     if (room) text[o.n < room ? o.n : room - 1] = 0;
     return o.n > INT_MAX ? -1 : (int)o.n;
@@ -2900,10 +2901,10 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
     TP__REQUIRE(text, 0)
     const uint32_t bits = tp__float_bits(value);
     uint32_t size = bits & 0x7fffffffu;
-    double wide = (double)value;
+    double as_double = (double)value;
     /* multiply, because some processors convert a subnormal float to 0 */
-    if (size < 0x00800000u) wide = (double)size * 0x1p-149;
-    return tp__format_shortest(text, &tp__binary32, bits, wide);
+    if (size < 0x00800000u) as_double = (double)size * 0x1p-149;
+    return tp__format_shortest(text, &tp__binary32, bits, as_double);
 }
 
 /* ==== >>status ======================================================================================== */
@@ -2937,25 +2938,26 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
 }
 
 /* Write "train.c:35: tp_df_batch" to buf; return buf. */
-static const char *tp__owner_text(const char *who, const tp_at *at, char *buf, size_t size)
+static const char *tp__owner_text(const char *owner_name, const tp_at *at, char *buf, size_t size)
 {
     const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
     file = file ? file + 1 : at ? at->file : NULL;
-    if (file) snprintf(buf, size, "%s:%d: %s", file, at->line, who);
-    else snprintf(buf, size, "%s", who);
+    if (file) snprintf(buf, size, "%s:%d: %s", file, at->line, owner_name);
+    else snprintf(buf, size, "%s", owner_name);
     return buf;
 }
 
-/* Make `who` the owner of an object; returns false with an error sentence if the object has an owner. */
-TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *what, const char *who, const tp_at *at)
+/* Make `owner_name` the owner of an object; returns false with an error sentence if the object has an owner. */
+TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *what, const char *owner_name, const tp_at *at)
 {
     char first[160], second[160];
     if (o->who) {
         tp_fail(TP_ERR_ARG, "%s is given away twice: to '%s', then to '%s'. It has one owner: make another one", what,
-                tp__owner_text(o->who, &o->at, first, sizeof first), tp__owner_text(who, at, second, sizeof second));
+                tp__owner_text(o->who, &o->at, first, sizeof first),
+                tp__owner_text(owner_name, at, second, sizeof second));
         return false;
     }
-    o->who = who;
+    o->who = owner_name;
     if (at) o->at = *at;
     return true;
 }
@@ -3544,9 +3546,9 @@ static bool tp__buf_room(tp_buf *b, size_t n)
     if (b->failed) return false;
     /* room for the bytes and the NUL; also false for an empty buffer of capacity 0 */
     if (n < b->cap - b->len) return true;
-    size_t want = b->len + n + 1, cap = b->cap ? b->cap : 32;
-    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* impossible size: tp_realloc reports the error */
-    while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
+    size_t needed = b->len + n + 1, cap = b->cap ? b->cap : 32;
+    if (n > PTRDIFF_MAX - b->len - 1) needed = SIZE_MAX; /* impossible size: tp_realloc reports the error */
+    while (cap < needed) cap = cap > SIZE_MAX / 2 ? needed : cap * 2;
     char *data = (char *)tp_realloc(b->data, cap);
     if (!data) {
         b->failed = true;
@@ -5470,9 +5472,9 @@ TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, c
 /* The largest size of a file or of an array in a file, if the caller gives no limit. */
 static size_t tp__file_limit(size_t limit)
 {
-    uint64_t most = (uint64_t)16 << 30;
-    if (limit) most = limit;
-    return most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
+    uint64_t max_size = (uint64_t)16 << 30;
+    if (limit) max_size = limit;
+    return max_size < SIZE_MAX / 2 ? (size_t)max_size : SIZE_MAX / 2;
 }
 
 /* Read and write little-endian numbers at any address, on machines of any byte order. */
@@ -5501,12 +5503,12 @@ typedef struct tp__printable {
 
 static const char *tp__make_printable(tp__printable *to, const char *name, size_t n)
 {
-    size_t most = sizeof to->text - 4, len = n < most ? n : most;
+    size_t max_length = sizeof to->text - 4, len = n < max_length ? n : max_length;
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)name[i];
         to->text[i] = c < 32 || c == 127 ? '?' : name[i];
     }
-    memcpy(to->text + len, n > most ? "..." : "", n > most ? 4 : 1);
+    memcpy(to->text + len, n > max_length ? "..." : "", n > max_length ? 4 : 1);
     return to->text;
 }
 
@@ -6301,24 +6303,24 @@ static void tp__deflate_insert(tp__deflate *d, const uint8_t *in, size_t n, size
     d->head[h] = (uint32_t)(pos + 1);
 }
 
-/* The longest earlier copy of the bytes at pos, at most `most` bytes, as a token; 0 if no copy saves space.
+/* The longest earlier copy of the bytes at pos, at most `max_length` bytes, as a token; 0 if no copy saves space.
  * Positions are stored modulo 2^32: an outdated one gives a distance that is too large, or bytes that do not
  * match. */
-static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t pos, size_t most)
+static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t pos, size_t max_length)
 {
     uint32_t best_dist = 0, last_dist = 0;
     size_t best = 2;
-    if (most > 258) most = 258;
-    if (most < 3) return 0;
+    if (max_length > 258) max_length = 258;
+    if (max_length < 3) return 0;
     uint32_t place = d->head[tp__deflate_hash(in + pos)];
-    for (int tries = 0; place && tries < TP__DEFLATE_TRIES && best < most; tries++) {
+    for (int tries = 0; place && tries < TP__DEFLATE_TRIES && best < max_length; tries++) {
         uint32_t dist = (uint32_t)pos - (place - 1);
         if (dist <= last_dist || dist > TP__DEFLATE_WINDOW || dist > pos) break;
         last_dist = dist;
         const uint8_t *a = in + pos, *b = a - dist;
         if (a[best] == b[best]) {
             size_t same = 0;
-            while (same < most && a[same] == b[same]) same++;
+            while (same < max_length && a[same] == b[same]) same++;
             if (same > best && (same > 3 || dist <= 4096)) {
                 best = same;
                 best_dist = dist;
@@ -6427,8 +6429,8 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
             }
             p = q;
         }
-        const size_t want = cap - len;
-        const int64_t got = tp__os_read(fd, p + len, want);
+        const size_t requested = cap - len;
+        const int64_t got = tp__os_read(fd, p + len, requested);
         if (got < 0) {
             tp_status s = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
             tp_free(p);
@@ -6439,7 +6441,7 @@ static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t li
             tp_free(p);
             return tp_fail(TP_ERR_FORMAT, "%s is larger than the %llu bytes allowed", path, (unsigned long long)limit);
         }
-        if ((size_t)got < want) break;
+        if ((size_t)got < requested) break;
     }
     p[len] = 0;
     *data = p;
@@ -6575,12 +6577,12 @@ static char *tp__folder_of(const char *path)
 
 static uint32_t tp__temp_machine(void)
 {
-    char host[256], boot[64];
+    char host[256], boot_id[64];
     tp__os_info is;
     tp__os_host(host, sizeof host);
-    tp__os_peek("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    tp__os_peek("/proc/sys/kernel/random/boot_id", boot_id, sizeof boot_id);
     if (tp__os_stat("/proc/self/ns/pid", true, &is) != 0) is.number = 0;
-    const uint64_t h = tp_hash_name(host) ^ 3 * tp_hash_name(boot) ^ is.number;
+    const uint64_t h = tp_hash_name(host) ^ 3 * tp_hash_name(boot_id) ^ is.number;
     return (uint32_t)(h ^ h >> 32);
 }
 
@@ -6979,9 +6981,9 @@ static tp_status tp__npy_dict(tp__scan *p, tp__npy *h)
 static bool tp__npy_element(const tp__npy *h, void *dst, size_t k, const uint8_t *p)
 {
     uint8_t raw[8];
-    bool little = tp__little_endian() != h->swap;
+    bool is_little_endian = tp__little_endian() != h->swap;
     uint64_t v = 0;
-    for (int i = 0; i < h->size; i++) v |= (uint64_t)p[little ? i : h->size - 1 - i] << (8 * i);
+    for (int i = 0; i < h->size; i++) v |= (uint64_t)p[is_little_endian ? i : h->size - 1 - i] << (8 * i);
     if (h->kind == 'i' && h->size < 8 && v >> (8 * h->size - 1) & 1) v |= ~(uint64_t)0 << (8 * h->size);
     if (h->kind == 'u' && v > (uint64_t)INT64_MAX) return false;
     if (h->kind == 'b') v = v != 0;
@@ -7160,7 +7162,7 @@ typedef struct tp__zip_member {
     const char *name; /* points into the central directory; not terminated */
     size_t name_length;
     uint32_t method, crc;
-    uint64_t csize, usize;
+    uint64_t compressed_size, uncompressed_size;
     uint64_t local_header; /* offset of the member's local header */
     uint64_t data;         /* offset of the member's bytes */
 } tp__zip_member;
@@ -7184,9 +7186,9 @@ static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *
     uint64_t bytes = tp__le32(p + at + 12);
     *n = tp__le16(p + at + 10);
     *begin = tp__le32(p + at + 16);
-    bool wide = *n == 0xFFFF || bytes == 0xFFFFFFFFu || *begin == 0xFFFFFFFFu;
-    bool located = at >= TP__ZIP_LOCATOR + TP__ZIP_END64 && tp__le32(p + at - TP__ZIP_LOCATOR) == 0x07064b50u;
-    if (wide && located) {
+    bool zip64 = *n == 0xFFFF || bytes == 0xFFFFFFFFu || *begin == 0xFFFFFFFFu;
+    bool has_locator = at >= TP__ZIP_LOCATOR + TP__ZIP_END64 && tp__le32(p + at - TP__ZIP_LOCATOR) == 0x07064b50u;
+    if (zip64 && has_locator) {
         uint64_t locator = at - TP__ZIP_LOCATOR;
         at = tp__le64(p + locator + 8);
         if (at > locator - TP__ZIP_END64 || tp__le32(p + at) != 0x06064b50u || tp__le64(p + at + 4) < 44 ||
@@ -7215,7 +7217,7 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
         n -= 4;
         if (len > n) return false;
         if (id == 1) {
-            uint64_t *field[3] = {&m->usize, &m->csize, &m->local_header};
+            uint64_t *field[3] = {&m->uncompressed_size, &m->compressed_size, &m->local_header};
             const uint8_t *q = p;
             for (int i = 0; i < 3; i++) {
                 if (*field[i] != 0xFFFFFFFFu) continue;
@@ -7242,8 +7244,8 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     m->name_length = nlen;
     m->method = tp__le16(c + 10);
     m->crc = tp__le32(c + 16);
-    m->csize = tp__le32(c + 20);
-    m->usize = tp__le32(c + 24);
+    m->compressed_size = tp__le32(c + 20);
+    m->uncompressed_size = tp__le32(c + 24);
     m->local_header = tp__le32(c + 42);
     *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
     if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(what, "a zip64 field is wrong");
@@ -7267,9 +7269,10 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
     m->data = m->local_header + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
-    if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
+    if (m->compressed_size > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
     /* more is impossible: deflate compresses at most 1032 to 1 */
-    if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
+    if (m->method == 0 ? m->uncompressed_size != m->compressed_size
+                       : m->uncompressed_size > 1032 * m->compressed_size + 64)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
     if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->name_length -= 4;
     return TP_OK;
@@ -7293,10 +7296,10 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
 {
     uint64_t total = 0, limit = tp__file_limit(0);
     for (size_t i = 0; i < n; i++) {
-        if (sorted[i]->usize > limit - total)
+        if (sorted[i]->uncompressed_size > limit - total)
             return tp_fail(TP_ERR_FORMAT, "%s: its arrays are larger than the %llu bytes allowed", what,
                            (unsigned long long)limit);
-        total += sorted[i]->usize;
+        total += sorted[i]->uncompressed_size;
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_name);
     for (size_t i = 1; i < n; i++) {
@@ -7307,7 +7310,7 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
-        if (sorted[i - 1]->data + sorted[i - 1]->csize > sorted[i]->local_header)
+        if (sorted[i - 1]->data + sorted[i - 1]->compressed_size > sorted[i]->local_header)
             return tp__zip_bad(what, "members overlap");
     return TP_OK;
 }
@@ -7328,20 +7331,21 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
         t = tp__dict_append(d, name);
     }
     if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&shown, m->name, m->name_length));
-    if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->usize + 1);
+    if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->uncompressed_size + 1);
     if (!t || label.failed || (m->method == 8 && !inflated)) {
         tp_buf_free(&label);
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", what,
-                       tp__make_printable(&shown, m->name, m->name_length), (unsigned long long)m->usize);
+                       tp__make_printable(&shown, m->name, m->name_length), (unsigned long long)m->uncompressed_size);
     }
     if (inflated) {
         bytes = inflated;
-        const char *why = tp__inflate_exact(p + m->data, (size_t)m->csize, inflated, (size_t)m->usize);
+        const char *why =
+            tp__inflate_exact(p + m->data, (size_t)m->compressed_size, inflated, (size_t)m->uncompressed_size);
         if (why) s = tp_fail(TP_ERR_FORMAT, "%s: its compressed data is damaged: %s", label.data, why);
     }
-    if (!s && tp_crc32(0, bytes, (size_t)m->usize) != m->crc)
+    if (!s && tp_crc32(0, bytes, (size_t)m->uncompressed_size) != m->crc)
         s = tp_fail(TP_ERR_FORMAT, "%s: the checksum does not match, the file is damaged", label.data);
-    if (!s) s = tp__npy_read(bytes, (size_t)m->usize, label.data, true, t);
+    if (!s) s = tp__npy_read(bytes, (size_t)m->uncompressed_size, label.data, true, t);
     tp_free(inflated);
     tp_buf_free(&label);
     return s;
@@ -7414,7 +7418,7 @@ struct tp_npz_writer {
     tp__npz_name *name;   /* hash table of names, at most half full */
     size_t n, cap;        /* number of names and of slots; the latter is a power of two */
     uint32_t crc;         /* CRC-32 of the member being written */
-    uint64_t usize, csize;
+    uint64_t uncompressed_size, compressed_size;
 };
 
 TP_DEF tp_status tp_npz_open(tp_npz_writer **out, const char *path, bool compress)
@@ -7454,15 +7458,15 @@ static tp_status tp__npz_sink(void *user, const void *data, size_t n)
 {
     tp_npz_writer *w = (tp_npz_writer *)user;
     w->crc = tp_crc32(w->crc, data, n);
-    w->usize += n;
+    w->uncompressed_size += n;
     if (!w->deflate) {
-        w->csize += n;
+        w->compressed_size += n;
         return tp_writer_put(w->file, data, n);
     }
     tp__deflate_piece(w->deflate, (const uint8_t *)data, n, n == 0);
     if (w->packed.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for compressed data");
     tp_status s = tp_writer_put(w->file, w->packed.data, w->packed.len);
-    w->csize += w->packed.len;
+    w->compressed_size += w->packed.len;
     w->packed.len = 0;
     return s;
 }
@@ -7471,22 +7475,22 @@ static tp_status tp__npz_sink(void *user, const void *data, size_t n)
 static int tp__utf8(const char *name)
 {
     const unsigned char *p = (const unsigned char *)name;
-    int wide = 0;
+    int has_multibyte = 0;
     while (*p) {
         int more = *p < 0x80 ? 0 : *p < 0xC2 ? -1 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : *p < 0xF5 ? 3 : -1;
         if (more < 0) return -1;
-        if (more) wide = 1;
+        if (more) has_multibyte = 1;
         if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
             (*p == 0xF4 && p[1] > 0x8F))
             return -1;
         for (p++; more > 0; more--, p++)
             if ((*p & 0xC0) != 0x80) return -1;
     }
-    return wide;
+    return has_multibyte;
 }
 
 /* The slot of a name in the hash table, or the free slot for it; NULL: out of memory. */
-static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nlen)
+static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t name_length)
 {
     if (2 * (w->n + 1) > w->cap) {
         size_t cap = w->cap ? 2 * w->cap : 64;
@@ -7502,31 +7506,32 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
         w->name = table;
         w->cap = cap;
     }
-    uint64_t hash = tp_hash(name, nlen);
+    uint64_t hash = tp_hash(name, name_length);
     size_t k = (size_t)hash & (w->cap - 1);
     for (; w->name[k].directory_at; k = (k + 1) & (w->cap - 1)) {
         const char *old = w->directory.data + w->name[k].directory_at;
-        if (w->name[k].hash != hash || w->directory.len - w->name[k].directory_at < nlen + 4) continue;
-        if (memcmp(old, name, nlen) == 0 && memcmp(old + nlen, ".npy", 4) == 0) break;
+        if (w->name[k].hash != hash || w->directory.len - w->name[k].directory_at < name_length + 4) continue;
+        if (memcmp(old, name, name_length) == 0 && memcmp(old + name_length, ".npy", 4) == 0) break;
     }
     w->name[k].hash = hash;
     return &w->name[k];
 }
 
 /* Write the fields that a zip file's local and central headers share, from "version needed" to "extra length". */
-static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc, uint64_t csize,
-                               uint64_t usize, size_t nlen, size_t xlen)
+static uint8_t *tp__zip_fields(uint8_t *h, bool zip64, uint32_t flags, bool deflated, uint32_t crc,
+                               uint64_t compressed_size, uint64_t uncompressed_size, size_t name_length,
+                               size_t extra_length)
 {
-    h = tp__put_le(h, wide ? 45 : 20, 2);
+    h = tp__put_le(h, zip64 ? 45 : 20, 2);
     h = tp__put_le(h, flags, 2);
     h = tp__put_le(h, deflated ? 8 : 0, 2);
     h = tp__put_le(h, 0, 2);      /* 00:00:00 */
     h = tp__put_le(h, 0x0021, 2); /* the date is always 1980-01-01, so that the same arrays give the same file */
     h = tp__put_le(h, crc, 4);
-    h = tp__put_le(h, csize, 4);
-    h = tp__put_le(h, usize, 4);
-    h = tp__put_le(h, nlen, 2);
-    return tp__put_le(h, xlen, 2);
+    h = tp__put_le(h, compressed_size, 4);
+    h = tp__put_le(h, uncompressed_size, 4);
+    h = tp__put_le(h, name_length, 2);
+    return tp__put_le(h, extra_length, 2);
 }
 
 static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t)
@@ -7544,43 +7549,44 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
     uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* flag: the name is UTF-8 */
-    uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
-    bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* an upper limit: stored blocks add 5 bytes in 32 KiB */
+    uint64_t max_bytes = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
+    bool zip64 =
+        max_bytes + max_bytes / 1024 + 1024 >= TP__ZIP64_FROM; /* an upper limit: stored blocks add 5 bytes in 32 KiB */
     w->crc = 0;
-    w->usize = w->csize = 0;
+    w->uncompressed_size = w->compressed_size = 0;
     memset(h, 0, sizeof h);
     s = tp_writer_put(w->file, h, TP__ZIP_LOCAL);
     if (!s) s = tp_writer_put(w->file, name, nlen);
     if (!s) s = tp_writer_put(w->file, ".npy", 4);
-    if (!s && wide) s = tp_writer_put(w->file, h, 20);
+    if (!s && zip64) s = tp_writer_put(w->file, h, 20);
     if (!s) s = tp__npy_emit(t, tp__npz_sink, w);
     if (!s && w->deflate) s = tp__npz_sink(w, "", 0); /* end the compressed stream */
     if (s) return s;
 
     e = tp__put_le(h, 0x04034b50u, 4);
-    tp__zip_fields(e, wide, flags, w->deflate != NULL, w->crc, wide ? 0xFFFFFFFFu : w->csize,
-                   wide ? 0xFFFFFFFFu : w->usize, full, wide ? 20 : 0);
+    tp__zip_fields(e, zip64, flags, w->deflate != NULL, w->crc, zip64 ? 0xFFFFFFFFu : w->compressed_size,
+                   zip64 ? 0xFFFFFFFFu : w->uncompressed_size, full, zip64 ? 20 : 0);
     s = tp__writer_patch(w->file, local, h, TP__ZIP_LOCAL);
-    if (!s && wide) {
+    if (!s && zip64) {
         e = tp__put_le(h, 1, 2);
         e = tp__put_le(e, 16, 2);
-        e = tp__put_le(e, w->usize, 8);
-        tp__put_le(e, w->csize, 8);
+        e = tp__put_le(e, w->uncompressed_size, 8);
+        tp__put_le(e, w->compressed_size, 8);
         s = tp__writer_patch(w->file, local + TP__ZIP_LOCAL + full, h, 20);
     }
     if (s) return s;
 
     /* Write the member's entry in the central directory; zip64 only for the fields that need it. */
     uint8_t extra[28], *x = extra + 4;
-    if (w->usize >= TP__ZIP64_FROM) x = tp__put_le(x, w->usize, 8);
-    if (w->csize >= TP__ZIP64_FROM) x = tp__put_le(x, w->csize, 8);
+    if (w->uncompressed_size >= TP__ZIP64_FROM) x = tp__put_le(x, w->uncompressed_size, 8);
+    if (w->compressed_size >= TP__ZIP64_FROM) x = tp__put_le(x, w->compressed_size, 8);
     if (local >= TP__ZIP64_FROM) x = tp__put_le(x, local, 8);
-    size_t xlen = x > extra + 4 ? (size_t)(x - extra) : 0;
-    tp__put_le(tp__put_le(extra, 1, 2), xlen ? xlen - 4 : 0, 2);
+    size_t extra_length = x > extra + 4 ? (size_t)(x - extra) : 0;
+    tp__put_le(tp__put_le(extra, 1, 2), extra_length ? extra_length - 4 : 0, 2);
     e = tp__put_le(h, 0x02014b50u, 4);
     e = tp__put_le(e, 0x0314, 2); /* "version made by": Unix, zip 2.0 */
-    e = tp__zip_fields(e, wide || xlen, flags, w->deflate != NULL, w->crc, tp__zip_field32(w->csize),
-                       tp__zip_field32(w->usize), full, xlen);
+    e = tp__zip_fields(e, zip64 || extra_length, flags, w->deflate != NULL, w->crc, tp__zip_field32(w->compressed_size),
+                       tp__zip_field32(w->uncompressed_size), full, extra_length);
     e = tp__put_le(e, 0, 2 + 2 + 2);   /* comment length 0, disk number 0, internal attributes 0 (binary data) */
     e = tp__put_le(e, 0x81800000u, 4); /* Unix mode: a plain file, rw------- */
     tp__put_le(e, tp__zip_field32(local), 4);
@@ -7588,7 +7594,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     tp_buf_put(&w->directory, h, TP__ZIP_CENTRAL);
     tp_buf_put(&w->directory, name, nlen);
     tp_buf_put(&w->directory, ".npy", 4);
-    if (xlen) tp_buf_put(&w->directory, extra, xlen);
+    if (extra_length) tp_buf_put(&w->directory, extra, extra_length);
     if (w->directory.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the directory of an npz");
     w->n++;
     return TP_OK;
@@ -7954,8 +7960,8 @@ static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
     return ok;
 }
 
-/* Read a list of at most `most` natural numbers. Returns their count, or -1 on an error. */
-static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int most)
+/* Read a list of at most `max_numbers` natural numbers. Returns their count, or -1 on an error. */
+static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int max_numbers)
 {
     int n = 0;
     if (!tp__scan_eat(p, '[')) return -1;
@@ -7963,7 +7969,7 @@ static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int most)
     do {
         tp__scan_peek(p);
         const char *first = p->at;
-        if (n == most) return -1;
+        if (n == max_numbers) return -1;
         for (v[n] = 0; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
             uint64_t digit = (uint64_t)(*p->at - '0');
             if (v[n] > (UINT64_MAX - digit) / 10) return -1;
@@ -8337,9 +8343,10 @@ static bool tp__tf_handle(const uint8_t **p, const uint8_t *end, uint64_t handle
 static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t handle[2], const char *what,
                                  tp__tf_block *b)
 {
-    uint64_t most = size - TP__TF_FOOTER, n = handle[1];
+    uint64_t data_end = size - TP__TF_FOOTER, n = handle[1];
     b->own = NULL;
-    if (most < 5 || n > most - 5 || handle[0] > most - 5 - n) return tp__tf_bad(what, "a block lies outside the file");
+    if (data_end < 5 || n > data_end - 5 || handle[0] > data_end - 5 - n)
+        return tp__tf_bad(what, "a block lies outside the file");
     p += handle[0];
     if (tp__le32(p + n + 1) != tp__crc_mask(tp_crc32c(0, p, (size_t)n + 1)))
         return tp__tf_bad(what, "the checksum of a block does not match");
@@ -8435,18 +8442,19 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     static const char suffix[] = "/.ATTRIBUTES/VARIABLE_VALUE";
     uint64_t type = 0, size = 0;
     tp__pb_field f;
-    size_t nlen = key->len;
+    size_t name_length = key->len;
     if (key->data[0] == 0) { /* a slice of a partitioned variable */
         t->sliced = true;
         return TP_OK;
     }
-    if (memchr(key->data, 0, nlen)) return tp__tf_bad(t->what, "a name is impossible");
-    if (nlen > sizeof suffix - 1 && memcmp(key->data + nlen - sizeof suffix + 1, suffix, sizeof suffix - 1) == 0)
-        nlen -= sizeof suffix - 1;
-    char *name = (char *)tp_malloc(nlen + 1);
+    if (memchr(key->data, 0, name_length)) return tp__tf_bad(t->what, "a name is impossible");
+    if (name_length > sizeof suffix - 1 &&
+        memcmp(key->data + name_length - sizeof suffix + 1, suffix, sizeof suffix - 1) == 0)
+        name_length -= sizeof suffix - 1;
+    char *name = (char *)tp_malloc(name_length + 1);
     if (!name) return TP_ERR_NOMEM;
-    memcpy(name, key->data, nlen);
-    name[nlen] = 0;
+    memcpy(name, key->data, name_length);
+    name[name_length] = 0;
     tp__entry *e = tp__entries_add(&t->list, name);
     if (!e) return TP_ERR_NOMEM;
     e->h.swap = t->swap;
@@ -8467,10 +8475,10 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
             return tp_fail(TP_ERR_UNSUPPORTED,
                            "%s: variable '%s' is partitioned, which is not read; save the checkpoint again without a "
                            "partitioner",
-                           t->what, tp__make_printable(&t->string, name, nlen));
+                           t->what, tp__make_printable(&t->string, name, name_length));
     }
     if (type == 7) { /* string tensors (text, TensorFlow's object graph) are skipped */
-        if (t->strings++ == 0) tp__make_printable(&t->string, name, nlen);
+        if (t->strings++ == 0) tp__make_printable(&t->string, name, name_length);
         tp_free(name);
         t->list.n--;
         return TP_OK;
@@ -8480,7 +8488,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     if (row == TP_COUNT(tp__foreign))
         return tp_fail(TP_ERR_UNSUPPORTED,
                        "%s: variable '%s' has elements of TensorFlow's type %llu, which are not read; cast it first",
-                       t->what, tp__make_printable(&t->string, name, nlen), (unsigned long long)type);
+                       t->what, tp__make_printable(&t->string, name, name_length), (unsigned long long)type);
     tp__entry_type(e, row);
     if (size > UINT64_MAX - e->begin) return tp__entry_bad(t->what, e, "it lies outside its data file");
     e->end = e->begin + size;
@@ -8610,24 +8618,24 @@ typedef struct tp__tf_out {
     int n, interval;
 } tp__tf_out;
 
-static void tp__tf_add(tp__tf_out *b, const char *key, size_t nkey, const uint8_t *value, size_t nvalue)
+static void tp__tf_add(tp__tf_out *b, const char *key, size_t key_length, const uint8_t *value, size_t value_length)
 {
     uint8_t head[30], *h = head;
-    size_t shared = 0, most = b->last.len < nkey ? b->last.len : nkey;
+    size_t shared = 0, max_shared = b->last.len < key_length ? b->last.len : key_length;
     if (b->n++ % b->interval) {
-        while (shared < most && key[shared] == b->last.data[shared]) shared++;
+        while (shared < max_shared && key[shared] == b->last.data[shared]) shared++;
     } else {
         tp__put_le(h, b->bytes.len, 4);
         tp_buf_put(&b->restarts, h, 4);
     }
     h = tp__put_varint(h, shared);
-    h = tp__put_varint(h, nkey - shared);
-    h = tp__put_varint(h, nvalue);
+    h = tp__put_varint(h, key_length - shared);
+    h = tp__put_varint(h, value_length);
     tp_buf_put(&b->bytes, head, (size_t)(h - head));
-    if (nkey > shared) tp_buf_put(&b->bytes, key + shared, nkey - shared);
-    tp_buf_put(&b->bytes, value, nvalue);
+    if (key_length > shared) tp_buf_put(&b->bytes, key + shared, key_length - shared);
+    tp_buf_put(&b->bytes, value, value_length);
     b->last.len = 0;
-    tp_buf_put(&b->last, key, nkey);
+    tp_buf_put(&b->last, key, key_length);
 }
 
 /* Write the block to the file and its handle to `handle`; *n becomes the handle's size. The block is empty afterwards. */
@@ -8672,8 +8680,8 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
                               1}; /* the header: number of shards, little-endian, version 1 */
     tp__tf_out data, index;
     tp_buf between = {NULL, 0, 0, false};
-    uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;
-    size_t nhandle = 0;
+    uint8_t value[TP__TF_VALUE], handle[20], footer[TP__TF_FOOTER] = {0}, *f = footer;
+    size_t handle_length = 0;
     tp_status s = TP_OK;
     memset(&data, 0, sizeof data);
     memset(&index, 0, sizeof index);
@@ -8683,9 +8691,9 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
     for (int i = 0; i <= n && !s; i++) {
         const char *name = i < n ? out[i].item->name : NULL, *before = i ? out[i - 1].item->name : "";
         if (i == n || data.bytes.len + data.restarts.len + 4 >= TP__TF_BLOCK) {
-            s = tp__tf_flush(&data, w, handle, &nhandle);
+            s = tp__tf_flush(&data, w, handle, &handle_length);
             tp__tf_short_key(before, name, &between);
-            tp__tf_add(&index, between.data, between.len, handle, nhandle);
+            tp__tf_add(&index, between.data, between.len, handle, handle_length);
         }
         if (i == n || s) break;
         const tp_tensor *t = &out[i].item->value;
@@ -8705,12 +8713,12 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
         v = tp__put_le(v, tp__crc_mask(out[i].crc), 4);
         tp__tf_add(&data, name, strlen(name), value, (size_t)(v - value));
     }
-    if (!s) s = tp__tf_flush(&data, w, foot, &nhandle); /* the empty block after the data blocks */
-    f += nhandle;
+    if (!s) s = tp__tf_flush(&data, w, footer, &handle_length); /* the empty block after the data blocks */
+    f += handle_length;
     if (!s && between.failed) s = tp_fail(TP_ERR_NOMEM, "out of memory for the index of a checkpoint");
-    if (!s) s = tp__tf_flush(&index, w, f, &nhandle);
-    tp__put_le(foot + TP__TF_FOOTER - 8, TP__TF_MAGIC, 8);
-    if (!s) s = tp_writer_put(w, foot, sizeof foot);
+    if (!s) s = tp__tf_flush(&index, w, f, &handle_length);
+    tp__put_le(footer + TP__TF_FOOTER - 8, TP__TF_MAGIC, 8);
+    if (!s) s = tp_writer_put(w, footer, sizeof footer);
     tp_buf *const bufs[7] = {&data.bytes,     &data.restarts, &data.last, &index.bytes,
                              &index.restarts, &index.last,    &between};
     for (int i = 0; i < 7; i++) tp_buf_free(bufs[i]);

@@ -879,10 +879,10 @@ static int tp__tower_device(const tp_trainer *t, int tower) { return t->devices 
 /* Returns the largest device number of a tower, plus one. */
 static int tp__tower_devices(const tp_trainer *t)
 {
-    int most = 0;
+    int n_device = 0;
     for (int i = 0; i < t->n_devices; i++)
-        if (tp__tower_device(t, i) >= most) most = tp__tower_device(t, i) + 1;
-    return most;
+        if (tp__tower_device(t, i) >= n_device) n_device = tp__tower_device(t, i) + 1;
+    return n_device;
 }
 
 /* Puts a shared variable on the host or on the device with the fewest elements. The other towers get the existing variable. */
@@ -1197,13 +1197,13 @@ static tp_status tp__session_for_towers(tp_trainer *t)
     if (t->creator.borrowed) return TP_OK;
     const int towers = tp__tower_devices(t), all = towers + host, used = tp__graph_devices(t->graph);
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
-    int have = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
-    if (!given && have < used) have = c->n_cpu_devices = used;
-    if (host && have == towers) have = given + ++c->n_cpu_devices;
+    int n_device = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
+    if (!given && n_device < used) n_device = c->n_cpu_devices = used;
+    if (host && n_device == towers) n_device = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
-    if (!b || have >= all) return TP_OK;
+    if (!b || n_device >= all) return TP_OK;
     return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
-                   t->name, towers - 1, have, have == 1 ? "" : "s");
+                   t->name, towers - 1, n_device, n_device == 1 ? "" : "s");
 }
 
 /* The common part of the constructors of the three multi-GPU trainers. The graph's status keeps an error, which
@@ -1755,8 +1755,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 static tp_status tp__resume_state(tp_train_state *s)
 {
     int64_t epoch[2] = {0, 1};
-    const bool have = tp_state_get_i64(tp_session_state(s->session), "tp:", "epoch", epoch, 2);
-    if (have && s->starting_epoch <= 1 && epoch[0] > 0) {
+    const bool has_epoch = tp_state_get_i64(tp_session_state(s->session), "tp:", "epoch", epoch, 2);
+    if (has_epoch && s->starting_epoch <= 1 && epoch[0] > 0) {
         tp_log(TP_LOG_INFO,
                "The checkpoint is of epoch %lld, but training starts at epoch %lld: its variables are used, "
                "the position in the data "
@@ -2150,7 +2150,7 @@ typedef struct tp__peer {
     double last_heard, left_at;
     int left_training; /* number of the training that this peer has left */
     int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
-    bool gone;         /* the peer is at the end of its program */
+    bool finished;     /* the peer is at the end of its program */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
     char why[496];
 } tp__peer;
@@ -2435,12 +2435,12 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
 static tp_status tp__job_begin(double patience)
 {
     tp__job_state *j = &tp__job;
-    int is = 0, was = 0, level = 0, rc = MPI_SUCCESS;
+    int is = 0, old_state = 0, level = 0, rc = MPI_SUCCESS;
     if (patience > 0) j->patience = patience;
     if (j->begun) return TP_OK;
     MPI_Initialized(&is);
-    MPI_Finalized(&was);
-    if (was) return tp_fail(TP_ERR_STATE, "MPI has ended in this process: it cannot be started again");
+    MPI_Finalized(&old_state);
+    if (old_state) return tp_fail(TP_ERR_STATE, "MPI has ended in this process: it cannot be started again");
     if (is) MPI_Query_thread(&level);
     else if ((rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level)) != MPI_SUCCESS)
         return tp_fail(TP_ERR_IO, "MPI_Init_thread has failed with code %d", rc);
@@ -2478,10 +2478,10 @@ static void tp__job_exit(void)
     tp__job_state *j = &tp__job;
     tp__control_message l;
     MPI_Request barrier = MPI_REQUEST_NULL;
-    int was = 0;
+    int old_state = 0;
     if (!j->begun || j->pid != tp__os_pid()) return; /* a forked child does not end the job */
-    MPI_Finalized(&was);
-    if (was) return;
+    MPI_Finalized(&old_state);
+    if (old_state) return;
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
@@ -2679,9 +2679,9 @@ static tp_status tp__job_wait_for_device(tp_device *d)
     while (st == TP_OK && !done) {
         tp_mutex_unlock(j->lock);
         if (tp_time() - from < 0.05) tp__os_yield();
-        const tp_status asked = d->ranks_done(d, &done);
+        const tp_status status = d->ranks_done(d, &done);
         tp_mutex_lock(j->lock);
-        if (asked != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
+        if (status != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
         if (!j->watch && !done) tp__job_poll();
         if (!done) st = tp__job_status();
         if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
@@ -3101,12 +3101,12 @@ static tp_status tp__compare_graphs(tp_trainer *t)
         if (memcmp(&all[r], &all[0], sizeof own_facts) != 0) different_rank = r;
     if (st == TP_OK && different_rank > 0) {
         const size_t n = (size_t)all[different_rank].length;
-        char *theirs = (char *)tp_calloc(n + 1, 1);
-        if (theirs && j->rank == different_rank) memcpy(theirs, text.data, n);
-        st = theirs ? tp__job_broadcast(theirs, n, different_rank) : TP_ERR_NOMEM;
-        if (st == TP_OK) tp__report_difference(all, different_rank, text.data, theirs, sentence, sizeof sentence);
+        char *other_text = (char *)tp_calloc(n + 1, 1);
+        if (other_text && j->rank == different_rank) memcpy(other_text, text.data, n);
+        st = other_text ? tp__job_broadcast(other_text, n, different_rank) : TP_ERR_NOMEM;
+        if (st == TP_OK) tp__report_difference(all, different_rank, text.data, other_text, sentence, sizeof sentence);
         if (st == TP_OK) st = tp__job_broadcast(sentence, sizeof sentence, 0);
-        tp_free(theirs);
+        tp_free(other_text);
         tp_mutex_lock(j->lock);
         if (st == TP_OK) tp__job_fail("%s", sentence);
         tp_mutex_unlock(j->lock);
@@ -3540,8 +3540,8 @@ static tp_status tp__shares_initialize(tp_trainer *t)
         }
         const tp_status st = s->update ? tp__share_find_owned(s) : TP_OK;
         if (st != TP_OK) return st;
-        const size_t most = s->push_bytes > s->owned_bytes ? s->push_bytes : s->owned_bytes;
-        if (most / TP__LINE > INT_MAX)
+        const size_t max_bytes = s->push_bytes > s->owned_bytes ? s->push_bytes : s->owned_bytes;
+        if (max_bytes / TP__LINE > INT_MAX)
             return tp_fail(
                 TP_ERR_UNSUPPORTED,
                 "%s: one parameter server would keep %.0f GB, more than fits into a message: use more servers", t->name,
@@ -3582,9 +3582,10 @@ static tp_status tp__serving_open(tp__serving *v)
 {
     tp__rank_state *r = v->trainer->ranks_;
     const size_t n = (size_t)r->n_worker;
-    const size_t most = v->share->value_bytes > v->share->owned_bytes ? v->share->value_bytes : v->share->owned_bytes;
+    const size_t max_bytes =
+        v->share->value_bytes > v->share->owned_bytes ? v->share->value_bytes : v->share->owned_bytes;
     v->in = (char **)tp_calloc(n, sizeof *v->in);
-    v->out = (char *)tp_calloc(1, most + TP__LINE);
+    v->out = (char *)tp_calloc(1, max_bytes + TP__LINE);
     v->got = (MPI_Request *)tp_calloc(2 * n, sizeof *v->got);
     v->has_arrived = (bool *)tp_calloc(2 * n, sizeof *v->has_arrived);
     v->feed = (tp_feed *)tp_calloc((size_t)v->share->n_var + 2, sizeof *v->feed);
@@ -4029,10 +4030,10 @@ static tp_status tp__check_cluster(const tp_cluster *c)
     for (int r = 0; r < size && st == TP_OK; r++) {
         bool serves = false;
         for (int k = 0; k < c->n_ps; k++) serves = serves || tp__cluster_ps(c, k) == r;
-        const bool works = c->workers ? tp__among_ranks(c->workers, c->n_workers, r) : !serves;
-        if (serves && works)
+        const bool is_worker = c->workers ? tp__among_ranks(c->workers, c->n_workers, r) : !serves;
+        if (serves && is_worker)
             st = tp_fail(TP_ERR_ARG, "the cluster says that rank %d serves and trains: one of both", r);
-        else if (!serves && !works)
+        else if (!serves && !is_worker)
             st = tp_fail(TP_ERR_ARG, "the cluster says nothing about rank %d: it is one of .ps or of .workers", r);
         else if (r == 0 && (serves || (c->workers && c->workers[0] != 0)))
             st = tp_fail(TP_ERR_ARG, "the cluster's first worker is the chief, and that is rank 0: rank 0 cannot %s",
@@ -4172,8 +4173,9 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 static int64_t tp__epoch_in(const tp_dict *d)
 {
     int64_t saved[2];
-    const bool tells = tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp_dict_find(d, "tp:local_step"));
-    return tells ? saved[0] : -1;
+    const bool has_epoch =
+        tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp_dict_find(d, "tp:local_step"));
+    return has_epoch ? saved[0] : -1;
 }
 
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no

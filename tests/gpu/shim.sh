@@ -3,6 +3,7 @@
 # sanitizers. Ends with "N passed, N failed".
 #   tests/gpu/shim.sh [test_cuda|test_shim] [part of a test's name]      environment: SANITIZE=address,undefined
 set -u
+export LC_ALL=C
 cd "$(dirname "$0")/../.."
 name=${1:-test_cuda} part=${2:-}
 sanitize=${SANITIZE:-address,undefined}
@@ -34,4 +35,21 @@ else compile shim.o $cxx -fsanitize="$sanitize" tests/gpu/shim/shim.cpp; fi
 compile libraries.o $cxx -fsanitize="$sanitize" tests/gpu/shim/libraries.cpp
 for p in "${pids[@]}"; do wait "$p" || { echo "the shim's $name does not compile"; exit 1; }; done
 g++ -fsanitize="$sanitize" "$out"/*.o -o "$out/$name" -lm -lpthread || exit 1
-exec "$out/$name" $part
+[ "$name/$part" = test_cuda/ ] || exec "$out/$name" $part
+
+# The whole test_cuda tells which block and dynamic shared memory each kernel gets: $out/launches.tsv. tests/check_ptxas.sh needs those
+# with dynamic shared memory, without this run: they are kept in tests/gpu/shared.tsv.
+TP_SHIM_LAUNCHES=$out/launches "$out/$name" >"$out/log" 2>&1
+rc=$?
+head -n -1 "$out/log"
+nm "$out/$name" | awk '{sub(/^_ZL/, "_Z", $3); print $1, $3}' | sort >"$out/symbols"
+here=$((16#$(awk '$2 == "tp_shim_launches" {print $1}' "$out/symbols")))
+while read -r at threads shared; do printf '%016x %d %d\n' $((here + at)) "$threads" "$shared"; done <"$out/launches" | sort |
+    join "$out/symbols" - | awk -v OFS='\t' '{print $2, $3, $4}' | sort >"$out/launches.tsv"
+if ! awk '$3 > 0' "$out/launches.tsv" | diff tests/gpu/shared.tsv - >"$out/shared.diff"; then
+    cat "$out/shared.diff"
+    echo "FAIL tests/gpu/shared.tsv is not what is launched: awk '\$3 > 0' $out/launches.tsv >tests/gpu/shared.tsv"
+    [ $rc != 0 ] || rc=1
+fi
+tail -n 1 "$out/log"
+exit $rc

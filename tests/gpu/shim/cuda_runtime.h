@@ -11,6 +11,7 @@
  * $TP_SHIM_SEED     order of lanes, blocks and streams (default 1; printed with every fault)
  * $TP_SHIM_DEVICES  how many devices there are (default 2)
  * $TP_SHIM_VERBOSE  print why a call failed, when it did
+ * $TP_SHIM_LAUNCHES a file: each kernel's largest block and dynamic shared memory, written at exit (tests/gpu/shim.sh adds the names)
  *
  * A fault (what CUDA leaves undefined, or what no program may do) is one sentence on stderr and abort(). What CUDA
  * reports by an error code is an error code here. Names and values are NVIDIA's documented ones. */

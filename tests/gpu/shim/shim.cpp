@@ -805,6 +805,7 @@ struct State {
     std::vector<std::shared_ptr<Capture>> captures;
     cudaStream_t default_stream[MAX_DEVICES] = {};
     std::map<const void *, size_t> dynamic_limit;
+    std::map<const void *, std::pair<unsigned, size_t>> launched; /* each kernel's largest block, shared memory */
     std::map<std::string, long> live;
     long launches = 0, graph_launches = 0, allocations = 0, calls = 0;
     long fail_alloc = 0, fail_call = 0;
@@ -821,8 +822,20 @@ void report_leaks()
     char text[400];
     if (tp_shim_live(text, sizeof text)) fprintf(stderr, "tp_shim: still there at exit: %s\n", text);
 }
+/* TP_SHIM_LAUNCHES=<file>: a line for each kernel that was launched, with its largest block and dynamic shared memory. The kernel is
+ * told by its distance from tp_shim_launches, so that nm can name it. */
+void list_launches()
+{
+    FILE *f = fopen(getenv("TP_SHIM_LAUNCHES"), "w");
+    if (!f) return;
+    for (auto &l : S.launched)
+        fprintf(f, "%lld %u %zu\n", (long long)((intptr_t)l.first - (intptr_t)tp_shim_launches), l.second.first,
+                l.second.second);
+    fclose(f);
+}
 State::State()
 {
+    if (getenv("TP_SHIM_LAUNCHES")) atexit(list_launches);
     for (int i = 0; i < n_devices; i++) {
         default_stream[i] = new CUstream_st;
         default_stream[i]->device = i;
@@ -2298,6 +2311,8 @@ void tp_shim_launch_bound(const char *name, const void *fn, std::shared_ptr<tp_s
         say("kernel %s: the stream is of device %d, device %d is current", title.c_str(), s->device, the_device);
         return (void)failed(cudaErrorInvalidResourceHandle);
     }
+    auto &largest = S.launched[fn];
+    largest = {std::max(largest.first, (unsigned)threads), std::max(largest.second, shared)};
     Queued q;
     q.name = "kernel " + title;
     q.device = s->device;

@@ -1696,7 +1696,7 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
 }
 
 /* Returns a callback that fails with the error sentence that tp__set_owner set. */
-static tp_callback *tp__cb_twice(void)
+static tp_callback *tp__callback_owned_twice(void)
 {
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", tp_last_error());
@@ -2106,12 +2106,12 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
     tp__forget_state(d);
     const bool begun = train->epoch_num >= train->starting_epoch;
     const bool over = begun && train->local_step == train->steps_per_epoch - 1 && !train->within_;
-    const bool none = over || ((train->within_ || !begun) && train->done_ == 0);
-    const int64_t epoch[2] = {begun && !over ? train->epoch_num - 1 : train->epoch_num, none};
+    const bool no_step = over || ((train->within_ || !begun) && train->done_ == 0);
+    const int64_t epoch[2] = {begun && !over ? train->epoch_num - 1 : train->epoch_num, no_step};
     const int64_t last = train->within_ || !begun ? train->done_ - 1 : train->local_step;
-    const tp_exec *outside = tp_session_exec(train->session);
-    int64_t step[2] = {0, outside ? (int64_t)tp_exec_random_step(outside) : 0};
-    tp_status st = outside ? tp_state_put_i64(d, "tp:", "epoch", epoch, 2) : TP_ERR_NOMEM;
+    const tp_exec *session_exec = tp_session_exec(train->session);
+    int64_t step[2] = {0, session_exec ? (int64_t)tp_exec_random_step(session_exec) : 0};
+    tp_status st = session_exec ? tp_state_put_i64(d, "tp:", "epoch", epoch, 2) : TP_ERR_NOMEM;
     if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "local_step", &last, 1);
     if (train->hooked_session) step[0] = (int64_t)tp_exec_random_step(tp_hooked_session_exec(train->hooked_session));
     if (st == TP_OK) st = tp_state_put_i64(d, "tp:", "random_step", step, 1);
@@ -2160,7 +2160,7 @@ static tp_status tp__load_one(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-static tp_status tp__load_item_if_its(tp_callback *cb, void *user)
+static tp_status tp__load_own_item(tp_callback *cb, void *user)
 {
     return strncmp(((const tp__loading *)user)->item, cb->state_prefix_, strlen(cb->state_prefix_)) ? TP_OK : TP_STOP;
 }
@@ -2172,7 +2172,7 @@ static void tp__warn_of_states_left(tp_train_state *train, tp__loading *l)
     for (int i = 0; i < l->d->n; i++) {
         l->item = l->d->item[i].name;
         if (strncmp(l->item, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) != 0) continue;
-        if (tp__visit(train->callbacks, train->n_callbacks, tp__load_item_if_its, l) == TP_STOP) continue;
+        if (tp__visit(train->callbacks, train->n_callbacks, tp__load_own_item, l) == TP_STOP) continue;
         tp_buf_printf(&left, "%s%s", left.len ? ", " : "", l->item + strlen(TP__CALLBACK_STATE));
     }
     if (left.len && !left.failed)
@@ -2184,12 +2184,13 @@ static void tp__warn_of_states_left(tp_train_state *train, tp__loading *l)
 static tp_status tp__load_random_steps(tp_train_state *train)
 {
     const tp_dict *d = tp_session_state(train->session);
-    tp_exec *outside = tp_session_exec(train->session);
+    tp_exec *session_exec = tp_session_exec(train->session);
     int64_t step = 0;
-    if (!outside) return TP_ERR_NOMEM;
+    if (!session_exec) return TP_ERR_NOMEM;
     if (train->hooked_session && tp_state_get_i64(d, "tp:", "random_step", &step, 1))
         tp_exec_set_random_step(tp_hooked_session_exec(train->hooked_session), (uint64_t)step);
-    if (tp_state_get_i64(d, "tp:", "random_step_outside", &step, 1)) tp_exec_set_random_step(outside, (uint64_t)step);
+    if (tp_state_get_i64(d, "tp:", "random_step_outside", &step, 1))
+        tp_exec_set_random_step(session_exec, (uint64_t)step);
     return TP_OK;
 }
 
@@ -2627,7 +2628,7 @@ static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(c
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 {
     if (!inner || inner->status_ != TP_OK) return inner; /* the caller gets the failed callback itself */
-    if (!tp__set_owner(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__cb_twice();
+    if (!tp__set_owner(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__callback_owned_twice();
     tp_callback *cb = tp_callback_new("", bytes);
     if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
         tp_callback_free(inner);
@@ -2996,7 +2997,7 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
     if (n < 0 || (n > 0 && !cbs)) return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_group: a list of %d at NULL", n);
     for (int i = 0; i < n; i++) {
         if (!cbs[i] || tp__set_owner(&cbs[i]->owner_, cbs[i]->name, "Callbacks", NULL)) continue;
-        tp_callback *const twice = tp__cb_twice();
+        tp_callback *const twice = tp__callback_owned_twice();
         for (int k = 0; k < n; k++)
             if (cbs[k] && !tp__listed_before((const void *const *)(const void *)cbs, k) &&
                 (k < i || !cbs[k]->owner_.who))
@@ -3885,19 +3886,19 @@ static tp_status tp__starter_before_train(tp_callback *cb)
 static void tp__starter_end(long pid)
 {
 #ifdef TP__OS_FORK
-    char why[64];
+    char reason[64];
     const double until = tp_time() + 5;
-    bool ended = tp__os_child_ended(pid, false, why, sizeof why);
+    bool ended = tp__os_child_ended(pid, false, reason, sizeof reason);
     if (!ended) tp__os_terminate(pid, false);
     while (!ended && tp_time() < until) {
         tp__os_readable(-1, 0.01);
-        ended = tp__os_child_ended(pid, false, why, sizeof why);
+        ended = tp__os_child_ended(pid, false, reason, sizeof reason);
     }
     if (ended) return;
     tp_log(TP_LOG_ERROR, "StartProcOrThread: process %ld did not end within 5 s after it was told to; it is killed.",
            pid);
     tp__os_terminate(pid, true);
-    tp__os_child_ended(pid, true, why, sizeof why);
+    tp__os_child_ended(pid, true, reason, sizeof reason);
 #else
     (void)pid;
 #endif
@@ -4622,9 +4623,9 @@ static void tp__gpu_util_shut(tp__gpu_util *u)
 static tp_status tp__gpu_util_before_train(tp_callback *cb)
 {
     tp__gpu_util *u = (tp__gpu_util *)cb->user;
-    const char *why = tp__gpu_util_open(u);
-    if (!why) return TP_OK;
-    tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing: %s.", why);
+    const char *reason = tp__gpu_util_open(u);
+    if (!reason) return TP_OK;
+    tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing: %s.", reason);
     tp__gpu_util_shut(u);
     return TP_OK;
 }
@@ -5353,11 +5354,11 @@ static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y
 }
 
 /* Records a best model that was not saved; it is reported at the end of the training. */
-static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *why)
+static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *reason)
 {
     const tp__best *b = (const tp__best *)cb->user;
     tp_callback_set_unsaved(cb, "the best model (global_step=%lld, %s=%.5g) was not saved in '%s': %s",
-                            (long long)what->step, b->stat, what->value, b->dir, why);
+                            (long long)what->step, b->stat, what->value, b->dir, reason);
 }
 
 /* Makes the file hold the best model. */
@@ -6082,8 +6083,8 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         k += n;
     }
     tp__bar_close(&r->bar);
-    const char *why = "";
-    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "%s: %s", r->name, why);
+    const char *reason = "";
+    if (st < TP_OK && st == tp_input_failure(r->input, &reason)) return tp_fail(st, "%s: %s", r->name, reason);
     if (st == TP_END) {
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
@@ -6621,7 +6622,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
 {
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
-    if (param && !tp__set_owner(&param->owner_, param->name, kind, at)) return tp__cb_twice();
+    if (param && !tp__set_owner(&param->owner_, param->name, kind, at)) return tp__callback_owned_twice();
     const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
     if (!fits) {
         const bool is_other_kind = array ? param->get_value != NULL : param->get_array != NULL;
@@ -6802,15 +6803,15 @@ typedef struct tp__schedule {
     double due; /* the schedule's value when the checkpoint was written */
 } tp__schedule;
 
-/* The value that the schedule sets at `now`. in_force: also the value that an earlier point has set and that still
+/* The value that the schedule sets at `now`. is_current: also the value that an earlier point has set and that still
  * holds. */
-static bool tp__schedule_value(const tp__schedule *s, int64_t now, bool in_force, double *value)
+static bool tp__schedule_value(const tp__schedule *s, int64_t now, bool is_current, double *value)
 {
     int i = -1; /* the last point that is not after now */
     while (i + 1 < s->n && s->point[i + 1].at <= now) i++;
     if (i < 0) return false;
     const tp_schedule_point a = s->point[i];
-    if (a.at == now || (in_force && (i + 1 == s->n || s->interp != TP_INTERP_LINEAR))) {
+    if (a.at == now || (is_current && (i + 1 == s->n || s->interp != TP_INTERP_LINEAR))) {
         *value = a.value;
         return true;
     }
@@ -6855,21 +6856,21 @@ static tp_status tp__schedule_load_state(tp_callback *cb, const tp_dict *d, cons
 static tp_status tp__schedule_before_train(tp_callback *cb)
 {
     const tp__schedule *s = (const tp__schedule *)cb->user;
-    double should = 0, is = 0;
-    const bool any = tp__schedule_value(s, tp__schedule_now(cb), true, &should);
-    if (cb->resumed && any == s->have_due && (!any || !(should < s->due || should > s->due))) return TP_OK;
+    double scheduled = 0, is = 0;
+    const bool any = tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled);
+    if (cb->resumed && any == s->have_due && (!any || !(scheduled < s->due || scheduled > s->due))) return TP_OK;
     tp_status st = tp__setter_trigger(cb);
-    if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &should)) return st;
+    if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled)) return st;
     if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
-    if (fabs(should - is) <= 1e-8 + 1e-5 * fabs(is)) return TP_OK;
+    if (fabs(scheduled - is) <= 1e-8 + 1e-5 * fabs(is)) return TP_OK;
     tp_log(TP_LOG_WARN,
            "According to its schedule, parameter '%s' should be %g at this point, but it is %g. If this is "
            "the only setter in use, "
            "check whether the parameter starts as you expect.",
-           s->setter.param->name, should, is);
+           s->setter.param->name, scheduled, is);
     if (!s->set_at_beginning) return TP_OK;
-    tp_log(TP_LOG_INFO, "'%s' is set to %g before the training.", s->setter.param->name, should);
-    return tp__setter_set(cb, should);
+    tp_log(TP_LOG_INFO, "'%s' is set to %g before the training.", s->setter.param->name, scheduled);
+    return tp__setter_set(cb, scheduled);
 }
 
 static tp_status tp__schedule_trigger_epoch(tp_callback *cb)
@@ -7470,7 +7471,7 @@ static void tp__debug_steps(tp__debugger *d, const tp__debug_args *a)
     if (n > 0) tp_buf_printf(&d->out, "all that can be looked at before the step runs is computed\n");
 }
 
-static void tp__debug_to(tp__debugger *d, const tp__debug_args *a)
+static void tp__debug_redirect(tp__debugger *d, const tp__debug_args *a)
 {
     tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
     if (a->n != 2) tp_buf_printf(&d->out, "to NODE\n");
@@ -7498,7 +7499,7 @@ static void tp__debug_list(tp__debugger *d, const tp__debug_args *a)
     const tp__debug_filter *f = NULL;
     const char *pattern = NULL;
     tp_regex *re = NULL;
-    int shown = 0;
+    int n_shown = 0;
     for (int i = 1; i < a->n; i++) {
         if (strcmp(a->word[i], "-f") == 0 && i + 1 < a->n) {
             if (!(f = tp__debug_filter_find(d, a->word[++i]))) {
@@ -7517,13 +7518,13 @@ static void tp__debug_list(tp__debugger *d, const tp__debug_args *a)
     }
     for (int i = 0; i < d->n_op; i++) {
         const tp_operation *o = tp_graph_operation(d->cb->train->graph, i);
-        bool hit = (d->state[i] & TP__DEBUG_PART) && (!f || tp__debug_passes(d, o, f));
-        if (hit && re && tp_regex_search(re, o->name, &hit, NULL, 0) != TP_OK) hit = false;
-        if (!hit) continue;
+        bool matches = (d->state[i] & TP__DEBUG_PART) && (!f || tp__debug_passes(d, o, f));
+        if (matches && re && tp_regex_search(re, o->name, &matches, NULL, 0) != TP_OK) matches = false;
+        if (!matches) continue;
         tp__debug_line(d, o);
-        shown++;
+        n_shown++;
     }
-    tp_buf_printf(&d->out, "%d of %d operations\n", shown, tp__debug_count(d, TP__DEBUG_PART));
+    tp_buf_printf(&d->out, "%d of %d operations\n", n_shown, tp__debug_count(d, TP__DEBUG_PART));
     tp_regex_free(re);
 }
 
@@ -7744,7 +7745,7 @@ static const tp__debug_command tp__debug_commands[] = {
     {"run", "r", "[N | -f FILTER | -n]",
      "go on to the next step; over N steps; until a value passes FILTER; to the end", tp__debug_run},
     {"step", "s", "[N]", "compute the next N operations", tp__debug_steps},
-    {"to", "cont", "NODE", "compute all operations up to NODE", tp__debug_to},
+    {"to", "cont", "NODE", "compute all operations up to NODE", tp__debug_redirect},
     {"list", "lt", "[-f FILTER] [REGEX]", "all values of the step", tp__debug_list},
     {"print", "pt", "NODE[SLICE] [-a]", "a value", tp__debug_print},
     {"node", "ni", "NODE", "what the operation is, reads and makes", tp__debug_node},
@@ -7854,13 +7855,13 @@ static void tp__debugger_close(tp_callback *cb)
 
 /* -- the debugger before each step ------------------------------------------------- >>callback TFLocalCLIDebugHook */
 
-/* Computes the run and sets *hit if a value passes the filter d->until; prints the first such operation. */
-static tp_status tp__debug_until(tp__debugger *d, bool *hit)
+/* Computes the run and sets *found if a value passes the filter d->until; prints the first such operation. */
+static tp_status tp__debug_until(tp__debugger *d, bool *found)
 {
     const tp_graph *g = d->cb->train->graph;
     const tp_operation *first = NULL;
     int n = 0;
-    *hit = false;
+    *found = false;
     const tp_status st = tp__debug_compute(d, 0, d->n_op - 1, TP__DEBUG_PART);
     if (st != TP_OK) return st;
     for (int i = 0; i < d->n_op; i++) {
@@ -7870,7 +7871,7 @@ static tp_status tp__debug_until(tp__debugger *d, bool *hit)
         n++;
     }
     if (!first) return TP_OK;
-    *hit = true;
+    *found = true;
     tp_buf_printf(&d->out, "\n%s: %d of %d operations; the first is '%s' (%s)", d->until->name, n,
                   tp__debug_count(d, TP__DEBUG_KNOWN), first->name, first->row->name);
     tp__debug_where(&d->out, first);
@@ -8700,10 +8701,10 @@ static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool 
 {
     *is_wanted = p->n_whitelist == 0;
     for (int i = 0; i < p->n_list; i++) {
-        bool hit;
-        const tp_status s = tp_regex_search(p->list[i], name, &hit, NULL, 0);
+        bool matches;
+        const tp_status s = tp_regex_search(p->list[i], name, &matches, NULL, 0);
         if (s != TP_OK) return s;
-        if (hit) *is_wanted = i < p->n_whitelist;
+        if (matches) *is_wanted = i < p->n_whitelist;
     }
     return TP_OK;
 }
@@ -8889,8 +8890,8 @@ static size_t tp__comet_answer(const char *data, size_t size, size_t n, void *us
     return size * n;
 }
 
-/* Sends a request and waits for the answer. Returns false on failure, with the reason in why. */
-static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *answer, char why[256])
+/* Sends a request and waits for the answer. Returns false on failure, and writes the error to `reason`. */
+static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *answer, char reason[256])
 {
     enum {
         URL = 10002,
@@ -8924,9 +8925,9 @@ static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *ans
         c->setopt(c->curl, GET, 1L);
     }
     const int failed = c->perform(c->curl);
-    if (failed) snprintf(why, 256, "%s", c->error_text(failed));
+    if (failed) snprintf(reason, 256, "%s", c->error_text(failed));
     else if (c->getinfo(c->curl, RESPONSE_CODE, &code) != 0 || code < 200 || code > 299)
-        snprintf(why, 256, "it answered %ld %.*s", code, (int)(answer->len < 180 ? answer->len : 180),
+        snprintf(reason, 256, "it answered %ld %.*s", code, (int)(answer->len < 180 ? answer->len : 180),
                  answer->len ? answer->data : "");
     c->list_free(list);
     return !failed && code >= 200 && code <= 299;
@@ -8934,19 +8935,20 @@ static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *ans
 
 /* -- the queue of requests and the thread that sends them */
 
-static void tp__comet_complain(tp__comet *c, const char *what, const char *why)
+static void tp__comet_complain(tp__comet *c, const char *what, const char *reason)
 {
     if (!c->complained)
-        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, what, why);
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, what,
+               reason);
     c->complained = true;
 }
 
 static void tp__comet_send_now(tp__comet *c, const tp__comet_call *call)
 {
-    char why[256];
+    char reason[256];
     tp_buf answer;
     memset(&answer, 0, sizeof answer);
-    if (!tp__comet_send(c, call, &answer, why)) tp__comet_complain(c, call->path, why);
+    if (!tp__comet_send(c, call, &answer, reason)) tp__comet_complain(c, call->path, reason);
     tp_buf_free(&answer);
 }
 
@@ -9037,7 +9039,7 @@ static tp_status tp__comet_create(tp_callback *cb)
     const char *const field[] = {"projectName", "workspaceName", "experimentName"};
     const char *const value[] = {c->project, c->workspace, c->name};
     tp__comet_call *call = tp__comet_json(c, "/write/experiment/create");
-    char why[256] = "it did not say which key the experiment has", key[128] = "";
+    char reason[256] = "it did not say which key the experiment has", key[128] = "";
     tp_buf answer;
     memset(&answer, 0, sizeof answer);
     if (!call) return TP_ERR_NOMEM;
@@ -9048,7 +9050,7 @@ static tp_status tp__comet_create(tp_callback *cb)
     }
     tp_buf_printf(&call->body, "}");
     const bool memory = !call->body.failed;
-    const bool sent = memory && tp__comet_send(c, call, &answer, why);
+    const bool sent = memory && tp__comet_send(c, call, &answer, reason);
     tp_buf_put(&answer, "", 1);
     if (sent && !answer.failed) {
         const char *at = strstr(answer.data, "\"experimentKey\"");
@@ -9064,7 +9066,7 @@ static tp_status tp__comet_create(tp_callback *cb)
     tp_buf_free(&answer);
     if (!memory) return tp_fail(TP_ERR_NOMEM, "out of memory for what CometMLMonitor sends");
     if (*key) return (c->key = tp_arena_strdup(&cb->mem_, key)) ? TP_OK : TP_ERR_NOMEM;
-    tp_log(TP_LOG_WARN, "CometMLMonitor does nothing: there is no experiment at %s: %s.", c->url, why);
+    tp_log(TP_LOG_WARN, "CometMLMonitor does nothing: there is no experiment at %s: %s.", c->url, reason);
     c->off = true;
     return TP_OK;
 }
@@ -10608,7 +10610,7 @@ static void tp__report_f32(tp_buf *b, float v)
 
 /* Selects at most five indices from s[begin, end), in ascending order: the first, the last, the smallest, the largest
  * and the first that is not finite. Returns their number. */
-static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5])
+static int tp__report_extremes(const tp_stat *s, int begin, int end, int kept_index[5])
 {
     int low = -1, high = -1, not_finite = -1, n = 0;
     for (int i = begin; i < end; i++) {
@@ -10623,10 +10625,10 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
     for (int i = 0; i < 5; i++) {
         int at = n;
         bool known = wanted[i] < 0;
-        for (int k = 0; k < n; k++) known = known || keep[k] == wanted[i];
+        for (int k = 0; k < n; k++) known = known || kept_index[k] == wanted[i];
         if (known) continue;
-        for (; at > 0 && keep[at - 1] > wanted[i]; at--) keep[at] = keep[at - 1];
-        keep[at] = wanted[i];
+        for (; at > 0 && kept_index[at - 1] > wanted[i]; at--) kept_index[at] = kept_index[at - 1];
+        kept_index[at] = wanted[i];
         n++;
     }
     return n;
@@ -10641,11 +10643,11 @@ static int tp__report_reduce_points(tp__report *r, const tp_stat *s, int n, int 
     int done = 0, newest = -1;
     r->scratch.len = 0;
     for (int k = 0; k < pieces; k++) {
-        int keep[5];
+        int kept_index[5];
         const int begin = (int)((int64_t)n * k / pieces), end = (int)((int64_t)n * (k + 1) / pieces);
-        const int m = tp__report_extremes(s, begin, end, keep);
+        const int m = tp__report_extremes(s, begin, end, kept_index);
         for (int i = 0; i < m; i++) {
-            int at = keep[i];
+            int at = kept_index[i];
             while (at + 1 < n && s[at + 1].step == s[at].step) at++;
             if (at == newest) continue;
             newest = at;

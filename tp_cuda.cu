@@ -119,12 +119,12 @@ typedef struct tp__cuda {
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 
 /* Kernels return nothing: an error is stored until the next wait(). */
-static void tp__store_error(tp__cuda *c, const char *what, const char *why)
+static void tp__store_error(tp__cuda *c, const char *what, const char *reason)
 {
     cudaGetLastError(); /* clears CUDA's error, because it is stored here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
-    snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
+    snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, reason);
 }
 static void tp__check_launch(const tp_call *k)
 {
@@ -166,7 +166,7 @@ static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 
 /* Memory is allocated and freed in stream order: work queued after an allocation can use it, and memory is reused after the
  * work queued before the free. No call waits, whereas cudaMalloc and cudaFree wait for the whole GPU. */
-static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
+static cudaError_t tp__memory_alloc_once(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
     /* read atomically, because another thread may stage values */
     const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED);
@@ -176,11 +176,11 @@ static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes
         return cudaErrorMemoryAllocation;
     return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
 }
-static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
+static cudaError_t tp__memory_alloc(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
     *p = NULL;
     if (!c->pool) return cudaMalloc(p, bytes);
-    cudaError_t e = tp__memory_try(c, stream, bytes, p);
+    cudaError_t e = tp__memory_alloc_once(c, stream, bytes, p);
     if (e != cudaErrorMemoryAllocation) return e;
     /* The pool is fragmented or frees are still queued: wait for the streams, trim the pool and try once more. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
@@ -189,9 +189,9 @@ static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t byte
     if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
     cudaStreamSynchronize(c->copying);
     cudaMemPoolTrimTo(c->pool, 0);
-    return tp__memory_try(c, stream, bytes, p);
+    return tp__memory_alloc_once(c, stream, bytes, p);
 }
-static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
+static void tp__memory_free(tp__cuda *c, cudaStream_t stream, void *p)
 {
     if (!p) return;
     if (c->pool) cudaFreeAsync(p, stream);
@@ -219,7 +219,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
     tp__cuda *c = (tp__cuda *)d;
     void *p = NULL;
     cudaSetDevice(c->ordinal);
-    if (tp__memory_take(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
+    if (tp__memory_alloc(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
     cudaGetLastError(); /* clears CUDA's error, so that the next check does not find it */
     return NULL;
 }
@@ -227,7 +227,7 @@ static void tp__cuda_free(tp_device *d, void *p)
 {
     tp__cuda *c = (tp__cuda *)d;
     cudaSetDevice(c->ordinal);
-    tp__memory_give(c, c->stream, p);
+    tp__memory_free(c, c->stream, p);
 }
 
 static tp_status tp__cuda_limit_memory(tp_device *d, double part)
@@ -359,10 +359,10 @@ static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, siz
     /* wait until the previous value is no longer used */
     if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0);
     if (e == cudaSuccess && s->room < bytes) {
-        tp__memory_give(c, c->copying, s->data);
+        tp__memory_free(c, c->copying, s->data);
         s->data = NULL;
         s->room = 0;
-        e = tp__memory_take(c, c->copying, bytes, &s->data);
+        e = tp__memory_alloc(c, c->copying, bytes, &s->data);
         if (e == cudaErrorMemoryAllocation) {
             cudaGetLastError();
             return c->fail(TP_ERR_NOMEM, "out of memory on %s for %.1f MB of staged input: stage less of it ahead",
@@ -1530,9 +1530,9 @@ __device__ __forceinline__ tp__cell tp__cell_at(const void *data, int dtype, int
     }
     return c;
 }
-__device__ __forceinline__ bool tp__holds_real(int dtype) { return dtype >= TP_F32 && dtype <= TP_BF16; }
+__device__ __forceinline__ bool tp__is_real_dtype(int dtype) { return dtype >= TP_F32 && dtype <= TP_BF16; }
 /* Rounds a double to a float by rounding to odd; rounding the result to half precision is then correct. */
-__device__ __forceinline__ float tp__odd_float(double x)
+__device__ __forceinline__ float tp__round_to_odd_float(double x)
 {
     const float f = (float)x;
     if (f != f || (double)f == x) return f;
@@ -1545,8 +1545,8 @@ __device__ __forceinline__ void tp__cell_put(void *data, int dtype, int64_t i, t
     switch (dtype) {
     case TP_F32: ((float *)data)[i] = (float)c.d; break;
     case TP_F64: ((double *)data)[i] = c.d; break;
-    case TP_F16: ((uint16_t *)data)[i] = tp__f16_of_f32(tp__odd_float(c.d)); break;
-    case TP_BF16: ((uint16_t *)data)[i] = tp__bf16_of_f32(tp__odd_float(c.d)); break;
+    case TP_F16: ((uint16_t *)data)[i] = tp__f16_of_f32(tp__round_to_odd_float(c.d)); break;
+    case TP_BF16: ((uint16_t *)data)[i] = tp__bf16_of_f32(tp__round_to_odd_float(c.d)); break;
     case TP_I32: ((int32_t *)data)[i] = (int32_t)c.l; break;
     case TP_I64: ((int64_t *)data)[i] = c.l; break;
     default: ((uint8_t *)data)[i] = (uint8_t)c.l; break;
@@ -1557,11 +1557,11 @@ __device__ __forceinline__ void tp__cell_put(void *data, int dtype, int64_t i, t
 __device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
 {
     tp__cell y;
-    if (tp__holds_real(from)) {
-        if (tp__holds_real(to)) {
+    if (tp__is_real_dtype(from)) {
+        if (tp__is_real_dtype(to)) {
             y.d = to == TP_F32 ? (double)(float)c.d : c.d;
-            if (to == TP_F16) y.d = (double)tp__f32_of_f16(tp__f16_of_f32(tp__odd_float(c.d)));
-            if (to == TP_BF16) y.d = (double)tp__f32_of_bf16(tp__bf16_of_f32(tp__odd_float(c.d)));
+            if (to == TP_F16) y.d = (double)tp__f32_of_f16(tp__f16_of_f32(tp__round_to_odd_float(c.d)));
+            if (to == TP_BF16) y.d = (double)tp__f32_of_bf16(tp__bf16_of_f32(tp__round_to_odd_float(c.d)));
         } else if (to == TP_BOOL) y.l = c.d != 0;
         else if (to == TP_U8) y.l = tp__whole(c.d, 0.0, 255.0);
         else if (to == TP_I32) y.l = tp__whole(c.d, -2147483648.0, 2147483647.0);
@@ -1578,7 +1578,7 @@ __device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
     else {
         uint64_t size = c.l < 0 ? 0ull - (uint64_t)c.l : (uint64_t)c.l;
         if (size >> 53) size = (size >> 11 | (uint64_t)((size & 2047u) != 0)) << 11;
-        const float rounded_to_odd = tp__odd_float(c.l < 0 ? -(double)size : (double)size);
+        const float rounded_to_odd = tp__round_to_odd_float(c.l < 0 ? -(double)size : (double)size);
         y.d = to == TP_F16 ? (double)tp__f32_of_f16(tp__f16_of_f32(rounded_to_odd))
                            : (double)tp__f32_of_bf16(tp__bf16_of_f32(rounded_to_odd));
     }
@@ -1625,7 +1625,7 @@ template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, 
     }
 }
 
-TP_KERNEL tp__any_chain(const __grid_constant__ tp__cuda_program P)
+TP_KERNEL tp__general_chain(const __grid_constant__ tp__cuda_program P)
 {
     tp__cell reg[TP__MAX_REG], y;
     y.l = 0;
@@ -1713,7 +1713,7 @@ static bool tp__is_float_chain(const tp__cuda_program *P)
 static void tp__launch_program(const tp_call *k, const tp__cuda_program *P)
 {
     const int64_t n_fours = (P->n + 3) / 4;
-    if (!tp__is_float_chain(P)) TP_RUN(k, tp__any_chain, P->n, *P);
+    if (!tp__is_float_chain(P)) TP_RUN(k, tp__general_chain, P->n, *P);
     else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_fours, *P);
     else TP_RUN(k, (tp__float_chain<uint64_t>), n_fours, *P);
 }
@@ -2270,7 +2270,7 @@ static tp__folded tp__fold_axes(const tp_call *k)
     return tp__fold(x, reduced);
 }
 /* Finds the dimensions along which `small` is broadcast to `large`. */
-static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
+static tp__folded tp__fold_broadcast(const tp_shape *large, const tp_shape *small)
 {
     const int lead = large->ndim - small->ndim;
     bool reduced[TP_MAX_DIMS];
@@ -2396,7 +2396,7 @@ template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p
     return f;
 }
 /* Whether the address is aligned for loads of four elements. */
-template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
+template <class T> static bool tp__aligned_to_four(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
 
 /* Joins the values of `lanes` adjacent threads; all of them get the result. lanes: a power of two up to 32, or the block of
  * 256, with `room` for 8 values. All threads of the block must call this. */
@@ -2426,7 +2426,7 @@ typedef struct tp__reduce_cut {
 #define TP__REDUCE_BLOCKS 1024
 #define TP__REDUCE_TILE   1024 /* elements that a block reads in a pass: four per thread */
 
-static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static __host__ __device__ __forceinline__ int64_t tp__reduce_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static tp__reduce_cut tp__cut_rows(const tp__folded *f)
 {
     tp__reduce_cut c;
@@ -2434,7 +2434,7 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
     c.by_four = f->n_reduce > 0 && !f->inner_kept && (f->n_reduce == 1 || f->reduce[0].d % 4 == 0);
     for (int d = 0; d < f->n_keep; d++) c.by_four = c.by_four && f->keep_stride[d] % 4 == 0;
     for (int d = 1; d < f->n_reduce; d++) c.by_four = c.by_four && f->reduce_stride[d] % 4 == 0;
-    const int64_t units = tp__reduce_up(f->n_sum, c.by_four ? 4 : 1);
+    const int64_t units = tp__reduce_ceil_div(f->n_sum, c.by_four ? 4 : 1);
     c.n_part = c.lanes = 1;
     if (f->inner_kept) { /* adjacent threads compute adjacent outputs; if outputs are few, each is split into parts */
         const int64_t wanted = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), max_parts = units / 16;
@@ -2448,7 +2448,7 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
         while (c.lanes < 32 && c.lanes * 4 < units) c.lanes *= 2;
     }
     if (c.n_part < 1) c.n_part = 1;
-    c.chunk = tp__reduce_up(tp__reduce_up(f->n_sum, c.n_part), 4) * 4;
+    c.chunk = tp__reduce_ceil_div(tp__reduce_ceil_div(f->n_sum, c.n_part), 4) * 4;
     return c;
 }
 static tp__reduce_cut tp__cut_columns(const tp__folded *f)
@@ -2469,14 +2469,14 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
         c.by_four = c.B % 4 == 0;
         c.width = TP__REDUCE_TILE;
         c.pitch = c.B;
-        c.n_tile = tp__reduce_up(c.B, TP__REDUCE_TILE);
+        c.n_tile = tp__reduce_ceil_div(c.B, TP__REDUCE_TILE);
     }
-    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), wanted = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
+    const int64_t passes = tp__reduce_ceil_div(c.R * c.B, c.pitch), wanted = TP__REDUCE_BLOCKS / (c.A * c.n_tile),
                   max_parts = passes / 16;
     c.n_part = wanted < max_parts ? wanted : max_parts;
     if (c.n_part > 512) c.n_part = 512;
     if (c.n_part < 1) c.n_part = 1;
-    c.chunk = tp__reduce_up(passes, c.n_part);
+    c.chunk = tp__reduce_ceil_div(passes, c.n_part);
     return c;
 }
 /* columns: whether the columns kernel may be used. That kernel is faster if a block has enough work, and if with one thread
@@ -2520,8 +2520,8 @@ __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f,
     return total;
 }
 template <class K, class T>
-__device__ __forceinline__ typename K::sum tp__reduce_ones(const tp__folded &f, const T *p, int64_t from, int64_t to,
-                                                           int lane, int lanes)
+__device__ __forceinline__ typename K::sum tp__reduce_singly(const tp__folded &f, const T *p, int64_t from, int64_t to,
+                                                             int lane, int lanes)
 {
     typedef tp__number<T> N;
     typedef typename K::few few;
@@ -2560,7 +2560,7 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
             const int64_t from = part * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
             const T *p = x + tp__out_begin(f, o);
             total = c.by_four ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
-                              : tp__reduce_ones<K, T>(f, p, from, to, lane, c.lanes);
+                              : tp__reduce_singly<K, T>(f, p, from, to, lane, c.lanes);
         }
         total = tp__lanes_join<K>(total, c.lanes, room);
         if (item >= items || lane != 0) continue;
@@ -2584,7 +2584,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     const int width = (int)(c.n_tile == 1 || c.B - tile * TP__REDUCE_TILE > c.width ? c.width
                                                                                     : c.B - tile * TP__REDUCE_TILE),
               t = (int)threadIdx.x;
-    const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), from = part * c.chunk,
+    const int64_t passes = tp__reduce_ceil_div(c.R * c.B, c.pitch), from = part * c.chunk,
                   to = from + c.chunk < passes ? from + c.chunk : passes,
                   whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may be incomplete */
     const T *p = x + begin;
@@ -2675,8 +2675,8 @@ static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, 
 {
     int W = 1;
     while (W < 32 && W < n_out) W *= 2;
-    TP_RUN_BLOCKS(k, (tp__reduce_join<K, T>), tp__reduce_up(n_out, W), TP__THREADS, 0, (const typename K::sum *)partial,
-                  n_part, n_out, W, (T *)y, result_kind, n);
+    TP_RUN_BLOCKS(k, (tp__reduce_join<K, T>), tp__reduce_ceil_div(n_out, W), TP__THREADS, 0,
+                  (const typename K::sum *)partial, n_part, n_out, W, (T *)y, result_kind, n);
 }
 
 template <class K, class T, bool COLUMNS>
@@ -2687,7 +2687,7 @@ static void tp__run_reduction(const tp_call *k, const tp__folded *f, int result_
     const T *x = (const T *)k->in[0].data;
     T *y = (T *)k->out[0].data;
     sum *partial = (sum *)k->scratch;
-    const bool aligned = tp__fours_fit<T>(x);
+    const bool aligned = tp__aligned_to_four<T>(x);
     if (f->n_out == 0) return;
     if constexpr (COLUMNS) {
         if (c.columns)
@@ -2734,7 +2734,7 @@ static void tp__reduce_sum_cuda(const tp_call *k)
 }
 
 /* the factor size_ratio depends only on shapes */
-template <class T> TP_KERNEL tp__put_one(T *y, double v)
+template <class T> TP_KERNEL tp__put_scalar(T *y, double v)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
 }
@@ -2742,7 +2742,7 @@ static void tp__size_ratio_cuda(const tp_call *k)
 {
     const int64_t n = tp__size(&k->in[1]);
     const double ratio = n > 0 ? (double)(tp__size(&k->in[0]) / n) : 0;
-    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__put_one<T>), 1, (T *)k->out[0].data, ratio););
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__put_scalar<T>), 1, (T *)k->out[0].data, ratio););
 }
 
 /* op reduce_mean */
@@ -2830,12 +2830,12 @@ static void tp__reduce_any_cuda(const tp_call *k)
 /* op sum_to_like */
 static void tp__sum_to_like_cuda(const tp_call *k)
 {
-    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    const tp__folded f = tp__fold_broadcast(&k->in[0].shape, &k->out[0].shape);
     TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_AS_IS)););
 }
 static size_t tp__sum_to_like_room(const tp_call *k)
 {
-    const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
+    const tp__folded f = tp__fold_broadcast(&k->in[0].shape, &k->out[0].shape);
     return tp__reduction_room(k, &f, true);
 }
 
@@ -2877,7 +2877,7 @@ template <class T> TP_KERNEL tp__broadcast_kernel(const __grid_constant__ tp__sp
             if (i + v < s.total) y[i + v] = u.v[v];
     }
 }
-template <class T> TP_KERNEL tp__broadcast_ones(const __grid_constant__ tp__spread s, const T *x, T *y)
+template <class T> TP_KERNEL tp__broadcast_singly(const __grid_constant__ tp__spread s, const T *x, T *y)
 {
     TP_EACH(i, s.total) y[i] = x[tp__spread_at(s, i)];
 }
@@ -2914,7 +2914,7 @@ static void tp__broadcast_like_cuda(const tp_call *k)
                                          (const T *)k->in[0].data, (T *)k->out[0].data););
     else
         TP_SIZES(k->out[0].dtype,
-                 TP_RUN(k, (tp__broadcast_ones<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
+                 TP_RUN(k, (tp__broadcast_singly<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
 
 /* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double, as the CPU does, because the square
@@ -2985,7 +2985,7 @@ static int64_t tp__squares_piece(const tp_call *k)
 static int64_t tp__squares_pieces(const tp_call *k)
 {
     int64_t n = 0;
-    for (int i = 0; i < k->n_in; i++) n += tp__reduce_up(tp__size(&k->in[i]), tp__squares_piece(k));
+    for (int i = 0; i < k->n_in; i++) n += tp__reduce_ceil_div(tp__size(&k->in[i]), tp__squares_piece(k));
     return n;
 }
 static size_t tp__squares_room(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
@@ -3003,7 +3003,7 @@ static void tp__run_squares(const tp_call *k, int result_kind)
             l.tensor[l.n].size = size;
             l.tensor[l.n].first = (int)blocks;
             l.tensor[l.n++].dtype = (int)k->in[i].dtype;
-            blocks += tp__reduce_up(size, l.piece);
+            blocks += tp__reduce_ceil_div(size, l.piece);
         }
         if (l.n == 0 || (l.n < TP__SQUARES_LIST && i + 1 < k->n_in)) continue;
         TP_RUN_BLOCKS(k, tp__squares, blocks, TP__THREADS, 0, l, partial);
@@ -3046,7 +3046,7 @@ template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t
 }
 /* Finds the first value, in the order of top_k and argmax, among those of `lanes` adjacent threads; all of them get it. */
 template <class R>
-__device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
+__device__ __forceinline__ void tp__lanes_first_max(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
         const R w = __shfl_xor_sync(0xffffffffu, v, d);
@@ -3089,7 +3089,7 @@ template <class T> TP_KERNEL tp__argmax_kernel(const T *x, int64_t *y, int64_t r
                 if (tp__ranks_before(v, i, best, at)) best = v, at = i;
             }
         }
-        tp__lanes_first(best, at, lanes, room_v, room_i);
+        tp__lanes_first_max(best, at, lanes, room_v, room_i);
         if (row < rows && lane == 0) y[row] = at;
     }
 }
@@ -3223,7 +3223,7 @@ TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t 
                     if ((last_at < 0 || tp__ranks_before(last, last_at, v, i)) && tp__ranks_before(v, i, best, at))
                         best = v, at = i;
                 }
-            tp__lanes_first(best, at, lanes, room_v, room_i);
+            tp__lanes_first_max(best, at, lanes, room_v, room_i);
             last = best, last_at = at;
             if (row >= rows || lane != 0) continue;
             if (y) y[row * K + j] = p[at];
@@ -4213,10 +4213,10 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
     for (int w = 0; w < 8; w++) count[w * 256 + threadIdx.x] = 0;
     __syncthreads();
     for (int j = 0; j < 8; j++) {
-        const bool live = first + j * 32 < n;
-        k[j] = live ? key[first + j * 32] : 0;
+        const bool in_range = first + j * 32 < n;
+        k[j] = in_range ? key[first + j * 32] : 0;
         const uint32_t digit = k[j] >> shift & 255u;
-        uint32_t same = __ballot_sync(0xffffffffu, live);
+        uint32_t same = __ballot_sync(0xffffffffu, in_range);
         for (int b = 0; b < 8; b++) {
             const uint32_t set = __ballot_sync(0xffffffffu, (int)(digit >> b & 1u));
             same &= digit >> b & 1u ? set : ~set;
@@ -4224,7 +4224,7 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         const uint32_t before = (uint32_t)__popc(same & ((1u << lane) - 1u));
         rank[j] = count[warp * 256 + digit] + before;
         __syncwarp();
-        if (live && before == 0) count[warp * 256 + digit] += (uint32_t)__popc(same);
+        if (in_range && before == 0) count[warp * 256 + digit] += (uint32_t)__popc(same);
         __syncwarp();
     }
     __syncthreads();
@@ -4423,7 +4423,7 @@ static int64_t tp__print_blocks(const tp_call *k) /* depends only on the shape *
 __device__ __forceinline__ double tp__double_at(const void *x, int dtype, int64_t i)
 {
     const tp__cell c = tp__cell_at(x, dtype, i);
-    return tp__holds_real(dtype) ? c.d : dtype == TP_BOOL ? (double)(c.l != 0) : (double)c.l;
+    return tp__is_real_dtype(dtype) ? c.d : dtype == TP_BOOL ? (double)(c.l != 0) : (double)c.l;
 }
 TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
 {
@@ -4609,8 +4609,8 @@ __device__ __forceinline__ void tp__box_muller(const uint32_t r[4], double norma
 
 __device__ __forceinline__ double tp__of_double(double x, const double *) { return x; }
 __device__ __forceinline__ float tp__of_double(double x, const float *) { return (float)x; }
-__device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__odd_float(x); }
-__device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__odd_float(x); }
+__device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__round_to_odd_float(x); }
+__device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__round_to_odd_float(x); }
 
 /* -- random: uniform in [a,b), or normal with mean a and standard deviation b; truncated: numbers beyond two deviations are
  *    drawn again */
@@ -6407,7 +6407,7 @@ template <class R, int V> struct tp__bn_sums {
 struct tp__bn_block {
     int64_t from, to, c;
     int lane, slot, slots;
-    bool live;
+    bool in_range;
 };
 template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, int64_t block)
 {
@@ -6419,7 +6419,7 @@ template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const t
     b.from = piece * s.per_piece;
     b.to = b.from + s.per_piece < s.n ? b.from + s.per_piece : s.n;
     b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
-    b.live = b.c < s.C;
+    b.in_range = b.c < s.C;
     return b;
 }
 
@@ -6431,7 +6431,7 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
     R mean[V] = {}, around[V] = {};
-    if (b.live && first < b.to) {
+    if (b.in_range && first < b.to) {
         const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
         const T *p = x + first * s.C + b.c;
         tp__bn_sums<R, V> sums;
@@ -6485,7 +6485,7 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
     const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
     R sum[V] = {}, product[V] = {};
-    if (b.live && first < b.to) {
+    if (b.in_range && first < b.to) {
         const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
         const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
         R mean[V], scale[V] = {}, beta[V] = {};
@@ -6534,7 +6534,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
     typedef tp__real<T> R;
     const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
-    if (!b.live || first >= b.to) return;
+    if (!b.in_range || first >= b.to) return;
     const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
     const T *p = x + first * s.C + b.c;
     T *q = y + first * s.C + b.c;
@@ -6564,7 +6564,7 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
     typedef tp__real<T> R;
     const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
-    if (!b.live || first >= b.to) return;
+    if (!b.in_range || first >= b.to) return;
     const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
     const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
     T *to = dx + first * s.C + b.c;
@@ -6975,11 +6975,11 @@ template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_sh
 }
 /* Loads the lane's items from i on, four or one; `other` past the end. */
 template <bool FOURS, class T>
-__device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
+__device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool in_range,
                                             tp__real<T> other, tp__real<T> *v)
 {
     const int c = tp__row_at<FOURS>(s, lane, i);
-    const bool in = live && c < s.C;
+    const bool in = in_range && c < s.C;
     if constexpr (FOURS) {
         tp__four<T> u;
         if (in) u = *(const tp__four<T> *)(p + c);
@@ -7005,11 +7005,11 @@ __device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int la
 }
 /* Loads all items of the lane. */
 template <int N, bool FOURS, class T>
-__device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
-                                             tp__real<T> v[N])
+__device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool in_range,
+                                             tp__real<T> other, tp__real<T> v[N])
 {
 #pragma unroll
-    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_get<FOURS, T>(s, p, lane, i, live, other, v + i);
+    for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_get<FOURS, T>(s, p, lane, i, in_range, other, v + i);
 }
 template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int lane, const tp__real<T> v[N])
@@ -7087,12 +7087,12 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
     for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / s.lanes;
         const T *x = (const T *)j.x + row * s.C;
-        bool live = row < s.rows;
+        bool in_range = row < s.rows;
         int64_t label = 0;
         R v[N], m, z = 0;
-        if (live && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
-        live = live && label >= 0;
-        tp__row_load<N, FOURS, T>(s, x, lane, live, -(R)INFINITY, v);
+        if (in_range && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
+        in_range = in_range && label >= 0;
+        tp__row_load<N, FOURS, T>(s, x, lane, in_range, -(R)INFINITY, v);
         m = v[0];
 #pragma unroll
         for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
@@ -7104,7 +7104,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
             v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
         }
         z = tp__row_sum(z, s.lanes, room);
-        if (!live) continue;
+        if (!in_range) continue;
         if (j.y) {
             const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
 #pragma unroll
@@ -7173,7 +7173,7 @@ static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp_
     }
     const tp__row_shape s = tp__row_shape_of(rows, C);
     TP_REALS(k->in[0].dtype, {
-        const bool by_four = tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.y);
+        const bool by_four = tp__aligned_to_four<T>(j.x) && tp__aligned_to_four<T>(j.y);
         TP__ROW_ITEMS(T, C, by_four, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
@@ -7218,9 +7218,9 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
     const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / s.lanes;
-        const bool live = row < s.rows;
+        const bool in_range = row < s.rows;
         R v[N], sum = 0, var = 0;
-        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, v);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, in_range, (R)0, v);
 #pragma unroll
         for (int i = 0; i < N; i++) sum += v[i];
         const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
@@ -7230,7 +7230,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
             if (tp__row_at<FOURS>(s, lane, i) < s.C) var += v[i] * v[i];
         }
         const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
-        if (!live) continue;
+        if (!in_range) continue;
         if (j.y) {
 #pragma unroll
             for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* load gamma and beta in pieces, which needs fewer
@@ -7283,8 +7283,8 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
         return;
     }
     const tp__row_shape s = tp__row_shape_of(rows, C);
-    const bool by_four =
-        tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.beta) && tp__fours_fit<T>(j.y);
+    const bool by_four = tp__aligned_to_four<T>(j.x) && tp__aligned_to_four<T>(j.gamma) &&
+                         tp__aligned_to_four<T>(j.beta) && tp__aligned_to_four<T>(j.y);
     TP__ROW_ITEMS(T, C, by_four, TP_RUN(k, (tp__layer_norm_rows<T, N, FOURS>), rows * s.lanes, s, j););
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
@@ -7304,22 +7304,22 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
     TP_SHARED(R, room, 16);
     TP_SHARED(R, side, 2 * TP__THREADS);
     const int t = (int)threadIdx.x, lane = t & (s.lanes - 1), groups = TP__THREADS / s.lanes;
-    const int64_t each = tp__reduce_up(s.rows, j.parts), from = blockIdx.x * each,
+    const int64_t each = tp__reduce_ceil_div(s.rows, j.parts), from = blockIdx.x * each,
                   to = from + each < s.rows ? from + each : s.rows;
     R dgamma[N], dbeta[N];
 #pragma unroll
     for (int i = 0; i < N; i++) dgamma[i] = dbeta[i] = 0;
     for (int64_t first = from; first < to; first += groups) {
         const int64_t row = first + t / s.lanes;
-        const bool live = row < to;
+        const bool in_range = row < to;
         R dy[N], xhat[N], a = 0, b = 0;
-        tp__row_load<N, FOURS, T>(s, j.dy + row * s.C, lane, live, (R)0, dy);
-        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, live, (R)0, xhat);
-        const R mean = live ? tp__get(j.mean, row) : (R)0, inv = live ? tp__get(j.inv, row) : (R)0;
+        tp__row_load<N, FOURS, T>(s, j.dy + row * s.C, lane, in_range, (R)0, dy);
+        tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, in_range, (R)0, xhat);
+        const R mean = in_range ? tp__get(j.mean, row) : (R)0, inv = in_range ? tp__get(j.inv, row) : (R)0;
 #pragma unroll
         for (int i = 0; i < N; i += FOURS ? 4 : 1) {
             R gamma[4];
-            tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
+            tp__row_get<FOURS, T>(s, j.gamma, lane, i, in_range, (R)0, gamma);
 #pragma unroll
             for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* dy is 0 beyond the end of the row */
                 xhat[e] = (xhat[e] - mean) * inv;
@@ -7333,7 +7333,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
         if (!j.dx) continue; /* the condition is the same for all threads of the block */
         tp__row_sums(a, b, s.lanes, room);
         a /= (R)s.C, b /= (R)s.C;
-        if (!live) continue;
+        if (!in_range) continue;
 #pragma unroll
         for (int i = 0; i < N; i++) dy[i] = inv * (dy[i] - a - xhat[i] * b);
         tp__row_store<N, FOURS, T>(s, j.dx + row * s.C, lane, dy);
@@ -7384,7 +7384,8 @@ TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const
 {
     typedef tp__real<T> R;
     const int64_t part = blockIdx.x / tiles, c = blockIdx.x % tiles * TP__THREADS + threadIdx.x,
-                  each = tp__reduce_up(rows, j.parts), from = part * each, to = from + each < rows ? from + each : rows;
+                  each = tp__reduce_ceil_div(rows, j.parts), from = part * each,
+                  to = from + each < rows ? from + each : rows;
     if (c >= C) return;
     R dgamma = 0, dbeta = 0;
     for (int64_t row = from; row < to; row++) {
@@ -7422,13 +7423,13 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
     j.parts = tp__ln_parts(k);
     if (C == 0) return;
     if (C > TP__ROW_LONGEST) {
-        const int64_t tiles = tp__reduce_up(C, TP__THREADS);
+        const int64_t tiles = tp__reduce_ceil_div(C, TP__THREADS);
         if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
         if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
     } else {
         const tp__row_shape s = tp__row_shape_of(rows, C);
-        const bool by_four =
-            tp__fours_fit<T>(j.x) && tp__fours_fit<T>(j.dy) && tp__fours_fit<T>(j.gamma) && tp__fours_fit<T>(j.dx);
+        const bool by_four = tp__aligned_to_four<T>(j.x) && tp__aligned_to_four<T>(j.dy) &&
+                             tp__aligned_to_four<T>(j.gamma) && tp__aligned_to_four<T>(j.dx);
         TP__ROW_ITEMS(T, C, by_four,
                       TP_RUN_BLOCKS(k, (tp__layer_norm_back<T, N, FOURS>), j.parts, TP__THREADS, 0, s, j););
     }
@@ -9424,11 +9425,11 @@ static void tp__cuda_close(tp_device *d)
         if (c->slot_free[i]) cudaEventDestroy(c->slot_free[i]);
     }
     for (int i = 0; i < TP__STAGED; i++) {
-        tp__memory_give(c, c->copying, c->staged[i].data);
+        tp__memory_free(c, c->copying, c->staged[i].data);
         if (c->staged[i].arrived) cudaEventDestroy(c->staged[i].arrived);
         if (c->staged[i].taken) cudaEventDestroy(c->staged[i].taken);
     }
-    tp__memory_give(c, c->stream, c->workspace);
+    tp__memory_free(c, c->stream, c->workspace);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
     if (c->pool) cudaMemPoolDestroy(c->pool); /* no allocation is left, so all memory returns to the driver */
@@ -9539,7 +9540,7 @@ static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
             e = cudaHostAlloc((void **)&c->download_buffer, TP__STAGE_BYTES + sizeof(tp__print_numbers),
                               cudaHostAllocDefault);
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
-        if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
+        if (e == cudaSuccess) e = tp__memory_alloc(c, c->stream, c->workspace_bytes, &c->workspace);
     }
     return e;
 }

@@ -1001,8 +1001,9 @@ typedef struct tp__onnx {
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
     tp__onnx_value *value;
-    int *first;             /* for each operation id, the index of its first value */
-    char *live, *done;      /* for each operation id: whether it depends on an input; whether it is already written */
+    int *first; /* for each operation id, the index of its first value */
+    char *depends_on_input,
+        *done;              /* for each operation id: whether it depends on an input; whether it is already written */
     tp_type *type;          /* shape of each value, inferred for inputs of another batch size */
     const tp_operation *op; /* the op that is being written */
     int n_names, opset;
@@ -1322,7 +1323,7 @@ static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* permuta
     return tp__onnx_permuted(w, node, n, perm, "transposed");
 }
 /* Reshapes a vector so that it broadcasts along one axis of a value of n dimensions. */
-static const char *tp__onnx_along(tp__onnx *w, const tp_node *vector, int axis, int n)
+static const char *tp__onnx_broadcast_axis(tp__onnx *w, const tp_node *vector, int axis, int n)
 {
     const tp__onnx_value *v = tp__onnx_at(w, vector);
     if (axis == n - 1) return tp__onnx_get(w, vector, TP__OWN);
@@ -1472,10 +1473,10 @@ static void tp__onnx_map(tp__onnx *w)
 /* -- reductions */
 
 /* When the remaining axes keep their order in the form with channels first, that form can be reduced directly. */
-static int tp__onnx_reduce_form(const tp__onnx *w, const bool *reduced, bool keep)
+static int tp__onnx_reduce_form(const tp__onnx *w, const bool *reduced, bool keep_dims)
 {
     const bool order = reduced[3] || (reduced[1] && reduced[2]);
-    return tp__onnx_only_first(w, w->op->in[0]) && (keep || order) ? TP__CHANNELS_FIRST : TP__OWN;
+    return tp__onnx_only_first(w, w->op->in[0]) && (keep_dims || order) ? TP__CHANNELS_FIRST : TP__OWN;
 }
 static void tp__onnx_reduce(tp__onnx *w)
 {
@@ -1630,7 +1631,7 @@ static void tp__onnx_flat(tp__onnx *w)
     tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, TP__OWN), in);
 }
 /* ONNX's Reshape reads 0 as "the same dimension as the input". */
-static void tp__onnx_no_new_zero(tp__onnx *w, const tp_node *x, const tp_shape *s)
+static void tp__onnx_check_new_zero(tp__onnx *w, const tp_node *x, const tp_shape *s)
 {
     for (int d = 0; d < s->ndim && w->st == TP_OK; d++)
         if (s->dim[d] == 0 && !(d < x->shape.ndim && x->shape.dim[d] == 0))
@@ -1649,11 +1650,11 @@ static void tp__onnx_reshape(tp__onnx *w)
             tp__onnx_flat(w);
             return;
         }
-        tp__onnx_no_new_zero(w, x, s);
+        tp__onnx_check_new_zero(w, x, s);
         in = tp__onnx_in(w, 0, TP__OWN);
         shape = tp__onnx_list(w, s->dim, s->ndim);
     } else {
-        if (tp_shape_known(&w->op->in[1]->shape)) tp__onnx_no_new_zero(w, x, &w->op->in[1]->shape);
+        if (tp_shape_known(&w->op->in[1]->shape)) tp__onnx_check_new_zero(w, x, &w->op->in[1]->shape);
         in = tp__onnx_in(w, 0, TP__OWN);
         shape = tp__onnx_shape(w, w->op->in[1]);
     }
@@ -1818,9 +1819,9 @@ static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it coun
     const char *index = tp__onnx_in(w, 0, TP__OWN);
     if (w->op->in[0]->dtype != TP_I64) index = tp__onnx_cast_to(w, NULL, index, TP_I64);
     const char *classes = tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
-    const char *hit = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", hit, tp__onnx_scalar(w, TP_F32, (double)a->on),
-                     tp__onnx_scalar(w, TP_F32, (double)a->off));
+    const char *is_class = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", is_class,
+                     tp__onnx_scalar(w, TP_F32, (double)a->on), tp__onnx_scalar(w, TP_F32, (double)a->off));
 }
 static void tp__onnx_like(tp__onnx *w) /* Writes fill_like and broadcast_like. */
 {
@@ -1973,7 +1974,8 @@ static void tp__onnx_conv(tp__onnx *w)
     const tp_operation *norm = tp__onnx_norm_of(w, op, last, g.nchw);
     if (norm) last = norm;
     const tp_operation *border = tp__onnx_root(w, op->in[0])->op;
-    if (border->row != &tp__op_pad || !w->live[border->id] || tp__onnx_border_for(w, border) != op) border = NULL;
+    if (border->row != &tp__op_pad || !w->depends_on_input[border->id] || tp__onnx_border_for(w, border) != op)
+        border = NULL;
     const char *x = tp__onnx_get(w, border ? border->in[0] : op->in[0], form), *weights, *b = NULL;
     if (norm) tp__onnx_fold_norm(w, op, bias, norm, &weights, &b);
     else {
@@ -2109,7 +2111,8 @@ static void tp__onnx_bias_add(tp__onnx *w)
     const bool nchw = ((const tp__bias_attrs *)w->op->attrs)->data_format == TP_NCHW;
     const int form = nchw ? TP__OWN : tp__onnx_form(w);
     const char *x = tp__onnx_in(w, 0, form);
-    const char *b = form == TP__OWN ? tp__onnx_along(w, w->op->in[1], nchw ? 1 : n - 1, n) : tp__onnx_in(w, 1, form);
+    const char *b =
+        form == TP__OWN ? tp__onnx_broadcast_axis(w, w->op->in[1], nchw ? 1 : n - 1, n) : tp__onnx_in(w, 1, form);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Add", x, b, NULL);
 }
 static void tp__onnx_batch_norm(tp__onnx *w)
@@ -2126,7 +2129,7 @@ static void tp__onnx_batch_norm(tp__onnx *w)
         return;
     }
     const char *v[5]; /* ONNX's BatchNormalization needs the channels at axis 1: write its parts instead */
-    for (int i = 1; i < 5; i++) v[i] = tp__onnx_along(w, w->op->in[i], axis, n);
+    for (int i = 1; i < 5; i++) v[i] = tp__onnx_broadcast_axis(w, w->op->in[i], axis, n);
     const char *x = tp__onnx_in(w, 0, TP__OWN), *epsilon = tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->epsilon);
     const char *root = tp__onnx_emit(w, "Sqrt", tp__onnx_emit(w, "Add", v[4], epsilon, NULL), NULL, NULL);
     const char *scaled = tp__onnx_emit(w, "Mul", tp__onnx_emit(w, "Sub", x, v[3], NULL),
@@ -2398,12 +2401,12 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             if (v->input) v->form[TP__OWN] = v->name;
         }
         /* an op with control dependencies or side effects must not be run during the export */
-        bool live = op->n_ctrl > 0 ||
-                    (op->row->flags & (TP_OP_RANDOM | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) ||
-                    op->row == &tp__op_placeholder || op->row == &tp__op_read_after;
-        for (int i = 0; i < op->n_in && !live; i++)
-            live = w->live[op->in[i]->op->id] || tp__onnx_raw(w, op->in[i])->input;
-        w->live[id] = live;
+        bool depends = op->n_ctrl > 0 ||
+                       (op->row->flags & (TP_OP_RANDOM | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) ||
+                       op->row == &tp__op_placeholder || op->row == &tp__op_read_after;
+        for (int i = 0; i < op->n_in && !depends; i++)
+            depends = w->depends_on_input[op->in[i]->op->id] || tp__onnx_raw(w, op->in[i])->input;
+        w->depends_on_input[id] = depends;
     }
     for (int i = 0; i < n_outputs; i++) {
         tp__onnx_value *v = tp__onnx_at(w, outputs[i]);
@@ -2420,16 +2423,16 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             const tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
             if (v->uses && !v->input) needed = true;
         }
-        w->done[id] = !needed || !w->live[id];
+        w->done[id] = !needed || !w->depends_on_input[id];
         if (!needed) continue;
         if (op->row == &tp__op_placeholder)
             return tp_fail(TP_ERR_ARG, "ONNX export: the outputs need placeholder '%s', so it must be an input",
                            op->name);
-        if (w->live[id] && !tp__onnx_find(op->row))
+        if (w->depends_on_input[id] && !tp__onnx_find(op->row))
             return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form%s",
                            op->name, op->row->name,
                            op->row == &tp__op_batch_norm ? ": build the tower for inference" : "");
-        for (int i = 0; i < op->n_in && w->live[id]; i++) {
+        for (int i = 0; i < op->n_in && w->depends_on_input[id]; i++) {
             if (tp__onnx_shape_only(op, i)) continue;
             tp__onnx_value *v = tp__onnx_at(w, op->in[i]);
             v->uses++;
@@ -2441,9 +2444,9 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     for (int i = 0; i < n_outputs; i++) {
         const tp_node *root = tp__onnx_root(w, outputs[i]);
         tp__onnx_value *v = tp__onnx_raw(w, root);
-        if (root == outputs[i] && !w->live[root->op->id] && !v->input)
+        if (root == outputs[i] && !w->depends_on_input[root->op->id] && !v->input)
             v->name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:value", v->name));
-        bool taken = root == outputs[i] || v->input || !w->live[root->op->id];
+        bool taken = root == outputs[i] || v->input || !w->depends_on_input[root->op->id];
         for (int k = 0; k < n_outputs && !taken; k++)
             taken = outputs[k] == root || (k < i && tp__onnx_root(w, outputs[k]) == root);
         if (!taken) v->name = tp_node_name(outputs[i]);
@@ -2462,7 +2465,7 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
         tp_status st = pass && n && (!fetch || !value) ? tp__onnx_nomem() : TP_OK;
         for (int id = 0; id < g->op.n && st == TP_OK; id++) {
             tp_operation *op = (tp_operation *)g->op.item[id];
-            for (int i = 0; i < op->n_out && !w->live[id]; i++) {
+            for (int i = 0; i < op->n_out && !w->depends_on_input[id]; i++) {
                 const tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
                 if (!v->uses || v->input) continue;
                 if (fetch) fetch[k++] = &op->out[i];
@@ -2499,7 +2502,8 @@ static void tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_in
     }
     for (int id = 0; id < g->op.n; id++) {
         const tp_operation *op = (const tp_operation *)g->op.item[id];
-        if (!w->live[id] || op->n_in == 0 || op->n_in > 64 || op->row->n_out < 0 || op->n_out > 64 || op->n_var)
+        if (!w->depends_on_input[id] || op->n_in == 0 || op->n_in > 64 || op->row->n_out < 0 || op->n_out > 64 ||
+            op->n_var)
             continue;
         memset(&s, 0, sizeof s);
         memset(out, 0, sizeof out);
@@ -2611,7 +2615,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     size_t values = 1;
     tp_exec *e = NULL;
     w.first = (int *)tp_calloc(n, sizeof *w.first);
-    w.live = (char *)tp_calloc(n, 1);
+    w.depends_on_input = (char *)tp_calloc(n, 1);
     w.done = (char *)tp_calloc(n, 1);
     for (int id = 0; id < g->op.n && w.first; id++) {
         w.first[id] = (int)values - 1;
@@ -2619,7 +2623,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     }
     w.value = (tp__onnx_value *)tp_calloc(values, sizeof *w.value);
     w.type = (tp_type *)tp_calloc(values, sizeof *w.type);
-    if (w.first && w.live && w.done && w.value && w.type) e = tp_exec_new(s);
+    if (w.first && w.depends_on_input && w.done && w.value && w.type) e = tp_exec_new(s);
     st = e ? TP_OK : tp__onnx_nomem();
     if (st == TP_OK) st = tp__onnx_mark(&w, inputs, n_inputs, outputs, n_outputs);
     if (st == TP_OK) st = tp__onnx_fold(&w, e);
@@ -2639,7 +2643,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     tp_buf_free(&w.init);
     tp_buf_free(&w.attr);
     tp_free(w.first);
-    tp_free(w.live);
+    tp_free(w.depends_on_input);
     tp_free(w.done);
     tp_free(w.value);
     tp_free(w.type);

@@ -1814,8 +1814,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->left = input_grad ? a->g.left - 2 : -a->g.left;
     q->window_h = q->window_w = 4;
     tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
-    const bool near_by = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
-    const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
+    const bool in_l1 = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
+    const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
     w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
@@ -5966,16 +5966,16 @@ static void tp__lstm_grad_fast(const tp_call *k)
     const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
     /* A single thread computes dW at once, from values that are still cached. Several threads compute the dW of a turn beside
      * the steps of the next turn, and so wait for each other only once per turn. */
-    const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
+    const bool one_thread = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
         tp__lstm_stored *l = &j.stored[j.stored_index];
         l->to = to, l->from = tp__max64(0, to - j.steps);
         l->add = to < T;
         j.blocks = tp__ceil_div(B, j.block);
-        tp_device_parallel(k->device, j.blocks + (at_once || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
+        tp_device_parallel(k->device, j.blocks + (one_thread || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
         j.stored_index = 1 - j.stored_index;
         j.blocks = 0;
-        if (at_once || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
+        if (one_thread || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
     }
     if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
     if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
@@ -6318,9 +6318,9 @@ static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->
 
 /* -- optimizers ----------------------------------------------------------------------- >>fast apply_adam */
 #define TP__APPLY_GRAIN 16384
-TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
+TP__HOT static void tp__apply_decay(float *w, int64_t n, float factor)
 {
-    for (int64_t e = 0; e < n; e++) w[e] *= keep;
+    for (int64_t e = 0; e < n; e++) w[e] *= factor;
 }
 static int64_t tp__apply_pieces(const tp_operand *var)
 {

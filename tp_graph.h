@@ -40,7 +40,7 @@
  *         apply_momentum, which writes conv0/W. Nothing has been computed.
  *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
  *         first time tp__compile makes it, in the 8 steps that the head of >>plan lists: the operations that the fetches need
- *         (tp__plan_reach), their shapes, their order, which values are aliases, what can be folded; then the rules
+ *         (tp__plan_mark_needed), their shapes, their order, which values are aliases, what can be folded; then the rules
  *         of tp__rules record in a tp__fusion that the step of conv2d also adds the bias and does the ReLU (tp__fuse_epilogue).
  *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
  *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
@@ -2850,8 +2850,8 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
     if (!x) {
-        char why[TP__MISSING_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i, tp__node_missing(g, why));
+        char reason[TP__MISSING_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i, tp__node_missing(g, reason));
     }
     if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
     if (!x->op->graph)
@@ -4148,7 +4148,7 @@ static void tp__towers_switch_out(tp__towers *t)
 }
 
 /* The running thread (tower `own_tower`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
-static void tp__towers_let_run(tp__towers *t, int to, int own_tower)
+static void tp__towers_switch_to(tp__towers *t, int to, int own_tower)
 {
     tp_mutex_lock(t->lock);
     t->running_tower = to;
@@ -4230,12 +4230,12 @@ static void tp__towers_run(tp__towers *t, int i)
     b->waits = false;
     if (t->lock) {
         if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
-            char why[512];
-            snprintf(why, sizeof why, "%.500s", tp_last_error());
-            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
+            char reason[512];
+            snprintf(reason, sizeof reason, "%.500s", tp_last_error());
+            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, reason);
             b->done = true;
         } else {
-            tp__towers_let_run(t, i, -1);
+            tp__towers_switch_to(t, i, -1);
         }
     } else {
         tp__tower_body(b);
@@ -4326,7 +4326,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     b->n = n;
     b->mean = mean;
     b->waits = true;
-    tp__towers_let_run(t, -1, b->index);
+    tp__towers_switch_to(t, -1, b->index);
     for (int i = 0; i < n && g->status != TP_OK; i++) ys[i] = &g->poison;
 }
 
@@ -6602,7 +6602,7 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 
 /* 1. Marks the ops whose data is needed, and the ops of which only the shape is needed. Inputs and control inputs are older than
  * the op. */
-static tp_status tp__plan_reach(tp__compiler *c)
+static tp_status tp__plan_mark_needed(tp__compiler *c)
 {
     const tp__plan *p = c->plan;
     for (int i = 0; i < p->n_fetch; i++) {
@@ -6854,7 +6854,7 @@ static tp_status tp__plan_rewrite(tp__compiler *c)
         }
     memset(c->need, 0, (size_t)c->n_op);
     memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_reach(c); /* the rewrite may have changed which ops are needed */
+    return tp__plan_mark_needed(c); /* the rewrite may have changed which ops are needed */
 }
 
 /* -- 3. order: the order in which the ops run ---------------------------------------------------------- */
@@ -8209,9 +8209,9 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
     int a = 0, b = full->ndim;
     while (a < b && (dims[a] == 1)) a++;
     while (b > a && (dims[b - 1] == 1)) b--;
-    bool solid = true;
-    for (int d = a; d < b; d++) solid = solid && dims[d] == full->dim[d];
-    if (!solid) {
+    bool contiguous = true;
+    for (int d = a; d < b; d++) contiguous = contiguous && dims[d] == full->dim[d];
+    if (!contiguous) {
         e->access = TP__STRIDED;
         return;
     }
@@ -8414,13 +8414,13 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     const bool single_step = host || by_vendor; /* each input is read on its own device */
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
-        bool done = single_step && first > 0, live = false;
+        bool done = single_step && first > 0, is_used = false;
         for (int i = 0; i < n; i++) {
             const bool on_device = single_step || tp__node_on(c, o->in[i]) == device;
             done = done || (on_device && i < first);
-            live = live || (on_device && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
+            is_used = is_used || (on_device && c->fed[v0 + i] < 0 && (c->fetched[v0 + i] || c->use_head[v0 + i] >= 0));
         }
-        if (done || !live) continue;
+        if (done || !is_used) continue;
         for (int i = 0; i < n && st == TP_OK; i++)
             st = tp__node_as_dtype(c, o->in[i], single_step ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
@@ -8961,8 +8961,8 @@ static tp_status tp__plan_steps(tp__compiler *c)
 {
     tp__plan *p = c->plan;
     tp_status st;
-    if ((st = tp__plan_reach(c)) != TP_OK || (st = tp__plan_devices(c)) != TP_OK || (st = tp__plan_infer(c)) != TP_OK ||
-        (st = tp__plan_rewrite(c)) != TP_OK)
+    if ((st = tp__plan_mark_needed(c)) != TP_OK || (st = tp__plan_devices(c)) != TP_OK ||
+        (st = tp__plan_infer(c)) != TP_OK || (st = tp__plan_rewrite(c)) != TP_OK)
         return st;
     tp__plan_uses(c);
     if ((st = tp__plan_order(c)) != TP_OK) return st;
@@ -9445,9 +9445,10 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     }
     for (int i = 0; i < n_fetches; i++) {
         if (!fetches[i]) {
-            char why[TP__MISSING_TEXT];
-            tp__node_missing(g, why);
-            return tp_fail(TP_ERR_ARG, "fetch %d is NULL%s", i, *why ? why : ": no node of that name, or no gradient");
+            char reason[TP__MISSING_TEXT];
+            tp__node_missing(g, reason);
+            return tp_fail(TP_ERR_ARG, "fetch %d is NULL%s", i,
+                           *reason ? reason : ": no node of that name, or no gradient");
         }
         if (fetches[i]->op->graph != g || tp_is_poison(fetches[i]))
             return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
@@ -9457,8 +9458,8 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
         const tp_node *n = feeds[i].node;
         const tp_tensor *value = &feeds[i].value;
         if (!n) {
-            char why[TP__MISSING_TEXT];
-            return tp_fail(TP_ERR_ARG, "feed %d has no node: it is NULL%s", i, tp__node_missing(g, why));
+            char reason[TP__MISSING_TEXT];
+            return tp_fail(TP_ERR_ARG, "feed %d has no node: it is NULL%s", i, tp__node_missing(g, reason));
         }
         if (n->op->graph != g || tp_is_poison(n))
             return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
@@ -9814,7 +9815,7 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
 
 /* Makes the plan's other devices wait for the device that records and replays the plan or, with `back`, makes that device wait
  * for the others. */
-static tp_status tp__plan_join(const tp__plan *p, bool back)
+static tp_status tp__plan_sync_devices(const tp__plan *p, bool back)
 {
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
@@ -9832,9 +9833,9 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     tp_device *d = p->device[p->record_on];
     tp_status st = d->record_begin(d);
     if (st != TP_OK) return st;
-    tp_status run = tp__plan_join(p, false);
+    tp_status run = tp__plan_sync_devices(p, false);
     if (run == TP_OK) run = tp__run_steps(p, NULL, false, piece->from, piece->to);
-    const tp_status back = tp__plan_join(p, true);
+    const tp_status back = tp__plan_sync_devices(p, true);
     st = d->record_end(d, &piece->recording);
     if (back != TP_OK) st = back;
     if (run != TP_OK) st = run;
@@ -9860,9 +9861,9 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* replay after uploads to other devices and after host ops */
+    if (st == TP_OK) st = tp__plan_sync_devices(p, true); /* replay after uploads to other devices and after host ops */
     if (st == TP_OK) st = d->replay(d, piece->recording);
-    return st == TP_OK ? tp__plan_join(p, false) : st;
+    return st == TP_OK ? tp__plan_sync_devices(p, false) : st;
 }
 
 /* Runs the plan in the fastest possible way. The first run after the plan's pointers were resolved calls the kernels one by one;
@@ -10096,8 +10097,8 @@ TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_t
 
 static tp_status tp__no_variable(const tp_graph *g)
 {
-    char why[TP__MISSING_TEXT];
-    return tp_fail(TP_ERR_ARG, "there is no variable: it is NULL%s", tp__missing(g, true, why));
+    char reason[TP__MISSING_TEXT];
+    return tp_fail(TP_ERR_ARG, "there is no variable: it is NULL%s", tp__missing(g, true, reason));
 }
 
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
@@ -11392,7 +11393,7 @@ struct tp_predictor {
     int n_in, n_out;
     int n_given; /* inputs that the caller gives; the others are carried */
     /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
-    int *carried;
+    int *carried_output;
     tp_tensor *state;               /* values of the carried inputs; dtype 0: they are zeros */
     tp_predictor **tower_predictor; /* the predictors of the other towers */
     int n_tower_predictor;
@@ -11422,7 +11423,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_exec_free(p->exec);
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
     tp_free(p->state);
-    tp_free(p->carried);
+    tp_free(p->carried_output);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
     tp_graph_free(p->graph); /* NULL if the session is not the predictor's own */
@@ -11505,12 +11506,12 @@ TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
                            "tp_predictor_carry: the input '%s' has shape %s: only its first dimension may "
                            "be unknown",
                            x->op->name, tp_shape_text(&x->shape, a));
-    if (!p->carried) p->carried = (int *)tp_calloc((size_t)p->n_in + 1, sizeof *p->carried);
+    if (!p->carried_output) p->carried_output = (int *)tp_calloc((size_t)p->n_in + 1, sizeof *p->carried_output);
     if (!p->state) p->state = (tp_tensor *)tp_calloc((size_t)p->n_in + 1, sizeof *p->state);
-    if (!p->carried || !p->state) return TP_ERR_NOMEM;
-    if (p->carried[input])
+    if (!p->carried_output || !p->state) return TP_ERR_NOMEM;
+    if (p->carried_output[input])
         return tp_fail(TP_ERR_STATE, "tp_predictor_carry: the input '%s' is carried already", x->op->name);
-    p->carried[input] = output + 1;
+    p->carried_output[input] = output + 1;
     p->n_given--;
     return TP_OK;
 }
@@ -11565,12 +11566,12 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     tp_status st = TP_OK;
     for (int i = 0, given = 0; i < p->n_in && st == TP_OK; i++) {
         p->feed[i].node = p->in[i];
-        if (p->carried && p->carried[i]) st = tp__predict_state(p, i, n_inputs ? &inputs[0] : NULL);
+        if (p->carried_output && p->carried_output[i]) st = tp__predict_state(p, i, n_inputs ? &inputs[0] : NULL);
         else p->feed[i].value = inputs[given++];
     }
     if (st == TP_OK) st = tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
-    for (int i = 0; p->carried && i < p->n_in && st == TP_OK; i++)
-        if (p->carried[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried[i] - 1]);
+    for (int i = 0; p->carried_output && i < p->n_in && st == TP_OK; i++)
+        if (p->carried_output[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried_output[i] - 1]);
     return st;
 }
 
@@ -16208,7 +16209,7 @@ static void tp__sampler_gradient(tp_grad *g)
 /* -- shared by batch_norm and layer_norm: gradients of their gradients ------------------------------------ */
 #ifdef TP__ROWS
 /* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
-static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
+static tp_node *tp__norm_reshape(tp_node *v, tp_node *x, int axis, bool rows)
 {
     tp_shape s;
     if (rows) return tp_expand_dims(v, -1);
@@ -16217,7 +16218,7 @@ static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
     for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
     return tp_reshape_to(v, s);
 }
-static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
+static tp_node *tp__add_or_null(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
 /* The gradient of batch_norm_grad or, if `rows`, layer_norm_grad with respect to dy, x, gamma, mean, inv. h = xhat, g = dy gamma;
  * u, p, q are the gradients of the outputs dx, dgamma, dbeta; m() and S() are the mean and the sum over the elements that are
@@ -16232,8 +16233,8 @@ static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis) other[n++] = d;
     const int *axes = rows ? &axis : other, n_axes = rows ? 1 : n;
-    tp_node *gamma = tp__norm_wide(g->in[2], x, axis, false), *inv = tp__norm_wide(g->in[4], x, axis, rows);
-    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
+    tp_node *gamma = tp__norm_reshape(g->in[2], x, axis, false), *inv = tp__norm_reshape(g->in[4], x, axis, rows);
+    tp_node *centred = tp_sub(x, tp__norm_reshape(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
     if (u) {
         tp_node *scaled = tp_mul(dy, gamma), *mean_uh = tp_reduce_mean(tp_mul(u, h), axes, n_axes, true);
         tp_node *mean_gh = tp_reduce_mean(tp_mul(scaled, h), axes, n_axes, true);
@@ -16247,16 +16248,17 @@ static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
         if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
     }
     if (g->dout[1]) {
-        tp_node *p = tp__norm_wide(g->dout[1], x, axis, false);
-        t = tp__plus(t, tp_mul(p, dy));
-        grad_dy = tp__plus(grad_dy, tp_mul(p, h));
+        tp_node *p = tp__norm_reshape(g->dout[1], x, axis, false);
+        t = tp__add_or_null(t, tp_mul(p, dy));
+        grad_dy = tp__add_or_null(grad_dy, tp_mul(p, h));
     }
-    if (g->dout[2]) grad_dy = tp__plus(grad_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
+    if (g->dout[2])
+        grad_dy = tp__add_or_null(grad_dy, tp_broadcast_like(tp__norm_reshape(g->dout[2], x, axis, false), dy));
     g->din[0] = grad_dy;
     if (!t) return;
     g->din[1] = tp_mul(inv, t);
     g->din[3] = tp_neg(tp_reduce_sum(g->din[1], axes, n_axes, false));
-    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), axes, n_axes, false), grad_inv);
+    g->din[4] = tp__add_or_null(tp_reduce_sum(tp_mul(t, centred), axes, n_axes, false), grad_inv);
 }
 
 /* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each computed from N elements;
@@ -16266,9 +16268,10 @@ static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv,
                                         tp_node *dinv, int axis, bool rows)
 {
     tp_node *dx_scale = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
-    if (dinv) dx_scale = tp__plus(dx_scale, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
-    if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(dx_scale, x, axis, rows));
-    if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
+    if (dinv) dx_scale = tp__add_or_null(dx_scale, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
+    if (dx_scale)
+        dx = tp_mul(tp_sub(x, tp__norm_reshape(mean, x, axis, rows)), tp__norm_reshape(dx_scale, x, axis, rows));
+    if (dmean) dx = tp__add_or_null(dx, tp_broadcast_like(tp__norm_reshape(dmean, x, axis, rows), x));
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
 
@@ -16465,9 +16468,9 @@ static void tp__batch_norm_infer_gradient(tp_grad *g)
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis) axes[n++] = d;
     tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
-    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, false));
-    g->din[0] = tp_mul(dy, tp__norm_wide(tp_mul(g->in[1], inv), x, axis, false));
-    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_wide(inv, x, axis, false))), axes, n, false);
+    tp_node *centred = tp_sub(x, tp__norm_reshape(g->in[3], x, axis, false));
+    g->din[0] = tp_mul(dy, tp__norm_reshape(tp_mul(g->in[1], inv), x, axis, false));
+    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_reshape(inv, x, axis, false))), axes, n, false);
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
@@ -16714,7 +16717,7 @@ static void tp__xent_gradient(tp_grad *g)
         if (one_hot->dtype != softmax->dtype) one_hot = tp_cast(one_hot, softmax->dtype);
         dx = tp_mul(tp_sub(softmax, one_hot), tp_expand_dims(g->dout[0], 1));
     }
-    g->din[0] = g->dout[1] ? tp__plus(dx, tp__softmax_dx(g->dout[1], softmax)) : dx;
+    g->din[0] = g->dout[1] ? tp__add_or_null(dx, tp__softmax_dx(g->dout[1], softmax)) : dx;
 }
 static const tp_op tp__op_sparse_softmax_cross_entropy =
     TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, TP__IO(2, 2),
@@ -17005,9 +17008,9 @@ static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
            (s->dim[1] < 0 || columns < 0 || s->dim[1] == columns);
 }
 /* The shape rule that lstm and gru have in common. Inputs: x is input 0; from input `state` on, states (batch,units), h0 first.
- * Outputs: y is output 0; then come the states after the last step; output `kept` has the gates for the gradient, `gates` values
+ * Outputs: y is output 0; then come the states after the last step; output `gates_output` has the gates for the gradient, `gates` values
  * per unit. */
-static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gates, int kept)
+static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gates, int gates_output)
 {
     const tp_shape *x = &s->in[0].shape, *h0 = &s->in[state].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT], c[TP_SHAPE_TEXT];
@@ -17024,11 +17027,11 @@ static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gat
                                  i == state ? "" : " and h0 ", i == state ? "" : tp_shape_text(h0, c));
     for (int i = 0; i < s->op->n_out; i++) s->out[i] = s->in[0];
     s->out[0].shape.dim[2] = h0->dim[1];
-    for (int i = 1; i < kept; i++) {
+    for (int i = 1; i < gates_output; i++) {
         s->out[i].shape = *h0;
         if (h0->dim[0] < 0) s->out[i].shape.dim[0] = B;
     }
-    s->out[kept].shape.dim[2] = h0->dim[1] < 0 ? TP_ANY : gates * h0->dim[1];
+    s->out[gates_output].shape.dim[2] = h0->dim[1] < 0 ? TP_ANY : gates * h0->dim[1];
     return TP_OK;
 }
 /* Checks inputs w and w + 1, a kernel and its bias, for `gates` values per unit. `of` tells in the error sentence what they

@@ -251,9 +251,9 @@ static bool tp__import_node_spend(tp__import_node *n, double work)
     return false;
 }
 
-static tp_node *tp__import_node_unsupported(tp__import_node *n, const char *why)
+static tp_node *tp__import_node_unsupported(tp__import_node *n, const char *reason)
 {
-    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s cannot be expressed", n->op, why);
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s cannot be expressed", n->op, reason);
     return tp_poison(n->c->g[n->c->side]);
 }
 
@@ -894,7 +894,7 @@ static void tp__import_reduce(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
     const int count = tp__import_node_ints(n, "axes", 1, list);
-    const bool keep = tp__import_node_int(n, "keepdims", 1) != 0;
+    const bool keep_dims = tp__import_node_int(n, "keepdims", 1) != 0;
     const char *op = n->op + 6; /* the operator's name without "Reduce" */
     tp_node *x = tp__import_node_input(n, 0), *y = x;
     int axes[TP_MAX_DIMS], k = 0;
@@ -904,7 +904,7 @@ static void tp__import_reduce(tp__import_node *n)
         if (flag[d] || count <= 0) axes[k++] = d;
     if ((count <= 0 && tp__import_node_int(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
     if (x->dtype == TP_BOOL && k) { /* the maximum of bools is "any" */
-        tp__import_node_set_output(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep));
+        tp__import_node_set_output(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep_dims));
         return;
     }
     y = tp__bytes_to_int32(x);
@@ -915,7 +915,7 @@ static void tp__import_reduce(tp__import_node *n)
             tp_node *maximum = tp_reduce_max(y, axes, k, true);
             maximum = tp_select(tp_is_finite(maximum), maximum, tp_zeros_like(maximum));
             y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, maximum)), axes, k, true)), maximum);
-            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
+            if (!keep_dims) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
         }
     } else if (k) {
         tp_node *(*fn)(tp_node *, const int *, int, bool) = strcmp(op, "Mean") == 0   ? tp_reduce_mean
@@ -925,7 +925,7 @@ static void tp__import_reduce(tp__import_node *n)
                                                                                       : tp_reduce_sum;
         const tp_dtype d = y->dtype; /* mean and product of integers are computed as doubles */
         const bool real = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
-        y = tp__cast_if_needed(fn(real ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep), d);
+        y = tp__cast_if_needed(fn(real ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep_dims), d);
     }
     if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
     else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
@@ -1198,7 +1198,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
 }
 
 /* Slices rows or columns: `count` of them, every stride-th from `first` on. */
-static tp_node *tp__every(tp__import_node *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
+static tp_node *tp__slice_every(tp__import_node *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
 {
     if (stride == 1) return tp__slice_from(x, axis, first, count);
     int64_t *list = tp__import_node_list(n, count);
@@ -1253,8 +1253,8 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     if (!tp__import_node_parts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
-            tp_node *part = tp__every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
-            part = tp__every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
+            tp_node *part = tp__slice_every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
+            part = tp__slice_every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
             y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
         }
     return y && mean ? tp_div(y, tp__constant_like(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
@@ -1288,8 +1288,8 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part[2] = {x, place};
             for (int i = 0; i < 2; i++) {
-                part[i] = tp__every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
-                part[i] = tp__every(n, part[i], 3, q * w->dilation[1], w->stride[1], size[1]);
+                part[i] = tp__slice_every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
+                part[i] = tp__slice_every(n, part[i], 3, q * w->dilation[1], w->stride[1], size[1]);
             }
             tp_node *more = best ? tp_greater(part[0], best) : NULL;
             best = best ? tp_select(more, part[0], best) : part[0];
@@ -1951,10 +1951,10 @@ static void tp__import_slice(tp__import_node *n)
         a = a < 0 ? a + size : a, b = b < 0 ? b + size : b;
         if (step > 0) {
             a = a < 0 ? 0 : a > size ? size : a, b = b < a ? a : b > size ? size : b;
-            y = tp__every(n, y, axis, a, step, (b - a + step - 1) / step);
+            y = tp__slice_every(n, y, axis, a, step, (b - a + step - 1) / step);
         } else {
             a = a < 0 ? -1 : a > size - 1 ? size - 1 : a, b = b < -1 ? -1 : b > a ? a : b;
-            y = tp__every(n, y, axis, a, step, (a - b - step - 1) / -step);
+            y = tp__slice_every(n, y, axis, a, step, (a - b - step - 1) / -step);
         }
         if (n->c->status != TP_OK) return;
     }
@@ -2038,7 +2038,7 @@ static void tp__import_expand(tp__import_node *n)
 /* -- picking elements */
 
 /* Converts indices into an axis of x, which may be negative (counted from the end), to indices >= 0. */
-static tp_node *tp__from_start(tp__import_node *n, tp_node *index, tp_node *x, int axis)
+static tp_node *tp__index_from_start(tp__import_node *n, tp_node *index, tp_node *x, int axis)
 {
     tp_node *size;
     if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__constant_like(index, (double)x->shape.dim[axis]);
@@ -2057,7 +2057,7 @@ static void tp__import_gather(tp__import_node *n)
     bool negative = !known;
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
     if (n->c->status != TP_OK) return;
-    if (negative) index = tp__from_start(n, index, x, axis);
+    if (negative) index = tp__index_from_start(n, index, x, axis);
     /* Permutes (index.., rest..): moves the first `axis` dimensions of rest to the front. */
     tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index);
     int perm[TP_MAX_DIMS];
@@ -2096,7 +2096,7 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
     }
     tp_node *b = tp_constant(tp_node_graph(x), &base);
     tp_tensor_free(&base);
-    index = tp__from_start(n, tp__cast_if_needed(index, TP_I64), x, axis);
+    index = tp__index_from_start(n, tp__cast_if_needed(index, TP_I64), x, axis);
     return tp_flatten(tp_add(tp_mul(index, tp__constant_like(index, (double)stride[axis + 1])), b));
 }
 
@@ -2112,7 +2112,7 @@ static void tp__import_gather_elements(tp__import_node *n)
     }
     if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
         const int last = x->shape.ndim - 1;
-        tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
+        tp_node *in[2] = {tp__move_axis(x, axis, last), tp__index_from_start(n, index, x, axis)};
         in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last);
         tp__import_node_set_output(
             n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last, axis));
@@ -2150,7 +2150,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
         tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last, j, 1), last);
-        index_of_axis = tp__from_start(n, index_of_axis, x, batch + j);
+        index_of_axis = tp__index_from_start(n, index_of_axis, x, batch + j);
         index_of_axis = tp_mul(index_of_axis, tp__constant_like(index_of_axis, (double)stride[batch + j]));
         row = row ? tp_add(row, index_of_axis) : index_of_axis;
     }
@@ -2207,8 +2207,8 @@ static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_n
         if (n->c->status != TP_OK || count > 256) return tp__import_node_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
         for (int64_t i = 0; i < count && !tp_is_poison(x); i++) {
-            tp_node *hit = tp__with_ones(tp_equal(place, tp__slice_from(row, 0, i, 1)), 1, x->shape.ndim - 1);
-            x = tp_select(hit, mix(x, tp__slice_from(updates, 0, i, 1)), x);
+            tp_node *is_target = tp__with_ones(tp_equal(place, tp__slice_from(row, 0, i, 1)), 1, x->shape.ndim - 1);
+            x = tp_select(is_target, mix(x, tp__slice_from(updates, 0, i, 1)), x);
         }
         return x;
     }
@@ -2916,8 +2916,8 @@ static void tp__import_rotary(tp__import_node *n)
         cache[i] = tp_expand_dims(cache[i], 1); /* reshaped to (B, 1, S, dim / 2) */
     }
     tp_node *rotated = tp__slice_from(x, 3, 0, dim), *a, *b, *parts[3];
-    a = interleaved ? tp__every(n, rotated, 3, 0, 2, dim / 2) : tp__slice_from(rotated, 3, 0, dim / 2);
-    b = interleaved ? tp__every(n, rotated, 3, 1, 2, dim / 2) : tp__slice_from(rotated, 3, dim / 2, dim / 2);
+    a = interleaved ? tp__slice_every(n, rotated, 3, 0, 2, dim / 2) : tp__slice_from(rotated, 3, 0, dim / 2);
+    b = interleaved ? tp__slice_every(n, rotated, 3, 1, 2, dim / 2) : tp__slice_from(rotated, 3, dim / 2, dim / 2);
     parts[0] = tp_sub(tp_mul(a, cache[0]), tp_mul(b, cache[1]));
     parts[1] = tp_add(tp_mul(a, cache[1]), tp_mul(b, cache[0]));
     parts[2] = tp__slice_from(x, 3, dim, -1);
@@ -3432,7 +3432,7 @@ static const tp__import_row *tp__import_find(const char *op)
 }
 
 /* Whether name[i] is among the names before it. */
-static bool tp__importer_twice(const char *const *name, int i)
+static bool tp__importer_is_repeated(const char *const *name, int i)
 {
     for (int k = 0; k < i; k++)
         if (strcmp(name[k], name[i]) == 0) return true;
@@ -3525,7 +3525,7 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
                                  domain[0] ? "." : "", n.op);
     if (n.n_out < 1) return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
     for (int i = 0; i < n.n_out; i++)
-        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_twice(n.out, i)))
+        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_is_repeated(n.out, i)))
             return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
     tp__import_node_run(&n);
     return c->status;

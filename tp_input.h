@@ -3878,15 +3878,15 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* Fills upto from probabilities; p NULL: all equal. Returns false if p is invalid, with the reason in `why`. */
-static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, size_t size)
+/* Fills upto from probabilities; p NULL: all equal. Returns false if p is invalid, and sets *reason to a sentence. */
+static bool tp__choose_table(tp__several_flows *f, const double *p, char *reason, size_t size)
 {
     double sum = 0;
     int last = 0;
     for (int i = 0; i < f->n; i++) {
         const double probability = p ? p[i] : 1.0 / f->n;
         if (!(probability >= 0 && probability <= 2)) {
-            tp__format(why, size, "probability %d is %g", i, probability);
+            tp__format(reason, size, "probability %d is %g", i, probability);
             return false;
         }
         sum += probability;
@@ -3894,7 +3894,7 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, s
         if (probability > 0) last = i;
     }
     f->cumulative[last] = 2; /* the last limit is 2 instead of 1, so that rounding leaves no gap at the end */
-    tp__format(why, size, "the probabilities sum to %.9g", sum);
+    tp__format(reason, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
 
@@ -3904,7 +3904,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_choose", false);
     if (!df || df->next != tp__concat_next) return df;
     tp__several_flows *f = (tp__several_flows *)df->user;
-    char why[96];
+    char reason[96];
     df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
     df->next = tp__choose_next;
     df->restart = tp__choose_restart;
@@ -3915,9 +3915,9 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
         tp_df_free(df);
         return NULL;
     }
-    if (!tp__choose_table(f, d->probabilities, why, sizeof why))
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_random_choose: %s: give %d of at least 0 that sum to 1", why,
-                          d->n);
+    if (!tp__choose_table(f, d->probabilities, reason, sizeof reason))
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_random_choose: %s: give %d of at least 0 that sum to 1",
+                          reason, d->n);
     return df;
 }
 
@@ -4449,7 +4449,7 @@ typedef struct tp__crew_slot {
     int64_t index; /* number of the datapoint in the pass of the flow below */
     tp_status status;
     bool unread; /* the flow below failed to make this datapoint */
-    bool drop, ready;
+    bool is_dropped, ready;
     char *text; /* sentence of the error; NULL: there was no memory for it */
 } tp__crew_slot;
 
@@ -4514,7 +4514,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     call.drop = false;
     tp_status st = tp_datapoint_view(&s->out, &s->in);
     if (st == TP_OK) st = f->fn(&s->in, &s->out, &call);
-    s->drop = call.drop;
+    s->is_dropped = call.drop;
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
 
@@ -4522,7 +4522,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
 static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
 {
     s->status = TP_OK;
-    s->drop = s->ready = s->unread = false;
+    s->is_dropped = s->ready = s->unread = false;
     s->index = f->index;
     tp_status st = tp_df_next(f->df, &s->in);
     if (st == TP_OK) st = tp__datapoint_own(&s->in);
@@ -4558,15 +4558,16 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
+        const bool nothing_read =
+            st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
         if (st == TP_OK) f->index++;
-        else if (st == TP_END || !none) f->ended = true;
-        if (none) tp__crew_push(f, &f->free_slots, k);
+        else if (st == TP_END || !nothing_read) f->ended = true;
+        if (nothing_read) tp__crew_push(f, &f->free_slots, k);
         else if (f->ordered) tp__crew_push(f, &f->in_order, k);
         if (st == TP_OK && f->fn) {
             tp__crew_push(f, &f->unmapped, k);
             tp_cond_signal(f->work);
-        } else if (!none) {
+        } else if (!nothing_read) {
             tp__crew_ready(f, k);
             tp__crew_wake_caller(f);
         }
@@ -4671,7 +4672,7 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
             s->text = NULL;
             return failed;
         }
-        if (!s->drop) return tp_datapoint_view(dp, &s->out);
+        if (!s->is_dropped) return tp_datapoint_view(dp, &s->out);
     }
 }
 
@@ -4726,7 +4727,7 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
         const int k = tp__crew_pop(f, &f->given_to_caller);
         const tp__crew_slot *s = &f->slot[k];
         if (s->status != TP_OK) return tp__crew_slot_failure(f, k);
-        if (!s->drop) {
+        if (!s->is_dropped) {
             f->held = k;
             return tp_datapoint_view(dp, f->fn ? &s->out : &s->in);
         }
@@ -5232,16 +5233,16 @@ static void tp__procs_stop(tp__procs_flow *f)
     for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* a worker ends when its socket is closed */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
-        char why[64];
+        char reason[64];
         const double end = tp_time() + 2;
-        bool ended = w->pid == 0 || tp__os_child_ended(w->pid, false, why, sizeof why);
+        bool ended = w->pid == 0 || tp__os_child_ended(w->pid, false, reason, sizeof reason);
         while (!ended && tp_time() < end) {
             tp__os_readable(-1, 0.001);
-            ended = tp__os_child_ended(w->pid, false, why, sizeof why);
+            ended = tp__os_child_ended(w->pid, false, reason, sizeof reason);
         }
         if (!ended) {
             kill((pid_t)w->pid, SIGKILL);
-            tp__os_child_ended(w->pid, true, why, sizeof why);
+            tp__os_child_ended(w->pid, true, reason, sizeof reason);
         }
         tp__os_unmap_file(w->map, w->mapped);
         tp__os_close(w->file);
@@ -5292,25 +5293,25 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
     return TP_OK;
 }
 
-/* A worker has ended, for the reason `why` if known; the flow cannot continue without it. */
-static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
+/* A worker has ended; reason: NULL if it is not known. The flow cannot continue without it. */
+static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *reason)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     char exit_text[64];
     const long pid = f->worker[i].pid;
-    if (!why && pid && !tp__os_child_ended(pid, false, exit_text, sizeof exit_text)) {
+    if (!reason && pid && !tp__os_child_ended(pid, false, exit_text, sizeof exit_text)) {
         tp__os_readable(-1, 0.05); /* wait, because a process closes its socket shortly before it ends */
         if (!tp__os_child_ended(pid, false, exit_text, sizeof exit_text)) {
             kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
             tp__os_child_ended(pid, true, exit_text, sizeof exit_text);
         }
     }
-    if (!why) why = pid ? exit_text : "is gone";
+    if (!reason) reason = pid ? exit_text : "is gone";
     f->worker[i].pid = 0;
     snprintf(f->broken, sizeof f->broken,
              "%s: process %d of %d (%ld) %s while it made a datapoint: see what its function does; tp_df_restart "
              "starts it again",
-             df->name, i + 1, f->n_workers, pid, why);
+             df->name, i + 1, f->n_workers, pid, reason);
     return tp_fail(TP_ERR, "%s", f->broken);
 }
 
@@ -5332,11 +5333,11 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_messa
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
     for (;;) {
-        char text[TP__ERROR_TEXT], why[64];
+        char text[TP__ERROR_TEXT], reason[64];
         while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
             if (tp_df_stopping()) return TP_STOP;
             /* the socket may stay open in another copy of this process */
-            if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
+            if (tp__os_child_ended(w->pid, false, reason, sizeof reason)) return tp__procs_lost(df, i, reason);
         }
         if (tp__os_read(w->fd, message, sizeof *message) != (int64_t)sizeof *message)
             return tp__procs_lost(df, i, NULL);
@@ -5605,12 +5606,12 @@ static tp_status tp__cifar_load(const tp__cifar_kind *kind, int which_label, con
     tp__data_dir(&place, dir, kind->folder, kind->variable);
     tp_status st = place.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a folder") : TP_OK;
     const char *const *file = train ? kind->train : kind->test;
-    const int64_t none[4] = {0, TP__CIFAR_SIDE, TP__CIFAR_SIDE, 3};
+    const int64_t empty_shape[4] = {0, TP__CIFAR_SIDE, TP__CIFAR_SIDE, 3};
     int64_t rows = 0;
     image->dtype = TP_U8;
-    image->shape = tp_make_shape_n(4, none);
+    image->shape = tp_make_shape_n(4, empty_shape);
     label->dtype = TP_I32;
-    label->shape = tp_make_shape_n(1, none);
+    label->shape = tp_make_shape_n(1, empty_shape);
     for (int i = 0; file[i] && st == TP_OK; i++) {
         char *data = NULL;
         size_t size = 0;
@@ -7274,11 +7275,11 @@ static void tp__stb_resize_block(tp__stb *s, bool keep)
 
 /* For a JPEG that is damaged after its header, stb_image may return the part that it decoded, without an error. Its failure reason
  * still shows the damage: PNG is tried first, so a good JPEG leaves the reason "bad png sig". */
-static bool tp__stb_gave_up(const tp__image_header *look)
+static bool tp__stb_is_damaged(const tp__image_header *look)
 {
 #ifdef TP__STB_OURS
-    const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
-    return why && strcmp(why, "bad png sig") != 0;
+    const char *reason = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
+    return reason && strcmp(reason, "bad png sig") != 0;
 #else
     return (void)look, false; /* another copy of stb_image may lack PNG or the failure reasons */
 #endif
@@ -7316,7 +7317,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
     else if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > look->w * look->h)
         st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", what,
                      look->kind, w, h, (unsigned long long)look->w, (unsigned long long)look->h);
-    else if (tp__stb_gave_up(look))
+    else if (tp__stb_is_damaged(look))
         st = tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, stbi_failure_reason());
     const int64_t dim[3] = {h, w, channels};
     if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
@@ -7339,14 +7340,14 @@ typedef struct tp__jpeg {
     struct jpeg_progress_mgr progress;
     jmp_buf failed;
     bool nomem;
-    char why[JMSG_LENGTH_MAX];
+    char reason[JMSG_LENGTH_MAX];
 } tp__jpeg;
 
 static void tp__jpeg_exit(j_common_ptr c)
 {
     tp__jpeg *j = (tp__jpeg *)c->client_data;
     j->nomem = c->err->msg_code == JERR_OUT_OF_MEMORY;
-    c->err->format_message(c, j->why);
+    c->err->format_message(c, j->reason);
     longjmp(j->failed, 1);
 }
 
@@ -7366,7 +7367,7 @@ static void tp__jpeg_scan(j_common_ptr c)
 {
     tp__jpeg *j = (tp__jpeg *)c->client_data;
     if (j->c.input_scan_number <= 500) return;
-    snprintf(j->why, sizeof j->why, "it has more than 500 scans");
+    snprintf(j->reason, sizeof j->reason, "it has more than 500 scans");
     longjmp(j->failed, 1);
 }
 
@@ -7425,7 +7426,7 @@ static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, 
 {
     if (setjmp(j->failed))
         return j->nomem ? tp_fail(TP_ERR_NOMEM, "%s: out of memory in libjpeg", what)
-                        : tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, j->why);
+                        : tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, j->reason);
     tp_status st = tp__jpeg_begin(j, data, size);
     if (j->c.image_width != look->w || j->c.image_height != look->h)
         return tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: it has %u x %u pixels, its header says %llu x %llu", what,
@@ -8961,11 +8962,11 @@ static double tp__aug_cubic(double x, double a)
     if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
-static double tp__aug_kernel(int inter, bool wide, double x)
+static double tp__aug_kernel(int inter, bool antialias, double x)
 {
-    const double d = x < 0 ? -x : x, lobes = wide ? 3 : 4;
+    const double d = x < 0 ? -x : x, lobes = antialias ? 3 : 4;
     if (inter == TP_INTER_LINEAR) return d < 1 ? 1 - d : 0;
-    if (inter == TP_INTER_CUBIC) return tp__aug_cubic(x, wide ? -0.5 : -0.75);
+    if (inter == TP_INTER_CUBIC) return tp__aug_cubic(x, antialias ? -0.5 : -0.75);
     return d < lobes ? tp__aug_sinc(x) * tp__aug_sinc(x / lobes) : 0;
 }
 
@@ -8974,21 +8975,21 @@ typedef struct tp__aug_window {
     int64_t first, n;
     double center, scale, width;
     int inter;
-    bool wide;
+    bool antialias;
 } tp__aug_window;
 
-static int64_t tp__aug_support(int inter, bool wide) /* half the number of pixels of the kernel */
+static int64_t tp__aug_support(int inter, bool antialias) /* half the number of pixels of the kernel */
 {
-    return inter == TP_INTER_LINEAR ? 1 : inter == TP_INTER_CUBIC ? 2 : wide ? 3 : 4;
+    return inter == TP_INTER_LINEAR ? 1 : inter == TP_INTER_CUBIC ? 2 : antialias ? 3 : 4;
 }
 static void tp__aug_window_at(tp__aug_window *v, int64_t i, int64_t in)
 {
-    const int64_t support = v->inter == TP_INTER_AREA ? 0 : tp__aug_support(v->inter, v->wide);
+    const int64_t support = v->inter == TP_INTER_AREA ? 0 : tp__aug_support(v->inter, v->antialias);
     v->center = ((double)i + 0.5) * v->scale;
     if (v->inter == TP_INTER_AREA) {
         v->first = (int64_t)floor((double)i * v->scale);
         v->n = (int64_t)ceil((double)(i + 1) * v->scale - 1e-9) - v->first;
-    } else if (v->wide) {
+    } else if (v->antialias) {
         const double radius = (double)support * v->width;
         const int64_t low = (int64_t)floor(v->center - radius + 0.5), high = (int64_t)floor(v->center + radius + 0.5);
         v->first = low < 0 ? 0 : low;
@@ -9000,7 +9001,8 @@ static void tp__aug_window_at(tp__aug_window *v, int64_t i, int64_t in)
 }
 static double tp__aug_weight(const tp__aug_window *v, int64_t k)
 {
-    if (v->inter != TP_INTER_AREA) return tp__aug_kernel(v->inter, v->wide, ((double)k + 0.5 - v->center) / v->width);
+    if (v->inter != TP_INTER_AREA)
+        return tp__aug_kernel(v->inter, v->antialias, ((double)k + 0.5 - v->center) / v->width);
     const double low = v->center - 0.5 * v->scale, high = low + v->scale;
     const double from = (double)k > low ? (double)k : low, to = (double)(k + 1) < high ? (double)(k + 1) : high;
     return to > from ? to - from : 0;
@@ -9040,13 +9042,13 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
     tp__aug_window v;
     memset(&v, 0, sizeof v);
     v.inter = kind & (TP__AUG_ANTIALIAS - 1);
-    v.wide = kind >= TP__AUG_ANTIALIAS && v.inter != TP_INTER_AREA;
+    v.antialias = kind >= TP__AUG_ANTIALIAS && v.inter != TP_INTER_AREA;
     v.scale = (double)in / (double)out;
-    v.width = v.wide && v.scale > 1 ? v.scale : 1;
+    v.width = v.antialias && v.scale > 1 ? v.scale : 1;
     const int64_t max_taps = v.inter == TP_INTER_AREA
                                  ? (int64_t)ceil(v.scale) + 1
-                                 : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.wide) * v.width) + 1;
-    const int64_t n = v.wide || v.inter == TP_INTER_AREA ? max_taps : max_taps - 1;
+                                 : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.antialias) * v.width) + 1;
+    const int64_t n = v.antialias || v.inter == TP_INTER_AREA ? max_taps : max_taps - 1;
     tp_status st = tp__aug_taps_room(t, in, out, n);
     if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &max_taps));
     if (st != TP_OK) return st;
@@ -10225,7 +10227,7 @@ TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n)
 
 /* -- sizes ---- >>aug resize */
 
-static bool tp__aug_inter_fine(int inter, bool warp)
+static bool tp__aug_inter_valid(int inter, bool warp)
 {
     return inter >= TP_INTER_DEFAULT && inter <= (warp ? TP_INTER_CUBIC : TP_INTER_LANCZOS);
 }
@@ -10238,13 +10240,13 @@ static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, 
     return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 per side", name, h,
                         w);
 }
-static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
+static bool tp__aug_size_valid(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
 /* Whether a range was given, with low <= high; both 0: not given. */
 static bool tp__aug_range_given(const float *range)
 {
     return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
 }
-static bool tp__aug_range_fine(const float *range, double lower, double upper)
+static bool tp__aug_range_valid(const float *range, double lower, double upper)
 {
     return (double)range[0] >= lower && range[1] >= range[0] && (double)range[1] <= upper;
 }
@@ -10284,8 +10286,9 @@ TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d)
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_resize_desc o = *d;
     if (!o.w) o.w = o.h;
-    if (!tp__aug_size_fine(o.h) || !tp__aug_size_fine(o.w)) return tp__aug_bad_size(&d->at_, "tp_aug_resize", o.h, o.w);
-    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, "tp_aug_resize", o.interp);
+    if (!tp__aug_size_valid(o.h) || !tp__aug_size_valid(o.w))
+        return tp__aug_bad_size(&d->at_, "tp_aug_resize", o.h, o.w);
+    if (!tp__aug_inter_valid(o.interp, false)) return tp__aug_bad_inter(&d->at_, "tp_aug_resize", o.interp);
     return tp__aug_new("tp_aug_resize", tp__aug_resize_draw, &o, sizeof o);
 }
 
@@ -10305,8 +10308,8 @@ TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_e
 {
     static const char name[] = "tp_aug_resize_shortest_edge";
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_size_fine(d->size)) return tp__aug_bad_size(&d->at_, name, d->size, d->size);
-    if (!tp__aug_inter_fine(d->interp, false)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    if (!tp__aug_size_valid(d->size)) return tp__aug_bad_size(&d->at_, name, d->size, d->size);
+    if (!tp__aug_inter_valid(d->interp, false)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_shortest_draw, d, sizeof *d);
 }
 
@@ -10340,14 +10343,14 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d)
     tp_aug_random_resize_desc o = *d;
     if (!tp__aug_range_given(o.yrange)) memcpy(o.yrange, o.xrange, sizeof o.yrange);
     o.aspect_ratio_thres = tp__float_option(d->aspect_ratio_thres, 0.15f);
-    if (!tp__aug_range_given(o.xrange) || !tp__aug_range_fine(o.xrange, 0, 1e6))
+    if (!tp__aug_range_given(o.xrange) || !tp__aug_range_valid(o.xrange, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "xrange", o.xrange);
-    if (!tp__aug_range_fine(o.yrange, 0, 1e6)) return tp__aug_bad_range(&d->at_, name, "yrange", o.yrange);
+    if (!tp__aug_range_valid(o.yrange, 0, 1e6)) return tp__aug_bad_range(&d->at_, name, "yrange", o.yrange);
     if (!(o.aspect_ratio_thres >= 0) || o.minimum[0] < 0 || o.minimum[1] < 0)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: aspect_ratio_thres is %g and minimum {%d, %d}: none may be negative", name,
                             (double)o.aspect_ratio_thres, o.minimum[0], o.minimum[1]);
-    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    if (!tp__aug_inter_valid(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
     return tp__aug_new(name, tp__aug_random_resize_draw, &o, sizeof o);
 }
 
@@ -10385,7 +10388,7 @@ static tp_augmentor *tp__aug_crop_new(const char *name, tp_status (*draw)(tp__au
                                       int w)
 {
     const int o[2] = {h, w};
-    if (!tp__aug_size_fine(h) || !tp__aug_size_fine(w)) return tp__aug_bad_size(NULL, name, h, w);
+    if (!tp__aug_size_valid(h) || !tp__aug_size_valid(w)) return tp__aug_bad_size(NULL, name, h, w);
     return tp__aug_new(name, draw, o, sizeof o);
 }
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w)
@@ -10411,7 +10414,7 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
 {
     static const char name[] = "tp_aug_random_crop_random_shape";
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_size_fine(d->hmin) || !tp__aug_size_fine(d->wmin))
+    if (!tp__aug_size_valid(d->hmin) || !tp__aug_size_valid(d->wmin))
         return tp__aug_bad_size(&d->at_, name, d->hmin, d->wmin);
     if ((d->hmax && d->hmax < d->hmin) || (d->wmax && d->wmax < d->wmin))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the maximum, %dx%d, is less than the minimum, %dx%d", name,
@@ -10454,12 +10457,12 @@ TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_goog
     tp__aug_range_default(o.crop_area_fraction, 0.08f, 1.0f);
     tp__aug_range_default(o.aspect_ratio_range, 0.75f, 1.333f);
     if (!o.target_shape) o.target_shape = 224;
-    if (!tp__aug_range_fine(o.crop_area_fraction, 1e-9, 1))
+    if (!tp__aug_range_valid(o.crop_area_fraction, 1e-9, 1))
         return tp__aug_bad_range(&d->at_, name, "crop_area_fraction", o.crop_area_fraction);
-    if (!tp__aug_range_fine(o.aspect_ratio_range, 1e-3, 1e3))
+    if (!tp__aug_range_valid(o.aspect_ratio_range, 1e-3, 1e3))
         return tp__aug_bad_range(&d->at_, name, "aspect_ratio_range", o.aspect_ratio_range);
-    if (!tp__aug_size_fine(o.target_shape)) return tp__aug_bad_size(&d->at_, name, o.target_shape, o.target_shape);
-    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    if (!tp__aug_size_valid(o.target_shape)) return tp__aug_bad_size(&d->at_, name, o.target_shape, o.target_shape);
+    if (!tp__aug_inter_valid(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
     return tp__aug_new(name, tp__aug_google_net_draw, &o, sizeof o);
 }
 
@@ -10484,7 +10487,7 @@ TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
     static const char name[] = "tp_aug_random_cutout";
     if (!d) return tp__aug_no_options(__func__);
     const int *h = d->h_range, *w = d->w_range;
-    if (!tp__aug_size_fine(h[0]) || !tp__aug_size_fine(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
+    if (!tp__aug_size_valid(h[0]) || !tp__aug_size_valid(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
     if ((h[1] && h[1] <= h[0]) || (w[1] && w[1] <= w[0]))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: h_range is {%d, %d} and w_range {%d, %d}: the second number must be above the first",
@@ -10492,7 +10495,7 @@ TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
     return tp__aug_new(name, tp__aug_cutout_draw, d, sizeof *d);
 }
 
-static bool tp__aug_edge_fine(int edge) { return edge >= TP_EDGE_DEFAULT && edge <= TP_EDGE_WRAP; }
+static bool tp__aug_edge_valid(int edge) { return edge >= TP_EDGE_DEFAULT && edge <= TP_EDGE_WRAP; }
 
 static tp_status tp__aug_pad_step(tp__aug_draw *d, const tp_augmentor *a, int64_t top, int64_t left, int64_t h,
                                   int64_t w, int edge, float value)
@@ -10520,7 +10523,7 @@ TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d)
     for (int i = 0; i < 5; i++)
         if (n[i] < 0 || n[i] > TP__AUG_SIDE)
             return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_pad: a border of %d pixels: it must be 0 to 2^24", n[i]);
-    if (!tp__aug_edge_fine(d->border))
+    if (!tp__aug_edge_valid(d->border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_pad: border %d is no tp_edge", d->border);
     return tp__aug_new("tp_aug_pad", tp__aug_pad_draw, d, sizeof *d);
 }
@@ -10553,7 +10556,7 @@ static tp_augmentor *tp__aug_paste_new(const char *name, tp_status (*draw)(tp__a
 {
     tp_aug_paste_desc o = *d;
     if (!o.w) o.w = o.h;
-    if (!tp__aug_size_fine(o.h) || !tp__aug_size_fine(o.w)) return tp__aug_bad_size(&d->at_, name, o.h, o.w);
+    if (!tp__aug_size_valid(o.h) || !tp__aug_size_valid(o.w)) return tp__aug_bad_size(&d->at_, name, o.h, o.w);
     return tp__aug_new(name, draw, &o, sizeof o);
 }
 TP_DEF tp_augmentor *tp_aug_center_paste_(const tp_aug_paste_desc *d)
@@ -10567,7 +10570,7 @@ TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d)
 
 /* -- geometry ---- >>aug geometry */
 
-static bool tp__aug_prob_fine(float p) { return p >= 0 && p <= 1; }
+static bool tp__aug_prob_valid(float p) { return p >= 0 && p <= 1; }
 static tp_augmentor *tp__aug_bad_prob(const tp_at *at, const char *name, float p)
 {
     return tp__aug_fail(at, TP_ERR_ARG, "%s: a probability is %g, it must lie in 0 to 1", name, (double)p);
@@ -10588,7 +10591,7 @@ TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
         return tp__aug_fail(
             &d->at_, TP_ERR_ARG,
             "tp_aug_flip: set one of .horiz and .vert to true; for both use two flips, for no flip .prob = 0");
-    if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
+    if (!tp__aug_prob_valid(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
 }
 
@@ -10603,7 +10606,7 @@ TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d)
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_transpose_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
-    if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_transpose", o.prob);
+    if (!tp__aug_prob_valid(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_transpose", o.prob);
     return tp__aug_new("tp_aug_transpose", tp__aug_transpose_draw, &o, sizeof o);
 }
 
@@ -10660,7 +10663,7 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "tp_aug_shift: the fractions are %g and %g, they must be at least 0 and below 1",
                             (double)d->horiz_frac, (double)d->vert_frac);
-    if (!tp__aug_edge_fine(d->border))
+    if (!tp__aug_edge_valid(d->border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_shift: border %d is no tp_edge", d->border);
     return tp__aug_new("tp_aug_shift", tp__aug_shift_draw, d, sizeof *d);
 }
@@ -10670,7 +10673,7 @@ static double tp__aug_degrees(tp__aug_draw *d, float max_degrees, float step)
     const double degrees = tp__aug_uniform(d, -(double)max_degrees, (double)max_degrees);
     return step > 0 ? floor(degrees / (double)step) * (double)step : degrees;
 }
-static bool tp__aug_step_fine(float max_degrees, float step)
+static bool tp__aug_step_valid(float max_degrees, float step)
 {
     if (!(max_degrees >= 0 && max_degrees <= 1e6f && step >= 0)) return false;
     if (!(step > 0)) return true;
@@ -10693,14 +10696,14 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_rotation_desc o = *d;
     tp__aug_range_default(o.center_range, 0, 1);
-    if (!tp__aug_step_fine(o.max_deg, o.step_deg))
+    if (!tp__aug_step_valid(o.max_deg, o.step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)o.max_deg, (double)o.step_deg);
-    if (!tp__aug_range_fine(o.center_range, -1e6, 1e6))
+    if (!tp__aug_range_valid(o.center_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
-    if (!tp__aug_inter_fine(o.interp, true)) return tp__aug_bad_inter(&d->at_, name, o.interp);
-    if (!tp__aug_edge_fine(o.border))
+    if (!tp__aug_inter_valid(o.interp, true)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    if (!tp__aug_edge_valid(o.border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: border %d is no tp_edge", name, o.border);
     return tp__aug_new(name, tp__aug_rotation_draw, &o, sizeof o);
 }
@@ -10742,11 +10745,11 @@ TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_c
 {
     static const char name[] = "tp_aug_rotation_and_crop_valid";
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_step_fine(d->max_deg, d->step_deg))
+    if (!tp__aug_step_valid(d->max_deg, d->step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)d->max_deg, (double)d->step_deg);
-    if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    if (!tp__aug_inter_valid(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
 }
 
@@ -10781,7 +10784,7 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d)
     static const char name[] = "tp_aug_affine";
     if (!d) return tp__aug_no_options(__func__);
     const float *t = d->translate_frac;
-    if (tp__aug_range_given(d->scale) && !tp__aug_range_fine(d->scale, 1e-3, 1e3))
+    if (tp__aug_range_given(d->scale) && !tp__aug_range_valid(d->scale, 1e-3, 1e3))
         return tp__aug_bad_range(&d->at_, name, "scale", d->scale);
     if (!(t[0] >= 0 && t[0] <= 100 && t[1] >= 0 && t[1] <= 100))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: translate_frac is {%g, %g}, each must lie in 0 to 100", name,
@@ -10790,8 +10793,8 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: rotate_max_deg is %g and shear %g: neither may be negative, shear is below 90", name,
                             (double)d->rotate_max_deg, (double)d->shear);
-    if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
-    if (!tp__aug_edge_fine(d->border))
+    if (!tp__aug_inter_valid(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    if (!tp__aug_edge_valid(d->border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: border %d is no tp_edge", name, d->border);
     return tp__aug_new(name, tp__aug_affine_draw, d, sizeof *d);
 }
@@ -10830,7 +10833,7 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
 {
     static const char name[] = "tp_aug_brightness_scale";
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_range_given(d->range) || !tp__aug_range_fine(d->range, -1e6, 1e6))
+    if (!tp__aug_range_given(d->range) || !tp__aug_range_valid(d->range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "range", d->range);
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
@@ -10855,7 +10858,7 @@ static tp_status tp__aug_contrast_draw(tp__aug_draw *d, const tp_augmentor *a)
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d)
 {
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_range_given(d->factor_range) || !tp__aug_range_fine(d->factor_range, -1e6, 1e6))
+    if (!tp__aug_range_given(d->factor_range) || !tp__aug_range_valid(d->factor_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, "tp_aug_contrast", "factor_range", d->factor_range);
     return tp__aug_new("tp_aug_contrast", tp__aug_contrast_draw, d, sizeof *d);
 }
@@ -10888,7 +10891,7 @@ TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d)
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_hue_desc o = *d;
     tp__aug_range_default(o.range, 0, 180);
-    if (!tp__aug_range_fine(o.range, -1e6, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_hue", "range", o.range);
+    if (!tp__aug_range_valid(o.range, -1e6, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_hue", "range", o.range);
     return tp__aug_new("tp_aug_hue", tp__aug_hue_draw, &o, sizeof o);
 }
 
@@ -10902,7 +10905,7 @@ TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d)
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_gamma_desc o = *d;
     tp__aug_range_default(o.range, -0.5f, 0.5f);
-    if (!tp__aug_range_fine(o.range, -0.999, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_gamma", "range", o.range);
+    if (!tp__aug_range_valid(o.range, -0.999, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_gamma", "range", o.range);
     return tp__aug_new("tp_aug_gamma", tp__aug_gamma_draw, &o, sizeof o);
 }
 
@@ -11057,7 +11060,7 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: size_range is {%d, %d}: the second number must be above the first, at most 10000",
                             name, o.size_range[0], o.size_range[1]);
-    if (!tp__aug_range_fine(o.sigma_range, 0, 1e6))
+    if (!tp__aug_range_valid(o.sigma_range, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "sigma_range", o.sigma_range);
     return tp__aug_new(name, tp__aug_blur_draw, &o, sizeof o);
 }
@@ -11109,7 +11112,7 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
     tp_aug_salt_pepper_noise_desc o = *d;
     o.white_prob = tp__float_option(d->white_prob, 0.05f);
     o.black_prob = tp__float_option(d->black_prob, 0.05f);
-    if (!tp__aug_prob_fine(o.white_prob) || !tp__aug_prob_fine(o.black_prob) || !(o.white_prob + o.black_prob <= 1))
+    if (!tp__aug_prob_valid(o.white_prob) || !tp__aug_prob_valid(o.black_prob) || !(o.white_prob + o.black_prob <= 1))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: white_prob is %g and black_prob %g: they and their sum must lie in 0 to 1", name,
                             (double)o.white_prob, (double)o.black_prob);
@@ -11131,7 +11134,7 @@ typedef struct tp__augment {
     int n_room;
     int n[4], index[4][8]; /* for images, masks, points and boxes: number of components, and their indices */
     double mask_fill;
-    bool catches;
+    bool catch_errors;
     int64_t n_caught; /* atomic; number of datapoints that were dropped after errors */
     const char *name;
     bool load, encoded, skip; /* tp_df_load_image: the first component is a file */
@@ -11216,7 +11219,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
         return TP_OK;
     }
     if (st == TP_OK) st = tp__augment_all(f, m, in, out, call);
-    if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catches) return st;
+    if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catch_errors) return st;
     call->drop = true;
     const int64_t caught = __atomic_add_fetch(&f->n_caught, 1, __ATOMIC_RELAXED);
     if (caught < 10 || caught % 100 == 0)
@@ -11252,7 +11255,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     const int threads = d->num_thread > 0 && d->num_thread <= TP__MOST_FLOW_THREADS ? d->num_thread : 1;
     m.fn = tp__augment_map;
     m.release = tp__augment_release;
-    m.keeps_all = lists->catches || lists->skip ? TP_NO : TP_YES;
+    m.keeps_all = lists->catch_errors || lists->skip ? TP_NO : TP_YES;
     tp_status st = tp_aug_status(a);
     const bool owns_augmentor = st == TP_OK && tp__set_owner(&a->owner_, a->name, name, &d->at_);
     if (st == TP_OK && !owns_augmentor) st = TP_ERR_ARG;
@@ -11315,7 +11318,7 @@ TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)
     memset(&lists, 0, sizeof lists);
     lists.n[0] = 1;
     lists.index[0][0] = d->index;
-    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
+    lists.catch_errors = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_image", d->augmentors, &lists);
 }
@@ -11328,7 +11331,7 @@ TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_d
     lists.n[0] = lists.n[2] = 1;
     lists.index[0][0] = d->img_index;
     lists.index[2][0] = (int)tp__int_option(d->coords_index, 1);
-    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
+    lists.catch_errors = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_coordinates", d->augmentors, &lists);
 }
@@ -11348,7 +11351,7 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d)
     memcpy(lists.index[3], d->box_index, sizeof lists.index[0]);
     if (!d->n_index) lists.index[0][0] = 0, lists.index[0][1] = 1;
     lists.mask_fill = (double)d->mask_fill;
-    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
+    lists.catch_errors = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_images", d->augmentors, &lists);
 }
@@ -12886,18 +12889,24 @@ static tp_status tp__remap_tensors(tp_input_source *s, tp_node **in)
     return TP_OK;
 }
 
-static tp_status tp__remap_did(tp_input_source *s, tp_status st)
+static tp_status tp__remap_copy_consumed(tp_input_source *s, tp_status st)
 {
     s->consumed = s->inner_->consumed;
     return st;
 }
-static tp_status tp__remap_reset(tp_input_source *s) { return tp__remap_did(s, tp_input_reset_state(s->inner_)); }
-static tp_status tp__remap_seek(tp_input_source *s, int64_t n) { return tp__remap_did(s, tp_input_seek(s->inner_, n)); }
+static tp_status tp__remap_reset(tp_input_source *s)
+{
+    return tp__remap_copy_consumed(s, tp_input_reset_state(s->inner_));
+}
+static tp_status tp__remap_seek(tp_input_source *s, int64_t n)
+{
+    return tp__remap_copy_consumed(s, tp_input_seek(s->inner_, n));
+}
 static int64_t tp__remap_size(tp_input_source *s) { return tp_input_size(s->inner_); }
 static tp_status tp__remap_after(tp_hook *h, const tp_run_values *v)
 {
     (void)v;
-    return tp__remap_did((tp_input_source *)h->user, TP_OK);
+    return tp__remap_copy_consumed((tp_input_source *)h->user, TP_OK);
 }
 
 static tp_status tp__remap_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
@@ -13029,7 +13038,7 @@ static tp_status tp__staging_copy_value(const tp_input_source *s, tp_tensor *to,
 }
 
 /* Makes the next round, on the staging thread: the values that the hooks of the source feed. */
-static tp_status tp__staging_ahead(tp_input_source *s, int round)
+static tp_status tp__staging_compute_round(tp_input_source *s, int round)
 {
     tp__staging *g = (tp__staging *)s->user;
     tp_run_request *r = &g->ahead;
@@ -13085,7 +13094,7 @@ static void tp__staging_thread(void *user)
         }
         const int round = (g->head + g->filled) % g->n_round;
         tp_mutex_unlock(g->mutex);
-        const tp_status st = tp__staging_ahead(s, round);
+        const tp_status st = tp__staging_compute_round(s, round);
         tp_mutex_lock(g->mutex);
         if (st == TP_OK) g->filled++;
         else tp__staging_end(g, st);
@@ -13155,7 +13164,7 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     tp__staging_stop(s);
     tp_status st = tp_input_seek(g->input, consumed);
     s->consumed = g->input->consumed;
-    char why[TP__ERROR_TEXT] = "";
+    char reason[TP__ERROR_TEXT] = "";
     if (st == TP_OK && consumed > 0 && in->close == tp__tensor_close) {
         const tp__tensor_source *t = (const tp__tensor_source *)in->user;
         if (!t->seek && t->effects & (TP_OP_READS_VAR | TP_OP_WRITES_VAR))
@@ -13164,10 +13173,10 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
                         "%s cannot go back to datapoint %lld: %s computes its data from variables, and it has no .seek",
                         s->name, (long long)consumed, in->name);
     }
-    if (st != TP_OK) snprintf(why, sizeof why, "%s", tp_last_error());
+    if (st != TP_OK) snprintf(reason, sizeof reason, "%s", tp_last_error());
     const tp_status begun = running && (st == TP_OK || st == TP_ERR_UNSUPPORTED) ? tp__staging_start(s) : TP_OK;
     if (begun != TP_OK) return begun;
-    return st == TP_OK ? TP_OK : tp_fail(st, "%s", why);
+    return st == TP_OK ? TP_OK : tp_fail(st, "%s", reason);
 }
 
 /* -- hooks of StagingInput */
@@ -13256,7 +13265,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
             tp_mutex_unlock(g->mutex); /* built without threads: make the round now */
             g->ahead.run = r->run;
             g->ahead.run.trace = NULL;
-            st = tp__staging_ahead(s, g->head);
+            st = tp__staging_compute_round(s, g->head);
             tp_mutex_lock(g->mutex);
             if (st == TP_OK) g->filled++;
             else if (st == TP_ERR_CANCELLED || st == TP_ERR_TIMEOUT) break;
@@ -14057,7 +14066,7 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
 
 /* -- sending */
 
-static bool tp__zmq_told_to_stop(const int *stop)
+static bool tp__zmq_is_cancelled(const int *stop)
 {
     return (stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0) || tp_df_stopping();
 }
@@ -14077,7 +14086,7 @@ static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int 
         memset(&item, 0, sizeof item);
         item.socket = z->socket[0];
         item.events = ZMQ_POLLOUT;
-        if (tp__zmq_told_to_stop(stop)) st = TP_STOP;
+        if (tp__zmq_is_cancelled(stop)) st = TP_STOP;
         else if (zmq_errno() == EAGAIN) (void)zmq_poll(&item, 1, (long)(1e3 * TP__WAIT_SLICE));
         else if (zmq_errno() != EINTR) st = tp__zmq_fail(z, 0, "send to");
     }
@@ -14109,7 +14118,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Serving data to %s with zmq_ops format ...", d->addr);
     if (st == TP_OK) st = tp__endless_start(&e, 0, 0);
     for (int64_t i = 0; st == TP_OK && (d->n == 0 || i < d->n); i++) {
-        st = tp__zmq_told_to_stop(d->stop) ? TP_STOP : tp__endless_next(&e, &dp);
+        st = tp__zmq_is_cancelled(d->stop) ? TP_STOP : tp__endless_next(&e, &dp);
         if (st == TP_OK) st = tp__zmq_send(&z, &dp, d->stop);
     }
     tp__zmq_close(&z, st == TP_STOP ? 0 : (int)tp__int_option(d->linger_ms, 10000));

@@ -2974,8 +2974,8 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name)
 {
-    tp_node *hit = tp_cast(tp_in_top_k(logits, labels, topk ? topk : 1), TP_F32);
-    return tp_named(tp_mean(hit), name ? name : "accuracy");
+    tp_node *correct = tp_cast(tp_in_top_k(logits, labels, topk ? topk : 1), TP_F32);
+    return tp_named(tp_mean(correct), name ? name : "accuracy");
 }
 
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name)

@@ -529,8 +529,8 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
                              "there is no optimizer: it is NULL");
     tp_graph *g = o->graph;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
-    tp_grad_var *live = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *live);
-    if (!live) return tp_poison(g);
+    tp_grad_var *with_gradient = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *with_gradient);
+    if (!with_gradient) return tp_poison(g);
     int kept = 0;
     for (int i = 0; i < n; i++) {
         const tp_variable *v = gvs[i].var ? tp_node_variable(gvs[i].var) : NULL;
@@ -538,14 +538,14 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
             return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be trained", o->name,
                                  gvs[i].var ? tp_node_name(gvs[i].var) : "NULL");
         for (int j = 0; j < kept; j++)
-            if (live[j].var == gvs[i].var)
+            if (with_gradient[j].var == gvs[i].var)
                 return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name, v->name);
-        if (gvs[i].grad) live[kept++] = gvs[i];
+        if (gvs[i].grad) with_gradient[kept++] = gvs[i];
     }
     if (kept == 0) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
     tp_node *outer = o->pred;
     o->pred = pred;
-    tp_node *op = o->apply_gradients(o, live, kept);
+    tp_node *op = o->apply_gradients(o, with_gradient, kept);
     o->pred = outer;
     return op ? op : tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
 }
@@ -1242,11 +1242,11 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
     }
     tp_node *now = tp_optimizer_read(o, scale), *more = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
             *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
-    tp_node *kept = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
+    tp_node *new_scale = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
     tp_node *less = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
     tp_node *zero = tp_zeros_like(good_steps);
     tp_node *ops[3];
-    ops[0] = tp_assign(scale, tp_select(finite, kept, less), o->pred);
+    ops[0] = tp_assign(scale, tp_select(finite, new_scale, less), o->pred);
     ops[1] = tp_assign(good_steps, tp_select(finite, tp_select(due, zero, more), zero), o->pred);
     tp_name_scope_pop(g);
     ops[2] = tp_apply_gradients_if(o->inner, plain, n, o->pred ? tp_logical_and(finite, o->pred) : finite);
@@ -1336,7 +1336,7 @@ TP_DEF tp_gradproc tp_gradproc_filter_none(void)
 static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp_node **grad = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *grad);
-    int live = 0;
+    int n_grad = 0;
     if (!(p->value > 0.0f)) {
         tp_graph_fail(g, NULL, TP_ERR_ARG, "GlobalNormClip clips to a norm of %g: it must be positive",
                       (double)p->value);
@@ -1344,9 +1344,9 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
     }
     if (!grad) return n;
     for (int i = 0; i < n; i++)
-        if (gvs[i].grad) grad[live++] = gvs[i].grad;
-    if (live == 0) return n;
-    tp_node *norm = tp_global_norm(grad, live);
+        if (gvs[i].grad) grad[n_grad++] = gvs[i].grad;
+    if (n_grad == 0) return n;
+    tp_node *norm = tp_global_norm(grad, n_grad);
     tp_node *factor = tp_minimum(tp_div(tp_const(g, p->value), norm), tp_const(g, 1.0f));
     factor = tp_add(factor, tp_sub(norm, norm));
     for (int i = 0; i < n; i++)

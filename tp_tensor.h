@@ -2235,18 +2235,18 @@ static TP__UNUSED long tp__os_spawn(const char *const *argv)
     if (failed) errno = failed;
     return failed ? -1 : (long)pid;
 }
-static TP__UNUSED void tp__os_terminate(long pid, bool at_once) { kill((pid_t)pid, at_once ? SIGKILL : SIGTERM); }
+static TP__UNUSED void tp__os_terminate(long pid, bool kill_now) { kill((pid_t)pid, kill_now ? SIGKILL : SIGTERM); }
 
-/* Whether a child has ended; if `wait`, wait until it has. why: how it ended, as text. */
-static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *why, size_t size)
+/* Whether a child has ended; if `wait`, wait until it has. reason: how it ended, as text. */
+static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *reason, size_t size)
 {
     int status = 0;
     pid_t got;
     TP__OS_AGAIN(got, waitpid((pid_t)pid, &status, wait ? 0 : WNOHANG));
     if (got == 0) return false;
-    if (got < 0) snprintf(why, size, "is gone");
-    else if (WIFSIGNALED(status)) snprintf(why, size, "was killed by signal %d", WTERMSIG(status));
-    else snprintf(why, size, "ended with status %d", WEXITSTATUS(status));
+    if (got < 0) snprintf(reason, size, "is gone");
+    else if (WIFSIGNALED(status)) snprintf(reason, size, "was killed by signal %d", WTERMSIG(status));
+    else snprintf(reason, size, "ended with status %d", WEXITSTATUS(status));
     return true;
 }
 #endif
@@ -2552,9 +2552,9 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
             twos += more, e += e < 0 ? 1 << i : -(1 << i);
         }
     }
-    int place = twos - type->fraction - 1, drop = 52 - type->fraction;
-    if (place < type->lowest) drop += type->lowest - place, place = type->lowest;
-    uint64_t bits = drop < 60 ? (uint64_t)(guess * 9007199254740992.0) >> drop : 0;
+    int place = twos - type->fraction - 1, n_dropped = 52 - type->fraction;
+    if (place < type->lowest) n_dropped += type->lowest - place, place = type->lowest;
+    uint64_t bits = n_dropped < 60 ? (uint64_t)(guess * 9007199254740992.0) >> n_dropped : 0;
     bits =
         place - type->lowest > 4000 ? type->infinity - 1 : bits + ((uint64_t)(place - type->lowest) << type->fraction);
     if (bits >= type->infinity) bits = type->infinity - 1;
@@ -2793,7 +2793,7 @@ static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
 /* Print integers, characters and pointers with the C library, whose text of these does not depend on the locale. */
 static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion, long long value, void *pointer)
 {
-    char c_format[16], shown[128];
+    char c_format[16], formatted[128];
     int n = 0;
     const bool whole = conversion != 'c' && conversion != 'p';
     const int width = s->width < 100 ? s->width : 100, precision = s->precision < 100 ? s->precision : 100;
@@ -2807,10 +2807,10 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion,
     /* The precision is passed as ".*", because printf takes a negative one as not given. */
     if (whole) c_format[n++] = '.', c_format[n++] = '*', c_format[n++] = 'l', c_format[n++] = 'l';
     c_format[n++] = conversion, c_format[n] = 0;
-    if (whole) n = snprintf(shown, sizeof shown, c_format, width, precision, value);
-    else if (conversion == 'c') n = snprintf(shown, sizeof shown, c_format, width, (int)value);
-    else n = snprintf(shown, sizeof shown, c_format, width, pointer);
-    if (n > 0) tp__print_bytes(o, shown, (size_t)n);
+    if (whole) n = snprintf(formatted, sizeof formatted, c_format, width, precision, value);
+    else if (conversion == 'c') n = snprintf(formatted, sizeof formatted, c_format, width, (int)value);
+    else n = snprintf(formatted, sizeof formatted, c_format, width, pointer);
+    if (n > 0) tp__print_bytes(o, formatted, (size_t)n);
 }
 
 /* vsnprintf that does not depend on the locale: 0.5, never 0,5. No %n, no long double, no wide characters. */
@@ -4200,8 +4200,8 @@ static double tp__mul_add(double a, double b, double c)
 #elif defined(__GNUC__) && defined(__aarch64__)
     __asm__("" : "+w"(p));
 #else
-    volatile double kept = p;
-    p = kept;
+    volatile double stored = p;
+    p = stored;
 #endif
     return p + c;
 }
@@ -5864,7 +5864,7 @@ static const char *tp__inflate_room(tp__inflate *s, size_t n)
 
 /* The fast loop for nearly all of the data. It runs while 8 input bytes are left and the longest copy fits into the output, so
  * that no other bounds checks are needed. True at the end of the block; *why is set on an error. */
-static bool tp__inflate_fast(tp__inflate *s, const char **why)
+static bool tp__inflate_fast(tp__inflate *s, const char **reason)
 {
     const uint8_t *in = s->in, *in_last = s->end - 8;
     uint8_t *out = s->out + s->len, *out_last = s->out + s->cap - 274, *base = s->out + s->base;
@@ -5890,7 +5890,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
             continue;
         }
         if (e >> 8 & (TP__HUFF_END | TP__HUFF_BAD)) {
-            if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
+            if (e >> 8 & TP__HUFF_BAD) *reason = tp__inflate_bad;
             bits >>= e & 255;
             nbits -= e & 255;
             ended = true;
@@ -5904,7 +5904,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
         nbits -= extra;
         e = tp__huff_look(s->dist, TP__HUFF_DIST_ROOT, bits);
         if (e >> 8 & TP__HUFF_BAD) {
-            *why = tp__inflate_bad;
+            *reason = tp__inflate_bad;
             break;
         }
         extra = e >> 8 & 15;
@@ -5914,7 +5914,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
         bits >>= extra;
         nbits -= extra;
         if (dist > (size_t)(out - base)) {
-            *why = tp__inflate_far;
+            *reason = tp__inflate_far;
             break;
         }
         const uint8_t *from = out - dist;
@@ -5933,40 +5933,40 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
     s->len = (size_t)(out - s->out);
     s->bits = bits;
     s->nbits = nbits;
-    return ended || *why;
+    return ended || *reason;
 }
 
 /* Decode one symbol with all bounds checks; used near the end of the input or the output. Returns the same as
  * tp__inflate_fast. */
-static bool tp__inflate_careful(tp__inflate *s, const char **why)
+static bool tp__inflate_careful(tp__inflate *s, const char **reason)
 {
     tp__inflate_refill(s);
     uint32_t e = tp__huff_look(s->lit, TP__HUFF_LIT_ROOT, s->bits), more = 0;
-    if ((e & 255) > s->nbits || s->nbits == 0) *why = tp__inflate_short;
-    else if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
-    if (*why) return true;
+    if ((e & 255) > s->nbits || s->nbits == 0) *reason = tp__inflate_short;
+    else if (e >> 8 & TP__HUFF_BAD) *reason = tp__inflate_bad;
+    if (*reason) return true;
     s->bits >>= e & 255;
     s->nbits -= e & 255;
     if (e >> 8 & TP__HUFF_END) return true;
     if (e >> 8 & TP__HUFF_LITERAL) {
-        *why = tp__inflate_room(s, 1);
-        if (!*why) s->out[s->len++] = (uint8_t)(e >> 16);
-        return *why != NULL;
+        *reason = tp__inflate_room(s, 1);
+        if (!*reason) s->out[s->len++] = (uint8_t)(e >> 16);
+        return *reason != NULL;
     }
-    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *why = tp__inflate_short;
+    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *reason = tp__inflate_short;
     size_t length = (size_t)(e >> 16) + more;
     tp__inflate_refill(s);
     e = tp__huff_look(s->dist, TP__HUFF_DIST_ROOT, s->bits);
-    if ((e & 255) > s->nbits || s->nbits == 0) *why = tp__inflate_short;
-    else if (e >> 8 & TP__HUFF_BAD) *why = tp__inflate_bad;
-    if (*why) return true;
+    if ((e & 255) > s->nbits || s->nbits == 0) *reason = tp__inflate_short;
+    else if (e >> 8 & TP__HUFF_BAD) *reason = tp__inflate_bad;
+    if (*reason) return true;
     s->bits >>= e & 255;
     s->nbits -= e & 255;
-    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *why = tp__inflate_short;
+    if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *reason = tp__inflate_short;
     size_t dist = (size_t)(e >> 16) + more;
-    if (!*why && dist > s->len - s->base) *why = tp__inflate_far;
-    if (!*why) *why = tp__inflate_room(s, length);
-    if (*why) return true;
+    if (!*reason && dist > s->len - s->base) *reason = tp__inflate_far;
+    if (!*reason) *reason = tp__inflate_room(s, length);
+    if (*reason) return true;
     for (size_t i = 0; i < length; i++, s->len++) s->out[s->len] = s->out[s->len - dist];
     return false;
 }
@@ -5981,8 +5981,8 @@ static const char *tp__inflate_stored(tp__inflate *s)
     if ((n ^ tp__le16(s->in + 2)) != 0xFFFF) return tp__inflate_bad;
     s->in += 4;
     if ((size_t)(s->end - s->in) < n) return tp__inflate_short;
-    const char *why = tp__inflate_room(s, n);
-    if (why || n == 0) return why;
+    const char *reason = tp__inflate_room(s, n);
+    if (reason || n == 0) return reason;
     memcpy(s->out + s->len, s->in, n);
     s->len += n;
     s->in += n;
@@ -6046,27 +6046,27 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
  * error. */
 static const char *tp__inflate_run(tp__inflate *s)
 {
-    const char *why = NULL;
+    const char *reason = NULL;
     uint32_t last = 0, type;
     s->bits = 0;
     s->nbits = 0;
     s->base = s->len;
-    while (!last && !why) {
+    while (!last && !reason) {
         if (!tp__inflate_bits(s, 1, &last) || !tp__inflate_bits(s, 2, &type)) return tp__inflate_short;
         if (type == 3) return tp__inflate_bad;
         if (type == 0) {
-            why = tp__inflate_stored(s);
+            reason = tp__inflate_stored(s);
             continue;
         }
-        if (type == 2) why = tp__inflate_dynamic_tables(s);
-        else if (!tp__inflate_fixed_tables(s)) why = tp__inflate_bad;
-        while (!why) {
-            if (s->end - s->in >= 8 && s->cap - s->len >= 274 && tp__inflate_fast(s, &why)) break;
-            if (tp__inflate_careful(s, &why)) break;
+        if (type == 2) reason = tp__inflate_dynamic_tables(s);
+        else if (!tp__inflate_fixed_tables(s)) reason = tp__inflate_bad;
+        while (!reason) {
+            if (s->end - s->in >= 8 && s->cap - s->len >= 274 && tp__inflate_fast(s, &reason)) break;
+            if (tp__inflate_careful(s, &reason)) break;
         }
     }
     s->in -= s->nbits / 8;
-    return why;
+    return reason;
 }
 
 /* Decode a stream of exactly out_size bytes that uses all of its input. Returns NULL or the error. */
@@ -6080,18 +6080,18 @@ static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, 
     s.len = 0;
     s.cap = s.limit = out_size;
     s.fixed = s.oom = false;
-    const char *why = tp__inflate_run(&s);
-    if (!why && s.len != out_size) why = "it holds fewer bytes than declared";
-    if (!why && s.in != s.end) why = "other bytes follow its end";
-    return why;
+    const char *reason = tp__inflate_run(&s);
+    if (!reason && s.len != out_size) reason = "it holds fewer bytes than declared";
+    if (!reason && s.in != s.end) reason = "other bytes follow its end";
+    return reason;
 }
 
 TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t out_size)
 {
     TP__REQUIRE((in || in_size == 0) && (out || out_size == 0), TP_ERR_ARG)
 
-    const char *why = tp__inflate_exact(in, in_size, out, out_size);
-    return why ? tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why) : TP_OK;
+    const char *reason = tp__inflate_exact(in, in_size, out, out_size);
+    return reason ? tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", reason) : TP_OK;
 }
 
 /* Start with room for `guess` bytes, so that the output rarely has to grow. There is always one more byte, for a NUL. */
@@ -6119,11 +6119,11 @@ TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, 
     if (used) *used = 0;
     if (in_size == 0) return tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", tp__inflate_short);
     size_t guess = in_size < SIZE_MAX / 4 ? 4 * in_size : in_size;
-    const char *why = tp__inflate_start(&s, in, in_size, tp__file_limit(limit), guess < 4096 ? 4096 : guess);
-    if (!why) why = tp__inflate_run(&s);
-    if (why) {
+    const char *reason = tp__inflate_start(&s, in, in_size, tp__file_limit(limit), guess < 4096 ? 4096 : guess);
+    if (!reason) reason = tp__inflate_run(&s);
+    if (reason) {
         tp_free(s.out);
-        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why);
+        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", reason);
     }
     s.out[s.len] = 0;
     *out = (char *)s.out;
@@ -6166,30 +6166,30 @@ TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t
     /* The last four bytes are the output size of the last member (modulo 4 GiB): a good guess unless it is impossibly large. */
     size_t guess = tp__le32(end - 4);
     if (guess / 1032 > n) guess = n;
-    const char *why = tp__inflate_start(&s, p, n, limit, guess);
-    while (!why && s.in < end) {
+    const char *reason = tp__inflate_start(&s, p, n, limit, guess);
+    while (!reason && s.in < end) {
         if (*s.in == 0) { /* zeros after the last member, which fill up the last block of a tape or disk */
             while (s.in < end && *s.in == 0) s.in++;
-            if (s.in < end) why = "other data follows it";
+            if (s.in < end) reason = "other data follows it";
             break;
         }
         size_t header = tp__gzip_header(s.in, (size_t)(end - s.in)), before = s.len;
         if (!header) {
-            why = "a gzip header is damaged or cut short";
+            reason = "a gzip header is damaged or cut short";
             break;
         }
         s.in += header;
-        why = tp__inflate_run(&s);
-        if (why) break;
+        reason = tp__inflate_run(&s);
+        if (reason) break;
         size_t made = s.len - before;
-        if (end - s.in < 8) why = tp__inflate_short;
-        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made)) why = "the checksum does not match";
-        else if (tp__le32(s.in + 4) != (uint32_t)(made & 0xFFFFFFFFu)) why = "the size does not match";
+        if (end - s.in < 8) reason = tp__inflate_short;
+        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made)) reason = "the checksum does not match";
+        else if (tp__le32(s.in + 4) != (uint32_t)(made & 0xFFFFFFFFu)) reason = "the size does not match";
         else s.in += 8;
     }
-    if (why) {
+    if (reason) {
         tp_free(s.out);
-        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, why);
+        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, reason);
     }
     s.out[s.len] = 0;
     *data = (char *)s.out;
@@ -6495,8 +6495,8 @@ TP_DEF tp_status tp_make_dirs(const char *path)
         p[i] = 0;
         tp__os_info is;
         if (tp__os_mkdir(p) != 0) {
-            const char *why = tp__os_error();
-            if (tp__os_stat(p, true, &is) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, why);
+            const char *reason = tp__os_error();
+            if (tp__os_stat(p, true, &is) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, reason);
             else if (is.kind != TP__OS_DIR) s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
         }
         p[i] = c;
@@ -6897,8 +6897,8 @@ static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
     if (tp__scan_peek(p) == '[' || tp__scan_peek(p) == '(')
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->what);
     if (!tp__npy_quoted(p, &text, &n)) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
-    tp__printable shown;
-    tp__make_printable(&shown, text, n);
+    tp__printable printable;
+    tp__make_printable(&printable, text, n);
     char order = '=';
     if (n > 0 && strchr("<>=|", text[0]) && text[0]) order = *text++, n--;
     if (n > 0 && text[0] == 'O')
@@ -6919,7 +6919,7 @@ static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
         return TP_OK;
     }
     return tp_fail(TP_ERR_UNSUPPORTED, "%s: elements of type '%s' are not read; convert them to float32 or int64 first",
-                   p->what, shown.text);
+                   p->what, printable.text);
 }
 
 static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
@@ -7167,9 +7167,9 @@ typedef struct tp__zip_member {
     uint64_t data;         /* offset of the member's bytes */
 } tp__zip_member;
 
-static tp_status tp__zip_bad(const char *what, const char *why)
+static tp_status tp__zip_bad(const char *what, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", what, why);
+    return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", what, reason);
 }
 
 /* Find the central directory: n members in [*begin, *end). */
@@ -7250,15 +7250,15 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
     if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(what, "a zip64 field is wrong");
 
-    tp__printable shown;
-    tp__make_printable(&shown, m->name, nlen);
+    tp__printable printable;
+    tp__make_printable(&printable, m->name, nlen);
     if (nlen == 0 || memchr(m->name, 0, nlen)) return tp__zip_bad(what, "a member has an impossible name");
     if (flags & (0x1 | 0x20 | 0x40 | 0x2000))
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: member '%s' is encrypted or patched", what, shown.text);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: member '%s' is encrypted or patched", what, printable.text);
     if (m->method != 0 && m->method != 8)
         return tp_fail(TP_ERR_UNSUPPORTED,
                        "%s: member '%s' is compressed by method %u; only stored and deflated are read", what,
-                       shown.text, (unsigned)m->method);
+                       printable.text, (unsigned)m->method);
 
     /* The local header is used only to find the member's bytes. */
     if (m->local_header > begin || begin - m->local_header < TP__ZIP_LOCAL)
@@ -7267,13 +7267,13 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
         tp__le16(l + 26) != nlen || begin - m->local_header - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
-        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, printable.text);
     m->data = m->local_header + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
     if (m->compressed_size > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
     /* more is impossible: deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->uncompressed_size != m->compressed_size
                        : m->uncompressed_size > 1032 * m->compressed_size + 64)
-        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, printable.text);
     if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->name_length -= 4;
     return TP_OK;
 }
@@ -7303,10 +7303,10 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_name);
     for (size_t i = 1; i < n; i++) {
-        tp__printable shown;
+        tp__printable printable;
         if (tp__zip_by_name(&sorted[i - 1], &sorted[i]) == 0)
             return tp_fail(TP_ERR_FORMAT, "%s: there are two arrays '%s'", what,
-                           tp__make_printable(&shown, sorted[i]->name, sorted[i]->name_length));
+                           tp__make_printable(&printable, sorted[i]->name, sorted[i]->name_length));
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
@@ -7317,7 +7317,7 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
 
 static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const char *what, tp_dict *d)
 {
-    tp__printable shown;
+    tp__printable printable;
     tp_buf label = {NULL, 0, 0, false};
     uint8_t *inflated = NULL;
     const uint8_t *bytes = p + m->data;
@@ -7330,18 +7330,19 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
         name[m->name_length] = 0;
         t = tp__dict_append(d, name);
     }
-    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&shown, m->name, m->name_length));
+    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&printable, m->name, m->name_length));
     if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->uncompressed_size + 1);
     if (!t || label.failed || (m->method == 8 && !inflated)) {
         tp_buf_free(&label);
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", what,
-                       tp__make_printable(&shown, m->name, m->name_length), (unsigned long long)m->uncompressed_size);
+                       tp__make_printable(&printable, m->name, m->name_length),
+                       (unsigned long long)m->uncompressed_size);
     }
     if (inflated) {
         bytes = inflated;
-        const char *why =
+        const char *reason =
             tp__inflate_exact(p + m->data, (size_t)m->compressed_size, inflated, (size_t)m->uncompressed_size);
-        if (why) s = tp_fail(TP_ERR_FORMAT, "%s: its compressed data is damaged: %s", label.data, why);
+        if (reason) s = tp_fail(TP_ERR_FORMAT, "%s: its compressed data is damaged: %s", label.data, reason);
     }
     if (!s && tp_crc32(0, bytes, (size_t)m->uncompressed_size) != m->crc)
         s = tp_fail(TP_ERR_FORMAT, "%s: the checksum does not match, the file is damaged", label.data);
@@ -7537,14 +7538,14 @@ static uint8_t *tp__zip_fields(uint8_t *h, bool zip64, uint32_t flags, bool defl
 static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t)
 {
     size_t bytes = 0, nlen = name ? strlen(name) : 0, full = nlen + 4;
-    tp__printable shown;
+    tp__printable printable;
     if (nlen == 0 || full > 0xFFFF) return tp_fail(TP_ERR_NAME, "an array in an npz needs a name of 1 to 65531 bytes");
-    tp__make_printable(&shown, name, nlen);
-    tp_status s = tp__npy_check(t, shown.text, &bytes);
+    tp__make_printable(&printable, name, nlen);
+    tp_status s = tp__npy_check(t, printable.text, &bytes);
     if (s) return s;
     tp__npz_name *slot = tp__npz_slot(w, name, nlen);
     if (!slot) return tp_fail(TP_ERR_NOMEM, "out of memory for the names of an npz");
-    if (slot->directory_at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", shown.text);
+    if (slot->directory_at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", printable.text);
 
     /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
@@ -7756,11 +7757,11 @@ static int tp__entry_by_place(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static tp_status tp__entry_bad(const char *what, const tp__entry *e, const char *why)
+static tp_status tp__entry_bad(const char *what, const tp__entry *e, const char *reason)
 {
-    tp__printable shown;
-    return tp_fail(TP_ERR_FORMAT, "%s: tensor '%s': %s", what, tp__make_printable(&shown, e->name, strlen(e->name)),
-                   why);
+    tp__printable printable;
+    return tp_fail(TP_ERR_FORMAT, "%s: tensor '%s': %s", what, tp__make_printable(&printable, e->name, strlen(e->name)),
+                   reason);
 }
 
 /* Check that each shape matches the number of bytes and that all names differ; then sort by position. */
@@ -7895,9 +7896,9 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 
 enum { TP__SAFETENSORS_HEADER = 100000000 }; /* limit of the header in bytes, as in the safetensors library */
 
-static tp_status tp__safetensors_bad(const char *what, const char *why)
+static tp_status tp__safetensors_bad(const char *what, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", what, why);
+    return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", what, reason);
 }
 
 static bool tp__safetensors_hex4(tp__scan *p, uint32_t *v)
@@ -8001,14 +8002,14 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
                 return oom ? TP_ERR_NOMEM : tp__entry_bad(p->what, e, "its dtype is no text");
             int row = 0;
             while (row < TP_COUNT(tp__foreign) && strcmp(tp__foreign[row].name, type) != 0) row++;
-            tp__printable name, shown;
-            tp__make_printable(&shown, type, strlen(type));
+            tp__printable name, printable;
+            tp__make_printable(&printable, type, strlen(type));
             tp_free(type);
             if (row == TP_COUNT(tp__foreign))
                 return tp_fail(TP_ERR_UNSUPPORTED,
                                "%s: tensor '%s' has elements of type %s, which are not read; convert it to F32 or "
                                "BF16 first",
-                               p->what, tp__make_printable(&name, e->name, strlen(e->name)), shown.text);
+                               p->what, tp__make_printable(&name, e->name, strlen(e->name)), printable.text);
             tp__entry_type(e, row);
         } else if (key == 1) {
             n = tp__safetensors_numbers(p, v, TP_MAX_DIMS + 1);
@@ -8280,9 +8281,9 @@ TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
 enum { TP__TF_FOOTER = 48, TP__TF_BLOCK = 262144, TP__TF_RESTART = 16, TP__TF_VALUE = 192 };
 #define TP__TF_MAGIC 0xdb4775248b80fb57u
 
-static tp_status tp__tf_bad(const char *what, const char *why)
+static tp_status tp__tf_bad(const char *what, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the checkpoint's index is damaged: %s", what, why);
+    return tp_fail(TP_ERR_FORMAT, "%s: the checkpoint's index is damaged: %s", what, reason);
 }
 
 static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)

@@ -674,7 +674,7 @@ static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t
 static void tp__ranks_random(tp_trainer *t);
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
 static void tp__ranks_free(tp_trainer *t);
-static bool tp__job_knows(const tp_trainer *t);
+static bool tp__job_reports_error(const tp_trainer *t);
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
 static tp_status tp__ranks_collect(tp_trainer *t);
@@ -1974,7 +1974,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     } else if (st == TP_INTR) {
         tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
     } else if (st < 0) {
-        tp_log(tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training failed at global_step=%lld: %s",
+        tp_log(tp__job_reports_error(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training failed at global_step=%lld: %s",
                (long long)s->global_step, sentence);
     }
     const tp_status end = tp__end_training(t, st);
@@ -2110,7 +2110,7 @@ TP_DEF int tp_local_rank(void) { return 0; }
 static tp_status tp__job_begin(double patience) { return (void)patience, TP_OK; }
 static int tp__job_training(void) { return 0; }
 static void tp__job_set_served(bool served) { (void)served; }
-static bool tp__job_knows(const tp_trainer *t) { return (void)t, false; }
+static bool tp__job_reports_error(const tp_trainer *t) { return (void)t, false; }
 static tp_status tp__ranks_poll(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_session(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_initialize(tp_trainer *t) { return (void)t, TP_OK; }
@@ -2152,7 +2152,7 @@ typedef struct tp__peer {
     int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
     bool finished;     /* the peer is at the end of its program */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
-    char why[496];
+    char reason[496];
 } tp__peer;
 
 /* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
@@ -2177,7 +2177,7 @@ typedef struct tp__job_state {
          * not waiting) */
         wait_start;
     bool completed; /* the chief has ended the training as a success */
-    char why[TP__ERROR_TEXT];
+    char reason[TP__ERROR_TEXT];
 } tp__job_state;
 /* The state exists once per process, like MPI: MPI can be started once, and all trainers of a process have the same
  * rank. */
@@ -2190,7 +2190,7 @@ static void tp__job_fail(const char *fmt, ...)
     if (j->failed) return;
     va_list args;
     va_start(args, fmt);
-    tp__vformat(j->why, sizeof j->why, fmt, args);
+    tp__vformat(j->reason, sizeof j->reason, fmt, args);
     va_end(args);
     j->failed = true;
 }
@@ -2225,7 +2225,7 @@ static void tp__job_read(const tp__control_message *l)
     p->left_training = l->training;
     p->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
     p->left_at = tp_time();
-    snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
+    snprintf(p->reason, sizeof p->reason, "%.*s", (int)sizeof l->text, l->text);
 }
 
 /* Finds ranks without a recent heartbeat. The chief checks all ranks and notifies them; the other ranks check the chief. */
@@ -2260,13 +2260,13 @@ static void tp__job_look_for_left(double now)
         if (now - p->left_at < 1 || now - j->wait_start < 1)
             continue; /* a message of that rank may still be in transit */
         if (r == 0 && p->ok && p->ok != 3) {
-            snprintf(j->why, sizeof j->why, "%s", p->why);
+            snprintf(j->reason, sizeof j->reason, "%s", p->reason);
             j->completed = true;
         } else if (p->ok) {
-            tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size, *p->why ? ": " : "",
-                         p->why);
+            tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size,
+                         *p->reason ? ": " : "", p->reason);
         } else {
-            tp__job_fail("rank %d of %d has failed: %s", r, j->size, p->why);
+            tp__job_fail("rank %d of %d has failed: %s", r, j->size, p->reason);
         }
     }
 }
@@ -2312,7 +2312,7 @@ static void tp__job_watch(void *user)
 static tp_status tp__job_status(void)
 {
     const tp__job_state *j = &tp__job;
-    if (j->failed) return tp_fail(TP_ERR_IO, "%s", j->why);
+    if (j->failed) return tp_fail(TP_ERR_IO, "%s", j->reason);
     return j->completed ? TP_STOP : TP_OK;
 }
 
@@ -2487,7 +2487,7 @@ static void tp__job_exit(void)
     l.rank = j->rank;
     l.training = j->training; /* this rank also leaves its current training, unless it has left it already */
     l.ok = !j->failed;
-    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
+    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->reason : "its program has ended");
     fflush(NULL); /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
@@ -2991,7 +2991,7 @@ static tp_status tp__ranks_poll(tp_trainer *t)
     return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
 }
 /* Whether the chief reports the error of the whole job, so that this rank need not. */
-static bool tp__job_knows(const tp_trainer *t)
+static bool tp__job_reports_error(const tp_trainer *t)
 {
     return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
 }
@@ -3883,7 +3883,9 @@ static void tp__ranks_random(tp_trainer *t)
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 {
     tp__control_message l;
-    const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
+    const char *reason = st == TP_END    ? "its data has ended"
+                         : st == TP_INTR ? "it was interrupted"
+                                         : t->state.stop_reason;
     if (!t->ranks_ || t->ranks_->left_training || !tp__job.begun || tp__job.size == 1) return st;
     t->ranks_->left_training = true;
     if (t->ranks_->summing) t->ranks_->summing->ranks_leave(t->ranks_->summing, st < 0 || st == TP_INTR);
@@ -3894,7 +3896,7 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
     l.rank = tp__job.rank;
     l.training = t->ranks_->training;
     l.ok = st == TP_OK ? 2 : st == TP_STOP || st == TP_END;
-    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, l.ok || st == TP_INTR ? why : tp_last_error());
+    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, l.ok || st == TP_INTR ? reason : tp_last_error());
     tp_mutex_lock(tp__job.lock);
     tp__job_send_to_all(&l);
     tp_mutex_unlock(tp__job.lock);
@@ -4170,7 +4172,7 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 
 /* Returns the number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If
  * the checkpoint was made within an epoch, training continues within that epoch. */
-static int64_t tp__epoch_in(const tp_dict *d)
+static int64_t tp__checkpoint_epoch(const tp_dict *d)
 {
     int64_t saved[2];
     const bool has_epoch =
@@ -4209,7 +4211,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                          sentence, tp_last_error(), dir);
         }
     }
-    *epoch = st == TP_OK ? tp__epoch_in(&d) : -1;
+    *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;
     tp_dict_free(&d);
     return st;
 }
@@ -4357,7 +4359,7 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     const tp_status st = tp__launch(&c, t);
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
-        tp_log(t && tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
+        tp_log(t && tp__job_reports_error(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
                sentence); /* otherwise the loop has logged the error */
     /* frees the objects that were not handed over */
     tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors);

@@ -580,7 +580,8 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
  *     double error;
  *     .. TP_CALLBACKS(.., tp_cb_get_latest("validation_error", &error)) ..
  * A value that nobody has reported (a warning names the nearest) is NaN; so is that of a rank other than the chief. `value` must
- * stay valid until then. [trainer.monitors.get_latest] */
+ * stay valid until then. With a trainer that you free yourself, tp_monitors_get_latest(tp_trainer_monitors(t), ..) after tp_train
+ * does the same. [trainer.monitors.get_latest] */
 TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 
 /* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`

@@ -833,13 +833,13 @@ static tp_status report_score(tp_callback *cb)
 {
     return tp_monitors_put_scalar(cb->train->monitors, "score", 1.5 * (double)cb->train->epoch_num);
 }
-static tp_status train_with(tp_callback *latest, int steps, int epochs)
+static tp_status train_with(tp_callback *latest, int n_steps, int epochs)
 {
     tp_callback *cb[2];
     cb[0] = tp_cb_lambda(.trigger = report_score);
     cb[1] = latest;
-    return run_short(
-        TP_OPTIONS(tp_train_config, .callbacks = cb, .n_callbacks = 2, .steps_per_epoch = steps, .max_epoch = epochs));
+    return run_short(TP_OPTIONS(tp_train_config, .callbacks = cb, .n_callbacks = 2, .steps_per_epoch = n_steps,
+                                .max_epoch = epochs));
 }
 
 TEST(main_gets_the_last_value_of_a_stat)
@@ -859,6 +859,16 @@ TEST(main_gets_the_last_value_of_a_stat)
                                    .starting_epoch = -2, .max_epoch = -3)),
               TP_ERR_ARG, "epochs");
     CHECK(missing != missing);
+    tp_trainer *t = tp_simple_trainer(); /* by hand */
+    const tp_model model = LINE_MODEL;
+    tp_callback *const reports = tp_cb_lambda(.trigger = report_score);
+    tp_stat stat = {0, 0, false};
+    CHECK_OK(tp_trainer_setup_graph(t, &model, tp_feed_input(tp_df_batch(line_data(), 4))));
+    CHECK_OK(tp_train(
+        t, TP_OPTIONS(tp_train_desc, .callbacks = &reports, .n_callbacks = 1, .steps_per_epoch = 1, .max_epoch = 4)));
+    CHECK_OK(tp_monitors_get_latest(tp_trainer_monitors(t), "score", &stat));
+    CHECK(stat.value == 6 && stat.step == 4);
+    tp_trainer_free(t);
     tp_callback *cb = tp_cb_get_latest("score", NULL);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "tp_cb_get_latest: a name and an address are needed");
     tp_callback_free(cb);
@@ -868,10 +878,10 @@ TEST(main_gets_the_last_value_of_a_stat)
 TEST(epochs_without_steps_are_told)
 {
     double score = 0;
-    const int steps = 0;
+    const int none = 0;
     all_told[0] = 0;
     tp_set_log(keep_all, NULL);
-    CHECK_OK(train_with(tp_cb_get_latest("score", &score), steps, 2));
+    CHECK_OK(train_with(tp_cb_get_latest("score", &score), none, 2));
     CHECK_HAS(all_told,
               "The epochs have no steps: .steps_per_epoch was set to 0, or the data is empty. Leave the option out for "
               "the size of the data.");
@@ -880,7 +890,7 @@ TEST(epochs_without_steps_are_told)
     tp_train_config c;
     memset(&c, 0, sizeof c);
     c.max_epoch = 1;
-    c.steps_per_epoch = steps;
+    c.steps_per_epoch = none;
     CHECK_OK(run_short(&c));
     CHECK(!strstr(all_told, "no steps"));
     CHECK_HAS(all_told, "global_step");
@@ -1044,6 +1054,28 @@ TEST(tags_within_a_scope)
         CHECK_STR(tp_summary_info(all[1])->tag, "loss/cost-mean");
         CHECK_STR(tp_summary_info(all[2])->tag, "loss/cost-rms");
     }
+    tp_graph_free(g);
+}
+
+/* What TensorFlow does with gradient_override_map: the value of one function with the gradient of another. */
+TEST(a_gradient_that_is_replaced)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3)), *dx = NULL;
+    tp_node *f = tp_round(x), *h = tp_square(x);
+    tp_node *y = tp_add(h, tp_stop_gradient(tp_sub(f, h)));
+    tp_gradients(tp_sum(y), &x, 1, &dx);
+    tp_session *s = tp_session_new(g, NULL);
+    const float at[3] = {0.25f, 0.75f, -1.5f};
+    const tp_feed feed = TP_FEED(x, TP_F32, at, 3);
+    tp_node *const fetch[2] = {y, dx};
+    const tp_tensor *out[2];
+    if (CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out)))
+        for (int i = 0; i < 3; i++) {
+            CHECK_NEAR(tp_tensor_get(out[0], i), i == 0 ? 0 : i == 1 ? 1 : -2, 1e-6, 0);
+            CHECK(tp_tensor_get(out[1], i) == 2 * (double)at[i]);
+        }
+    tp_session_free(s);
     tp_graph_free(g);
 }
 

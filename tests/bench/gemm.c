@@ -2,13 +2,16 @@
  * the geometric means
  *
  *   gcc -std=c11 -O2 -I. tests/bench/gemm.c -o gemm -lm -lpthread -ldl && ./gemm 1 [part of a name]
+ *   ./gemm 1 odd 7 200
  *
- * arguments: threads, shapes whose name contains this. The peers are Debian's libopenblas0 and libdnnl2, opened when the
+ * arguments: threads, shapes whose name contains this; or "odd", a seed, how many: random shapes of 1 to 300 in each
+ * dimension, whose last line has the geometric mean and the least ratio to the better of the two peers. The peers are Debian's libopenblas0 and libdnnl2, opened when the
  * program runs; one that is not there is left out. */
 #define _GNU_SOURCE
 #define TP_IMPLEMENTATION
 #include "tp_tensor.h"
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 typedef struct shape {
@@ -181,6 +184,60 @@ static measured measure_apart(int who, const shape *s, int threads)
     return r;
 }
 
+/* The medians of all three for one shape, measured in turn. Prints a line without its end; ours is 0 if it failed. */
+static void compare(const shape *s, int threads, measured m[3])
+{
+    enum { ROUNDS = 5 };
+    double t[3][ROUNDS];
+    for (int r = 0; r < ROUNDS; r++)
+        for (int who = 0; who < 3; who++) {
+            m[who] = measure_apart(who, s, threads);
+            t[who][r] = m[who].ms;
+        }
+    if (m[0].ms <= 0) return;
+    for (int who = 0; who < 3; who++) {
+        qsort(t[who], ROUNDS, sizeof t[who][0], by_value);
+        m[who].ms = t[who][ROUNDS / 2];
+    }
+    const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
+    printf("{\"workload\": \"gemm.%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_gflops\": %.1f, \"error\": %.2g",
+           s->name, threads, m[0].kernels, flop / m[0].ms / 1e6, m[0].error);
+    for (int who = 1; who < 3; who++) {
+        if (m[who].ms <= 0) continue;
+        const char *name = who == 1 ? "openblas" : "onednn";
+        if (*m[who].kernels) printf(", \"%s_kernels\": \"%s\"", name, m[who].kernels);
+        printf(", \"%s_gflops\": %.1f, \"%s_ratio\": %.3f", name, flop / m[who].ms / 1e6, name, m[who].ms / m[0].ms);
+    }
+}
+
+/* Random shapes: each dimension is 1 to 300, small ones as likely as large ones; every second operand is transposed. */
+static int compare_odd(int threads, uint64_t seed, int n)
+{
+    double log_sum = 0, least = 1e30;
+    for (int i = 0; i < n; i++) {
+        int64_t d[3];
+        char name[48];
+        measured m[3];
+        for (int k = 0; k < 3; k++)
+            d[k] = (int64_t)pow(300.99, (double)tp_random_uniform(seed, (uint64_t)k, (uint64_t)i));
+        const uint32_t turned = tp_random_u32(seed, 3, (uint64_t)i);
+        const shape s = {name, d[0], d[1], d[2], (turned & 1) != 0, (turned & 2) != 0, -1};
+        snprintf(name, sizeof name, "%dx%dx%d%s%s", (int)s.M, (int)s.N, (int)s.K, s.ta ? ".ta" : "", s.tb ? ".tb" : "");
+        compare(&s, threads, m);
+        if (m[0].ms <= 0) return 1;
+        double best = 1e30;
+        for (int who = 1; who < 3; who++) best = m[who].ms > 0 && m[who].ms < best ? m[who].ms : best;
+        printf("}\n");
+        fflush(stdout);
+        log_sum += log(best / m[0].ms);
+        least = best / m[0].ms < least ? best / m[0].ms : least;
+    }
+    printf("{\"workload\": \"gemm.odd\", \"threads\": %d, \"seed\": %d, \"shapes\": %d, \"geomean\": %.3f, \"least\": "
+           "%.3f}\n",
+           threads, (int)seed, n, exp(log_sum / n), least);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
@@ -190,33 +247,19 @@ int main(int argc, char **argv)
     setenv("OMP_NUM_THREADS", number, 1); /* the threads of oneDNN */
     unsetenv("OPENBLAS_CORETYPE");        /* its own choice of kernels; "openblas_kernels" says which */
     unsetenv("OPENBLAS_L2_SIZE");
+    if (strcmp(only, "odd") == 0)
+        return compare_odd(threads, argc > 3 ? strtoull(argv[3], NULL, 10) : 1, argc > 4 ? atoi(argv[4]) : 200);
     double log_sum[2][2] = {{0}}, least = 1e30;
     int count[2][2] = {{0}};
     for (int i = 0; i < TP_COUNT(shapes); i++) {
         const shape *s = &shapes[i];
         if (!strstr(s->name, only)) continue;
-        enum { ROUNDS = 5 };
-        double t[3][ROUNDS];
         measured m[3];
-        for (int r = 0; r < ROUNDS; r++)
-            for (int who = 0; who < 3; who++) {
-                m[who] = measure_apart(who, s, threads);
-                t[who][r] = m[who].ms;
-            }
+        compare(s, threads, m);
         if (m[0].ms <= 0) return 1;
-        for (int who = 0; who < 3; who++) {
-            qsort(t[who], ROUNDS, sizeof t[who][0], by_value);
-            m[who].ms = t[who][ROUNDS / 2];
-        }
-        const double flop = 2.0 * (double)s->M * (double)s->N * (double)s->K;
-        printf("{\"workload\": \"gemm.%s\", \"threads\": %d, \"isa\": \"%s\", \"ours_gflops\": %.1f, \"error\": %.2g",
-               s->name, threads, m[0].kernels, flop / m[0].ms / 1e6, m[0].error);
         for (int who = 1; who < 3; who++) {
             if (m[who].ms <= 0) continue;
-            const char *name = who == 1 ? "openblas" : "onednn";
             const double ratio = m[who].ms / m[0].ms;
-            if (*m[who].kernels) printf(", \"%s_kernels\": \"%s\"", name, m[who].kernels);
-            printf(", \"%s_gflops\": %.1f, \"%s_ratio\": %.3f", name, flop / m[who].ms / 1e6, name, ratio);
             if (s->group >= 0) log_sum[s->group][who - 1] += log(ratio), count[s->group][who - 1]++;
             if (s->group == 0 && who == 1 && ratio < least) least = ratio;
         }

@@ -581,6 +581,7 @@ typedef struct tp__gemm_args {
 #define TP__PACK_HERE  1000000 /* a B with more floats than this is not packed as a whole */
 #define TP__PACK_ALONE 32768   /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE 16      /* up to this K the product reads A in place, without packing */
+#define TP__K_PARTS    2048    /* k is divided into parts from here on, if the output is small */
 #define TP__KC_STREAM  128     /* values of k in a block if a block of A has all rows */
 #define TP__NC         256     /* columns in a block */
 #define TP__MB         8       /* tiles of rows in a block */
@@ -596,13 +597,15 @@ typedef struct tp__gemm_args {
 typedef struct tp__gemm_plan {
     tp__gemm_args g;
     const struct tp__isa *isa;
-    int64_t nr, panels;            /* nr: columns of a full panel; number of panels of B */
-    int64_t mb, pb;                /* rows (mb) and panels (pb) in a chunk of the output */
-    int64_t m_blocks, n_blocks;    /* number of chunks of the output along its rows and its columns */
-    int64_t kc, k_part;            /* values of k in a block (kc) and in a part (k_part) */
-    int parts;                     /* number of parts into which k is divided */
-    bool pack_a, b_in_place, dots; /* dots: few rows times B transposed, computed as dot products */
-    bool even;                     /* short sums without epilogue use even tiles, which start faster */
+    int64_t nr, panels;         /* nr: columns of a full panel; number of panels of B */
+    int64_t mb, pb;             /* rows (mb) and panels (pb) in a chunk of the output */
+    int64_t m_blocks, n_blocks; /* number of chunks of the output along its rows and its columns */
+    int64_t kc, k_part;         /* values of k in a block (kc) and in a part (k_part) */
+    int parts;                  /* number of parts into which k is divided */
+    bool pack_a, b_in_place;
+    bool dots;     /* few rows times B transposed, computed as dot products */
+    bool row_dots; /* few columns: dot products of the rows of A with the columns of B */
+    bool even;     /* short sums without epilogue use even tiles, which start faster */
     /* A is transposed, k is long and columns are few: A is read once, in the order of its addresses */
     bool stream;
     bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
@@ -670,11 +673,12 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->nr = 2 * isa->vw;
     p->panels = tp__ceil_div(N, p->nr);
     p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
-    p->row = M == 1 && !a->tb && !a->descend;
+    p->row_dots = isa->dot4 && !p->dots && !a->ta && N <= 4 && K >= isa->vw && K < TP__K_PARTS && !a->descend;
+    p->row = M == 1 && !a->tb && !a->descend && !p->row_dots;
 
     /* 1. divide k when the output is small and k is long */
     p->parts = 1;
-    if (K >= 2048 && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
+    if (K >= TP__K_PARTS && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
         int64_t parts = tp__min64(TP__PARTS, K / 1024);
         parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
         p->parts = (int)parts;
@@ -707,10 +711,11 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* a transposed B is packed along its rows */
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
-    if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
+    if (p->dots || p->row || p->row_dots || p->pack_here) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
-    p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
+    const int64_t columns = p->row_dots && !a->tb ? N : (p->panels - p->packed_from) * p->nr;
+    p->packed = (float *)tp__carve(&c, columns * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
     const bool pack_whole_a = p->pack_a && p->n_blocks > 1;
     p->packed_a = (float *)tp__carve(&c, pack_whole_a ? M * K : 0, sizeof(float));
@@ -951,22 +956,121 @@ static void tp__gemm_dots(void *user, int64_t chunk)
     }
 }
 
-TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *a, void *scratch)
+/* A chunk of a product with few columns: some rows of C, each value the dot product of a row of A and a column of B. */
+static void tp__gemm_row_dots(void *user, int64_t chunk)
 {
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp__gemm_args *g = &p->g;
+    const int64_t first = chunk * p->mb, end = tp__min64(first + p->mb, g->M);
+    for (int64_t i = first; i < end; i += 4) {
+        const float *a[4];
+        float sum[4];
+        const int n = (int)tp__min64(4, end - i);
+        for (int l = 0; l < 4; l++) a[l] = g->A + (i + (l < n ? l : 0)) * g->lda;
+        for (int64_t j = 0; j < g->N; j++) {
+            p->isa->dot4(g->K, g->tb ? g->B + j * g->ldb : p->packed + j * g->K, a, sum);
+            for (int l = 0; l < n; l++) {
+                float *c = g->C + (i + l) * g->ldc + j;
+                *c = tp__finished(&g->epilogue, j, g->accumulate ? sum[l] + *c : sum[l]);
+            }
+        }
+    }
+}
+
+/* -- products of A transposed with few columns: C^T = B^T A has long rows, which fill vectors; each sum is the same ----------- */
+
+typedef struct tp__gemm_across {
+    const tp__gemm_args *g; /* the product that was asked for */
+    const struct tp__isa *isa;
+    tp__gemm_args t; /* the one that is computed */
+    float *ct;       /* C^T */
+    int64_t mb;      /* rows of C in a chunk */
+} tp__gemm_across;
+
+/* Whether a product is computed across, and as what. */
+static bool tp__gemm_goes_across(const tp__gemm_args *a, const struct tp__isa *isa, tp__gemm_args *t)
+{
+    if (a->N == isa->vw && a->K <= TP__K_IN_PLACE) return false; /* that is fast without it */
+    if (!a->ta || a->descend || a->N > isa->vw || a->M < isa->vw || a->M < 2 * a->N || a->K >= TP__K_PARTS / 2)
+        return false;
+    *t = *a;
+    t->ta = !a->tb, t->tb = false;
+    t->M = a->N, t->N = a->M;
+    t->A = a->B, t->B = a->A;
+    t->lda = a->ldb, t->ldb = a->lda, t->ldc = a->M;
+    memset(&t->epilogue, 0, sizeof t->epilogue);
+    return true;
+}
+
+/* A chunk of the way back: rows of C from columns of C^T. */
+static void tp__gemm_from_across(void *user, int64_t chunk)
+{
+    const tp__gemm_across *x = (const tp__gemm_across *)user;
+    const tp__gemm_args *g = x->g;
+    const int64_t row0 = chunk * x->mb, rows = tp__min64(x->mb, g->M - row0);
+    float *c = g->C + row0 * g->ldc;
+    if (x->ct != g->C) x->isa->transpose(c, g->ldc, x->ct + row0, g->M, g->N, rows);
+    if (!g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU) return;
+    for (int64_t i = 0; i < rows; i++, c += g->ldc)
+        for (int64_t j = 0; j < g->N; j++) c[j] = tp__finished(&g->epilogue, j, c[j]);
+}
+
+/* The same product with fewer transposed operands: a single row is also a column. */
+static tp__gemm_args tp__gemm_untransposed(tp__gemm_args a)
+{
+    if (a.ta && a.M == 1 && a.lda == 1) a.ta = false, a.lda = a.K;
+    if (!a.tb && a.N == 1 && a.ldb == 1) a.tb = true, a.ldb = a.K;
+    return a;
+}
+
+TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args *product)
+{
+    const tp__gemm_args a = tp__gemm_untransposed(*product);
     tp__gemm_plan p;
-    tp__gemm_plan_make(&p, d, a, scratch);
+    tp__gemm_args t;
+    if (!tp__gemm_goes_across(&a, d->isa, &t)) return tp__gemm_plan_make(&p, d, &a, NULL);
+    tp__carver c = tp__carver_over(NULL);
+    tp__carve(&c, a.M * a.N, sizeof(float));
+    tp__carve(&c, (int64_t)tp__gemm_plan_make(&p, d, &t, NULL), 1);
+    return tp__carved(&c);
+}
+
+TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
+{
+    const tp__gemm_args a = tp__gemm_untransposed(*product);
+    tp__gemm_plan p;
+    tp__gemm_across x;
+    if (tp__gemm_goes_across(&a, d->isa, &x.t)) {
+        tp__carver c = tp__carver_over(scratch);
+        x.g = &a;
+        x.isa = d->isa;
+        x.ct = (float *)tp__carve(&c, a.M * a.N, sizeof(float));
+        if (a.N == 1 && a.ldc == 1) x.ct = a.C; /* one column is its own transpose */
+        x.t.C = x.ct;
+        x.mb = tp__ceil_div(TP__PACK_ALONE, a.N);
+        if (a.accumulate && x.ct != a.C) x.isa->transpose(x.ct, a.M, a.C, a.ldc, a.M, a.N);
+        tp__gemm_fast(d, &x.t, c.base + c.used);
+        tp_device_parallel(d, tp__ceil_div(a.M, x.mb), tp__gemm_from_across, &x);
+        return;
+    }
+    tp__gemm_plan_make(&p, d, &a, scratch);
     if (p.dots) {
         tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
         return;
     }
+    if (p.row_dots) {
+        if (!a.tb) p.isa->transpose(p.packed, a.K, a.B, a.ldb, a.K, a.N);
+        tp_device_parallel(d, p.m_blocks, tp__gemm_row_dots, &p);
+        return;
+    }
     /* packing a small matrix is not worth another thread */
-    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
+    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a.K, p.pack_k) : 0;
     const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
-    const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
+    const bool b_alone = (p.panels - p.packed_from) * p.nr * a.K <= TP__PACK_ALONE;
     tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
-    tp_device_parallel(a->M * a->K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
+    tp_device_parallel(a.M * a.K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
-    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
+    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a.M, p.isa->mr), tp__gemm_add_parts, &p);
 }
 
 /* -- many small products with one matrix: it is packed once, then used by chunks of some rows each ------------------- */
@@ -2656,8 +2760,7 @@ static size_t tp__gemm_scratch(tp_device *d, const tp__gemm_args *a)
     tp__amx m;
     if (tp__amx_takes_gemm(d, a)) return tp__amx_gemm_make(&m, d, a, NULL);
 #endif
-    tp__gemm_plan p;
-    return tp__gemm_plan_make(&p, d, a, NULL);
+    return tp__gemm_fast_scratch(d, a);
 }
 
 static void tp__gemm(tp_device *d, const tp__gemm_args *a, void *scratch)

@@ -4621,8 +4621,9 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
     TP__REQUIRE(fn, )
+    if (n <= 0) return;
     unsigned mode = tp__float_mode_enter();
-    if (n <= 1 || !p || p->threads == 1) {
+    if (n == 1 || !p || p->threads == 1) {
         tp__run_on_caller(n, fn, user);
     } else {
         tp__os_lock(&p->run_lock);

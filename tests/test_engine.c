@@ -172,7 +172,8 @@ TEST(gemm_threads_give_the_same_bits)
                                    {9, 32, 20000},  {300, 257, 1000}, {700, 10, 64},  {64, 64, 4096},  {1, 1, 9000},
                                    {2, 2000, 600},  {5000, 32, 9},    {28, 640, 512}, {33, 33, 2100},  {100, 700, 1500},
                                    {1, 1000, 1568}, {1, 83, 600},     {784, 250, 16}, {16, 1500, 500}, {7, 90, 512},
-                                   {5, 700, 513},   {1100, 70, 150},  {50, 48, 40}};
+                                   {5, 700, 513},   {1100, 70, 150},  {50, 48, 40},   {9000, 5, 40},   {3000, 3, 700},
+                                   {1000, 10, 128}};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     const bool quick = getenv("TP_TEST_QUICK") != NULL; /* one way of transposing for each shape */
@@ -286,8 +287,8 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
             const double e = error_of(got, want[what], size[what], terms[what]);
             CHECK_MSG(e <= 5, "%s %d: B%d %dx%dx%d O%d K%dx%d s%d,%d d%d,%d p%d,%d g%d -> %dx%d: error %g",
                       tp_device_isa(devices[d]), what, (int)a.g.B, (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O,
-                      (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h, (int)a.g.stride_w, (int)a.g.dilation_h, (int)a.g.dilation_w, (int)a.g.top,
-                      (int)a.g.left, (int)a.g.groups, (int)a.g.OH, (int)a.g.OW, e);
+                      (int)a.g.KH, (int)a.g.KW, (int)a.g.stride_h, (int)a.g.stride_w, (int)a.g.dilation_h,
+                      (int)a.g.dilation_w, (int)a.g.top, (int)a.g.left, (int)a.g.groups, (int)a.g.OH, (int)a.g.OW, e);
             if (d % group == 0) {
                 free(first);
                 first = copy_array(got, size[what]);

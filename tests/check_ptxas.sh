@@ -9,8 +9,8 @@
 # minute of processor time the first time. What was compiled of the same source before is not compiled again. Status 77 where there is no nvcc.
 set -eu
 cd "$(dirname "$0")/.."
-nvcc=$(ls ${CUDA_HOME:+"$CUDA_HOME/bin/nvcc"} 2>/dev/null || command -v nvcc || true)
-[ -n "$nvcc" ] || { echo "no nvcc: registers and shared memory of the kernels were not compared with their launches"; exit 77; }
+nvcc=${CUDA_HOME:-}/bin/nvcc
+[ -x "$nvcc" ] || nvcc=$(command -v nvcc) || { echo "no nvcc: registers and shared memory of the kernels were not compared with their launches"; exit 77; }
 out=build/test/ptxas
 mkdir -p "$out"
 if [ "${TP_TEST_PTXAS:-}" = all ]; then archs="75 80 89 90 100"; else archs="75 89"; fi

@@ -41,6 +41,7 @@ g++ -fsanitize="$sanitize" "$out"/*.o -o "$out/$name" -lm -lpthread || exit 1
 # with dynamic shared memory, without this run: they are kept in tests/gpu/shared.tsv.
 TP_SHIM_LAUNCHES=$out/launches "$out/$name" >"$out/log" 2>&1
 rc=$?
+if [ $rc != 0 ]; then cat "$out/log"; exit $rc; fi
 head -n -1 "$out/log"
 nm "$out/$name" | awk '{sub(/^_ZL/, "_Z", $3); print $1, $3}' | sort >"$out/symbols"
 here=$((16#$(awk '$2 == "tp_shim_launches" {print $1}' "$out/symbols")))
@@ -49,7 +50,7 @@ while read -r at threads shared; do printf '%016x %d %d\n' $((here + at)) "$thre
 if ! awk '$3 > 0' "$out/launches.tsv" | diff tests/gpu/shared.tsv - >"$out/shared.diff"; then
     cat "$out/shared.diff"
     echo "FAIL tests/gpu/shared.tsv is not what is launched: awk '\$3 > 0' $out/launches.tsv >tests/gpu/shared.tsv"
-    [ $rc != 0 ] || rc=1
+    rc=1
 fi
 tail -n 1 "$out/log"
 exit $rc

@@ -1173,12 +1173,12 @@ typedef struct tp__divisor {
     uint32_t factor, shift;
     bool small;
 } tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* numerators: the largest numerator that occurs */
+static tp__divisor tp__divide_by(int64_t d, int64_t max_numerator) /* max_numerator: the largest one that occurs */
 {
     tp__divisor v;
     memset(&v, 0, sizeof v);
     v.d = d > 0 ? d : 1;
-    v.small = numerators <= INT32_MAX && v.d <= INT32_MAX;
+    v.small = max_numerator <= INT32_MAX && v.d <= INT32_MAX;
     if (v.small) {
         while (((int64_t)1 << v.shift) < v.d) v.shift++;
         v.factor = (uint32_t)((((uint64_t)1 << 32) * (((uint64_t)1 << v.shift) - (uint64_t)v.d)) / (uint64_t)v.d + 1);
@@ -1209,7 +1209,7 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
     X(floordiv, tp__floor_quotient(a, b))      \
     X(mod, tp__floor_rest(a, b))               \
     X(neg, -a)                                 \
-    X(abs, tp__size_of(a))                     \
+    X(abs, tp__absolute(a))                    \
     X(sign, a > 0 ? 1 : a < 0 ? -1 : a)        \
     X(square, a *a)                            \
     X(clip, tp__clip(a, p, q))                 \
@@ -1276,10 +1276,10 @@ static const char *const tp__map_names[] = {
 
 /* Integers wrap around: operations that may overflow use unsigned types. */
 template <class R> __device__ __forceinline__ bool tp__is_nan(R x) { return x != x; }
-__device__ __forceinline__ float tp__size_of(float x) { return fabsf(x); }
-__device__ __forceinline__ double tp__size_of(double x) { return fabs(x); }
-__device__ __forceinline__ int tp__size_of(int x) { return x < 0 ? (int)(0u - (unsigned)x) : x; }
-__device__ __forceinline__ int64_t tp__size_of(int64_t x)
+__device__ __forceinline__ float tp__absolute(float x) { return fabsf(x); }
+__device__ __forceinline__ double tp__absolute(double x) { return fabs(x); }
+__device__ __forceinline__ int tp__absolute(int x) { return x < 0 ? (int)(0u - (unsigned)x) : x; }
+__device__ __forceinline__ int64_t tp__absolute(int64_t x)
 {
     return x < 0 ? (int64_t)(0ull - (unsigned long long)x) : x;
 }
@@ -1613,7 +1613,7 @@ template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, 
     case TP__DO_minimum: return a < b ? a : b;
     case TP__DO_floordiv: return tp__floor_quotient(a, b);
     case TP__DO_mod: return tp__floor_rest(a, b);
-    case TP__DO_abs: return tp__size_of(a);
+    case TP__DO_abs: return tp__absolute(a);
     case TP__DO_sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
     case TP__DO_clip: return tp__clip(a, p, q);
     case TP__DO_affine: return tp__affine(a, p, q);
@@ -4493,7 +4493,7 @@ static void tp__print_cuda(const tp_call *k)
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, room, 8);
-    /* the maximum of the negated indices of bad elements: the first one; a double holds an index exactly */
+    /* minus the index of the first bad element: the maximum of these values is reduced; a double holds an index exactly */
     double bad = -1e300;
     TP_EACH(f, (n + 3) / 4)
     {
@@ -8658,7 +8658,10 @@ template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const
 }
 #elif __CUDA_ARCH__ < 800
 /* tp__attention_by_tensor_cores does not launch these kernels on such a GPU: they are compiled to nothing, which saves minutes. */
-template <class T> __device__ __forceinline__ void tp__mma_add(float *, const unsigned *, const unsigned *) { __trap(); }
+template <class T> __device__ __forceinline__ void tp__mma_add(float *, const unsigned *, const unsigned *)
+{
+    __trap();
+}
 #else
 template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2]);
 #define TP__MMA(T_, shape_, type_)                                                                                    \

@@ -558,7 +558,7 @@ typedef struct tp__epilogue {
     int act;           /* the activation, a tp_epilogue_act */
 } tp__epilogue;
 
-static float tp__finished(const tp__epilogue *e, int64_t column, float v)
+static float tp__apply_epilogue(const tp__epilogue *e, int64_t column, float v)
 {
     if (e->bias) v += e->bias[column];
     return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
@@ -932,7 +932,7 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
         for (int64_t j = 0; j < g->N; j++, sum++) {
             float *c = &g->C[i * g->ldc + j];
             if (g->descend) *c = tp__descend_value(*c, *g->descend, *sum);
-            else *c = tp__finished(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
+            else *c = tp__apply_epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
         }
 }
 
@@ -951,7 +951,7 @@ static void tp__gemm_dots(void *user, int64_t chunk)
             float *c = g->C + i * g->ldc + j;
             p->isa->dot4(g->K, g->A + i * g->lda, b, sum);
             for (int l = 0; l < n; l++)
-                c[l] = tp__finished(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
+                c[l] = tp__apply_epilogue(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
         }
     }
 }
@@ -2789,7 +2789,8 @@ static void tp__conv_of_nothing(const tp__conv_args *a, tp__conv_what what)
     const int64_t ny = g->B * g->OH * g->OW * g->O, nx = g->B * g->H * g->W * g->C,
                   nw = g->KH * g->KW * (g->C / g->groups) * g->O;
     if (what == TP__CONV_FORWARD)
-        for (int64_t i = 0; i < ny; i++) a->y[i] = tp__finished(&a->epilogue, i % g->O, 0) + (a->more ? a->more[i] : 0);
+        for (int64_t i = 0; i < ny; i++)
+            a->y[i] = tp__apply_epilogue(&a->epilogue, i % g->O, 0) + (a->more ? a->more[i] : 0);
     else if (what == TP__CONV_INPUT_GRAD)
         for (int64_t i = 0; i < nx; i++) a->dx[i] = a->more ? a->more[i] : 0;
     else
@@ -4687,11 +4688,11 @@ static size_t tp__reduce_partials(const tp__reduction *r)
     if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);
     return j.n_part > 1 ? (size_t)(r->n_out * j.n_part) * sizeof(float) : 0;
 }
-static float tp__finish(const tp__reduce_job *j, double v)
+static float tp__divide_mean(const tp__reduce_job *j, double v)
 {
     return (float)(j->kind == TP__REDUCE_MEAN ? v / (double)j->r.n_sum : v);
 }
-static double tp__join(const tp__reduce_job *j, double a, double b)
+static double tp__combine_partials(const tp__reduce_job *j, double a, double b)
 {
     if (j->kind != TP__REDUCE_MAX) return a + b;
     return a != a || a > b ? a : b;
@@ -4713,11 +4714,11 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
                 const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;
                 const double u = (double)(j->kind == TP__REDUCE_MAX ? tp_vec_max(j->k->device, n, p + at)
                                                                     : tp_vec_sum(j->k->device, n, p + at));
-                v = q == 0 && at == from ? u : tp__join(j, v, u);
+                v = q == 0 && at == from ? u : tp__combine_partials(j, v, u);
             }
         }
         if (j->n_part > 1) j->partial[i] = (float)v;
-        else j->y[o] = tp__finish(j, v);
+        else j->y[o] = tp__divide_mean(j, v);
     }
 }
 /* A chunk of sums along columns: a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which
@@ -4777,8 +4778,8 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         if (j.n_part == 1) return true;
         for (int64_t o = 0; o < r->n_out; o++) {
             double v = (double)j.partial[o * j.n_part];
-            for (int64_t p = 1; p < j.n_part; p++) v = tp__join(&j, v, (double)j.partial[o * j.n_part + p]);
-            j.y[o] = tp__finish(&j, v);
+            for (int64_t p = 1; p < j.n_part; p++) v = tp__combine_partials(&j, v, (double)j.partial[o * j.n_part + p]);
+            j.y[o] = tp__divide_mean(&j, v);
         }
         return true;
     }
@@ -4791,10 +4792,10 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
             double v = (double)p[0];
-            for (int64_t i = 1; i < j.n_part * j.folded_rows; i++) v = tp__join(&j, v, (double)p[i * j.B]);
+            for (int64_t i = 1; i < j.n_part * j.folded_rows; i++) v = tp__combine_partials(&j, v, (double)p[i * j.B]);
             for (int64_t i = j.R / j.folded_rows * j.folded_rows; i < j.R; i++)
-                v = tp__join(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
-            j.y[a * j.B + b] = tp__finish(&j, v);
+                v = tp__combine_partials(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
+            j.y[a * j.B + b] = tp__divide_mean(&j, v);
         }
     return true;
 }
@@ -5726,9 +5727,9 @@ static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
             tp_kernel_fault(k, label);
             continue;
         }
-        const float of_label = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
+        const float label_logit = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
         if (soft) tp__divide_of[isa->level](C, soft, z);
-        if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
+        if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (label_logit - m);
     }
 }
 static void tp__xent_fast(const tp_call *k)

@@ -4289,10 +4289,10 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
 
     const tp_tower_context *tower = tp_current_tower_context(g);
     /* copied, because ys may be the same array as xs */
-    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give);
-    bool whole = give != NULL;
-    for (int i = 0; i < n && give; i++) {
-        give[i] = xs[i];
+    tp_node **inputs = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *inputs);
+    bool whole = inputs != NULL;
+    for (int i = 0; i < n && inputs; i++) {
+        inputs[i] = xs[i];
         whole = whole && !tp_is_poison(xs[i]);
     }
     for (int i = 0; i < n; i++) ys[i] = &g->poison;
@@ -4302,7 +4302,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
         return;
     }
     if (tower->total == 1) {
-        for (int i = 0; i < n; i++) ys[i] = give[i];
+        for (int i = 0; i < n; i++) ys[i] = inputs[i];
         return;
     }
     tp__towers *t = g->towers;
@@ -4321,7 +4321,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     const size_t skip = strlen(tower->ns_name);
     b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
     b->what = what;
-    b->reduce_in = give;
+    b->reduce_in = inputs;
     b->reduce_out = ys;
     b->n = n;
     b->mean = mean;
@@ -8483,12 +8483,12 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
     for (int i = 0; i < s->call.n_out; i++) {
         const int v = tp__step_value(c, o, i);
         if (v < 0) continue;
-        const tp_type *made = tp__made_type(c, v);
-        s->operand[s->call.n_in + i] = tp__operand(made);
+        const tp_type *out_type = tp__made_type(c, v);
+        s->operand[s->call.n_in + i] = tp__operand(out_type);
         if (i == 0 && in_var) continue;
         const bool unused = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
         if ((i > 0 || c->fusion[o->id].has_extra_output) && unused) continue;
-        const int64_t bytes = i == 0 && s->call.fused.elided ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
+        const int64_t bytes = i == 0 && s->call.fused.elided ? 3 * 4 * out_type->shape.dim[3] : tp__bytes_of(out_type);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, s->device);
         if (b < 0) return tp__nomem_plan();
         if (c->fed[v] < 0) c->value[v].buffer = b;

@@ -2636,9 +2636,9 @@ static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reord
 /* Makes the kernel of a sequence op: rows for x, then for h; columns in the op's order of gates. */
 static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_t H)
 {
-    tp_node *both[2] = {tp_transpose(tp__rnn_gates(W, order, H), NULL, 0),
-                        tp_transpose(tp__rnn_gates(R, order, H), NULL, 0)};
-    return tp_concat(both, 2, 0);
+    tp_node *kernels[2] = {tp_transpose(tp__rnn_gates(W, order, H), NULL, 0),
+                           tp_transpose(tp__rnn_gates(R, order, H), NULL, 0)};
+    return tp_concat(kernels, 2, 0);
 }
 static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, tp_node *b, int64_t gate, int64_t H)
 {

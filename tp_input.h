@@ -868,7 +868,7 @@ typedef struct tp__aug_taps { /* a struct that is private to the library */
  * thread at a time; several transforms may be drawn from one augmentor at once. */
 typedef struct tp_transform {
     int n;                      /* number of steps of the transform */
-    int64_t h, w;               /* size of the image for which it was drawn */
+    int64_t h, w;               /* size of the image for which the transform was drawn */
     int64_t out_h, out_w;       /* size of the result image */
     struct tp__aug_step *step_; /* the fields from here on are private */
     int cap_;
@@ -2958,8 +2958,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 
 typedef struct tp__digits_flow {
     tp__order order;
-    uint64_t set;         /* random key of the data set */
-    unsigned char *bytes; /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
+    uint64_t data_set_key; /* random key of the data set */
+    unsigned char *bytes;  /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -2969,7 +2969,7 @@ static tp_status tp__digits_next(tp_dataflow *df, tp_datapoint *dp)
     const int64_t i = tp__order_take(&f->order), side[2] = {TP__SIDE, TP__SIDE};
     if (i < 0) return TP_END;
     unsigned char *row = f->bytes ? f->bytes + (size_t)i * sizeof f->one : f->one;
-    if (!f->bytes || row[0] == 0) row[0] = (unsigned char)(1 + tp__draw_digit(f->set, (uint64_t)i, row + 1));
+    if (!f->bytes || row[0] == 0) row[0] = (unsigned char)(1 + tp__draw_digit(f->data_set_key, (uint64_t)i, row + 1));
     tp_status st = tp_datapoint_resize(dp, 2);
     if (st == TP_OK) st = tp__bytes_to_unit(&dp->c[0], tp_make_shape_n(2, side), row + 1);
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL));
@@ -3000,7 +3000,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     df->size = tp__ordered_size;
     df->seek = tp__ordered_seek;
     df->close = tp__digits_close;
-    f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
+    f->data_set_key = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
@@ -9068,7 +9068,7 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
 static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, double sigma, tp_tensor *work)
 {
     /* OpenCV's small kernels; their sums are 1, 4, 16, 32 */
-    static const double small[4][7] = {{1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}};
+    static const double fixed_weights[4][7] = {{1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}};
     const int kind = TP__AUG_BLUR + (int)n;
     if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
     tp_status st = tp__aug_taps_room(t, in, in, n);
@@ -9078,7 +9078,7 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     const double deviation = sigma > 0 ? sigma : 0.3 * ((double)(n - 1) * 0.5 - 1) + 0.8;
     for (int64_t k = 0; k < n; k++) {
         const double d = ((double)k - (double)(n - 1) * 0.5) / deviation;
-        weight[k] = sigma > 0 || n > 7 ? exp(-0.5 * d * d) : small[n / 2][k];
+        weight[k] = sigma > 0 || n > 7 ? exp(-0.5 * d * d) : fixed_weights[n / 2][k];
     }
     for (int64_t i = 0; i < in; i++) tp__aug_taps_put(t, in, i, i - n / 2, weight, n);
     t->in = t->out = in;

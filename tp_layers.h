@@ -2013,10 +2013,10 @@ static tp_node *tp__conv_transpose(tp_node *x, tp_node *w, int64_t channels, con
     int64_t before[4] = {0}, after[4] = {0};
     if (tp_is_poison(w)) return w;
     tp_node *like = tp__image_like(x, nchw, a->stride_h, a->stride_w, channels);
-    const int64_t over_h = w->shape.dim[0] - a->stride_h, over_w = w->shape.dim[1] - a->stride_w;
-    if (a->padding == TP_VALID && (over_h > 0 || over_w > 0) && !tp_is_poison(like)) {
-        after[nchw ? 2 : 1] = over_h > 0 ? over_h : 0;
-        after[nchw ? 3 : 2] = over_w > 0 ? over_w : 0;
+    const int64_t extra_h = w->shape.dim[0] - a->stride_h, extra_w = w->shape.dim[1] - a->stride_w;
+    if (a->padding == TP_VALID && (extra_h > 0 || extra_w > 0) && !tp_is_poison(like)) {
+        after[nchw ? 2 : 1] = extra_h > 0 ? extra_h : 0;
+        after[nchw ? 3 : 2] = extra_w > 0 ? extra_w : 0;
         like = tp_pad(like, before, after, TP_PAD_CONSTANT, 0.0f);
     }
     return tp_nn_conv2d_input_grad(x, w, like, a);

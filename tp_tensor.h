@@ -2546,10 +2546,10 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
     double guess = frexp((double)head, &twos);
     for (int i = 8; i >= 0; i--) { /* scale the guess to within a few roundings of the number */
         static const double power[9] = {1e1, 1e2, 1e4, 1e8, 1e16, 1e32, 1e64, 1e128, 1e256};
-        int more;
+        int frexp_exponent;
         while ((e < 0 ? -e : e) >= 1 << i) {
-            guess = frexp(e < 0 ? guess / power[i] : guess * power[i], &more);
-            twos += more, e += e < 0 ? 1 << i : -(1 << i);
+            guess = frexp(e < 0 ? guess / power[i] : guess * power[i], &frexp_exponent);
+            twos += frexp_exponent, e += e < 0 ? 1 << i : -(1 << i);
         }
     }
     int place = twos - type->fraction - 1, n_dropped = 52 - type->fraction;
@@ -7948,9 +7948,9 @@ static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
             if (ok) v = 0x10000 + ((v - 0xD800) << 10) + (low - 0xDC00);
         }
         if (!ok) break;
-        int more = v < 0x80 ? 0 : v < 0x800 ? 1 : v < 0x10000 ? 2 : 3;
-        *o++ = (char)(more ? (0xF0u << (3 - more) & 0xFFu) | v >> (6 * more) : v);
-        while (more-- > 0) *o++ = (char)(0x80 | (v >> (6 * more) & 63));
+        int n_continuation = v < 0x80 ? 0 : v < 0x800 ? 1 : v < 0x10000 ? 2 : 3;
+        *o++ = (char)(n_continuation ? (0xF0u << (3 - n_continuation) & 0xFFu) | v >> (6 * n_continuation) : v);
+        while (n_continuation-- > 0) *o++ = (char)(0x80 | (v >> (6 * n_continuation) & 63));
     }
     if (ok) {
         *o = 0;

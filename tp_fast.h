@@ -971,7 +971,7 @@ static void tp__gemm_row_dots(void *user, int64_t chunk)
             p->isa->dot4(g->K, g->tb ? g->B + j * g->ldb : p->packed + j * g->K, a, sum);
             for (int l = 0; l < n; l++) {
                 float *c = g->C + (i + l) * g->ldc + j;
-                *c = tp__finished(&g->epilogue, j, g->accumulate ? sum[l] + *c : sum[l]);
+                *c = tp__apply_epilogue(&g->epilogue, j, g->accumulate ? sum[l] + *c : sum[l]);
             }
         }
     }
@@ -1012,7 +1012,7 @@ static void tp__gemm_from_across(void *user, int64_t chunk)
     if (x->ct != g->C) x->isa->transpose(c, g->ldc, x->ct + row0, g->M, g->N, rows);
     if (!g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU) return;
     for (int64_t i = 0; i < rows; i++, c += g->ldc)
-        for (int64_t j = 0; j < g->N; j++) c[j] = tp__finished(&g->epilogue, j, c[j]);
+        for (int64_t j = 0; j < g->N; j++) c[j] = tp__apply_epilogue(&g->epilogue, j, c[j]);
 }
 
 /* The same product with fewer transposed operands: a single row is also a column. */

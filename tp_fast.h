@@ -49,7 +49,8 @@
  *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix      (>>conv)
  *       input gradient    as the convolution, but over dy, once for each phase of the stride
  *       filter gradient   a row is a weight; k runs over the pixels
- *     Winograd's transformation, depthwise convolutions and AMX (>>amx) replace the tile where they are faster.
+ *     Winograd's transformation, vectors along the channels (groups of few channels, as in depthwise convolutions) and AMX (>>amx)
+ *     replace the tile where they are faster.
  *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the kernels above for each chunk.
  *     The op's row in the op table has a pointer to the kernel, tp__<op>_fast; without this file the macro TP__IF_FAST leaves
  *     NULL in the row, and the executor calls the row's naive loop.
@@ -104,6 +105,26 @@ typedef struct tp__bn {
     const float *mean, *scale, *beta, *c1, *c2;
     bool relu;
 } tp__bn;
+
+/* A run of pixels of a convolution whose groups have few channels; vectors run along the channels of y. Every pixel of the run
+ * reads the same taps, each of which has `in` channels of x for a group: y[pixel][group out + o] = sum over taps and j < in of
+ * x[tap][pixel][group in + j] w[tap][j][group out + o]. The gradient by w adds the products of x and dy to dw. */
+typedef struct tp__source {
+    const float *x; /* what the tap reads for the first pixel of the run */
+    int64_t w;      /* offset of the tap's weights in w and dw */
+} tp__source;
+typedef struct tp__taps {
+    int64_t channels, in, out;      /* channels of a pixel of y, and of a group: in x and in y */
+    int64_t pixels, x_step, y_step; /* the number of pixels; floats from one to the next in x and in y */
+    int n_tap;
+    const tp__source *tap;
+    const float *w;
+    float *y;        /* written; the gradient does not use y, w, bias and relu */
+    const float *dy; /* read by the gradient */
+    float *dw;       /* the gradient adds to it */
+    const float *bias;
+    bool relu;
+} tp__taps;
 
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
@@ -305,10 +326,8 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
     /* clang-format on */
     TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
                float eps);
-TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
-           bool relu);
-TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
-           float *acc);
+TP__KERNEL(void, taps, const tp__taps *t);
+TP__KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
@@ -2093,97 +2112,149 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
     tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
 }
 
-/* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
-/* In a depthwise convolution a group has one input and one output channel, so there is no matrix product; vectors run
- * along the channels. */
+/* -- groups of few channels ------------------------------------------------------------------------ >>conv depthwise */
+/* Where a group has few channels, as in a depthwise convolution, which has one in x and in y, a product for each group would
+ * leave most lanes of a vector empty. Here vectors run along the channels of all groups (tp__taps). Each row of y is cut into runs
+ * of pixels that read the same taps: those in the middle of an image read all, those at its edges fewer. The input gradient does
+ * the same with dx and dy in place of y and x, for each remainder of a column modulo the stride. */
 
 typedef struct tp__depthwise {
     const tp__conv_args *a;
     const struct tp__isa *isa;
-    bool input_grad;
-    int64_t rows, block; /* number of rows of all images, and of rows in a chunk */
+    tp__conv_what what;
+    /* `to` is y, or dx for the input gradient; `from` is x, or dy. Rows and columns of a pixel's image; to_step: columns of `to`
+     * from one pixel of a run to the next, from_step: those of `from` */
+    int64_t to_h, to_w, to_step, from_h, from_w, from_step;
+    int64_t rows, block; /* number of rows of all images of `to`, and of rows in a chunk */
+    int64_t w_rows;      /* rows of weights of a tap: channels of a group of `from` */
+    tp__taps run;        /* what all runs have in common */
     int parts;
     float *part;
-    tp__slots slots; /* forward and input gradient: each slot has two lists of pointers */
+    float *packed;   /* the weights of the input gradient, (KH,KW,O/groups,C); NULL if w is already in that order */
+    tp__slots slots; /* each slot has a list of taps */
 } tp__depthwise;
+
+/* Whether the convolution is computed here, and not as one matrix product for each group. */
+static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
+{
+    return g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
+}
 
 TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_what what,
                                            void *scratch)
 {
+    const tp__conv *g = &a->g;
+    const bool back = what == TP__CONV_INPUT_GRAD;
     tp__carver c = tp__carver_over(scratch);
     memset(w, 0, sizeof *w);
     w->a = a;
     w->isa = d->isa;
-    w->input_grad = what == TP__CONV_INPUT_GRAD;
-    w->rows = a->g.B * (w->input_grad ? a->g.H : a->g.OH);
-    const int64_t work = tp__max64(1, (w->input_grad ? a->g.W : a->g.OW) * a->g.C * a->g.KH * a->g.KW);
+    w->what = what;
+    w->to_h = back ? g->H : g->OH, w->to_w = back ? g->W : g->OW, w->to_step = back ? g->stride_w : 1;
+    w->from_h = back ? g->OH : g->H, w->from_w = back ? g->OW : g->W, w->from_step = back ? 1 : g->stride_w;
+    w->rows = g->B * w->to_h;
+    w->run.channels = back ? g->C : g->O;
+    w->run.in = (back ? g->O : g->C) / g->groups;
+    w->run.out = w->run.channels / g->groups;
+    w->run.x_step = w->from_step * w->run.in * g->groups;
+    w->run.y_step = w->to_step * w->run.channels;
+    const int64_t size = g->KH * g->KW * w->run.in * w->run.channels, work = tp__max64(1, w->to_w * size);
     if (what == TP__CONV_FILTER_GRAD) {
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
         w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
-        w->part = (float *)tp__carve(&c, w->parts * a->g.KH * a->g.KW * a->g.C, sizeof(float));
+        w->part = (float *)tp__carve(&c, w->parts * size, sizeof(float));
     } else {
         w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
-        tp__slots_carve(&w->slots, d, &c, a->g.KH * a->g.KW * 2 * (int64_t)sizeof(void *) / 4);
+        if (back && w->run.in * w->run.out > 1) w->packed = (float *)tp__carve(&c, size, sizeof(float));
+        w->run.w = w->packed ? w->packed : a->w;
+        if (!back) {
+            w->run.bias = a->epilogue.bias;
+            w->run.relu = a->epilogue.act == TP_EPILOGUE_RELU;
+        }
     }
+    tp__slots_carve(&w->slots, d, &c, g->KH * g->KW * (int64_t)(sizeof(tp__source) / sizeof(float)));
     return tp__carved(&c);
 }
 
-/* A chunk of a depthwise forward pass or input gradient: some rows of the output. */
-static void tp__depthwise_chunk(void *user, int64_t chunk)
+/* Packs the weights of the input gradient: packed[r,s,o,c] = w[r,s,c % cg,group of c,o] */
+static void tp__depthwise_pack(const tp__depthwise *w)
 {
-    tp__depthwise *w = (tp__depthwise *)user;
-    const tp__conv_args *a = w->a;
-    const int64_t out_h = w->input_grad ? a->g.H : a->g.OH, out_w = w->input_grad ? a->g.W : a->g.OW;
-    const int64_t in_h = w->input_grad ? a->g.OH : a->g.H, in_w = w->input_grad ? a->g.OW : a->g.W;
-    const float *src = w->input_grad ? a->dy : a->x;
-    float *dst = w->input_grad ? a->dx : a->y;
-    const int slot = tp__slot_acquire(&w->slots);
-    const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->g.KH * a->g.KW;
-    for (int64_t row = chunk * w->block; row < tp__min64((chunk + 1) * w->block, w->rows); row++)
-        for (int64_t col = 0; col < out_w; col++) {
-            int64_t b = row / out_h, i = row % out_h;
-            int n = 0;
-            for (int64_t r = 0; r < a->g.KH; r++)
-                for (int64_t s = 0; s < a->g.KW; s++) {
-                    int64_t h, v; /* the source pixel that kernel position (r,s) reads */
-                    if (w->input_grad) {
-                        if (!tp__tap_at(i, a->g.top, r, a->g.dilation_h, a->g.stride_h, &h)) continue;
-                        if (!tp__tap_at(col, a->g.left, s, a->g.dilation_w, a->g.stride_w, &v)) continue;
-                    } else {
-                        h = i * a->g.stride_h + r * a->g.dilation_h - a->g.top;
-                        v = col * a->g.stride_w + s * a->g.dilation_w - a->g.left;
-                    }
-                    if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
-                    x[n] = src + ((b * in_h + h) * in_w + v) * a->g.C;
-                    k[n++] = a->w + (r * a->g.KW + s) * a->g.C;
-                }
-            tp__taps_of[w->isa->level](a->g.C, n, x, k, dst + (row * out_w + col) * a->g.C,
-                                       w->input_grad ? NULL : a->epilogue.bias,
-                                       !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
+    const tp__conv *g = &w->a->g;
+    const int64_t cg = g->C / g->groups, og = g->O / g->groups;
+    float *to = w->packed;
+    for (int64_t tap = 0; tap < g->KH * g->KW; tap++)
+        for (int64_t o = 0; o < og; o++)
+            for (int64_t c = 0; c < g->C; c++) *to++ = w->a->w[(tap * cg + c % cg) * g->O + c / cg * og + o];
+}
+
+/* Lists the taps of the run that begins at column `col` of `row` of all images; returns the number of pixels in the run. */
+static int64_t tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t col, tp__source *tap, int *n_tap)
+{
+    const tp__conv *g = &w->a->g;
+    const float *from = w->what == TP__CONV_INPUT_GRAD ? w->a->dy : w->a->x;
+    const int64_t image = row / w->to_h, i = row % w->to_h;
+    int64_t pixels = tp__ceil_div(w->to_w - col, w->to_step);
+    *n_tap = 0;
+    for (int64_t r = 0; r < g->KH; r++)
+        for (int64_t s = 0; s < g->KW; s++) {
+            int64_t h, v; /* the pixel of `from` that position (r,s) of the filter reads */
+            if (w->what == TP__CONV_INPUT_GRAD) {
+                if (!tp__tap_at(i, g->top, r, g->dilation_h, g->stride_h, &h)) continue;
+                if (!tp__tap_at(col, g->left, s, g->dilation_w, g->stride_w, &v)) continue;
+            } else {
+                h = i * g->stride_h + r * g->dilation_h - g->top;
+                v = col * g->stride_w + s * g->dilation_w - g->left;
+            }
+            if (h < 0 || h >= w->from_h || v >= w->from_w) continue;
+            /* the run ends where this tap enters or leaves the image */
+            pixels = tp__min64(pixels, tp__ceil_div(v < 0 ? -v : w->from_w - v, w->from_step));
+            if (v < 0) continue;
+            tap[*n_tap].x = from + ((image * w->from_h + h) * w->from_w + v) * w->run.in * g->groups;
+            tap[(*n_tap)++].w = (r * g->KW + s) * w->run.in * w->run.channels;
         }
+    return pixels;
+}
+
+/* Computes rows row0 <= row < row1 of `to`, or adds their part of the filter gradient to dw. */
+static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, float *dw)
+{
+    const int slot = tp__slot_acquire(&w->slots);
+    tp__source *tap = (tp__source *)(void *)(w->slots.memory + slot * w->slots.floats);
+    const float *dy = w->a->dy;
+    tp__taps t = w->run;
+    t.tap = tap;
+    t.dw = dw;
+    for (int64_t row = row0; row < row1; row++)
+        for (int64_t phase = 0; phase < tp__min64(w->to_step, w->to_w); phase++)
+            for (int64_t col = phase; col < w->to_w; col += t.pixels * w->to_step) {
+                const int64_t at = (row * w->to_w + col) * t.channels;
+                t.pixels = tp__depthwise_taps(w, row, col, tap, &t.n_tap);
+                if (w->what == TP__CONV_FILTER_GRAD) {
+                    t.dy = dy + at;
+                    tp__taps_grad_of[w->isa->level](&t);
+                } else {
+                    t.y = (w->what == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
+                    tp__taps_of[w->isa->level](&t);
+                }
+            }
     tp__slot_release(&w->slots, slot);
 }
 
-/* A chunk of a depthwise filter gradient: one part of the output rows. */
+/* A chunk of the forward pass or input gradient: some rows of `to`. */
+static void tp__depthwise_chunk(void *user, int64_t chunk)
+{
+    tp__depthwise *w = (tp__depthwise *)user;
+    tp__depthwise_rows(w, chunk * w->block, tp__min64((chunk + 1) * w->block, w->rows), NULL);
+}
+
+/* A chunk of the filter gradient: one part of the rows of dy. */
 static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
 {
-    const tp__depthwise *w = (const tp__depthwise *)user;
-    const tp__conv_args *a = w->a;
-    float *dw = w->part + chunk * a->g.KH * a->g.KW * a->g.C;
-    memset(dw, 0, (size_t)(a->g.KH * a->g.KW * a->g.C) * sizeof *dw);
-    for (int64_t row = chunk * w->rows / w->parts; row < (chunk + 1) * w->rows / w->parts; row++)
-        for (int64_t r = 0; r < a->g.KH; r++)
-            for (int64_t s = 0; s < a->g.KW; s++) {
-                int64_t b = row / a->g.OH, h = row % a->g.OH * a->g.stride_h + r * a->g.dilation_h - a->g.top;
-                int64_t at = s * a->g.dilation_w - a->g.left; /* the input column that output column 0 reads */
-                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->g.stride_w) : 0;
-                int64_t q1 = at < a->g.W ? tp__min64(a->g.OW, (a->g.W - 1 - at) / a->g.stride_w + 1) : 0;
-                if (h < 0 || h >= a->g.H || q0 >= q1) continue;
-                tp__tap_grad_of[w->isa->level](a->g.C, q1 - q0,
-                                               a->x + ((b * a->g.H + h) * a->g.W + at + q0 * a->g.stride_w) * a->g.C,
-                                               a->g.stride_w * a->g.C, a->dy + (row * a->g.OW + q0) * a->g.C, a->g.C,
-                                               dw + (r * a->g.KW + s) * a->g.C);
-            }
+    tp__depthwise *w = (tp__depthwise *)user;
+    const int64_t size = w->a->g.KH * w->a->g.KW * w->run.in * w->run.channels;
+    float *dw = w->part + chunk * size;
+    memset(dw, 0, (size_t)size * sizeof *dw);
+    tp__depthwise_rows(w, chunk * w->rows / w->parts, (chunk + 1) * w->rows / w->parts, dw);
 }
 
 static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
@@ -2191,11 +2262,12 @@ static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_wha
     tp__depthwise w;
     tp__depthwise_make(&w, d, a, what, scratch);
     if (what != TP__CONV_FILTER_GRAD) {
+        if (w.packed) tp__depthwise_pack(&w);
         tp_device_parallel(d, tp__ceil_div(w.rows, w.block), tp__depthwise_chunk, &w);
         return;
     }
     tp_device_parallel(d, w.parts, tp__depthwise_grad_chunk, &w);
-    tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * a->g.C, w.parts);
+    tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * w.run.in * w.run.channels, w.parts);
 }
 
 /* -- choice of the algorithm ----------------------------------------------------------------------------------------- */
@@ -2230,8 +2302,6 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
     }
     return g;
 }
-
-static bool tp__conv_is_depthwise(const tp__conv *g) { return g->groups > 1 && g->groups == g->C && g->groups == g->O; }
 
 /* ==== >>amx: products in bf16 tiles ===================================================================== */
 /* One AMX instruction multiplies 16 rows of 32 bf16 by 32 rows of 16 and adds the products to 256 float sums: sixteen times
@@ -2812,7 +2882,7 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
         const tp__gemm_args product = tp__conv_as_gemm(a, what);
         return tp__gemm_scratch(d, &product);
     }
-    if (tp__conv_is_depthwise(g)) {
+    if (tp__conv_is_depthwise(d->isa, g)) {
         tp__depthwise w;
         return tp__depthwise_make(&w, d, a, what, NULL);
     }
@@ -2842,7 +2912,7 @@ TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__co
     else if (tp__conv_is_gemm(&a->g)) {
         const tp__gemm_args product = tp__conv_as_gemm(a, what);
         tp__gemm(d, &product, scratch);
-    } else if (tp__conv_is_depthwise(&a->g)) tp__depthwise_run(d, a, what, scratch);
+    } else if (tp__conv_is_depthwise(d->isa, &a->g)) tp__depthwise_run(d, a, what, scratch);
 #if TP__AMX
     else if (tp__amx_takes_conv(d, a, what)) tp__amx_conv(d, a, what, scratch);
 #endif
@@ -2938,6 +3008,7 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
 #define vsel   TP__F(vsel)
 #define vabs   TP__F(vabs)
 #define vpow2  TP__F(vpow2)
+#define vperm  TP__F(vperm)
 
 typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
@@ -2949,7 +3020,8 @@ typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias));
 
 /* -- primitives: the only code that differs between instruction sets ------------------------------------ */
-/* vget loads the first n floats at p, 0 < n < TP__VW, and sets the other lanes to `fill`. vput stores the first n. */
+/* vget loads the first n floats at p, 0 < n < TP__VW, and sets the other lanes to `fill`. vput stores the first n. Lane l of
+ * vperm is lane (lane[l] modulo TP__VW) of a. */
 
 TP__INLINE V vload(const float *p) { return *(const VU *)p; }
 TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
@@ -2972,6 +3044,7 @@ TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
 TP__INLINE V vsqrt(V a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
+TP__INLINE V vperm(V a, VI lane) { return _mm512_maskz_permutexvar_ps(0xffff, (__m512i)lane, a); }
 TP__INLINE VD vdsqrt(VD a) { return _mm512_maskz_sqrt_pd(0xff, a); }
 TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b); }
 #elif TP__VW == 8
@@ -2992,6 +3065,7 @@ TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
 TP__INLINE V vsqrt(V a) { return _mm256_sqrt_ps(a); }
+TP__INLINE V vperm(V a, VI lane) { return _mm256_permutevar8x32_ps(a, (__m256i)lane); }
 TP__INLINE VD vdsqrt(VD a) { return _mm256_sqrt_pd(a); }
 TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
 #else
@@ -3016,6 +3090,11 @@ TP__INLINE void vput(float *p, int64_t n, V a)
     float t[TP__VW];
     vstore(t, a);
     for (int i = 0; i < n; i++) p[i] = t[i];
+}
+TP__INLINE V vperm(V a, VI lane)
+{
+    V v = {a[lane[0] & 3], a[lane[1] & 3], a[lane[2] & 3], a[lane[3] & 3]};
+    return v;
 }
 #if defined(__aarch64__)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
@@ -3856,45 +3935,149 @@ static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g,
     }
 }
 
-/* -- depthwise convolution ------------------------------------------------------------------------------- */
+/* -- convolutions whose groups have few channels (>>conv depthwise) -------------------------------------- */
 
-/* y[c] = sum over taps of x[tap][c] w[tap][c], then bias and activation. */
-static void TP__F(taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
-                        bool relu)
+/* For each lane l: value number lane[l] of the n values at p. */
+TP__INLINE V TP__F(pick)(const float *p, int64_t n, VI lane)
 {
-    int64_t c = 0;
-    for (; c + TP__VW <= C; c += TP__VW) {
-        V s = vset(0.0f);
-        for (int t = 0; t < n_tap; t++) s = vfma(vload(x[t] + c), vload(w[t] + c), s);
-        if (bias) s += vload(bias + c);
-        if (relu) s = vmax(vset(0.0f), s);
-        vstore(y + c, s);
-    }
-    if (c < C) {
-        V s = vset(0.0f);
-        for (int t = 0; t < n_tap; t++) s = vfma(vget(x[t] + c, C - c, 0.0f), vget(w[t] + c, C - c, 0.0f), s);
-        if (bias) s += vget(bias + c, C - c, 0.0f);
-        if (relu) s = vmax(vset(0.0f), s);
-        vput(y + c, C - c, s);
-    }
+    V v = vperm(TP__F(part)(p, n), lane);
+    for (int k = TP__VW; k < n; k += TP__VW)
+        v = vsel((VI)(lane >= viset(k)), vperm(TP__F(part)(p + k, n - k), lane), v);
+    return v;
 }
 
-/* acc[c] += sum over i < n of x[i x_step + c] y[i y_step + c] */
-static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
-                            float *acc)
+#define TP__FOUR(X) X(0) X(1) X(2) X(3)
+#define TP__NINE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+/* A block of channels: as many whole groups as fit into a vector. Where a group has one channel in x and in y (`single`, a
+ * constant), vectors of x are read as they are; else pick() brings to each lane the channel of x that it needs: lane[l] + j. */
+typedef struct TP__F(block) {
+    int64_t c, n, x_c, x_n; /* the first channel in y and in x, and the numbers of channels */
+    VI lane;
+} TP__F(block);
+#define BLOCK       TP__F(block)
+
+TP__INLINE BLOCK TP__F(first_block)(const tp__taps *t, bool single)
 {
-    int64_t c = 0;
-    for (; c + TP__VW <= C; c += TP__VW) {
-        V s = vload(acc + c);
-        for (int64_t i = 0; i < n; i++) s = vfma(vload(x + i * x_step + c), vload(y + i * y_step + c), s);
-        vstore(acc + c, s);
+    const int groups = single ? TP__VW : TP__VW / (int)t->out;
+    BLOCK b;
+    b.c = b.x_c = 0;
+    b.n = single ? TP__VW : groups * t->out;
+    b.x_n = single ? TP__VW : groups * t->in;
+    b.lane = viset(0);
+    if (!single)
+        for (int l = 0; l < b.n; l++) b.lane[l] = l / (int)t->out * (int)t->in;
+    return b;
+}
+TP__INLINE void TP__F(next_block)(BLOCK *b) { b->c += b->n, b->x_c += b->x_n; }
+/* The last block, if it is smaller. */
+TP__INLINE void TP__F(rest_block)(BLOCK *b, const tp__taps *t)
+{
+    b->x_n = (t->channels - b->c) / t->out * t->in;
+    b->n = t->channels - b->c;
+}
+TP__INLINE V TP__F(block_x)(const float *x, const BLOCK *b, VI lane, bool single)
+{
+    return single ? TP__F(part)(x, b->n) : TP__F(pick)(x, b->x_n, lane);
+}
+
+/* A block of channels of `pixels` pixels, 4 or 1. */
+TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK *b, int pixels, bool single)
+{
+#define X(i)        V s##i = vset(0.0f);
+    TP__FOUR(X)
+#undef X
+    for (int k = 0; k < t->n_tap; k++) {
+        const float *x = t->tap[k].x + pixel * t->x_step + b->x_c, *w = t->w + t->tap[k].w + b->c;
+        for (int j = 0; j < (single ? 1 : (int)t->in); j++, w += t->channels) {
+            const V v = TP__F(part)(w, b->n);
+            const VI lane = b->lane + viset(j);
+#define X(i) \
+    if (pixels > i) s##i = vfma(TP__F(block_x)(x + i * t->x_step, b, lane, single), v, s##i);
+            TP__FOUR(X)
+#undef X
+        }
     }
-    if (c < C) {
-        V s = vget(acc + c, C - c, 0.0f);
-        for (int64_t i = 0; i < n; i++)
-            s = vfma(vget(x + i * x_step + c, C - c, 0.0f), vget(y + i * y_step + c, C - c, 0.0f), s);
-        vput(acc + c, C - c, s);
+    float *y = t->y + pixel * t->y_step + b->c;
+    const V bias = t->bias ? TP__F(part)(t->bias + b->c, b->n) : vset(0.0f);
+#define X(i)                                            \
+    if (pixels > i) {                                   \
+        if (t->bias) s##i += bias;                      \
+        if (t->relu) s##i = vmax(vset(0.0f), s##i);     \
+        TP__F(put_part)(y + i * t->y_step, b->n, s##i); \
     }
+    TP__FOUR(X)
+#undef X
+}
+TP__INLINE void TP__F(taps_pixels)(const tp__taps *t, int64_t pixel, BLOCK b, int pixels, bool single)
+{
+    for (; b.c + b.n <= t->channels; TP__F(next_block)(&b)) TP__F(taps_block)(t, pixel, &b, pixels, single);
+    if (b.c == t->channels) return;
+    TP__F(rest_block)(&b, t);
+    TP__F(taps_block)(t, pixel, &b, pixels, single);
+}
+/* 4 pixels at a time; the last 4 may be partly the ones before, and get the same values again. */
+TP__INLINE void TP__F(taps_run)(const tp__taps *t, bool single)
+{
+    const BLOCK first = TP__F(first_block)(t, single);
+    if (t->pixels < 4)
+        for (int64_t i = 0; i < t->pixels; i++) TP__F(taps_pixels)(t, i, first, 1, single);
+    else
+        for (int64_t i = 0; i < t->pixels; i += 4)
+            TP__F(taps_pixels)(t, i + 4 <= t->pixels ? i : t->pixels - 4, first, 4, single);
+}
+static void TP__F(taps)(const tp__taps *t)
+{
+    if (t->in == 1 && t->out == 1) TP__F(taps_run)(t, true);
+    else TP__F(taps_run)(t, false);
+}
+
+/* Adds the gradient of row j of the weights of `taps` taps from k on, 9, 3 or 1, for a block of channels. */
+TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BLOCK *b, int taps, bool single)
+{
+    const tp__source *tap = t->tap + k;
+    const VI lane = b->lane + viset(j);
+    const float *dy = t->dy + b->c;
+    const int64_t row = j * t->channels + b->c;
+    int64_t at = 0;
+#define X(i)                                                 \
+    const float *x##i = taps > i ? tap[i].x + b->x_c : NULL; \
+    float *dw##i = taps > i ? t->dw + tap[i].w + row : NULL; \
+    V s##i = taps > i ? TP__F(part)(dw##i, b->n) : vset(0.0f);
+    TP__NINE(X)
+#undef X
+    for (int64_t p = 0; p < t->pixels; p++, dy += t->y_step, at += t->x_step) {
+        const V v = TP__F(part)(dy, b->n);
+#define X(i) \
+    if (taps > i) s##i = vfma(TP__F(block_x)(x##i + at, b, lane, single), v, s##i);
+        TP__NINE(X)
+#undef X
+    }
+#define X(i) \
+    if (taps > i) TP__F(put_part)(dw##i, b->n, s##i);
+    TP__NINE(X)
+#undef X
+}
+TP__INLINE void TP__F(taps_grad_taps)(const tp__taps *t, const BLOCK *b, bool single)
+{
+    for (int j = 0; j < (single ? 1 : (int)t->in); j++) {
+        int k = 0;
+        for (; k + 9 <= t->n_tap; k += 9) TP__F(taps_grad_block)(t, k, j, b, 9, single);
+        for (; k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single);
+        for (; k < t->n_tap; k++) TP__F(taps_grad_block)(t, k, j, b, 1, single);
+    }
+}
+TP__INLINE void TP__F(taps_grad_run)(const tp__taps *t, bool single)
+{
+    BLOCK b = TP__F(first_block)(t, single);
+    for (; b.c + b.n <= t->channels; TP__F(next_block)(&b)) TP__F(taps_grad_taps)(t, &b, single);
+    if (b.c == t->channels) return;
+    TP__F(rest_block)(&b, t);
+    TP__F(taps_grad_taps)(t, &b, single);
+}
+static void TP__F(taps_grad)(const tp__taps *t)
+{
+    if (t->in == 1 && t->out == 1) TP__F(taps_grad_run)(t, true);
+    else TP__F(taps_grad_run)(t, false);
 }
 
 #if TP__WIDE
@@ -4597,10 +4780,13 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef TP__TILES
 #undef TP__T
 #undef TP__LV
+#undef TP__FOUR
+#undef TP__NINE
 #undef TP__QL
 #undef TP__UNARY
 #undef TP__BINARY
 #undef TP__LONG
+#undef BLOCK
 #undef V
 #undef VI
 #undef VU
@@ -4624,6 +4810,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef vsel
 #undef vabs
 #undef vpow2
+#undef vperm
 
 #elif defined(TP__FAST_OPS)    /* included once, by tp_graph.h, between the naive float loops and the op rows */
 

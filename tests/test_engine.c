@@ -446,6 +446,30 @@ TEST(conv_layers_and_threads)
     close_all(d, n);
 }
 
+/* Depthwise convolutions, with several filters for a channel, and groups of few channels: they do not use the register tile. */
+TEST(conv_of_small_groups)
+{
+    static const int64_t groups[] = {2, 3, 17, 24, 72},
+                         pairs[][2] = {{1, 1}, {1, 2}, {2, 1}, {1, 3}, {3, 2}, {4, 4}, {1, 8}, {8, 5}};
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, true);
+    for (int i = 0; i < 80; i++) {
+        const int64_t g = groups[i % 5], *pair = pairs[i / 5 % 8], size = 1 + rnd(17);
+        const int64_t K = 1 + rnd(3), dilation = 1 + rnd(2), stride = 1 + rnd(3), pad = rnd(3);
+        tp__conv_args a = conv_shape(i % 3 ? 1 : 2, size + 4, size + 3, g * pair[0], g * pair[1], K, 1 + rnd(3), stride,
+                                     dilation, pad, g);
+        if (i % 4 == 0) a.g.stride_w = 1 + rnd(3), a.g.OW = 1 + rnd(6);
+        if (a.g.OH <= 0 || a.g.OW <= 0) a.g.OH = a.g.OW = 3; /* most of what they see is outside */
+        if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
+        check_conv(&a, d, n, thread_counts());
+    }
+    tp__conv_args s[] = {
+        conv_shape(8, 28, 28, 24, 24, 3, 3, 1, 1, 1, 24), conv_shape(3, 29, 27, 72, 72, 5, 5, 2, 1, 2, 72),
+        conv_shape(1, 56, 30, 17, 34, 3, 3, 2, 1, 1, 17), conv_shape(2, 20, 20, 32, 32, 3, 3, 1, 2, 2, 8)};
+    for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, thread_counts());
+    close_all(d, n);
+}
+
 /* What small shapes cover line by line, in the sizes that networks have: more images than one piece of a filter's gradient
  * takes, planes larger than a block. */
 TEST(conv_at_real_sizes)
@@ -938,36 +962,66 @@ static void for_widths(void (*test)(const struct tp__isa *isa, int64_t n))
     }
 }
 
-static void taps_of_width(const struct tp__isa *isa, int64_t C)
+/* The result of tp__taps, or with `grad` of its gradient, in double; it is added to `want`. */
+static void taps_want(const tp__taps *t, bool grad, double *want)
 {
-    double want[140];
-    for (int taps = 0; taps <= 4; taps++)
-        for (int bits = 0; bits < 4; bits++) {
-            const float *x[4], *w[4];
-            for (int t = 0; t < 4; t++) x[t] = edge(t, C), w[t] = edge(4 + t, C);
-            const float *bias = bits & 1 ? edge(8, C) : NULL;
-            float *y = edge(9, C);
-            for (int64_t c = 0; c < C; c++) {
-                want[c] = bias ? (double)bias[c] : 0;
-                for (int t = 0; t < taps; t++) want[c] += (double)x[t][c] * (double)w[t][c];
-                if (bits & 2 && want[c] < 0) want[c] = 0;
-            }
-            tp__taps_of[isa->level](C, taps, x, w, y, bias, (bits & 2) != 0);
-            CHECK_MSG(near_all(y, want, C, 1e-6) && edge_kept(9, C), "%s: %d taps of %d", isa->name, taps, (int)C);
-        }
-    for (int64_t n = 0; n <= 3; n++) {
-        const int64_t nx = n ? (n - 1) * (C + 3) + C : 0, ny = n ? (n - 1) * (C + 5) + C : 0;
-        const float *x = edge(0, nx), *y = edge(1, ny);
-        float *acc = edge(2, C);
-        for (int64_t c = 0; c < C; c++) {
-            want[c] = (double)acc[c];
-            for (int64_t i = 0; i < n; i++) want[c] += (double)x[i * (C + 3) + c] * (double)y[i * (C + 5) + c];
-        }
-        tp__tap_grad_of[isa->level](C, n, x, C + 3, y, C + 5, acc);
-        CHECK_MSG(near_all(acc, want, C, 1e-6) && edge_kept(2, C), "%s: gradient of %d", isa->name, (int)C);
-    }
+    for (int64_t p = 0; p < t->pixels; p++)
+        for (int64_t c = 0; c < t->channels; c++)
+            for (int k = 0; k < t->n_tap; k++)
+                for (int64_t j = 0; j < t->in; j++) {
+                    const double x = (double)t->tap[k].x[p * t->x_step + c / t->out * t->in + j];
+                    const int64_t w = t->tap[k].w + j * t->channels + c;
+                    if (grad) want[w] += x * (double)t->dy[p * t->y_step + c];
+                    else want[p * t->y_step + c] += x * (double)t->w[w];
+                }
 }
-TEST(depthwise_taps_of_any_width) { for_widths(taps_of_width); }
+
+/* `groups` groups with `in` channels in x and `out` in y, a run of `pixels` pixels */
+static void taps_of_groups(const struct tp__isa *isa, int64_t groups, int64_t in, int64_t out, int64_t pixels)
+{
+    enum { TAPS = 10 };
+    const int64_t C = groups * out, x_step = groups * in + 2, y_step = C + 3;
+    const int64_t nx = (pixels - 1) * x_step + groups * in, ny = (pixels - 1) * y_step + C, nw = TAPS * in * C;
+    double *want = (double *)calloc((size_t)(ny > nw ? ny : nw), sizeof *want);
+    tp__source tap[TAPS];
+    tp__taps t;
+    memset(&t, 0, sizeof t);
+    t.channels = C, t.in = in, t.out = out, t.pixels = pixels, t.x_step = x_step, t.y_step = y_step, t.tap = tap;
+    for (int k = 0; k < TAPS; k++) tap[k].x = edge(k, nx), tap[k].w = (TAPS - 1 - k) * in * C;
+    for (int bits = 0; bits < 4; bits++) {
+        t.n_tap = bits == 3 ? TAPS : bits * 2;
+        t.w = edge(10, nw);
+        t.y = edge(11, ny);
+        t.bias = bits & 1 ? edge(12, C) : NULL;
+        t.relu = (bits & 2) != 0;
+        for (int64_t i = 0; i < ny; i++)
+            want[i] = i % y_step < C ? t.bias ? (double)t.bias[i % y_step] : 0 : (double)t.y[i];
+        taps_want(&t, false, want);
+        for (int64_t i = 0; i < ny; i++)
+            if (i % y_step < C && t.relu && want[i] < 0) want[i] = 0;
+        tp__taps_of[isa->level](&t);
+        CHECK_MSG(near_all(t.y, want, ny, 3e-6) && edge_kept(11, ny),
+                  "%s: %d taps of %d pixels, %d groups of %d and %d", isa->name, t.n_tap, (int)pixels, (int)groups,
+                  (int)in, (int)out);
+        t.dy = edge(11, ny);
+        t.dw = edge(13, nw);
+        for (int64_t i = 0; i < nw; i++) want[i] = (double)t.dw[i];
+        taps_want(&t, true, want);
+        tp__taps_grad_of[isa->level](&t);
+        CHECK_MSG(near_all(t.dw, want, nw, 3e-6) && edge_kept(13, nw),
+                  "%s: gradient of %d taps of %d pixels, %d groups of %d and %d", isa->name, t.n_tap, (int)pixels,
+                  (int)groups, (int)in, (int)out);
+    }
+    free(want);
+}
+static void taps_of_width(const struct tp__isa *isa, int64_t n)
+{
+    taps_of_groups(isa, n, 1, 1, 1 + n % 6);
+    for (int64_t in = 1; in <= 5 && n % 3 == 0; in++)
+        for (int64_t out = 1; out <= isa->vw && out <= 5; out++) taps_of_groups(isa, n / 3, in, out, 1 + (n + in) % 6);
+    if (n % 8 == 0 && isa->vw >= 8) taps_of_groups(isa, n / 8, 8, 8, 2);
+}
+TEST(taps_of_any_width) { for_widths(taps_of_width); }
 
 static void mean_of_width(const struct tp__isa *isa, int64_t C)
 {

@@ -2,10 +2,10 @@
  * the geometric means
  *
  *   gcc -std=c11 -O2 -I. tests/bench/gemm.c -o gemm -lm -lpthread -ldl && ./gemm 1 [part of a name]
- *   ./gemm 1 odd 7 200
+ *   ./gemm 1 odd 7 200 [small]
  *
  * arguments: threads, shapes whose name contains this; or "odd", a seed, how many: random shapes of 1 to 300 in each
- * dimension, whose last line has the geometric mean and the least ratio to the better of the two peers. The peers are Debian's libopenblas0 and libdnnl2, opened when the
+ * dimension, with "small" mostly small ones, whose last line has the geometric mean and the least ratio to the better of the two peers. The peers are Debian's libopenblas0 and libdnnl2, opened when the
  * program runs; one that is not there is left out. */
 #define _GNU_SOURCE
 #define TP_IMPLEMENTATION
@@ -210,16 +210,18 @@ static void compare(const shape *s, int threads, measured m[3])
     }
 }
 
-/* Random shapes: each dimension is 1 to 300, small ones as likely as large ones; every second operand is transposed. */
-static int compare_odd(int threads, uint64_t seed, int n)
+/* Random shapes of 1 to 300 in each dimension; every second operand is transposed. small: 1 to 10 as likely as 30 to 300. */
+static int compare_odd(int threads, uint64_t seed, int n, bool small)
 {
     double log_sum = 0, least = 1e30;
     for (int i = 0; i < n; i++) {
         int64_t d[3];
         char name[48];
         measured m[3];
-        for (int k = 0; k < 3; k++)
-            d[k] = (int64_t)pow(300.99, (double)tp_random_uniform(seed, (uint64_t)k, (uint64_t)i));
+        for (int k = 0; k < 3; k++) {
+            const double u = (double)tp_random_uniform(seed, (uint64_t)k, (uint64_t)i);
+            d[k] = 1 + (int64_t)(small ? pow(300, u) - 1 : 300 * u);
+        }
         const uint32_t turned = tp_random_u32(seed, 3, (uint64_t)i);
         const shape s = {name, d[0], d[1], d[2], (turned & 1) != 0, (turned & 2) != 0, -1};
         snprintf(name, sizeof name, "%dx%dx%d%s%s", (int)s.M, (int)s.N, (int)s.K, s.ta ? ".ta" : "", s.tb ? ".tb" : "");
@@ -252,7 +254,8 @@ int main(int argc, char **argv)
     unsetenv("OPENBLAS_CORETYPE");        /* its own choice of kernels; "openblas_kernels" says which */
     unsetenv("OPENBLAS_L2_SIZE");
     if (strcmp(only, "odd") == 0)
-        return compare_odd(threads, argc > 3 ? strtoull(argv[3], NULL, 10) : 1, argc > 4 ? atoi(argv[4]) : 200);
+        return compare_odd(threads, argc > 3 ? strtoull(argv[3], NULL, 10) : 1, argc > 4 ? atoi(argv[4]) : 200,
+                           argc > 5 && strcmp(argv[5], "small") == 0);
     double log_sum[2][2] = {{0}}, least = 1e30;
     int count[2][2] = {{0}};
     for (int i = 0; i < TP_COUNT(shapes); i++) {

@@ -5983,7 +5983,7 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
     tp__gather_grad_fast(&sum);
 }
 
-#define TP__RNN_ROWS    512 /* number of rows (samples times steps) that the backward pass processes together */
+#define TP__RNN_ROWS     512 /* number of rows (samples times steps) that the backward pass processes together */
 /* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `max_rows` rows. */
 typedef struct tp__lstm_stored {
     int64_t from, to;
@@ -6095,7 +6095,7 @@ static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const 
     p.add = !of_x && !j->table.ids;
     tp__by_packed_rows(&p, m);
 }
-#define TP__TABLE_ROWS  56
+#define TP__TABLE_ROWS   56
 static void tp__lstm_table_rows(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -6178,8 +6178,8 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
     }
 }
 /* A chunk of an LSTM's dW and db, or of P: a few panels of columns; for dW also some tiles of rows. */
-#define TP__DW_PANELS   4
-#define TP__DW_TILES    10
+#define TP__DW_PANELS    4
+#define TP__DW_TILES     10
 static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
 {
     return tp__ceil_div(j->n_in, TP__DW_TILES * j->isa->mr) + (j->table.ids ? 1 : 0);
@@ -6466,7 +6466,7 @@ static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
 
 /* -- attention, attention_grad -------------------------------------------------------- >>fast attention
  * A chunk is one head of one sample. Its queries are processed in blocks, so that the scores stay in the cache. */
-#define TP__QUERIES     64 /* number of queries in a block */
+#define TP__QUERIES      64 /* number of queries in a block */
 typedef struct tp__attention_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -6608,7 +6608,7 @@ static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* fro
 static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->in[0]), 8192, tp__dropout_words); }
 
 /* -- optimizers ----------------------------------------------------------------------- >>fast apply_adam */
-#define TP__APPLY_GRAIN 16384
+#define TP__APPLY_GRAIN  16384
 TP__HOT static void tp__apply_decay(float *w, int64_t n, float factor)
 {
     for (int64_t e = 0; e < n; e++) w[e] *= factor;
@@ -6617,34 +6617,36 @@ static int64_t tp__apply_pieces(const tp_operand *var)
 {
     return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
 }
-/* Finds piece `index` of the list of all variables, which is cut into pieces of TP__APPLY_GRAIN elements. *first: the index of the
- * first piece of the same variable. */
-static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_t *to, int64_t *first)
+/* Finds piece `index` of the list of all variables, which is cut into pieces of TP__APPLY_GRAIN elements. *i: its variable, *first:
+ * the index of the first piece of that one. The search goes on from *i and *first: 0, or those of an earlier piece. */
+static void tp__apply_find(const tp_call *k, int64_t index, int *i, int64_t *first, int64_t *from, int64_t *to)
 {
-    int i = 0;
-    *first = 0;
-    for (; index - *first >= tp__apply_pieces(&k->var[i]); i++) *first += tp__apply_pieces(&k->var[i]);
-    const int64_t size = tp__size(&k->var[i]);
+    for (; index - *first >= tp__apply_pieces(&k->var[*i]); ++*i) *first += tp__apply_pieces(&k->var[*i]);
+    const int64_t size = tp__size(&k->var[*i]);
     *from = (index - *first) * TP__APPLY_GRAIN;
     *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
-    return i;
 }
 typedef struct tp__apply_job {
     const tp_call *k;
     tp__piece_fn piece;
+    int64_t pieces, chunks;
 } tp__apply_job;
+#define TP__APPLY_CHUNKS 64 /* chunks that all pieces are dealt to: each looks for its first piece */
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
     const tp__apply_job *j = (const tp__apply_job *)user;
-    int64_t from, to, first;
-    const int i = tp__apply_find(j->k, chunk, &from, &to, &first);
-    j->piece(j->k, i, from, to);
+    int64_t from, to, first = 0;
+    int i = 0;
+    for (int64_t p = chunk * j->pieces / j->chunks; p < (chunk + 1) * j->pieces / j->chunks; p++) {
+        tp__apply_find(j->k, p, &i, &first, &from, &to);
+        j->piece(j->k, i, from, to);
+    }
 }
-static int64_t tp__apply_chunks(const tp_call *k)
+static int64_t tp__apply_all_pieces(const tp_call *k)
 {
-    int64_t chunks = 0;
-    for (int i = 0; i < tp__apply_n(k); i++) chunks += tp__apply_pieces(&k->var[i]);
-    return chunks;
+    int64_t pieces = 0;
+    for (int i = 0; i < tp__apply_n(k); i++) pieces += tp__apply_pieces(&k->var[i]);
+    return pieces;
 }
 static void tp__apply_fast(const tp_call *k)
 {
@@ -6652,7 +6654,9 @@ static void tp__apply_fast(const tp_call *k)
     tp__apply_job j;
     j.k = k;
     j.piece = u->piece_fast ? u->piece_fast : u->piece_f32;
-    if (tp__apply_runs(k)) tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
+    j.pieces = tp__apply_all_pieces(k);
+    j.chunks = tp__min64(j.pieces, TP__APPLY_CHUNKS);
+    if (tp__apply_runs(k)) tp_device_parallel(k->device, j.chunks, tp__apply_chunk, &j);
 }
 static void tp__adam_fast(const tp_call *k, int i, int64_t from, int64_t to)
 {
@@ -6676,16 +6680,18 @@ static void tp__lion_fast(const tp_call *k, int i, int64_t from, int64_t to)
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
-    int64_t from, to, first;
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    int64_t from, to, first = 0;
+    int i = 0;
+    tp__apply_find(k, chunk, &i, &first, &from, &to);
     tp__lamb_piece_f32(k, i, from, to, (double *)k->scratch + 2 * chunk);
 }
 static void tp__lamb_step_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
-    int64_t from, to, first;
+    int64_t from, to, first = 0;
     double squares[2] = {0, 0};
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    int i = 0;
+    tp__apply_find(k, chunk, &i, &first, &from, &to);
     for (int64_t p = first; p < first + tp__apply_pieces(&k->var[i]); p++) {
         squares[0] += ((const double *)k->scratch)[2 * p];
         squares[1] += ((const double *)k->scratch)[2 * p + 1];
@@ -6694,12 +6700,12 @@ static void tp__lamb_step_chunk(void *user, int64_t chunk)
 }
 static void tp__lamb_fast(const tp_call *k)
 {
-    const int64_t chunks = tp__apply_chunks(k);
+    const int64_t chunks = tp__apply_all_pieces(k);
     if (!tp__apply_runs(k)) return;
     tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
     tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
 }
-static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
+static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_all_pieces(k) * 2 * sizeof(double); }
 static const float tp__one = 1.0f;
 static tp__gemm_args tp__descend_gemm(const tp_call *k)
 {

@@ -6915,6 +6915,9 @@ static bool tp__op_writes(const tp__compiler *c, int id, const tp_variable *v)
 
 static void tp__plan_edges(tp__compiler *c, tp__edges *g)
 {
+    int *last_writer =
+        tp__alloc_ints(c, c->g->var.n, -1, &g->ok); /* of each variable, among the ops that were looked at */
+    if (!last_writer) return;
     for (int id = 0; id < c->n_op; id++) {
         const tp_operation *o = c->op[id];
         if (!c->need[id]) continue;
@@ -6931,8 +6934,9 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
         const tp_operation *o = c->op[id];
         for (int k = 0; k < o->n_var && c->need[id] && tp__is_writer(o); k++) {
             const tp_variable *v = o->var[k];
-            int previous = id - 1;
-            while (previous >= 0 && !tp__op_writes(c, previous, v)) previous--;
+            const int previous = last_writer[v->id];
+            if (previous == id) continue;
+            last_writer[v->id] = id;
             if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
             if (previous >= 0) tp__order_before(c, g, previous, id);
             tp__order_readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
@@ -8791,6 +8795,12 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
+/* The place of a buffer in the arena, and its first and last step. */
+typedef struct tp__interval {
+    size_t offset, end;
+    int first, last;
+} tp__interval;
+
 /* 8. Chooses the offsets in a device's arena: large buffers first, each at the lowest offset that is free during its
  * lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
@@ -8798,7 +8808,9 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     tp__plan *p = c->plan;
     int n = 0;
     bool ok = true;
-    int *by_size = tp__alloc_ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__alloc_ints(c, p->n_buffer + 1, -1, &ok);
+    int *by_size = tp__alloc_ints(c, p->n_buffer + 1, -1, &ok);
+    tp__interval *placed =
+        (tp__interval *)tp__check_memory(tp_arena_alloc(&c->arena, ((size_t)p->n_buffer + 1) * sizeof *placed), &ok);
     if (!ok) return tp__nomem_plan();
     for (int i = 0; i < p->n_buffer; i++)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
@@ -8818,25 +8830,25 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
             by_size[j] = x;
         }
     size_t top = 0;
-    int n_placed = 0; /* `placed` is kept sorted by offset */
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) { /* placed[0..i) are the buffers that have their place, sorted by offset */
         tp__buffer *b = &p->buffer[by_size[i]];
-        size_t at = 0;
-        int where = 0;
-        for (int j = 0; j < n_placed; j++) {
-            const tp__buffer *o = &p->buffer[placed[j]];
+        const size_t bytes = tp__align64((size_t)b->bytes);
+        tp__interval x = {0, 0, b->first, b->last};
+        int at = 0;
+        for (int j = 0; j < i; j++) {
+            const tp__interval *o = &placed[j];
             /* buffers whose lifetimes do not overlap may share memory */
-            if (o->last < b->first || b->last < o->first) continue;
-            if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
-            const size_t end = o->offset + tp__align64((size_t)o->bytes);
-            if (end > at) at = end;
+            if (o->last >= x.first && x.last >= o->first) {
+                if (o->offset >= x.offset + bytes) break;
+                if (o->end > x.offset) x.offset = o->end;
+            }
+            if (o->offset <= x.offset) at = j + 1;
         }
-        b->offset = at;
-        while (where < n_placed && p->buffer[placed[where]].offset <= at) where++;
-        memmove(placed + where + 1, placed + where, (size_t)(n_placed - where) * sizeof(int));
-        placed[where] = by_size[i];
-        n_placed++;
-        if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
+        memmove(placed + at + 1, placed + at, (size_t)(i - at) * sizeof *placed);
+        b->offset = x.offset;
+        x.end = x.offset + bytes;
+        placed[at] = x;
+        if (x.end > top) top = x.end;
     }
     p->arena_bytes[device] = top;
     return TP_OK;

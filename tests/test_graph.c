@@ -2622,12 +2622,12 @@ static double own_operand(const tp_call *k, const tp__instr *s, int a, double *c
         at += rest % p->shape.dim[d] * e->stride[d];
         rest /= p->shape.dim[d];
     }
-    const int64_t by = e->how == TP__DIRECT  ? i
-                       : e->how == TP__SPLAT ? 0
-                       : e->how == TP__INNER ? i % e->period
-                       : e->how == TP__OUTER ? i / e->inner % e->period
-                                             : at;
-    CHECK(by == at && (e->reg >= 0) == (e->how != TP__DIRECT) && e->reg < p->n_reg);
+    const int64_t by = e->access == TP__DIRECT  ? i
+                       : e->access == TP__SPLAT ? 0
+                       : e->access == TP__INNER ? i % e->period
+                       : e->access == TP__OUTER ? i / e->inner % e->period
+                                                : at;
+    CHECK(by == at && (e->reg >= 0) == (e->access != TP__DIRECT) && e->reg < p->n_reg);
     return tp_tensor_get(&t, at);
 }
 static void own_chain(const tp_call *k)

@@ -3837,21 +3837,24 @@ TP__INLINE V TP__F(verf)(V x)
 }
 
 /* Makes a function over n floats from a function of a vector: the last, partial vector is padded, so that an element's bits do
- * not depend on its position. */
-#define TP__UNARY(name_, expr_)                                           \
-    static void TP__F(name_)(int64_t n, float *y, const float *const *in) \
-    {                                                                     \
-        const float *x = in[0];                                           \
-        int64_t i = 0;                                                    \
-        for (; i + TP__VW <= n; i += TP__VW) {                            \
-            V a = vload(x + i);                                           \
-            vstore(y + i, expr_);                                         \
-        }                                                                 \
-        if (i < n) {                                                      \
-            V a = vget(x + i, n - i, 1.0f);                               \
-            vput(y + i, n - i, expr_);                                    \
-        }                                                                 \
+ * not depend on its position. In the expression a and b are the operands, p and q the n_ parameters. */
+#define TP__UNARY_OF(name_, n_, expr_)                                                      \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
+    {                                                                                       \
+        const float *x = in[0];                                                             \
+        const V p = vset((n_) > 0 ? in[1][0] : 0.0f), q = vset((n_) > 1 ? in[1][1] : 0.0f); \
+        int64_t i = 0;                                                                      \
+        (void)p, (void)q;                                                                   \
+        for (; i + TP__VW <= n; i += TP__VW) {                                              \
+            V a = vload(x + i);                                                             \
+            vstore(y + i, expr_);                                                           \
+        }                                                                                   \
+        if (i < n) {                                                                        \
+            V a = vget(x + i, n - i, 1.0f);                                                 \
+            vput(y + i, n - i, expr_);                                                      \
+        }                                                                                   \
     }
+#define TP__UNARY(name_, expr_) TP__UNARY_OF(name_, 0, expr_)
 /* The same as TP__UNARY for a long function: its code is not repeated for the partial vector. */
 #define TP__LONG(name_, function_)                                                          \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
@@ -3867,20 +3870,23 @@ TP__INLINE V TP__F(verf)(V x)
             vput(y + i, n - i, vload(rest));                                                \
         }                                                                                   \
     }
-#define TP__BINARY(name_, expr_)                                            \
-    static void TP__F(name_)(int64_t n, float *y, const float *const *in)   \
-    {                                                                       \
-        const float *x0 = in[0], *x1 = in[1];                               \
-        int64_t i = 0;                                                      \
-        for (; i + TP__VW <= n; i += TP__VW) {                              \
-            V a = vload(x0 + i), b = vload(x1 + i);                         \
-            vstore(y + i, expr_);                                           \
-        }                                                                   \
-        if (i < n) {                                                        \
-            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f); \
-            vput(y + i, n - i, expr_);                                      \
-        }                                                                   \
+#define TP__BINARY_OF(name_, n_, expr_)                                                     \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
+    {                                                                                       \
+        const float *x0 = in[0], *x1 = in[1];                                               \
+        const V p = vset((n_) > 0 ? in[2][0] : 0.0f), q = vset((n_) > 1 ? in[2][1] : 0.0f); \
+        int64_t i = 0;                                                                      \
+        (void)p, (void)q;                                                                   \
+        for (; i + TP__VW <= n; i += TP__VW) {                                              \
+            V a = vload(x0 + i), b = vload(x1 + i);                                         \
+            vstore(y + i, expr_);                                                           \
+        }                                                                                   \
+        if (i < n) {                                                                        \
+            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f);                 \
+            vput(y + i, n - i, expr_);                                                      \
+        }                                                                                   \
     }
+#define TP__BINARY(name_, expr_) TP__BINARY_OF(name_, 0, expr_)
 
 TP__BINARY(vec_add, a + b)
 TP__BINARY(vec_sub, a - b)
@@ -3904,6 +3910,148 @@ TP__LONG(vec_erf, verf)
 TP__LONG(vec_softplus, vsoftplus)
 TP__LONG(vec_elu, velu)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
+
+TP__UNARY(vec_sign, vsel((VI)(a > vset(0.0f)), vset(1.0f), vsel((VI)(a < vset(0.0f)), vset(-1.0f), a)))
+TP__UNARY_OF(vec_affine, 2, vmul(a, p) + q)
+TP__UNARY_OF(vec_clip, 2, vsel((VI)(a < p), p, vsel((VI)(a > q), q, a)))
+TP__UNARY_OF(vec_leaky_relu, 1, vsel((VI)(a > vset(0.0f)), a, a *p))
+TP__BINARY_OF(vec_clip_grad, 2, (V)((VI)(b >= p) & (VI)(b <= q) & (VI)a))
+TP__BINARY_OF(vec_leaky_relu_grad, 1, vsel((VI)(b > vset(0.0f)), a, a *p))
+
+/* -- element-wise functions in double: the bits of their scalar versions ----------------------------------- */
+
+typedef float TP__F(half) __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
+TP__INLINE VD TP__F(dload)(const float *p)
+{
+    return __builtin_convertvector(*(const TP__F(half) *)(const void *)p, VD);
+}
+TP__INLINE void TP__F(dstore)(float *p, VD a) { *(TP__F(half) *)(void *)p = __builtin_convertvector(a, TP__F(half)); }
+
+TP__INLINE VD TP__F(horner)(const double *c, int n, VD x)
+{
+    VD y = TP__F(dset)(c[0]);
+    for (int i = 1; i < n; i++) y = vdmul(y, x) + TP__F(dset)(c[i]);
+    return y;
+}
+
+TP__INLINE VD TP__F(sines)(VD x, uint64_t quarter)
+{
+    const VD rounder = TP__F(dset)(TP__ROUND_DOUBLE), turns = vdmul(x, TP__F(dset)(TP__TWO_OVER_PI)) + rounder;
+    VD r = vdmul(turns - rounder, TP__F(dset)(-TP__HALF_PI_HI)) + x;
+    r = vdmul(turns - rounder, TP__F(dset)(-TP__HALF_PI_LO)) + r;
+    const VD one = TP__F(dset)(1.0), z = vdmul(r, r);
+    const VD s = (vdmul(TP__F(horner)(tp__sin_series, TP_COUNT(tp__sin_series), z), z) + one) * r;
+    const VD c = vdmul(TP__F(horner)(tp__cos_series, TP_COUNT(tp__cos_series), z), z) + one;
+    const VQ n = (VQ)turns + TP__F(qset)(quarter), odd = TP__F(qset)(0) - (n & TP__F(qset)(1));
+    return (VD)((VQ)TP__F(dsel)(odd, c, s) ^ ((n & TP__F(qset)(2)) << 62));
+}
+
+TP__INLINE VD TP__F(arctan)(VD x)
+{
+    const VQ minus = TP__F(qset)(0x8000000000000000u);
+    const VD one = TP__F(dset)(1.0), root = TP__F(dset)(TP__SQRT_THREE);
+    VD a = (VD)((VQ)x & ~minus), s = TP__F(dset)(0.0);
+    const VQ inverse = (VQ)(a > one);
+    a = TP__F(dsel)(inverse, one / a, a);
+    const VQ turned = (VQ)(a > TP__F(dset)(TP__TAN_TWELFTH));
+    a = TP__F(dsel)(turned, (vdmul(a, root) - one) / (a + root), a);
+    const VD z = -vdmul(a, a);
+    for (int i = TP__ARCTAN_TERMS; i > 0; i -= 2) s = vdmul(z, s) + TP__F(dset)(1.0 / i);
+    a = vdmul(a, s) + (VD)(turned & (VQ)TP__F(dset)(TP__SIXTH_OF_PI));
+    a = TP__F(dsel)(inverse, TP__F(dset)(TP__HALF_PI) - a, a);
+    return (VD)((VQ)a | ((VQ)x & minus));
+}
+
+/* For a > 0. */
+TP__INLINE VD TP__F(power)(VD a, VD b)
+{
+    const VQ bits = (VQ)a, bias = TP__F(qset)(UINT64_C(1024) << 52);
+    const VQ k = (bits - TP__F(qset)(TP__SQRT_HALF_DOUBLE_BITS) + bias) >> 52;
+    const VD one = TP__F(dset)(1.0), m = (VD)(bits + bias - (k << 52)), f = (m - one) / (m + one);
+    const VD most = TP__F(dset)(TP__MOST_OF_POWERS), rounder = TP__F(dset)(TP__ROUND_DOUBLE);
+    const VD whole = (VD)(k | TP__F(qset)(0x4330000000000000u)) - TP__F(dset)(4503599627370496.0 + 1024.0);
+    VD t = vdmul(TP__F(horner)(tp__log2_series, TP_COUNT(tp__log2_series), vdmul(f, f)), f) + whole;
+    t = vdmul(t, b);
+    t = TP__F(dsel)((VQ)(t > most), most, t);
+    t = TP__F(dsel)((VQ)(t < -most), -most, t);
+    const VD n = t + rounder;
+    const VD y = TP__F(horner)(tp__exp2_series, TP_COUNT(tp__exp2_series), t - (n - rounder));
+    return y * (VD)(((VQ)n << 52) + TP__F(qset)(UINT64_C(1023) << 52));
+}
+
+#define TP__VEC_BLOCK 64 /* elements that the following functions compute at a time */
+
+/* Whether the sizes of n floats are below `most`; false if one is NaN. */
+TP__INLINE bool TP__F(all_below)(int64_t n, const float *x, float most)
+{
+    VI ok = viset(-1);
+    int32_t lane[TP__VW], all = -1;
+    for (int64_t i = 0; i < n; i += TP__VW) ok &= (VI)(vabs(TP__F(part)(x + i, n - i)) < vset(most));
+    memcpy(lane, &ok, sizeof lane);
+    for (int i = 0; i < TP__VW; i++) all &= lane[i];
+    return all != 0;
+}
+
+/* Makes a function over n floats from a function of doubles, for |x| < most_. The scalar function computes the rest. */
+#define TP__IN_DOUBLE(name_, most_, expr_, scalar_)                          \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)    \
+    {                                                                        \
+        for (int64_t i = 0; i < n; i += TP__VEC_BLOCK) {                     \
+            const float *x = in[0] + i;                                      \
+            const int64_t m = n - i < TP__VEC_BLOCK ? n - i : TP__VEC_BLOCK; \
+            int64_t j = 0;                                                   \
+            if (TP__F(all_below)(m, x, most_))                               \
+                for (; j + TP__QL <= m; j += TP__QL) {                       \
+                    const VD a = TP__F(dload)(x + j);                        \
+                    TP__F(dstore)(y + i + j, expr_);                         \
+                }                                                            \
+            for (; j < m; j++) y[i + j] = scalar_(x[j]);                     \
+        }                                                                    \
+    }
+TP__IN_DOUBLE(vec_sin, TP__MOST_OF_SINES, TP__F(sines)(a, 0), tp__sine)
+TP__IN_DOUBLE(vec_cos, TP__MOST_OF_SINES, TP__F(sines)(a, 1), tp__cosine)
+TP__IN_DOUBLE(vec_atan, INFINITY, TP__F(arctan)(a), tp__atanf)
+TP__IN_DOUBLE(vec_asin, INFINITY, TP__F(arctan)(a / vdsqrt((TP__F(dset)(1.0) - a) * (TP__F(dset)(1.0) + a))), tp__asinf)
+TP__IN_DOUBLE(vec_acos, INFINITY,
+              TP__F(dset)(2.0) * TP__F(arctan)(vdsqrt((TP__F(dset)(1.0) - a) / (TP__F(dset)(1.0) + a))), tp__acosf)
+
+/* Finishes a vector of powers as tp__powf does: y is |a|^b. Where *ok becomes 0, a is 0 or infinite, or b is not smaller than 2^22. */
+TP__INLINE V TP__F(finish_pow)(V a, V b, V y, VI *ok)
+{
+    const V one = vset(1.0f), size = vabs(a), big = b + vset(TP__ROUNDER);
+    const VI whole = (VI)(big - vset(TP__ROUNDER) == b), negative = (VI)(a < vset(0.0f));
+    y = vsel((VI)(b == one), size, y);
+    y = vsel((VI)(b == vset(2.0f)), vmul(size, size), y);
+    y = vsel((VI)(b == vset(0.5f)), vsqrt(size), y);
+    y = vsel((VI)(b == vset(-1.0f)), one / size, y);
+    y = (V)((VI)y ^ (negative & ((VI)big << 31))); /* the lowest bit of big tells whether b is odd */
+    *ok = (VI)(size > vset(0.0f)) & (VI)(size < vset(INFINITY)) & (VI)(vabs(b) < vset(4194304.0f));
+    return vsel(negative & ~whole, vset(NAN), y);
+}
+
+static void TP__F(vec_pow)(int64_t n, float *y, const float *const *in)
+{
+    float a[TP__VEC_BLOCK], b[TP__VEC_BLOCK], p[TP__VEC_BLOCK];
+    int32_t ok[TP__VEC_BLOCK];
+    for (int64_t i = 0; i < n; i += TP__VEC_BLOCK) {
+        const int64_t m = n - i < TP__VEC_BLOCK ? n - i : TP__VEC_BLOCK;
+        for (int64_t j = 0; j < TP__VEC_BLOCK; j++) {
+            a[j] = j < m ? in[0][i + j] : 1.0f;
+            b[j] = j < m ? in[1][i + j] : 1.0f;
+        }
+        for (int64_t j = 0; j < m; j += TP__QL) {
+            const VD size = (VD)((VQ)TP__F(dload)(a + j) & TP__F(qset)(0x7fffffffffffffffu));
+            TP__F(dstore)(p + j, TP__F(power)(size, TP__F(dload)(b + j)));
+        }
+        for (int64_t j = 0; j < m; j += TP__VW) {
+            VI fine;
+            vstore(p + j, TP__F(finish_pow)(vload(a + j), vload(b + j), vload(p + j), &fine));
+            memcpy(ok + j, &fine, sizeof fine);
+        }
+        for (int64_t j = 0; j < m; j++) y[i + j] = ok[j] ? p[j] : tp__powf(a[j], b[j]);
+    }
+}
+#undef TP__VEC_BLOCK
 
 /* One pass of Adam: m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), where c1 = 1 - beta1 and c2 = 1 -
  * beta2. */

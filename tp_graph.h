@@ -7825,7 +7825,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
                                   (char *)room[p->external[e].reg]);
         for (int j = 0; j < p->n_instr; j++) {
             const tp__instr *s = &p->instr[j];
-            const void *in[4] = {NULL, NULL, NULL, NULL};
+            const void *in[5] = {NULL, NULL, NULL, NULL, NULL};
             for (int a = 0; a < s->n_in; a++) {
                 const int w = s->in[a];
                 if (s->from[a] == TP__FROM_REG) in[a] = room[w];
@@ -7835,6 +7835,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
             }
             void *y =
                 s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
+            in[s->n_in] = s->attrs; /* the parameters of a vector function */
             if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
             else s->block(n, y, in, s->attrs);
         }
@@ -11899,12 +11900,12 @@ static real TP__F(tp__rounded)(real x)
 #define TP__LOG1P(x_)   tp__log1pf(x_)
 #define TP__ERF(x_)     tp_erff(x_)
 #define TP__TANH(x_)    tp_tanhf(x_)
-#define TP__SIN(x_)     tp__sinf(x_, 0)
-#define TP__COS(x_)     tp__sinf(x_, 1)
+#define TP__SIN(x_)     tp__sine(x_)
+#define TP__COS(x_)     tp__cosine(x_)
 #define TP__POW(a_, b_) tp__powf(a_, b_)
-#define TP__ASIN(x_)    (float)tp__arctan((double)(x_) / sqrt((1.0 - (double)(x_)) * (1.0 + (double)(x_))))
-#define TP__ACOS(x_)    (float)(2 * tp__arctan(sqrt((1.0 - (double)(x_)) / (1.0 + (double)(x_)))))
-#define TP__ATAN(x_)    (float)tp__arctan((double)(x_))
+#define TP__ASIN(x_)    tp__asinf(x_)
+#define TP__ACOS(x_)    tp__acosf(x_)
+#define TP__ATAN(x_)    tp__atanf(x_)
 #elif !defined(TP__PASS_INT)
 #define TP__R(fn_)      fn_
 #define TP__EXP(x_)     exp(x_)
@@ -12287,7 +12288,7 @@ static const tp_op tp__op_neg =
     TP__MAP_ROW("neg", "Neg", 1, tp__neg_gradient, TP__MAPS(tp__neg), tp_vec_find_neg, "Neg");
 static const tp_op tp__op_abs =
     TP__MAP_ROW("abs", "Abs", 1, tp__abs_gradient, TP__MAPS(tp__abs), tp_vec_find_abs, "Abs");
-static const tp_op tp__op_sign = TP__MAP_ROW("sign", "Sign", 1, NULL, TP__MAPS(tp__sign), NULL, "Sign");
+static const tp_op tp__op_sign = TP__MAP_ROW("sign", "Sign", 1, NULL, TP__MAPS(tp__sign), tp_vec_find_sign, "Sign");
 static const tp_op tp__op_square =
     TP__MAP_ROW("square", "Square", 1, tp__square_gradient, TP__MAPS(tp__square), tp_vec_find_square, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
@@ -12320,7 +12321,7 @@ static void tp__affine_gradient(tp_grad *g)
     g->din[0] = tp_affine(g->dout[0], ((const tp__affine_attrs *)g->op->attrs)->scale, 0.0f);
 }
 static const tp_op tp__op_affine = TP__MAP_ROW_OF(TP__ATTRS(affine), tp__affine_infer, "affine", "Affine", 1,
-                                                  tp__affine_gradient, TP__MAPS(tp__affine), NULL, NULL);
+                                                  tp__affine_gradient, TP__MAPS(tp__affine), tp_vec_find_affine, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -12361,14 +12362,15 @@ static tp_status tp__clip_infer(tp_infer *s)
     return tp__infer_map(s);
 }
 static void tp__clip_gradient(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
-static const tp_op tp__op_clip_grad = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
-                                                     tp__clip_gradient, TP__REAL_MAPS(tp__clip_grad), NULL, NULL);
+static const tp_op tp__op_clip_grad =
+    TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2, tp__clip_gradient,
+                   TP__REAL_MAPS(tp__clip_grad), tp_vec_find_clip_grad, NULL);
 static void tp__clip_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
 static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
-                                                tp__clip_gradient, TP__MAPS(tp__clip), NULL, "Clip");
+                                                tp__clip_gradient, TP__MAPS(tp__clip), tp_vec_find_clip, "Clip");
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -12499,102 +12501,6 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 
 #ifndef TP__PASS_INT
 
-#ifdef TP__REAL_IS_FLOAT
-/* Computes sin(x), or cos(x) if `quarter` is 1: x = n pi/2 + r, then the series of sine and cosine at r in double; rounding to
- * float hides the error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
-static float tp__sinf(float x, int quarter)
-{
-    if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
-    const double turns = floor(tp__mul_add((double)x, 0.63661977236758134308, 0.5)); /* the constant 2/pi */
-    /* the first of the two parts of pi/2 has 33 bits */
-    double r = tp__mul_add(turns, -1.57079632673412561417, (double)x);
-    r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
-    const double z = r * r;
-    /* the last coefficients of the two series, -1/15! and 1/16! */
-    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14;
-    s = tp__mul_add(s, z, 1.6059043836821614599e-10);
-    c = tp__mul_add(c, z, -1.1470745597729724714e-11);
-    s = tp__mul_add(s, z, -2.5052108385441718775e-8);
-    c = tp__mul_add(c, z, 2.0876756987868098979e-9);
-    s = tp__mul_add(s, z, 2.7557319223985890653e-6);
-    c = tp__mul_add(c, z, -2.7557319223985890653e-7);
-    s = tp__mul_add(s, z, -1.9841269841269841270e-4);
-    c = tp__mul_add(c, z, 2.4801587301587301587e-5);
-    s = tp__mul_add(s, z, 8.3333333333333333333e-3);
-    c = tp__mul_add(c, z, -1.3888888888888888889e-3);
-    s = tp__mul_add(s, z, -1.6666666666666666667e-1);
-    c = tp__mul_add(c, z, 4.1666666666666666667e-2);
-    s = tp__mul_add(r * z, s, r);
-    c = tp__mul_add(z, tp__mul_add(z, c, -0.5), 1.0);
-    switch (((int)turns + quarter) & 3) {
-    case 0: return (float)s;
-    case 1: return (float)c;
-    case 2: return (float)-s;
-    default: return (float)-c;
-    }
-}
-
-/* Computes atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
- * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
-static double tp__arctan(double x)
-{
-    double a = fabs(x), turn = 0, s = 0;
-    const bool inverse = a > 1;
-    if (inverse) a = 1 / a;
-    if (a > 0.26794919243112270647) {
-        a = tp__mul_add(a, 1.73205080756887729353, -1.0) / (a + 1.73205080756887729353);
-        turn = 0.52359877559829887308;
-    }
-    for (int i = 17; i > 0; i -= 2) s = tp__mul_add(-a * a, s, 1.0 / i);
-    a = tp__mul_add(a, s, turn);
-    if (inverse) a = 1.57079632679489661923 - a;
-    return x < 0 ? -a : a;
-}
-
-/* a^b = exp(b ln a) in double, for a > 0: ln a = e ln 2 + 2 (f + f^3/3 + ...) with f = (m-1)/(m+1), and
- * a = 2^e m. */
-static double tp__pow_positive(double a, double b)
-{
-    int e = 0, k = 0;
-    double m = frexp(a, &e);
-    if (m < 0.70710678118654752440) {
-        m *= 2;
-        e--;
-    }
-    const double f = (m - 1) / (m + 1), z = f * f;
-    double s = 0;
-    for (int i = 21; i > 0; i -= 2) s = tp__mul_add(s, z, 1.0 / i);
-    double x = tp__mul_add((double)e, 0.69314718055994530942, 2 * f * s) * b;
-    if (x > 150) x = 150; /* the result is outside the range of float, above or below */
-    if (x < -150) x = -150;
-    k = (int)floor(tp__mul_add(x, 1.44269504088896340736, 0.5));
-    const double r = tp__mul_add((double)-k, 0.69314718055994530942, x);
-    double p = 1;
-    for (int i = 14; i > 0; i--) p = tp__mul_add(p, r / i, 1.0);
-    return ldexp(p, k);
-}
-
-/* Computes C's pow for floats: a negative base needs a whole exponent. */
-static float tp__powf(float a, float b)
-{
-    if (b == 0.0f || a == 1.0f) return 1.0f;
-    if (a != a || b != b) return a + b;
-    const bool whole = floorf(b) == b, odd = whole && fabsf(b) < 16777216.0f && fmodf(b, 2.0f) != 0.0f;
-    const float size = fabsf(a);
-    float y;
-    if (a < 0.0f && !whole && !isinf(a)) return NAN;
-    if (isinf(b)) y = size == 1.0f ? 1.0f : (size > 1.0f) == (b > 0.0f) ? INFINITY : 0.0f;
-    else if (size == 0.0f) y = b > 0.0f ? 0.0f : INFINITY;
-    else if (isinf(size)) y = b > 0.0f ? INFINITY : 0.0f;
-    else if (b == 1.0f) y = size;
-    else if (b == 2.0f) y = size * size;
-    else if (b == 0.5f) y = sqrtf(size);
-    else if (b == -1.0f) y = 1.0f / size;
-    else y = (float)tp__pow_positive((double)size, (double)b);
-    return odd && signbit(a) ? -y : y;
-}
-#endif
-
 /* -- pow: y = a^b --------------------------------------------------------------------------- >>op pow
  *   da = dy b a^(b-1),  db = dy y ln a where a > 0, else 0. */
 TP__MAP2(pow, char, real, TP__POW(a, b))
@@ -12607,7 +12513,8 @@ static void tp__pow_gradient(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
-static const tp_op tp__op_pow = TP__MAP_ROW("pow", "Pow", 2, tp__pow_gradient, TP__REAL_MAPS(tp__pow), NULL, "Pow");
+static const tp_op tp__op_pow =
+    TP__MAP_ROW("pow", "Pow", 2, tp__pow_gradient, TP__REAL_MAPS(tp__pow), tp_vec_find_pow, "Pow");
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -12656,8 +12563,10 @@ TP__MAP1(cos, char, TP__COS(x))
 #ifdef TP__ROWS
 static void tp__sin_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
 static void tp__cos_gradient(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
-static const tp_op tp__op_sin = TP__MAP_ROW("sin", "Sin", 1, tp__sin_gradient, TP__REAL_MAPS(tp__sin), NULL, "Sin");
-static const tp_op tp__op_cos = TP__MAP_ROW("cos", "Cos", 1, tp__cos_gradient, TP__REAL_MAPS(tp__cos), NULL, "Cos");
+static const tp_op tp__op_sin =
+    TP__MAP_ROW("sin", "Sin", 1, tp__sin_gradient, TP__REAL_MAPS(tp__sin), tp_vec_find_sin, "Sin");
+static const tp_op tp__op_cos =
+    TP__MAP_ROW("cos", "Cos", 1, tp__cos_gradient, TP__REAL_MAPS(tp__cos), tp_vec_find_cos, "Cos");
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -12679,11 +12588,11 @@ static void tp__acos_gradient(tp_grad *g)
 }
 static void tp__atan_gradient(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
 static const tp_op tp__op_asin =
-    TP__MAP_ROW("asin", "Asin", 1, tp__asin_gradient, TP__REAL_MAPS(tp__asin), NULL, "Asin");
+    TP__MAP_ROW("asin", "Asin", 1, tp__asin_gradient, TP__REAL_MAPS(tp__asin), tp_vec_find_asin, "Asin");
 static const tp_op tp__op_acos =
-    TP__MAP_ROW("acos", "Acos", 1, tp__acos_gradient, TP__REAL_MAPS(tp__acos), NULL, "Acos");
+    TP__MAP_ROW("acos", "Acos", 1, tp__acos_gradient, TP__REAL_MAPS(tp__acos), tp_vec_find_acos, "Acos");
 static const tp_op tp__op_atan =
-    TP__MAP_ROW("atan", "Atan", 1, tp__atan_gradient, TP__REAL_MAPS(tp__atan), NULL, "Atan");
+    TP__MAP_ROW("atan", "Atan", 1, tp__atan_gradient, TP__REAL_MAPS(tp__atan), tp_vec_find_atan, "Atan");
 TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
 TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
 TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
@@ -12770,14 +12679,14 @@ static const tp_attr tp__leaky_schema[] = {TP__ATTR(tp__leaky_attrs, FLOAT, alph
 static void tp__leaky_relu_gradient(tp_grad *g);
 static const tp_op tp__op_leaky_relu_grad =
     TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu_grad", "LeakyReluGrad", 2, tp__leaky_relu_gradient,
-                   TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL);
+                   TP__REAL_MAPS(tp__leaky_relu_grad), tp_vec_find_leaky_relu_grad, NULL);
 static void tp__leaky_relu_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
 static const tp_op tp__op_leaky_relu =
     TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu", "LeakyRelu", 1, tp__leaky_relu_gradient,
-                   TP__REAL_MAPS(tp__leaky_relu), NULL, "LeakyRelu");
+                   TP__REAL_MAPS(tp__leaky_relu), tp_vec_find_leaky_relu, "LeakyRelu");
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;

@@ -804,7 +804,7 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
  * in tp_fast.h (>>gemm, >>conv). */
 
 /* Vector functions over n floats, from which chains of element-wise ops are built. y may be the same array as an input.
- * exp, log, tanh and sigmoid are tp's own (2 ulp); equal bits are promised on one ISA, not between ISAs. Each vector function has
+ * exp, log, tanh, erf and the like are tp's own (2 ulp, sigmoid 2.5); equal bits are promised on one ISA, not between ISAs. Each vector function has
  * its own find function, so that a program contains only those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
 typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* returns NULL if the device has no fast version of a function */
@@ -812,6 +812,7 @@ TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* the functions from here on ha
 TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_pow(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* the inputs are dy and y, the result is y > 0 ? dy : 0 */
@@ -830,6 +831,19 @@ TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_softplus(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_elu(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sin(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_cos(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_asin(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_acos(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_atan(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_sign(tp_device *d);
+/* The functions from here on have parameters, which are one more input. in[1] is {scale, offset}, {low, high} or {alpha}. */
+TP_DEF tp_vec_fn tp_vec_find_affine(tp_device *d);     /* scale x + offset */
+TP_DEF tp_vec_fn tp_vec_find_clip(tp_device *d);       /* x limited to low .. high */
+TP_DEF tp_vec_fn tp_vec_find_leaky_relu(tp_device *d); /* x > 0 ? x : alpha x */
+TP_DEF tp_vec_fn
+tp_vec_find_clip_grad(tp_device *d); /* inputs dy, x, {low, high}: dy where x is in the range, else 0 */
+TP_DEF tp_vec_fn tp_vec_find_leaky_relu_grad(tp_device *d); /* inputs dy, x, {alpha}: x > 0 ? dy : alpha dy */
 
 /* Sums in a fixed order (32 lanes, then a fixed tree), which gives the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
@@ -5054,7 +5068,8 @@ TP__COLD_END
 /* clang-format off */
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
-    X(sigmoid) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad)
+    X(sigmoid) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad) \
+    X(sign) X(affine) X(clip) X(clip_grad) X(leaky_relu) X(leaky_relu_grad) X(sin) X(cos) X(asin) X(acos) X(atan) X(pow)
 /* clang-format on */
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
@@ -5227,6 +5242,131 @@ TP_DEF float tp_erff(float x)
     p = p * a + TP__ERF_FAR_0;
     float y = 1.0f - tp_expf(p);
     return x < 0.0f ? -y : y;
+}
+
+/* Sine, cosine, arc tangent and power are computed in double, so that only the last rounding matters. The vector versions do the same
+ * operations and give the same bits. Coefficients are Chebyshev fits, that of the highest power first. */
+static uint64_t tp__double_bits(double x)
+{
+    uint64_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+static double tp__bits_double(uint64_t u)
+{
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+/* A polynomial: c[0] x^(n-1) + ... + c[n-1]. */
+static double tp__horner(const double *c, int n, double x)
+{
+    double y = c[0];
+    for (int i = 1; i < n; i++) y = tp__mul_add(y, x, c[i]);
+    return y;
+}
+
+#define TP__TWO_OVER_PI   0.63661977236758134308
+#define TP__HALF_PI_HI    1.57079632673412561417 /* 33 bits of pi/2, so that n HALF_PI_HI is exact for |n| < 2^20 */
+#define TP__HALF_PI_LO    6.07710050650619224932e-11
+#define TP__MOST_OF_SINES 1e6f /* beyond, where floats are very coarse, libm is used */
+static const double tp__sin_series[4] = {2.7183042325467496e-06, -0.00019839334083323023, 0.0083333293835827407,
+                                         -0.16666666641606995};
+static const double tp__cos_series[4] = {2.4383482768239671e-05, -0.0013886680750505834, 0.041666620328752471,
+                                         -0.49999999694224989};
+
+/* Computes sin(x), or cos(x) if `quarter` is 1: x = n pi/2 + r with |r| <= pi/4, then sin(r) = r (1 + r^2 S(r^2)) and
+ * cos(r) = 1 + r^2 C(r^2). */
+TP__UNUSED static float tp__sinf(float x, uint32_t quarter)
+{
+    if (!(x > -TP__MOST_OF_SINES && x < TP__MOST_OF_SINES))
+        return quarter ? (float)cos((double)x) : (float)sin((double)x);
+    /* the sum rounds to a whole number, which is in its low bits */
+    const uint32_t n = (uint32_t)tp__double_bits(tp__mul_add((double)x, TP__TWO_OVER_PI, TP__ROUND_DOUBLE));
+    double r = tp__mul_add((double)(int32_t)n, -TP__HALF_PI_HI, (double)x);
+    r = tp__mul_add((double)(int32_t)n, -TP__HALF_PI_LO, r);
+    const double z = r * r;
+    const double s = tp__mul_add(tp__horner(tp__sin_series, TP_COUNT(tp__sin_series), z), z, 1.0) * r;
+    const double c = tp__mul_add(tp__horner(tp__cos_series, TP_COUNT(tp__cos_series), z), z, 1.0);
+    const double y = (n + quarter) & 1 ? c : s;
+    return (float)((n + quarter) & 2 ? -y : y);
+}
+TP__UNUSED static float tp__sine(float x) { return tp__sinf(x, 0); }
+TP__UNUSED static float tp__cosine(float x) { return tp__sinf(x, 1); }
+
+#define TP__SQRT_THREE   1.73205080756887729353
+#define TP__TAN_TWELFTH  0.26794919243112270647 /* tan(pi/12) */
+#define TP__SIXTH_OF_PI  0.52359877559829887308
+#define TP__HALF_PI      1.57079632679489661923
+#define TP__ARCTAN_TERMS 17 /* the last power in the series */
+
+/* Computes atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
+ * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
+static double tp__arctan(double x)
+{
+    double a = fabs(x), turn = 0, s = 0;
+    const bool inverse = a > 1;
+    if (inverse) a = 1 / a;
+    if (a > TP__TAN_TWELFTH) {
+        a = tp__mul_add(a, TP__SQRT_THREE, -1.0) / (a + TP__SQRT_THREE);
+        turn = TP__SIXTH_OF_PI;
+    }
+    for (int i = TP__ARCTAN_TERMS; i > 0; i -= 2) s = tp__mul_add(-a * a, s, 1.0 / i);
+    a = tp__mul_add(a, s, turn);
+    return copysign(inverse ? TP__HALF_PI - a : a, x);
+}
+TP__UNUSED static float tp__atanf(float x) { return (float)tp__arctan((double)x); }
+TP__UNUSED static float tp__asinf(float x)
+{
+    return (float)tp__arctan((double)x / sqrt((1.0 - (double)x) * (1.0 + (double)x)));
+}
+TP__UNUSED static float tp__acosf(float x)
+{
+    return (float)(2 * tp__arctan(sqrt((1.0 - (double)x) / (1.0 + (double)x))));
+}
+
+#define TP__SQRT_HALF_DOUBLE_BITS 0x3fe6a09e667f3bcdu
+#define TP__MOST_OF_POWERS        160.0 /* 2^160 and 2^-160 are infinity and 0 as floats */
+static const double tp__log2_series[6] = {0.2829137313418767,  0.31990474028557903, 0.41220927594450352,
+                                          0.57707794213002617, 0.96179669411414515, 2.8853900817778495};
+static const double tp__exp2_series[8] = {1.5201900603651451e-05, 0.00015469317296564738, 0.0013333922857301122,
+                                          0.0096180271727893327,  0.055504103528310166,   0.2402265119875451,
+                                          0.69314718072871628,    0.99999999996162148};
+
+/* a^b = 2^(b log2(a)) for a > 0: a = 2^k m with m in [sqrt(1/2), sqrt(2)); log2(m) = f L(f^2) with f = (m-1)/(m+1). */
+static double tp__pow_positive(double a, double b)
+{
+    const uint64_t bits = tp__double_bits(a);
+    const uint64_t k =
+        (bits - TP__SQRT_HALF_DOUBLE_BITS + (UINT64_C(1024) << 52)) >> 52; /* 1024 more than the exponent */
+    const double m = tp__bits_double(bits - ((k - 1024) << 52)), f = (m - 1) / (m + 1);
+    double t =
+        tp__mul_add(tp__horner(tp__log2_series, TP_COUNT(tp__log2_series), f * f), f, (double)(int)k - 1024.0) * b;
+    if (t > TP__MOST_OF_POWERS) t = TP__MOST_OF_POWERS;
+    if (t < -TP__MOST_OF_POWERS) t = -TP__MOST_OF_POWERS;
+    const int n = (int32_t)(uint32_t)tp__double_bits(t + TP__ROUND_DOUBLE); /* t to the nearest whole number */
+    const double y = tp__horner(tp__exp2_series, TP_COUNT(tp__exp2_series), t - (double)n);
+    return y * tp__bits_double((uint64_t)(n + 1023) << 52);
+}
+
+/* Computes C's pow for floats: a negative base needs a whole exponent. */
+TP__UNUSED static float tp__powf(float a, float b)
+{
+    if (b == 0.0f || a == 1.0f) return 1.0f;
+    if (a != a || b != b) return a + b;
+    const bool whole = floorf(b) == b, odd = whole && fabsf(b) < 16777216.0f && fmodf(b, 2.0f) != 0.0f;
+    const float size = fabsf(a);
+    float y;
+    if (a < 0.0f && !whole && !isinf(a)) return NAN;
+    if (isinf(b)) y = size == 1.0f ? 1.0f : (size > 1.0f) == (b > 0.0f) ? INFINITY : 0.0f;
+    else if (size == 0.0f) y = b > 0.0f ? 0.0f : INFINITY;
+    else if (isinf(size)) y = b > 0.0f ? INFINITY : 0.0f;
+    else if (b == 1.0f) y = size;
+    else if (b == 2.0f) y = size * size;
+    else if (b == 0.5f) y = sqrtf(size);
+    else if (b == -1.0f) y = 1.0f / size;
+    else y = (float)tp__pow_positive((double)size, (double)b);
+    return odd && signbit(a) ? -y : y;
 }
 
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */

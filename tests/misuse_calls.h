@@ -878,6 +878,15 @@ static void call_tp_vec_find_div(int which)
 }
 static const char *const cases_tp_vec_find_div[] = {"Ggood arguments", "!d = NULL", NULL};
 
+static void call_tp_vec_find_pow(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_pow(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_pow[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_vec_find_max(int which)
 {
     (void)which;
@@ -1039,6 +1048,105 @@ static void call_tp_vec_find_elu(int which)
     got_answer();
 }
 static const char *const cases_tp_vec_find_elu[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_sin(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_sin(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_sin[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_cos(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_cos(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_cos[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_asin(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_asin(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_asin[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_acos(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_acos(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_acos[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_atan(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_atan(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_atan[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_sign(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_sign(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_sign[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_affine(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_affine(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_affine[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_clip(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_clip(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_clip[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_leaky_relu(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_leaky_relu(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_leaky_relu[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_clip_grad(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_clip_grad(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_clip_grad[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_leaky_relu_grad(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_leaky_relu_grad(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_leaky_relu_grad[] = {"Ggood arguments", "!d = NULL", NULL};
 
 static void call_tp_vec_sum(int which)
 {
@@ -9166,6 +9274,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_sub", call_tp_vec_find_sub, cases_tp_vec_find_sub},
     {"tp_vec_find_mul", call_tp_vec_find_mul, cases_tp_vec_find_mul},
     {"tp_vec_find_div", call_tp_vec_find_div, cases_tp_vec_find_div},
+    {"tp_vec_find_pow", call_tp_vec_find_pow, cases_tp_vec_find_pow},
     {"tp_vec_find_max", call_tp_vec_find_max, cases_tp_vec_find_max},
     {"tp_vec_find_min", call_tp_vec_find_min, cases_tp_vec_find_min},
     {"tp_vec_find_relu_grad", call_tp_vec_find_relu_grad, cases_tp_vec_find_relu_grad},
@@ -9184,6 +9293,17 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_erf", call_tp_vec_find_erf, cases_tp_vec_find_erf},
     {"tp_vec_find_softplus", call_tp_vec_find_softplus, cases_tp_vec_find_softplus},
     {"tp_vec_find_elu", call_tp_vec_find_elu, cases_tp_vec_find_elu},
+    {"tp_vec_find_sin", call_tp_vec_find_sin, cases_tp_vec_find_sin},
+    {"tp_vec_find_cos", call_tp_vec_find_cos, cases_tp_vec_find_cos},
+    {"tp_vec_find_asin", call_tp_vec_find_asin, cases_tp_vec_find_asin},
+    {"tp_vec_find_acos", call_tp_vec_find_acos, cases_tp_vec_find_acos},
+    {"tp_vec_find_atan", call_tp_vec_find_atan, cases_tp_vec_find_atan},
+    {"tp_vec_find_sign", call_tp_vec_find_sign, cases_tp_vec_find_sign},
+    {"tp_vec_find_affine", call_tp_vec_find_affine, cases_tp_vec_find_affine},
+    {"tp_vec_find_clip", call_tp_vec_find_clip, cases_tp_vec_find_clip},
+    {"tp_vec_find_leaky_relu", call_tp_vec_find_leaky_relu, cases_tp_vec_find_leaky_relu},
+    {"tp_vec_find_clip_grad", call_tp_vec_find_clip_grad, cases_tp_vec_find_clip_grad},
+    {"tp_vec_find_leaky_relu_grad", call_tp_vec_find_leaky_relu_grad, cases_tp_vec_find_leaky_relu_grad},
     {"tp_vec_sum", call_tp_vec_sum, cases_tp_vec_sum},
     {"tp_vec_dot", call_tp_vec_dot, cases_tp_vec_dot},
     {"tp_vec_max", call_tp_vec_max, cases_tp_vec_max},

@@ -17,6 +17,14 @@ static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x)))
 static double elu(double x) { return x > 0 ? x : expm1(x); }
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
+static double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+static double exact_leaky(double x) { return x > 0 ? x : (double)0.3f * x; }
+static double exact_cut(double x) { return x < -2.5 ? -2.5 : x > 3.75 ? 3.75 : x; }
+static double exact_scaled(double x) { return (double)0.3f * x; }
+static tp_node *leaky(tp_node *x) { return tp_leaky_relu(x, 0.3f); }
+static tp_node *cut(tp_node *x) { return tp_clip(x, -2.5f, 3.75f); }
+static tp_node *scaled(tp_node *x) { return tp_affine(x, 0.3f, -0.0f); }
+
 static float from_bits(uint32_t bits)
 {
     float f;
@@ -35,7 +43,7 @@ static double ulps(float got, double want)
         const bool edge = fabs(want) > 3.4028230e38 && fabsf(got) > 3.4028230e38f && (got > 0) == (want > 0);
         return got == w ? 0 : edge ? 1 : INFINITY;
     }
-    if (want == 0) return got == 0 && !signbit(got) == !signbit(want) ? 0 : INFINITY;
+    if (want == 0) return fabsf(got) < FLT_MIN && !signbit(got) == !signbit(want) ? 0 : INFINITY;
     if (fabs((double)got - want) <= (double)FLT_MIN) return 0;
     uint32_t bits;
     memcpy(&bits, &w, sizeof bits);
@@ -140,14 +148,15 @@ static const uint32_t special[] = {0,          1,          2,          0x007ffff
                                    0x40000000, 0x42b00000, 0x42b17217, 0x42b17218, 0x42cff1b4, 0x42cff1b5, 0x4b000000,
                                    0x4b800000, 0x4f000000, 0x5f000000, 0x7f7ffffe, 0x7f7fffff, 0x7f800000, 0x7fc00000};
 
-static void check_function(const char *name, unary fn, unary_exact exact, double limit, double limit_without_fma)
+static void check_function(const char *name, unary fn, unary_exact exact, double limit, double limit_without_fma,
+                           uint64_t every)
 {
     static float x[BLOCK];
     static double want[BLOCK];
     machine m[TP_COUNT(isa_names)];
     const bool all = getenv("TP_TEST_ALL_FLOATS") != NULL;
     const int n = open_machines(m, fn, NULL);
-    const uint64_t step = all ? 1 : 1009, count = (((uint64_t)1 << 32) + step - 1) / step;
+    const uint64_t step = all ? 1 : every, count = (((uint64_t)1 << 32) + step - 1) / step;
     for (uint64_t begin = 0; begin < count; begin += BLOCK) {
         for (int i = 0; i < BLOCK; i++) x[i] = from_bits((uint32_t)((begin + (uint64_t)i) * step));
         for (int i = 0; i < 2 * TP_COUNT(special) && !all && begin == 0; i++)
@@ -160,12 +169,82 @@ static void check_function(const char *name, unary fn, unary_exact exact, double
 }
 
 /* The second limit is that of instruction sets without fused multiply-and-add, and of the naive loops. */
-TEST(erf) { check_function("erf", tp_erf, erf, 1, 1.5); }
-TEST(exp) { check_function("exp", tp_exp, exp, 1, 1.2); }
-TEST(ln) { check_function("ln", tp_ln, log, 1, 1.2); }
-TEST(tanh) { check_function("tanh", tp_tanh, tanh, 2, 2); }
-TEST(sigmoid) { check_function("sigmoid", tp_sigmoid, sigmoid, 2.5, 2.5); }
-TEST(softplus) { check_function("softplus", tp_softplus, softplus, 2, 2.5); }
-TEST(elu) { check_function("elu", tp_elu, elu, 1.5, 2); }
-TEST(sqrt) { check_function("sqrt", tp_sqrt, sqrt, 0.5, 0.5); }
+TEST(erf) { check_function("erf", tp_erf, erf, 1, 1.5, 1009); }
+TEST(exp) { check_function("exp", tp_exp, exp, 1, 1.2, 1009); }
+TEST(ln) { check_function("ln", tp_ln, log, 1, 1.2, 1009); }
+TEST(tanh) { check_function("tanh", tp_tanh, tanh, 2, 2, 1009); }
+TEST(sigmoid) { check_function("sigmoid", tp_sigmoid, sigmoid, 2.5, 2.5, 1009); }
+TEST(softplus) { check_function("softplus", tp_softplus, softplus, 2, 2.5, 1009); }
+TEST(elu) { check_function("elu", tp_elu, elu, 1.5, 2, 1009); }
+TEST(sqrt) { check_function("sqrt", tp_sqrt, sqrt, 0.5, 0.5, 1009); }
+TEST(sin) { check_function("sin", tp_sin, sin, 0.51, 0.51, 8009); }
+TEST(cos) { check_function("cos", tp_cos, cos, 0.51, 0.51, 8009); }
+TEST(asin) { check_function("asin", tp_asin, asin, 0.51, 0.51, 8009); }
+TEST(acos) { check_function("acos", tp_acos, acos, 0.51, 0.51, 8009); }
+TEST(atan) { check_function("atan", tp_atan, atan, 0.51, 0.51, 8009); }
+TEST(sign) { check_function("sign", tp_sign, sign, 0, 0, 1009); }
+TEST(leaky_relu) { check_function("leaky_relu", leaky, exact_leaky, 0.5, 0.5, 1009); }
+TEST(clip) { check_function("clip", cut, exact_cut, 0, 0, 1009); }
+TEST(affine) { check_function("affine", scaled, exact_scaled, 0.5, 0.5, 1009); }
+
+/* -- functions of two variables -------------------------------------------------------------------------- */
+
+static double exact_leaky_grad(double dy, double x) { return x > 0 ? dy : (double)0.3f * dy; }
+static double exact_cut_grad(double dy, double x) { return x >= -2.5 && x <= 3.75 ? dy : 0; }
+
+/* Every pair of special values and a whole or half exponent, then `blocks` of random pairs: a third of any bits, a third of powers
+ * that are neither 0 nor infinite, a third near 1. */
+static void check_pairs(const char *name, tp_node *(*fn)(tp_node *, tp_node *), double (*exact)(double, double),
+                        double limit)
+{
+    static float a[BLOCK], b[BLOCK];
+    static double want[BLOCK];
+    machine m[TP_COUNT(isa_names)];
+    enum { N = TP_COUNT(special) };
+    static const float more[] = {1, 2, 3, 4, 5, 0.5f, 1.5f, 2.5f, 1.0f / 3, 8388607, 8388608, 16777215, 33554432};
+    const int n = open_machines(m, NULL, fn), blocks = getenv("TP_TEST_ALL_FLOATS") ? 4000 : 12;
+    for (int block = 0; block < blocks; block++) {
+        for (int i = 0; i < BLOCK; i++) {
+            const uint64_t at = (uint64_t)block * BLOCK + (uint64_t)i;
+            const double x = tp_random_uniform(7, 0, at), z = tp_random_uniform(7, 1, at), size = exp2(x * 252 - 126);
+            const int kind = (int)(tp_random_u32(7, 2, at) % 3);
+            a[i] = kind == 0   ? from_bits(tp_random_u32(7, 3, at))
+                   : kind == 1 ? (float)size
+                               : (float)(1 + (x - 0.5) / 64);
+            b[i] = kind == 0 ? from_bits(tp_random_u32(7, 4, at))
+                             : (float)((2 * z - 1) * (kind == 1 ? 127 / fabs(log2(size)) : 5000));
+            if (tp_random_u32(7, 5, at) % 8 == 0) a[i] = -a[i], b[i] = rintf(b[i]);
+        }
+        for (int i = 0, k = 0; i < 2 * N && block == 0; i++)
+            for (int j = 0; j < 2 * (N + TP_COUNT(more)); j++, k++) {
+                a[k] = from_bits(special[i / 2] | (i % 2 ? 0x80000000u : 0));
+                b[k] = j / 2 < N ? from_bits(special[j / 2]) : more[j / 2 - N];
+                if (j % 2) b[k] = -b[k];
+            }
+        for (int i = 0; i < BLOCK; i++) {
+            if (is_denormal(a[i])) a[i] = 0; /* see ulps */
+            if (is_denormal(b[i])) b[i] = 0;
+            want[i] = exact((double)a[i], (double)b[i]);
+        }
+        judge(m, n, a, b, want, NULL);
+    }
+    check_worst(m, n, name, true, limit, limit);
+    close_machines(m, n);
+}
+
+TEST(pow) { check_pairs("pow", tp_pow, pow, 0.51); }
+
+static tp_node *grad_of(tp_node *dy, tp_node *x, tp_node *y)
+{
+    tp_node *dx = NULL;
+    tp_gradients(tp_sum(tp_mul(y, dy)), &x, 1, &dx);
+    return dx;
+}
+static tp_node *leaky_grad(tp_node *dy, tp_node *x) { return grad_of(dy, x, leaky(x)); }
+static tp_node *cut_grad(tp_node *dy, tp_node *x) { return grad_of(dy, x, cut(x)); }
+TEST(gradients)
+{
+    check_pairs("leaky_relu_grad", leaky_grad, exact_leaky_grad, 0.5);
+    check_pairs("clip_grad", cut_grad, exact_cut_grad, 0);
+}
 TEST_MAIN()

@@ -7751,54 +7751,58 @@ static tp_status tp__plan_groups(tp__compiler *c)
 
 #define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers then fit in the L1 cache */
 
+/* Copies n elements of `size` bytes that are `stride` elements apart (0: one element n times) into a contiguous block. */
+static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n)
+{
+    uint32_t w;
+    if (stride == 1) {
+        memcpy(dst, src, (size_t)n * size);
+    } else if (stride == 0 && size == sizeof w) {
+        memcpy(&w, src, sizeof w);
+        for (int64_t k = 0; k < n; k++) memcpy(dst + k * (int64_t)sizeof w, &w, sizeof w);
+    } else {
+        for (int64_t k = 0; k < n; k++) memcpy(dst + (size_t)k * size, src + k * stride * (int64_t)size, size);
+    }
+}
+
 /* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
 static void tp__external_load(const tp__program *p, const tp__external *e, const char *src, int64_t i0, int64_t n,
                               char *dst)
 {
     const size_t size = (size_t)e->size;
-    if (e->access == TP__INNER) {
-        int64_t done = 0, at = i0 % e->period;
-        while (done < n) {
-            int64_t run = e->period - at < n - done ? e->period - at : n - done;
-            memcpy(dst + (size_t)done * size, src + (size_t)at * size, (size_t)run * size);
-            done += run;
-            at = 0;
+    if (e->access == TP__SPLAT) {
+        tp__copy_strided(dst, src, size, 0, n);
+        return;
+    }
+    if (e->access == TP__INNER || e->access == TP__OUTER) {
+        const bool inner = e->access == TP__INNER;
+        for (int64_t done = 0, run; done < n; done += run) {
+            const int64_t i = i0 + done, left = inner ? e->period - i % e->period : e->inner - i % e->inner;
+            run = left < n - done ? left : n - done;
+            tp__copy_strided(dst + (size_t)done * size,
+                             src + (size_t)(inner ? i % e->period : i / e->inner % e->period) * size, size, inner, run);
         }
         return;
     }
-    if (e->access == TP__SPLAT || e->access == TP__OUTER) {
-        int64_t done = 0;
-        while (done < n) {
-            const int64_t i = i0 + done, index = e->access == TP__SPLAT ? 0 : (i / e->inner) % e->period;
-            const int64_t left = e->access == TP__SPLAT ? n - done : e->inner - i % e->inner;
-            const int64_t run = left < n - done ? left : n - done;
-            const char *v = src + (size_t)index * size;
-            char *d = dst + (size_t)done * size;
-            if (size == 4) {
-                uint32_t w;
-                memcpy(&w, v, 4);
-                for (int64_t k = 0; k < run; k++) memcpy(d + k * 4, &w, 4);
-            } else {
-                for (int64_t k = 0; k < run; k++) memcpy(d + (size_t)k * size, v, size);
-            }
-            done += run;
-        }
-        return;
-    }
-    int64_t index[TP_MAX_DIMS] = {0}, rest = i0;
-    for (int d = p->shape.ndim - 1; d >= 0; d--) {
+    /* along the last dimension that has more than one element, then the next index of the others */
+    int64_t index[TP_MAX_DIMS] = {0}, rest = i0, at = 0;
+    int last = p->shape.ndim - 1;
+    for (int d = last; d >= 0; d--) {
         index[d] = rest % p->shape.dim[d];
         rest /= p->shape.dim[d];
+        at += index[d] * e->stride[d];
     }
-    int64_t at = 0;
-    for (int d = 0; d < p->shape.ndim; d++) at += index[d] * e->stride[d];
-    for (int64_t k = 0; k < n; k++) {
-        memcpy(dst + (size_t)k * size, src + (size_t)at * size, size);
-        for (int d = p->shape.ndim - 1; d >= 0; d--) {
-            at += e->stride[d];
-            if (++index[d] < p->shape.dim[d]) break;
-            at -= index[d] * e->stride[d];
+    while (last > 0 && p->shape.dim[last] == 1) last--;
+    for (int64_t done = 0, run; done < n; done += run) {
+        const int64_t left = p->shape.dim[last] - index[last];
+        run = left < n - done ? left : n - done;
+        tp__copy_strided(dst + (size_t)done * size, src + (size_t)at * size, size, e->stride[last], run);
+        index[last] += run;
+        at += run * e->stride[last];
+        for (int d = last; d > 0 && index[d] == p->shape.dim[d]; d--) {
+            at += e->stride[d - 1] - index[d] * e->stride[d];
             index[d] = 0;
+            index[d - 1]++;
         }
     }
 }

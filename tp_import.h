@@ -896,7 +896,7 @@ static void tp__import_reduce(tp__import_node *n)
     const int count = tp__import_node_ints(n, "axes", 1, list);
     const bool keep_dims = tp__import_node_int(n, "keepdims", 1) != 0;
     const char *op = n->op + 6; /* the operator's name without "Reduce" */
-    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    tp_node *x = tp__import_node_input(n, 0), *y;
     int axes[TP_MAX_DIMS], k = 0;
     bool flag[TP_MAX_DIMS];
     if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag)) return;
@@ -1499,7 +1499,7 @@ static void tp__import_mean_variance_norm(tp__import_node *n)
 
 static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a pool over (channels, all other axes) */
 {
-    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    tp_node *x = tp__import_node_input(n, 0), *y;
     const int64_t size = tp__import_node_int(n, "size", 1);
     const float alpha = tp__import_node_float(n, "alpha", 1e-4f), beta = tp__import_node_float(n, "beta", 0.75f),
                 bias = tp__import_node_float(n, "bias", 1.0f);
@@ -2407,10 +2407,11 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
         return true;
     }
     const double shrink = r->antialias && s < 1 ? s : 1, reach = (r->mode[0] == 'l' ? 1 : 2) / shrink;
-    for (double at = floor(x - reach); at <= ceil(x + reach); at += 1) {
-        const double w = tp__resize_weight(r, (at - x) * shrink);
-        if (r->outside && (at < 0 || at > in - 1)) continue;
-        row[(int64_t)(at < 0 ? 0 : at > in - 1 ? in - 1 : at)] += w;
+    const int64_t last = (int64_t)ceil(x + reach); /* tp__import_resize limits x and the scale */
+    for (int64_t at = (int64_t)floor(x - reach); at <= last; at++) {
+        const double w = tp__resize_weight(r, ((double)at - x) * shrink);
+        if (r->outside && (at < 0 || at >= r->in)) continue;
+        row[at < 0 ? 0 : at >= r->in ? r->in - 1 : at] += w;
         sum += w;
     }
     for (int64_t j = 0; j < r->in && sum != 0; j++) row[j] /= sum;

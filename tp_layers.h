@@ -1697,13 +1697,12 @@ static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float v
 {
     tp_graph *g = tp_node_graph(x);
     const tp_dtype dtype = x->dtype == TP_F64 ? TP_F64 : TP_F32;
-    tp_node *n = tp_poison(g);
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (tp_tensor_resize(&t, dtype, tp_make_shape_n(1, &channels)) != TP_OK)
         return tp__layer_fail(g, TP_ERR_NOMEM, "out of memory");
     for (int64_t i = 0; i < channels; i++) tp_tensor_set(&t, i, (double)value);
-    n = tp_constant(g, &t);
+    tp_node *n = tp_constant(g, &t);
     tp_tensor_free(&t);
     return n;
 }
@@ -2107,13 +2106,12 @@ static tp_node *tp__layer_matrix(const tp_node *x, int h, int w, double (*value)
 {
     tp_graph *g = tp_node_graph(x);
     const int64_t shape[2] = {h, w};
-    tp_node *n = tp_poison(g);
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (tp_tensor_resize(&t, x->dtype, tp_make_shape_n(2, shape)) != TP_OK)
         return tp__layer_fail(g, TP_ERR_NOMEM, "out of memory");
     for (int64_t i = 0; i < shape[0] * shape[1]; i++) tp_tensor_set(&t, i, value((int)(i / w), (int)(i % w), h));
-    n = tp_constant(g, &t);
+    tp_node *n = tp_constant(g, &t);
     tp_tensor_free(&t);
     return n;
 }

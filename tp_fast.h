@@ -3649,18 +3649,24 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
 
 #define TP__QL (TP__VW / 2) /* number of 64-bit lanes in a vector */
 
+#if TP__VW == 16
+TP__INLINE VQ TP__F(qset)(uint64_t x) { return (VQ)_mm512_set1_epi64((long long)x); }
+TP__INLINE VD TP__F(dset)(double x) { return _mm512_set1_pd(x); }
+#elif TP__VW == 8
+TP__INLINE VQ TP__F(qset)(uint64_t x) { return (VQ)_mm256_set1_epi64x((long long)x); }
+TP__INLINE VD TP__F(dset)(double x) { return _mm256_set1_pd(x); }
+#else
 TP__INLINE VQ TP__F(qset)(uint64_t x)
 {
-    VQ v = {x};
-    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    VQ v = {x, x};
     return v;
 }
 TP__INLINE VD TP__F(dset)(double x)
 {
-    VD v = {x};
-    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    VD v = {x, x};
     return v;
 }
+#endif
 TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes) | (~mask & (VQ)no)); }
 
 /* -- sums: 32 lanes, element i in lane i mod 32, then a fixed tree ---------------------------------------- */
@@ -3927,11 +3933,17 @@ TP__INLINE VD TP__F(dload)(const float *p)
 }
 TP__INLINE void TP__F(dstore)(float *p, VD a) { *(TP__F(half) *)(void *)p = __builtin_convertvector(a, TP__F(half)); }
 
+/* A polynomial of n terms, at most 9, as tp__horner; written without a loop so that the coefficients become constants. */
 TP__INLINE VD TP__F(horner)(const double *c, int n, VD x)
 {
     VD y = TP__F(dset)(c[0]);
-    for (int i = 1; i < n; i++) y = vdmul(y, x) + TP__F(dset)(c[i]);
-    return y;
+#define X(i) \
+    if (n > i) y = vdmul(y, x) + TP__F(dset)(c[i]);
+    X(1)
+    X(2)
+    X(3) X(4) X(5) X(6) X(7) X(8)
+#undef X
+        return y;
 }
 
 TP__INLINE VD TP__F(sines)(VD x, uint64_t quarter)
@@ -3950,13 +3962,12 @@ TP__INLINE VD TP__F(arctan)(VD x)
 {
     const VQ minus = TP__F(qset)(0x8000000000000000u);
     const VD one = TP__F(dset)(1.0), root = TP__F(dset)(TP__SQRT_THREE);
-    VD a = (VD)((VQ)x & ~minus), s = TP__F(dset)(0.0);
+    VD a = (VD)((VQ)x & ~minus);
     const VQ inverse = (VQ)(a > one);
     a = TP__F(dsel)(inverse, one / a, a);
     const VQ turned = (VQ)(a > TP__F(dset)(TP__TAN_TWELFTH));
     a = TP__F(dsel)(turned, (vdmul(a, root) - one) / (a + root), a);
-    const VD z = -vdmul(a, a);
-    for (int i = TP__ARCTAN_TERMS; i > 0; i -= 2) s = vdmul(z, s) + TP__F(dset)(1.0 / i);
+    const VD s = TP__F(horner)(tp__atan_series, TP_COUNT(tp__atan_series), vdmul(a, a));
     a = vdmul(a, s) + (VD)(turned & (VQ)TP__F(dset)(TP__SIXTH_OF_PI));
     a = TP__F(dsel)(inverse, TP__F(dset)(TP__HALF_PI) - a, a);
     return (VD)((VQ)a | ((VQ)x & minus));
@@ -4031,24 +4042,32 @@ TP__INLINE V TP__F(finish_pow)(V a, V b, V y, VI *ok)
 
 static void TP__F(vec_pow)(int64_t n, float *y, const float *const *in)
 {
-    float a[TP__VEC_BLOCK], b[TP__VEC_BLOCK], p[TP__VEC_BLOCK];
+    float rest[2][TP__VEC_BLOCK], p[TP__VEC_BLOCK];
     int32_t ok[TP__VEC_BLOCK];
     for (int64_t i = 0; i < n; i += TP__VEC_BLOCK) {
         const int64_t m = n - i < TP__VEC_BLOCK ? n - i : TP__VEC_BLOCK;
-        for (int64_t j = 0; j < TP__VEC_BLOCK; j++) {
-            a[j] = j < m ? in[0][i + j] : 1.0f;
-            b[j] = j < m ? in[1][i + j] : 1.0f;
+        const float *a = in[0] + i, *b = in[1] + i;
+        if (m < TP__VEC_BLOCK) { /* pad an incomplete block */
+            for (int64_t j = 0; j < TP__VEC_BLOCK; j++) {
+                rest[0][j] = j < m ? a[j] : 1.0f;
+                rest[1][j] = j < m ? b[j] : 1.0f;
+            }
+            a = rest[0], b = rest[1];
         }
         for (int64_t j = 0; j < m; j += TP__QL) {
             const VD size = (VD)((VQ)TP__F(dload)(a + j) & TP__F(qset)(0x7fffffffffffffffu));
             TP__F(dstore)(p + j, TP__F(power)(size, TP__F(dload)(b + j)));
         }
+        int32_t all = -1;
         for (int64_t j = 0; j < m; j += TP__VW) {
             VI fine;
             vstore(p + j, TP__F(finish_pow)(vload(a + j), vload(b + j), vload(p + j), &fine));
             memcpy(ok + j, &fine, sizeof fine);
         }
-        for (int64_t j = 0; j < m; j++) y[i + j] = ok[j] ? p[j] : tp__powf(a[j], b[j]);
+        for (int64_t j = 0; j < m; j++) all &= ok[j];
+        for (int64_t j = 0; j < m && !all; j++)
+            if (!ok[j]) p[j] = tp__powf(a[j], b[j]);
+        memcpy(y + i, p, (size_t)m * sizeof *y);
     }
 }
 #undef TP__VEC_BLOCK

@@ -5294,25 +5294,26 @@ TP__UNUSED static float tp__sinf(float x, uint32_t quarter)
 TP__UNUSED static float tp__sine(float x) { return tp__sinf(x, 0); }
 TP__UNUSED static float tp__cosine(float x) { return tp__sinf(x, 1); }
 
-#define TP__SQRT_THREE   1.73205080756887729353
-#define TP__TAN_TWELFTH  0.26794919243112270647 /* tan(pi/12) */
-#define TP__SIXTH_OF_PI  0.52359877559829887308
-#define TP__HALF_PI      1.57079632679489661923
-#define TP__ARCTAN_TERMS 17 /* the last power in the series */
+#define TP__SQRT_THREE  1.73205080756887729353
+#define TP__TAN_TWELFTH 0.26794919243112270647 /* tan(pi/12) */
+#define TP__SIXTH_OF_PI 0.52359877559829887308
+#define TP__HALF_PI     1.57079632679489661923
+/* 1/17, -1/15, ..., -1/3, 1 */
+static const double tp__atan_series[9] = {1.0 / 17, -1.0 / 15, 1.0 / 13, -1.0 / 11, 1.0 / 9,
+                                          -1.0 / 7, 1.0 / 5,   -1.0 / 3, 1.0};
 
 /* Computes atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
  * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
 static double tp__arctan(double x)
 {
-    double a = fabs(x), turn = 0, s = 0;
+    double a = fabs(x), turn = 0;
     const bool inverse = a > 1;
     if (inverse) a = 1 / a;
     if (a > TP__TAN_TWELFTH) {
         a = tp__mul_add(a, TP__SQRT_THREE, -1.0) / (a + TP__SQRT_THREE);
         turn = TP__SIXTH_OF_PI;
     }
-    for (int i = TP__ARCTAN_TERMS; i > 0; i -= 2) s = tp__mul_add(-a * a, s, 1.0 / i);
-    a = tp__mul_add(a, s, turn);
+    a = tp__mul_add(a, tp__horner(tp__atan_series, TP_COUNT(tp__atan_series), a * a), turn);
     return copysign(inverse ? TP__HALF_PI - a : a, x);
 }
 TP__UNUSED static float tp__atanf(float x) { return (float)tp__arctan((double)x); }

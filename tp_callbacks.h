@@ -1192,7 +1192,7 @@ TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v
     const size_t n = strlen(tag);
     uint32_t bits;
     uint8_t name[11], *p;
-    if (!tp__buf_room(summary, n + MOST)) return;
+    if (!tp__buf_reserve(summary, n + MOST)) return;
     memcpy(&bits, &v, sizeof bits);
     name[0] = 1 << 3 | BYTES;
     const size_t n_name = (size_t)(tp__put_varint(name + 1, n) - name);
@@ -2963,11 +2963,11 @@ static tp_callback *tp__group_new(tp_callback *const *cbs, int n)
     tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
     tp__members *g = cb ? (tp__members *)cb->user : NULL;
     if (g) {
-        const size_t room = (size_t)n + 1;
-        g->cb = (tp_callback **)tp_arena_alloc(&cb->mem_, room * sizeof *g->cb);
-        g->first = (int *)tp_arena_alloc(&cb->mem_, room * sizeof(int));
-        g->count = (int *)tp_arena_alloc(&cb->mem_, room * sizeof(int));
-        g->seconds = (double *)tp_arena_alloc(&cb->mem_, room * sizeof(double));
+        const size_t capacity = (size_t)n + 1;
+        g->cb = (tp_callback **)tp_arena_alloc(&cb->mem_, capacity * sizeof *g->cb);
+        g->first = (int *)tp_arena_alloc(&cb->mem_, capacity * sizeof(int));
+        g->count = (int *)tp_arena_alloc(&cb->mem_, capacity * sizeof(int));
+        g->seconds = (double *)tp_arena_alloc(&cb->mem_, capacity * sizeof(double));
     }
     if (!g || !g->cb || !g->first || !g->count || !g->seconds) {
         for (int i = 0; i < n; i++) tp_callback_free(cbs[i]);
@@ -4408,8 +4408,8 @@ typedef struct tp__send {
  * '}'. */
 static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_stat *stat)
 {
-    char room[1400], shortest[TP_NUMBER_TEXT];
-    tp__text_out o = {room, sizeof room, 0};
+    char buffer[1400], shortest[TP_NUMBER_TEXT];
+    tp__text_out o = {buffer, sizeof buffer, 0};
     tp__spec s = {false, false, false, false, false, 0, -1};
     const char *p = spec, *end = spec + n;
     double value = stat->value;
@@ -4436,7 +4436,7 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
         tp__print_number(&o, &s, value, conversion == '%' ? 'f' : conversion ? conversion : 'g');
         if (conversion == '%') tp__print_char(&o, '%', 1);
     }
-    tp_buf_put(text, room, o.n);
+    tp_buf_put(text, buffer, o.n);
     return true;
 }
 
@@ -5355,11 +5355,11 @@ static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y
 }
 
 /* Records a best model that was not saved; it is reported at the end of the training. */
-static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *reason)
+static void tp__best_unsaved(tp_callback *cb, const tp__score *score, const char *reason)
 {
     const tp__best *b = (const tp__best *)cb->user;
     tp_callback_set_unsaved(cb, "the best model (global_step=%lld, %s=%.5g) was not saved in '%s': %s",
-                            (long long)what->step, b->stat, what->value, b->dir, reason);
+                            (long long)score->step, b->stat, score->value, b->dir, reason);
 }
 
 /* Makes the file hold the best model. */
@@ -7159,7 +7159,7 @@ static const tp__debug_filter *tp__debug_filter_find(const tp__debugger *d, cons
 
 /* -- the operations of a run, and computing them */
 
-static tp_status tp__debug_room(tp__debugger *d)
+static tp_status tp__debug_reserve(tp__debugger *d)
 {
     const tp_graph *g = d->cb->train->graph;
     tp_arena *a = &d->cb->mem_;
@@ -7206,7 +7206,7 @@ static bool tp__debug_can_repeat(const tp__debugger *d, const tp_operation *o)
 static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
 {
     const tp_graph *g = d->cb->train->graph;
-    const tp_status st = tp__debug_room(d);
+    const tp_status st = tp__debug_reserve(d);
     if (st != TP_OK) return st;
     d->request = request;
     d->next = 0;
@@ -7358,12 +7358,12 @@ static void tp__debug_why_closed(tp__debugger *d, const tp_operation *o)
         if (!before) break;
         at = before;
     }
-    const char *what = strcmp(at->row->name, "placeholder") == 0 ? "gets no data here"
-                       : at->row->flags & TP_OP_WRITES_VAR       ? "changes a variable"
-                       : at->row->flags & TP_OP_COLLECTIVE       ? "waits for other machines"
-                                                                 : "runs a function of the program";
+    const char *reason = strcmp(at->row->name, "placeholder") == 0 ? "gets no data here"
+                         : at->row->flags & TP_OP_WRITES_VAR       ? "changes a variable"
+                         : at->row->flags & TP_OP_COLLECTIVE       ? "waits for other machines"
+                                                                   : "runs a function of the program";
     tp_buf_printf(&d->out, "'%s' cannot be looked at here: %s'%s' %s\n", o->name,
-                  at == o ? "" : "it depends on another operation, ", at->name, what);
+                  at == o ? "" : "it depends on another operation, ", at->name, reason);
 }
 
 /* -- splitting a command into words */
@@ -8057,11 +8057,11 @@ typedef struct tp__events {
 } tp__events;
 
 /* After an I/O error no more events are written. The training continues; the error is reported at its end. */
-static void tp__events_error(tp__events *e, const char *what)
+static void tp__events_error(tp__events *e, const char *problem)
 {
-    tp_callback_set_unsaved(e->cb, "%s in '%s': %s. No events were written there after global_step=%lld", what, e->dir,
-                            tp__os_error(), (long long)(e->cb->train ? e->cb->train->global_step : 0));
-    tp_log(TP_LOG_ERROR, "TFEventWriter: %s", e->cb->unsaved ? e->cb->unsaved : what);
+    tp_callback_set_unsaved(e->cb, "%s in '%s': %s. No events were written there after global_step=%lld", problem,
+                            e->dir, tp__os_error(), (long long)(e->cb->train ? e->cb->train->global_step : 0));
+    tp_log(TP_LOG_ERROR, "TFEventWriter: %s", e->cb->unsaved ? e->cb->unsaved : problem);
     e->failed = true;
     if (e->file) tp__os_close(e->file - 1);
     e->file = 0;
@@ -8936,10 +8936,10 @@ static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *ans
 
 /* -- the queue of requests and the thread that sends them */
 
-static void tp__comet_complain(tp__comet *c, const char *what, const char *reason)
+static void tp__comet_complain(tp__comet *c, const char *request_text, const char *reason)
 {
     if (!c->complained)
-        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, what,
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, request_text,
                reason);
     c->complained = true;
 }

@@ -68,7 +68,7 @@ typedef struct tp__product {
  * value is uploaded only after `taken`. */
 typedef struct tp__staged {
     void *data;
-    size_t room, bytes;
+    size_t capacity, bytes;
     cudaEvent_t arrived, taken;
     bool busy; /* the entry is reserved or its value is staged, and not yet used */
 } tp__staged;
@@ -112,19 +112,19 @@ typedef struct tp__cuda {
     char error[512];
     struct tp__nvml *nvml; /* loaded NVML, which reads the GPU's utilisation; NULL: not yet loaded */
     tp__product *product;  /* hash table of the chosen algorithms of products; its size is a power of two */
-    int64_t n_product, product_room;
+    int64_t n_product, product_capacity;
     struct tp__conv_choice *convolution; /* cuDNN's choices for the convolutions that were queried */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 
 /* Kernels return nothing: an error is stored until the next wait(). */
-static void tp__store_error(tp__cuda *c, const char *what, const char *reason)
+static void tp__store_error(tp__cuda *c, const char *action, const char *reason)
 {
     cudaGetLastError(); /* clears CUDA's error, because it is stored here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
-    snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, reason);
+    snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, action, reason);
 }
 static void tp__check_launch(const tp_call *k)
 {
@@ -156,12 +156,12 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
     return (unsigned)(needed < max_blocks ? needed : max_blocks);
 }
 
-static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
+static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *action)
 {
     if (e == cudaSuccess) return TP_OK;
     cudaGetLastError(); /* clears CUDA's error, because it is reported here; otherwise the next check would find it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
-                   what, cudaGetErrorString(e));
+                   action, cudaGetErrorString(e));
 }
 
 /* Memory is allocated and freed in stream order: work queued after an allocation can use it, and memory is reused after the
@@ -358,17 +358,17 @@ static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, siz
     if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
     /* wait until the previous value is no longer used */
     if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0);
-    if (e == cudaSuccess && s->room < bytes) {
+    if (e == cudaSuccess && s->capacity < bytes) {
         tp__memory_free(c, c->copying, s->data);
         s->data = NULL;
-        s->room = 0;
+        s->capacity = 0;
         e = tp__memory_alloc(c, c->copying, bytes, &s->data);
         if (e == cudaErrorMemoryAllocation) {
             cudaGetLastError();
             return c->fail(TP_ERR_NOMEM, "out of memory on %s for %.1f MB of staged input: stage less of it ahead",
                            c->device.name, (double)bytes / 1048576.0);
         }
-        if (e == cudaSuccess) s->room = bytes;
+        if (e == cudaSuccess) s->capacity = bytes;
     }
     s->bytes = bytes;
     for (size_t done = 0; done < bytes && e == cudaSuccess;) {
@@ -400,8 +400,8 @@ static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int
     for (int i = 0; i < TP__STAGED; i++) {
         const tp__staged *s = &c->staged[i];
         if (s->busy) continue;
-        if (s->room >= bytes && (fits < 0 || s->room < c->staged[fits].room)) fits = i;
-        if (s->room < bytes && (largest < 0 || s->room > c->staged[largest].room)) largest = i;
+        if (s->capacity >= bytes && (fits < 0 || s->capacity < c->staged[fits].capacity)) fits = i;
+        if (s->capacity < bytes && (largest < 0 || s->capacity > c->staged[largest].capacity)) largest = i;
     }
     const int at = fits >= 0 ? fits : largest;
     if (at >= 0) c->staged[at].busy = true;
@@ -618,11 +618,11 @@ typedef struct tp__communicator {
     int n, rank;
 } tp__communicator;
 
-static tp_status tp__nccl_status(tp__cuda *c, ncclResult_t r, ncclComm_t comm, const char *what)
+static tp_status tp__nccl_status(tp__cuda *c, ncclResult_t r, ncclComm_t comm, const char *action)
 {
     if (r == ncclSuccess) return TP_OK;
     const char *more = ncclGetLastError(comm);
-    return c->fail(TP_ERR_STATE, "%s: %s by NCCL failed: %s%s%s", c->device.name, what, ncclGetErrorString(r),
+    return c->fail(TP_ERR_STATE, "%s: %s by NCCL failed: %s%s%s", c->device.name, action, ncclGetErrorString(r),
                    more && *more ? ": " : "", more ? more : "");
 }
 static tp_status tp__nccl_type(tp__cuda *c, tp_dtype dtype, ncclDataType_t *type)
@@ -846,11 +846,11 @@ extern "C" void tp_cuda_comm_free(tp_cuda_comm *m)
     free(m);
 }
 /* Detects that another rank has failed, at the latest in the next call; without this check the ranks would wait for ever. */
-static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *what)
+static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *action)
 {
     ncclResult_t later = ncclSuccess;
     if (r == ncclSuccess) r = ncclCommGetAsyncError(m->comm, &later);
-    return tp__nccl_status(m->c, r != ncclSuccess ? r : later, m->comm, what);
+    return tp__nccl_status(m->c, r != ncclSuccess ? r : later, m->comm, action);
 }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *m, void *data, int64_t n, tp_dtype dtype, bool mean)
 {
@@ -1207,7 +1207,7 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
     X(minimum, tp__is_nan(a) || a < b ? a : b) \
     X(squared_difference, (a - b) * (a - b))   \
     X(floordiv, tp__floor_quotient(a, b))      \
-    X(mod, tp__floor_rest(a, b))               \
+    X(mod, tp__floor_remainder(a, b))               \
     X(neg, -a)                                 \
     X(abs, tp__absolute(a))                    \
     X(sign, a > 0 ? 1 : a < 0 ? -1 : a)        \
@@ -1292,17 +1292,17 @@ template <class I> __device__ __forceinline__ I tp__floor_quotient(I a, I b)
     const I q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
-__device__ __forceinline__ float tp__floor_rest(float a, float b)
+__device__ __forceinline__ float tp__floor_remainder(float a, float b)
 {
     const float r = fmodf(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-__device__ __forceinline__ double tp__floor_rest(double a, double b)
+__device__ __forceinline__ double tp__floor_remainder(double a, double b)
 {
     const double r = fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-template <class I> __device__ __forceinline__ I tp__floor_rest(I a, I b)
+template <class I> __device__ __forceinline__ I tp__floor_remainder(I a, I b)
 {
     if (b == 0 || b == -1) return 0;
     const I r = a % b;
@@ -1612,7 +1612,7 @@ template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, 
     case TP__DO_maximum: return a > b ? a : b;
     case TP__DO_minimum: return a < b ? a : b;
     case TP__DO_floordiv: return tp__floor_quotient(a, b);
-    case TP__DO_mod: return tp__floor_rest(a, b);
+    case TP__DO_mod: return tp__floor_remainder(a, b);
     case TP__DO_abs: return tp__absolute(a);
     case TP__DO_sign: return a > 0 ? 1 : a < 0 ? -1 : 0;
     case TP__DO_clip: return tp__clip(a, p, q);
@@ -1945,22 +1945,22 @@ static cudaDataType_t tp__cuda_type(tp_dtype d)
  * always uses the same algorithm. NULL: out of memory. */
 static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
 {
-    if (u->n_product * 2 >= u->product_room) {
-        const int64_t room = u->product_room ? 2 * u->product_room : 256;
-        tp__product *more = (tp__product *)calloc((size_t)room, sizeof *more);
+    if (u->n_product * 2 >= u->product_capacity) {
+        const int64_t capacity = u->product_capacity ? 2 * u->product_capacity : 256;
+        tp__product *more = (tp__product *)calloc((size_t)capacity, sizeof *more);
         if (!more) return NULL;
-        for (int64_t i = 0; i < u->product_room; i++) {
+        for (int64_t i = 0; i < u->product_capacity; i++) {
             if (!u->product[i].key) continue;
-            uint64_t at = u->product[i].key & (uint64_t)(room - 1);
-            while (more[at].key) at = (at + 1) & (uint64_t)(room - 1);
+            uint64_t at = u->product[i].key & (uint64_t)(capacity - 1);
+            while (more[at].key) at = (at + 1) & (uint64_t)(capacity - 1);
             more[at] = u->product[i];
         }
         free(u->product);
         u->product = more;
-        u->product_room = room;
+        u->product_capacity = capacity;
     }
-    uint64_t at = key & (uint64_t)(u->product_room - 1);
-    while (u->product[at].key && u->product[at].key != key) at = (at + 1) & (uint64_t)(u->product_room - 1);
+    uint64_t at = key & (uint64_t)(u->product_capacity - 1);
+    while (u->product[at].key && u->product[at].key != key) at = (at + 1) & (uint64_t)(u->product_capacity - 1);
     return &u->product[at];
 }
 
@@ -2059,13 +2059,13 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     if (st == CUBLAS_STATUS_SUCCESS)
         st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
                                                   sizeof schemes);
-    const cublasLtMatmulPreferenceAttributes_t which[4] = {
+    const cublasLtMatmulPreferenceAttributes_t attribute[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     /* cuBLASLt's first operand is b */
     const uint32_t align[4] = {key->align[1], key->align[0], key->align[2], key->align[2]};
     for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
-        st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
+        st = cublasLtMatmulPreferenceSetAttribute(pref, attribute[i], &align[i], sizeof align[i]);
     if (st == CUBLAS_STATUS_SUCCESS) {
         st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->layout_b, d->layout_a, d->layout_c, d->layout_c, pref, 1,
                                             &found, &n);
@@ -2207,13 +2207,13 @@ static void tp__descend_cuda(const tp_call *k)
     TP_RUN(k, tp__descend_step, g.M * g.N, (float *)k->var[0].data, (const float *)k->scratch,
            (const float *)k->in[2].data, g.M * g.N);
 }
-static size_t tp__descend_room(const tp_call *k)
+static size_t tp__descend_scratch(const tp_call *k)
 {
     return (size_t)(k->in[0].shape.dim[1] * k->in[1].shape.dim[1]) * sizeof(float);
 }
 
 static const tp__cuda_kernel tp__cuda_matmul[] = {
-    {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
+    {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_scratch}, {NULL, NULL, NULL}};
 
 /* ==== >>reductions ==================================================================================== */
 /* A reduction treats the dimensions of x as kept or reduced; adjacent dimensions of one kind are merged, those of size 1 dropped.
@@ -2306,9 +2306,9 @@ template <class T> struct tp__number {
     static __device__ __forceinline__ value get(const T *p, int64_t i) { return tp__get(p, i); }
     static __device__ __forceinline__ value lowest() { return -(value)INFINITY; }
     static __device__ __forceinline__ value highest() { return (value)INFINITY; }
-    static __device__ __forceinline__ void put(T *y, int64_t i, double v, int how, double n)
+    static __device__ __forceinline__ void put(T *y, int64_t i, double v, int finish, double n)
     {
-        v = how == TP__REDUCED_MEAN ? v / n : how == TP__REDUCED_HALF ? 0.5 * v : how == TP__REDUCED_ROOT ? sqrt(v) : v;
+        v = finish == TP__REDUCED_MEAN ? v / n : finish == TP__REDUCED_HALF ? 0.5 * v : finish == TP__REDUCED_ROOT ? sqrt(v) : v;
         tp__put(y, i, (value)v);
     }
 };
@@ -2707,7 +2707,7 @@ static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int result
     else if (k->in[0].dtype == TP_I64) tp__run_reduction<K<int64_t>, int64_t, false>(k, f, result_kind);
     else TP_REALS(k->in[0].dtype, (tp__run_reduction<K<T>, T, COLUMNS>(k, f, result_kind)););
 }
-static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool columns)
+static size_t tp__reduction_scratch(const tp_call *k, const tp__folded *f, bool columns)
 {
     const tp_dtype d = k->in[0].dtype;
     const tp__reduce_cut c =
@@ -2715,15 +2715,15 @@ static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool col
     return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
 }
 /* Scratch of ops that may use the columns kernel, and of ops that may not. */
-static size_t tp__reduce_room(const tp_call *k)
+static size_t tp__reduce_scratch(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
-    return tp__reduction_room(k, &f, true);
+    return tp__reduction_scratch(k, &f, true);
 }
-static size_t tp__reduce_rows_room(const tp_call *k)
+static size_t tp__reduce_rows_scratch(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
-    return tp__reduction_room(k, &f, false);
+    return tp__reduction_scratch(k, &f, false);
 }
 
 /* op reduce_sum */
@@ -2810,7 +2810,7 @@ static void tp__reduce_prod_grad_cuda(const tp_call *k)
              TP_RUN(k, (tp__reduce_prod_back<T>), f.n_out * 32, f, (const T *)k->in[0].data, (const T *)k->in[1].data,
                     (T *)k->out[0].data, (tp__real<T> *)(sizeof(T) == 2 ? k->scratch : k->out[0].data)););
 }
-static size_t tp__reduce_prod_grad_room(const tp_call *k)
+static size_t tp__reduce_prod_grad_scratch(const tp_call *k)
 {
     return tp__dtype_size(k->in[0].dtype) == 2 ? (size_t)tp__size(&k->in[0]) * sizeof(float) : 0;
 }
@@ -2833,10 +2833,10 @@ static void tp__sum_to_like_cuda(const tp_call *k)
     const tp__folded f = tp__fold_broadcast(&k->in[0].shape, &k->out[0].shape);
     TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_AS_IS)););
 }
-static size_t tp__sum_to_like_room(const tp_call *k)
+static size_t tp__sum_to_like_scratch(const tp_call *k)
 {
     const tp__folded f = tp__fold_broadcast(&k->in[0].shape, &k->out[0].shape);
-    return tp__reduction_room(k, &f, true);
+    return tp__reduction_scratch(k, &f, true);
 }
 
 /* broadcast_like: a thread writes 16 bytes of y. The dimensions of y, innermost first; dimensions along which x is repeated
@@ -2988,7 +2988,7 @@ static int64_t tp__squares_pieces(const tp_call *k)
     for (int i = 0; i < k->n_in; i++) n += tp__reduce_ceil_div(tp__size(&k->in[i]), tp__squares_piece(k));
     return n;
 }
-static size_t tp__squares_room(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
+static size_t tp__squares_scratch(const tp_call *k) { return (size_t)tp__squares_pieces(k) * sizeof(double); }
 static void tp__run_squares(const tp_call *k, int result_kind)
 {
     double *partial = (double *)k->scratch;
@@ -3029,10 +3029,10 @@ static void tp__zero_fraction_cuda(const tp_call *k)
     const tp__folded f = tp__fold_all(k);
     TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_count_zeros<T>, T, false>(k, &f, TP__REDUCED_MEAN)););
 }
-static size_t tp__zero_fraction_room(const tp_call *k)
+static size_t tp__zero_fraction_scratch(const tp_call *k)
 {
     const tp__folded f = tp__fold_all(k);
-    return tp__reduction_room(k, &f, false);
+    return tp__reduction_scratch(k, &f, false);
 }
 
 /* The order of top_k and argmax: NaN first, then the larger value, then the lower index. An index below 0 means no element. */
@@ -3302,7 +3302,7 @@ static int64_t tp__sort_length(int64_t n)
     while (P < n) P *= 2;
     return P;
 }
-static size_t tp__top_k_room(const tp_call *k)
+static size_t tp__top_k_scratch(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
     if (!tp__top_k_sorts(k)) return 0;
@@ -3444,22 +3444,22 @@ static void tp__in_top_k_cuda(const tp_call *k)
 }
 
 static const tp__cuda_kernel tp__cuda_reductions[] = {
-    {"reduce_sum", tp__reduce_sum_cuda, tp__reduce_room},
+    {"reduce_sum", tp__reduce_sum_cuda, tp__reduce_scratch},
     {"size_ratio", tp__size_ratio_cuda, NULL},
-    {"reduce_mean", tp__reduce_mean_cuda, tp__reduce_room},
-    {"reduce_max", tp__reduce_max_cuda, tp__reduce_room},
-    {"reduce_min", tp__reduce_min_cuda, tp__reduce_room},
-    {"reduce_prod", tp__reduce_prod_cuda, tp__reduce_rows_room},
-    {"reduce_prod_grad", tp__reduce_prod_grad_cuda, tp__reduce_prod_grad_room},
-    {"reduce_all", tp__reduce_all_cuda, tp__reduce_rows_room},
-    {"reduce_any", tp__reduce_any_cuda, tp__reduce_rows_room},
-    {"sum_to_like", tp__sum_to_like_cuda, tp__sum_to_like_room},
-    {"l2_loss", tp__l2_loss_cuda, tp__squares_room},
-    {"global_norm", tp__global_norm_cuda, tp__squares_room},
-    {"zero_fraction", tp__zero_fraction_cuda, tp__zero_fraction_room},
+    {"reduce_mean", tp__reduce_mean_cuda, tp__reduce_scratch},
+    {"reduce_max", tp__reduce_max_cuda, tp__reduce_scratch},
+    {"reduce_min", tp__reduce_min_cuda, tp__reduce_scratch},
+    {"reduce_prod", tp__reduce_prod_cuda, tp__reduce_rows_scratch},
+    {"reduce_prod_grad", tp__reduce_prod_grad_cuda, tp__reduce_prod_grad_scratch},
+    {"reduce_all", tp__reduce_all_cuda, tp__reduce_rows_scratch},
+    {"reduce_any", tp__reduce_any_cuda, tp__reduce_rows_scratch},
+    {"sum_to_like", tp__sum_to_like_cuda, tp__sum_to_like_scratch},
+    {"l2_loss", tp__l2_loss_cuda, tp__squares_scratch},
+    {"global_norm", tp__global_norm_cuda, tp__squares_scratch},
+    {"zero_fraction", tp__zero_fraction_cuda, tp__zero_fraction_scratch},
     {"argmax", tp__argmax_cuda, NULL},
     {"cumsum", tp__cumsum_cuda, NULL},
-    {"top_k", tp__top_k_cuda, tp__top_k_room},
+    {"top_k", tp__top_k_cuda, tp__top_k_scratch},
     {"take_last", tp__take_last_cuda, NULL},
     {"put_last", tp__put_last_cuda, NULL},
     {"in_top_k", tp__in_top_k_cuda, NULL},
@@ -3568,10 +3568,10 @@ static void tp__fill_like_cuda(const tp_call *k)
 }
 
 /* -- strided moves: dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; distances count elements */
-#define TP__MOVE_MOST (2 * TP_MAX_DIMS)
+#define TP__MOVE_MAX (2 * TP_MAX_DIMS)
 typedef struct tp__moving {
     int ndim;
-    int64_t dim[TP__MOVE_MOST], dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
+    int64_t dim[TP__MOVE_MAX], dst_stride[TP__MOVE_MAX], src_stride[TP__MOVE_MAX];
     char *dst;
     const char *src;
     int64_t size; /* size of an element in bytes */
@@ -3601,8 +3601,8 @@ static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
 typedef struct tp__move_plan {
     int64_t n;
     int ndim;
-    tp__divisor dim[TP__MOVE_MOST];
-    int64_t dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
+    tp__divisor dim[TP__MOVE_MAX];
+    int64_t dst_stride[TP__MOVE_MAX], src_stride[TP__MOVE_MAX];
 } tp__move_plan;
 
 /* Moves units in the order of dst: adjacent threads write adjacent units. */
@@ -3635,8 +3635,8 @@ typedef struct tp__tile_plan {
     int64_t rows, cols, ds_row, ss_col; /* the tile's elements: dst[row ds_row + col] = src[row + col ss_col] */
     tp__divisor across, down;           /* numbers of tiles along a row (across) and along a column (down) */
     int ndim;                           /* number of the other dimensions */
-    tp__divisor dim[TP__MOVE_MOST];
-    int64_t dst_stride[TP__MOVE_MOST], src_stride[TP__MOVE_MOST];
+    tp__divisor dim[TP__MOVE_MAX];
+    int64_t dst_stride[TP__MOVE_MAX], src_stride[TP__MOVE_MAX];
 } tp__tile_plan;
 
 template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const __grid_constant__ tp__tile_plan m)
@@ -3772,14 +3772,14 @@ static void tp__reverse_cuda(const tp_call *k)
 
 /* -- concat, concat_grad, split, stack, unstack: `whole` has rows, and each part is a range of every row. One launch handles up
  *    to 64 parts: a block works on one part. */
-#define TP__PARTS_MOST 64
+#define TP__PARTS_MAX 64
 typedef struct tp__part_list {
     int n;
     int64_t row; /* length of a row of the whole tensor, in units */
-    void *part[TP__PARTS_MOST];
-    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* number of units in each part; offset of the part in a row */
-    tp__divisor width[TP__PARTS_MOST];                /* units of each part in a row */
-    uint32_t first[TP__PARTS_MOST + 1];               /* index of each part's first block */
+    void *part[TP__PARTS_MAX];
+    int64_t size[TP__PARTS_MAX], at[TP__PARTS_MAX]; /* number of units in each part; offset of the part in a row */
+    tp__divisor width[TP__PARTS_MAX];                /* units of each part in a row */
+    uint32_t first[TP__PARTS_MAX + 1];               /* index of each part's first block */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
@@ -3824,7 +3824,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
         tp__part_list p;
         memset(&p, 0, sizeof p);
         uint64_t bits = (uint64_t)(uintptr_t)whole->data | (uint64_t)(row * size);
-        for (; i < n && p.n < TP__PARTS_MOST; i++) {
+        for (; i < n && p.n < TP__PARTS_MAX; i++) {
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
@@ -4088,7 +4088,7 @@ static int64_t tp__tile_grad_pieces(const tp_call *k)
     if (pieces > copies / 16) pieces = copies / 16;
     return pieces > 1 ? pieces : 1;
 }
-static size_t tp__tile_grad_room(const tp_call *k)
+static size_t tp__tile_grad_scratch(const tp_call *k)
 {
     const int64_t pieces = tp__tile_grad_pieces(k);
     return pieces > 1 ? (size_t)(pieces * tp__size(&k->out[0])) * sizeof(double) : 0;
@@ -4335,13 +4335,13 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
     }
 }
 /* Layout of the scratch memory of a sort: keys and positions twice, counts, bounds, sums of pieces. */
-typedef struct tp__sort_room {
+typedef struct tp__sort_scratch {
     int64_t n, rows, width;
     size_t keys, counts, bounds, sums; /* sizes in bytes */
-} tp__sort_room;
-static tp__sort_room tp__sort_room_of(const tp_call *k)
+} tp__sort_scratch;
+static tp__sort_scratch tp__sort_scratch_of(const tp_call *k)
 {
-    tp__sort_room r;
+    tp__sort_scratch r;
     r.n = tp__size(&k->in[1]);
     r.rows = k->out[0].shape.dim[0];
     r.width = tp__product_of(&k->out[0].shape, 1, k->out[0].shape.ndim);
@@ -4351,13 +4351,13 @@ static tp__sort_room tp__sort_room_of(const tp_call *k)
     r.sums = (size_t)(r.n / TP__SUM_PIECE * r.width) * (k->out[0].dtype == TP_F64 ? 8 : 4);
     return r;
 }
-static size_t tp__gather_grad_room(const tp_call *k)
+static size_t tp__gather_grad_scratch(const tp_call *k)
 {
-    const tp__sort_room r = tp__sort_room_of(k);
+    const tp__sort_scratch r = tp__sort_scratch_of(k);
     return 4 * r.keys + r.counts + 2 * r.bounds + r.sums;
 }
 template <class T, int V>
-static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *sums, const uint32_t *key,
+static void tp__gather_grad_sum(const tp_call *k, const tp__sort_scratch *r, void *sums, const uint32_t *key,
                                 const uint32_t *place, const uint32_t *begin, const uint32_t *end)
 {
     const int64_t pieces = r->n / TP__SUM_PIECE, across = r->width / V, max_rows = r->rows > pieces ? r->rows : pieces;
@@ -4370,7 +4370,7 @@ static void tp__gather_grad_sum(const tp_call *k, const tp__sort_room *r, void *
 }
 static void tp__gather_grad_cuda(const tp_call *k)
 {
-    const tp__sort_room r = tp__sort_room_of(k);
+    const tp__sort_scratch r = tp__sort_scratch_of(k);
     const tp__indices s = tp__indices_of(&k->in[1], r.rows);
     tp__cuda *c = tp__cuda_of(k);
     if (r.rows == 0 || r.width == 0) return;
@@ -4466,7 +4466,7 @@ static void tp__print_line(void *call)
     line.scratch = tp__cuda_of(k)->download_buffer + TP__STAGE_BYTES;
     k->op->naive_f32(&line);
 }
-static size_t tp__print_room(const tp_call *k)
+static size_t tp__print_scratch(const tp_call *k)
 {
     return sizeof(tp__print_numbers) + (size_t)tp__print_blocks(k) * 2 * sizeof(double);
 }
@@ -4516,7 +4516,7 @@ TP_KERNEL tp__check_end(const double *first, int blocks, tp__fault f)
     bad = tp__block_max(bad, room);
     if (threadIdx.x == 0 && bad > -1e299) tp__report(f, (int64_t)-bad);
 }
-static size_t tp__check_room(const tp_call *k) { return (size_t)tp__cuda_of(k)->n_processor * 16 * sizeof(double); }
+static size_t tp__check_scratch(const tp_call *k) { return (size_t)tp__cuda_of(k)->n_processor * 16 * sizeof(double); }
 static void tp__check_numerics_cuda(const tp_call *k)
 {
     const int64_t n = tp__size(&k->in[0]);
@@ -4541,12 +4541,12 @@ static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL}
                                                  {"pad", tp__pad_cuda, NULL},
                                                  {"pad_grad", tp__pad_grad_cuda, NULL},
                                                  {"tile", tp__tile_cuda, NULL},
-                                                 {"tile_grad", tp__tile_grad_cuda, tp__tile_grad_room},
+                                                 {"tile_grad", tp__tile_grad_cuda, tp__tile_grad_scratch},
                                                  {"gather", tp__gather_cuda, NULL},
-                                                 {"gather_grad", tp__gather_grad_cuda, tp__gather_grad_room},
+                                                 {"gather_grad", tp__gather_grad_cuda, tp__gather_grad_scratch},
                                                  {"one_hot", tp__one_hot_cuda, NULL},
-                                                 {"print", tp__print_cuda, tp__print_room},
-                                                 {"check_numerics", tp__check_numerics_cuda, tp__check_room},
+                                                 {"print", tp__print_cuda, tp__print_scratch},
+                                                 {"check_numerics", tp__check_numerics_cuda, tp__check_scratch},
                                                  {NULL, NULL, NULL}};
 
 /* ==== >>random ======================================================================================== */
@@ -4615,7 +4615,7 @@ __device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { ret
 /* -- random: uniform in [a,b), or normal with mean a and standard deviation b; truncated: numbers beyond two deviations are
  *    drawn again */
 template <class T>
-TP_KERNEL tp__random_fours(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
+TP_KERNEL tp__random_four_each(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
 {
     const uint64_t step = *step_word;
     TP_EACH(f, (n + 3) / 4)
@@ -4651,13 +4651,13 @@ static void tp__random_cuda(const tp_call *k)
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
     const int64_t n = tp__size(&k->out[0]);
-    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__random_fours<T>), (n + 3) / 4, (T *)k->out[0].data, n, t->kind,
+    TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__random_four_each<T>), (n + 3) / 4, (T *)k->out[0].data, n, t->kind,
                                      (double)t->a, (double)t->b, k->key, k->step););
 }
 
 /* -- dropout */
 template <class T>
-TP_KERNEL tp__dropout_fours(T *y, const T *x, int64_t n, float rate, uint64_t key, const uint64_t *step_word)
+TP_KERNEL tp__dropout_four_each(T *y, const T *x, int64_t n, float rate, uint64_t key, const uint64_t *step_word)
 {
     const tp__real<T> scale = (tp__real<T>)1 / ((tp__real<T>)1 - (tp__real<T>)rate);
     const uint64_t step = *step_word;
@@ -4677,7 +4677,7 @@ static void tp__dropout_cuda(const tp_call *k)
 {
     const int64_t n = tp__size(&k->in[0]);
     TP_REALS(k->in[0].dtype,
-             TP_RUN(k, (tp__dropout_fours<T>), (n + 3) / 4, (T *)k->out[0].data, (const T *)k->in[0].data, n,
+             TP_RUN(k, (tp__dropout_four_each<T>), (n + 3) / 4, (T *)k->out[0].data, (const T *)k->in[0].data, n,
                     ((const tp__dropout_attrs *)k->attrs)->rate, k->key, k->step););
 }
 
@@ -4799,19 +4799,19 @@ static void tp__ema_debias_cuda(const tp_call *k)
                   (double)((const tp__assign_attrs *)k->attrs)->decay);
 }
 
-/* -- apply_...: updates all variables of an optimizer in one launch, or in several if there are more than TP__APPLY_MOST. A
+/* -- apply_...: updates all variables of an optimizer in one launch, or in several if there are more than TP__APPLY_MAX. A
  *    block works on 4096 elements of one variable. */
-#define TP__APPLY_MOST  64
+#define TP__APPLY_MAX  64
 #define TP__APPLY_CHUNK 4096
 typedef struct tp__apply_list {
     int n;
     int dtype, rates_dtype; /* dtype of the variables; dtype of the scalars */
     const void *scalar[3];  /* indices: enum tp__apply_scalars */
     const uint8_t *pred;
-    void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
-    const void *g[TP__APPLY_MOST];
-    int64_t size[TP__APPLY_MOST];
-    uint32_t first[TP__APPLY_MOST + 1]; /* index of each variable's first block */
+    void *w[TP__APPLY_MAX], *slot[3][TP__APPLY_MAX];
+    const void *g[TP__APPLY_MAX];
+    int64_t size[TP__APPLY_MAX];
+    uint32_t first[TP__APPLY_MAX + 1]; /* index of each variable's first block */
     float attrs[8];                     /* the op's attributes, for example a tp__adam_attrs */
 } tp__apply_list;
 
@@ -4830,9 +4830,9 @@ template <class A> __device__ __forceinline__ const A *tp__attrs_of(const tp__ap
 {
     return (const A *)(const void *)p.attrs;
 }
-template <class R> __device__ __forceinline__ R tp__apply_scalar(const tp__apply_list &p, int which)
+template <class R> __device__ __forceinline__ R tp__apply_scalar(const tp__apply_list &p, int scalar_index)
 {
-    return (R)tp__cell_at(p.scalar[which], p.rates_dtype, 0).d;
+    return (R)tp__cell_at(p.scalar[scalar_index], p.rates_dtype, 0).d;
 }
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
@@ -5096,11 +5096,11 @@ static int64_t tp__apply_blocks_of(const tp_operand *v)
     return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
 }
 /* bytes of scratch for LAMB: a ratio for each variable, then two sums per block */
-static size_t tp__lamb_room(const tp_call *k)
+static size_t tp__lamb_scratch(const tp_call *k)
 {
     size_t blocks = 0;
     for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
-    return (TP__APPLY_MOST + 2 * blocks) * sizeof(double);
+    return (TP__APPLY_MAX + 2 * blocks) * sizeof(double);
 }
 typedef void (*tp__apply_launch_fn)(const tp_call *k, const tp__apply_list *p);
 template <template <class> class ONE> static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
@@ -5111,7 +5111,7 @@ template <template <class> class ONE> static void tp__apply_launch(const tp_call
 static void tp__lamb_launch(const tp_call *k, const tp__apply_list *p)
 {
     const int64_t blocks = p->first[p->n];
-    double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MOST;
+    double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MAX;
     TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_averages<T>), blocks, TP__THREADS, 0, *p, squares););
     TP_RUN_BLOCKS(k, tp__lamb_norms, p->n, TP__THREADS, 0, ratio, (const double *)squares, *p);
     TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_step<T>), blocks, TP__THREADS, 0, (const double *)ratio, *p););
@@ -5133,7 +5133,7 @@ static void tp__apply_lists(const tp_call *k, tp__apply_launch_fn launch)
     for (int i = 0; i < n; i++) {
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
-        bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
+        bool full = p.n == TP__APPLY_MAX || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
         /* a variable that is listed twice needs two launches */
         for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data;
         if (blocks == 0) continue;
@@ -5174,7 +5174,7 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {"apply_adagrad", tp__apply_cuda<tp__adagrad_one>, NULL},
                                                      {"apply_adadelta", tp__apply_cuda<tp__adadelta_one>, NULL},
                                                      {"apply_ftrl", tp__apply_cuda<tp__ftrl_one>, NULL},
-                                                     {"apply_lamb", tp__lamb_cuda, tp__lamb_room},
+                                                     {"apply_lamb", tp__lamb_cuda, tp__lamb_scratch},
                                                      {"apply_lion", tp__apply_cuda<tp__lion_one>, NULL},
                                                      {NULL, NULL, NULL}};
 
@@ -5633,7 +5633,7 @@ static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 /* The key of a choice: everything on which cuDNN's choice depends. */
 typedef struct tp__conv_key {
     int64_t B, H, W, C, O, KH, KW, OH, OW, stride_h, stride_w, dilation_h, dilation_w, top, left, groups;
-    int32_t what, dtype, precision, nchw;
+    int32_t pass, dtype, precision, nchw;
 } tp__conv_key;
 typedef struct tp__conv_choice {
     struct tp__conv_choice *next;
@@ -5674,7 +5674,7 @@ static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
 
 static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, int algo, size_t *bytes)
 {
-    switch (s->key.what) {
+    switch (s->key.pass) {
     case TP__CONV_FORWARD:
         return cudnnGetConvolutionForwardWorkspaceSize(c->dnn, s->x, s->w, s->conv, s->y,
                                                        (cudnnConvolutionFwdAlgo_t)algo, bytes);
@@ -5689,12 +5689,12 @@ static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, i
 
 /* Fourier transforms and large Winograd tiles spread a rounding error over many results, which TP_PRECISION_F32 does not
  * allow. */
-static bool tp__conv_is_rough(int what, int algo)
+static bool tp__conv_is_rough(int pass, int algo)
 {
-    if (what == TP__CONV_FORWARD)
+    if (pass == TP__CONV_FORWARD)
         return algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
                algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-    if (what == TP__CONV_INPUT_GRAD)
+    if (pass == TP__CONV_INPUT_GRAD)
         return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
                algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
     return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
@@ -5705,7 +5705,7 @@ static bool tp__conv_is_rough(int what, int algo)
 #define TP__CONV_ALGOS 16
 static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 {
-    const int what = s->key.what;
+    const int pass = s->key.pass;
     const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
                strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
     const cudnnMathType_t wanted_math = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
@@ -5723,10 +5723,10 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
             if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].determinism == CUDNN_DETERMINISTIC) \
                 algo[n] = (int)found[i].algo, math[n++] = found[i].mathType;                            \
     } while (0)
-    if (what == TP__CONV_FORWARD)
+    if (pass == TP__CONV_FORWARD)
         TP__CONV_CANDIDATES(
             Fwd, cudnnGetConvolutionForwardAlgorithm_v7(c->dnn, s->x, s->w, s->conv, s->y, TP__CONV_ALGOS, &m, found));
-    else if (what == TP__CONV_INPUT_GRAD)
+    else if (pass == TP__CONV_INPUT_GRAD)
         TP__CONV_CANDIDATES(BwdData, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->dnn, s->w, s->y, s->conv, s->x,
                                                                                  TP__CONV_ALGOS, &m, found));
     else
@@ -5735,13 +5735,13 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 #undef TP__CONV_CANDIDATES
     algo[n] = 1; /* fallback: the implicit matrix products, deterministic and with a small workspace */
     math[n++] = wanted_math;
-    if (what == TP__CONV_FORWARD) {
+    if (pass == TP__CONV_FORWARD) {
         algo[n] = 0;
         math[n++] = wanted_math;
     }
     for (int i = 0; i < n; i++) {
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
-                       tp__conv_is_rough(what, algo[i])))
+                       tp__conv_is_rough(pass, algo[i])))
             continue;
         /* this math mode would convert to half precision */
         if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;
@@ -5758,7 +5758,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 }
 
 /* Returns cuDNN's choice for `images` images, made at the first call; NULL when out of memory. */
-static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int what, tp_dtype dtype,
+static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int pass, tp_dtype dtype,
                                            tp_precision precision, int64_t images)
 {
     tp__conv_key key;
@@ -5768,7 +5768,7 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int w
     key.H = g->H + tp__extra_pad_row(g), key.W = g->W + tp__extra_pad_column(g);
     key.stride_h = g->stride_h, key.stride_w = g->stride_w, key.dilation_h = g->dilation_h,
     key.dilation_w = g->dilation_w, key.top = g->top, key.left = g->left;
-    key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
+    key.groups = g->groups, key.pass = pass, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
     for (tp__conv_choice *s = c->convolution; s; s = s->next)
         if (memcmp(&s->key, &key, sizeof key) == 0) return s;
@@ -5782,8 +5782,8 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int w
             "%s: cuDNN has no %s of %lld pictures (%lld,%lld,%lld) and a filter (%lld,%lld,%lld,%lld) in %s of element "
             "type %d, precision %d: %s",
             c->device.name,
-            what == TP__CONV_FORWARD      ? "conv2d"
-            : what == TP__CONV_INPUT_GRAD ? "conv2d_input_grad"
+            pass == TP__CONV_FORWARD      ? "conv2d"
+            : pass == TP__CONV_INPUT_GRAD ? "conv2d_input_grad"
                                           : "conv2d_filter_grad",
             (long long)images, (long long)g->H, (long long)g->W, (long long)g->C, (long long)g->KH, (long long)g->KW,
             (long long)(g->C / g->groups), (long long)g->O, g->nchw ? "NCHW" : "NHWC", (int)dtype, (int)precision,
@@ -5806,7 +5806,7 @@ static void tp__conv_free_choices(tp__cuda *c)
 }
 
 /* add: adds the result to the output, for the filter gradient of further images. */
-static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *room,
+static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *workspace,
                                        bool add)
 {
     const double one64 = 1, beta64 = add ? 1 : 0;
@@ -5814,16 +5814,16 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
     const bool f64 = s->key.dtype == TP_F64;
     const void *alpha = f64 ? (const void *)&one64 : (const void *)&one32,
                *beta = f64 ? (const void *)&beta64 : (const void *)&beta32;
-    switch (s->key.what) {
+    switch (s->key.pass) {
     case TP__CONV_FORWARD:
         return cudnnConvolutionForward(c->dnn, alpha, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo,
-                                       room, s->workspace, beta, s->y, y);
+                                       workspace, s->workspace, beta, s->y, y);
     case TP__CONV_INPUT_GRAD:
         return cudnnConvolutionBackwardData(c->dnn, alpha, s->w, w, s->y, y, s->conv,
-                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
+                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, workspace, s->workspace, beta, s->x, x);
     default:
         return cudnnConvolutionBackwardFilter(c->dnn, alpha, s->x, x, s->y, y, s->conv,
-                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, room, s->workspace, beta, s->w,
+                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, workspace, s->workspace, beta, s->w,
                                               w);
     }
 }
@@ -5834,26 +5834,26 @@ enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
     tp__conv g, cudnn_shape; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
-    int what, method;
+    int pass, method;
     tp_dtype dtype;
     int64_t images; /* number of images in a call of cuDNN, which counts elements in 32 bits */
     /* cuDNN's choices for a full call, and for the last call with fewer images; NULL: none */
     tp__conv_choice *full_call, *last_call;
-    size_t filter, frame, room; /* bytes of scratch: transposed filter, padded images, workspace */
+    size_t filter, frame, workspace; /* bytes of scratch: transposed filter, padded images, workspace */
     size_t copy_x, copy_y;      /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
 
-static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
+static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
 {
     tp__cuda *c = tp__cuda_of(k);
     tp__conv_job j;
     memset(&j, 0, sizeof j);
-    j.what = what;
+    j.pass = pass;
     j.dtype = k->out[0].dtype;
-    j.g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[what == TP__CONV_INPUT_GRAD ? 2 : 0].shape,
-                            &k->in[what == TP__CONV_FILTER_GRAD ? 2 : 1].shape);
+    j.g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[pass == TP__CONV_INPUT_GRAD ? 2 : 0].shape,
+                            &k->in[pass == TP__CONV_FILTER_GRAD ? 2 : 1].shape);
     const tp__conv *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
     const int64_t filter_elements = g->KH * g->KW * (g->C / g->groups),
@@ -5872,9 +5872,9 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     }
     if (g->groups == g->C && g->C > 1 && g->B * image < (int64_t)1 << 30) {
         j.method = TP__BY_DEPTH;
-        if (what != TP__CONV_FILTER_GRAD) return j;
+        if (pass != TP__CONV_FILTER_GRAD) return j;
         const tp__depth_cut s = tp__depth_cut_of(g);
-        j.room = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
+        j.workspace = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
         return j;
     }
 #ifndef TP_CUDA_DIRECT_CONV
@@ -5884,14 +5884,14 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     for (int as_nchw = 0; as_nchw < (g->nchw ? 1 : 2) && j.method != TP__BY_CUDNN; as_nchw++) {
         j.cudnn_shape = *g;
         if (as_nchw) tp__conv_strides(&j.cudnn_shape, true);
-        j.full_call = tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, j.images);
+        j.full_call = tp__conv_choice_of(c, &j.cudnn_shape, pass, j.dtype, k->precision, j.images);
         if (!j.full_call || !j.full_call->usable) continue;
-        j.room = j.full_call->workspace;
+        j.workspace = j.full_call->workspace;
         j.last_call = g->B % j.images == 0
                           ? NULL
-                          : tp__conv_choice_of(c, &j.cudnn_shape, what, j.dtype, k->precision, g->B % j.images);
+                          : tp__conv_choice_of(c, &j.cudnn_shape, pass, j.dtype, k->precision, g->B % j.images);
         if (g->B % j.images && (!j.last_call || !j.last_call->usable)) continue;
-        if (j.last_call && j.last_call->workspace > j.room) j.room = j.last_call->workspace;
+        if (j.last_call && j.last_call->workspace > j.workspace) j.workspace = j.last_call->workspace;
         j.method = TP__BY_CUDNN;
     }
     if (j.method != TP__BY_CUDNN) return j;
@@ -5906,10 +5906,10 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 #endif
     return j;
 }
-static size_t tp__conv_room(const tp_call *k, int what)
+static size_t tp__conv_scratch(const tp_call *k, int pass)
 {
-    const tp__conv_job j = tp__conv_job_of(k, what);
-    return j.method == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.copy_x + j.copy_y + tp__round256(j.room);
+    const tp__conv_job j = tp__conv_job_of(k, pass);
+    return j.method == TP__BY_ITSELF ? 0 : j.filter + j.frame + j.copy_x + j.copy_y + tp__round256(j.workspace);
 }
 
 static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y, const void *bias,
@@ -5922,10 +5922,10 @@ static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, v
     s.alpha = 1;
     s.dtype = s.out = j->dtype;
     s.precision = k->precision;
-    if (j->what == TP__CONV_FORWARD) {
+    if (j->pass == TP__CONV_FORWARD) {
         s.M = places, s.N = O, s.K = taps, s.bias = bias != NULL, s.relu = relu;
         tp__gemm(k, &s, x, w, y, bias);
-    } else if (j->what == TP__CONV_INPUT_GRAD) {
+    } else if (j->pass == TP__CONV_INPUT_GRAD) {
         s.M = places, s.N = taps, s.K = O, s.tb = true;
         tp__gemm(k, &s, y, w, x, NULL);
     } else {
@@ -5936,10 +5936,10 @@ static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, v
 static void tp__conv_depthwise(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
     const tp__conv *g = &j->g;
-    const int64_t C4 = g->C / 4, n = j->what == TP__CONV_FORWARD
+    const int64_t C4 = g->C / 4, n = j->pass == TP__CONV_FORWARD
                                          ? g->B * g->OH * ((g->OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4
                                          : g->B * g->H * ((g->W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4;
-    if (j->what == TP__CONV_FORWARD)
+    if (j->pass == TP__CONV_FORWARD)
         TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_forward<T>), n, *g, (const T *)x, (const T *)w, (T *)y, (int)n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__depthwise_input<T>), n, *g, (const T *)y, (const T *)w, (T *)x, (int)n););
 }
@@ -5963,9 +5963,9 @@ static void tp__conv_depthwise_filter(const tp_call *k, const tp__conv_job *j, v
 static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
     const int64_t n = tp__size(&k->out[0]);
-    if (j->what == TP__CONV_FORWARD)
+    if (j->pass == TP__CONV_FORWARD)
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_forward<T>), n, j->g, (const T *)x, (const T *)w, (T *)y, n););
-    else if (j->what == TP__CONV_INPUT_GRAD)
+    else if (j->pass == TP__CONV_INPUT_GRAD)
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
@@ -5988,21 +5988,21 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
     tp__cuda *c = tp__cuda_of(k);
     const size_t size = tp__dtype_size(j->dtype);
     char *filter = (char *)k->scratch, *frame = filter + j->filter, *copy_x = frame + j->frame;
-    char *copy_y = copy_x + j->copy_x, *room = copy_y + j->copy_y;
+    char *copy_y = copy_x + j->copy_x, *workspace = copy_y + j->copy_y;
     const int64_t places_x = g->H * g->W, places_y = g->OH * g->OW;
-    if (j->what != TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, w, filter, false);
+    if (j->pass != TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
         const tp__conv_choice *s = g->B - at >= j->images ? j->full_call : j->last_call;
         char *from_x = (char *)x + (size_t)(at * g->x_stride_b) * size,
              *from_y = (char *)y + (size_t)(at * g->y_stride_b) * size;
         char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
-        if (px != from_x && j->what != TP__CONV_INPUT_GRAD)
+        if (px != from_x && j->pass != TP__CONV_INPUT_GRAD)
             tp__conv_change_layout(k, size, from_x, px, s->key.B, places_x, g->C, true);
-        if (py != from_y && j->what != TP__CONV_FORWARD)
+        if (py != from_y && j->pass != TP__CONV_FORWARD)
             tp__conv_change_layout(k, size, from_y, py, s->key.B, places_y, g->O, true);
-        if (j->frame && j->what != TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, px, frame, false);
-        const bool add = j->what == TP__CONV_FILTER_GRAD && at > 0;
-        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
+        if (j->frame && j->pass != TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, px, frame, false);
+        const bool add = j->pass == TP__CONV_FILTER_GRAD && at > 0;
+        const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, workspace, add);
         /* all of cuDNN's codes for "not supported" have the same thousands */
         if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) {
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
@@ -6010,22 +6010,22 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
             return false;
         }
         if (st != CUDNN_STATUS_SUCCESS) tp__store_error(c, k->op->name, cudnnGetErrorString(st));
-        if (j->frame && j->what == TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, frame, px, true);
-        if (px != from_x && j->what == TP__CONV_INPUT_GRAD)
+        if (j->frame && j->pass == TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, frame, px, true);
+        if (px != from_x && j->pass == TP__CONV_INPUT_GRAD)
             tp__conv_change_layout(k, size, px, from_x, s->key.B, places_x, g->C, false);
-        if (py != from_y && j->what == TP__CONV_FORWARD)
+        if (py != from_y && j->pass == TP__CONV_FORWARD)
             tp__conv_change_layout(k, size, py, from_y, s->key.B, places_y, g->O, false);
     }
-    if (j->what == TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, filter, w, true);
+    if (j->pass == TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, filter, w, true);
     return true;
 }
 
-static void tp__conv_run(const tp_call *k, int what)
+static void tp__conv_run(const tp_call *k, int pass)
 {
-    tp__conv_job j = tp__conv_job_of(k, what);
-    void *x = what == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data;
-    void *w = what == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data;
-    void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data;
+    tp__conv_job j = tp__conv_job_of(k, pass);
+    void *x = pass == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data;
+    void *w = pass == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data;
+    void *y = pass == TP__CONV_FORWARD ? k->out[0].data : pass == TP__CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data;
     const tp_operand *bias = k->fused.bias ? &k->in[k->fused.bias] : NULL;
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
@@ -6036,7 +6036,7 @@ static void tp__conv_run(const tp_call *k, int what)
         if (fuse_bias) return;
     } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
-    } else if (j.method == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
+    } else if (j.method == TP__BY_DEPTH && pass == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
     else if (j.method == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0)
         tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
@@ -6045,9 +6045,9 @@ static void tp__conv_run(const tp_call *k, int what)
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
 static void tp__conv2d_filter_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER_GRAD); }
-static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
-static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT_GRAD); }
-static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER_GRAD); }
+static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FILTER_GRAD); }
 
 /* Rounds the float32 sum of a product together with its bias, if cuBLASLt cannot add the bias. */
 TP_KERNEL tp__bias_of_sums(const float *x, const void *b, int dtype_b, void *y, int dtype, int64_t n, int64_t C)
@@ -6300,9 +6300,9 @@ static void tp__avg_pool_grad_cuda(const tp_call *k) /* inputs: dy, x (only its 
 }
 
 static const tp__cuda_kernel tp__cuda_convolution[] = {
-    {"conv2d", tp__conv2d_cuda, tp__conv2d_room},
-    {"conv2d_input_grad", tp__conv2d_input_grad_cuda, tp__conv2d_input_grad_room},
-    {"conv2d_filter_grad", tp__conv2d_filter_grad_cuda, tp__conv2d_filter_grad_room},
+    {"conv2d", tp__conv2d_cuda, tp__conv2d_scratch},
+    {"conv2d_input_grad", tp__conv2d_input_grad_cuda, tp__conv2d_input_grad_scratch},
+    {"conv2d_filter_grad", tp__conv2d_filter_grad_cuda, tp__conv2d_filter_grad_scratch},
     {"bias_add", tp__bias_add_cuda, NULL},
     {"max_pool", tp__max_pool_cuda, NULL},
     {"max_pool_grad", tp__max_pool_grad_cuda, NULL},
@@ -6353,7 +6353,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     return s;
 }
 /* Layout of batch norm's scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
-static size_t tp__bn_room(const tp_call *k)
+static size_t tp__bn_scratch(const tp_call *k)
 {
     const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* an op with three outputs is the gradient */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
@@ -6725,16 +6725,16 @@ template <> struct tp__param_of<tp__f16, true> {
     } while (0)
 
 /* sums over the 32 slots; all slots get the result */
-__device__ __forceinline__ double tp__bn_add_slots(double x, double *room)
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *shared)
 {
     __syncthreads();
-    room[threadIdx.x] = x;
+    shared[threadIdx.x] = x;
     __syncthreads();
     for (unsigned d = 128; d >= 8; d >>= 1) {
-        if (threadIdx.x < d) room[threadIdx.x] += room[threadIdx.x + d];
+        if (threadIdx.x < d) shared[threadIdx.x] += shared[threadIdx.x + d];
         __syncthreads();
     }
-    return room[threadIdx.x & 7];
+    return shared[threadIdx.x & 7];
 }
 /* stat holds, for each channel: mean, gamma inv, beta */
 template <class T, class P>
@@ -6911,9 +6911,9 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs: x, gamma, bet
     });
 }
 
-static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_room},
-                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_room},
-                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_room},
+static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_scratch},
+                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_scratch},
+                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_scratch},
                                                          {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
@@ -7066,7 +7066,7 @@ typedef struct tp__softmax_job {
     void *y, *loss; /* cross entropy: y is the softmax, loss the losses; either may be NULL */
     const void *label;
     bool long_labels;
-    int what;
+    int function;
     tp__fault fault;
 } tp__softmax_job;
 
@@ -7090,7 +7090,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
         bool in_range = row < s.rows;
         int64_t label = 0;
         R v[N], m, z = 0;
-        if (in_range && j.what == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
+        if (in_range && j.function == TP__CROSS_ENTROPY) label = tp__label_of(j, row, s.C, lane == 0);
         in_range = in_range && label >= 0;
         tp__row_load<N, FOURS, T>(s, x, lane, in_range, -(R)INFINITY, v);
         m = v[0];
@@ -7101,17 +7101,17 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
         for (int i = 0; i < N; i++) {
             const R d = v[i] - m, e = tp__row_at<FOURS>(s, lane, i) < s.C ? exp(d) : (R)0;
             z += e;
-            v[i] = j.what == TP__LOG_SOFTMAX ? d : e;
+            v[i] = j.function == TP__LOG_SOFTMAX ? d : e;
         }
         z = tp__row_sum(z, s.lanes, room);
         if (!in_range) continue;
         if (j.y) {
-            const R scale = 1 / z, l = j.what == TP__LOG_SOFTMAX ? log(z) : (R)0;
+            const R scale = 1 / z, l = j.function == TP__LOG_SOFTMAX ? log(z) : (R)0;
 #pragma unroll
-            for (int i = 0; i < N; i++) v[i] = j.what == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
+            for (int i = 0; i < N; i++) v[i] = j.function == TP__LOG_SOFTMAX ? v[i] - l : v[i] * scale;
             tp__row_store<N, FOURS, T>(s, (T *)j.y + row * s.C, lane, v);
         }
-        if (j.what == TP__CROSS_ENTROPY && j.loss && lane == 0)
+        if (j.function == TP__CROSS_ENTROPY && j.loss && lane == 0)
             tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
     }
 }
@@ -7124,7 +7124,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
     const int t = (int)threadIdx.x;
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
-        const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
+        const int64_t label = j.function == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
         if (label < 0) continue; /* the condition is the same for all threads of the block */
         R m = -(R)INFINITY, z = 0;
         for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
@@ -7156,10 +7156,10 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
                 for (int i = 0; i < 4; i++)
                     if (from + i * TP__THREADS < C)
                         tp__put(y, from + i * TP__THREADS,
-                                j.what == TP__LOG_SOFTMAX ? v[i] - m - l : exp(v[i] - m) * scale);
+                                j.function == TP__LOG_SOFTMAX ? v[i] - m - l : exp(v[i] - m) * scale);
             }
         }
-        if (j.what == TP__CROSS_ENTROPY && j.loss && t == 0)
+        if (j.function == TP__CROSS_ENTROPY && j.loss && t == 0)
             tp__put((T *)j.loss, row, log(z) - (tp__get(x, label) - m));
     }
 }
@@ -7177,14 +7177,14 @@ static void tp__run_softmax(const tp_call *k, int64_t rows, int64_t C, const tp_
         TP__ROW_ITEMS(T, C, by_four, TP_RUN(k, (tp__softmax_rows<T, N, FOURS>), rows * s.lanes, s, j););
     });
 }
-static void tp__softmax_of(const tp_call *k, int what)
+static void tp__softmax_of(const tp_call *k, int function)
 {
     const tp_shape *x = &k->in[0].shape;
     tp__softmax_job j;
     memset(&j, 0, sizeof j);
     j.x = k->in[0].data;
     j.y = k->out[0].data;
-    j.what = what;
+    j.function = function;
     if (tp__size(&k->in[0]) > 0) tp__run_softmax(k, tp__product_of(x, 0, x->ndim - 1), x->dim[x->ndim - 1], &j);
 }
 static void tp__softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__SOFTMAX); }
@@ -7200,7 +7200,7 @@ static void tp__cross_entropy_cuda(const tp_call *k)
     j.y = k->out[1].data;
     j.label = k->in[1].data;
     j.long_labels = k->in[1].dtype == TP_I64;
-    j.what = TP__CROSS_ENTROPY;
+    j.function = TP__CROSS_ENTROPY;
     j.fault = tp__fault_of(k);
     tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
 }
@@ -7404,7 +7404,7 @@ static int64_t tp__ln_parts(const tp_call *k)
     else if (C > 512) parts = rows / 8;
     return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
 }
-static size_t tp__layer_norm_grad_room(const tp_call *k)
+static size_t tp__layer_norm_grad_scratch(const tp_call *k)
 {
     return (size_t)(2 * tp__ln_parts(k) * k->in[2].shape.dim[0]) * sizeof(double);
 }
@@ -7444,24 +7444,24 @@ static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NU
                                                 {"log_softmax", tp__log_softmax_cuda, NULL},
                                                 {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
                                                 {"layer_norm", tp__layer_norm_cuda, NULL},
-                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_room},
+                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_scratch},
                                                 {NULL, NULL, NULL}};
 
 /* ==== >>sequences ===================================================================================== */
 
 /* Allocates pieces of the scratch memory; with base NULL, `used` only counts bytes. */
-typedef struct tp__seq_room {
+typedef struct tp__seq_scratch {
     char *base;
     size_t used;
-} tp__seq_room;
-static tp__seq_room tp__seq_room_over(void *base)
+} tp__seq_scratch;
+static tp__seq_scratch tp__seq_scratch_at(void *base)
 {
-    tp__seq_room r;
+    tp__seq_scratch r;
     r.base = (char *)base;
     r.used = 0;
     return r;
 }
-static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
+static void *tp__seq_take(tp__seq_scratch *r, int64_t n, size_t size)
 {
     const size_t at = r->used;
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
@@ -7742,7 +7742,7 @@ static tp__ctc_args tp__ctc_args_of(const tp_call *k, size_t *bytes)
 {
     const tp_ctc_attrs *t = (const tp_ctc_attrs *)k->attrs;
     const int64_t *x = k->in[0].shape.dim;
-    tp__seq_room room = tp__seq_room_over(k->scratch);
+    tp__seq_scratch scratch = tp__seq_scratch_at(k->scratch);
     tp__ctc_args g;
     memset(&g, 0, sizeof g);
     g.T = x[t->batch_major ? 1 : 0], g.B = x[t->batch_major ? 0 : 1], g.C = x[2];
@@ -7754,13 +7754,13 @@ static tp__ctc_args tp__ctc_args_of(const tp_call *k, size_t *bytes)
     for (int i = 0; i < 3; i++) g.dtype[i] = k->in[1 + i].dtype;
     g.x = k->in[0].data, g.labels = k->in[1].data, g.label_lengths = k->in[2].data, g.lengths = k->in[3].data;
     g.y = k->out[0].data, g.dx = k->out[1].data;
-    g.norm = (double *)tp__seq_take(&room, g.B * g.T, sizeof(double));
-    g.a = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
-    g.later = (double *)tp__seq_take(&room, g.B * g.T * (2 * g.L + 1), sizeof(double));
-    g.total = (double *)tp__seq_take(&room, g.B, sizeof(double));
-    g.next_same_label = (int32_t *)tp__seq_take(&room, g.B * g.L, sizeof(int32_t));
+    g.norm = (double *)tp__seq_take(&scratch, g.B * g.T, sizeof(double));
+    g.a = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.later = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.total = (double *)tp__seq_take(&scratch, g.B, sizeof(double));
+    g.next_same_label = (int32_t *)tp__seq_take(&scratch, g.B * g.L, sizeof(int32_t));
     g.fault = tp__fault_of(k);
-    *bytes = room.used;
+    *bytes = scratch.used;
     return g;
 }
 template <class T> static void tp__ctc_run(const tp_call *k)
@@ -7862,11 +7862,11 @@ static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, 
 /* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_converted_size:
  * the size of that room. */
 static int64_t tp__rnn_converted_size(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
-static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *room)
+static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *scratch)
 {
     if (x->dtype == real) return x->data;
-    tp__rnn_as(k, x->data, x->dtype, room, real, tp__size(x));
-    return room;
+    tp__rnn_as(k, x->data, x->dtype, scratch, real, tp__size(x));
+    return scratch;
 }
 
 /* Returns the address of a matrix's row n. */
@@ -7906,29 +7906,29 @@ template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
         for (int q = 0; q < 4 && a.gates; q++) tp__put(a.gates, row * G + q * H + u, g[q]);
     }
 }
-typedef struct tp__lstm_room {
+typedef struct tp__lstm_buffers {
     void *xw, *hw, *h, *c, *rounded, *bias;
     size_t bytes;
-} tp__lstm_room;
-static tp__lstm_room tp__lstm_room_of(const tp_call *k)
+} tp__lstm_buffers;
+static tp__lstm_buffers tp__lstm_buffers_of(const tp_call *k)
 {
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
-    tp__seq_room room = tp__seq_room_over(k->scratch);
-    tp__lstm_room m;
+    tp__seq_scratch scratch = tp__seq_scratch_at(k->scratch);
+    tp__lstm_buffers m;
     /* xw uses the memory of the gates, before the activations are applied */
     m.xw = size == real ? k->out[3].data : NULL;
-    if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, real);
-    m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
-    m.h = tp__seq_take(&room, r.B * r.H, real);
-    m.c = tp__seq_take(&room, r.B * r.H, real);
-    m.rounded = size < real ? tp__seq_take(&room, r.B * r.H, size) : NULL;
-    m.bias = tp__seq_take(&room, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
-    m.bytes = room.used;
+    if (!m.xw) m.xw = tp__seq_take(&scratch, r.T * r.B * 4 * r.H, real);
+    m.hw = tp__seq_take(&scratch, r.B * 4 * r.H, real);
+    m.h = tp__seq_take(&scratch, r.B * r.H, real);
+    m.c = tp__seq_take(&scratch, r.B * r.H, real);
+    m.rounded = size < real ? tp__seq_take(&scratch, r.B * r.H, size) : NULL;
+    m.bias = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
+    m.bytes = scratch.used;
     return m;
 }
-static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_room_of(k).bytes; }
+static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_buffers_of(k).bytes; }
 
 template <class T> static void tp__lstm_run(const tp_call *k) /* inputs: x, W, b, h0, c0 */
 {
@@ -7937,7 +7937,7 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* inputs: x, W, b
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[0].shape, &k->in[3].shape, t->batch_major);
     const tp_dtype dtype = k->in[0].dtype, real = tp__rnn_real(dtype);
     const int64_t G = 4 * r.H;
-    const tp__lstm_room m = tp__lstm_room_of(k);
+    const tp__lstm_buffers m = tp__lstm_buffers_of(k);
     const T *w = (const T *)k->in[1].data;
     const R *bias = (const R *)tp__rnn_single(k, &k->in[2], real, m.bias);
     tp__rnn_as(k, k->in[3].data, k->in[3].dtype, m.h, real, r.B * r.H);
@@ -7996,29 +7996,29 @@ template <class T> TP_KERNEL tp__lstm_back_cell(const tp__lstm_back_step<T> a)
         }
     }
 }
-typedef struct tp__lstm_back_room {
+typedef struct tp__lstm_back_buffers {
     void *dgates, *step, *before, *dh, *dc, *h0, *c0, *part;
     size_t bytes;
-} tp__lstm_back_room;
-static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
+} tp__lstm_back_buffers;
+static tp__lstm_back_buffers tp__lstm_back_buffers_of(const tp_call *k)
 {
     const bool batch_major = ((const tp__lstm_attrs *)k->attrs)->batch_major;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, batch_major);
     const size_t size = tp__dtype_size(k->in[3].dtype), real = tp__dtype_size(tp__rnn_real(k->in[3].dtype));
-    tp__seq_room room = tp__seq_room_over(k->scratch);
-    tp__lstm_back_room m;
-    m.dgates = tp__seq_take(&room, r.T * r.B * 4 * r.H, size);
-    m.step = batch_major ? tp__seq_take(&room, r.B * 4 * r.H, size) : NULL;
-    m.before = tp__seq_take(&room, r.T * r.B * r.H, size);
-    m.dh = tp__seq_take(&room, r.B * r.H, real);
-    m.dc = tp__seq_take(&room, r.B * r.H, real);
-    m.h0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[3].dtype)), real);
-    m.c0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[6], tp__rnn_real(k->in[3].dtype)), real);
-    m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 4 * r.H, real);
-    m.bytes = room.used;
+    tp__seq_scratch scratch = tp__seq_scratch_at(k->scratch);
+    tp__lstm_back_buffers m;
+    m.dgates = tp__seq_take(&scratch, r.T * r.B * 4 * r.H, size);
+    m.step = batch_major ? tp__seq_take(&scratch, r.B * 4 * r.H, size) : NULL;
+    m.before = tp__seq_take(&scratch, r.T * r.B * r.H, size);
+    m.dh = tp__seq_take(&scratch, r.B * r.H, real);
+    m.dc = tp__seq_take(&scratch, r.B * r.H, real);
+    m.h0 = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[3].dtype)), real);
+    m.c0 = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[6], tp__rnn_real(k->in[3].dtype)), real);
+    m.part = tp__seq_take(&scratch, TP__SEQ_CHUNKS * 4 * r.H, real);
+    m.bytes = scratch.used;
     return m;
 }
-static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_room_of(k).bytes; }
+static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_buffers_of(k).bytes; }
 
 template <class T>
 static void tp__lstm_back_run(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
@@ -8028,7 +8028,7 @@ static void tp__lstm_back_run(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W,
         tp__rnn_shape_of(&k->in[3].shape, &k->in[5].shape, ((const tp__lstm_attrs *)k->attrs)->batch_major);
     const tp_dtype dtype = k->in[3].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, G = 4 * H, rows = r.T * r.B;
-    const tp__lstm_back_room m = tp__lstm_back_room_of(k);
+    const tp__lstm_back_buffers m = tp__lstm_back_buffers_of(k);
     const T *w = (const T *)k->in[4].data;
     const void *h0 = tp__rnn_single(k, &k->in[5], real, m.h0), *c0 = tp__rnn_single(k, &k->in[6], real, m.c0);
     tp__rnn_as(k, k->in[1].data, k->in[1].dtype, m.dh, real, r.B * H);
@@ -8092,32 +8092,32 @@ template <class T> TP_KERNEL tp__gru_cell(const tp__gru_step<T> a)
         if (a.gates) tp__put(a.gates, row * 3 * H + 2 * H + i, c);
     }
 }
-typedef struct tp__gru_room {
+typedef struct tp__gru_buffers {
     void *xg, *xc, *hg, *hc, *h, *u, *rh, *rounded, *bg, *bc;
     size_t bytes;
-} tp__gru_room;
-static tp__gru_room tp__gru_room_of(const tp_call *k)
+} tp__gru_buffers;
+static tp__gru_buffers tp__gru_buffers_of(const tp_call *k)
 {
     const tp__rnn_shape r =
         tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
     const int64_t state = r.B * r.H;
-    tp__seq_room room = tp__seq_room_over(k->scratch);
-    tp__gru_room m;
-    m.xg = tp__seq_take(&room, r.T * 2 * state, real);
-    m.xc = tp__seq_take(&room, r.T * state, real);
-    m.hg = tp__seq_take(&room, 2 * state, real);
-    m.hc = tp__seq_take(&room, state, real);
-    m.h = tp__seq_take(&room, state, real);
-    m.u = tp__seq_take(&room, state, real);
-    m.rh = tp__seq_take(&room, state, size);
-    m.rounded = size < real ? tp__seq_take(&room, state, size) : NULL;
-    m.bg = tp__seq_take(&room, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
-    m.bc = tp__seq_take(&room, tp__rnn_converted_size(&k->in[4], tp__rnn_real(k->in[0].dtype)), real);
-    m.bytes = room.used;
+    tp__seq_scratch scratch = tp__seq_scratch_at(k->scratch);
+    tp__gru_buffers m;
+    m.xg = tp__seq_take(&scratch, r.T * 2 * state, real);
+    m.xc = tp__seq_take(&scratch, r.T * state, real);
+    m.hg = tp__seq_take(&scratch, 2 * state, real);
+    m.hc = tp__seq_take(&scratch, state, real);
+    m.h = tp__seq_take(&scratch, state, real);
+    m.u = tp__seq_take(&scratch, state, real);
+    m.rh = tp__seq_take(&scratch, state, size);
+    m.rounded = size < real ? tp__seq_take(&scratch, state, size) : NULL;
+    m.bg = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
+    m.bc = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[4], tp__rnn_real(k->in[0].dtype)), real);
+    m.bytes = scratch.used;
     return m;
 }
-static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_room_of(k).bytes; }
+static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_buffers_of(k).bytes; }
 
 template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, bg, Wc, bc, h0 */
 {
@@ -8126,7 +8126,7 @@ template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, b
         tp__rnn_shape_of(&k->in[0].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const tp_dtype dtype = k->in[0].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, rows = r.T * r.B;
-    const tp__gru_room m = tp__gru_room_of(k);
+    const tp__gru_buffers m = tp__gru_buffers_of(k);
     const T *wg = (const T *)k->in[1].data, *wc = (const T *)k->in[3].data;
     const void *bg = tp__rnn_single(k, &k->in[2], real, m.bg), *bc = tp__rnn_single(k, &k->in[4], real, m.bc);
     tp__rnn_as(k, k->in[5].data, k->in[5].dtype, m.h, real, r.B * H);
@@ -8197,32 +8197,32 @@ template <class T> TP_KERNEL tp__gru_back_reset(const tp__gru_back_step<T> a)
         if (a.step_g) tp__put(a.step_g, b * 2 * H + i, dr);
     }
 }
-typedef struct tp__gru_back_room {
+typedef struct tp__gru_back_buffers {
     void *dg, *dc, *step_g, *step_c, *before, *reset, *d_reset_h, *dh, *h0, *part;
     size_t bytes;
-} tp__gru_back_room;
-static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
+} tp__gru_back_buffers;
+static tp__gru_back_buffers tp__gru_back_buffers_of(const tp_call *k)
 {
     const bool batch_major = ((const tp__gru_attrs *)k->attrs)->batch_major;
     const tp__rnn_shape r = tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, batch_major);
     const size_t size = tp__dtype_size(k->in[2].dtype), real = tp__dtype_size(tp__rnn_real(k->in[2].dtype));
     const int64_t state = r.B * r.H;
-    tp__seq_room room = tp__seq_room_over(k->scratch);
-    tp__gru_back_room m;
-    m.dg = tp__seq_take(&room, r.T * 2 * state, size);
-    m.dc = tp__seq_take(&room, r.T * state, size);
-    m.step_g = batch_major ? tp__seq_take(&room, 2 * state, size) : NULL;
-    m.step_c = batch_major ? tp__seq_take(&room, state, size) : NULL;
-    m.before = tp__seq_take(&room, r.T * state, size);
-    m.reset = tp__seq_take(&room, r.T * state, size);
-    m.d_reset_h = tp__seq_take(&room, state, real);
-    m.dh = tp__seq_take(&room, state, real);
-    m.h0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
-    m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
-    m.bytes = room.used;
+    tp__seq_scratch scratch = tp__seq_scratch_at(k->scratch);
+    tp__gru_back_buffers m;
+    m.dg = tp__seq_take(&scratch, r.T * 2 * state, size);
+    m.dc = tp__seq_take(&scratch, r.T * state, size);
+    m.step_g = batch_major ? tp__seq_take(&scratch, 2 * state, size) : NULL;
+    m.step_c = batch_major ? tp__seq_take(&scratch, state, size) : NULL;
+    m.before = tp__seq_take(&scratch, r.T * state, size);
+    m.reset = tp__seq_take(&scratch, r.T * state, size);
+    m.d_reset_h = tp__seq_take(&scratch, state, real);
+    m.dh = tp__seq_take(&scratch, state, real);
+    m.h0 = tp__seq_take(&scratch, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
+    m.part = tp__seq_take(&scratch, TP__SEQ_CHUNKS * 2 * r.H, real);
+    m.bytes = scratch.used;
     return m;
 }
-static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_room_of(k).bytes; }
+static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_buffers_of(k).bytes; }
 
 template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy, dh_T, x, Wg, Wc, h0, y, gates */
 {
@@ -8231,7 +8231,7 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy,
         tp__rnn_shape_of(&k->in[2].shape, &k->in[5].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const tp_dtype dtype = k->in[2].dtype, real = tp__rnn_real(dtype);
     const int64_t H = r.H, rows = r.T * r.B;
-    const tp__gru_back_room m = tp__gru_back_room_of(k);
+    const tp__gru_back_buffers m = tp__gru_back_buffers_of(k);
     const T *wg = (const T *)k->in[3].data, *wc = (const T *)k->in[4].data;
     const void *h0 = tp__rnn_single(k, &k->in[5], real, m.h0);
     tp__rnn_as(k, k->in[1].data, k->in[1].dtype, m.dh, real, r.B * H);
@@ -9165,15 +9165,15 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     const int64_t max_elements = a.n > a.H * a.W ? a.n : a.H * a.W;
     a.group = max_elements > 0 && max_elements < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / max_elements : 1;
     if (a.group > a.B) a.group = a.B;
-    const int64_t room = (a.group * a.n + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.n);
+    const int64_t padded = (a.group * a.n + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.n);
     uint32_t *at = (uint32_t *)k->scratch;
     for (int i = 0; i < 2; i++) {
-        a.key[i] = at + 2 * i * room;
-        a.index[i] = a.key[i] + room;
+        a.key[i] = at + 2 * i * padded;
+        a.index[i] = a.key[i] + padded;
     }
-    a.count = at + 4 * room;
+    a.count = at + 4 * padded;
     a.from = a.count + counts;
-    a.bytes = (size_t)(4 * room + counts + a.group * a.H * a.W + 1) * sizeof(uint32_t);
+    a.bytes = (size_t)(4 * padded + counts + a.group * a.H * a.W + 1) * sizeof(uint32_t);
     return a;
 }
 /* The two pixels of one coordinate and the weight of the second; false if the coordinate is in a border of zeros. */
@@ -9514,23 +9514,23 @@ static void tp__cuda_set_functions(tp_device *d)
 }
 
 /* Creates streams, the memory pool and buffers; on an error *what says which step failed. */
-static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
+static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **action)
 {
-    *what = "choosing the GPU";
+    *action = "choosing the GPU";
     cudaError_t e = cudaSetDevice(c->ordinal);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, c->ordinal);
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, c->ordinal);
     if (e == cudaSuccess) {
-        *what = "opening a stream";
+        *action = "opening a stream";
         e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->copying, cudaStreamNonBlocking);
     }
     if (e == cudaSuccess) {
-        *what = "opening its memory";
+        *action = "opening its memory";
         e = tp__memory_open(c);
     }
     if (e == cudaSuccess) {
-        *what = "allocating transfer buffers";
+        *action = "allocating transfer buffers";
         for (int i = 0; i < TP__STAGES && e == cudaSuccess; i++) {
             e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);

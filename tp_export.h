@@ -346,7 +346,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
 {
     const int b = tp__c_root(w->plan, buffer);
     const tp__buffer *x = &w->plan->buffer[b];
-    if (x->where == TP__IN_ARENA) {
+    if (x->place == TP__IN_ARENA) {
         w->uses_static_array = true;
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
@@ -1153,11 +1153,11 @@ static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, 
 }
 static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
 {
-    double room = 0;
+    double converted = 0;
     tp_shape scalar;
     memset(&scalar, 0, sizeof scalar);
-    tp_convert(&room, dtype, &v, TP_F64, 1);
-    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &scalar, &room);
+    tp_convert(&converted, dtype, &v, TP_F64, 1);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &scalar, &converted);
 }
 static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* Writes a vector of int64 as a constant. */
 {
@@ -1255,8 +1255,9 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
         tp__onnx_transpose(w, name, v->form[TP__CHANNELS_FIRST], tp__onnx_to_own, 4);
     else if (form == TP__CHANNELS_FIRST && v->form[TP__OWN]) {
         const char *unsqueezed = v->form[TP__OWN];
-        const int64_t front[3] = {0, 1, 2};
-        if (ndim < 4) unsqueezed = tp__onnx_emit(w, "Unsqueeze", unsqueezed, tp__onnx_list(w, front, 4 - ndim), NULL);
+        const int64_t new_axes[3] = {0, 1, 2};
+        if (ndim < 4)
+            unsqueezed = tp__onnx_emit(w, "Unsqueeze", unsqueezed, tp__onnx_list(w, new_axes, 4 - ndim), NULL);
         tp__onnx_transpose(w, name, unsqueezed, tp__onnx_to_first, 4);
     } else {
         w->st = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
@@ -1306,13 +1307,13 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
     if (tp__onnx_is_written(w, name)) return name;
     if (v->constant) return tp__onnx_init_permuted(w, name, v->constant, n, perm, NULL);
     const char *x = tp__onnx_get(w, node, TP__OWN);
-    int64_t front[TP_MAX_DIMS];
+    int64_t new_axes[TP_MAX_DIMS];
     bool moves = false;
-    for (int d = 0; d < TP_MAX_DIMS; d++) front[d] = d;
+    for (int d = 0; d < TP_MAX_DIMS; d++) new_axes[d] = d;
     for (int d = 0; d < n; d++) moves |= perm[d] != d;
     if (node->shape.ndim < n)
         x = tp__onnx_emit_to(w, moves ? tp__onnx_unique_name(w) : name, "Unsqueeze", x,
-                             tp__onnx_list(w, front, n - node->shape.ndim), NULL);
+                             tp__onnx_list(w, new_axes, n - node->shape.ndim), NULL);
     return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
 }
 static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* permutation that swaps the last two axes */
@@ -1725,8 +1726,8 @@ static void tp__onnx_parts(tp__onnx *w)
     for (int i = 0; i < n && row == &tp__op_unstack; i++)
         tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], tp__onnx_list_of_one(w, at), NULL);
 }
-static const char *tp__onnx_cut(tp__onnx *w, const char *out, const char *x, int64_t axis, int64_t from, int64_t to,
-                                int64_t step)
+static const char *tp__onnx_slice_axis(tp__onnx *w, const char *out, const char *x, int64_t axis, int64_t from,
+                                       int64_t to, int64_t step)
 {
     const char *in[5];
     in[0] = x, in[1] = tp__onnx_list_of_one(w, from), in[2] = tp__onnx_list_of_one(w, to),
@@ -1779,9 +1780,9 @@ static void tp__onnx_pad(tp__onnx *w)
     for (int d = 0; d < n; d++) { /* ONNX's Pad has no symmetric mode: concatenate the mirrored edges and the image */
         const char *part[3];
         int k = 0;
-        if (pads[d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, pads[d] - 1, INT64_MIN, -1);
+        if (pads[d] > 0) part[k++] = tp__onnx_slice_axis(w, NULL, in, d, pads[d] - 1, INT64_MIN, -1);
         part[k++] = in;
-        if (pads[n + d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, -1, -pads[n + d] - 1, -1);
+        if (pads[n + d] > 0) part[k++] = tp__onnx_slice_axis(w, NULL, in, d, -1, -pads[n + d] - 1, -1);
         if (k == 1) continue;
         tp__onnx_int(w, "axis", d);
         const char *joined = tp__onnx_unique_name(w);
@@ -1836,10 +1837,10 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
 {
     const tp_shape *x = &w->op->in[0]->shape, *y = &w->op->out[0].shape;
     const int lead = x->ndim - y->ndim;
-    int64_t front[TP_MAX_DIMS], axes[TP_MAX_DIMS];
+    int64_t leading_axes[TP_MAX_DIMS], axes[TP_MAX_DIMS];
     int n = 0;
     const char *e = tp__onnx_in(w, 0, TP__OWN), *out = tp__onnx_out(w, w->op, 0, TP__OWN);
-    for (int d = 0; d < lead; d++) front[d] = d;
+    for (int d = 0; d < lead; d++) leading_axes[d] = d;
     for (int d = 0; d < y->ndim; d++) {
         if (y->dim[d] == 1 && x->dim[d + lead] != 1) axes[n++] = d;
         if (y->dim[d] < 0 && x->dim[d + lead] != 1 && w->st == TP_OK)
@@ -1849,7 +1850,8 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
     }
     if (lead > 0) {
         tp__onnx_int(w, "keepdims", 0);
-        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e, tp__onnx_list(w, front, lead), NULL);
+        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e, tp__onnx_list(w, leading_axes, lead),
+                             NULL);
     }
     if (n) {
         tp__onnx_int(w, "keepdims", 1);
@@ -2052,7 +2054,7 @@ static void tp__onnx_resize(tp__onnx *w)
         in[3] = tp__onnx_list(w, size, 4);
     } else {
         const char *part[2], *all = tp__onnx_unique_name(w);
-        part[0] = tp__onnx_cut(w, NULL, tp__onnx_emit(w, "Shape", in[0], NULL, NULL), 0, 0, 2, 1);
+        part[0] = tp__onnx_slice_axis(w, NULL, tp__onnx_emit(w, "Shape", in[0], NULL, NULL), 0, 0, 2, 1);
         part[1] = tp__onnx_list(w, size + 2, 2);
         tp__onnx_int(w, "axis", 0);
         tp__onnx_emit_n(w, "Concat", part, 2, &all, 1);
@@ -2736,7 +2738,7 @@ TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const
 /* Writes one "input" or "output" of config.pbtxt, without the batch dimension, which max_batch_size describes. dims
  * must not be empty: a value that is a scalar per sample is described as one element that is reshaped. The server takes
  * no other scalars. */
-static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n, bool batched)
+static tp_status tp__serving_value(tp_buf *c, const char *section, const tp_node *n, bool batched)
 {
     static const char *const type[TP_DTYPE_COUNT] = {"",           "TYPE_FP32",  "TYPE_FP64",  "TYPE_FP16", "TYPE_BF16",
                                                      "TYPE_INT32", "TYPE_INT64", "TYPE_UINT8", "TYPE_BOOL"};
@@ -2746,9 +2748,9 @@ static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n
     if (empty)
         return tp_fail(
             TP_ERR_SHAPE,
-            "export_serving: the %s '%s' is a scalar or empty, which the server does not take: reshape it to (1)", what,
-            tp_node_name(n));
-    tp_buf_printf(c, "%s [\n  {\n    name: \"%s", what, tp_node_name(n));
+            "export_serving: the %s '%s' is a scalar or empty, which the server does not take: reshape it to (1)",
+            section, tp_node_name(n));
+    tp_buf_printf(c, "%s [\n  {\n    name: \"%s", section, tp_node_name(n));
     if (n->index) tp_buf_printf(c, ":%d", n->index);
     tp_buf_printf(c, "\"\n    data_type: %s\n    dims: [", type[n->dtype]);
     for (int d = from; d < n->shape.ndim; d++)
@@ -2792,9 +2794,10 @@ static tp_status tp__serving_config(tp_model_exporter *x, const tp_export_servin
 static tp_status tp__serving_write(const char *dir, int64_t version, const tp_buf *model, const tp_buf *config)
 {
     const size_t size = strlen(dir) + 96;
-    char *room = (char *)tp_malloc(4 * size), *old = NULL;
-    if (!room) return TP_ERR_NOMEM;
-    char *final_dir = room, *temp = room + size, *file = room + 2 * size, *pbtxt = room + 3 * size;
+    char *path_buffer = (char *)tp_malloc(4 * size), *old = NULL;
+    if (!path_buffer) return TP_ERR_NOMEM;
+    char *final_dir = path_buffer, *temp = path_buffer + size, *file = path_buffer + 2 * size,
+         *pbtxt = path_buffer + 3 * size;
     size_t old_size = 0;
     snprintf(final_dir, size, "%s/%lld", dir, (long long)version);
     snprintf(temp, size, "%s/.%lld.tmp.%ld", dir, (long long)version, (long)tp__os_pid());
@@ -2829,7 +2832,7 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
         if (!had_dir) tp__os_rmdir(dir);
     }
     tp_free(old);
-    tp_free(room);
+    tp_free(path_buffer);
     return st;
 }
 

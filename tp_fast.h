@@ -645,7 +645,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
 }
 
 /* Chooses the blocks of the output: enlarges chunks that are too small for their overhead, shrinks them if there are too few. */
-TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
+TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
 {
     const tp__gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
@@ -706,7 +706,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
     if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold the partial sums */
 
-    tp__gemm_cut(p); /* 2. */
+    tp__gemm_choose_blocks(p); /* 2. */
 
     /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
     p->stream = a->ta && !a->descend && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
@@ -1223,7 +1223,7 @@ typedef struct tp__piece {
 #define TP__BUFFER_FLOATS 49152 /* floats in a piece's buffer, which should stay in L2 */
 
 /* Cuts the grid into pieces of about `work` units; one position counts as `each` units. */
-TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
+TP__SMALL static void tp__grid_split(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->stride_w + g->window_w) * g->c,
                   image = tp__max64(1, g->rows * g->cols * each);
@@ -1484,7 +1484,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__ceil_div(g->oc, g->nr);
     g->group_floats = g->panels * g->nr * g->K;
-    tp__grid_cut(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+    tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
@@ -1719,7 +1719,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     q->window_w = (a->g.KW - 1) * a->g.dilation_w + 1;
     if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
-    tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512);
+    tp__grid_split(q, 1, f->og <= f->isa->vw ? 128 : 512);
 
     const int64_t size = f->K * a->g.O;
     int64_t parts = tp__min64(TP__PARTS, q->pieces);
@@ -1878,7 +1878,7 @@ typedef struct tp__wino {
     tp__grid grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels */
     const tp__conv_args *a;
     const struct tp__isa *isa;
-    tp__conv_what what;
+    tp__conv_pass pass;
     int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
     /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
@@ -1909,16 +1909,16 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
 #endif
 }
 
-TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_args *a, tp__conv_what what,
+TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_args *a, tp__conv_pass pass,
                                       void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &w->grid;
-    const bool input_grad = what == TP__CONV_INPUT_GRAD;
+    const bool input_grad = pass == TP__CONV_INPUT_GRAD;
     memset(w, 0, sizeof *w);
     w->a = a;
     w->isa = d->isa;
-    w->what = what;
+    w->pass = pass;
     w->in = input_grad ? a->g.O : a->g.C;
     w->out = input_grad ? a->g.C : a->g.O;
     w->nr = 2 * w->isa->vw;
@@ -1936,8 +1936,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->top = input_grad ? a->g.top - 2 : -a->g.top;
     q->left = input_grad ? a->g.left - 2 : -a->g.left;
     q->window_h = q->window_w = 4;
-    tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
-    const bool in_l1 = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
+    tp__grid_split(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
+    const bool in_l1 = pass != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
     w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
@@ -1948,7 +1948,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->in * w->out;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
-    if (what == TP__CONV_FILTER_GRAD) {
+    if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols / 192));
         w->parts = (int)tp__min64(w->parts, q->pieces);
@@ -1956,7 +1956,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
                     tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 + 16 * (w->v_plane + w->m_plane) +
-                                                  (what == TP__CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
+                                                  (pass == TP__CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
     return tp__carved(&c);
 }
 
@@ -1968,7 +1968,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int64_t blocks = w->in / TP__WINO_CHANNELS, k = chunk % blocks * TP__WINO_CHANNELS;
     const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
     float *u = w->u + column * w->in + k * n;
-    if (w->what == TP__CONV_FORWARD) {
+    if (w->pass == TP__CONV_FORWARD) {
         for (int64_t i = 0; i < TP__WINO_CHANNELS; i++)
             tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->g.O + column, a->g.C * a->g.O, u + i * n,
                                               w->u_plane);
@@ -2001,7 +2001,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
     const tp__epilogue *e = &w->a->epilogue;
-    const bool forward = w->what == TP__CONV_FORWARD;
+    const bool forward = w->pass == TP__CONV_FORWARD;
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
@@ -2099,11 +2099,11 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     tp__slot_release(&w->slots, slot);
 }
 
-TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
     tp__wino w;
-    tp__wino_make(&w, d, a, what, scratch);
-    if (what == TP__CONV_FILTER_GRAD) {
+    tp__wino_make(&w, d, a, pass, scratch);
+    if (pass == TP__CONV_FILTER_GRAD) {
         tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
         if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
         return;
@@ -2121,7 +2121,7 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
 typedef struct tp__depthwise {
     const tp__conv_args *a;
     const struct tp__isa *isa;
-    tp__conv_what what;
+    tp__conv_pass pass;
     /* `to` is y, or dx for the input gradient; `from` is x, or dy. Rows and columns of a pixel's image; to_step: columns of `to`
      * from one pixel of a run to the next, from_step: those of `from` */
     int64_t to_h, to_w, to_step, from_h, from_w, from_step;
@@ -2140,16 +2140,16 @@ static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
     return g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
 }
 
-TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_what what,
+TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_pass pass,
                                            void *scratch)
 {
     const tp__conv *g = &a->g;
-    const bool back = what == TP__CONV_INPUT_GRAD;
+    const bool back = pass == TP__CONV_INPUT_GRAD;
     tp__carver c = tp__carver_over(scratch);
     memset(w, 0, sizeof *w);
     w->a = a;
     w->isa = d->isa;
-    w->what = what;
+    w->pass = pass;
     w->to_h = back ? g->H : g->OH, w->to_w = back ? g->W : g->OW, w->to_step = back ? g->stride_w : 1;
     w->from_h = back ? g->OH : g->H, w->from_w = back ? g->OW : g->W, w->from_step = back ? 1 : g->stride_w;
     w->rows = g->B * w->to_h;
@@ -2159,7 +2159,7 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
     w->run.x_step = w->from_step * w->run.in * g->groups;
     w->run.y_step = w->to_step * w->run.channels;
     const int64_t size = g->KH * g->KW * w->run.in * w->run.channels, work = tp__max64(1, w->to_w * size);
-    if (what == TP__CONV_FILTER_GRAD) {
+    if (pass == TP__CONV_FILTER_GRAD) {
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
         w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
         w->part = (float *)tp__carve(&c, w->parts * size, sizeof(float));
@@ -2191,14 +2191,14 @@ static void tp__depthwise_pack(const tp__depthwise *w)
 static int64_t tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t col, tp__source *tap, int *n_tap)
 {
     const tp__conv *g = &w->a->g;
-    const float *from = w->what == TP__CONV_INPUT_GRAD ? w->a->dy : w->a->x;
+    const float *from = w->pass == TP__CONV_INPUT_GRAD ? w->a->dy : w->a->x;
     const int64_t image = row / w->to_h, i = row % w->to_h;
     int64_t pixels = tp__ceil_div(w->to_w - col, w->to_step);
     *n_tap = 0;
     for (int64_t r = 0; r < g->KH; r++)
         for (int64_t s = 0; s < g->KW; s++) {
             int64_t h, v; /* the pixel of `from` that position (r,s) of the filter reads */
-            if (w->what == TP__CONV_INPUT_GRAD) {
+            if (w->pass == TP__CONV_INPUT_GRAD) {
                 if (!tp__tap_at(i, g->top, r, g->dilation_h, g->stride_h, &h)) continue;
                 if (!tp__tap_at(col, g->left, s, g->dilation_w, g->stride_w, &v)) continue;
             } else {
@@ -2229,11 +2229,11 @@ static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, flo
             for (int64_t col = phase; col < w->to_w; col += t.pixels * w->to_step) {
                 const int64_t at = (row * w->to_w + col) * t.channels;
                 t.pixels = tp__depthwise_taps(w, row, col, tap, &t.n_tap);
-                if (w->what == TP__CONV_FILTER_GRAD) {
+                if (w->pass == TP__CONV_FILTER_GRAD) {
                     t.dy = dy + at;
                     tp__taps_grad_of[w->isa->level](&t);
                 } else {
-                    t.y = (w->what == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
+                    t.y = (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
                     tp__taps_of[w->isa->level](&t);
                 }
             }
@@ -2257,11 +2257,11 @@ static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
     tp__depthwise_rows(w, chunk * w->rows / w->parts, (chunk + 1) * w->rows / w->parts, dw);
 }
 
-static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
     tp__depthwise w;
-    tp__depthwise_make(&w, d, a, what, scratch);
-    if (what != TP__CONV_FILTER_GRAD) {
+    tp__depthwise_make(&w, d, a, pass, scratch);
+    if (pass != TP__CONV_FILTER_GRAD) {
         if (w.packed) tp__depthwise_pack(&w);
         tp_device_parallel(d, tp__ceil_div(w.rows, w.block), tp__depthwise_chunk, &w);
         return;
@@ -2279,17 +2279,17 @@ static bool tp__conv_is_gemm(const tp__conv *g)
            g->left == 0 && g->OH == g->H && g->OW == g->W;
 }
 
-TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv_what what)
+TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv_pass pass)
 {
     const int64_t pixels = a->g.B * a->g.H * a->g.W;
     tp__gemm_args g;
     memset(&g, 0, sizeof g);
-    if (what == TP__CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
+    if (pass == TP__CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
         g.M = pixels, g.N = a->g.O, g.K = a->g.C;
         g.A = a->x, g.B = a->w, g.C = a->y;
         g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
         g.epilogue = a->epilogue;
-    } else if (what == TP__CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
+    } else if (pass == TP__CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
         g.tb = true;
         g.M = pixels, g.N = a->g.C, g.K = a->g.O;
         g.A = a->dy, g.B = a->w, g.C = a->dx;
@@ -2348,7 +2348,7 @@ typedef struct tp__amx {
     tp__gemm_args g; /* the matrix product; of a convolution, that of its first group */
     const struct tp__isa *isa;
     const tp__conv_args *conv; /* NULL: a matrix product, not a convolution */
-    tp__conv_what what;
+    tp__conv_pass pass;
     tp__gather w; /* the windows of one phase of a convolution */
     int64_t groups, b_group, c_group;
     /* blocks along k; values of k in a part (k_part), and values of k that are packed at once (kc) */
@@ -2372,7 +2372,7 @@ static int64_t tp__amx_round_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP_
 TP__COLD_BEGIN
 
 /* Computes the rest of the AMX plan from the shape of the product in g. */
-static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
+static size_t tp__amx_plan_blocks(tp__amx *p, tp_device *d, tp__carver *c)
 {
     const int64_t M = p->g.M, N = p->g.N, K = p->g.K;
     p->isa = d->isa;
@@ -2422,25 +2422,25 @@ static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp__gemm_args *a
     memset(p, 0, sizeof *p);
     p->g = *a;
     p->groups = 1;
-    return tp__amx_cut(p, d, &c);
+    return tp__amx_plan_blocks(p, d, &c);
 }
 
 /* Describes one phase of a convolution as a matrix product. Returns false if the phase has no pixels. */
-static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_what what, int64_t phase_y,
+static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_pass pass, int64_t phase_y,
                                int64_t phase_x)
 {
     memset(p, 0, sizeof *p);
-    if (tp__gather_make(&p->w, d, a, what == TP__CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
+    if (tp__gather_make(&p->w, d, a, pass == TP__CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
     p->conv = a;
-    p->what = what;
+    p->pass = pass;
     p->groups = a->g.groups;
     p->g.M = a->g.B * p->w.grid.rows * p->w.grid.cols;
     p->g.N = p->b_group = p->c_group = p->w.oc;
     p->g.K = p->w.K;
     p->g.B = a->w;
     p->g.ldb = a->g.O;
-    if (what == TP__CONV_FORWARD) p->g.epilogue = a->epilogue;
-    if (what == TP__CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
+    if (pass == TP__CONV_FORWARD) p->g.epilogue = a->epilogue;
+    if (pass == TP__CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
         p->g.K = p->g.M;
         p->g.M = p->w.K;
         p->g.B = a->dy;
@@ -2450,26 +2450,26 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a,
     return true;
 }
 /* Plans one phase of a convolution; returns the bytes of scratch, or 0 if there is nothing to compute. */
-static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_what what, int64_t phase_y,
+static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_pass pass, int64_t phase_y,
                                 int64_t phase_x, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     int64_t y0, y1, x0, x1;
-    if (!tp__amx_conv_shape(p, d, a, what, phase_y, phase_x)) return 0;
+    if (!tp__amx_conv_shape(p, d, a, pass, phase_y, phase_x)) return 0;
     p->w.tap = (tp__tap *)tp__carve(&c, p->w.taps, sizeof *p->w.tap);
     if (p->w.tap) tp__gather_taps(&p->w, p->w.tap, &y0, &y1, &x0, &x1);
-    return tp__amx_cut(p, d, &c);
+    return tp__amx_plan_blocks(p, d, &c);
 }
-static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
 {
-    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
-                  sx = what == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
+    const int64_t sy = pass == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
+                  sx = pass == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
     if (!d->amx || a->more || (tp__conv_is_wino(d->isa, &a->g) && tp__min64(a->g.C, a->g.O) < TP__AMX_WINO))
         return false;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
-            const bool any = tp__amx_conv_shape(&p, d, a, what, y, x);
+            const bool any = tp__amx_conv_shape(&p, d, a, pass, y, x);
             if (any && !tp__amx_fits(p.g.M, p.g.N, p.g.K)) return false;
         }
     return true;
@@ -2514,7 +2514,7 @@ static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t
 {
     const tp__gemm_args *g = &p->g;
     float *transposed = to + TP__AMX_SIDE * TP__AMX_STAGE;
-    if (p->conv && p->what == TP__CONV_FILTER_GRAD) {
+    if (p->conv && p->pass == TP__CONV_FILTER_GRAD) {
         tp__amx_windows(p, group, k, n, row, rows, transposed, TP__AMX_SIDE);
         p->isa->transpose(to, TP__AMX_STAGE, transposed, TP__AMX_SIDE, n, rows);
     } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
@@ -2525,7 +2525,7 @@ static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t
 static void tp__amx_copy_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn, float *to)
 {
     const tp__gemm_args *g = &p->g;
-    if (p->conv && p->what == TP__CONV_INPUT_GRAD) { /* B of the input gradient: B[tap, o][c] = w[tap, c, o] */
+    if (p->conv && p->pass == TP__CONV_INPUT_GRAD) { /* B of the input gradient: B[tap, o][c] = w[tap, c, o] */
         const int64_t ic = p->w.ic;
         for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
             len = tp__min64(ic - k % ic, end - k);
@@ -2686,7 +2686,7 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
     for (int64_t i = row; i < row + rows; i++, v += ldv) {
         float *c = NULL;
         if (part >= 0) c = p->part + ((group * p->parts + part) * g->M + i) * g->N + column;
-        else if (p->conv && p->what != TP__CONV_FILTER_GRAD) {
+        else if (p->conv && p->pass != TP__CONV_FILTER_GRAD) {
             const int64_t y = p->w.phase_y + i / q->cols % q->rows * p->w.step_y,
                           x = p->w.phase_x + i % q->cols * p->w.step_x, image = i / q->cols / q->rows;
             c = p->w.dst + ((image * p->w.dst_h + y) * p->w.dst_w + x) * p->w.dst_pixel + column + group * p->c_group;
@@ -2793,27 +2793,27 @@ static void tp__amx_gemm(tp_device *d, const tp__gemm_args *a, void *scratch)
 }
 
 /* Computes all phases of a convolution; without scratch only returns its size. */
-static size_t tp__amx_conv_phases(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+static size_t tp__amx_conv_phases(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
-    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
-                  sx = what == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
+    const int64_t sy = pass == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
+                  sx = pass == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
     size_t max_bytes = 0;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
-            const size_t need = tp__amx_conv_make(&p, d, a, what, y, x, scratch);
+            const size_t need = tp__amx_conv_make(&p, d, a, pass, y, x, scratch);
             if (need > max_bytes) max_bytes = need;
             if (need && scratch) tp__amx_run(d, &p);
         }
     return max_bytes;
 }
-static size_t tp__amx_conv_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+static size_t tp__amx_conv_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
 {
-    return tp__amx_conv_phases(d, a, what, NULL);
+    return tp__amx_conv_phases(d, a, pass, NULL);
 }
-static void tp__amx_conv(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+static void tp__amx_conv(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
-    tp__amx_conv_phases(d, a, what, scratch);
+    tp__amx_conv_phases(d, a, pass, scratch);
 }
 
 TP__COLD_END
@@ -2853,15 +2853,15 @@ static bool tp__conv_is_empty(const tp__conv *g)
 }
 
 /* The result where every sum is empty: zeros, to which bias and activation are applied and `more` is added. */
-static void tp__conv_of_nothing(const tp__conv_args *a, tp__conv_what what)
+static void tp__conv_empty(const tp__conv_args *a, tp__conv_pass pass)
 {
     const tp__conv *g = &a->g;
     const int64_t ny = g->B * g->OH * g->OW * g->O, nx = g->B * g->H * g->W * g->C,
                   nw = g->KH * g->KW * (g->C / g->groups) * g->O;
-    if (what == TP__CONV_FORWARD)
+    if (pass == TP__CONV_FORWARD)
         for (int64_t i = 0; i < ny; i++)
             a->y[i] = tp__apply_epilogue(&a->epilogue, i % g->O, 0) + (a->more ? a->more[i] : 0);
-    else if (what == TP__CONV_INPUT_GRAD)
+    else if (pass == TP__CONV_INPUT_GRAD)
         for (int64_t i = 0; i < nx; i++) a->dx[i] = a->more ? a->more[i] : 0;
     else
         for (int64_t i = 0; i < nw; i++) a->dw[i] = 0;
@@ -2873,52 +2873,52 @@ TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
     return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g);
 }
 
-TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
 {
     const tp__conv *g = &a->g;
     size_t max_bytes = 0;
     if (!d->isa || tp__conv_is_empty(g)) return 0;
     if (tp__conv_is_gemm(g)) {
-        const tp__gemm_args product = tp__conv_as_gemm(a, what);
+        const tp__gemm_args product = tp__conv_as_gemm(a, pass);
         return tp__gemm_scratch(d, &product);
     }
     if (tp__conv_is_depthwise(d->isa, g)) {
         tp__depthwise w;
-        return tp__depthwise_make(&w, d, a, what, NULL);
+        return tp__depthwise_make(&w, d, a, pass, NULL);
     }
 #if TP__AMX
-    if (tp__amx_takes_conv(d, a, what)) return tp__amx_conv_scratch(d, a, what);
+    if (tp__amx_takes_conv(d, a, pass)) return tp__amx_conv_scratch(d, a, pass);
 #endif
     if (tp__conv_is_wino(d->isa, g)) {
         tp__wino w;
-        return tp__wino_make(&w, d, a, what, NULL);
+        return tp__wino_make(&w, d, a, pass, NULL);
     }
-    if (what == TP__CONV_FILTER_GRAD) {
+    if (pass == TP__CONV_FILTER_GRAD) {
         tp__filter_grad f;
         return tp__filter_grad_make(&f, d, a, NULL);
     }
-    for (int64_t y = 0; y < (what == TP__CONV_INPUT_GRAD ? g->stride_h : 1); y++)
-        for (int64_t x = 0; x < (what == TP__CONV_INPUT_GRAD ? g->stride_w : 1); x++) {
+    for (int64_t y = 0; y < (pass == TP__CONV_INPUT_GRAD ? g->stride_h : 1); y++)
+        for (int64_t x = 0; x < (pass == TP__CONV_INPUT_GRAD ? g->stride_w : 1); x++) {
             tp__gather p;
-            const size_t need = tp__gather_make(&p, d, a, what == TP__CONV_INPUT_GRAD, y, x, NULL);
+            const size_t need = tp__gather_make(&p, d, a, pass == TP__CONV_INPUT_GRAD, y, x, NULL);
             if (need > max_bytes) max_bytes = need;
         }
     return max_bytes;
 }
 
-TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
+TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
-    if (tp__conv_is_empty(&a->g)) tp__conv_of_nothing(a, what);
+    if (tp__conv_is_empty(&a->g)) tp__conv_empty(a, pass);
     else if (tp__conv_is_gemm(&a->g)) {
-        const tp__gemm_args product = tp__conv_as_gemm(a, what);
+        const tp__gemm_args product = tp__conv_as_gemm(a, pass);
         tp__gemm(d, &product, scratch);
-    } else if (tp__conv_is_depthwise(d->isa, &a->g)) tp__depthwise_run(d, a, what, scratch);
+    } else if (tp__conv_is_depthwise(d->isa, &a->g)) tp__depthwise_run(d, a, pass, scratch);
 #if TP__AMX
-    else if (tp__amx_takes_conv(d, a, what)) tp__amx_conv(d, a, what, scratch);
+    else if (tp__amx_takes_conv(d, a, pass)) tp__amx_conv(d, a, pass, scratch);
 #endif
-    else if (tp__conv_is_wino(d->isa, &a->g)) tp__wino_run(d, a, what, scratch);
-    else if (what == TP__CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
-    else tp__gather_run(d, a, what == TP__CONV_INPUT_GRAD, scratch);
+    else if (tp__conv_is_wino(d->isa, &a->g)) tp__wino_run(d, a, pass, scratch);
+    else if (pass == TP__CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
+    else tp__gather_run(d, a, pass == TP__CONV_INPUT_GRAD, scratch);
 }
 
 /* Computes normal random numbers; returns false if the instruction set has no kernel for them. */
@@ -3725,7 +3725,7 @@ static float TP__F(max)(int64_t n, const float *x)
 /* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. A limit in ulp holds for all floats, with and without
  * fused multiply-and-add; tests/test_ulp.c measures it. */
 
-/* Vector version of tp__exp_rest: exp(x) = 2^k (1 + rest), for |x| <= 104. */
+/* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104. */
 TP__INLINE V TP__F(exp_rest)(V x, VI *k)
 {
     V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), n = big - vset(TP__ROUNDER);
@@ -5576,19 +5576,19 @@ static size_t tp__matmul_scratch(const tp_call *k)
  * scratch of tp__convolve. */
 typedef struct tp__conv_job {
     tp__conv_args a;
-    tp__conv_what what;
+    tp__conv_pass pass;
     size_t engine_bytes, x_bytes, y_bytes;
 } tp__conv_job;
 static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
-static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_what what)
+static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
 {
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
-    const tp_operand *x = what == TP__CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
-                     *w = what == TP__CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
+    const tp_operand *x = pass == TP__CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
+                     *w = pass == TP__CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
     const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
     tp__conv_job j;
     memset(&j, 0, sizeof j);
-    j.what = what;
+    j.pass = pass;
     j.a.g = g;
     if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
     j.a.epilogue.act = k->fused.act;
@@ -5598,7 +5598,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_what what)
         j.a.norm = norm ? norm : &unknown;
         j.a.norm_relu = k->fused.norm_relu;
     }
-    j.engine_bytes = tp__round64(tp__convolve_scratch(k->device, &j.a, what));
+    j.engine_bytes = tp__round64(tp__convolve_scratch(k->device, &j.a, pass));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
     j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
     return j;
@@ -5611,42 +5611,42 @@ static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_
         for (int64_t r = 0; r < R; r++)
             for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
 }
-static void tp__conv_run(const tp_call *k, tp__conv_what what)
+static void tp__conv_run(const tp_call *k, tp__conv_pass pass)
 {
-    tp__conv_job j = tp__conv_engine(k, what);
+    tp__conv_job j = tp__conv_engine(k, pass);
     const tp__conv_args *a = &j.a;
     const int64_t hw = a->g.H * a->g.W, ohw = a->g.OH * a->g.OW;
-    float *x = (float *)(what == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
-    float *w = (float *)(what == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
-    float *y = (float *)(what == TP__CONV_FORWARD      ? k->out[0].data
-                         : what == TP__CONV_INPUT_GRAD ? k->in[0].data
+    float *x = (float *)(pass == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
+    float *w = (float *)(pass == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
+    float *y = (float *)(pass == TP__CONV_FORWARD      ? k->out[0].data
+                         : pass == TP__CONV_INPUT_GRAD ? k->in[0].data
                                                        : k->in[1].data);
     float *user_x = x, *user_y = y;
     const bool swapped = j.a.g.nchw && k->scratch; /* a call without elements has no scratch */
     if (swapped) {
         x = (float *)(void *)((char *)k->scratch + j.engine_bytes);
         y = (float *)(void *)((char *)k->scratch + j.engine_bytes + j.x_bytes);
-        if (what != TP__CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->g.B, a->g.C, hw);
-        if (what != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
+        if (pass != TP__CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->g.B, a->g.C, hw);
+        if (pass != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
     }
     if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
-    tp__convolve(k->device, &j.a, what, k->scratch);
-    if (swapped && what == TP__CONV_FORWARD) tp__swap_last(k, y, user_y, a->g.B, ohw, a->g.O);
-    if (swapped && what == TP__CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->g.B, hw, a->g.C);
+    tp__convolve(k->device, &j.a, pass, k->scratch);
+    if (swapped && pass == TP__CONV_FORWARD) tp__swap_last(k, y, user_y, a->g.B, ohw, a->g.O);
+    if (swapped && pass == TP__CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->g.B, hw, a->g.C);
 }
 static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
 static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER_GRAD); }
-static size_t tp__conv_room(const tp_call *k, tp__conv_what what)
+static size_t tp__conv_scratch(const tp_call *k, tp__conv_pass pass)
 {
     if (k->in[0].dtype == TP_F64) return 0;
-    const tp__conv_job j = tp__conv_engine(k, what);
+    const tp__conv_job j = tp__conv_engine(k, pass);
     return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
 }
-static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
-static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT_GRAD); }
-static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER_GRAD); }
+static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FILTER_GRAD); }
 
 /* -- bias_add ------------------------------------------------------------------------- >>fast bias_add */
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)

@@ -2742,13 +2742,13 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
 }
 
 /* The largest product that a value's dimensions, zeros left out, may have, so that computations with shapes cannot overflow. */
-#define TP__VALUE_MOST ((int64_t)1 << 48)
+#define TP__VALUE_MAX ((int64_t)1 << 48)
 static bool tp__shape_fits(const tp_shape *s)
 {
     int64_t n = 1;
     if (s->ndim < 0 || s->ndim > TP_MAX_DIMS) return false;
     for (int d = 0; d < s->ndim; d++) {
-        if (s->dim[d] < TP_ANY || s->dim[d] > TP__VALUE_MOST / n) return false;
+        if (s->dim[d] < TP_ANY || s->dim[d] > TP__VALUE_MAX / n) return false;
         if (s->dim[d] > 1) n *= s->dim[d];
     }
     return true;
@@ -3140,12 +3140,12 @@ TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
 {
     TP__GRAPH_REQUIRE(g, g && dtype > TP_DTYPE_UNSET && dtype < TP_DTYPE_COUNT, tp_poison(g))
 
-    double room[1] = {0};
+    double storage[1] = {0};
     tp_tensor t;
     tp_shape scalar;
     memset(&t, 0, sizeof t);
     memset(&scalar, 0, sizeof scalar);
-    tp_tensor_view(&t, dtype, scalar, room);
+    tp_tensor_view(&t, dtype, scalar, storage);
     tp_tensor_set(&t, 0, value);
     return tp_constant(g, &t);
 }
@@ -4033,7 +4033,7 @@ typedef struct tp__tower_build {
     tp_node *const *reduce_in;
     tp_node **reduce_out;
     int n;
-    const char *what, *layer; /* name of the layer that waits: "BatchNorm", "conv1/bn" */
+    const char *layer_kind, *layer; /* name of the layer that waits: "BatchNorm", "conv1/bn" */
     tp_node *output;
 } tp__tower_build;
 
@@ -4257,18 +4257,19 @@ static void tp__towers_build_all_reduce(tp__towers *t)
     if (!first) return;
     for (int i = 0; i < n; i++) {
         const tp__tower_build *b = &t->tower[i];
-        const bool matches = b->waits && strcmp(b->layer, first->layer) == 0 && strcmp(b->what, first->what) == 0 &&
-                             b->n == first->n && b->mean == first->mean;
+        const bool matches = b->waits && strcmp(b->layer, first->layer) == 0 &&
+                             strcmp(b->layer_kind, first->layer_kind) == 0 && b->n == first->n &&
+                             b->mean == first->mean;
         if (matches) continue;
         const char *rule = "every tower must build the same layers in the same order";
         if (!b->waits)
             tp_graph_fail(g, &first->state.at, TP_ERR_STATE,
                           "%s '%s' of tower%d waits for the other towers, but tower%d ended without it: %s",
-                          first->what, first->layer, first->index, i, rule);
+                          first->layer_kind, first->layer, first->index, i, rule);
         else
             tp_graph_fail(g, &b->state.at, TP_ERR_STATE,
-                          "%s '%s' of tower%d waits for the other towers, but tower%d is at %s '%s': %s", first->what,
-                          first->layer, first->index, i, b->what, b->layer, rule);
+                          "%s '%s' of tower%d waits for the other towers, but tower%d is at %s '%s': %s",
+                          first->layer_kind, first->layer, first->index, i, b->layer_kind, b->layer, rule);
     }
     tp_node **x = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *x);
     tp_node **y = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *y);
@@ -4320,7 +4321,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     const char *scope = tp_name_scope(g);
     const size_t skip = strlen(tower->ns_name);
     b->layer = strncmp(scope, tower->ns_name, skip) != 0 ? scope : scope[skip] == '/' ? scope + skip + 1 : "";
-    b->what = what;
+    b->layer_kind = what;
     b->reduce_in = inputs;
     b->reduce_out = ys;
     b->n = n;
@@ -4558,14 +4559,16 @@ TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const cha
 
 /* Calls tp_tower_handle_get or tp_tower_handle_get_variable (argument `one`) for each name of a list. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
-                                       tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
+                                       tp_node *(*one)(const tp_tower_handle *h, const char *name),
+                                       const char *value_kind)
 {
     tp_status st = TP_OK;
     for (int i = 0; i < n; i++) nodes[i] = NULL;
     for (int i = 0; i < n; i++) {
         nodes[i] = names[i] ? one(h, names[i]) : NULL;
         if (!nodes[i] && st == TP_OK)
-            st = tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'", h->ctx.ns_name, what, names[i] ? names[i] : "NULL");
+            st = tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'", h->ctx.ns_name, value_kind,
+                         names[i] ? names[i] : "NULL");
     }
     return st;
 }
@@ -4866,11 +4869,11 @@ typedef struct tp__re_width {
 static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags);
 
 /* Only the first mistake is kept. The parser is moved to the end of the pattern, so that parsing ends. */
-static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
+static void tp__re_fail(tp__re_parser *p, const char *at, const char *problem)
 {
     if (p->status == TP_OK)
         p->status = tp_fail(TP_ERR_ARG, "regular expression '%.200s', character %d: %s", p->re->pattern,
-                            (int)(at - p->re->pattern) + 1, what);
+                            (int)(at - p->re->pattern) + 1, problem);
     p->at = p->re->pattern + strlen(p->re->pattern);
 }
 
@@ -4899,14 +4902,14 @@ static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t s
 }
 
 /* Inserts an instruction before instruction `where`. */
-static void tp__re_insert(tp__re_parser *p, int where, int op, unsigned flags, int32_t x, int32_t y)
+static void tp__re_insert(tp__re_parser *p, int index, int op, unsigned flags, int32_t x, int32_t y)
 {
     tp_regex *re = p->re;
     if (re->n_code >= TP__RE_CODE) tp__re_fail(p, p->at, "the counts of the repetitions make it too large");
     if (p->status != TP_OK || tp__re_more(p, (void *)&re->code, &re->n_code, &re->cap_code, sizeof *re->code) < 0)
         return;
-    tp__re_inst *i = re->code + where;
-    memmove(i + 1, i, (size_t)(re->n_code - 1 - where) * sizeof *i);
+    tp__re_inst *i = re->code + index;
+    memmove(i + 1, i, (size_t)(re->n_code - 1 - index) * sizeof *i);
     memset(i, 0, sizeof *i);
     i->op = (uint8_t)op;
     i->flags = (uint8_t)flags;
@@ -5430,7 +5433,7 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
  * constants. */
 enum { TP__RE_RESTORE = -1 /* sets reg[a] = b */, TP__RE_FAILED = -2 /* marks row a, position b as failed */ };
 typedef struct tp__re_entry {
-    int32_t what, a, b;
+    int32_t action, a, b;
 } tp__re_entry;
 
 typedef struct tp__re_machine {
@@ -5446,7 +5449,7 @@ typedef struct tp__re_machine {
     tp_status status;
 } tp__re_machine;
 
-static bool tp__re_push(tp__re_machine *m, int32_t what, int32_t a, int32_t b)
+static bool tp__re_push(tp__re_machine *m, int32_t action, int32_t a, int32_t b)
 {
     if (m->n == m->cap) {
         const int cap = m->cap ? 2 * m->cap : 64;
@@ -5459,7 +5462,7 @@ static bool tp__re_push(tp__re_machine *m, int32_t what, int32_t a, int32_t b)
         m->cap = cap;
     }
     tp__re_entry *e = &m->stack[m->n++];
-    e->what = what;
+    e->action = action;
     e->a = a;
     e->b = b;
     return true;
@@ -5567,7 +5570,7 @@ static int tp__re_lookaround(tp__re_machine *m, int32_t pc, int32_t at)
     if (found) found = tp__re_run(m, pc + 1, at);
     if (found < 0) return found;
     for (int k = base; k < m->n; k++)
-        if (m->stack[k].what == TP__RE_RESTORE) m->stack[kept++] = m->stack[k];
+        if (m->stack[k].action == TP__RE_RESTORE) m->stack[kept++] = m->stack[k];
     m->n = kept;
     if (i->flags != TP__RE_NOT_AHEAD) return found;
     while (m->n > base) {
@@ -5582,12 +5585,12 @@ static bool tp__re_backtrack(tp__re_machine *m, int base, int32_t *pc, int32_t *
 {
     while (m->n > base) {
         const tp__re_entry e = m->stack[--m->n];
-        if (e.what >= 0) {
-            *pc = e.what;
+        if (e.action >= 0) {
+            *pc = e.action;
             *at = e.a;
             return true;
         }
-        if (e.what == TP__RE_RESTORE) {
+        if (e.action == TP__RE_RESTORE) {
             m->reg[e.a] = e.b;
         } else {
             const size_t bit = (size_t)e.a * ((size_t)m->len + 1) + (size_t)e.b;
@@ -5721,7 +5724,7 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 typedef struct tp__filter {
     tp_graph *g;
     tp_at at;
-    const char *what;
+    const char *filter_name;
     tp_regex *re; /* NULL: all names match */
     bool search;
     int n_matched;
@@ -5729,14 +5732,14 @@ typedef struct tp__filter {
 } tp__filter;
 
 /* search: a match anywhere in the name, as re.search; else as re.match of the pattern with `$` appended, as in tensorpack: of a|b
- * the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a mistake in the pattern, with `at` and `what`. */
-TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *what,
+ * the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a mistake in the pattern, with `at` and `filter_name`. */
+TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *filter_name,
                                        const char *pattern, bool search)
 {
     memset(f, 0, sizeof *f);
     f->g = g;
     if (at) f->at = *at;
-    f->what = what;
+    f->filter_name = filter_name;
     f->search = search;
     f->near.wanted = pattern;
     if (!pattern || tp_graph_status(g) != TP_OK) return tp_graph_status(g) == TP_OK;
@@ -5745,7 +5748,7 @@ TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *
     if (!pattern) return tp__graph_nomem(g), false;
     const tp_status s = tp_regex_new(pattern, &f->re);
     if (s == TP_ERR_NOMEM) tp__graph_nomem(g);
-    else if (s != TP_OK) tp_graph_fail(g, at, s, "%s: %s", what, tp_last_error());
+    else if (s != TP_OK) tp_graph_fail(g, at, s, "%s: %s", filter_name, tp_last_error());
     return s == TP_OK;
 }
 
@@ -5756,7 +5759,7 @@ TP__UNUSED static bool tp__filter_matches(tp__filter *f, const char *name)
         const tp_status s = f->search ? tp_regex_search(f->re, name, &matches, NULL, 0)
                                       : tp_regex_match(f->re, name, &matches, NULL, 0);
         if (s == TP_ERR_NOMEM) tp__graph_nomem(f->g);
-        else if (s != TP_OK) tp_graph_fail(f->g, &f->at, s, "%s: %s", f->what, tp_last_error());
+        else if (s != TP_OK) tp_graph_fail(f->g, &f->at, s, "%s: %s", f->filter_name, tp_last_error());
     }
     if (matches) f->n_matched++;
     else tp__nearest_try(&f->near, name);
@@ -5770,7 +5773,7 @@ TP__UNUSED static void tp__filter_close(tp__filter *f)
     tp_regex_free(f->re);
     if (f->n_matched > 0 || tp_graph_status(f->g) != TP_OK) return;
     tp__nearest_text(&f->near, text);
-    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", tp__place_text(&f->at, place), f->what,
+    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", tp__place_text(&f->at, place), f->filter_name,
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
@@ -6152,7 +6155,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
 
 typedef struct tp__buffer {
-    tp__place where;
+    tp__place place;
     int device;
     int64_t bytes;
     /* the first step that writes the buffer and the last step that reads it; last INT_MAX: the value is fetched */
@@ -6242,7 +6245,7 @@ typedef struct tp__plan {
     uint64_t arena_version; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
     int n_constant;
-    void *room; /* host memory for copies between devices that cannot reach each other's memory */
+    void *host_buffer; /* host memory for copies between devices that cannot reach each other's memory */
     size_t room_bytes;
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
@@ -6520,7 +6523,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
 
 /* -- buffers ------------------------------------------------------------------------------------------- */
 
-static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
+static int tp__new_buffer(tp__compiler *c, tp__place place, int64_t bytes, int device)
 {
     tp__plan *p = c->plan;
     if (p->n_buffer == c->cap_buffer) {
@@ -6533,7 +6536,7 @@ static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int d
     }
     tp__buffer *b = &p->buffer[p->n_buffer];
     memset(b, 0, sizeof *b);
-    b->where = where;
+    b->place = place;
     b->device = device;
     b->bytes = bytes;
     b->first = INT_MAX;
@@ -7229,10 +7232,10 @@ static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
     return true;
 }
 
-static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned what)
+static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned needed)
 {
     const unsigned can = tp__kernel_fuses(c, o);
-    return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
+    return (can & needed) == needed && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
 /* Returns the only op that reads value v, if v is not fetched; -1: no op, or several. */
@@ -7813,32 +7816,32 @@ static void tp__fused_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__program *p = (const tp__program *)k->attrs;
-    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element, enough for any dtype */
+    double registers[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element, enough for any dtype */
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_external; e++)
         if (p->external[e].access == TP__SPLAT)
             tp__external_load(p, &p->external[e], (const char *)k->in[e].data, 0,
                               end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK,
-                              (char *)room[p->external[e].reg]);
+                              (char *)registers[p->external[e].reg]);
     for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
         const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
         for (int e = 0; e < p->n_external; e++)
             if (p->external[e].reg >= 0 && p->external[e].access != TP__SPLAT)
                 tp__external_load(p, &p->external[e], (const char *)k->in[e].data, i0, n,
-                                  (char *)room[p->external[e].reg]);
+                                  (char *)registers[p->external[e].reg]);
         for (int j = 0; j < p->n_instr; j++) {
             const tp__instr *s = &p->instr[j];
             const void *in[5] = {NULL, NULL, NULL, NULL, NULL};
             for (int a = 0; a < s->n_in; a++) {
                 const int w = s->in[a];
-                if (s->from[a] == TP__FROM_REG) in[a] = room[w];
+                if (s->from[a] == TP__FROM_REG) in[a] = registers[w];
                 else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
-                else if (p->external[w].reg >= 0) in[a] = room[p->external[w].reg];
+                else if (p->external[w].reg >= 0) in[a] = registers[p->external[w].reg];
                 else in[a] = (const char *)k->in[w].data + i0 * p->external[w].size;
             }
-            void *y =
-                s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
+            void *y = s->to == TP__FROM_REG ? (void *)registers[s->out]
+                                            : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
             in[s->n_in] = s->attrs; /* the parameters of a vector function */
             if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
             else s->block(n, y, in, s->attrs);
@@ -7977,16 +7980,16 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     const int n = s->call.n_in + s->call.n_out + s->call.n_var;
     if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
     tp_dtype stored[64];
-    size_t room = 0;
+    size_t converted_bytes = 0;
     for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 operands */
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
-        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
+        converted_bytes += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
     s->call.scratch_bytes = tp__step_scratch(s);
     for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
-    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
+    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + converted_bytes : s->call.scratch_bytes;
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
         if (s->scratch < 0) return tp__nomem_plan();
@@ -8012,15 +8015,15 @@ static void tp__finish_naive(const tp_call *k)
 static void tp__run_converted(const tp__step *s)
 {
     tp_operand op[64];
-    char *room = s->call.scratch ? (char *)s->call.scratch + tp__align64(s->call.scratch_bytes) : NULL;
+    char *converted = s->call.scratch ? (char *)s->call.scratch + tp__align64(s->call.scratch_bytes) : NULL;
     const int n_in = s->call.n_in, n = n_in + s->call.n_out + s->call.n_var;
     for (int i = 0; i < n && i < 64; i++) {
         op[i] = s->operand[i];
         if (!op[i].data || (op[i].dtype != TP_F16 && op[i].dtype != TP_BF16)) continue;
         const int64_t size = tp_shape_size(&op[i].shape);
-        op[i].data = room;
+        op[i].data = converted;
         op[i].dtype = TP_F32;
-        if (size > 0) room += tp__align64((size_t)size * 4);
+        if (size > 0) converted += tp__align64((size_t)size * 4);
         if (i < n_in || i >= n_in + s->call.n_out)
             tp_convert(op[i].data, TP_F32, s->operand[i].data, s->operand[i].dtype, size);
     }
@@ -8079,9 +8082,9 @@ static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtyp
 }
 
 /* Adds a buffer for a replica of a value; -1: out of memory. */
-static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+static int tp__add_replica(tp__compiler *c, int root, tp__place place, int64_t bytes, int device, tp_dtype dtype)
 {
-    const int b = tp__new_buffer(c, where, bytes, device);
+    const int b = tp__new_buffer(c, place, bytes, device);
     tp__replica *a = b >= 0 ? (tp__replica *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
     if (!a) return -1;
     a->device = device;
@@ -8099,7 +8102,7 @@ static tp_status tp__replicate_on(tp__compiler *c, int v, int device, const char
     tp__plan *p = c->plan;
     const int root = tp__alias_root(c, v), home = c->value[root].buffer;
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
-    const bool constant = p->buffer[home].where == TP__IN_CONST;
+    const bool constant = p->buffer[home].place == TP__IN_CONST;
     const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
     const int b = tp__add_replica(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
     if (b < 0) return tp__nomem_plan();
@@ -8541,7 +8544,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
         for (int k = 0; k < n_var && n_var > 1; k++) /* copy an input that the step overwrites before reading it */
             if (tp__memory_of(c, in[i]) == var[k]) {
                 const int root = tp__alias_root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
-                if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
+                if (p->buffer[from].place == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
                 break;
             }
         if (st == TP_OK) st = tp__node_as_dtype(c, in[i], device, tp__operand_precision(c, o, in[i], i));
@@ -8586,7 +8589,7 @@ static tp_status tp__fold_step(tp__compiler *c)
         list[p->n_constant].data = data;
         list[p->n_constant++].device = s->device;
         p->constant = list;
-        p->buffer[b].where = TP__IN_CONST;
+        p->buffer[b].place = TP__IN_CONST;
         p->buffer[b].data = data;
         p->buffer[b].host_data = data; /* only steps on devices of the host are folded */
         p->constant_bytes += (size_t)p->buffer[b].bytes;
@@ -8596,7 +8599,7 @@ static tp_status tp__fold_step(tp__compiler *c)
     if (s->scratch >= 0) {
         scratch = d->alloc(d, (size_t)p->buffer[s->scratch].bytes);
         if (!scratch) return tp__nomem_plan();
-        p->buffer[s->scratch].where = TP__IN_NOTHING;
+        p->buffer[s->scratch].place = TP__IN_NOTHING;
     }
     s->call.scratch = scratch;
     int64_t fault[2] = {0, 0};
@@ -8702,7 +8705,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
         const int v = tp__value_of(c, p->fetch[i]);
         const tp_variable *var = c->fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
         int b = c->value[tp__alias_root(c, v)].buffer;
-        if (var && c->writer_head[var->id] >= 0 && p->buffer[b].where == TP__IN_VAR) {
+        if (var && c->writer_head[var->id] >= 0 && p->buffer[b].place == TP__IN_VAR) {
             st = tp__copy_out(c, v, b, p->fetch[i]->op->name, p->buffer[b].device);
             if (st != TP_OK) return st;
             b = c->value[v].buffer;
@@ -8744,11 +8747,11 @@ static bool tp__write_over_operand(tp__plan *p, int i, int ob, int q)
 {
     const tp__step *s = &p->step[i];
     int root = s->buffer[q], uses = 0;
-    if (root < 0 || ob < 0 || p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA || s->convert)
+    if (root < 0 || ob < 0 || p->buffer[ob].merged >= 0 || p->buffer[ob].place != TP__IN_ARENA || s->convert)
         return false;
     while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
     tp__buffer *in = &p->buffer[root];
-    if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
+    if (in->place != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
     for (int k = 0; k < s->call.n_in; k++) {
         int operand_buffer = s->buffer[k];
         while (operand_buffer >= 0 && p->buffer[operand_buffer].merged >= 0)
@@ -8782,7 +8785,7 @@ static void tp__plan_in_place(tp__compiler *c)
         const tp__program *prog = (const tp__program *)s->call.attrs;
         for (int k = 0; k < prog->n_out; k++) {
             const int ob = s->buffer[prog->n_external + k];
-            if (p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA) continue;
+            if (p->buffer[ob].merged >= 0 || p->buffer[ob].place != TP__IN_ARENA) continue;
             int writes = -1;
             for (int j = 0; j < prog->n_instr; j++)
                 if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
@@ -8818,7 +8821,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         (tp__interval *)tp__check_memory(tp_arena_alloc(&c->arena, ((size_t)p->n_buffer + 1) * sizeof *placed), &ok);
     if (!ok) return tp__nomem_plan();
     for (int i = 0; i < p->n_buffer; i++)
-        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
+        if (p->buffer[i].place == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
             p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
     for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort of the buffers: by size, largest first, then by age */
@@ -8865,7 +8868,7 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
     if (b < 0) return NULL;
     const tp__buffer *x = &p->buffer[b];
     while (x->merged >= 0) x = &p->buffer[x->merged];
-    switch (x->where) {
+    switch (x->place) {
     case TP__IN_ARENA: return e->device_state[x->device].arena ? e->device_state[x->device].arena + x->offset : NULL;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
@@ -8957,7 +8960,7 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     for (int q = n_in; q < n_in + s->call.n_out && !writes; q++) {
         int b = s->buffer[q];
         while (b >= 0 && p->buffer[b].merged >= 0) b = p->buffer[b].merged;
-        writes = b >= 0 && p->buffer[b].where == TP__IN_VAR;
+        writes = b >= 0 && p->buffer[b].place == TP__IN_VAR;
     }
     return writes;
 }
@@ -9013,7 +9016,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     }
     if ((st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
-    if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
+    if (p->room_bytes && !(p->host_buffer = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) return tp__nomem_plan();
     for (int i = 0; i < p->n_fetch; i++)
@@ -9035,13 +9038,14 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* Copies between two devices. room: host memory for the copy, if neither device is the host and they cannot reach each
  * other. */
-static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
+static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes,
+                                  void *host_buffer)
 {
     if (from->host) return to->upload(to, dst, src, bytes); /* kernels on the host have finished when they return */
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    tp_status st = from->download(from, to->host ? dst : room, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : host_buffer, src, bytes);
     if (st == TP_OK) st = from->wait(from);
-    return st == TP_OK && !to->host ? to->upload(to, dst, room, bytes) : st;
+    return st == TP_OK && !to->host ? to->upload(to, dst, host_buffer, bytes) : st;
 }
 
 static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
@@ -9049,7 +9053,7 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
     const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
     if (bytes == 0) return TP_OK;
     return tp__copy_between(p->device[s->device], s->operand[1].data, p->device[s->from], s->operand[0].data, bytes,
-                            p->room);
+                            p->host_buffer);
 }
 
 /* Copies a fed value that is on a device to the device `to`. */
@@ -9058,10 +9062,10 @@ static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *
     const size_t bytes = tp_tensor_bytes(value);
     tp_device *from = value->device;
     if (from == to) return to->copy(to, dst, value->data, bytes);
-    void *room = NULL;
-    if (!to->host && !from->host && !to->copy_from && !(room = tp_malloc(bytes))) return TP_ERR_NOMEM;
-    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, room);
-    tp_free(room);
+    void *host_buffer = NULL;
+    if (!to->host && !from->host && !to->copy_from && !(host_buffer = tp_malloc(bytes))) return TP_ERR_NOMEM;
+    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, host_buffer);
+    tp_free(host_buffer);
     return st;
 }
 
@@ -10547,12 +10551,12 @@ typedef struct tp__save {
     tp_dict d;
 } tp__save;
 
-static tp_status tp__save_fetch(void *user, int i, tp_tensor *room)
+static tp_status tp__save_fetch(void *user, int i, tp_tensor *view)
 {
     const tp__save *a = (const tp__save *)user;
-    if (i < a->n) return tp_session_read(a->session, a->variable[i], room);
+    if (i < a->n) return tp_session_read(a->session, a->variable[i], view);
     const tp_tensor *t = &a->d.item[i].value;
-    tp_tensor_view(room, t->dtype, t->shape, t->data);
+    tp_tensor_view(view, t->dtype, t->shape, t->data);
     return TP_OK;
 }
 
@@ -11457,14 +11461,14 @@ static tp_predictor *tp__predictor_new(const tp_graph *g, tp_node *const *inputs
 {
     for (int i = 0; i < n_inputs + n_outputs; i++) {
         const tp_node *n = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
-        const char *what = i < n_inputs ? "input" : "output";
+        const char *role = i < n_inputs ? "input" : "output";
         const int k = i < n_inputs ? i : i - n_inputs;
         if (!n || tp_is_poison(n)) {
-            tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", what, k);
+            tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", role, k);
             return NULL;
         }
         if (n->op->graph != g) {
-            tp_fail(TP_ERR_ARG, "predictor: %s %d, '%s', is of another graph than the session", what, k, n->op->name);
+            tp_fail(TP_ERR_ARG, "predictor: %s %d, '%s', is of another graph than the session", role, k, n->op->name);
             return NULL;
         }
     }
@@ -11594,7 +11598,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
 
 /* Finds a node of the tower: by the handle's rules for names, else by its name in the graph. */
 static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
-                                 const char *what)
+                                 const char *role)
 {
     tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
     if (!n && name) n = tp__node_named(h->ctx.graph, name);
@@ -11604,7 +11608,7 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
     for (int i = 0; i < c->n_inputs; i++) tp_buf_printf(&names, "%s%s", i ? ", " : "", c->inputs[i].name);
     char near[TP__NEAREST_TEXT];
     tp_fail(TP_ERR_NAME, "predictor: there is no tensor '%s' for an %s; the inputs are %s%s", name ? name : "NULL",
-            what, names.data ? names.data : "none", name ? tp__node_near(h->ctx.graph, name, near) : "");
+            role, names.data ? names.data : "none", name ? tp__node_near(h->ctx.graph, name, near) : "");
     tp_buf_free(&names);
     return NULL;
 }
@@ -12021,7 +12025,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
     const size_t y_size = tp_dtype_size(y->dtype);
     const int64_t n = tp__size(y);
-    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element, enough for any dtype */
+    double blocks[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element, enough for any dtype */
     const void *in[TP__MAP_IN];
     int64_t dim[TP_MAX_DIMS];
     TP_ASSERT(k->n_in <= TP__MAP_IN);
@@ -12034,7 +12038,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                 in[a] = (const char *)x->data + (size_t)i0 * size;
                 continue;
             }
-            in[a] = room[a];
+            in[a] = blocks[a];
             for (int64_t i = 0; i < m; i++) { /* index of element i of y in the smaller operand x */
                 int64_t rest = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
@@ -12045,7 +12049,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                     if (x->shape.dim[d] != 1) at += stride * dim[d + y->shape.ndim - x->shape.ndim];
                     stride *= x->shape.dim[d];
                 }
-                memcpy((char *)room[a] + (size_t)i * size, (const char *)x->data + (size_t)at * size, size);
+                memcpy((char *)blocks[a] + (size_t)i * size, (const char *)x->data + (size_t)at * size, size);
             }
         }
         block(m, (char *)y->data + (size_t)i0 * y_size, in, k->attrs);
@@ -12245,7 +12249,7 @@ static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
     const TP__NUM q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
-static TP__NUM TP__F(tp__floor_rest)(TP__NUM a, TP__NUM b)
+static TP__NUM TP__F(tp__floor_remainder)(TP__NUM a, TP__NUM b)
 {
     if (b == 0 || b == -1) return 0;
     const TP__NUM r = a % b;
@@ -12253,14 +12257,14 @@ static TP__NUM TP__F(tp__floor_rest)(TP__NUM a, TP__NUM b)
 }
 #else
 static real TP__F(tp__floor_quotient)(real a, real b) { return TP__R(floor)(a / b); }
-static real TP__F(tp__floor_rest)(real a, real b)
+static real TP__F(tp__floor_remainder)(real a, real b)
 {
     const real r = TP__R(fmod)(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 #endif
 TP__MAP2(floordiv, char, TP__NUM, TP__F(tp__floor_quotient)(a, b))
-TP__MAP2(mod, char, TP__NUM, TP__F(tp__floor_rest)(a, b))
+TP__MAP2(mod, char, TP__NUM, TP__F(tp__floor_remainder)(a, b))
 #ifdef TP__ROWS
 static void tp__mod_gradient(tp_grad *g)
 {
@@ -13922,14 +13926,14 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
 
 static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
-    double room = 0;
+    double converted = 0;
     if (n <= 0) return;
     if (value == 0 && !signbit(value)) { /* a value whose bytes are all zero in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
-    tp_convert(&room, dtype, &value, TP_F64, 1);
-    tp__fill(dst, &room, tp_dtype_size(dtype), n);
+    tp_convert(&converted, dtype, &value, TP_F64, 1);
+    tp__fill(dst, &converted, tp_dtype_size(dtype), n);
 }
 
 /* The shape rule of a gradient op whose last input is x: dx has the shape of x; dy, which is input i, must have the shape y. `is`
@@ -14660,7 +14664,7 @@ static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         return tp_infer_fail(s, TP_ERR_ARG, "padding mode %d is no tp_pad_mode", t->mode);
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        const int64_t a = t->before[d], b = t->after[d], limit = TP__VALUE_MOST;
+        const int64_t a = t->before[d], b = t->after[d], limit = TP__VALUE_MAX;
         if (a < 0 || b < 0 || a > limit || b > limit)
             return tp_infer_fail(s, TP_ERR_ARG, "padding of %lld and %lld along dimension %d makes no sense",
                                  (long long)a, (long long)b, d);
@@ -14788,7 +14792,7 @@ static tp_status tp__tile_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     char text[TP_SHAPE_TEXT];
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > TP__VALUE_MOST / x->dim[d]))
+        if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > TP__VALUE_MAX / x->dim[d]))
             return tp_infer_fail(s, TP_ERR_ARG, "shape %s cannot be repeated %lld times along dimension %d",
                                  tp_shape_text(x, text), (long long)t->multiples[d], d);
         if (x->dim[d] >= 0) y->dim[d] *= t->multiples[d];
@@ -15401,7 +15405,7 @@ static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node 
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 /* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
  * of them to the third, the output, which is zero at the start. */
-static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_what what, real *x, real *w, real *y)
+static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_pass what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
     for (int64_t b = 0; b < g->B; b++)
@@ -16694,7 +16698,7 @@ typedef struct tp__ctc {
     int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
     int64_t T, S;           /* numbers of steps and of places (2L + 1) of this sequence */
     int64_t blank;
-    double *norm, *a, *room; /* log of the sum of each softmax; a_t(s); two vectors of places */
+    double *norm, *a, *two_rows; /* log of the sum of each softmax; a_t(s); two vectors of places */
 } tp__ctc;
 /* Returns the number of doubles of scratch memory for a sequence. */
 static int64_t tp__ctc_doubles(const tp_call *k)
@@ -16716,7 +16720,7 @@ static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
     g->blank = t->blank < 0 ? g->C - 1 : t->blank;
     g->norm = (double *)k->scratch + b * tp__ctc_doubles(k);
     g->a = g->norm + g->steps;
-    g->room = g->a + g->steps * (2 * g->L + 1);
+    g->two_rows = g->a + g->steps * (2 * g->L + 1);
     if (n < 0 || n > g->L || g->T < 0 || g->T > g->steps) {
         tp_kernel_fault(k, n < 0 || n > g->L ? n : g->T);
         return false;
@@ -16765,7 +16769,7 @@ static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
 static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, double all)
 {
     const int64_t S = g->S;
-    double *later = g->room, *now = later + 2 * g->L + 1;
+    double *later = g->two_rows, *now = later + 2 * g->L + 1;
     for (int64_t t = g->T - 1; t >= 0; t--) {
         const real *xt = x + t * g->step;
         real *dxt = dx + t * g->step;

@@ -166,7 +166,7 @@ typedef struct tp__importer {
     int side; /* index of the graph in which nodes are being built */
     tp_session *session;
     const tp_import_onnx_desc *d;
-    const char *what;
+    const char *model_name;
     const char *path; /* folder of the file, for external data; NULL when importing from memory */
     tp_arena mem;
     tp__map values;
@@ -228,17 +228,17 @@ static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status 
         st = TP_ERR_NOMEM;
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
     }
-    snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
+    snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->model_name, node ? node : "", node ? ": " : "", text);
     return c->status = tp_fail(st, "%s", c->sentence);
 }
 static tp_status tp__importer_nomem(tp__importer *c)
 {
     return tp__importer_fail(c, NULL, TP_ERR_NOMEM, "out of memory");
 }
-/* The most elements of a value that is computed or listed during the import, and of a value of the graph (TP__VALUE_MOST), so
+/* The most elements of a value that is computed or listed during the import, and of a value of the graph (TP__VALUE_MAX), so
  * that products of a few dimensions cannot overflow. */
-#define TP__IMPORT_MOST           ((int64_t)1 << 28)
-#define TP__IMPORT_LAST           TP__VALUE_MOST
+#define TP__IMPORT_MAX            ((int64_t)1 << 28)
+#define TP__IMPORT_LAST           TP__VALUE_MAX
 #define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
 static bool tp__import_node_spend(tp__import_node *n, double work)
 {
@@ -519,8 +519,8 @@ static bool tp__import_node_output_used(const tp__import_node *n, int i) { retur
 /* Creates the tensor of an output whose value the builder computes. NULL after an error. */
 static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtype, tp_shape shape)
 {
-    if (tp_shape_size(&shape) > TP__IMPORT_MOST) {
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MOST);
+    if (tp_shape_size(&shape) > TP__IMPORT_MAX) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MAX);
         return NULL;
     }
     if (!tp__import_node_spend(n, (double)tp_shape_size(&shape))) return NULL;
@@ -935,8 +935,8 @@ static void tp__import_reduce(tp__import_node *n)
 /* Allocates a list of indices; NULL after an error. */
 static int64_t *tp__import_node_list(tp__import_node *n, int64_t count)
 {
-    if (count >= 0 && count <= TP__IMPORT_MOST && !tp__import_node_spend(n, (double)count)) return NULL;
-    if (count >= 0 && count <= TP__IMPORT_MOST)
+    if (count >= 0 && count <= TP__IMPORT_MAX && !tp__import_node_spend(n, (double)count)) return NULL;
+    if (count >= 0 && count <= TP__IMPORT_MAX)
         return (int64_t *)tp__importer_alloc(n->c, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
     return NULL;
@@ -1050,16 +1050,17 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
     w->one_axis = is_one_axis;
     w->axes = axes;
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
-    for (int what = 0; what < 3; what++) {
+    for (int attribute = 0; attribute < 3; attribute++) {
         int64_t v[TP__ON_INTS];
-        const int count = tp__import_node_ints(n, list[what], -1, v);
+        const int count = tp__import_node_ints(n, list[attribute], -1, v);
         if (count < 0) continue;
-        if (count != (what == 2 ? 2 * rank : rank))
-            return tp__on_fail(n, TP_ERR_FORMAT, "%s has %d %s for %d spatial axes", n->op, count, list[what], rank),
+        if (count != (attribute == 2 ? 2 * rank : rank))
+            return tp__on_fail(n, TP_ERR_FORMAT, "%s has %d %s for %d spatial axes", n->op, count, list[attribute],
+                               rank),
                    false;
         for (int i = 0; i < rank; i++) {
-            if (what == 0) w->stride[i + is_one_axis] = v[i];
-            else if (what == 1) w->dilation[i + is_one_axis] = v[i];
+            if (attribute == 0) w->stride[i + is_one_axis] = v[i];
+            else if (attribute == 1) w->dilation[i + is_one_axis] = v[i];
             else w->before[i + is_one_axis] = v[i], w->after[i + is_one_axis] = v[i + rank];
         }
     }
@@ -1209,7 +1210,7 @@ static tp_node *tp__slice_every(tp__import_node *n, tp_node *x, int axis, int64_
 
 /* Computes the number of windows along H and W of a padded x. Reports windows that are too large: each element of a
  * window becomes a node. */
-static bool tp__import_node_parts(tp__import_node *n, const tp_node *x, const tp__window *w, int64_t *size)
+static bool tp__import_node_window_counts(tp__import_node *n, const tp_node *x, const tp__window *w, int64_t *size)
 {
     for (int i = 0; i < 2; i++) {
         size[i] = (tp__import_node_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
@@ -1250,7 +1251,7 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     a.data_format = TP_NCHW;
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
-    if (!tp__import_node_parts(n, x, w, size)) return x;
+    if (!tp__import_node_window_counts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part = tp__slice_every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
@@ -1266,14 +1267,14 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     const bool by_column = tp__import_node_int(n, "storage_order", 0) != 0;
     int64_t dim[4], size[2], strides[4];
     tp_tensor t;
-    tp_node *best = NULL, *where = NULL;
+    tp_node *best = NULL, *best_place = NULL;
     memset(&t, 0, sizeof t);
     if (!tp__import_node_rank(n, x, 4, 4)) return x;
     for (int d = 0; d < 4; d++) dim[d] = tp__import_node_dim(n, x, d);
     if (n->c->status != TP_OK) return x;
     strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
     strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
-    if (dim[0] * strides[0] > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "that many places");
+    if (dim[0] * strides[0] > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
     if (!tp__import_node_spend(n, (double)(dim[0] * strides[0]))) return x;
     if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__importer_nomem(n->c), x;
     for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
@@ -1283,7 +1284,7 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     tp_node *place = tp__pad_space(tp_constant(tp_node_graph(x), &t), w, 0.0f);
     tp_tensor_free(&t);
     x = tp__pad_space(x, w, -HUGE_VALF);
-    if (!tp__import_node_parts(n, x, w, size)) return x;
+    if (!tp__import_node_window_counts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part[2] = {x, place};
@@ -1293,9 +1294,9 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
             }
             tp_node *more = best ? tp_greater(part[0], best) : NULL;
             best = best ? tp_select(more, part[0], best) : part[0];
-            where = where ? tp_select(more, part[1], where) : part[1];
+            best_place = best_place ? tp_select(more, part[1], best_place) : part[1];
         }
-    tp__import_node_set_output(n, 1, where && w->one_axis ? tp_squeeze(where, 2) : where);
+    tp__import_node_set_output(n, 1, best_place && w->one_axis ? tp_squeeze(best_place, 2) : best_place);
     return best ? best : x;
 }
 
@@ -1718,7 +1719,7 @@ static void tp__import_constant_of_shape(tp__import_node *n)
     memset(&v, 0, sizeof v);
     const int count = tp__import_node_need(n, 0) ? tp__import_node_ints(n, "", 0, list) : -1;
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
-    if (tp_shape_size(&s) > TP__IMPORT_MOST) {
+    if (tp_shape_size(&s) > TP__IMPORT_MAX) {
         tp__import_node_unsupported(n, "a shape that large");
         return;
     }
@@ -1979,8 +1980,8 @@ static void tp__import_pad(tp__import_node *n)
     for (int i = 0; i < k; i++) {
         const int d = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         before[d] = pads[i], after[d] = pads[i + k];
-        if (pads[i] > TP__IMPORT_MOST || pads[i] < -TP__IMPORT_MOST || pads[i + k] > TP__IMPORT_MOST ||
-            pads[i + k] < -TP__IMPORT_MOST) {
+        if (pads[i] > TP__IMPORT_MAX || pads[i] < -TP__IMPORT_MAX || pads[i + k] > TP__IMPORT_MAX ||
+            pads[i + k] < -TP__IMPORT_MAX) {
             tp__import_node_unsupported(n, "pads that large");
             return;
         }
@@ -2156,7 +2157,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     }
     row = tp_flatten(row);
     if (batch > 0) { /* adds the first row of each batch element to the indices */
-        if (count * per > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "that many places");
+        if (count * per > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
         if (!tp__import_node_spend(n, (double)(count * per))) return index;
         if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__importer_nomem(n->c), index;
         for (int64_t i = 0; i < count * per; i++) ((int64_t *)t.data)[i] = i / per * stride[batch - 1];
@@ -2280,7 +2281,7 @@ static void tp__import_trilu(tp__import_node *n)
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t dim[2] = {tp__import_node_dim(n, x, x->shape.ndim - 2), tp__import_node_dim(n, x, x->shape.ndim - 1)};
     if (n->c->status != TP_OK) return;
-    if (dim[0] * dim[1] > TP__IMPORT_MOST) {
+    if (dim[0] * dim[1] > TP__IMPORT_MAX) {
         tp__import_node_unsupported(n, "a matrix that large");
         return;
     }
@@ -2810,7 +2811,7 @@ static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (size > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "a sequence that long");
+    if (size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "a sequence that long");
     if (!tp__import_node_spend(n, (double)size)) return tp_poison(n->c->g[n->c->side]);
     if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
         return tp__importer_nomem(n->c), tp_poison(n->c->g[n->c->side]);
@@ -3342,7 +3343,7 @@ static void tp__import_node_build(tp__import_node *n)
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
-        else if (y && c->side && tp_shape_size(&y->shape) > TP__IMPORT_MOST)
+        else if (y && c->side && tp_shape_size(&y->shape) > TP__IMPORT_MAX)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
     }
 }
@@ -3722,7 +3723,7 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     return c->status;
 }
 
-static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *what, const char *path,
+static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *model_name, const char *path,
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
     tp__importer c;
@@ -3731,7 +3732,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     memset(m, 0, sizeof *m);
     c.g[0] = g;
     c.d = d;
-    c.what = what;
+    c.model_name = model_name;
     c.path = path;
     c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
     if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));

@@ -2535,10 +2535,10 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 /* -- mnist ---- >>df mnist */
 
 /* false: `which` is neither "train" nor "test". */
-static bool tp__train_or_test(const char *which, bool *train)
+static bool tp__train_or_test(const char *set_name, bool *train)
 {
-    *train = which && strcmp(which, "train") == 0;
-    return *train || (which && strcmp(which, "test") == 0);
+    *train = set_name && strcmp(set_name, "train") == 0;
+    return *train || (set_name && strcmp(set_name, "test") == 0);
 }
 
 static void tp__mnist_path(tp_buf *b, const char *dir, const char *file)
@@ -4885,12 +4885,12 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
 
 /* -- prefetch, parallel_map, multi_thread ---- >>df prefetch >>df parallel_map >>df multi_thread */
 
-enum { TP__MOST_BUFFERS = 1 << 24, TP__MOST_FLOW_THREADS = 1024 };
+enum { TP__MAX_BUFFERS = 1 << 24, TP__MAX_FLOW_THREADS = 1024 };
 
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    const bool valid = d->num_prefetch >= 0 && d->num_prefetch <= TP__MOST_BUFFERS;
+    const bool valid = d->num_prefetch >= 0 && d->num_prefetch <= TP__MAX_BUFFERS;
     tp_df_parallel_map_desc m;
     memset(&m, 0, sizeof m);
     m.at_ = d->at_;
@@ -4899,25 +4899,25 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
         tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, valid && d->num_prefetch ? d->num_prefetch : 8);
     if (valid || !df || df->next != tp__crew_next) return df;
     return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_prefetch: num_prefetch is %d: give 1 to %d, or 0 for 8",
-                      d->num_prefetch, (int)TP__MOST_BUFFERS);
+                      d->num_prefetch, (int)TP__MAX_BUFFERS);
 }
 
 /* The same as tp_df_parallel_map, with the name of another flow for error sentences. d->num_thread 0: one per
  * processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
-    const bool valid = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
-                       d->buffer_size <= TP__MOST_BUFFERS;
+    const bool valid = d->num_thread >= 0 && d->num_thread <= TP__MAX_FLOW_THREADS && d->buffer_size >= 0 &&
+                       d->buffer_size <= TP__MAX_BUFFERS;
     int threads = valid ? d->num_thread : 1;
 #ifndef TP_NO_THREADS
     if (threads == 0) threads = tp__os_processors();
-    if (threads > TP__MOST_FLOW_THREADS) threads = TP__MOST_FLOW_THREADS;
+    if (threads > TP__MAX_FLOW_THREADS) threads = TP__MAX_FLOW_THREADS;
 #endif
     tp_dataflow *df = tp__crew_new(d, name, key_name, threads, valid && d->buffer_size ? d->buffer_size : 200);
     if (!df || df->next != tp__crew_next) return df;
     if (!valid)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
-                          name, d->num_thread, d->buffer_size, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
+                          name, d->num_thread, d->buffer_size, (int)TP__MAX_FLOW_THREADS, (int)TP__MAX_BUFFERS);
     if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
     return df;
 }
@@ -4983,9 +4983,9 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     if (!d->get_df) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_multi_thread: the function get_df is NULL");
-    if (d->num_thread < 1 || d->num_thread > TP__MOST_FLOW_THREADS)
+    if (d->num_thread < 1 || d->num_thread > TP__MAX_FLOW_THREADS)
         return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_multi_thread: num_thread is %d: give 1 to %d", d->num_thread,
-                          (int)TP__MOST_FLOW_THREADS);
+                          (int)TP__MAX_FLOW_THREADS);
     tp_dataflow **list = (tp_dataflow **)tp_calloc((size_t)d->num_thread, sizeof *list);
     if (!list) return NULL;
     int64_t size = -1;
@@ -5040,7 +5040,7 @@ typedef struct tp__procs_component_head { /* the head of one component of a data
 /* -- multi_process: the worker */
 
 typedef struct tp__procs_slot {
-    int64_t at, room;
+    int64_t at, capacity;
     bool taken;
 } tp__procs_slot;
 typedef struct tp__procs_self {
@@ -5083,26 +5083,27 @@ static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head
     return at ? (int64_t)at : 1;
 }
 
-static tp_status tp__procs_room(tp__procs_self *me, tp__procs_slot *s, int64_t bytes)
+static tp_status tp__procs_reserve(tp__procs_self *me, tp__procs_slot *s, int64_t bytes)
 {
-    if (bytes <= s->room) return TP_OK;
-    const int64_t room = ((bytes > INT64_MAX / 4 ? bytes : bytes + bytes / 4) + 4095) & ~(int64_t)4095;
-    if (bytes < 0 || room > INT64_MAX - me->size)
+    if (bytes <= s->capacity) return TP_OK;
+    const int64_t new_capacity = ((bytes > INT64_MAX / 4 ? bytes : bytes + bytes / 4) + 4095) & ~(int64_t)4095;
+    if (bytes < 0 || new_capacity > INT64_MAX - me->size)
         return tp_fail(TP_ERR_NOMEM, "the datapoint does not fit into memory");
-    const int error = tp__os_grow_file(me->file, (uint64_t)(me->size + room));
+    const int error = tp__os_grow_file(me->file, (uint64_t)(me->size + new_capacity));
     if (error)
         return tp_fail(TP_ERR_NOMEM, "there is no shared memory for %lld bytes: %s", (long long)bytes, strerror(error));
     tp__os_unmap_file(me->map, (uint64_t)me->size);
-    me->map = tp__os_map_file(me->file, (uint64_t)(me->size + room));
+    me->map = tp__os_map_file(me->file, (uint64_t)(me->size + new_capacity));
     if (!me->map) { /* the old mapping is gone: this process cannot continue */
         tp__procs_report(
-            me, 0, tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + room)),
+            me, 0,
+            tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + new_capacity)),
             0, 0);
         _exit(1);
     }
     s->at = me->size;
-    s->room = room;
-    me->size += room;
+    s->capacity = new_capacity;
+    me->size += new_capacity;
     return TP_OK;
 }
 
@@ -5113,7 +5114,7 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
         if (dp->c[i].device)
             return tp_fail(TP_ERR_ARG, "component %d is in the memory of a device, which processes do not share", i);
     *bytes = tp__procs_layout(dp, NULL);
-    const tp_status st = tp__procs_room(me, s, *bytes);
+    const tp_status st = tp__procs_reserve(me, s, *bytes);
     if (st != TP_OK) return st;
     tp__procs_component_head *part = (tp__procs_component_head *)(void *)(me->map + s->at);
     for (int i = 0; i < dp->n; i++) {
@@ -5509,11 +5510,11 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     df->size = tp__procs_size;
     df->seek = tp__procs_seek;
     df->close = tp__procs_close;
-    if (d->num_proc < 1 || d->num_proc > TP__MOST_FLOW_THREADS || d->num_prefetch < 0 ||
-        d->num_prefetch > TP__MOST_BUFFERS)
+    if (d->num_proc < 1 || d->num_proc > TP__MAX_FLOW_THREADS || d->num_prefetch < 0 ||
+        d->num_prefetch > TP__MAX_BUFFERS)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
                           "tp_df_multi_process: num_proc is %d, num_prefetch %d: give 1 to %d and 0 to %d", d->num_proc,
-                          d->num_prefetch, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
+                          d->num_prefetch, (int)TP__MAX_FLOW_THREADS, (int)TP__MAX_BUFFERS);
     f->n_workers = d->num_proc;
     f->slots = d->num_prefetch ? d->num_prefetch : 8;
     f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n_workers, sizeof(tp__procs_worker));
@@ -5539,18 +5540,18 @@ typedef struct tp__cifar_kind {
 
 /* Appends the records of one file to image (N,32,32,3) and label (N), which are large enough. */
 static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, const void *data, size_t size,
-                                 const char *what, tp_tensor *image, tp_tensor *label, int64_t *at)
+                                 const char *data_name, tp_tensor *image, tp_tensor *label, int64_t *at)
 {
     const size_t record = (size_t)kind->labels + TP__CIFAR_IMAGE;
     if (size == 0 || size % record)
-        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is not a multiple of the record size, %zu bytes", what,
-                       size, record);
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is not a multiple of the record size, %zu bytes",
+                       data_name, size, record);
     const uint8_t *p = (const uint8_t *)data;
     for (size_t i = 0; i < size / record; i++, p += record, ++*at) {
         for (int k = 0; k < kind->labels; k++)
             if (p[k] >= kind->classes[k])
-                return tp_fail(TP_ERR_FORMAT, "%s: record %zu at byte %zu has label %d, there are %d classes", what, i,
-                               i * record, p[k], kind->classes[k]);
+                return tp_fail(TP_ERR_FORMAT, "%s: record %zu at byte %zu has label %d, there are %d classes",
+                               data_name, i, i * record, p[k], kind->classes[k]);
         ((int32_t *)label->data)[*at] = p[which_label];
         const uint8_t *plane = p + kind->labels;
         uint8_t *to = (uint8_t *)image->data + (size_t)*at * TP__CIFAR_IMAGE;
@@ -5889,7 +5890,7 @@ static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, u
 }
 
 /* Makes room for n bytes in b; its contents are lost. */
-static bool tp__bytes_room(tp_buf *b, size_t n)
+static bool tp__bytes_reserve(tp_buf *b, size_t n)
 {
     if (n <= b->cap) return true;
     char *p = (char *)tp_malloc(n);
@@ -5903,7 +5904,7 @@ static bool tp__bytes_room(tp_buf *b, size_t n)
 /* Reads the bytes of the record, whose size is known, into b. */
 static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
 {
-    if (!tp__bytes_room(b, (size_t)size + 4)) return TP_ERR_NOMEM;
+    if (!tp__bytes_reserve(b, (size_t)size + 4)) return TP_ERR_NOMEM;
     const tp_status st = tp__tfrecord_bytes(f, at + TP__TFRECORD_HEAD, b->data, (size_t)size + 4);
     if (st != TP_OK) return st;
     if (tp__le32((const uint8_t *)b->data + size) != tp__crc_mask(tp_crc32c(0, b->data, (size_t)size)))
@@ -6148,7 +6149,8 @@ static bool tp__example_shape(tp_shape *shape, int64_t count)
     return true;
 }
 
-static tp_status tp__example_feature(const tp__example_value *v, const char *what, const tp_spec *spec, tp_tensor *t)
+static tp_status tp__example_feature(const tp__example_value *v, const char *record_name, const tp_spec *spec,
+                                     tp_tensor *t)
 {
     static const char *const list[] = {"nothing", "a bytes list", "a float list", "an int64 list"};
     const tp_dtype dtype = spec->dtype == TP_DTYPE_UNSET ? TP_F32 : spec->dtype;
@@ -6156,20 +6158,20 @@ static tp_status tp__example_feature(const tp__example_value *v, const char *wha
     tp_shape shape = spec->shape;
     char text[TP_SHAPE_TEXT];
     if (v->kind == TP__EXAMPLE_FLOATS && !tp_dtype_is_float(dtype))
-        return tp_fail(TP_ERR_DTYPE, "%s: feature \"%s\" is a float list, it cannot be read as %s", what, spec->name,
-                       tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_DTYPE, "%s: feature \"%s\" is a float list, it cannot be read as %s", record_name,
+                       spec->name, tp_dtype_name(dtype));
     int64_t count = v->n;
     if (v->kind == TP__EXAMPLE_BYTES && v->n > 1)
-        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %lld strings, only one can be read", what, spec->name,
-                       (long long)v->n);
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %lld strings, only one can be read", record_name,
+                       spec->name, (long long)v->n);
     const size_t bytes = v->kind == TP__EXAMPLE_BYTES ? (size_t)(v->string.end - v->string.at) : 0;
     if (bytes % width)
         return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is not a multiple of the size of %s",
-                       what, spec->name, bytes, tp_dtype_name(dtype));
+                       record_name, spec->name, bytes, tp_dtype_name(dtype));
     if (v->kind == TP__EXAMPLE_BYTES) count = (int64_t)(bytes / width);
     if (!tp__example_shape(&shape, count))
         return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s with %lld elements, which do not have the shape %s",
-                       what, spec->name, list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
+                       record_name, spec->name, list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK || count == 0) return st;
     if (v->kind == TP__EXAMPLE_BYTES) {
@@ -6182,8 +6184,8 @@ static tp_status tp__example_feature(const tp__example_value *v, const char *wha
                 p[i + width - 1 - k] = swap;
             }
     } else if (!tp__example_numbers(v, t)) {
-        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" holds a number that is damaged or does not fit into %s", what,
-                       spec->name, tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" holds a number that is damaged or does not fit into %s",
+                       record_name, spec->name, tp_dtype_name(dtype));
     }
     return TP_OK;
 }
@@ -6223,13 +6225,13 @@ enum { TP__TFRECORD_OPEN = 32 }; /* largest number of open files */
 typedef struct tp__tfrecord_flow {
     tp__order order;
     tp__tfrecord_place *record;
-    int64_t room;
+    int64_t capacity;
     char **path;
     tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* open files: file i is at index i % 32; path NULL: none */
     tp_spec *feature;
     int n_feature;
     tp_arena mem;
-    tp_buf data, what;
+    tp_buf data, record_name;
 } tp__tfrecord_flow;
 
 /* Opens the TFRecord file if necessary and returns it. */
@@ -6254,15 +6256,15 @@ static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
     for (int64_t number = 0; st == TP_OK && at < o->size; number++) {
         uint64_t size = 0;
         if ((st = tp__tfrecord_size(o, number, at, &size)) != TP_OK) break;
-        if (f->order.n == f->room) {
+        if (f->order.n == f->capacity) {
             size_t bytes;
-            const int64_t room = f->room ? 2 * f->room : 64;
-            if (!tp_mul_size((size_t)room, sizeof(tp__tfrecord_place), &bytes))
+            const int64_t new_capacity = f->capacity ? 2 * f->capacity : 64;
+            if (!tp_mul_size((size_t)new_capacity, sizeof(tp__tfrecord_place), &bytes))
                 return tp_fail(TP_ERR_NOMEM, "too many records");
             tp__tfrecord_place *more = (tp__tfrecord_place *)tp_realloc(f->record, bytes);
             if (!more) return TP_ERR_NOMEM;
             f->record = more;
-            f->room = room;
+            f->capacity = new_capacity;
         }
         const tp__tfrecord_place r = {at, size, number, file};
         f->record[f->order.n++] = r;
@@ -6287,11 +6289,11 @@ static tp_status tp__tfrecord_flow_next(tp_dataflow *df, tp_datapoint *dp)
         st = tp_example_parse(f->data.data, (size_t)r->size, o->path, f->feature, f->n_feature, dp);
         if (st == TP_OK || st == TP_ERR_NOMEM) return st;
         /* parse again for an error sentence that names the record; naming every record beforehand would take time */
-        f->what.len = 0;
-        tp_buf_printf(&f->what, "%s: record %lld at byte %llu", o->path, (long long)r->number,
+        f->record_name.len = 0;
+        tp_buf_printf(&f->record_name, "%s: record %lld at byte %llu", o->path, (long long)r->number,
                       (unsigned long long)r->at);
-        if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a record");
-        return tp_example_parse(f->data.data, (size_t)r->size, f->what.data, f->feature, f->n_feature, dp);
+        if (f->record_name.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a record");
+        return tp_example_parse(f->data.data, (size_t)r->size, f->record_name.data, f->feature, f->n_feature, dp);
     }
     if ((st = tp_datapoint_resize(dp, 1)) != TP_OK) return st;
     const int64_t size = (int64_t)r->size;
@@ -6307,7 +6309,7 @@ static void tp__tfrecord_flow_close(tp_dataflow *df)
     tp_free(f->record);
     tp_free(f->order.at);
     tp_free(f->data.data);
-    tp_buf_free(&f->what);
+    tp_buf_free(&f->record_name);
     tp_arena_free(&f->mem);
 }
 
@@ -6389,7 +6391,7 @@ TP__COLD_BEGIN
 
 typedef struct tp__csv {
     char *at, *end; /* the text of a CSV file, from `at` to `end`; *end is 0 */
-    const char *what;
+    const char *data_name;
     int64_t line; /* number, from 1, of the current line */
     char separator;
 } tp__csv;
@@ -6406,7 +6408,7 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
         const int64_t start_line = c->line;
         for (p++;; p++) {
             if (p == c->end) {
-                tp_fail(TP_ERR_FORMAT, "%s:%lld: a quote is opened here and never closed", c->what,
+                tp_fail(TP_ERR_FORMAT, "%s:%lld: a quote is opened here and never closed", c->data_name,
                         (long long)start_line);
                 return TP__CSV_BAD;
             }
@@ -6420,7 +6422,7 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
             tp_fail(TP_ERR_FORMAT,
                     "%s:%lld: text follows after a closing quote: put the whole field in quotes, and a quote "
                     "in it twice",
-                    c->what, (long long)c->line);
+                    c->data_name, (long long)c->line);
             return TP__CSV_BAD;
         }
     } else {
@@ -6510,7 +6512,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     for (int j = 0; j < t->n; j++) t->first[j] = t->column[j].name ? -1 : t->column[j].index;
     if (!header) return TP_OK;
     if (!tp__csv_row(c))
-        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->what);
+        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->data_name);
     int more = TP__CSV_MORE;
     for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
         if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
@@ -6519,13 +6521,13 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
             if (!name || strlen(name) != length || memcmp(name, field, length) != 0) continue;
             if (t->first[j] >= 0)
                 return tp_fail(TP_ERR_FORMAT, "%s:%lld: columns %lld and %lld are both called \"%s\": give the number",
-                               c->what, (long long)line, (long long)t->first[j], (long long)*fields, name);
+                               c->data_name, (long long)line, (long long)t->first[j], (long long)*fields, name);
             t->first[j] = *fields;
         }
     }
     for (int j = 0; j < t->n; j++)
         if (t->first[j] < 0)
-            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"", c->what, (long long)line,
+            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"", c->data_name, (long long)line,
                            t->column[j].name);
     return TP_OK;
 }
@@ -6550,7 +6552,7 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
                 place[1] = (int64_t)length;
             } else if (!tp__csv_number(&f->array[j], row * count + part, field, length)) {
                 tp__printable name;
-                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->what,
+                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->data_name,
                                (long long)line_number, (long long)k, t->column[j].name ? " (" : "",
                                t->column[j].name ? t->column[j].name : "", t->column[j].name ? ")" : "",
                                tp__make_printable(&name, field, length), tp_dtype_name(f->array[j].dtype));
@@ -6558,21 +6560,22 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
         }
     }
     if (*fields && k != *fields)
-        return tp_fail(TP_ERR_FORMAT, "%s:%lld: this line has %lld fields, those before it have %lld", c->what,
+        return tp_fail(TP_ERR_FORMAT, "%s:%lld: this line has %lld fields, those before it have %lld", c->data_name,
                        (long long)line, (long long)k, (long long)*fields);
     *fields = k;
     for (int j = 0; j < t->n; j++)
         if (t->first[j] + tp__csv_count(&t->column[j]) > k)
-            return tp_fail(TP_ERR_ARG, "%s:%lld: column %lld was asked for, there are %lld, numbered from 0", c->what,
-                           (long long)line, (long long)(t->first[j] + tp__csv_count(&t->column[j]) - 1), (long long)k);
+            return tp_fail(TP_ERR_ARG, "%s:%lld: column %lld was asked for, there are %lld, numbered from 0",
+                           c->data_name, (long long)line, (long long)(t->first[j] + tp__csv_count(&t->column[j]) - 1),
+                           (long long)k);
     return TP_OK;
 }
 
 /* Parses f->text, `size` bytes and a 0, into f's arrays. */
-static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, const tp_csv_column *columns,
+static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *data_name, const tp_csv_column *columns,
                                bool header, char separator, int64_t *first)
 {
-    tp__csv c = {f->text, f->text + size, what, 1, separator};
+    tp__csv c = {f->text, f->text + size, data_name, 1, separator};
     const tp__csv_take take = {columns, f->n, first};
     int64_t max_rows = 1, rows = 0, fields = 0;
     if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* skip a byte order mark */
@@ -6673,7 +6676,7 @@ typedef struct tp__token { /* A distinct word or character of a text. */
 /* The words found so far, in a hash table: slot[] has the number of a token + 1, or 0. */
 typedef struct tp__tokens {
     tp__token *token;
-    int32_t n, room;
+    int32_t n, capacity;
     int32_t *slot;
     size_t n_slot; /* size of the hash table, a power of two */
 } tp__tokens;
@@ -6683,12 +6686,13 @@ static size_t tp__slot_of(uint64_t hash, size_t n_slot) { return (size_t)hash & 
 /* Doubles the room for tokens and rebuilds the table. */
 static tp_status tp__tokens_grow(tp__tokens *t)
 {
-    if (t->room > INT32_MAX / 4) return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->room);
-    const int32_t room = t->room ? 2 * t->room : 256;
-    tp__token *more = (tp__token *)tp_realloc(t->token, (size_t)room * sizeof *more);
+    if (t->capacity > INT32_MAX / 4)
+        return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->capacity);
+    const int32_t new_capacity = t->capacity ? 2 * t->capacity : 256;
+    tp__token *more = (tp__token *)tp_realloc(t->token, (size_t)new_capacity * sizeof *more);
     if (!more) return TP_ERR_NOMEM;
     t->token = more;
-    const size_t n_slot = 2 * (size_t)room;
+    const size_t n_slot = 2 * (size_t)new_capacity;
     int32_t *slot = (int32_t *)tp_calloc(n_slot, sizeof *slot);
     if (!slot) return TP_ERR_NOMEM;
     for (int32_t i = 0; i < t->n; i++) {
@@ -6699,14 +6703,14 @@ static tp_status tp__tokens_grow(tp__tokens *t)
     tp_free(t->slot);
     t->slot = slot;
     t->n_slot = n_slot;
-    t->room = room;
+    t->capacity = new_capacity;
     return TP_OK;
 }
 
 /* Gives the number of a word, and adds it if it is new; -1: out of memory. */
 static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
 {
-    if (t->n == t->room && tp__tokens_grow(t) != TP_OK) return -1;
+    if (t->n == t->capacity && tp__tokens_grow(t) != TP_OK) return -1;
     size_t s = tp__slot_of(tp_hash(at, length), t->n_slot);
     for (; t->slot[s]; s = (s + 1) & (t->n_slot - 1)) {
         const tp__token *is = &t->token[t->slot[s] - 1];
@@ -6733,7 +6737,7 @@ static int tp__token_by_bytes(const void *a, const void *b) /* compares tokens b
 }
 
 /* Replaces rare words by "<unk>", which is token 0: removes them and adds their counts to it. */
-static void tp__tokens_cut(tp__tokens *t, int64_t min_count, int max_words)
+static void tp__tokens_drop_rare(tp__tokens *t, int64_t min_count, int max_words)
 {
     int32_t kept = 1;
     for (int32_t i = 1; i < t->n; i++) {
@@ -6795,8 +6799,8 @@ static tp_status tp__vocabulary_take(tp_vocabulary *v, const tp__tokens *t, bool
     return TP_OK;
 }
 
-static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
-                                      int64_t min_count, int max_words)
+static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t size, const char *data_name,
+                                      bool words, int64_t min_count, int max_words)
 {
     tp__tokens t;
     memset(&t, 0, sizeof t);
@@ -6804,15 +6808,15 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
     size_t length;
     tp_status st = TP_OK;
     if (size && memchr(text, 0, size))
-        st = tp_fail(TP_ERR_FORMAT, "%s is no text: it contains bytes with the value 0", what);
+        st = tp_fail(TP_ERR_FORMAT, "%s is no text: it contains bytes with the value 0", data_name);
     if (st == TP_OK && words && tp__tokens_add(&t, "<unk>", 5) < 0) st = TP_ERR_NOMEM;
     while (st == TP_OK && (token = tp__text_next(&p, text + size, words, &length)) != NULL) {
         const int32_t i = tp__tokens_add(&t, token, length);
         if (i < 0) st = TP_ERR_NOMEM;
         else t.token[i].count++;
     }
-    if (st == TP_OK && t.n == (words ? 1 : 0) && size == 0) st = tp_fail(TP_ERR_FORMAT, "%s is empty", what);
-    if (st == TP_OK && words) tp__tokens_cut(&t, min_count, max_words);
+    if (st == TP_OK && t.n == (words ? 1 : 0) && size == 0) st = tp_fail(TP_ERR_FORMAT, "%s is empty", data_name);
+    if (st == TP_OK && words) tp__tokens_drop_rare(&t, min_count, max_words);
     else if (st == TP_OK && t.n) qsort(t.token, (size_t)t.n, sizeof *t.token, tp__token_by_order);
     tp_vocabulary_free(v);
     v->unk = -1;
@@ -6859,14 +6863,14 @@ typedef struct tp__text_flow {
 } tp__text_flow;
 
 /* Computes the ids of a text; *out is tp_malloc'ed. */
-static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
+static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *data_name, bool words,
                               int32_t **out, int64_t *n)
 {
     const char *p = text, *token;
     size_t length, bytes;
     int64_t many = 0;
     while (tp__text_next(&p, text + size, words, &length)) many++;
-    if (!tp_mul_size((size_t)many + 1, sizeof **out, &bytes)) return tp_fail(TP_ERR_NOMEM, "%s is too long", what);
+    if (!tp_mul_size((size_t)many + 1, sizeof **out, &bytes)) return tp_fail(TP_ERR_NOMEM, "%s is too long", data_name);
     int32_t *id = (int32_t *)tp_malloc(bytes);
     if (!id) return TP_ERR_NOMEM;
     p = text;
@@ -6877,7 +6881,7 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
             tp__printable name;
             tp_free(id);
             return tp_fail(TP_ERR_NAME, "%s: \"%s\" before byte %zu is not in the vocabulary, and there is no <unk>",
-                           what, tp__make_printable(&name, token, length), (size_t)(p - text));
+                           data_name, tp__make_printable(&name, token, length), (size_t)(p - text));
         }
         id[(*n)++] = is;
     }
@@ -7133,7 +7137,7 @@ TP__COLD_BEGIN
 
 /* -- the headers of image files ---- >>image header */
 
-#define TP__MOST_PIXELS ((int64_t)64 << 20)
+#define TP__MAX_PIXELS ((int64_t)64 << 20)
 
 typedef struct tp__image_header {
     const char *kind; /* "jpeg", "png" or "bmp"; NULL: none of them */
@@ -7244,18 +7248,18 @@ static tp__image_header tp__look_at_image(const uint8_t *p, size_t n)
     return look;
 }
 
-static tp_status tp__image_check(const tp__image_header *look, size_t size, const char *what, int64_t max_pixels)
+static tp_status tp__image_check(const tp__image_header *look, size_t size, const char *data_name, int64_t max_pixels)
 {
-    if (size == 0) return tp_fail(TP_ERR_FORMAT, "%s is empty", what);
+    if (size == 0) return tp_fail(TP_ERR_FORMAT, "%s is empty", data_name);
     if (!look->kind)
-        return tp_fail(TP_ERR_FORMAT, "%s is no image: it begins as neither JPEG nor PNG nor BMP does", what);
+        return tp_fail(TP_ERR_FORMAT, "%s is no image: it begins as neither JPEG nor PNG nor BMP does", data_name);
     if (look->w && look->h > (uint64_t)max_pixels / look->w)
         return tp_fail(TP_ERR_FORMAT, "%s is a %s of %llu x %llu pixels, more than the %lld allowed (.max_pixels)",
-                       what, look->kind, (unsigned long long)look->w, (unsigned long long)look->h,
+                       data_name, look->kind, (unsigned long long)look->w, (unsigned long long)look->h,
                        (long long)max_pixels);
-    if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind, look->damage);
+    if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", data_name, look->kind, look->damage);
     if (!look->w || !look->h)
-        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: its header has no size", what, look->kind);
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: its header has no size", data_name, look->kind);
     return TP_OK;
 }
 
@@ -7286,7 +7290,7 @@ static bool tp__stb_is_damaged(const tp__image_header *look)
 }
 
 static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_header *look,
-                                  const char *what, int channels, tp_tensor *image)
+                                  const char *data_name, int channels, tp_tensor *image)
 {
     int w = 0, h = 0, file_channels = 0;
     const uint64_t max_bytes = (look->w + 64) * (look->h + 64) * 16 + ((uint64_t)1 << 20) + size;
@@ -7301,7 +7305,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
         memcpy(padded + look->patch_at, look->patch, 4);
         const tp__image_header whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}};
-        const tp_status st = tp__image_unpack(s, padded, size + look->pad, &whole, what, channels, image);
+        const tp_status st = tp__image_unpack(s, padded, size + look->pad, &whole, data_name, channels, image);
         tp__stb_now = s;
         tp__stb_free(padded);
         tp__stb_now = NULL;
@@ -7312,13 +7316,13 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
     tp_status st = TP_OK;
     if (!pixels && s->nomem) st = TP_ERR_NOMEM;
     else if (!pixels)
-        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind,
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", data_name, look->kind,
                      s->too_large ? "it unpacks to more than its pixels" : stbi_failure_reason());
     else if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > look->w * look->h)
-        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", what,
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", data_name,
                      look->kind, w, h, (unsigned long long)look->w, (unsigned long long)look->h);
     else if (tp__stb_is_damaged(look))
-        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, stbi_failure_reason());
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", data_name, stbi_failure_reason());
     const int64_t dim[3] = {h, w, channels};
     if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
     if (st == TP_OK) memcpy(image->data, pixels, tp_tensor_bytes(image));
@@ -7422,15 +7426,15 @@ static void tp__jpeg_rows(tp__jpeg *j, int channels, uint8_t *out)
 }
 
 static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, const tp__image_header *look,
-                                 const char *what, int channels, tp_tensor *image)
+                                 const char *data_name, int channels, tp_tensor *image)
 {
     if (setjmp(j->failed))
-        return j->nomem ? tp_fail(TP_ERR_NOMEM, "%s: out of memory in libjpeg", what)
-                        : tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, j->reason);
+        return j->nomem ? tp_fail(TP_ERR_NOMEM, "%s: out of memory in libjpeg", data_name)
+                        : tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", data_name, j->reason);
     tp_status st = tp__jpeg_begin(j, data, size);
     if (j->c.image_width != look->w || j->c.image_height != look->h)
-        return tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: it has %u x %u pixels, its header says %llu x %llu", what,
-                       (unsigned)j->c.image_width, (unsigned)j->c.image_height, (unsigned long long)look->w,
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: it has %u x %u pixels, its header says %llu x %llu",
+                       data_name, (unsigned)j->c.image_width, (unsigned)j->c.image_height, (unsigned long long)look->w,
                        (unsigned long long)look->h);
     const bool cmyk = j->c.jpeg_color_space == JCS_CMYK || j->c.jpeg_color_space == JCS_YCCK;
     j->c.out_color_space = cmyk ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
@@ -7444,10 +7448,10 @@ static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, 
 }
 
 static tp_status tp__jpeg_decode(tp__stb *s, const uint8_t *data, size_t size, const tp__image_header *look,
-                                 const char *what, int channels, tp_tensor *image)
+                                 const char *data_name, int channels, tp_tensor *image)
 {
     if (!s->jpeg && !(s->jpeg = (tp__jpeg *)tp_calloc(1, sizeof *s->jpeg))) return TP_ERR_NOMEM;
-    const tp_status st = tp__jpeg_unpack(s->jpeg, data, size, look, what, channels, image);
+    const tp_status st = tp__jpeg_unpack(s->jpeg, data, size, look, data_name, channels, image);
     if (st != TP_OK && s->jpeg->c.mem) jpeg_abort_decompress(&s->jpeg->c);
     return st;
 }
@@ -7463,15 +7467,17 @@ static void tp__stb_free_all(tp__stb *s)
 }
 
 /* Decodes an image in memory. s keeps the decoder's memory for the next image; if s is NULL, the memory is freed. */
-static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
+static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *data_name, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {
     if (channels != 1 && channels != 3)
-        return tp_fail(TP_ERR_ARG, "%s: an image with %d channels was asked for: 3 (RGB) or 1 (grey)", what, channels);
+        return tp_fail(TP_ERR_ARG, "%s: an image with %d channels was asked for: 3 (RGB) or 1 (grey)", data_name,
+                       channels);
     const tp__image_header look = tp__look_at_image((const uint8_t *)data, size);
-    const tp_status st = tp__image_check(&look, size, what, max_pixels);
+    const tp_status st = tp__image_check(&look, size, data_name, max_pixels);
     if (st != TP_OK) return st;
-    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
+    if (size > INT_MAX)
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", data_name, size);
 #if defined(TP__STB) || defined(TP_JPEG)
     tp__stb own_memory;
     memset(&own_memory, 0, sizeof own_memory);
@@ -7479,13 +7485,13 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
 #endif
 #ifdef TP_JPEG
     if (look.kind[0] == 'J') {
-        const tp_status done = tp__jpeg_decode(use, (const uint8_t *)data, size, &look, what, channels, image);
+        const tp_status done = tp__jpeg_decode(use, (const uint8_t *)data, size, &look, data_name, channels, image);
         if (!s) tp__stb_free_all(&own_memory);
         return done;
     }
 #endif
 #ifdef TP__STB
-    const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
+    const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, data_name, channels, image);
     tp__stb_resize_block(use, s != NULL && done == TP_OK); /* resizing may change the last error */
     return done;
 #else
@@ -7494,7 +7500,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
         TP_ERR_UNSUPPORTED,
         "%s is a %s, but this program was built without stb_image.h: install it (Debian: libstb-dev) or define "
         "TP_STB_IMAGE as its path",
-        what, look.kind);
+        data_name, look.kind);
 #endif
 }
 
@@ -7502,7 +7508,7 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
 {
     TP__REQUIRE((data || size == 0) && image, TP_ERR_ARG)
 
-    return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
+    return tp__image_decode(NULL, data, size, "the image", channels, TP__MAX_PIXELS, image);
 }
 
 /* -- PNG: 8 bits per channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are deflated without a filter (filter 0) */
@@ -7618,7 +7624,7 @@ static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
     else if (is.size > limit)
         st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed for .max_pixels", path,
                      (unsigned long long)is.size, (unsigned long long)limit);
-    else if (!tp__bytes_room(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
+    else if (!tp__bytes_reserve(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
     else if ((got = tp__os_read(fd, b->data, (size_t)is.size)) < 0)
         st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
     tp__os_close(fd);
@@ -7655,7 +7661,7 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
     if (st == TP_OK && out->n < 1) st = tp_fail(TP_ERR_ARG, "tp_map_image: the datapoint has no components");
     if (st == TP_OK)
         st = tp__image_read(NULL, path.data, o && o->channel ? o->channel : 3,
-                            o && o->max_pixels ? o->max_pixels : TP__MOST_PIXELS, &file, &out->c[0]);
+                            o && o->max_pixels ? o->max_pixels : TP__MAX_PIXELS, &file, &out->c[0]);
     tp_buf_free(&path);
     tp_buf_free(&file);
     if (!o || o->on_error != TP_SKIP || !tp__image_skips(st)) return st;
@@ -7672,7 +7678,7 @@ typedef struct tp__image_flow {
     tp__order order;
     char **path;
     int32_t *label; /* labels of the files; NULL: no labels */
-    int64_t room;
+    int64_t capacity;
     uint8_t *known;
     const char **class_name;
     int n_class, channel;
@@ -7763,7 +7769,7 @@ static tp_dataflow *tp__image_new(const tp__image_options *d)
     if (!df) return NULL;
     tp__image_flow *f = (tp__image_flow *)df->user;
     f->channel = d->channel ? d->channel : 3;
-    f->max_pixels = d->max_pixels ? d->max_pixels : TP__MOST_PIXELS;
+    f->max_pixels = d->max_pixels ? d->max_pixels : TP__MAX_PIXELS;
     f->skip = d->on_error == TP_SKIP;
     f->decode = d->decode;
     df->next = tp__image_next;
@@ -7777,17 +7783,17 @@ static tp_dataflow *tp__image_new(const tp__image_options *d)
 /* Adds a file; dir NULL: path is used as it is. label -1: no label. */
 static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *path, size_t length, int32_t label)
 {
-    if (f->order.n == f->room) {
-        const int64_t room = f->room ? 2 * f->room : 64;
+    if (f->order.n == f->capacity) {
+        const int64_t new_capacity = f->capacity ? 2 * f->capacity : 64;
         size_t bytes;
-        if (!tp_mul_size((size_t)room, sizeof(char *), &bytes)) return tp_fail(TP_ERR_NOMEM, "too many images");
+        if (!tp_mul_size((size_t)new_capacity, sizeof(char *), &bytes)) return tp_fail(TP_ERR_NOMEM, "too many images");
         char **paths = (char **)tp_realloc(f->path, bytes);
         if (!paths) return TP_ERR_NOMEM;
         f->path = paths;
-        int32_t *labels = label < 0 ? NULL : (int32_t *)tp_realloc(f->label, (size_t)room * sizeof *labels);
+        int32_t *labels = label < 0 ? NULL : (int32_t *)tp_realloc(f->label, (size_t)new_capacity * sizeof *labels);
         if (label >= 0 && !labels) return TP_ERR_NOMEM;
         f->label = labels;
-        f->room = room;
+        f->capacity = new_capacity;
     }
     char *p = dir ? tp_arena_printf(&f->mem, "%s/%.*s", dir, (int)length, path)
                   : tp_arena_printf(&f->mem, "%.*s", (int)length, path);
@@ -7827,7 +7833,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
 /* The names in a folder in byte order, without those that begin with a dot. */
 typedef struct tp__listing {
     char **name;
-    int64_t n, room;
+    int64_t n, capacity;
     tp_arena mem;
     bool nomem;
 } tp__listing;
@@ -7836,13 +7842,13 @@ static bool tp__listing_add(void *user, const char *name)
 {
     tp__listing *l = (tp__listing *)user;
     if (name[0] == '.') return false;
-    if (l->n == l->room) {
-        const int64_t room = l->room ? 2 * l->room : 64;
-        char **more = (char **)tp_realloc(l->name, (size_t)room * sizeof *more);
+    if (l->n == l->capacity) {
+        const int64_t new_capacity = l->capacity ? 2 * l->capacity : 64;
+        char **more = (char **)tp_realloc(l->name, (size_t)new_capacity * sizeof *more);
         l->nomem = !more;
         if (!more) return true;
         l->name = more;
-        l->room = room;
+        l->capacity = new_capacity;
     }
     l->name[l->n] = tp_arena_strdup(&l->mem, name);
     l->nomem = !l->name[l->n];
@@ -7944,7 +7950,7 @@ TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
 
 static bool tp__list_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_t size, const char *what,
+static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_t size, const char *list_name,
                                       const char *dir)
 {
     const char *p = text, *const end = text + size;
@@ -7963,16 +7969,17 @@ static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_
         while (path_end > line && tp__list_blank(path_end[-1])) path_end--;
         if (!number_there || path_end == line || path_end - line > 32767)
             return tp_fail(TP_ERR_FORMAT, "%s:%lld: a line has a path, a blank and a label, which is a number from 0",
-                           what, (long long)number);
+                           list_name, (long long)number);
         if (memchr(line, 0, (size_t)(path_end - line)))
-            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a path contains a byte with the value 0", what, (long long)number);
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a path contains a byte with the value 0", list_name,
+                           (long long)number);
         const size_t length = (size_t)(path_end - line);
         char first[4] = {0, 0, 0, 0};
         memcpy(first, line, length < 3 ? length : 3);
         const tp_status st = tp__image_add(f, tp__os_is_absolute(first) ? NULL : dir, line, length, (int32_t)v);
         if (st != TP_OK) return st;
     }
-    return f->order.n ? TP_OK : tp_fail(TP_ERR_FORMAT, "%s lists no image", what);
+    return f->order.n ? TP_OK : tp_fail(TP_ERR_FORMAT, "%s lists no image", list_name);
 }
 
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d)
@@ -8010,9 +8017,9 @@ typedef struct tp__lmdb_flow {
     MDB_cursor *cursor;
     tp_buf keys;   /* all keys of the LMDB file, concatenated */
     uint64_t *key; /* n + 1 offsets: where each key begins in `keys` */
-    int64_t room;
+    int64_t capacity;
     bool raw;
-    tp_buf what;
+    tp_buf key_name;
     char *path;
 } tp__lmdb_flow;
 
@@ -8048,14 +8055,14 @@ static tp_status tp__lmdb_whole(tp__lmdb_flow *f, bool folder)
 
 static tp_status tp__lmdb_add_key(tp__lmdb_flow *f, const MDB_val *k)
 {
-    if (f->order.n + 1 >= f->room) {
-        const int64_t room = f->room ? 2 * f->room : 256;
+    if (f->order.n + 1 >= f->capacity) {
+        const int64_t new_capacity = f->capacity ? 2 * f->capacity : 256;
         size_t bytes;
-        if (!tp_mul_size((size_t)room, sizeof *f->key, &bytes)) return tp_fail(TP_ERR_NOMEM, "too many keys");
+        if (!tp_mul_size((size_t)new_capacity, sizeof *f->key, &bytes)) return tp_fail(TP_ERR_NOMEM, "too many keys");
         uint64_t *more = (uint64_t *)tp_realloc(f->key, bytes);
         if (!more) return TP_ERR_NOMEM;
         f->key = more;
-        f->room = room;
+        f->capacity = new_capacity;
         if (f->order.n == 0) more[0] = 0;
     }
     tp_buf_put(&f->keys, k->mv_data, k->mv_size);
@@ -8104,11 +8111,11 @@ static tp_status tp__lmdb_next(tp_dataflow *df, tp_datapoint *dp)
     if (error) return tp__lmdb_fail(f->path, "read", error);
     if (!f->raw) {
         tp__printable name;
-        f->what.len = 0;
-        tp_buf_printf(&f->what, "%s: key \"%s\"", f->path,
+        f->key_name.len = 0;
+        tp_buf_printf(&f->key_name, "%s: key \"%s\"", f->path,
                       tp__make_printable(&name, (const char *)k.mv_data, k.mv_size));
-        if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a key");
-        return tp_datapoint_unpack(dp, v.mv_data, v.mv_size, f->what.data);
+        if (f->key_name.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a key");
+        return tp_datapoint_unpack(dp, v.mv_data, v.mv_size, f->key_name.data);
     }
     const int64_t size[2] = {(int64_t)k.mv_size, (int64_t)v.mv_size};
     const tp_status st = tp_datapoint_resize(dp, 2);
@@ -8125,7 +8132,7 @@ static void tp__lmdb_close(tp_dataflow *df)
     if (f->txn) mdb_txn_abort(f->txn);
     if (f->env) mdb_env_close(f->env);
     tp_buf_free(&f->keys);
-    tp_buf_free(&f->what);
+    tp_buf_free(&f->key_name);
     tp_free(f->key);
     tp_free(f->order.at);
     tp_free(f->path);
@@ -8538,7 +8545,7 @@ TP_DEF void tp_transform_free(tp_transform *t)
 /* -- applying ---- >>aug apply */
 
 /* Makes room for a result in the buffer that does not hold the image. */
-static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t w, int64_t c, int ndim)
+static tp_status tp__aug_reserve(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t w, int64_t c, int ndim)
 {
     tp_tensor *to = &r->t->image_[r->buffer == 0];
     const int64_t dim[3] = {h, w, c};
@@ -8554,9 +8561,9 @@ static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t
     return TP_OK;
 }
 /* Makes room for a result of h by w with the image's dtype. */
-static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
+static tp_status tp__aug_reserve_like(tp__aug_run *r, int64_t h, int64_t w)
 {
-    return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
+    return tp__aug_reserve(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
 static void tp__aug_use_result(tp__aug_run *r) /* y, the result of the step, becomes the current image */
 {
@@ -8571,7 +8578,7 @@ static tp_status tp__aug_make_writable(tp__aug_run *r)
     const size_t bytes = tp__aug_row_bytes(&r->x);
     if (r->buffer >= 0 && r->x.stride == (int64_t)bytes && r->x.data == (char *)r->t->image_[r->buffer].data)
         return TP_OK;
-    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    const tp_status st = tp__aug_reserve_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
     for (int64_t i = 0; i < r->x.h; i++) memcpy(r->y.data + i * r->y.stride, r->x.data + i * r->x.stride, bytes);
     tp__aug_use_result(r);
@@ -8656,15 +8663,15 @@ static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int6
 }
 
 /* Copies `in` to out, if it is a float32 tensor with that many columns. */
-static tp_status tp__aug_points_start(const tp_transform *t, const tp_tensor *in, int64_t columns, const char *what,
-                                      tp_tensor *out)
+static tp_status tp__aug_points_start(const tp_transform *t, const tp_tensor *in, int64_t columns,
+                                      const char *points_name, tp_tensor *out)
 {
     char text[TP_SHAPE_TEXT];
-    if (in->device && !in->device->host) return tp_fail(TP_ERR_ARG, "%s must be in host memory", what);
+    if (in->device && !in->device->host) return tp_fail(TP_ERR_ARG, "%s must be in host memory", points_name);
     if (in->dtype != TP_F32)
-        return tp_fail(TP_ERR_DTYPE, "%s must be float32, these are %s", what, tp_dtype_name(in->dtype));
+        return tp_fail(TP_ERR_DTYPE, "%s must be float32, these are %s", points_name, tp_dtype_name(in->dtype));
     if (in->shape.ndim != 2 || in->shape.dim[1] != columns || in->shape.dim[0] < 0 || (!in->data && in->shape.dim[0]))
-        return tp_fail(TP_ERR_SHAPE, "%s must have shape (N,%lld), these have %s", what, (long long)columns,
+        return tp_fail(TP_ERR_SHAPE, "%s must have shape (N,%lld), these have %s", points_name, (long long)columns,
                        tp_shape_text(&in->shape, text));
     if (t->h < 1) return tp_fail(TP_ERR_STATE, "the transform has no steps: tp_aug_draw comes first");
     return tp_tensor_copy(out, in);
@@ -8746,7 +8753,7 @@ static void tp__aug_reverse12(char *to, const char *from, int64_t n)
 
 static tp_status tp__aug_flip_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    const tp_status st = tp__aug_reserve_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
     const int64_t size = tp__aug_pixel(&r->x), w = r->x.w;
     for (int64_t i = 0; i < r->x.h; i++) {
@@ -8786,7 +8793,7 @@ static void tp__aug_gather_row(char *to, const char *from, const int32_t *column
 static tp_status tp__aug_transpose_image(tp__aug_run *r, const tp__aug_step *s)
 {
     (void)s;
-    const tp_status st = tp__aug_room_like(r, r->x.w, r->x.h);
+    const tp_status st = tp__aug_reserve_like(r, r->x.w, r->x.h);
     if (st != TP_OK) return st;
     const int64_t size = tp__aug_pixel(&r->x);
     for (int64_t i = 0; i < r->x.w; i++)
@@ -8840,7 +8847,7 @@ static tp_status tp__aug_pad_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t top = (int64_t)s->number[0], left = (int64_t)s->number[1], h = (int64_t)s->number[2],
                   w = (int64_t)s->number[3];
     const int edge = (int)s->number[4];
-    const tp_status st = tp__aug_room_like(r, h, w);
+    const tp_status st = tp__aug_reserve_like(r, h, w);
     if (st != TP_OK) return st;
     char element[8];
     const size_t width = tp__aug_element(element, r->x.dtype, r->mask ? r->fill : s->number[5]);
@@ -8914,9 +8921,9 @@ static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, f
 }
 
 /* Returns scratch memory for n floats: `which` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
-static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
+static float *tp__aug_work(tp__aug_run *r, int buffer, int64_t n)
 {
-    tp_tensor *t = which < 2 ? &r->t->row_[which] : &r->t->work_;
+    tp_tensor *t = buffer < 2 ? &r->t->row_[buffer] : &r->t->work_;
     return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
 }
 
@@ -9009,7 +9016,7 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
 }
 
 /* Makes room for `out` windows of at most n pixels each over `in` pixels. */
-static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
+static tp_status tp__aug_taps_reserve(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
     t->in = 0; /* 0 means that the windows are not filled yet */
@@ -9049,7 +9056,7 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
                                  ? (int64_t)ceil(v.scale) + 1
                                  : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.antialias) * v.width) + 1;
     const int64_t n = v.antialias || v.inter == TP_INTER_AREA ? max_taps : max_taps - 1;
-    tp_status st = tp__aug_taps_room(t, in, out, n);
+    tp_status st = tp__aug_taps_reserve(t, in, out, n);
     if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &max_taps));
     if (st != TP_OK) return st;
     double *weight = (double *)work->data;
@@ -9071,7 +9078,7 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     static const double fixed_weights[4][7] = {{1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}};
     const int kind = TP__AUG_BLUR + (int)n;
     if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
-    tp_status st = tp__aug_taps_room(t, in, in, n);
+    tp_status st = tp__aug_taps_reserve(t, in, in, n);
     if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &n));
     if (st != TP_OK) return st;
     double *weight = (double *)work->data;
@@ -9154,7 +9161,7 @@ static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *star
 static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const tp__aug_taps *ty)
 {
     const int64_t n = r->x.w * r->x.c;
-    const tp_status st = tp__aug_room_like(r, ty->out, tx->out);
+    const tp_status st = tp__aug_reserve_like(r, ty->out, tx->out);
     if (st != TP_OK) return st;
     float *wide = tp__aug_work(r, 0, n), *row = wide ? tp__aug_work(r, 1, tx->out * r->x.c) : NULL;
     if (!row) return TP_ERR_NOMEM;
@@ -9177,7 +9184,7 @@ static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const 
 
 static tp_status tp__aug_resize_nearest(tp__aug_run *r, int64_t h, int64_t w)
 {
-    tp_status st = tp__aug_room_like(r, h, w);
+    tp_status st = tp__aug_reserve_like(r, h, w);
     if (st == TP_OK) st = tp_tensor_resize(&r->t->row_[0], TP_I32, tp_make_shape_n(1, &w));
     if (st != TP_OK) return st;
     int32_t *column = (int32_t *)r->t->row_[0].data;
@@ -9287,7 +9294,7 @@ static void tp__aug_warp_row(float *to, const float *image, const tp__pixels *x,
 static tp_status tp__aug_warp_nearest(tp__aug_run *r, const double *v, int edge, double value)
 {
     const int64_t size = tp__aug_pixel(&r->x);
-    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    const tp_status st = tp__aug_reserve_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
     char element[8];
     const size_t width = tp__aug_element(element, r->x.dtype, value);
@@ -9312,7 +9319,7 @@ static tp_status tp__aug_warp_image(tp__aug_run *r, const tp__aug_step *s)
     tp__aug_invert(s->number, v);
     if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_warp_nearest(r, v, edge, r->mask ? r->fill : s->number[8]);
     const int64_t n = r->x.w * r->x.c;
-    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    const tp_status st = tp__aug_reserve_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
     float *image = tp__aug_work(r, 2, n * r->x.h), *row = image ? tp__aug_work(r, 0, n) : NULL;
     if (!row) return TP_ERR_NOMEM;
@@ -9598,7 +9605,7 @@ static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
     const int64_t n = r->x.w * r->x.c;
     if (r->x.dtype == dtype) return TP_OK;
-    const tp_status st = tp__aug_room(r, dtype, r->x.h, r->x.w, r->x.c, r->x.ndim);
+    const tp_status st = tp__aug_reserve(r, dtype, r->x.h, r->x.w, r->x.c, r->x.ndim);
     if (st != TP_OK) return st;
     for (int64_t i = 0; i < r->x.h; i++) {
         char *to = r->y.data + i * r->y.stride;
@@ -9711,7 +9718,7 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
     if (r->x.c != in)
         return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->a->name,
                        (long long)r->x.c, (long long)in);
-    const tp_status st = tp__aug_room(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
+    const tp_status st = tp__aug_reserve(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
     if (st != TP_OK) return st;
     float *from = tp__aug_work(r, 0, w * in), *to = from ? tp__aug_work(r, 1, w * out) : NULL;
     if (!to) return TP_ERR_NOMEM;
@@ -11121,17 +11128,17 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
 
 /* -- flows ---- >>df augment */
 
-typedef struct tp__augment_room { /* The scratch memory of one thread. */
+typedef struct tp__augment_memory { /* The scratch memory of one thread. */
     tp_transform t;
     tp__stb stb;
     tp_buf path, file;
     tp_tensor image; /* the image loaded from the file */
-} tp__augment_room;
+} tp__augment_memory;
 
 typedef struct tp__augment {
     tp_augmentor *a;
-    tp__augment_room **room;
-    int n_room;
+    tp__augment_memory **thread_memory;
+    int n_thread_memory;
     int n[4], index[4][8]; /* for images, masks, points and boxes: number of components, and their indices */
     double mask_fill;
     bool catch_errors;
@@ -11145,8 +11152,8 @@ typedef struct tp__augment {
 static void tp__augment_release(void *user)
 {
     tp__augment *f = (tp__augment *)user;
-    for (int i = 0; i < f->n_room && f->room; i++) {
-        tp__augment_room *m = f->room[i];
+    for (int i = 0; i < f->n_thread_memory && f->thread_memory; i++) {
+        tp__augment_memory *m = f->thread_memory[i];
         if (!m) continue;
         tp_transform_free(&m->t);
         tp__stb_free_all(&m->stb);
@@ -11155,7 +11162,7 @@ static void tp__augment_release(void *user)
         tp_tensor_free(&m->image);
         tp_free(m);
     }
-    tp_free(f->room);
+    tp_free(f->thread_memory);
     tp_aug_free(f->a);
     tp_free(f);
 }
@@ -11168,7 +11175,7 @@ static tp_status tp__augment_component(const tp__augment *f, tp_transform *t, in
     return kind == 2 ? tp_aug_apply_coords(t, in, out) : tp_aug_apply_boxes(t, in, out);
 }
 
-static tp_status tp__augment_load(const tp__augment *f, tp__augment_room *m, const tp_tensor *x)
+static tp_status tp__augment_load(const tp__augment *f, tp__augment_memory *m, const tp_tensor *x)
 {
     if (x->dtype != TP_U8 || x->shape.ndim != 1)
         return tp_fail(TP_ERR_ARG, "component %d is to be loaded, so it must be %s: uint8 (length)", f->index[0][0],
@@ -11185,7 +11192,7 @@ static tp_status tp__augment_load(const tp__augment *f, tp__augment_room *m, con
     return tp__image_read(&m->stb, m->path.data, f->channel, f->max_pixels, &m->file, &m->image);
 }
 
-static tp_status tp__augment_all(const tp__augment *f, tp__augment_room *m, const tp_datapoint *in, tp_datapoint *out,
+static tp_status tp__augment_all(const tp__augment *f, tp__augment_memory *m, const tp_datapoint *in, tp_datapoint *out,
                                  const tp_map_call *call)
 {
     const tp_tensor *first = f->load ? &m->image : &in->c[f->index[0][0]];
@@ -11205,7 +11212,7 @@ static tp_status tp__augment_all(const tp__augment *f, tp__augment_room *m, cons
 static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     tp__augment *f = (tp__augment *)call->user;
-    tp__augment_room *m = f->room[call->thread];
+    tp__augment_memory *m = f->thread_memory[call->thread];
     tp_status st = TP_OK;
     for (int kind = 0; kind < 4; kind++)
         for (int i = 0; i < f->n[kind] && st == TP_OK; i++)
@@ -11235,11 +11242,11 @@ static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
     if (!f) return NULL;
     *f = *lists;
     f->a = NULL;
-    f->n_room = threads;
-    f->room = (tp__augment_room **)tp_calloc((size_t)threads, sizeof *f->room);
-    bool allocated = f->room != NULL;
+    f->n_thread_memory = threads;
+    f->thread_memory = (tp__augment_memory **)tp_calloc((size_t)threads, sizeof *f->thread_memory);
+    bool allocated = f->thread_memory != NULL;
     for (int i = 0; i < threads && allocated; i++)
-        allocated = (f->room[i] = (tp__augment_room *)tp_calloc(1, sizeof **f->room));
+        allocated = (f->thread_memory[i] = (tp__augment_memory *)tp_calloc(1, sizeof **f->thread_memory));
     if (allocated) return f;
     tp__augment_release(f);
     return NULL;
@@ -11252,7 +11259,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
 {
     tp_df_parallel_map_desc m = *d;
     tp_dataflow *df = d->df;
-    const int threads = d->num_thread > 0 && d->num_thread <= TP__MOST_FLOW_THREADS ? d->num_thread : 1;
+    const int threads = d->num_thread > 0 && d->num_thread <= TP__MAX_FLOW_THREADS ? d->num_thread : 1;
     m.fn = tp__augment_map;
     m.release = tp__augment_release;
     m.keeps_all = lists->catch_errors || lists->skip ? TP_NO : TP_YES;
@@ -11367,7 +11374,7 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d)
     lists.encoded = tp__tri_is_yes(d->encoded, false);
     lists.skip = d->on_error == TP_SKIP;
     lists.channel = d->channel ? d->channel : 3;
-    lists.max_pixels = d->max_pixels ? d->max_pixels : TP__MOST_PIXELS;
+    lists.max_pixels = d->max_pixels ? d->max_pixels : TP__MAX_PIXELS;
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_load_image", d->augmentors, &lists);
 }
@@ -11490,9 +11497,9 @@ TP_DEF bool tp_input_setup_done(const tp_input_source *s)
     return s->setup_done;
 }
 
-static tp_status tp__input_ready(const tp_input_source *s, const char *what)
+static tp_status tp__input_ready(const tp_input_source *s, const char *action)
 {
-    return s->setup_done ? TP_OK : tp_fail(TP_ERR_STATE, "%s: %s comes after tp_input_setup", s->name, what);
+    return s->setup_done ? TP_OK : tp_fail(TP_ERR_STATE, "%s: %s comes after tp_input_setup", s->name, action);
 }
 
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in)
@@ -11621,7 +11628,7 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
 struct tp_queue {
     tp_mutex *mutex;
     /* Wakes all waiting threads: one that gives up must not consume a signal meant for another. */
-    tp_cond *room, *data;
+    tp_cond *not_full, *data;
     tp_datapoint *slot;
     int capacity, head, filled;
     bool closed;
@@ -11640,9 +11647,9 @@ TP_DEF tp_queue *tp_queue_new(int capacity)
     q->users = 1;
     q->slot = (tp_datapoint *)tp_calloc((size_t)q->capacity, sizeof *q->slot);
     q->mutex = tp_mutex_new();
-    q->room = tp_cond_new();
+    q->not_full = tp_cond_new();
     q->data = tp_cond_new();
-    if (q->slot && q->mutex && q->room && q->data) return q;
+    if (q->slot && q->mutex && q->not_full && q->data) return q;
     tp_queue_free(q);
     return NULL;
 }
@@ -11663,7 +11670,7 @@ TP_DEF void tp_queue_free(tp_queue *q)
     if (!last) return;
     for (int i = 0; i < q->capacity && q->slot; i++) tp_datapoint_free(&q->slot[i]);
     tp_free(q->slot);
-    tp_cond_free(q->room);
+    tp_cond_free(q->not_full);
     tp_cond_free(q->data);
     tp_mutex_free(q->mutex);
     tp_free(q);
@@ -11674,7 +11681,7 @@ TP_DEF void tp_queue_close(tp_queue *q)
     TP__REQUIRE(q, )
     tp_mutex_lock(q->mutex);
     q->closed = true;
-    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->not_full);
     tp_cond_broadcast(q->data);
     tp_mutex_unlock(q->mutex);
 }
@@ -11696,12 +11703,12 @@ static void tp__datapoint_swap(tp_datapoint *a, tp_datapoint *b)
 }
 
 /* Waits, with the mutex locked, until there is room, the queue is closed, or *stop. */
-static void tp__queue_wait_room(tp_queue *q, const bool *stop)
+static void tp__queue_wait_not_full(tp_queue *q, const bool *stop)
 {
 #ifdef TP_NO_THREADS
     (void)q, (void)stop;
 #else
-    while (q->filled == q->capacity && !q->closed && !(stop && *stop)) tp_cond_wait(q->room, q->mutex);
+    while (q->filled == q->capacity && !q->closed && !(stop && *stop)) tp_cond_wait(q->not_full, q->mutex);
 #endif
 }
 
@@ -11719,7 +11726,7 @@ static void tp__queue_take(tp_queue *q, tp_datapoint *dp)
     tp__datapoint_swap(&q->slot[q->head], dp);
     q->head = (q->head + 1) % q->capacity;
     q->filled--;
-    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->not_full);
 }
 
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp)
@@ -11727,7 +11734,7 @@ TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp)
     TP__REQUIRE(q && dp, TP_ERR_ARG)
 
     tp_mutex_lock(q->mutex);
-    tp__queue_wait_room(q, NULL);
+    tp__queue_wait_not_full(q, NULL);
     tp_status st = TP_END;
     if (!q->closed && q->filled == q->capacity)
         st = tp_fail(TP_ERR_STATE, "tp_queue_put: the queue is full, and there are no threads to wait for");
@@ -11798,7 +11805,7 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
         snprintf(q->error_text, sizeof q->error_text, "%.2047s", tp_last_error());
     }
     if (st < TP_OK || (st > TP_OK && q->producers == 0)) q->closed = true;
-    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->not_full);
     tp_cond_broadcast(q->data);
     tp_mutex_unlock(q->mutex);
 }
@@ -11832,7 +11839,7 @@ typedef struct tp__feeder {
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
-    tp_cond *room, *data;
+    tp_cond *not_full, *data;
 
     tp_hook hook, *hooks[1];
     tp_session *session;
@@ -11863,12 +11870,12 @@ static int tp__feeder_per_tower(const tp__feeder *f) { return f->batch ? f->batc
 static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datapoint *dp, int64_t number)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
-    char which[40] = "", a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    if (number >= 0) snprintf(which, sizeof which, " of datapoint %lld", (long long)number);
+    char datapoint_text[40] = "", a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (number >= 0) snprintf(datapoint_text, sizeof datapoint_text, " of datapoint %lld", (long long)number);
     if (dp->n != s->n_spec)
         return tp_fail(TP_ERR_SHAPE,
                        "%s: a sample%s has %d components, the input signature has %d: choose with tp_df_select",
-                       s->name, which, dp->n, s->n_spec);
+                       s->name, datapoint_text, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
         tp_shape row_shape = row->shape; /* shape of one row of the ring */
@@ -11877,7 +11884,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
         if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &row_shape))
             return tp_fail(x->dtype != row->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
                            "%s: component %d ('%s')%s is %s %s, a sample of the input signature is %s %s%s", s->name, i,
-                           s->spec[i].name, which, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
+                           s->spec[i].name, datapoint_text, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
                            tp_dtype_name(row->dtype), tp_shape_text(&row_shape, b),
                            x->shape.ndim == row_shape.ndim + 1 ? ": it takes single samples, not batches" : "");
         const size_t bytes = tp_tensor_bytes(x);
@@ -11896,7 +11903,7 @@ static tp_status tp__feeder_fill(tp_input_source *s, int at)
 }
 
 /* Makes room for n slots in the ring. */
-static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
+static tp_status tp__feeder_reserve(tp_input_source *s, int64_t n)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (f->batch) n = (n + f->batch - 1) / f->batch * f->batch;
@@ -11957,7 +11964,7 @@ static void tp__feeder_thread(void *user)
     tp_mutex_lock(f->mutex);
     while (!f->stop && !f->closed) {
         if (f->filled - f->held >= f->capacity || f->filled == f->n_slot) {
-            tp_cond_wait(f->room, f->mutex);
+            tp_cond_wait(f->not_full, f->mutex);
             continue;
         }
         const int at = (f->head + f->filled) % f->n_slot; /* this index does not change while runs release datapoints */
@@ -11982,7 +11989,7 @@ static void tp__feeder_stop(tp__feeder *f)
         tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
         tp_mutex_lock(m);
         __atomic_store_n(&f->stop, true, __ATOMIC_RELEASE); /* read by tp_df_stopping without the lock */
-        tp_cond_broadcast(f->shared ? f->shared->room : f->room);
+        tp_cond_broadcast(f->shared ? f->shared->not_full : f->not_full);
         tp_mutex_unlock(m);
         tp_thread_join(f->thread);
         f->thread = NULL;
@@ -12002,7 +12009,7 @@ static void tp__shared_thread(void *user)
         st = tp__feeder_read(f, &f->fresh);
         if (st != TP_OK) break;
         tp_mutex_lock(q->mutex);
-        tp__queue_wait_room(q, &f->stop);
+        tp__queue_wait_not_full(q, &f->stop);
         more = !q->closed && !f->stop;
         if (more) {
             tp__datapoint_swap(tp__queue_place(q), &f->fresh);
@@ -12018,7 +12025,7 @@ static tp_status tp__shared_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (f->running) return TP_OK;
-    tp_status st = tp__feeder_room(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_per_tower(f));
+    tp_status st = tp__feeder_reserve(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_per_tower(f));
     if (st == TP_OK) st = tp__endless_start(&f->e, 0, 0);
     if (st != TP_OK) return st;
     tp_mutex_lock(f->shared->mutex);
@@ -12086,7 +12093,7 @@ static tp_status tp__feeder_reset(tp_input_source *s)
     f->error_text[0] = s->error_text[0] = 0;
     s->consumed = f->start;
     const int64_t towers = f->n_tower > 0 ? f->n_tower : 1;
-    tp_status st = tp__feeder_room(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_per_tower(f));
+    tp_status st = tp__feeder_reserve(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_per_tower(f));
     if (st == TP_OK) st = tp__endless_start(&f->e, 0, f->start);
     if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, s);
     f->running = st == TP_OK;
@@ -12116,7 +12123,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
     while (f->held < f->n_taken) {
         if (f->filled > f->held) {
             f->held++;
-            if (f->threaded) tp_cond_signal(f->room);
+            if (f->threaded) tp_cond_signal(f->not_full);
         } else if (f->closed) {
             st = f->error != TP_OK ? f->error : TP_END;
             break;
@@ -12234,7 +12241,7 @@ static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
     s->consumed += f->n_taken;
     f->held -= f->n_taken;
     f->n_taken = 0;
-    if (f->threaded) tp_cond_signal(f->room);
+    if (f->threaded) tp_cond_signal(f->not_full);
     tp_mutex_unlock(f->mutex);
     return TP_OK;
 }
@@ -12344,7 +12351,7 @@ static void tp__feeder_close(tp_input_source *s)
     tp_queue_free(f->shared);
     tp_free(f->slot);
     tp_free((void *)f->node);
-    tp_cond_free(f->room);
+    tp_cond_free(f->not_full);
     tp_cond_free(f->data);
     tp_mutex_free(f->mutex);
     tp_free(f);
@@ -12391,9 +12398,9 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         s->seek = NULL; /* a source with the caller's queue has no position */
     }
     f->mutex = tp_mutex_new();
-    f->room = tp_cond_new();
+    f->not_full = tp_cond_new();
     f->data = tp_cond_new();
-    if (f->mutex && f->room && f->data) return s;
+    if (f->mutex && f->not_full && f->data) return s;
     tp_input_free(s);
     return NULL;
 }
@@ -12645,10 +12652,10 @@ typedef struct tp__tensor_source {
 static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int n, unsigned *flags)
 {
     const int n_op = tp_graph_n_operations(g);
-    size_t room = 0;
-    if (!tp_mul_size((size_t)n_op + 1, sizeof(tp_operation *), &room)) return TP_ERR_NOMEM;
+    size_t stack_bytes = 0;
+    if (!tp_mul_size((size_t)n_op + 1, sizeof(tp_operation *), &stack_bytes)) return TP_ERR_NOMEM;
     bool *seen = (bool *)tp_calloc((size_t)n_op + 1, 1);
-    const tp_operation **todo = (const tp_operation **)tp_malloc(room);
+    const tp_operation **todo = (const tp_operation **)tp_malloc(stack_bytes);
     int k = 0;
     for (int i = 0; i < n && seen && todo; i++)
         if (node[i] && !seen[node[i]->op->id]) {
@@ -12993,7 +13000,7 @@ typedef struct tp__staging {
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
-    tp_cond *room, *data;
+    tp_cond *not_full, *data;
     tp_run_request ahead; /* the thread's own run request */
     tp_session token;     /* cancels the waits of the thread's request */
 } tp__staging;
@@ -13089,7 +13096,7 @@ static void tp__staging_thread(void *user)
     tp_mutex_lock(g->mutex);
     while (!g->stop && !g->closed) {
         if (g->filled - g->held >= g->nr_stage) {
-            tp_cond_wait(g->room, g->mutex);
+            tp_cond_wait(g->not_full, g->mutex);
             continue;
         }
         const int round = (g->head + g->filled) % g->n_round;
@@ -13111,7 +13118,7 @@ static void tp__staging_stop(tp_input_source *s)
     if (g->thread) {
         tp_mutex_lock(g->mutex);
         g->stop = true;
-        tp_cond_broadcast(g->room);
+        tp_cond_broadcast(g->not_full);
         tp_mutex_unlock(g->mutex);
         tp_session_cancel(&g->token);
         tp_thread_join(g->thread);
@@ -13251,7 +13258,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
     while (!g->held) {
         if (g->filled > 0) {
             g->held = true;
-            tp_cond_signal(g->room);
+            tp_cond_signal(g->not_full);
         } else if (g->closed) {
             st = g->error < TP_OK ? tp_fail(g->error, "%s", g->error_text) : g->error;
             if (st < TP_OK) {
@@ -13326,7 +13333,7 @@ static tp_status tp__staging_after(tp_hook *h, const tp_run_values *v)
     g->head = (g->head + 1) % g->n_round;
     g->filled--;
     g->held = false;
-    tp_cond_signal(g->room);
+    tp_cond_signal(g->not_full);
     tp_mutex_unlock(g->mutex);
     return TP_OK;
 }
@@ -13429,7 +13436,7 @@ static void tp__staging_close(tp_input_source *s)
     tp_free(g->tower_device);
     tp_free((void *)g->ahead.fetch);
     tp_free(g->ahead.feed);
-    tp_cond_free(g->room);
+    tp_cond_free(g->not_full);
     tp_cond_free(g->data);
     tp_mutex_free(g->mutex);
 }
@@ -13459,7 +13466,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
     g->nr_stage = d->nr_stage ? d->nr_stage : 1;
     g->device = d->device;
     g->mutex = tp_mutex_new();
-    g->room = tp_cond_new();
+    g->not_full = tp_cond_new();
     g->data = tp_cond_new();
     s->setup = tp__staging_setup;
     s->get_input_tensors = tp__staging_tensors;
@@ -13468,7 +13475,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
     s->size = tp__staging_size;
     s->hooks = tp__staging_hooks;
     s->close = tp__staging_close;
-    if (g->mutex && g->room && g->data) return s;
+    if (g->mutex && g->not_full && g->data) return s;
     tp_input_free(s);
     return NULL;
 }
@@ -13505,7 +13512,7 @@ TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
         tp__feeder_stop(f);
         tp_mutex_lock(f->shared->mutex);
         f->shared->filled = 0;
-        tp_cond_broadcast(f->shared->room);
+        tp_cond_broadcast(f->shared->not_full);
         tp_mutex_unlock(f->shared->mutex);
         f->head = f->filled = f->held = 0;
     }
@@ -13566,22 +13573,22 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
     size_t all = 4;
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *t = &dp->c[i];
-        char what[64], text[TP_SHAPE_TEXT];
+        char component_name[64], text[TP_SHAPE_TEXT];
         size_t bytes;
-        snprintf(what, sizeof what, "tp_datapoint_pack: component %d", i);
+        snprintf(component_name, sizeof component_name, "tp_datapoint_pack: component %d", i);
         if (t->device)
-            return tp_fail(TP_ERR_ARG, "%s is in the memory of %s: bring it to the host with tp_tensor_copy", what,
-                           t->device->name);
-        const tp_status st = tp__npy_check(t, what, &bytes);
+            return tp_fail(TP_ERR_ARG, "%s is in the memory of %s: bring it to the host with tp_tensor_copy",
+                           component_name, t->device->name);
+        const tp_status st = tp__npy_check(t, component_name, &bytes);
         if (st != TP_OK) return st;
         for (int k = 0; k < t->shape.ndim; k++)
             if (t->shape.dim[k] > INT32_MAX)
-                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can hold sizes up to %d", what,
+                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can hold sizes up to %d", component_name,
                                tp_shape_text(&t->shape, text), INT32_MAX);
         const size_t head = 16 + 4 * (size_t)t->shape.ndim;
         bytes = tp_tensor_bytes(t);
         if (bytes > PTRDIFF_MAX - head - all)
-            return tp_fail(TP_ERR_NOMEM, "%s: the message is larger than memory can be", what);
+            return tp_fail(TP_ERR_NOMEM, "%s: the message is larger than memory can be", component_name);
         all += head + bytes;
     }
     *size = all;
@@ -13615,7 +13622,7 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
     size_t size = 0;
     const tp_status st = tp__wire_size(dp, &size);
     if (st != TP_OK) return st;
-    if (!tp__buf_room(out, size))
+    if (!tp__buf_reserve(out, size))
         return tp_fail(TP_ERR_NOMEM, "out of memory for a message of %zu bytes behind %zu", size, out->len);
     tp__wire_write(dp, out->data + out->len);
     out->len += size;
@@ -13624,24 +13631,24 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
 }
 
 /* Reads the head of a component, and moves *at after it. what: the message, i: index of the component. */
-static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
+static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *data_name, int i)
 {
-    if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", what, i);
+    if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", data_name, i);
     const uint32_t code = tp__le32(data + *at), ndim = tp__le32(data + *at + 4);
     const tp__wire_type *type = tp__wire_types, *end = type + TP_COUNT(tp__wire_types);
     while (type < end && type->code != code) type++;
     if (type == end)
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which the format does not have", what, i,
-                       (unsigned)code);
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which the format does not have",
+                       data_name, i, (unsigned)code);
     if (type->dtype == TP_DTYPE_UNSET)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats", what,
-                       i, type->name);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats",
+                       data_name, i, type->name);
     if (ndim > TP_MAX_DIMS)
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d says %u dimensions, there may be %d", what, i,
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d says %u dimensions, there may be %d", data_name, i,
                        (unsigned)ndim, TP_MAX_DIMS);
     *at += 8;
     if (size - *at < 4 * (size_t)ndim + 8)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends in the shape of its component %d", what, i);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends in the shape of its component %d", data_name, i);
     memset(h, 0, sizeof *h);
     h->kind = type->kind;
     h->size = type->size;
@@ -13650,35 +13657,37 @@ static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, siz
     h->shape.ndim = (int)ndim;
     for (uint32_t k = 0; k < ndim; k++, *at += 4) {
         const uint32_t dim = tp__le32(data + *at);
-        if (dim > INT32_MAX) return tp_fail(TP_ERR_FORMAT, "%s: a dimension of its component %d is negative", what, i);
+        if (dim > INT32_MAX)
+            return tp_fail(TP_ERR_FORMAT, "%s: a dimension of its component %d is negative", data_name, i);
         h->shape.dim[k] = dim;
     }
     return TP_OK;
 }
 
-static tp_status tp__wire_component(tp_tensor *t, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
+static tp_status tp__wire_component(tp_tensor *t, const uint8_t *data, size_t size, size_t *at, const char *data_name,
+                                    int i)
 {
     char text[TP_SHAPE_TEXT];
     tp__npy h;
     size_t n = 0;
-    tp_status st = tp__wire_head(&h, data, size, at, what, i);
+    tp_status st = tp__wire_head(&h, data, size, at, data_name, i);
     if (st != TP_OK) return st;
     const uint64_t bytes = tp__le64(data + *at);
     *at += 8;
     if (!tp__npy_count(&h, &n))
         return tp_fail(TP_ERR_FORMAT, "%s: its component %d says the shape %s, which is larger than memory can be",
-                       what, i, tp_shape_text(&h.shape, text));
+                       data_name, i, tp_shape_text(&h.shape, text));
     if (bytes != (uint64_t)n * (uint64_t)h.size)
         return tp_fail(TP_ERR_FORMAT, "%s: its component %d says %llu bytes, its shape %s of %d-byte elements has %llu",
-                       what, i, (unsigned long long)bytes, tp_shape_text(&h.shape, text), h.size,
+                       data_name, i, (unsigned long long)bytes, tp_shape_text(&h.shape, text), h.size,
                        (unsigned long long)n * (unsigned)h.size);
     if (bytes > size - *at)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: its component %d has %llu bytes, %zu are there", what, i,
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: its component %d has %llu bytes, %zu are there", data_name, i,
                        (unsigned long long)bytes, size - *at);
     st = tp_tensor_resize(t, h.dtype, h.shape);
     if (st != TP_OK) return st;
     if (!tp__npy_elements(&h, t->data, data + *at, n))
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has a uint64 that int64 does not hold", what, i);
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has a uint64 that int64 does not hold", data_name, i);
     *at += (size_t)bytes;
     return TP_OK;
 }
@@ -13774,20 +13783,20 @@ static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *action)
 {
     const int error = zmq_errno();
-    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->who, action, z->addr[i],
+    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->caller, action, z->addr[i],
                    zmq_strerror(error));
 }
 
 static tp_status tp__zmq_open(tp__zmq_end *z, int type)
 {
-    const int linger = 0, which = type == ZMQ_PUSH ? ZMQ_SNDHWM : ZMQ_RCVHWM;
+    const int linger = 0, option = type == ZMQ_PUSH ? ZMQ_SNDHWM : ZMQ_RCVHWM;
     z->context = zmq_ctx_new();
     tp_status st = z->context ? TP_OK : tp__zmq_fail(z, 0, "begin with");
     for (int i = 0; i < z->n && st == TP_OK; i++) {
         z->socket[i] = zmq_socket(z->context, type);
         if (!z->socket[i]) st = tp__zmq_fail(z, i, "make a socket for");
         else if (zmq_setsockopt(z->socket[i], ZMQ_LINGER, &linger, sizeof linger) != 0 ||
-                 zmq_setsockopt(z->socket[i], which, &z->hwm, sizeof z->hwm) != 0)
+                 zmq_setsockopt(z->socket[i], option, &z->hwm, sizeof z->hwm) != 0)
             st = tp__zmq_fail(z, i, "set the options of the socket for");
         while (st == TP_OK && (z->bind ? zmq_bind : zmq_connect)(z->socket[i], z->addr[i]) != 0)
             if (zmq_errno() != EINTR) st = tp__zmq_fail(z, i, z->bind ? "bind to" : "connect to");
@@ -13830,13 +13839,13 @@ static tp_status tp__zmq_may_wait(const tp__zmq_flow *f, double until)
     }
     if (tp_df_stopping()) return TP_STOP;
     if (until > 0 && tp_time() >= until)
-        return tp_fail(TP_ERR_TIMEOUT, "%s: no datapoint came to %s%s%s within %lld ms", f->end.who, f->end.addr[0],
+        return tp_fail(TP_ERR_TIMEOUT, "%s: no datapoint came to %s%s%s within %lld ms", f->end.caller, f->end.addr[0],
                        f->end.n > 1 ? " or " : "", f->end.n > 1 ? f->end.addr[1] : "", (long long)f->timeout_ms);
     return TP_OK;
 }
 
 /* Waits for a message; *which: the socket that has it. */
-static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
+static tp_status tp__zmq_wait(tp__zmq_flow *f, int *socket)
 {
     double until = f->timeout_ms > 0 ? tp_time() + 1e-3 * (double)f->timeout_ms : 0;
     if (f->run && f->run->run.deadline > 0) until = f->run->run.deadline;
@@ -13849,8 +13858,8 @@ static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
         const int n = zmq_poll(item, f->end.n, (long)ceil(1e3 * left));
         if (n < 0 && zmq_errno() != EINTR) return tp__zmq_fail(&f->end, 0, "wait for data at");
         for (int i = 0; i < f->end.n && n > 0; i++) {
-            *which = (f->next_socket + i) % f->end.n;
-            if (item[*which].revents & ZMQ_POLLIN) return TP_OK;
+            *socket = (f->next_socket + i) % f->end.n;
+            if (item[*socket].revents & ZMQ_POLLIN) return TP_OK;
         }
         const tp_status st = tp__zmq_may_wait(f, until);
         if (st != TP_OK) return st;
@@ -13866,23 +13875,23 @@ static int tp__zmq_recv(zmq_msg_t *m, void *socket)
 }
 
 /* Receives the message that waits at a socket. TP_STOP: there was none. */
-static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
+static tp_status tp__zmq_receive(tp__zmq_flow *f, int socket, zmq_msg_t *m)
 {
-    int rc = tp__zmq_recv(m, f->end.socket[which]);
+    int rc = tp__zmq_recv(m, f->end.socket[socket]);
     if (rc < 0 && zmq_errno() == EAGAIN) return TP_STOP;
-    if (rc < 0) return tp__zmq_fail(&f->end, which, "receive from");
+    if (rc < 0) return tp__zmq_fail(&f->end, socket, "receive from");
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
     /* receive the message's other parts */
-    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]);
-    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.who,
-                   (long long)f->messages, f->end.addr[which]);
+    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[socket]);
+    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.caller,
+                   (long long)f->messages, f->end.addr[socket]);
 }
 
 static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
-    char what[400];
+    char message_name[400];
     tp_status st = f->end.context ? TP_OK : tp__zmq_open(&f->end, ZMQ_PULL);
     if (st != TP_OK) return st;
     if (!f->unpack_again) {
@@ -13895,9 +13904,9 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         f->next_socket = f->message_socket + 1;
     }
     if (st == TP_OK) {
-        snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
+        snprintf(message_name, sizeof message_name, "%s: message %lld from %.300s", f->end.caller, (long long)f->messages,
                  f->end.addr[f->message_socket]);
-        st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
+        st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), message_name);
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
@@ -13919,7 +13928,7 @@ static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         tp_log(
             TP_LOG_WARN,
             "%s: the stream at %s has no position: the flow continues with the next datapoint, not with datapoint %lld",
-            f->end.who, f->end.addr[0], (long long)n);
+            f->end.caller, f->end.addr[0], (long long)n);
     f->has_logged = true;
     *skipped = n;
     return TP_OK;
@@ -13948,7 +13957,7 @@ static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *caller, const 
     df->restart = tp__zmq_restart;
     df->seek = tp__zmq_seek;
     df->close = tp__zmq_flow_close;
-    f->end.who = caller;
+    f->end.caller = caller;
     f->end.n = addr2 ? 2 : 1;
     f->end.hwm = hwm;
     f->end.bind = bind;
@@ -13987,7 +13996,7 @@ static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
     tp__zmq_flow *z = tp__zmq_of(s);
-    tp_status st = f->running ? TP_OK : tp__feeder_room(s, f->n_tower);
+    tp_status st = f->running ? TP_OK : tp__feeder_reserve(s, f->n_tower);
     if (st != TP_OK) return st;
     f->running = true;
     z->run = r;
@@ -14078,7 +14087,7 @@ static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int 
     tp_status st = tp__wire_size(dp, &size);
     if (st != TP_OK) return st;
     if (zmq_msg_init_size(&m, size) != 0)
-        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->who, size);
+        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->caller, size);
     tp__wire_write(dp, zmq_msg_data(&m));
     while (st == TP_OK) {
         if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ owns the message now */
@@ -14106,7 +14115,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
     if (st != TP_OK) return st;
     tp__zmq_end z;
     memset(&z, 0, sizeof z);
-    z.who = "tp_df_send_zmq";
+    z.caller = "tp_df_send_zmq";
     z.n = 1;
     z.hwm = d->hwm ? d->hwm : 50;
     z.bind = tp__tri_is_yes(d->bind, false);

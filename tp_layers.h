@@ -3103,7 +3103,7 @@ static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool
      * other way. */
     static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
     TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
-    const char *what = to_space ? "depth_to_space" : "space_to_depth";
+    const char *op_name = to_space ? "depth_to_space" : "space_to_depth";
     char t[TP_SHAPE_TEXT];
     if (tp_is_poison(x)) return x;
     tp_graph *g = tp_node_graph(x);
@@ -3111,10 +3111,10 @@ static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool
     const int64_t *d = x->shape.dim, c = d[nchw ? 1 : 3], h = d[nchw ? 2 : 1], w = d[nchw ? 3 : 2], m = n;
     if (x->shape.ndim != 4 || c <= 0 || h < 0 || w < 0)
         return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
-                             "%s: input is %s, it needs 4 dimensions of which only the batch may be unknown", what,
+                             "%s: input is %s, it needs 4 dimensions of which only the batch may be unknown", op_name,
                              tp_shape_text(&x->shape, t));
     if (n <= 0 || (to_space ? c % (m * m) : h % m + w % m) != 0)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input is %s, whose %s are no multiple of the block, %d", what,
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input is %s, whose %s are no multiple of the block, %d", op_name,
                              tp_shape_text(&x->shape, t), to_space ? "channels" : "height and width", n);
     const int64_t cs = to_space ? c / (m * m) : c, hs = to_space ? h : h / m, ws = to_space ? w : w / m;
     const int64_t split[4][6] = {
@@ -3123,9 +3123,9 @@ static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool
                                {TP_ANY, cs, hs * m, ws * m},
                                {TP_ANY, hs, ws, m * m * cs},
                                {TP_ANY, m * m * cs, hs, ws}};
-    const int which = (to_space ? 0 : 2) + (nchw ? 1 : 0);
-    tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, split[which])), perms[which], 6);
-    return tp_reshape_to(y, tp_make_shape_n(4, out[which]));
+    const int variant = (to_space ? 0 : 2) + (nchw ? 1 : 0);
+    tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, split[variant])), perms[variant], 6);
+    return tp_reshape_to(y, tp_make_shape_n(4, out[variant]));
 }
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format)
 {

@@ -694,11 +694,11 @@ static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int
     tp_graph *g = o->graph;
     tp__apply_group group;
     memset(&group, 0, sizeof group);
-    tp_node **room = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *room);
-    if (!room) return tp_poison(g);
-    group.var = room;
-    group.grad = room + n;
-    for (int q = 0; q < 3; q++) group.slot[q] = room + (2 + q) * n;
+    tp_node **nodes = (tp_node **)tp_graph_alloc(g, (size_t)n * 5 * sizeof *nodes);
+    if (!nodes) return tp_poison(g);
+    group.var = nodes;
+    group.grad = nodes + n;
+    for (int q = 0; q < 3; q++) group.slot[q] = nodes + (2 + q) * n;
     tp_device_enter(g, device);
     for (int i = 0; i < n; i++) {
         tp_node *v = gvs[i].var;
@@ -1603,14 +1603,15 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* ==== >>schedule ====================================================================================== */
 
 /* Returns the step as an int64 scalar, or the poison node. */
-static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *what)
+static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *schedule_name)
 {
     char t[TP_SHAPE_TEXT];
     if (!step) step = tp_get_global_step_var(g);
     if (tp_is_poison(step)) return step;
     if (step->shape.ndim != 0 || (step->dtype != TP_I64 && step->dtype != TP_I32))
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "%s: the step '%s' is %s %s: it must be an integer scalar", what,
-                             tp_node_name(step), tp_dtype_name(step->dtype), tp_shape_text(&step->shape, t));
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "%s: the step '%s' is %s %s: it must be an integer scalar",
+                             schedule_name, tp_node_name(step), tp_dtype_name(step->dtype),
+                             tp_shape_text(&step->shape, t));
     return tp__as_dtype(step, TP_I64);
 }
 

@@ -964,7 +964,7 @@ typedef enum {
     TP__CONV_FORWARD,
     TP__CONV_INPUT_GRAD,
     TP__CONV_FILTER_GRAD
-} tp__conv_what; /* which of forward pass, input gradient and filter gradient is computed */
+} tp__conv_pass; /* which of forward pass, input gradient and filter gradient is computed */
 #endif
 
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TENSOR_IMPLEMENTED)
@@ -1151,7 +1151,7 @@ TP__COLD_BEGIN
 #define TP_OS_UNLINK unlink
 #endif
 
-#define TP__OS_MOST ((size_t)1 << 30) /* largest number of bytes to read or write in one call */
+#define TP__OS_MAX_BYTES ((size_t)1 << 30) /* largest number of bytes to read or write in one call */
 #define TP__OS_AGAIN(result_, call_) \
     do (result_) = (call_);          \
     while ((result_) < 0 && errno == EINTR)
@@ -1178,7 +1178,8 @@ static int64_t tp__os_read(int fd, void *data, size_t n)
 {
     size_t done = 0;
     while (done < n) {
-        const ssize_t got = TP_OS_READ(fd, (char *)data + done, n - done < TP__OS_MOST ? n - done : TP__OS_MOST);
+        const ssize_t got =
+            TP_OS_READ(fd, (char *)data + done, n - done < TP__OS_MAX_BYTES ? n - done : TP__OS_MAX_BYTES);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (got == 0) break;
@@ -1191,7 +1192,7 @@ static int tp__os_write(int fd, const void *data, size_t n)
 {
     const char *p = (const char *)data;
     while (n > 0) {
-        const ssize_t put = TP_OS_WRITE(fd, p, n < TP__OS_MOST ? n : TP__OS_MOST);
+        const ssize_t put = TP_OS_WRITE(fd, p, n < TP__OS_MAX_BYTES ? n : TP__OS_MAX_BYTES);
         if (put < 0 && errno == EINTR) continue;
         if (put == 0) errno = ENOSPC;
         if (put <= 0) return -1;
@@ -2696,13 +2697,13 @@ static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double 
 /* An output text of `room` bytes. n counts all characters, also those that did not fit. */
 typedef struct tp__text_out {
     char *text;
-    size_t room, n;
+    size_t capacity, n;
 } tp__text_out;
 
 static void tp__print_char(tp__text_out *o, char c, int times)
 {
     for (; times > 0; times--, o->n++)
-        if (o->n + 1 < o->room) o->text[o->n] = c;
+        if (o->n + 1 < o->capacity) o->text[o->n] = c;
 }
 static void tp__print_bytes(tp__text_out *o, const char *p, size_t n)
 {
@@ -2828,9 +2829,9 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion,
 }
 
 /* vsnprintf that does not depend on the locale: 0.5, never 0,5. No %n, no long double, no wide characters. */
-static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
+static int tp__vformat(char *text, size_t capacity, const char *fmt, va_list ap)
 {
-    tp__text_out o = {text, room, 0};
+    tp__text_out o = {text, capacity, 0};
     for (const char *p = fmt; *p; p++) {
         if (*p != '%') {
             tp__print_char(&o, *p, 1);
@@ -2867,16 +2868,16 @@ static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
         else if (is_signed) tp__print_whole(&o, &s, conversion, va_arg(ap, int), NULL);
         else tp__print_whole(&o, &s, conversion, (long long)va_arg(ap, unsigned), NULL);
     }
-    if (room) text[o.n < room ? o.n : room - 1] = 0;
+    if (capacity) text[o.n < capacity ? o.n : capacity - 1] = 0;
     return o.n > INT_MAX ? -1 : (int)o.n;
 }
 
-static int tp__format(char *text, size_t room, const char *fmt, ...) TP_PRINTF(3, 4);
-TP__UNUSED static int tp__format(char *text, size_t room, const char *fmt, ...)
+static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRINTF(3, 4);
+TP__UNUSED static int tp__format(char *text, size_t capacity, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    const int n = tp__vformat(text, room, fmt, ap);
+    const int n = tp__vformat(text, capacity, fmt, ap);
     va_end(ap);
     return n;
 }
@@ -2962,12 +2963,13 @@ static const char *tp__owner_text(const char *owner_name, const tp_at *at, char 
 }
 
 /* Make `owner_name` the owner of an object; returns false with an error sentence if the object has an owner. */
-TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *what, const char *owner_name, const tp_at *at)
+TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *type_name, const char *owner_name,
+                                               const tp_at *at)
 {
     char first[160], second[160];
     if (o->who) {
-        tp_fail(TP_ERR_ARG, "%s is given away twice: to '%s', then to '%s'. It has one owner: make another one", what,
-                tp__owner_text(o->who, &o->at, first, sizeof first),
+        tp_fail(TP_ERR_ARG, "%s is given away twice: to '%s', then to '%s'. It has one owner: make another one",
+                type_name, tp__owner_text(o->who, &o->at, first, sizeof first),
                 tp__owner_text(owner_name, at, second, sizeof second));
         return false;
     }
@@ -3197,7 +3199,7 @@ static bool tp__holds_working_dir(const char *dir)
 /* Rename `from` to <path><sep><date and time>, followed by a number if that name exists; the new name is written to `to`. An empty
  * file or directory of that name is made first, so that no other file is replaced. what: TP__OS_FILE or TP__OS_DIR. from NULL:
  * only make it. */
-static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int what, char *to)
+static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int kind, char *to)
 {
     char when[32];
     tp__os_local_time(when, sizeof when, "%m%d-%H%M%S");
@@ -3205,20 +3207,20 @@ static tp_status tp__set_aside(const char *from, const char *path, const char *s
         const tp_status st =
             i == 1 ? tp__path(to, "%s%s%s", path, sep, when) : tp__path(to, "%s%s%s-%d", path, sep, when, i);
         if (st != TP_OK) return st;
-        const int made = what == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
+        const int made = kind == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
         if (made < 0 && errno == EEXIST) continue;
         if (made < 0) return tp_fail(TP_ERR_IO, "'%s' cannot be made: %s", to, tp__os_error());
-        if (what == TP__OS_FILE) tp__os_close(made);
+        if (kind == TP__OS_FILE) tp__os_close(made);
         if (!from || tp__os_rename(from, to) == 0) return TP_OK;
         const int error = errno;
-        if (what == TP__OS_DIR) tp__os_rmdir(to);
+        if (kind == TP__OS_DIR) tp__os_rmdir(to);
         else tp__os_remove(to);
         return tp_fail(TP_ERR_IO, "cannot rename '%s' to '%s': %s", from, to, strerror(error));
     }
     return tp_fail(TP_ERR_IO, "there is no free name for '%s'; remove old backups", path);
 }
 
-static tp_status tp__logger_make_room(char *dir, size_t size, char action)
+static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
 {
     char backup_dir[TP__PATH];
     int filled = tp__dir_has_files(dir);
@@ -3267,7 +3269,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
         memcpy(path, dir, n);
         path[n] = 0;
 
-        tp_status st = tp__logger_make_room(path, sizeof path, action);
+        tp_status st = tp__logger_set_aside(path, sizeof path, action);
         if (st == TP_OK) st = tp_make_dirs(path);
         if (st != TP_OK) return st;
 
@@ -3555,7 +3557,7 @@ TP_DEF void tp_arena_free(tp_arena *a)
 TP__COLD_END
 
 /* Make room for n more bytes and the NUL; false on failure. */
-static bool tp__buf_room(tp_buf *b, size_t n)
+static bool tp__buf_reserve(tp_buf *b, size_t n)
 {
     if (b->failed) return false;
     /* room for the bytes and the NUL; also false for an empty buffer of capacity 0 */
@@ -3577,7 +3579,7 @@ TP_DEF void tp_buf_put(tp_buf *b, const void *p, size_t n)
 {
     TP__REQUIRE(b && (p || n == 0), )
 
-    if (n == 0 || !tp__buf_room(b, n)) return;
+    if (n == 0 || !tp__buf_reserve(b, n)) return;
     memcpy(b->data + b->len, p, n);
     b->len += n;
     b->data[b->len] = 0;
@@ -3593,7 +3595,7 @@ TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
     va_copy(again, ap);
     int n = tp__vformat(NULL, 0, fmt, ap);
     if (n < 0) b->failed = true;
-    else if (n > 0 && tp__buf_room(b, (size_t)n)) {
+    else if (n > 0 && tp__buf_reserve(b, (size_t)n)) {
         tp__vformat(b->data + b->len, (size_t)n + 1, fmt, again);
         b->len += (size_t)n;
     }
@@ -4042,7 +4044,7 @@ TP_DEF void tp_tensor_free(tp_tensor *t)
 }
 
 /* Give t memory on d for a value of this type. Memory that t owned on another device or on the host is freed. */
-static tp_status tp__tensor_room(tp_tensor *t, tp_device *d, tp_dtype dtype, const tp_shape *shape)
+static tp_status tp__tensor_reserve(tp_tensor *t, tp_device *d, tp_dtype dtype, const tp_shape *shape)
 {
     size_t bytes = 0;
     tp_status st = tp__type_bytes(dtype, shape, &bytes);
@@ -4076,7 +4078,7 @@ TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, tp_device *d, const tp_tensor
 
     tp_status st = tp__tensor_may_leave(t, d, host);
     if (st == TP_OK && t->staged_) tp__tensor_drop(t);
-    if (st == TP_OK) st = tp__tensor_room(t, d, host->dtype, &host->shape);
+    if (st == TP_OK) st = tp__tensor_reserve(t, d, host->dtype, &host->shape);
     if (st == TP_OK && tp_tensor_bytes(host)) st = d->upload(d, t->data, host->data, tp_tensor_bytes(host));
     return st;
 }
@@ -4114,7 +4116,7 @@ TP_DEF tp_status tp_tensor_unstage(tp_tensor *t)
     tp_device *d = t->device;
     const int number = t->staged_ - 1;
     t->staged_ = 0; /* from now on tp__tensor_drop does not drop the staged data, which unstage copies below */
-    tp_status st = tp__tensor_room(t, d, t->dtype, &t->shape);
+    tp_status st = tp__tensor_reserve(t, d, t->dtype, &t->shape);
     const tp_status taken = d->unstage(d, number, st == TP_OK ? t->data : NULL);
     return st == TP_OK ? taken : st;
 }
@@ -5133,7 +5135,7 @@ static float tp__pow2(int e) { return tp__bits_float((uint32_t)(e + 127) << 23);
 
 /* exp(x) = 2^k (1 + rest) with k = round(x / ln 2), for |x| <= 104. Returns rest = exp(r) - 1 = r + r^2 q(r), where r = x - k ln 2
  * and |r| <= ln(2)/2. */
-static float tp__exp_rest(float x, int *k)
+static float tp__exp_fraction(float x, int *k)
 {
     float n = (x * TP__LOG2E + TP__ROUNDER) - TP__ROUNDER;
     float r = (x - n * TP__LN2_HI) - n * TP__LN2_LO;
@@ -5153,7 +5155,7 @@ TP_DEF float tp_expf(float x)
     if (x > 89.0f) return INFINITY;
     if (x < -104.0f) return 0.0f;
     int k;
-    float p = 1.0f + tp__exp_rest(x, &k);
+    float p = 1.0f + tp__exp_fraction(x, &k);
     int half = (k - (k < 0)) / 2;
     return p * tp__pow2(half) * tp__pow2(k - half);
 }
@@ -5163,7 +5165,7 @@ TP__UNUSED static float tp__expm1f(float x)
 {
     if (x == 0.0f || x != x) return x; /* -0 stays -0 */
     int k;
-    float rest = tp__exp_rest(x < -80.0f ? -80.0f : x, &k), power = tp__pow2(k);
+    float rest = tp__exp_fraction(x < -80.0f ? -80.0f : x, &k), power = tp__pow2(k);
     return rest * power + (power - 1.0f);
 }
 
@@ -5461,7 +5463,7 @@ TP__VECS(X)
 enum tp__sum_kind { TP__SUM, TP__DOT, TP__MAX };
 typedef struct tp__sum {
     tp_device *d;
-    enum tp__sum_kind what;
+    enum tp__sum_kind kind;
     int64_t n, piece;
     const float *x, *y;
     float part[TP__PARTS];
@@ -5473,18 +5475,18 @@ static void tp__sum_chunk(void *user, int64_t chunk)
     int64_t at = chunk * s->piece, n = s->n - at < s->piece ? s->n - at : s->piece;
     const float *x = s->x + at;
     const struct tp__isa *isa = s->d->isa;
-    if (s->what == TP__SUM) s->part[chunk] = isa ? TP__IF_FAST(isa->sum(n, x), 0) : tp__sum_naive(n, x);
-    else if (s->what == TP__DOT)
+    if (s->kind == TP__SUM) s->part[chunk] = isa ? TP__IF_FAST(isa->sum(n, x), 0) : tp__sum_naive(n, x);
+    else if (s->kind == TP__DOT)
         s->part[chunk] = isa ? TP__IF_FAST(isa->dot(n, x, s->y + at), 0) : tp__dot_naive(n, x, s->y + at);
     else s->part[chunk] = isa ? TP__IF_FAST(isa->max(n, x), 0) : tp__max_naive(n, x);
 }
 
-static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const float *x, const float *y)
+static float tp__sum_run(tp_device *d, enum tp__sum_kind kind, int64_t n, const float *x, const float *y)
 {
     tp__sum s;
-    if (n <= 0) return what == TP__MAX ? -INFINITY : 0.0f;
+    if (n <= 0) return kind == TP__MAX ? -INFINITY : 0.0f;
     s.d = d;
-    s.what = what;
+    s.kind = kind;
     s.n = n;
     s.x = x;
     s.y = y;
@@ -5492,10 +5494,10 @@ static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const 
     if (parts > TP__PARTS) parts = TP__PARTS;
     s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
     parts = (n + s.piece - 1) / s.piece;
-    for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP__MAX ? -INFINITY : 0.0f;
+    for (int i = 0; i < TP__PARTS; i++) s.part[i] = kind == TP__MAX ? -INFINITY : 0.0f;
     if (parts == 1) tp__sum_chunk(&s, 0);
     else tp_device_parallel(d, parts, tp__sum_chunk, &s);
-    return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__add_32_lanes(s.part);
+    return kind == TP__MAX ? tp__max_naive(parts, s.part) : tp__add_32_lanes(s.part);
 }
 
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x)
@@ -5859,10 +5861,10 @@ TP__UNUSED static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17)
  *                 bits 16-31 the literal, the base of the length or distance, or the index of the second table */
 enum {
     TP__HUFF_LIT_ROOT = 10,
-    TP__HUFF_LIT_ROOM = 1400, /* a complete code needs at most 1334 entries */
+    TP__HUFF_LIT_ENTRIES = 1400, /* a complete code needs at most 1334 entries */
     TP__HUFF_DIST_ROOT = 8,
-    TP__HUFF_DIST_ROOM = 512, /* a complete code needs at most 402 entries */
-    TP__HUFF_SUB = 0x10,      /* go to the second table; the low 4 bits are the number of its index bits */
+    TP__HUFF_DIST_ENTRIES = 512, /* a complete code needs at most 402 entries */
+    TP__HUFF_SUB = 0x10,         /* go to the second table; the low 4 bits are the number of its index bits */
     TP__HUFF_LITERAL = 0x20,
     TP__HUFF_END = 0x40,
     TP__HUFF_BAD = 0x80
@@ -5885,7 +5887,7 @@ typedef struct tp__inflate {
     size_t limit;          /* the capacity may grow up to this limit */
     bool fixed;            /* the tables now hold deflate's fixed code */
     bool oom;
-    uint32_t lit[TP__HUFF_LIT_ROOM], dist[TP__HUFF_DIST_ROOM];
+    uint32_t lit[TP__HUFF_LIT_ENTRIES], dist[TP__HUFF_DIST_ENTRIES];
 } tp__inflate;
 
 typedef enum { TP__HUFF_OF_LENGTHS, TP__HUFF_OF_LITERALS, TP__HUFF_OF_DISTANCES } tp__huff_kind;
@@ -5906,7 +5908,7 @@ static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
 /* Build the decoding table of a canonical code from the lengths of its n (at most 288) codes. False if the lengths do not give
  * a prefix code. An incomplete code is accepted only in the two forms that encoders write: no code at all, or one code of
  * 1 bit. */
-TP__SMALL static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
+TP__SMALL static bool tp__huff_build(uint32_t *table, int capacity, int root, const uint8_t *lengths, int n,
                                      tp__huff_kind kind)
 {
     int count[16] = {0}, start[16], sorted[288], max = 0, codes = 0, left = 1;
@@ -5944,7 +5946,7 @@ TP__SMALL static bool tp__huff_build(uint32_t *table, int room, int root, const 
                 }
                 sub_at = next;
                 next += 1 << sub_bits;
-                if (next > room) return false;
+                if (next > capacity) return false;
                 for (int i = sub_at; i < next; i++) table[i] = (uint32_t)TP__HUFF_BAD << 8;
                 table[prefix] = (uint32_t)sub_at << 16 | (uint32_t)(TP__HUFF_SUB | sub_bits) << 8 | (uint32_t)root;
             }
@@ -5987,7 +5989,7 @@ static const char *const tp__inflate_oom = "there is no memory for its contents"
 static const char *const tp__inflate_far = "it copies from before its beginning";
 
 /* Make room for n more bytes of output; returns NULL or the error. */
-static const char *tp__inflate_room(tp__inflate *s, size_t n)
+static const char *tp__inflate_reserve(tp__inflate *s, size_t n)
 {
     if (s->cap - s->len >= n) return NULL;
     if (n > s->limit - s->len) return tp__inflate_full;
@@ -6091,7 +6093,7 @@ static bool tp__inflate_careful(tp__inflate *s, const char **reason)
     s->nbits -= e & 255;
     if (e >> 8 & TP__HUFF_END) return true;
     if (e >> 8 & TP__HUFF_LITERAL) {
-        *reason = tp__inflate_room(s, 1);
+        *reason = tp__inflate_reserve(s, 1);
         if (!*reason) s->out[s->len++] = (uint8_t)(e >> 16);
         return *reason != NULL;
     }
@@ -6107,7 +6109,7 @@ static bool tp__inflate_careful(tp__inflate *s, const char **reason)
     if (!tp__inflate_bits(s, e >> 8 & 15, &more)) *reason = tp__inflate_short;
     size_t dist = (size_t)(e >> 16) + more;
     if (!*reason && dist > s->len - s->base) *reason = tp__inflate_far;
-    if (!*reason) *reason = tp__inflate_room(s, length);
+    if (!*reason) *reason = tp__inflate_reserve(s, length);
     if (*reason) return true;
     for (size_t i = 0; i < length; i++, s->len++) s->out[s->len] = s->out[s->len - dist];
     return false;
@@ -6123,7 +6125,7 @@ static const char *tp__inflate_stored(tp__inflate *s)
     if ((n ^ tp__le16(s->in + 2)) != 0xFFFF) return tp__inflate_bad;
     s->in += 4;
     if ((size_t)(s->end - s->in) < n) return tp__inflate_short;
-    const char *reason = tp__inflate_room(s, n);
+    const char *reason = tp__inflate_reserve(s, n);
     if (reason || n == 0) return reason;
     memcpy(s->out + s->len, s->in, n);
     s->len += n;
@@ -6137,9 +6139,10 @@ TP__SMALL static bool tp__inflate_fixed_tables(tp__inflate *s)
     if (s->fixed) return true;
     s->fixed = true;
     for (int i = 0; i < 288; i++) lengths[i] = (uint8_t)(i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8);
-    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, 288, TP__HUFF_OF_LITERALS)) return false;
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ENTRIES, TP__HUFF_LIT_ROOT, lengths, 288, TP__HUFF_OF_LITERALS))
+        return false;
     memset(lengths, 5, 32);
-    return tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths, 32, TP__HUFF_OF_DISTANCES);
+    return tp__huff_build(s->dist, TP__HUFF_DIST_ENTRIES, TP__HUFF_DIST_ROOT, lengths, 32, TP__HUFF_OF_DISTANCES);
 }
 
 /* Read the code lengths of a dynamic block, which are Huffman-coded with run lengths, and build the tables. */
@@ -6177,8 +6180,8 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
         i += repeat;
     }
     if (lengths[256] == 0) return tp__inflate_bad; /* the block has no code for its end */
-    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit, TP__HUFF_OF_LITERALS) ||
-        !tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
+    if (!tp__huff_build(s->lit, TP__HUFF_LIT_ENTRIES, TP__HUFF_LIT_ROOT, lengths, (int)nlit, TP__HUFF_OF_LITERALS) ||
+        !tp__huff_build(s->dist, TP__HUFF_DIST_ENTRIES, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
                         TP__HUFF_OF_DISTANCES))
         return tp__inflate_bad;
     return NULL;
@@ -6299,12 +6302,12 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
 }
 
 /* Inflate all members of a gzip file, one after another. what: the file's name, for error sentences. */
-TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
+TP__SMALL static tp_status tp__gunzip(const char *data_name, const uint8_t *p, size_t n, size_t limit, char **data,
                                       size_t *size)
 {
     tp__inflate s;
     const uint8_t *end = p + n;
-    if (n < 18) return tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, tp__inflate_short);
+    if (n < 18) return tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", data_name, tp__inflate_short);
     /* The last four bytes are the output size of the last member (modulo 4 GiB): a good guess unless it is impossibly large. */
     size_t guess = tp__le32(end - 4);
     if (guess / 1032 > n) guess = n;
@@ -6331,7 +6334,7 @@ TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t
     }
     if (reason) {
         tp_free(s.out);
-        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, reason);
+        return s.oom ? TP_ERR_NOMEM : tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", data_name, reason);
     }
     s.out[s.len] = 0;
     *data = (char *)s.out;
@@ -6902,24 +6905,26 @@ typedef tp_status (*tp__sink_fn)(void *user, const void *data, size_t n);
 
 /* Check that t can be written, and compute the bytes of its elements. npy has no bfloat16, which is written as
  * float32. */
-static tp_status tp__npy_check_type(const tp_tensor *t, const char *what, size_t *bytes)
+static tp_status tp__npy_check_type(const tp_tensor *t, const char *tensor_name, size_t *bytes)
 {
     char text[TP_SHAPE_TEXT];
     if (!t || t->dtype <= TP_DTYPE_UNSET || t->dtype >= TP_DTYPE_COUNT)
-        return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no element type", what);
+        return tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no element type", tensor_name);
     if (t->shape.ndim < 0 || t->shape.ndim > TP_MAX_DIMS)
-        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: it has %d dimensions", what, t->shape.ndim);
+        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: it has %d dimensions", tensor_name, t->shape.ndim);
     int64_t n = tp_shape_size(&t->shape);
     if (n < 0 || n == INT64_MAX || (uint64_t)n > SIZE_MAX ||
         !tp_mul_size((size_t)n, t->dtype == TP_BF16 ? 4 : tp_dtype_size(t->dtype), bytes))
-        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", what, tp_shape_text(&t->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "%s cannot be saved: its shape is %s", tensor_name,
+                       tp_shape_text(&t->shape, text));
     return TP_OK;
 }
 
-static tp_status tp__npy_check(const tp_tensor *t, const char *what, size_t *bytes)
+static tp_status tp__npy_check(const tp_tensor *t, const char *tensor_name, size_t *bytes)
 {
-    tp_status s = tp__npy_check_type(t, what, bytes);
-    if (!s && *bytes > 0 && !t->data) s = tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", what);
+    tp_status s = tp__npy_check_type(t, tensor_name, bytes);
+    if (!s && *bytes > 0 && !t->data)
+        s = tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", tensor_name);
     return s;
 }
 
@@ -6993,7 +6998,7 @@ typedef struct tp__npy {
 /* A position in the header's text; the parser skips white space. */
 typedef struct tp__scan {
     const char *at, *end;
-    const char *what; /* name of the file, for error sentences */
+    const char *data_name; /* name of the file, for error sentences */
 } tp__scan;
 
 static char tp__scan_peek(tp__scan *p)
@@ -7037,8 +7042,8 @@ static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
     const char *text;
     size_t n;
     if (tp__scan_peek(p) == '[' || tp__scan_peek(p) == '(')
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->what);
-    if (!tp__npy_quoted(p, &text, &n)) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: a structured array; only plain numbers are read", p->data_name);
+    if (!tp__npy_quoted(p, &text, &n)) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->data_name);
     tp__printable printable;
     tp__make_printable(&printable, text, n);
     char order = '=';
@@ -7046,7 +7051,7 @@ static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
     if (n > 0 && text[0] == 'O')
         return tp_fail(TP_ERR_UNSUPPORTED,
                        "%s: it holds pickled Python objects, which are never read; save plain arrays in an npz instead",
-                       p->what);
+                       p->data_name);
     static const struct {
         char name[3];
         tp_dtype dtype;
@@ -7061,24 +7066,25 @@ static tp_status tp__npy_descr(tp__scan *p, tp__npy *h)
         return TP_OK;
     }
     return tp_fail(TP_ERR_UNSUPPORTED, "%s: elements of type '%s' are not read; convert them to float32 or int64 first",
-                   p->what, printable.text);
+                   p->data_name, printable.text);
 }
 
 static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
 {
     bool comma = true;
     h->shape.ndim = 0;
-    if (!tp__scan_eat(p, '(')) return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+    if (!tp__scan_eat(p, '('))
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->data_name);
     while (!tp__scan_eat(p, ')')) {
         char c = tp__scan_peek(p);
         if (!comma || c < '0' || c > '9')
-            return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+            return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->data_name);
         if (h->shape.ndim == TP_MAX_DIMS)
-            return tp_fail(TP_ERR_UNSUPPORTED, "%s: it has more than %d dimensions", p->what, TP_MAX_DIMS);
+            return tp_fail(TP_ERR_UNSUPPORTED, "%s: it has more than %d dimensions", p->data_name, TP_MAX_DIMS);
         int64_t v = 0;
         for (; p->at < p->end && *p->at >= '0' && *p->at <= '9'; p->at++) {
             if (v > (INT64_MAX - 9) / 10)
-                return tp_fail(TP_ERR_FORMAT, "%s: a dimension in the npy header is too large", p->what);
+                return tp_fail(TP_ERR_FORMAT, "%s: a dimension in the npy header is too large", p->data_name);
             v = 10 * v + (*p->at - '0');
         }
         if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 writes an L after numbers: 3L */
@@ -7086,7 +7092,7 @@ static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
         comma = tp__scan_eat(p, ',');
     }
     if (h->shape.ndim == 1 && !comma) /* in Python (3) is a number and (3,) a tuple */
-        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->data_name);
     return TP_OK;
 }
 
@@ -7094,28 +7100,28 @@ static tp_status tp__npy_dict(tp__scan *p, tp__npy *h)
 {
     unsigned seen = 0;
     tp_status s = TP_OK;
-    if (!tp__scan_eat(p, '{')) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    if (!tp__scan_eat(p, '{')) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->data_name);
     for (bool comma = true; !s && !tp__scan_eat(p, '}');) {
         static const char *const keys[3] = {"descr", "fortran_order", "shape"};
         const char *text;
         size_t n;
         int key = 0;
         if (!comma || !tp__npy_quoted(p, &text, &n) || !tp__scan_eat(p, ':'))
-            return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+            return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->data_name);
         while (key < 3 && (strlen(keys[key]) != n || memcmp(keys[key], text, n) != 0)) key++;
         if (key == 3 || seen & 1u << key)
-            return tp_fail(TP_ERR_FORMAT, "%s: the npy header has an unknown or repeated key", p->what);
+            return tp_fail(TP_ERR_FORMAT, "%s: the npy header has an unknown or repeated key", p->data_name);
         seen |= 1u << key;
         if (key == 0) s = tp__npy_descr(p, h);
         else if (key == 2) s = tp__npy_shape(p, h);
         else if (tp__scan_word(p, "True")) h->fortran = true;
         else if (tp__scan_word(p, "False")) h->fortran = false;
-        else s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False", p->what);
+        else s = tp_fail(TP_ERR_FORMAT, "%s: fortran_order in the npy header is neither True nor False", p->data_name);
         comma = tp__scan_eat(p, ',');
     }
     if (s) return s;
     tp__scan_peek(p);
-    if (seen != 7 || p->at != p->end) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->what);
+    if (seen != 7 || p->at != p->end) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is damaged", p->data_name);
     return TP_OK;
 }
 
@@ -7185,38 +7191,38 @@ static bool tp__npy_count(const tp__npy *h, size_t *n)
 }
 
 /* Reads an npy file of `size` bytes at p into t. exact: bytes after the elements are an error. */
-static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, bool exact, tp_tensor *t)
+static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *data_name, bool exact, tp_tensor *t)
 {
     if (size < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
-        return tp_fail(TP_ERR_FORMAT, "%s: this is no npy array (it does not begin with \\x93NUMPY)", what);
-    if (size < 12) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", what);
+        return tp_fail(TP_ERR_FORMAT, "%s: this is no npy array (it does not begin with \\x93NUMPY)", data_name);
+    if (size < 12) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", data_name);
     if (p[6] < 1 || p[6] > 3 || p[7] != 0)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: npy version %d.%d is not known here", what, p[6], p[7]);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: npy version %d.%d is not known here", data_name, p[6], p[7]);
     size_t begin = p[6] == 1 ? 10 : 12, length = p[6] == 1 ? tp__le16(p + 8) : tp__le32(p + 8);
-    if (length > (size_t)1 << 20) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is too long", what);
-    if (length > size - begin) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", what);
+    if (length > (size_t)1 << 20) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is too long", data_name);
+    if (length > size - begin) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", data_name);
 
     tp__npy h;
     tp__scan text;
     memset(&h, 0, sizeof h);
     text.at = (const char *)p + begin;
     text.end = text.at + length;
-    text.what = what;
+    text.data_name = data_name;
     tp_status s = tp__npy_dict(&text, &h);
     if (s) return s;
 
     size_t n = 0;
     if (!tp__npy_count(&h, &n))
-        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", what);
+        return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is impossibly large", data_name);
     size_t bytes_left = size - begin - length, bytes = n * (size_t)h.size;
     if (bytes_left < bytes || (exact && bytes_left != bytes))
-        return tp_fail(TP_ERR_FORMAT, "%s: %s: the npy header promises %llu bytes of elements, there are %llu", what,
-                       bytes_left < bytes ? "it is cut short" : "there is too much", (unsigned long long)bytes,
-                       (unsigned long long)bytes_left);
+        return tp_fail(TP_ERR_FORMAT, "%s: %s: the npy header promises %llu bytes of elements, there are %llu",
+                       data_name, bytes_left < bytes ? "it is cut short" : "there is too much",
+                       (unsigned long long)bytes, (unsigned long long)bytes_left);
     s = tp_tensor_resize(t, h.dtype, h.shape);
     if (s) return s;
     if (!tp__npy_elements(&h, t->data, p + begin + length, n))
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: an unsigned 64-bit number does not fit int64", what);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: an unsigned 64-bit number does not fit int64", data_name);
     return TP_OK;
 }
 
@@ -7309,20 +7315,20 @@ typedef struct tp__zip_member {
     uint64_t data;         /* offset of the member's bytes */
 } tp__zip_member;
 
-static tp_status tp__zip_bad(const char *what, const char *reason)
+static tp_status tp__zip_bad(const char *data_name, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", what, reason);
+    return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", data_name, reason);
 }
 
 /* Find the central directory: n members in [*begin, *end). */
-static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *what, uint64_t *n, uint64_t *begin,
+static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *data_name, uint64_t *n, uint64_t *begin,
                                    uint64_t *end)
 {
     uint64_t at = size, lowest = size > TP__ZIP_END + 65535u ? size - TP__ZIP_END - 65535u : 0;
-    if (size < TP__ZIP_END) return tp__zip_bad(what, "it is too short");
+    if (size < TP__ZIP_END) return tp__zip_bad(data_name, "it is too short");
     for (at = size - TP__ZIP_END;; at--) {
         if (tp__le32(p + at) == 0x06054b50u && at + TP__ZIP_END + tp__le16(p + at + 20) == size) break;
-        if (at == lowest) return tp__zip_bad(what, "it has no end record (is it cut short, or no npz file?)");
+        if (at == lowest) return tp__zip_bad(data_name, "it has no end record (is it cut short, or no npz file?)");
     }
     uint64_t disk = tp__le16(p + at + 4), cd_disk = tp__le16(p + at + 6), here = tp__le16(p + at + 8);
     uint64_t bytes = tp__le32(p + at + 12);
@@ -7335,7 +7341,7 @@ static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *
         at = tp__le64(p + locator + 8);
         if (at > locator - TP__ZIP_END64 || tp__le32(p + at) != 0x06064b50u || tp__le64(p + at + 4) < 44 ||
             tp__le64(p + at + 4) > locator - at - 12)
-            return tp__zip_bad(what, "its zip64 end record is wrong");
+            return tp__zip_bad(data_name, "its zip64 end record is wrong");
         disk = tp__le32(p + at + 16);
         cd_disk = tp__le32(p + at + 20);
         here = tp__le64(p + at + 24);
@@ -7343,9 +7349,9 @@ static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *
         bytes = tp__le64(p + at + 40);
         *begin = tp__le64(p + at + 48);
     }
-    if (disk || cd_disk || here != *n) return tp__zip_bad(what, "it is one part of several");
-    if (*begin > at || bytes > at - *begin) return tp__zip_bad(what, "its directory lies outside the file");
-    if (*n > bytes / TP__ZIP_CENTRAL || *n > INT_MAX) return tp__zip_bad(what, "its directory is too short");
+    if (disk || cd_disk || here != *n) return tp__zip_bad(data_name, "it is one part of several");
+    if (*begin > at || bytes > at - *begin) return tp__zip_bad(data_name, "its directory lies outside the file");
+    if (*n > bytes / TP__ZIP_CENTRAL || *n > INT_MAX) return tp__zip_bad(data_name, "its directory is too short");
     *end = *begin + bytes;
     return TP_OK;
 }
@@ -7375,13 +7381,15 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
     return true; /* do not require the whole field: some files have up to three bytes of padding here */
 }
 
-static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *what,
+static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *data_name,
                                tp__zip_member *m)
 {
     const uint8_t *c = p + *at;
-    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u) return tp__zip_bad(what, "its directory is wrong");
+    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u)
+        return tp__zip_bad(data_name, "its directory is wrong");
     uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30), clen = tp__le16(c + 32);
-    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen) return tp__zip_bad(what, "its directory is wrong");
+    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen)
+        return tp__zip_bad(data_name, "its directory is wrong");
     m->name = (const char *)c + TP__ZIP_CENTRAL;
     m->name_length = nlen;
     m->method = tp__le16(c + 10);
@@ -7390,32 +7398,33 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     m->uncompressed_size = tp__le32(c + 24);
     m->local_header = tp__le32(c + 42);
     *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
-    if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(what, "a zip64 field is wrong");
+    if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(data_name, "a zip64 field is wrong");
 
     tp__printable printable;
     tp__make_printable(&printable, m->name, nlen);
-    if (nlen == 0 || memchr(m->name, 0, nlen)) return tp__zip_bad(what, "a member has an impossible name");
+    if (nlen == 0 || memchr(m->name, 0, nlen)) return tp__zip_bad(data_name, "a member has an impossible name");
     if (flags & (0x1 | 0x20 | 0x40 | 0x2000))
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: member '%s' is encrypted or patched", what, printable.text);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: member '%s' is encrypted or patched", data_name, printable.text);
     if (m->method != 0 && m->method != 8)
         return tp_fail(TP_ERR_UNSUPPORTED,
-                       "%s: member '%s' is compressed by method %u; only stored and deflated are read", what,
+                       "%s: member '%s' is compressed by method %u; only stored and deflated are read", data_name,
                        printable.text, (unsigned)m->method);
 
     /* The local header is used only to find the member's bytes. */
     if (m->local_header > begin || begin - m->local_header < TP__ZIP_LOCAL)
-        return tp__zip_bad(what, "a member lies outside the file");
+        return tp__zip_bad(data_name, "a member lies outside the file");
     const uint8_t *l = p + m->local_header;
     if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
         tp__le16(l + 26) != nlen || begin - m->local_header - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
-        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, printable.text);
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", data_name,
+                       printable.text);
     m->data = m->local_header + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
-    if (m->compressed_size > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
+    if (m->compressed_size > begin - m->data) return tp__zip_bad(data_name, "a member lies outside the file");
     /* more is impossible: deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->uncompressed_size != m->compressed_size
                        : m->uncompressed_size > 1032 * m->compressed_size + 64)
-        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, printable.text);
+        return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", data_name, printable.text);
     if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->name_length -= 4;
     return TP_OK;
 }
@@ -7434,12 +7443,12 @@ static int tp__zip_by_place(const void *a, const void *b)
 }
 
 /* Check that all names differ, that members do not overlap, and that their total size is allowed. */
-static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *what)
+static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *data_name)
 {
     uint64_t total = 0, limit = tp__file_limit(0);
     for (size_t i = 0; i < n; i++) {
         if (sorted[i]->uncompressed_size > limit - total)
-            return tp_fail(TP_ERR_FORMAT, "%s: its arrays are larger than the %llu bytes allowed", what,
+            return tp_fail(TP_ERR_FORMAT, "%s: its arrays are larger than the %llu bytes allowed", data_name,
                            (unsigned long long)limit);
         total += sorted[i]->uncompressed_size;
     }
@@ -7447,17 +7456,17 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *wh
     for (size_t i = 1; i < n; i++) {
         tp__printable printable;
         if (tp__zip_by_name(&sorted[i - 1], &sorted[i]) == 0)
-            return tp_fail(TP_ERR_FORMAT, "%s: there are two arrays '%s'", what,
+            return tp_fail(TP_ERR_FORMAT, "%s: there are two arrays '%s'", data_name,
                            tp__make_printable(&printable, sorted[i]->name, sorted[i]->name_length));
     }
     qsort(sorted, n, sizeof *sorted, tp__zip_by_place);
     for (size_t i = 1; i < n; i++)
         if (sorted[i - 1]->data + sorted[i - 1]->compressed_size > sorted[i]->local_header)
-            return tp__zip_bad(what, "members overlap");
+            return tp__zip_bad(data_name, "members overlap");
     return TP_OK;
 }
 
-static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const char *what, tp_dict *d)
+static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const char *data_name, tp_dict *d)
 {
     tp__printable printable;
     tp_buf label = {NULL, 0, 0, false};
@@ -7472,11 +7481,11 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
         name[m->name_length] = 0;
         t = tp__dict_append(d, name);
     }
-    if (t) tp_buf_printf(&label, "%s: array '%s'", what, tp__make_printable(&printable, m->name, m->name_length));
+    if (t) tp_buf_printf(&label, "%s: array '%s'", data_name, tp__make_printable(&printable, m->name, m->name_length));
     if (t && !label.failed && m->method == 8) inflated = (uint8_t *)tp_malloc((size_t)m->uncompressed_size + 1);
     if (!t || label.failed || (m->method == 8 && !inflated)) {
         tp_buf_free(&label);
-        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", what,
+        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for array '%s' of %llu bytes", data_name,
                        tp__make_printable(&printable, m->name, m->name_length),
                        (unsigned long long)m->uncompressed_size);
     }
@@ -7495,24 +7504,24 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
 }
 
 /* Read an npz in memory into the empty dict d. */
-static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *what, tp_dict *d)
+static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *data_name, tp_dict *d)
 {
     uint64_t n = 0, begin = 0, end = 0, at;
-    tp_status s = tp__zip_directory(p, size, what, &n, &begin, &end);
+    tp_status s = tp__zip_directory(p, size, data_name, &n, &begin, &end);
     if (s || n == 0) return s;
     size_t bytes;
     tp__zip_member *member = NULL, **sorted = NULL;
     if (tp_mul_size((size_t)n, sizeof *member, &bytes)) member = (tp__zip_member *)tp_malloc(bytes);
     if (tp_mul_size((size_t)n, sizeof *sorted, &bytes)) sorted = (tp__zip_member **)tp_malloc(bytes);
-    if (!member || !sorted) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its directory", what);
+    if (!member || !sorted) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its directory", data_name);
     at = begin;
     for (size_t i = 0; i < n && !s; i++) {
         sorted[i] = &member[i];
-        s = tp__zip_entry(p, &at, begin, end, what, &member[i]);
+        s = tp__zip_entry(p, &at, begin, end, data_name, &member[i]);
     }
-    if (!s && at != end) s = tp__zip_bad(what, "its directory is longer than its members");
-    if (!s) s = tp__zip_check(sorted, (size_t)n, what);
-    for (size_t i = 0; i < n && !s; i++) s = tp__npz_member(p, &member[i], what, d);
+    if (!s && at != end) s = tp__zip_bad(data_name, "its directory is longer than its members");
+    if (!s) s = tp__zip_check(sorted, (size_t)n, data_name);
+    for (size_t i = 0; i < n && !s; i++) s = tp__npz_member(p, &member[i], data_name, d);
     tp_free(member);
     tp_free(sorted);
     return s;
@@ -7899,27 +7908,27 @@ static int tp__entry_by_place(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-static tp_status tp__entry_bad(const char *what, const tp__entry *e, const char *reason)
+static tp_status tp__entry_bad(const char *data_name, const tp__entry *e, const char *reason)
 {
     tp__printable printable;
-    return tp_fail(TP_ERR_FORMAT, "%s: tensor '%s': %s", what, tp__make_printable(&printable, e->name, strlen(e->name)),
-                   reason);
+    return tp_fail(TP_ERR_FORMAT, "%s: tensor '%s': %s", data_name,
+                   tp__make_printable(&printable, e->name, strlen(e->name)), reason);
 }
 
 /* Check that each shape matches the number of bytes and that all names differ; then sort by position. */
-static tp_status tp__entries_check(tp__entries *list, const char *what)
+static tp_status tp__entries_check(tp__entries *list, const char *data_name)
 {
     uint64_t total = 0, limit = tp__file_limit(0);
     if (list->n) qsort(list->item, list->n, sizeof *list->item, tp__entry_by_name);
     for (size_t i = 0; i < list->n; i++) {
         const tp__entry *e = &list->item[i];
         size_t n;
-        if (i && tp__entry_by_name(e - 1, e) == 0) return tp__entry_bad(what, e, "there are two of this name");
-        if (!tp__npy_count(&e->h, &n)) return tp__entry_bad(what, e, "its shape is impossibly large");
+        if (i && tp__entry_by_name(e - 1, e) == 0) return tp__entry_bad(data_name, e, "there are two of this name");
+        if (!tp__npy_count(&e->h, &n)) return tp__entry_bad(data_name, e, "its shape is impossibly large");
         if (e->end < e->begin || e->end - e->begin != (uint64_t)n * (uint64_t)e->h.size)
-            return tp__entry_bad(what, e, "its shape and type do not make the bytes that are set aside for it");
+            return tp__entry_bad(data_name, e, "its shape and type do not make the bytes that are set aside for it");
         if (e->end - e->begin > limit - total)
-            return tp_fail(TP_ERR_FORMAT, "%s: its tensors are larger than the %llu bytes allowed", what,
+            return tp_fail(TP_ERR_FORMAT, "%s: its tensors are larger than the %llu bytes allowed", data_name,
                            (unsigned long long)limit);
         total += e->end - e->begin;
     }
@@ -7928,7 +7937,7 @@ static tp_status tp__entries_check(tp__entries *list, const char *what)
 }
 
 /* Add the entry's array to d, from the bytes of its shard. Moves the entry's name to d. */
-static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *what, tp_dict *d)
+static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *data_name, tp_dict *d)
 {
     size_t n = (size_t)(e->end - e->begin) / (size_t)e->h.size;
     char *name = e->name;
@@ -7937,7 +7946,8 @@ static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *
     tp_status s = t ? tp_tensor_resize(t, e->h.dtype, e->h.shape) : TP_ERR_NOMEM;
     if (s) return s;
     if (tp__npy_elements(&e->h, t->data, shard + e->begin, n)) return TP_OK;
-    return tp_fail(TP_ERR_UNSUPPORTED, "%s: tensor '%s': an unsigned 64-bit number does not fit int64", what, name);
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s: tensor '%s': an unsigned 64-bit number does not fit int64", data_name,
+                   name);
 }
 
 /* An array to be written. */
@@ -7977,14 +7987,14 @@ static tp_status tp__out_list(const tp_dict *d, const char *path, tp__out **list
 
 /* Write an item's elements to w, little-endian. *crc (crc may be NULL) becomes their CRC-32C. */
 static tp_status tp__out_put(tp_writer *w, const tp_dict *d, const tp_dict_item *item, tp__fetch_fn fetch, void *user,
-                             tp_tensor *room, uint32_t *crc)
+                             tp_tensor *fetched, uint32_t *crc)
 {
     const tp_tensor *t = &item->value, *type = t;
     size_t bytes;
     tp_status s = TP_OK;
     if (fetch) {
-        s = fetch(user, (int)(item - d->item), room);
-        t = room;
+        s = fetch(user, (int)(item - d->item), fetched);
+        t = fetched;
         if (!s && (t->dtype != type->dtype || !tp_shape_equal(&t->shape, &type->shape)))
             s = tp_fail(TP_ERR_STATE, "tensor '%s' changed its type while it was saved", item->name);
     }
@@ -8012,14 +8022,14 @@ static tp_status tp__out_put(tp_writer *w, const tp_dict *d, const tp_dict_item 
 static tp_status tp__npz_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
 {
     tp_npz_writer *w = NULL;
-    tp_tensor room;
-    memset(&room, 0, sizeof room);
+    tp_tensor fetched;
+    memset(&fetched, 0, sizeof fetched);
     tp_status s = tp_npz_open(&w, path, compress);
     for (int i = 0; i < d->n && !s; i++) {
-        if (fetch) s = fetch(user, i, &room);
-        if (!s) s = tp_npz_put(w, d->item[i].name, fetch ? &room : &d->item[i].value);
+        if (fetch) s = fetch(user, i, &fetched);
+        if (!s) s = tp_npz_put(w, d->item[i].name, fetch ? &fetched : &d->item[i].value);
     }
-    tp_tensor_free(&room);
+    tp_tensor_free(&fetched);
     if (!s) return tp_npz_close(w);
     tp_npz_abort(w);
     return s;
@@ -8038,9 +8048,9 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 
 enum { TP__SAFETENSORS_HEADER = 100000000 }; /* limit of the header in bytes, as in the safetensors library */
 
-static tp_status tp__safetensors_bad(const char *what, const char *reason)
+static tp_status tp__safetensors_bad(const char *data_name, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", what, reason);
+    return tp_fail(TP_ERR_FORMAT, "%s: the safetensors header is damaged: %s", data_name, reason);
 }
 
 static bool tp__safetensors_hex4(tp__scan *p, uint32_t *v)
@@ -8130,18 +8140,18 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
     static const char *const keys[3] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
     uint64_t v[TP_MAX_DIMS + 1];
     unsigned seen = 0;
-    if (!tp__scan_eat(p, '{')) return tp__entry_bad(p->what, e, "an object should follow its name");
+    if (!tp__scan_eat(p, '{')) return tp__entry_bad(p->data_name, e, "an object should follow its name");
     do {
         int key = 0, n;
         while (key < 3 && !tp__scan_word(p, keys[key])) key++;
         if (key == 3 || seen & 1u << key || !tp__scan_eat(p, ':'))
-            return tp__entry_bad(p->what, e, "it should have dtype, shape and data_offsets, each once");
+            return tp__entry_bad(p->data_name, e, "it should have dtype, shape and data_offsets, each once");
         seen |= 1u << key;
         if (key == 0) {
             char *type;
             bool oom;
             if (!tp__safetensors_text(p, &type, &oom))
-                return oom ? TP_ERR_NOMEM : tp__entry_bad(p->what, e, "its dtype is no text");
+                return oom ? TP_ERR_NOMEM : tp__entry_bad(p->data_name, e, "its dtype is no text");
             int row = 0;
             while (row < TP_COUNT(tp__foreign) && strcmp(tp__foreign[row].name, type) != 0) row++;
             tp__printable name, printable;
@@ -8151,26 +8161,26 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
                 return tp_fail(TP_ERR_UNSUPPORTED,
                                "%s: tensor '%s' has elements of type %s, which are not read; convert it to F32 or "
                                "BF16 first",
-                               p->what, tp__make_printable(&name, e->name, strlen(e->name)), printable.text);
+                               p->data_name, tp__make_printable(&name, e->name, strlen(e->name)), printable.text);
             tp__entry_type(e, row);
         } else if (key == 1) {
             n = tp__safetensors_numbers(p, v, TP_MAX_DIMS + 1);
             if (n < 0 || n > TP_MAX_DIMS)
-                return tp__entry_bad(p->what, e, "its shape is no list of at most 8 natural numbers");
+                return tp__entry_bad(p->data_name, e, "its shape is no list of at most 8 natural numbers");
             e->h.shape.ndim = n;
             for (int i = 0; i < n; i++) {
-                if (v[i] > (uint64_t)INT64_MAX) return tp__entry_bad(p->what, e, "its shape is impossibly large");
+                if (v[i] > (uint64_t)INT64_MAX) return tp__entry_bad(p->data_name, e, "its shape is impossibly large");
                 e->h.shape.dim[i] = (int64_t)v[i];
             }
         } else {
             n = tp__safetensors_numbers(p, v, 2);
-            if (n != 2) return tp__entry_bad(p->what, e, "its data_offsets are not two natural numbers");
+            if (n != 2) return tp__entry_bad(p->data_name, e, "its data_offsets are not two natural numbers");
             e->begin = v[0];
             e->end = v[1];
         }
     } while (tp__scan_eat(p, ','));
     if (!tp__scan_eat(p, '}') || seen != 7)
-        return tp__entry_bad(p->what, e, "it should have dtype, shape and data_offsets, each once");
+        return tp__entry_bad(p->data_name, e, "it should have dtype, shape and data_offsets, each once");
     return TP_OK;
 }
 
@@ -8180,7 +8190,7 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
 typedef struct tp__sums {
     const char *digit; /* the digits of the checksums; NULL: the file has none */
     size_t n;
-    bool ours;
+    bool by_tp;
 } tp__sums;
 
 static void tp__sum_text(char text[8], uint32_t sum)
@@ -8202,35 +8212,35 @@ static tp_status tp__safetensors_metadata(tp__scan *p, tp__sums *sums)
             from = p->at + 1;
             ok = ok && tp__safetensors_text(p, &text[i], &oom);
         }
-        if (ok && strcmp(text[0], "format") == 0) sums->ours = strcmp(text[1], "tp2") == 0;
+        if (ok && strcmp(text[0], "format") == 0) sums->by_tp = strcmp(text[1], "tp2") == 0;
         if (ok && strcmp(text[0], "tp.crc32c") == 0) sums->digit = from, sums->n = (size_t)(p->at - 1 - from);
         tp_free(text[0]);
         tp_free(text[1]);
         if (!ok || !tp__scan_eat(p, ',')) break;
     }
     if (ok && tp__scan_eat(p, '}')) return TP_OK;
-    return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "__metadata__ is no object of texts");
+    return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->data_name, "__metadata__ is no object of texts");
 }
 
 /* Verify the checksums. p: the file; n: the size of the header in bytes. */
 static tp_status tp__safetensors_sums(const uint8_t *p, size_t n, const tp__sums *sums, const tp__entries *list,
-                                      const char *what)
+                                      const char *data_name)
 {
     char text[8];
-    if (!sums->digit && !sums->ours) return TP_OK;
+    if (!sums->digit && !sums->by_tp) return TP_OK;
     if (!sums->digit || sums->n != 8 * (list->n + 1))
-        return tp__safetensors_bad(what, "it has not one checksum for each tensor");
+        return tp__safetensors_bad(data_name, "it has not one checksum for each tensor");
     const size_t at = (size_t)((const uint8_t *)sums->digit - p);
     uint32_t sum = tp_crc32c(tp_crc32c(tp_crc32c(0, p, at), "00000000", 8), p + at + 8, n + 8 - at - 8);
     tp__sum_text(text, sum);
     if (memcmp(text, sums->digit, 8) != 0)
-        return tp__safetensors_bad(what, "its checksum does not match: use another copy, or remove tp.crc32c from "
-                                         "__metadata__ if another program changed the file");
+        return tp__safetensors_bad(data_name, "its checksum does not match: use another copy, or remove tp.crc32c from "
+                                              "__metadata__ if another program changed the file");
     for (size_t i = 0; i < list->n; i++) {
         const tp__entry *e = &list->item[i];
         tp__sum_text(text, tp_crc32c(0, p + 8 + n + e->begin, (size_t)(e->end - e->begin)));
         if (memcmp(text, sums->digit + 8 * (i + 1), 8) != 0)
-            return tp__entry_bad(what, e,
+            return tp__entry_bad(data_name, e,
                                  "its bytes do not match its checksum: use another copy, or remove tp.crc32c from "
                                  "__metadata__ if another program changed the file");
     }
@@ -8241,30 +8251,31 @@ static tp_status tp__safetensors_header(tp__scan *p, tp__entries *list, tp__sums
 {
     bool metadata = false;
     tp_status s = TP_OK;
-    if (!tp__scan_eat(p, '{')) return tp__safetensors_bad(p->what, "it does not begin with {");
+    if (!tp__scan_eat(p, '{')) return tp__safetensors_bad(p->data_name, "it does not begin with {");
     if (!tp__scan_eat(p, '}')) {
         do {
             char *name;
             bool oom;
             if (!tp__safetensors_text(p, &name, &oom))
-                return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "a name is no text, or it is cut short");
+                return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->data_name, "a name is no text, or it is cut short");
             if (strcmp(name, "__metadata__") == 0) {
                 tp_free(name);
-                if (metadata) return tp__safetensors_bad(p->what, "there are two __metadata__");
+                if (metadata) return tp__safetensors_bad(p->data_name, "there are two __metadata__");
                 metadata = true;
-                if (!tp__scan_eat(p, ':')) return tp__safetensors_bad(p->what, "a : is missing");
+                if (!tp__scan_eat(p, ':')) return tp__safetensors_bad(p->data_name, "a : is missing");
                 s = tp__safetensors_metadata(p, sums);
             } else {
                 tp__entry *e = tp__entries_add(list, name);
                 if (!e) return TP_ERR_NOMEM;
-                s = tp__scan_eat(p, ':') ? tp__safetensors_entry(p, e) : tp__entry_bad(p->what, e, "a : is missing");
+                s = tp__scan_eat(p, ':') ? tp__safetensors_entry(p, e)
+                                         : tp__entry_bad(p->data_name, e, "a : is missing");
             }
             if (s) return s;
         } while (tp__scan_eat(p, ','));
-        if (!tp__scan_eat(p, '}')) return tp__safetensors_bad(p->what, "a , or } is missing");
+        if (!tp__scan_eat(p, '}')) return tp__safetensors_bad(p->data_name, "a , or } is missing");
     }
     tp__scan_peek(p);
-    return p->at == p->end ? TP_OK : tp__safetensors_bad(p->what, "something follows its end");
+    return p->at == p->end ? TP_OK : tp__safetensors_bad(p->data_name, "something follows its end");
 }
 
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
@@ -8283,7 +8294,7 @@ TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char 
     if (n == 0 || p[8] != '{') return tp__safetensors_bad(what, "it does not begin with {");
     text.at = (const char *)p + 8;
     text.end = text.at + n;
-    text.what = what;
+    text.data_name = what;
     tp__sums sums = {NULL, 0, false};
     tp_status s = tp__safetensors_header(&text, &list, &sums);
     if (!s) s = tp__entries_check(&list, what);
@@ -8329,11 +8340,11 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
 {
     tp_buf h = {NULL, 0, 0, false};
     tp_writer *w = NULL;
-    tp_tensor room;
+    tp_tensor fetched;
     tp__out *out = NULL;
     uint64_t at = 0;
     uint8_t length[8];
-    memset(&room, 0, sizeof room);
+    memset(&fetched, 0, sizeof fetched);
     tp_status s = tp__out_list(d, path, &out);
     if (s) return s;
     if (d->n) qsort(out, (size_t)d->n, sizeof *out, tp__out_by_type);
@@ -8368,7 +8379,7 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
     if (!s) s = tp_writer_put(w, h.data, h.len);
     uint32_t sum = 0;
     for (int i = 0; i < d->n && !s; i++) {
-        s = tp__out_put(w, d, out[i].item, fetch, user, &room, &sum);
+        s = tp__out_put(w, d, out[i].item, fetch, user, &fetched, &sum);
         tp__sum_text(h.data + sums + 8 * (i + 1), sum);
     }
     if (!s) {
@@ -8377,7 +8388,7 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
     }
     tp_buf_free(&h);
     tp_free(out);
-    tp_tensor_free(&room);
+    tp_tensor_free(&fetched);
     if (!s) return tp_writer_commit(w);
     tp_writer_abort(w);
     return s;
@@ -8423,9 +8434,9 @@ TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
 enum { TP__TF_FOOTER = 48, TP__TF_BLOCK = 262144, TP__TF_RESTART = 16, TP__TF_VALUE = 192 };
 #define TP__TF_MAGIC 0xdb4775248b80fb57u
 
-static tp_status tp__tf_bad(const char *what, const char *reason)
+static tp_status tp__tf_bad(const char *data_name, const char *reason)
 {
-    return tp_fail(TP_ERR_FORMAT, "%s: the checkpoint's index is damaged: %s", what, reason);
+    return tp_fail(TP_ERR_FORMAT, "%s: the checkpoint's index is damaged: %s", data_name, reason);
 }
 
 static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
@@ -8483,31 +8494,32 @@ static bool tp__tf_handle(const uint8_t **p, const uint8_t *end, uint64_t handle
 }
 
 /* Read the block of a handle from an index of `size` bytes, and verify its checksum. */
-static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t handle[2], const char *what,
+static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t handle[2], const char *data_name,
                                  tp__tf_block *b)
 {
     uint64_t data_end = size - TP__TF_FOOTER, n = handle[1];
     b->own = NULL;
     if (data_end < 5 || n > data_end - 5 || handle[0] > data_end - 5 - n)
-        return tp__tf_bad(what, "a block lies outside the file");
+        return tp__tf_bad(data_name, "a block lies outside the file");
     p += handle[0];
     if (tp__le32(p + n + 1) != tp__crc_mask(tp_crc32c(0, p, (size_t)n + 1)))
-        return tp__tf_bad(what, "the checksum of a block does not match");
-    if (p[n] > 1) return tp__tf_bad(what, "a block is compressed in an unknown way");
+        return tp__tf_bad(data_name, "the checksum of a block does not match");
+    if (p[n] > 1) return tp__tf_bad(data_name, "a block is compressed in an unknown way");
     if (p[n] == 1) {
         const uint8_t *end = p + n;
         uint64_t whole;
         /* Snappy gives at most 64 bytes of output for 3 bytes of input */
         if (!tp__varint(&p, end, &whole) || whole > 22 * n)
-            return tp__tf_bad(what, "the size of a compressed block is impossible");
+            return tp__tf_bad(data_name, "the size of a compressed block is impossible");
         b->own = (uint8_t *)tp_malloc((size_t)whole + 1);
         if (!b->own) return TP_ERR_NOMEM;
-        if (!tp__snappy(p, end, b->own, (size_t)whole)) return tp__tf_bad(what, "a block's compressed data is damaged");
+        if (!tp__snappy(p, end, b->own, (size_t)whole))
+            return tp__tf_bad(data_name, "a block's compressed data is damaged");
         p = b->own;
         n = whole;
     }
     uint64_t restarts = n < 4 ? 0 : tp__le32(p + n - 4);
-    if (restarts == 0 || restarts > (n - 4) / 4) return tp__tf_bad(what, "a block is cut short");
+    if (restarts == 0 || restarts > (n - 4) / 4) return tp__tf_bad(data_name, "a block is cut short");
     b->p = p;
     b->end = p + (n - 4 - 4 * restarts);
     return TP_OK;
@@ -8534,7 +8546,7 @@ static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t 
 
 /* The state of a reader of an index file. */
 typedef struct tp__tf {
-    const char *what;
+    const char *data_name;
     tp__entries list;
     uint64_t shards;
     bool swap, sliced;
@@ -8554,10 +8566,10 @@ static tp_status tp__tf_header(tp__tf *t, tp__pb m)
             if (g.number == 2) consumer = g.value;
         m.bad |= f.sub.bad;
     }
-    if (m.bad || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->what, "its header is wrong");
+    if (m.bad || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->data_name, "its header is wrong");
     if (consumer > 1)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: the checkpoint is of a version (%llu) that is not known here", t->what,
-                       (unsigned long long)consumer);
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: the checkpoint is of a version (%llu) that is not known here",
+                       t->data_name, (unsigned long long)consumer);
     t->swap = (big == 1) == tp__little_endian();
     return TP_OK;
 }
@@ -8590,7 +8602,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
         t->sliced = true;
         return TP_OK;
     }
-    if (memchr(key->data, 0, name_length)) return tp__tf_bad(t->what, "a name is impossible");
+    if (memchr(key->data, 0, name_length)) return tp__tf_bad(t->data_name, "a name is impossible");
     if (name_length > sizeof suffix - 1 &&
         memcmp(key->data + name_length - sizeof suffix + 1, suffix, sizeof suffix - 1) == 0)
         name_length -= sizeof suffix - 1;
@@ -8612,13 +8624,13 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
         if (ok && f.number == 5) size = v;
         if (ok && f.number == 6) e->crc = (uint32_t)v;
         if (!ok)
-            return tp__entry_bad(t->what, e,
+            return tp__entry_bad(t->data_name, e,
                                  "its entry is wrong (or it has an unknown rank, or more than 8 dimensions)");
         if (f.number == 7)
             return tp_fail(TP_ERR_UNSUPPORTED,
                            "%s: variable '%s' is partitioned, which is not read; save the checkpoint again without a "
                            "partitioner",
-                           t->what, tp__make_printable(&t->string, name, name_length));
+                           t->data_name, tp__make_printable(&t->string, name, name_length));
     }
     if (type == 7) { /* string tensors (text, TensorFlow's object graph) are skipped */
         if (t->strings++ == 0) tp__make_printable(&t->string, name, name_length);
@@ -8631,15 +8643,15 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     if (row == TP_COUNT(tp__foreign))
         return tp_fail(TP_ERR_UNSUPPORTED,
                        "%s: variable '%s' has elements of TensorFlow's type %llu, which are not read; cast it first",
-                       t->what, tp__make_printable(&t->string, name, name_length), (unsigned long long)type);
+                       t->data_name, tp__make_printable(&t->string, name, name_length), (unsigned long long)type);
     tp__entry_type(e, row);
-    if (size > UINT64_MAX - e->begin) return tp__entry_bad(t->what, e, "it lies outside its data file");
+    if (size > UINT64_MAX - e->begin) return tp__entry_bad(t->data_name, e, "it lies outside its data file");
     e->end = e->begin + size;
     return TP_OK;
 }
 
 /* Read all entries of an index into t->list, and check them. */
-static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const char *what)
+static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const char *data_name)
 {
     uint64_t meta[2], top[2], at[2], names = 0;
     tp__tf_block index = {NULL, NULL, NULL}, block = {NULL, NULL, NULL};
@@ -8647,30 +8659,32 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     const uint8_t *v, *v_end;
     tp_status s = TP_OK;
     memset(t, 0, sizeof *t);
-    t->what = what;
+    t->data_name = data_name;
     if (size < TP__TF_FOOTER || tp__le64(p + size - 8) != TP__TF_MAGIC)
-        return tp_fail(TP_ERR_FORMAT, "%s: this is no index of a TensorFlow checkpoint (or it is cut short)", what);
+        return tp_fail(TP_ERR_FORMAT, "%s: this is no index of a TensorFlow checkpoint (or it is cut short)",
+                       data_name);
     v = p + size - TP__TF_FOOTER;
     v_end = p + size - 8;
     bool ok = tp__tf_handle(&v, v_end, meta) && tp__tf_handle(&v, v_end, top);
     for (; ok && v < v_end; v++) ok = *v == 0;
-    if (!ok) return tp__tf_bad(what, "its footer is wrong");
-    s = tp__tf_block_at(p, size, meta, what, &block); /* the metadata is not used, but it must not be damaged */
+    if (!ok) return tp__tf_bad(data_name, "its footer is wrong");
+    s = tp__tf_block_at(p, size, meta, data_name, &block); /* the metadata is not used, but it must not be damaged */
     tp_free(block.own);
     block.own = NULL;
-    if (!s) s = tp__tf_block_at(p, size, top, what, &index);
+    if (!s) s = tp__tf_block_at(p, size, top, data_name, &index);
     for (bool first_block = true, first = true; !s && index.p < index.end; first_block = false) {
         if (!tp__tf_next(&index, &last, first_block, &v, &v_end) || !tp__tf_handle(&v, v_end, at) || v != v_end) {
-            s = tp__tf_bad(what, "its list of blocks is wrong");
+            s = tp__tf_bad(data_name, "its list of blocks is wrong");
             break;
         }
-        s = tp__tf_block_at(p, size, at, what, &block);
+        s = tp__tf_block_at(p, size, at, data_name, &block);
         for (; !s && block.p < block.end; first = false) {
-            if (!tp__tf_next(&block, &key, first, &v, &v_end)) s = tp__tf_bad(what, "its names are not in order");
+            if (!tp__tf_next(&block, &key, first, &v, &v_end)) s = tp__tf_bad(data_name, "its names are not in order");
             else if (key.failed) s = TP_ERR_NOMEM;
             /* Keys share prefixes, so without a limit a small file could need any amount of memory. */
-            else if ((names += key.len) > 64 * (uint64_t)size + 65536) s = tp__tf_bad(what, "its names are too long");
-            else if (first != (key.len == 0)) s = tp__tf_bad(what, "it has no header");
+            else if ((names += key.len) > 64 * (uint64_t)size + 65536)
+                s = tp__tf_bad(data_name, "its names are too long");
+            else if (first != (key.len == 0)) s = tp__tf_bad(data_name, "it has no header");
             else {
                 tp__pb m = {v, v_end, false};
                 s = first ? tp__tf_header(t, m) : tp__tf_entry(t, &key, m);
@@ -8684,26 +8698,27 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     tp_free(index.own);
     tp_buf_free(&last);
     tp_buf_free(&key);
-    if (!s && t->shards == 0) s = tp__tf_bad(what, "it has no header");
+    if (!s && t->shards == 0) s = tp__tf_bad(data_name, "it has no header");
     if (!s && t->sliced)
         s = tp_fail(TP_ERR_UNSUPPORTED,
                     "%s: it holds parts of partitioned variables, which are not read; save the checkpoint again "
                     "without a partitioner",
-                    what);
-    return s ? s : tp__entries_check(&t->list, what);
+                    data_name);
+    return s ? s : tp__entries_check(&t->list, data_name);
 }
 
 /* Read entries [from, to), which all belong to the shard with the bytes p. */
-static tp_status tp__tf_shard(tp__tf *t, size_t from, size_t to, const uint8_t *p, size_t size, const char *what,
+static tp_status tp__tf_shard(tp__tf *t, size_t from, size_t to, const uint8_t *p, size_t size, const char *data_name,
                               tp_dict *d)
 {
     tp_status s = TP_OK;
     for (size_t i = from; i < to && !s; i++) {
         tp__entry *e = &t->list.item[i];
-        if (e->end > size) return tp__entry_bad(what, e, "it lies behind the end: the file is cut short or another's");
+        if (e->end > size)
+            return tp__entry_bad(data_name, e, "it lies behind the end: the file is cut short or another's");
         if (tp__crc_mask(tp_crc32c(0, p + e->begin, (size_t)(e->end - e->begin))) != e->crc)
-            return tp__entry_bad(what, e, "the checksum does not match, the file is damaged or another's");
-        s = tp__entry_read(e, p, what, d);
+            return tp__entry_bad(data_name, e, "the checksum does not match, the file is damaged or another's");
+        s = tp__entry_read(e, p, data_name, d);
     }
     return s;
 }
@@ -8973,24 +8988,24 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
 {
     tp__tf_files p;
     tp__out *out = NULL;
-    tp_tensor room;
+    tp_tensor fetched;
     if (!prefix || !prefix[0]) return tp_fail(TP_ERR_ARG, "tp_tf_checkpoint_save: the prefix is empty");
-    memset(&room, 0, sizeof room);
+    memset(&fetched, 0, sizeof fetched);
     tp_status s = tp__out_list(d, prefix, &out);
     if (s) return s;
     s = tp__tf_files_open(&p, prefix);
     for (int i = 0; i < d->n && !s; i++) {
         out[i].at = p.data_file->at;
-        s = tp__out_put(p.data_file, d, out[i].item, fetch, user, &room, &out[i].crc);
+        s = tp__out_put(p.data_file, d, out[i].item, fetch, user, &fetched, &out[i].crc);
     }
     if (!s) s = tp__tf_write_index(p.index_file, out, d->n, p.shards);
     tp_free(out);
-    tp_tensor_free(&room);
+    tp_tensor_free(&fetched);
     return tp__tf_files_close(&p, s);
 }
 
 /* Set the number of shards in an index that tp wrote: a number in its first block, and that block's checksum. */
-static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *what)
+static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *data_name)
 {
     /* the beginning of a block that tp wrote: key "", six bytes, field 1 */
     static const uint8_t head[] = {0, 0, 6, 0x08};
@@ -8999,12 +9014,13 @@ static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *w
     tp_buf key = {NULL, 0, 0, false};
     const uint8_t *v = p + size - TP__TF_FOOTER, *v_end = p + size - 8;
     bool ok = tp__tf_handle(&v, v_end, top) && tp__tf_handle(&v, v_end, top) &&
-              tp__tf_block_at(p, size, top, what, &index) == TP_OK && tp__tf_next(&index, &key, true, &v, &v_end) &&
-              tp__tf_handle(&v, v_end, at) && at[0] == 0 && at[1] > sizeof head && at[1] < size - TP__TF_FOOTER - 4;
+              tp__tf_block_at(p, size, top, data_name, &index) == TP_OK &&
+              tp__tf_next(&index, &key, true, &v, &v_end) && tp__tf_handle(&v, v_end, at) && at[0] == 0 &&
+              at[1] > sizeof head && at[1] < size - TP__TF_FOOTER - 4;
     ok = ok && memcmp(p, head, sizeof head) == 0 && p[sizeof head] < 128 && p[at[1]] == 0;
     tp_buf_free(&key);
     tp_free(index.own);
-    if (!ok) return tp_fail(TP_ERR_UNSUPPORTED, "%s was not written by tp: load it and save it instead", what);
+    if (!ok) return tp_fail(TP_ERR_UNSUPPORTED, "%s was not written by tp: load it and save it instead", data_name);
     p[sizeof head] = (uint8_t)shards;
     tp__put_le(p + at[1] + 1, tp__crc_mask(tp_crc32c(0, p, (size_t)at[1] + 1)), 4);
     return TP_OK;

@@ -1023,9 +1023,9 @@ static void tp__replicated_update(tp__multi *b)
     tp_graph *g = t->graph;
     const int n = t->n_devices, all = n * b->n_var;
     tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)all + 1) * sizeof *gvs);
-    tp_node **room = (tp_node **)tp_graph_alloc(g, ((size_t)all + 2 * (size_t)n) * sizeof *room);
-    if (!gvs || !room) return;
-    tp_node **wrt = room + 2 * n, **tower_grads = room, **update = room + n;
+    tp_node **nodes = (tp_node **)tp_graph_alloc(g, ((size_t)all + 2 * (size_t)n) * sizeof *nodes);
+    if (!gvs || !nodes) return;
+    tp_node **wrt = nodes + 2 * n, **tower_grads = nodes, **update = nodes + n;
     for (int k = 0; k < n; k++)
         for (int i = 0; i < b->n_var; i++) wrt[k * b->n_var + i] = tp__copy_in_tower(b, b->var[i], k);
     if (tp_graph_status(g) != TP_OK) return;
@@ -1340,13 +1340,13 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
 }
 
 /* Finds nodes of the tower by their names. */
-static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *what)
+static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *role)
 {
     char near[TP__NEAREST_TEXT];
     tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
     if (!n && name) n = tp__node_named(h->ctx.graph, name);
     if (!n)
-        tp_fail(TP_ERR_NAME, "get_predictor: the tower '%s' has no %s '%s'%s", h->ctx.ns_name, what,
+        tp_fail(TP_ERR_NAME, "get_predictor: the tower '%s' has no %s '%s'%s", h->ctx.ns_name, role,
                 name ? name : "NULL", name ? tp__node_near(h->ctx.graph, name, near) : "");
     return n;
 }
@@ -2217,7 +2217,7 @@ static void tp__job_read(const tp__control_message *l)
     if (l->kind == TP__LETTER_LOST) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     else p->last_heard = tp_time();
     if (l->kind == TP__LETTER_EXIT) {
-        p->gone = true;
+        p->finished = true;
         /* the sender's training failed, with this reason */
         if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     }
@@ -2233,7 +2233,7 @@ static void tp__job_look_for_dead(double now)
 {
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && !j->failed && j->watch; r++) {
-        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].last_heard < j->patience || j->peer[r].gone)
+        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].last_heard < j->patience || j->peer[r].finished)
             continue;
         tp__control_message l;
         memset(&l, 0, sizeof l);
@@ -2255,7 +2255,7 @@ static void tp__job_look_for_left(double now)
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && j->wait_start > 0 && !j->failed && !j->completed; r++) {
         const tp__peer *p = &j->peer[r];
-        if (r == j->rank || (p->left_training != j->training && !p->gone)) continue;
+        if (r == j->rank || (p->left_training != j->training && !p->finished)) continue;
         if (r != 0 && p->ok == 2 && j->served) continue; /* servers also wait for the chief to end */
         if (now - p->left_at < 1 || now - j->wait_start < 1)
             continue; /* a message of that rank may still be in transit */
@@ -2318,7 +2318,7 @@ static tp_status tp__job_status(void)
 
 /* Waits until one of n requests is done, *which is its index, or the job is over. It first polls without a pause, since large
  * messages progress only while MPI is called; after some milliseconds it polls at intervals. */
-static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
+static tp_status tp__job_wait_any(MPI_Request *request, int n, int *completed)
 {
     tp__job_state *j = &tp__job;
     tp_status st = TP_OK;
@@ -2327,7 +2327,7 @@ static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
     tp_mutex_lock(j->lock);
     j->wait_start = from;
     while (st == TP_OK && !done) {
-        const int rc = MPI_Testany(n, request, which, &done, MPI_STATUS_IGNORE);
+        const int rc = MPI_Testany(n, request, completed, &done, MPI_STATUS_IGNORE);
         if (rc != MPI_SUCCESS) {
             char text[MPI_MAX_ERROR_STRING];
             int length = 0;
@@ -2351,8 +2351,8 @@ static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
 }
 static tp_status tp__job_wait(MPI_Request *request)
 {
-    int which = 0;
-    return tp__job_wait_any(request, 1, &which);
+    int completed = 0;
+    return tp__job_wait_any(request, 1, &completed);
 }
 
 /* Adds float16 values, each addition rounded once. */
@@ -2378,12 +2378,12 @@ static int tp__job_before_finalize(MPI_Comm c, int key, void *value, void *user)
 }
 static void tp__job_exit(void);
 
-static tp_status tp__job_error(const char *what, int rc)
+static tp_status tp__job_error(const char *action, int rc)
 {
     char text[MPI_MAX_ERROR_STRING];
     int n = 0;
     MPI_Error_string(rc, text, &n);
-    return tp_fail(TP_ERR_IO, "%s of MPI has failed: %s", what, text);
+    return tp_fail(TP_ERR_IO, "%s of MPI has failed: %s", action, text);
 }
 
 /* Makes the communicators, counts the ranks on this machine and starts to receive control messages. Called by all ranks. */
@@ -2504,7 +2504,7 @@ static void tp__job_exit(void)
         tp_mutex_lock(j->lock);
         all = true;
         for (int r = 0; r < j->size; r++)
-            all = all && (r == j->rank || j->peer[r].gone || tp_time() - j->peer[r].last_heard > j->patience);
+            all = all && (r == j->rank || j->peer[r].finished || tp_time() - j->peer[r].last_heard > j->patience);
         if (!j->watch) tp__job_poll();
         tp_cond_wait_for(j->wake, j->lock, 0.02);
         tp_mutex_unlock(j->lock);
@@ -2580,7 +2580,7 @@ typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
     bool in_flight, on_device; /* on_device: the device's library sums this bucket */
-    char *room;                /* buffer in host memory, if the bucket's device has separate memory */
+    char *host_buffer;         /* buffer in host memory, if the bucket's device has separate memory */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2605,12 +2605,12 @@ static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
 
 /* Returns the bucket's buffer in host memory: the message, with one part per rank if it is deterministic, followed by
  * space for the float32 values that are converted to float16. NULL: out of memory. */
-static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
+static char *tp__bucket_host_buffer(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
 {
     const int64_t bytes = tp_shape_size(&flat->shape);
     if (d->host) return (char *)flat->data;
-    if (!b->room) b->room = (char *)tp_malloc((size_t)(bytes + 64 + elements * 4));
-    return b->room;
+    if (!b->host_buffer) b->host_buffer = (char *)tp_malloc((size_t)(bytes + 64 + elements * 4));
+    return b->host_buffer;
 }
 
 /* Scales float32 values and converts them to float16. */
@@ -2630,7 +2630,7 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *rank_par
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
     tp_device *d = k->device;
     const size_t size = tp_dtype_size(k->in[0].dtype);
-    char *at = a->half && !d->host ? b->room + tp_shape_size(&k->out[0].shape) : rank_part;
+    char *at = a->half && !d->host ? b->host_buffer + tp_shape_size(&k->out[0].shape) : rank_part;
     const float scale = a->mean ? 1.0f / (float)a->ranks : 1.0f;
     tp_status st = TP_OK;
     char *to = at;
@@ -2739,17 +2739,17 @@ static void tp__bucket_send(const tp_call *k)
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
     if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* request for the message of a cancelled run */
-    char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
-    char *rank_part = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
-    tp_status st = room ? tp__bucket_pack(k, b, rank_part, elements) : TP_ERR_NOMEM;
+    char *message = tp__bucket_host_buffer(b, &k->out[0], k->device, elements);
+    char *rank_part = message + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
+    tp_status st = message ? tp__bucket_pack(k, b, rank_part, elements) : TP_ERR_NOMEM;
     const MPI_Datatype type = a->half ? j->half : dtype == TP_F64 ? MPI_DOUBLE : MPI_FLOAT;
     int rc = MPI_SUCCESS;
     tp_mutex_lock(j->lock);
     if (st != TP_OK) tp__job_fail("a bucket of gradients cannot be brought to the host: %s", tp_last_error());
     else if (a->deterministic)
-        rc = MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, room, (int)elements, type, j->data, &b->request);
+        rc = MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, message, (int)elements, type, j->data, &b->request);
     else
-        rc = MPI_Iallreduce(MPI_IN_PLACE, room, (int)elements, type, a->half ? j->half_sum : MPI_SUM, j->data,
+        rc = MPI_Iallreduce(MPI_IN_PLACE, message, (int)elements, type, a->half ? j->half_sum : MPI_SUM, j->data,
                             &b->request);
     if (rc != MPI_SUCCESS) tp__job_fail("MPI cannot send a bucket of gradients (code %d)", rc);
     b->in_flight = !j->failed;
@@ -2759,34 +2759,34 @@ static void tp__bucket_send(const tp_call *k)
 }
 
 /* Adds the parts of all ranks, in the order of the ranks, into the first part. */
-static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
+static void tp__bucket_add(char *message, int64_t n, int ranks, tp_dtype dtype)
 {
     for (int r = 1; r < ranks; r++) {
         if (dtype == TP_F64) {
-            double *sum = (double *)(void *)room;
+            double *sum = (double *)(void *)message;
             for (int64_t i = 0; i < n; i++) sum[i] += sum[(int64_t)r * n + i];
         } else {
-            float *sum = (float *)(void *)room;
+            float *sum = (float *)(void *)message;
             for (int64_t i = 0; i < n; i++) sum[i] += sum[(int64_t)r * n + i];
         }
     }
 }
 
 /* Converts the float16 parts of all ranks (one part: their sum) to gradients, from element `from` on. */
-static void tp__bucket_halves(const char *room, int64_t elements, int parts, int64_t from, int64_t n, float *to)
+static void tp__bucket_halves(const char *message, int64_t elements, int parts, int64_t from, int64_t n, float *to)
 {
     float piece[512];
     for (int r = 0; r < parts; r++)
         for (int64_t i = 0; i < n; i += 512) {
             const int64_t m = n - i < 512 ? n - i : 512;
-            tp_convert(piece, TP_F32, (const uint16_t *)(const void *)room + (int64_t)r * elements + from + i, TP_F16,
-                       m);
+            tp_convert(piece, TP_F32, (const uint16_t *)(const void *)message + (int64_t)r * elements + from + i,
+                       TP_F16, m);
             for (int64_t k = 0; k < m; k++) to[i + k] = r == 0 ? piece[k] : to[i + k] + piece[k];
         }
 }
 
 /* Unpacks the received values into the gradients of this rank. */
-static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, bool arrived)
+static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *message, bool arrived)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
     tp_device *d = k->device;
@@ -2797,17 +2797,17 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
     const float scale32 = a->mean && !a->half ? 1.0f / (float)a->ranks : 1.0f;
     int64_t from = 0;
     tp_status st = TP_OK;
-    char *floats = a->half && !d->host && room ? b->room + tp_shape_size(&k->in[0].shape) : NULL;
-    if (arrived && a->deterministic && !a->half) tp__bucket_add(room, elements, a->ranks, dtype);
+    char *floats = a->half && !d->host && message ? b->host_buffer + tp_shape_size(&k->in[0].shape) : NULL;
+    if (arrived && a->deterministic && !a->half) tp__bucket_add(message, elements, a->ranks, dtype);
     for (int i = 0; i < k->n_out && st == TP_OK; i++) {
         const int64_t n = tp_shape_size(&k->var[i].shape);
-        char *at = a->half ? (d->host ? (char *)k->out[i].data : floats) : room + (size_t)from * size;
+        char *at = a->half ? (d->host ? (char *)k->out[i].data : floats) : message + (size_t)from * size;
         if (!k->out[i].data || n == 0) {
             from += n;
             continue;
         }
         if (a->half && arrived)
-            tp__bucket_halves(room, elements, a->deterministic ? a->ranks : 1, from, n, (float *)(void *)at);
+            tp__bucket_halves(message, elements, a->deterministic ? a->ranks : 1, from, n, (float *)(void *)at);
         else if (!arrived && at) memset(at, 0, (size_t)n * size);
         else if (dtype == TP_F64)
             for (int64_t j = 0; j < n; j++) ((double *)(void *)at)[j] *= scale;
@@ -2828,13 +2828,13 @@ static void tp__bucket_receive(const tp_call *k)
         tp__bucket_receive_on_device(k, b);
         return;
     }
-    char *room = k->device->host ? (char *)k->in[0].data : b->room;
+    char *message = k->device->host ? (char *)k->in[0].data : b->host_buffer;
     const tp_status st = b->in_flight ? tp__job_wait(&b->request) : tp__job_status();
     tp_mutex_lock(tp__job.lock);
     tp__job.in_flight -= b->in_flight;
     if (st == TP_OK) b->in_flight = false;
     tp_mutex_unlock(tp__job.lock);
-    const tp_status done = tp__bucket_unpack(k, b, room, st == TP_OK && room);
+    const tp_status done = tp__bucket_unpack(k, b, message, st == TP_OK && message);
     if (st == TP_OK && done != TP_OK) {
         tp_mutex_lock(tp__job.lock);
         tp__job_fail("a bucket of gradients cannot be brought to the device: %s", tp_last_error());
@@ -3216,22 +3216,22 @@ static size_t tp__node_lines(const tp_node *x)
 {
     return x ? tp__lines((size_t)tp_shape_size(&x->shape) * tp_dtype_size(x->dtype)) : 0;
 }
-static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
+static int tp__share_tag(const tp_trainer *t, int tag) { return t->ranks_->training % 8000 * TP__TAG_COUNT + tag; }
 
 /* Start to send or receive a message; do not wait. */
-static tp_status tp__message_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
+static tp_status tp__message_send(const tp_trainer *t, const char *data, size_t bytes, int to, int tag, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
     tp_mutex_lock(j->lock);
-    const int rc = MPI_Isend(data, (int)(bytes / TP__LINE), j->line, to, tp__share_tag(t, what), j->data, q);
+    const int rc = MPI_Isend(data, (int)(bytes / TP__LINE), j->line, to, tp__share_tag(t, tag), j->data, q);
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Isend", rc);
 }
-static tp_status tp__message_receive(const tp_trainer *t, char *data, size_t bytes, int from, int what, MPI_Request *q)
+static tp_status tp__message_receive(const tp_trainer *t, char *data, size_t bytes, int from, int tag, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
     tp_mutex_lock(j->lock);
-    const int rc = MPI_Irecv(data, (int)(bytes / TP__LINE), j->line, from, tp__share_tag(t, what), j->data, q);
+    const int rc = MPI_Irecv(data, (int)(bytes / TP__LINE), j->line, from, tp__share_tag(t, tag), j->data, q);
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Irecv", rc);
 }
@@ -3729,10 +3729,10 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
 }
 
 /* Sends request `what` from the chief to a server. */
-static tp_status tp__share_ask(tp__share *s, int what)
+static tp_status tp__share_ask(tp__share *s, int command)
 {
     memset(s->out, 0, TP__LINE);
-    *(int32_t *)(void *)s->out = what;
+    *(int32_t *)(void *)s->out = command;
     const tp_status st = tp__message_send(s->trainer, s->out, TP__LINE, s->rank, TP__TAG_PUSH, &s->sent);
     return st == TP_OK ? tp__job_wait(&s->sent) : st;
 }
@@ -3908,7 +3908,7 @@ static void tp__ranks_free(tp_trainer *t)
     if (!t->ranks_) return;
     for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
         next = b->next;
-        tp_free(b->room);
+        tp_free(b->host_buffer);
         tp_free(b);
     }
     tp__shares_free(t->ranks_);
@@ -3996,14 +3996,14 @@ static bool tp__among_ranks(const int *list, int n, int rank)
     return false;
 }
 /* Checks that the ranks of a list exist and that none is listed twice. */
-static tp_status tp__check_ranks(const int *list, int n, const char *what)
+static tp_status tp__check_ranks(const int *list, int n, const char *field_name)
 {
     for (int i = 0; i < n; i++) {
         if (list[i] < 0 || list[i] >= tp_size())
-            return tp_fail(TP_ERR_ARG, "the cluster's .%s[%d] is rank %d, but the job has the ranks 0 to %d", what, i,
-                           list[i], tp_size() - 1);
+            return tp_fail(TP_ERR_ARG, "the cluster's .%s[%d] is rank %d, but the job has the ranks 0 to %d",
+                           field_name, i, list[i], tp_size() - 1);
         if (tp__among_ranks(list, i, list[i]))
-            return tp_fail(TP_ERR_ARG, "the cluster's .%s names rank %d twice", what, list[i]);
+            return tp_fail(TP_ERR_ARG, "the cluster's .%s names rank %d twice", field_name, list[i]);
     }
     return TP_OK;
 }

@@ -254,7 +254,7 @@ static void gemm_on(tp_device *d, const tp__gemm_args *a)
     for (int i = 0; i < 64; i++) CHECK_MSG(scratch[size + (size_t)i] == 0xff, "scratch overrun");
     free(scratch);
 }
-static void conv_on(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+static void conv_on(tp_device *d, const tp__conv_args *a, tp__conv_pass what)
 {
     const size_t size = tp__convolve_scratch(d, a, what);
     unsigned char *scratch = (unsigned char *)malloc(size + 64);
@@ -509,7 +509,7 @@ static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, con
             c[q] = (float *)malloc((size_t)(n[k] + 1) * sizeof(float));
             memset(c[q], 0xff, (size_t)(n[k] + 1) * sizeof(float));
             a.y = a.dx = a.dw = c[q];
-            conv_on(d[q], &a, (tp__conv_what)k);
+            conv_on(d[q], &a, (tp__conv_pass)k);
             CHECK(c[q][n[k]] != c[q][n[k]]);
         }
         CHECK_MSG(same_bits(c[1], c[2], n[k]), "%d: the bits depend on the threads", k);

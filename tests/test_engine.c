@@ -276,11 +276,11 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
     for (int what = 0; what < 3; what++) {
         float *got = (float *)calloc((size_t)size[what] + 1, sizeof *got), *first = NULL;
         for (int d = 0; d < n_devices; d++) {
-            size_t bytes = tp__convolve_scratch(devices[d], &a, (tp__conv_what)what);
+            size_t bytes = tp__convolve_scratch(devices[d], &a, (tp__conv_pass)what);
             char *scratch = (char *)scratch_new(bytes);
             memset(got, 0xff, ((size_t)size[what] + 1) * sizeof *got);
             a.y = a.dx = a.dw = got;
-            tp__convolve(devices[d], &a, (tp__conv_what)what, scratch);
+            tp__convolve(devices[d], &a, (tp__conv_pass)what, scratch);
             bool guard = got[size[what]] != got[size[what]];
             for (int i = 0; i < 64; i++) guard = guard && (unsigned char)scratch[bytes + (size_t)i] == 0xff;
             CHECK_MSG(guard, "%s writes outside", tp_device_isa(devices[d]));

@@ -2,8 +2,8 @@
  *
  *   gcc -std=c11 -O2 -I.. wgan_gp.c -lm -lpthread -o wgan_gp && ./wgan_gp --data mnist
  *
- * After 1,200 steps of MNIST the digits are ragged, and about half of them can be read: it needs more steps
- * than dcgan.c. tensorpack's examples/GAN/Improved-WGAN.py, on digits. Without --data it trains on digits that the library
+ * After 1,200 steps of MNIST the digits are ragged, and about half of them can be read; after 6,000 (12 epochs, 10 minutes
+ * of one core) most can. It needs more steps than dcgan.c. tensorpack's examples/GAN/Improved-WGAN.py, on digits. Without --data it trains on digits that the library
  * draws.
  * New here, compared with dcgan.c: a critic that gives a score instead of a probability, whose difference between real and
  * drawn pictures falls as these get better; its slope is kept near 1 by a penalty on its gradient (tp_gradients within the

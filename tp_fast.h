@@ -3722,8 +3722,8 @@ static float TP__F(max)(int64_t n, const float *x)
 
 /* -- element-wise functions ------------------------------------------------------------------------------ */
 
-/* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. A limit in ulp holds for all floats, with and without
- * fused multiply-and-add; tests/test_ulp.c measures it. */
+/* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. tests/test_ulp.c measures the errors that the comments
+ * give, in units in the last place. */
 
 /* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104. */
 TP__INLINE V TP__F(exp_rest)(V x, VI *k)
@@ -3740,6 +3740,7 @@ TP__INLINE V TP__F(exp_rest)(V x, VI *k)
     return vfma(vmul(r, r), q, r);
 }
 
+/* at most 1 ulp */
 TP__INLINE V TP__F(vexp)(V x)
 {
     VI k;
@@ -3749,7 +3750,7 @@ TP__INLINE V TP__F(vexp)(V x)
     return p * vpow2(half) * vpow2(k - half);
 }
 
-/* e^x - 1 for x <= 0. The result has the sign bit of x, for -0. */
+/* e^x - 1 for x <= 0, at most 0.9 ulp. The result has the sign bit of x, for -0. */
 TP__INLINE V TP__F(vexpm1)(V x)
 {
     VI k;
@@ -3776,6 +3777,7 @@ TP__INLINE V TP__F(log_sum)(V k, V f)
     return vmul(k, vset(TP__LN2_HI)) + (f + low);
 }
 
+/* at most 0.8 ulp */
 TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
@@ -3793,7 +3795,7 @@ TP__INLINE V TP__F(vlog)(V x)
     return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
 }
 
-/* ln(1 + e^x) = max(x, 0) + log(1 + e), e = exp(-|x|). The second term is that of tp__log1pf. */
+/* ln(1 + e^x) = max(x, 0) + log(1 + e), e = exp(-|x|), at most 1.7 ulp. The second term is that of tp__log1pf. */
 TP__INLINE V TP__F(vsoftplus)(V x)
 {
     V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
@@ -3802,6 +3804,7 @@ TP__INLINE V TP__F(vsoftplus)(V x)
     return vmax(x, vset(0.0f)) + TP__F(log_sum)(k, f);
 }
 
+/* at most 1.4 ulp */
 TP__INLINE V TP__F(vtanh)(V x)
 {
     V a = vabs(x), u = vmul(x, x);
@@ -3815,13 +3818,14 @@ TP__INLINE V TP__F(vtanh)(V x)
     return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
 }
 
-/* The sigmoid 1/(1+exp(-x)), computed from exp(-|x|), which cannot overflow. */
+/* The sigmoid 1/(1+exp(-x)), computed from exp(-|x|), which cannot overflow; at most 2.5 ulp. */
 TP__INLINE V TP__F(vsigmoid)(V x)
 {
     V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
     return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
 }
 
+/* at most 1.1 ulp; 1.4 without fused multiply-and-add */
 TP__INLINE V TP__F(verf)(V x)
 {
     V u = vmul(x, x), q = vfma(u, vset(TP__ERF_NEAR_6), vset(TP__ERF_NEAR_5));
@@ -3925,6 +3929,7 @@ TP__BINARY_OF(vec_clip_grad, 2, (V)((VI)(b >= p) & (VI)(b <= q) & (VI)a))
 TP__BINARY_OF(vec_leaky_relu_grad, 1, vsel((VI)(b > vset(0.0f)), a, a *p))
 
 /* -- element-wise functions in double: the bits of their scalar versions ----------------------------------- */
+/* The error is at most 0.51 ulp: nearly all of it is the rounding of the result to float. */
 
 typedef float TP__F(half) __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
 TP__INLINE VD TP__F(dload)(const float *p)
@@ -3937,12 +3942,11 @@ TP__INLINE void TP__F(dstore)(float *p, VD a) { *(TP__F(half) *)(void *)p = __bu
 TP__INLINE VD TP__F(horner)(const double *c, int n, VD x)
 {
     VD y = TP__F(dset)(c[0]);
-#define X(i) \
-    if (n > i) y = vdmul(y, x) + TP__F(dset)(c[i]);
-    X(1)
-    X(2)
-    X(3) X(4) X(5) X(6) X(7) X(8)
+    /* clang-format off */
+#define X(i) if (n > i) y = vdmul(y, x) + TP__F(dset)(c[i]);
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #undef X
+        /* clang-format on */
         return y;
 }
 

@@ -3777,7 +3777,7 @@ TP__INLINE V TP__F(log_sum)(V k, V f)
     return vmul(k, vset(TP__LN2_HI)) + (f + low);
 }
 
-/* at most 0.8 ulp */
+/* at most 0.9 ulp */
 TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
@@ -3939,16 +3939,16 @@ TP__INLINE VD TP__F(dload)(const float *p)
 TP__INLINE void TP__F(dstore)(float *p, VD a) { *(TP__F(half) *)(void *)p = __builtin_convertvector(a, TP__F(half)); }
 
 /* A polynomial of n terms, at most 9, as tp__horner; written without a loop so that the coefficients become constants. */
+/* clang-format off */
 TP__INLINE VD TP__F(horner)(const double *c, int n, VD x)
 {
     VD y = TP__F(dset)(c[0]);
-    /* clang-format off */
 #define X(i) if (n > i) y = vdmul(y, x) + TP__F(dset)(c[i]);
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 #undef X
-        /* clang-format on */
-        return y;
+    return y;
 }
+/* clang-format on */
 
 TP__INLINE VD TP__F(sines)(VD x, uint64_t quarter)
 {

@@ -11,6 +11,7 @@
 #                     against Pillow and numpy, on photographs: TP_TEST_IMAGES=<folder or .tar.gz of JPEG files>
 #   make coverage     lines and branches of each header that the tests run through
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
+#   make analyze      gcc -fanalyzer, clang-tidy and cppcheck over all headers; many minutes
 #   make install      headers, tp_cuda.cu, tp.pc and a CMake package below PREFIX (/usr/local), or DESTDIR/PREFIX; make uninstall
 #   make single       all headers as one, build/tp.h
 #   make format       clang-format
@@ -74,6 +75,9 @@ interop:
 
 coverage:
 	@bash tests/coverage.sh
+
+analyze:
+	@bash tests/analyze.sh
 
 W ?= mlp.b128
 T ?= 1
@@ -148,4 +152,4 @@ build/tp.h: $(HEADERS) tests/single.sh
 clean:
 	rm -rf build
 
-.PHONY: all mnist test gpu interop coverage bench install uninstall single format clean
+.PHONY: all mnist test gpu interop coverage analyze bench install uninstall single format clean

@@ -1,7 +1,7 @@
 /* The error of element-wise functions of float32, in units in the last place, against the C library in double. Every instruction set
  * of this machine and the naive loops are measured. `make test` takes every 1009th float (every 8009th where the C library is slow) and
- * all special values. By hand, with a line for each function and instruction set; 1 stands for all 2^32 floats, which take one to two
- * minutes a function:
+ * all special values. By hand, with a line for each function and instruction set; 1 stands for all 2^32 floats, which take four
+ * minutes of processor time or more a function:
  *
  *   TP_TEST_ULP_EVERY=1 build/test_ulp [part of a name]
  */

@@ -6116,11 +6116,11 @@ static void tp__runner_close(tp_callback *cb)
 /* The options of every kind of inference runner. */
 typedef struct tp__runner_options {
     const char *name;      /* the kind of runner, for sentences about wrong options */
-    const char *user_name; /* name of the callback; NULL: `name` */
+    const char *user_name; /* name of the callback; NULL: use .name */
     tp_at at;
     tp_dataflow *df;
     tp_input_source *input;
-    tp_inferencer *const *inferencers; /* array of TP_MAX_NAMES + 1 */
+    tp_inferencer *const *inferencers; /* array of TP_MAX_NAMES + 1 pointers, ended by NULL */
     const char *tower_name;
     tp_tower_func *tower_func;
     const int *devices;
@@ -6808,7 +6808,7 @@ typedef struct tp__schedule {
  * holds. */
 static bool tp__schedule_value(const tp__schedule *s, int64_t now, bool is_current, double *value)
 {
-    int i = -1; /* the last point that is not after now */
+    int i = -1; /* index of the last schedule point with at <= now */
     while (i + 1 < s->n && s->point[i + 1].at <= now) i++;
     if (i < 0) return false;
     const tp_schedule_point a = s->point[i];

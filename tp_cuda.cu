@@ -37,9 +37,9 @@
 #ifndef TP_CUDA_SHIM
 #define TP_KERNEL                   static __global__ void __launch_bounds__(256)
 #define TP_SHARED(type_, name_, n_) __shared__ type_ name_[n_]
-#define TP_DYNAMIC_SHARED(type_, name_)                       \
-    extern __shared__ __align__(16) unsigned char tp__room[]; \
-    type_ *name_ = (type_ *)tp__room
+#define TP_DYNAMIC_SHARED(type_, name_)                                \
+    extern __shared__ __align__(16) unsigned char tp__shared_memory[]; \
+    type_ *name_ = (type_ *)tp__shared_memory
 #define TP_LAUNCH(stream_, kernel_, grid_, threads_, shared_bytes_, ...) \
     kernel_<<<grid_, threads_, shared_bytes_, stream_>>>(__VA_ARGS__)
 #endif
@@ -1066,29 +1066,29 @@ static size_t tp__dtype_size(tp_dtype d)
     return d == TP_F64 || d == TP_I64 ? 8 : d == TP_F16 || d == TP_BF16 ? 2 : d == TP_U8 || d == TP_BOOL ? 1 : 4;
 }
 
-/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared memory for 8
+/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `shared` is memory for 8
  * values; all threads of the block must call this. */
-template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
+template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *shared)
 {
     for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
-    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads(); /* wait, because threads may still read `shared` from the previous call */
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    R sum = room[0];
-    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += room[w];
+    R sum = shared[0];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += shared[w];
     return sum;
 }
-template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN if any value is NaN */
+template <class R> __device__ __forceinline__ R tp__block_max(R x, R *shared) /* NaN if any value is NaN */
 {
     for (int d = 16; d > 0; d >>= 1) {
         const R y = __shfl_xor_sync(0xffffffffu, x, d);
         x = x != x || x > y ? x : y;
     }
     __syncthreads();
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    R most = room[0];
-    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) most = most != most || most > room[w] ? most : room[w];
+    R most = shared[0];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) most = most != most || most > shared[w] ? most : shared[w];
     return most;
 }
 
@@ -1497,7 +1497,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
                                                   : x[0][e];
                 break;
-            default: /* the instructions select and select_bytes */
+            default: /* the instructions select and select_bytes: y = x0 != 0 ? x1 : x2 */
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
                 break;
             }
@@ -2399,17 +2399,17 @@ template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p
 template <class T> static bool tp__aligned_to_four(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
 
 /* Joins the values of `lanes` adjacent threads; all of them get the result. lanes: a power of two up to 32, or the block of
- * 256, with `room` for 8 values. All threads of the block must call this. */
+ * 256, with `shared` for 8 values. All threads of the block must call this. */
 template <class K>
-__device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *room)
+__device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *shared)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x = K::join(x, __shfl_xor_sync(0xffffffffu, x, d));
     if (lanes <= 32) return x;
-    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    __syncthreads(); /* wait, because threads may still read `shared` from the previous call */
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    x = room[0];
-    for (int w = 1; w < TP__THREADS / 32; w++) x = K::join(x, room[w]);
+    x = shared[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = K::join(x, shared[w]);
     return x;
 }
 
@@ -2548,7 +2548,7 @@ template <class K, class T>
 TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_constant__ tp__reduce_cut c, const T *x,
                           T *y, typename K::sum *partial, bool aligned, int result_kind)
 {
-    TP_SHARED(typename K::sum, room, 8);
+    TP_SHARED(typename K::sum, shared, 8);
     const int lane = (int)threadIdx.x & (c.lanes - 1), groups = TP__THREADS / c.lanes;
     const int64_t items = f.n_out * c.n_part;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < items; first += (int64_t)gridDim.x * groups) {
@@ -2562,7 +2562,7 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
             total = c.by_four ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
                               : tp__reduce_singly<K, T>(f, p, from, to, lane, c.lanes);
         }
-        total = tp__lanes_join<K>(total, c.lanes, room);
+        total = tp__lanes_join<K>(total, c.lanes, shared);
         if (item >= items || lane != 0) continue;
         if (c.n_part > 1) partial[item] = total;
         else tp__number<T>::put(y, o, total, result_kind, (double)f.n_sum);
@@ -2577,7 +2577,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     typedef tp__number<T> N;
     typedef typename K::few few;
     typedef typename K::sum sum;
-    TP_SHARED(sum, room, TP__REDUCE_TILE);
+    TP_SHARED(sum, shared, TP__REDUCE_TILE);
     const int64_t n_out = c.A * c.B, tile = blockIdx.x % c.n_tile, at = blockIdx.x / c.n_tile, part = at % c.n_part,
                   a = at / c.n_part, begin = a * c.R * c.B + tile * TP__REDUCE_TILE,
                   limit = c.R * c.B - tile * TP__REDUCE_TILE;
@@ -2626,20 +2626,20 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
 #pragma unroll
     for (int v = 0; v < 4; v++) {
         const int e = c.by_four ? 4 * t + v : t + v * TP__THREADS;
-        if (e < width) room[e] = total[v];
+        if (e < width) shared[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
-    for (int rows = width / n; rows > 1;) { /* of several short rows in `room`, join the upper half to the lower */
+    for (int rows = width / n; rows > 1;) { /* of several short rows in `shared`, join the upper half to the lower */
         const int half = (rows + 1) / 2;
         __syncthreads();
-        for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
+        for (int i = t; i < (rows - half) * n; i += TP__THREADS) shared[i] = K::join(shared[i], shared[half * n + i]);
         rows = half;
     }
     __syncthreads();
     for (int i = t; i < n; i += TP__THREADS) {
         const int64_t o = a * c.B + tile * TP__REDUCE_TILE + i;
-        if (c.n_part > 1) partial[part * n_out + o] = room[i];
-        else N::put(y, o, room[i], result_kind, (double)c.R);
+        if (c.n_part > 1) partial[part * n_out + o] = shared[i];
+        else N::put(y, o, shared[i], result_kind, (double)c.R);
     }
 }
 
@@ -2649,7 +2649,7 @@ TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_
                           double n)
 {
     typedef typename K::sum sum;
-    TP_SHARED(sum, room, TP__THREADS);
+    TP_SHARED(sum, shared, TP__THREADS);
     const int t = (int)threadIdx.x, lane = t / W, lanes = TP__THREADS / W;
     const int64_t o = (int64_t)blockIdx.x * W + t % W;
     sum total = K::none();
@@ -2662,12 +2662,12 @@ TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_
         }
         for (; part < n_part; part += lanes) total = K::join(total, partial[part * n_out + o]);
     }
-    room[t] = total;
+    shared[t] = total;
     for (int half = lanes / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (lane < half) room[t] = K::join(room[t], room[t + half * W]);
+        if (lane < half) shared[t] = K::join(shared[t], shared[t + half * W]);
     }
-    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, room[t], result_kind, n);
+    if (lane == 0 && o < n_out) tp__number<T>::put(y, o, shared[t], result_kind, n);
 }
 template <class K, class T>
 static void tp__run_join(const tp_call *k, const void *partial, int64_t n_part, int64_t n_out, void *y, int result_kind,
@@ -2955,7 +2955,7 @@ template <class T> __device__ __forceinline__ double tp__squares_of(const T *p, 
 }
 TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partial)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     int low = 0, high = l.n; /* find the tensor of this block: the last one that begins at or before it */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
@@ -2973,7 +2973,7 @@ TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partia
     case TP_BF16: sum = tp__squares_of((const tp__bf16 *)p, from, to, aligned); break;
     default: sum = tp__squares_of((const float *)p, from, to, aligned); break;
     }
-    sum = tp__block_sum(sum, room);
+    sum = tp__block_sum(sum, shared);
     if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 static int64_t tp__squares_piece(const tp_call *k)
@@ -3134,7 +3134,7 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
 {
     typedef tp__do_sum<T> K;
     typedef typename K::sum sum;
-    TP_SHARED(sum, room, 8);
+    TP_SHARED(sum, shared, 8);
     const int t = (int)threadIdx.x, lane = t & 31, warp = t >> 5;
     for (int64_t line = blockIdx.x; line < j.lines; line += gridDim.x) {
         const int64_t at = line / j.B * j.n * j.B + line % j.B;
@@ -3153,12 +3153,12 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
                 if (lane >= d) upto += other;
             }
             __syncthreads();
-            if (lane == 31) room[warp] = upto;
+            if (lane == 31) shared[warp] = upto;
             __syncthreads();
             sum before = carry;
             for (int w = 0; w < TP__THREADS / 32; w++) {
-                if (w < warp) before += room[w];
-                carry += room[w];
+                if (w < warp) before += shared[w];
+                carry += shared[w];
             }
             const sum left = __shfl_up_sync(0xffffffffu, upto, 1u);
             if (lane > 0) before += left;
@@ -3252,22 +3252,22 @@ template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, 
  * inside a piece. */
 TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
 {
-    TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
+    TP_SHARED(unsigned long long, shared, TP__SORT_PIECE);
     unsigned long long *block_keys = key + (int64_t)blockIdx.x * piece;
     const int64_t at = (int64_t)blockIdx.x * piece % P;
-    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) room[i] = block_keys[i];
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) shared[i] = block_keys[i];
     for (; size <= last_size; size *= 2)
         for (int distance = (int)(size / 2 < piece ? size / 2 : piece / 2); distance > 0; distance /= 2) {
             __syncthreads();
             for (int i = (int)threadIdx.x; i < piece / 2; i += TP__THREADS) {
                 const int a = i / distance * 2 * distance + i % distance, b = a + distance;
                 const bool up = ((at + a) & size) == 0;
-                const unsigned long long u = room[a], v = room[b];
-                if ((u > v) == up) room[a] = v, room[b] = u;
+                const unsigned long long u = shared[a], v = shared[b];
+                if ((u > v) == up) shared[a] = v, shared[b] = u;
             }
         }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) block_keys[i] = room[i];
+    for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) block_keys[i] = shared[i];
 }
 /* One step of the sorting network whose distance exceeds a piece: it compares keys in global memory. */
 TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
@@ -3418,7 +3418,7 @@ TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, 
                               int K, int lanes)
 {
     typedef tp__real<T> R;
-    TP_SHARED(uint32_t, room, 8);
+    TP_SHARED(uint32_t, shared, 8);
     const int lane = (int)threadIdx.x & (lanes - 1), groups = TP__THREADS / lanes;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / lanes;
@@ -3431,7 +3431,7 @@ TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, 
             in_top_k = of_label - of_label == 0; /* whether the label's value is finite */
             for (int64_t c = lane; c < C && in_top_k; c += lanes) larger += tp__get(x, row * C + c) > of_label;
         }
-        larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, room);
+        larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, shared);
         if (row < rows && lane == 0) y[row] = in_top_k && (int64_t)larger < K;
     }
 }
@@ -3634,7 +3634,7 @@ template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_c
 typedef struct tp__tile_plan {
     int64_t rows, cols, ds_row, ss_col; /* the tile's elements: dst[row ds_row + col] = src[row + col ss_col] */
     tp__divisor across, down;           /* numbers of tiles along a row (across) and along a column (down) */
-    int ndim;                           /* number of the other dimensions */
+    int ndim;                           /* number of dimensions outside the tile */
     tp__divisor dim[TP__MOVE_MAX];
     int64_t dst_stride[TP__MOVE_MAX], src_stride[TP__MOVE_MAX];
 } tp__tile_plan;
@@ -3727,7 +3727,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_transposed(k, &m)) return;
     const int last = m.ndim - 1;
-    if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: use larger units */
+    if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: copy several elements at a time */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
         for (int d = 0; d < last; d++)
             bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
@@ -3775,10 +3775,10 @@ static void tp__reverse_cuda(const tp_call *k)
 #define TP__PARTS_MAX 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* length of a row of the whole tensor, in units */
+    int64_t row; /* length of a row of the whole tensor, in copy units of 1 to 16 bytes */
     void *part[TP__PARTS_MAX];
-    int64_t size[TP__PARTS_MAX], at[TP__PARTS_MAX]; /* number of units in each part; offset of the part in a row */
-    tp__divisor width[TP__PARTS_MAX];                /* units of each part in a row */
+    int64_t size[TP__PARTS_MAX], at[TP__PARTS_MAX]; /* number of copy units in each part; offset of the part in a row */
+    tp__divisor width[TP__PARTS_MAX];                /* copy units of each part in a row */
     uint32_t first[TP__PARTS_MAX + 1];               /* index of each part's first block */
 } tp__part_list;
 
@@ -3828,7 +3828,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
-                p.size[p.n] = width; /* sizes count elements until the unit is known */
+                p.size[p.n] = width; /* p.size counts elements until the copy unit is chosen */
                 p.at[p.n++] = at;
                 bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
             }
@@ -3940,7 +3940,7 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
         else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
     }
     const int last = b.ndim - 1;
-    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* use larger units */
+    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* copy several elements at a time */
         const int64_t times =
             tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last] * size) |
                         (uint64_t)(b.x[last] * size) | (uint64_t)(b.before[last] * size)) /
@@ -4415,7 +4415,7 @@ static void tp__one_hot_cuda(const tp_call *k)
 /* -- print: computes sums in a fixed order and the first elements and copies them to pinned memory as one struct; the CPU's
  *    function of the op then writes the line, on a thread of the driver. The next print of this stream waits for it. */
 #define TP__LOOK_BLOCKS 1024
-static int64_t tp__print_blocks(const tp_call *k) /* depends only on the shape */
+static int64_t tp__print_blocks(const tp_call *k) /* the number of blocks depends only on the shape */
 {
     const int64_t needed = (tp__size(&k->in[0]) + 4095) / 4096;
     return needed < TP__LOOK_BLOCKS ? needed : TP__LOOK_BLOCKS;
@@ -4427,7 +4427,7 @@ __device__ __forceinline__ double tp__double_at(const void *x, int dtype, int64_
 }
 TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     double sum = 0, squares = 0;
     TP_EACH(i, n)
     {
@@ -4435,8 +4435,8 @@ TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
         sum += v;
         squares += v * v;
     }
-    sum = tp__block_sum(sum, room);
-    squares = tp__block_sum(squares, room);
+    sum = tp__block_sum(sum, shared);
+    squares = tp__block_sum(squares, shared);
     if (threadIdx.x == 0) {
         sums[2 * blockIdx.x] = sum;
         sums[2 * blockIdx.x + 1] = squares;
@@ -4445,14 +4445,14 @@ TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
 TP_KERNEL tp__print_sums_end(tp__print_numbers *g, const double *sums, int64_t blocks, const void *x, int dtype,
                              int64_t n)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     double sum = 0, squares = 0;
     for (int64_t b = threadIdx.x; b < blocks; b += TP__THREADS) {
         sum += sums[2 * b];
         squares += sums[2 * b + 1];
     }
-    sum = tp__block_sum(sum, room);
-    squares = tp__block_sum(squares, room);
+    sum = tp__block_sum(sum, shared);
+    squares = tp__block_sum(squares, shared);
     if (threadIdx.x == 0) g->sum = sum, g->squares = squares;
     if (threadIdx.x < TP__GLANCE) g->first[threadIdx.x] = threadIdx.x < n ? tp__double_at(x, dtype, threadIdx.x) : 0;
 }
@@ -4492,7 +4492,7 @@ static void tp__print_cuda(const tp_call *k)
 /* -- check_numerics: y = x; finds the first NaN or infinity of each block, and then of all blocks */
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     /* minus the index of the first bad element: the maximum of these values is reduced; a double holds an index exactly */
     double bad = -1e300;
     TP_EACH(f, (n + 3) / 4)
@@ -4505,15 +4505,15 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
         tp__put_four(y, i, m, v);
     }
-    bad = tp__block_max(bad, room);
+    bad = tp__block_max(bad, shared);
     if (threadIdx.x == 0) first[blockIdx.x] = bad;
 }
 TP_KERNEL tp__check_end(const double *first, int blocks, tp__fault f)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     double bad = -1e300;
     for (int b = (int)threadIdx.x; b < blocks; b += TP__THREADS) bad = bad > first[b] ? bad : first[b];
-    bad = tp__block_max(bad, room);
+    bad = tp__block_max(bad, shared);
     if (threadIdx.x == 0 && bad > -1e299) tp__report(f, (int64_t)-bad);
 }
 static size_t tp__check_scratch(const tp_call *k) { return (size_t)tp__cuda_of(k)->n_processor * 16 * sizeof(double); }
@@ -5023,7 +5023,7 @@ template <template <class> class ONE, class T> TP_KERNEL tp__apply_step(const __
  * first and the third kernel each compute r, the update before its scaling. */
 template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply_list p, double *squares)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     typedef tp__real<T> R;
     if (p.pred && !*p.pred) return;
     const tp__moments<R> r(p);
@@ -5049,8 +5049,8 @@ template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply
         tp__put_four(m_at, e, many, m);
         tp__put_four(v_at, e, many, v);
     }
-    ww = tp__block_sum(ww, room);
-    rr = tp__block_sum(rr, room);
+    ww = tp__block_sum(ww, shared);
+    rr = tp__block_sum(rr, shared);
     if (threadIdx.x == 0) {
         squares[2 * (int64_t)blockIdx.x] = ww;
         squares[2 * (int64_t)blockIdx.x + 1] = rr;
@@ -5058,15 +5058,15 @@ template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply
 }
 TP_KERNEL tp__lamb_norms(double *ratio, const double *squares, const __grid_constant__ tp__apply_list p)
 {
-    TP_SHARED(double, room, 8);
+    TP_SHARED(double, shared, 8);
     double ww = 0, rr = 0;
     if (p.pred && !*p.pred) return;
     for (int64_t b = (int64_t)p.first[blockIdx.x] + threadIdx.x; b < p.first[blockIdx.x + 1]; b += TP__THREADS) {
         ww += squares[2 * b];
         rr += squares[2 * b + 1];
     }
-    ww = tp__block_sum(ww, room);
-    rr = tp__block_sum(rr, room);
+    ww = tp__block_sum(ww, shared);
+    rr = tp__block_sum(rr, shared);
     if (threadIdx.x == 0) ratio[blockIdx.x] = ww > 0 && rr > 0 ? sqrt(ww / rr) : 1.0;
 }
 template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_constant__ tp__apply_list p)
@@ -5463,7 +5463,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, 
 typedef struct tp__depth_cut {
     int64_t places, per_piece, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
 } tp__depth_cut;
-static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the shape */
+static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* the pieces depend only on the shape */
 {
     tp__depth_cut s;
     s.places = g->B * g->OH * g->OW;
@@ -5491,7 +5491,7 @@ template <class T>
 TP_KERNEL tp__depthwise_part_nhwc(const tp__conv g, const tp__depth_cut s, const T *x, const T *dy, tp__real<T> *part)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8 * TP__DEPTH_TAPS * 32);
+    TP_SHARED(R, shared, 8 * TP__DEPTH_TAPS * 32);
     const int lane = (int)(threadIdx.x & 31), slot = (int)(threadIdx.x >> 5), tile = (int)(blockIdx.x % s.tiles);
     const int pass = (int)(blockIdx.x / s.tiles % s.passes), piece = (int)(blockIdx.x / s.tiles / s.passes);
     const int o = tile * 32 + lane, t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
@@ -5510,13 +5510,13 @@ TP_KERNEL tp__depthwise_part_nhwc(const tp__conv g, const tp__depth_cut s, const
         }
     }
 #pragma unroll
-    for (int t = 0; t < TP__DEPTH_TAPS; t++) room[(slot * TP__DEPTH_TAPS + t) * 32 + lane] = sum[t];
+    for (int t = 0; t < TP__DEPTH_TAPS; t++) shared[(slot * TP__DEPTH_TAPS + t) * 32 + lane] = sum[t];
     __syncthreads();
     for (int e = (int)threadIdx.x; e < TP__DEPTH_TAPS * 32; e += (int)blockDim.x) {
         const int t = t0 + e / 32, to = tile * 32 + e % 32;
         if (t >= taps || to >= (int)g.O) continue;
         R all = 0;
-        for (int w = 0; w < 8; w++) all += room[w * TP__DEPTH_TAPS * 32 + e];
+        for (int w = 0; w < 8; w++) all += shared[w * TP__DEPTH_TAPS * 32 + e];
         part[((int64_t)piece * taps + t) * g.O + to] = all;
     }
 }
@@ -5524,7 +5524,7 @@ template <class T>
 TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const T *x, const T *dy, tp__real<T> *part)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int o = (int)(blockIdx.x % s.tiles), pass = (int)(blockIdx.x / s.tiles % s.passes),
               piece = (int)(blockIdx.x / s.tiles / s.passes);
     const int t0 = pass * TP__DEPTH_TAPS, taps = (int)s.taps, OH = (int)g.OH, OW = (int)g.OW;
@@ -5542,7 +5542,7 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const
     }
 #pragma unroll
     for (int t = 0; t < TP__DEPTH_TAPS; t++) {
-        const R all = tp__block_sum(sum[t], room);
+        const R all = tp__block_sum(sum[t], shared);
         if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
     }
 }
@@ -5550,15 +5550,15 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const
 template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 256);
+    TP_SHARED(R, shared, 256);
     const int64_t e = (int64_t)blockIdx.x * 32 + (threadIdx.x & 31);
     R sum = 0;
     if (e < n)
         for (int64_t p = threadIdx.x >> 5; p < pieces; p += 8) sum += part[p * n + e];
-    room[threadIdx.x] = sum;
+    shared[threadIdx.x] = sum;
     __syncthreads();
     if (threadIdx.x >= 32 || e >= n) return;
-    for (int w = 1; w < 8; w++) sum += room[w * 32 + threadIdx.x];
+    for (int w = 1; w < 8; w++) sum += shared[w * 32 + threadIdx.x];
     tp__put(y, e, sum);
 }
 
@@ -6355,7 +6355,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
 /* Layout of batch norm's scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
 static size_t tp__bn_scratch(const tp_call *k)
 {
-    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* an op with three outputs is the gradient */
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* with three outputs the op is batch_norm_grad */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
     return (size_t)((2 * s.pieces + 8) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
 }
@@ -6603,7 +6603,7 @@ template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I
 template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int64_t piece = blockIdx.x / s.C;
     const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per_piece), step = (I)blockDim.x * V,
             to = (I)(s.n - piece * s.per_piece < s.per_piece ? s.n : (piece + 1) * s.per_piece);
@@ -6629,9 +6629,9 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     R total = 0, squares = 0;
     /* total sums differences from the piece's first element: they are small, which keeps precision */
     for (int v = 0; v < V; v++) total += n * (mean[v] - near);
-    const R all = near + tp__block_sum(total, room) / (R)(to - from);
+    const R all = near + tp__block_sum(total, shared) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
-    squares = tp__block_sum(squares, room);
+    squares = tp__block_sum(squares, shared);
     if (threadIdx.x) return;
     part[piece * s.C + c] = all;
     part[(s.pieces + piece) * s.C + c] = squares;
@@ -6640,7 +6640,7 @@ template <class T, int V, class I>
 TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int64_t piece = blockIdx.x / s.C;
     const I c = (I)(blockIdx.x - piece * s.C), from = (I)(piece * s.per_piece), step = (I)blockDim.x * V,
             to = (I)(s.n - piece * s.per_piece < s.per_piece ? s.n : (piece + 1) * s.per_piece);
@@ -6658,8 +6658,8 @@ TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, t
             product = tp__fused(d[v], u[v] - mean, product);
         }
     }
-    sum = tp__block_sum(sum, room);
-    product = tp__block_sum(product, room);
+    sum = tp__block_sum(sum, shared);
+    product = tp__block_sum(product, shared);
     if (threadIdx.x) return;
     part[piece * s.C + c] = sum;
     part[(s.pieces + piece) * s.C + c] = product;
@@ -6742,7 +6742,7 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, room, TP__THREADS);
+    TP_SHARED(double, shared, TP__THREADS);
     const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
     const int64_t end = c < s.C ? s.pieces : 0;
     double sum = 0, squares = 0;
@@ -6750,14 +6750,14 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
         sum += (double)part[p * s.C + c] *
                (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
-    const double n = (double)s.n, mean = tp__bn_add_slots(sum, room) / n;
+    const double n = (double)s.n, mean = tp__bn_add_slots(sum, shared) / n;
 #pragma unroll 4
     for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
         const double d = (double)part[p * s.C + c] - mean;
         squares += (double)part[(s.pieces + p) * s.C + c] +
                    d * d * (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
     }
-    const double var = tp__bn_add_slots(squares, room) / n;
+    const double var = tp__bn_add_slots(squares, shared) / n;
     if (threadIdx.x >= 8 || c >= s.C) return;
     const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
     if (out_mean) tp__put(out_mean, c, (R)mean);
@@ -6772,7 +6772,7 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
                               tp__real<T> *stat)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, room, TP__THREADS);
+    TP_SHARED(double, shared, TP__THREADS);
     const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
     const int64_t end = c < s.C ? s.pieces : 0;
     double sum = 0, product = 0;
@@ -6781,8 +6781,8 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
         sum += (double)part[p * s.C + c];
         product += (double)part[(s.pieces + p) * s.C + c];
     }
-    sum = tp__bn_add_slots(sum, room);
-    product = tp__bn_add_slots(product, room);
+    sum = tp__bn_add_slots(sum, shared);
+    product = tp__bn_add_slots(product, shared);
     if (threadIdx.x >= 8 || c >= s.C) return;
     const R inv = in.inv[c];
     const double n = (double)s.n;
@@ -7003,7 +7003,7 @@ __device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int la
         tp__put(p, c, *v);
     }
 }
-/* Loads all items of the lane. */
+/* Loads the elements of a row that one lane of the warp processes. */
 template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool in_range,
                                              tp__real<T> other, tp__real<T> v[N])
@@ -7017,33 +7017,33 @@ __device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int 
 #pragma unroll
     for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
 }
-/* Sums two numbers over all lanes of a row; tp__row_max takes the maximum and may ignore NaN. room: 16 values of shared memory.
+/* Sums two numbers over all lanes of a row; tp__row_max takes the maximum and may ignore NaN. shared: memory for 16 values.
  * All threads of the block must call these. */
-template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
+template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *shared)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
         a += __shfl_xor_sync(0xffffffffu, a, d);
         b += __shfl_xor_sync(0xffffffffu, b, d);
     }
     if (lanes <= 32) return;
-    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = a, room[8 + (threadIdx.x >> 5)] = b;
+    __syncthreads(); /* wait, because threads may still read `shared` from the previous call */
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = a, shared[8 + (threadIdx.x >> 5)] = b;
     __syncthreads();
-    a = room[0], b = room[8];
-    for (int w = 1; w < TP__THREADS / 32; w++) a += room[w], b += room[8 + w];
+    a = shared[0], b = shared[8];
+    for (int w = 1; w < TP__THREADS / 32; w++) a += shared[w], b += shared[8 + w];
 }
-template <class R> __device__ __forceinline__ R tp__row_sum(R x, int lanes, R *room)
+template <class R> __device__ __forceinline__ R tp__row_sum(R x, int lanes, R *shared)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
     if (lanes <= 32) return x;
     __syncthreads();
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    x = room[0];
-    for (int w = 1; w < TP__THREADS / 32; w++) x += room[w];
+    x = shared[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x += shared[w];
     return x;
 }
-template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *room)
+template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *shared)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
         const R y = __shfl_xor_sync(0xffffffffu, x, d);
@@ -7051,10 +7051,10 @@ template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *r
     }
     if (lanes <= 32) return x;
     __syncthreads();
-    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
+    if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    x = room[0];
-    for (int w = 1; w < TP__THREADS / 32; w++) x = room[w] > x ? room[w] : x;
+    x = shared[0];
+    for (int w = 1; w < TP__THREADS / 32; w++) x = shared[w] > x ? shared[w] : x;
     return x;
 }
 
@@ -7082,7 +7082,7 @@ __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_
 template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_shape s, const tp__softmax_job j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / s.lanes;
@@ -7096,14 +7096,14 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
         m = v[0];
 #pragma unroll
         for (int i = 1; i < N; i++) m = v[i] > m ? v[i] : m;
-        m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, room);
+        m = tp__row_max(m == m ? m : -(R)INFINITY, s.lanes, shared);
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const R d = v[i] - m, e = tp__row_at<FOURS>(s, lane, i) < s.C ? exp(d) : (R)0;
             z += e;
             v[i] = j.function == TP__LOG_SOFTMAX ? d : e;
         }
-        z = tp__row_sum(z, s.lanes, room);
+        z = tp__row_sum(z, s.lanes, shared);
         if (!in_range) continue;
         if (j.y) {
             const R scale = 1 / z, l = j.function == TP__LOG_SOFTMAX ? log(z) : (R)0;
@@ -7120,7 +7120,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
 template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int t = (int)threadIdx.x;
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
@@ -7143,8 +7143,8 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
             z += sum;
         }
         const R of_thread = m;
-        m = tp__row_max(m, TP__THREADS, room);
-        z = tp__row_sum(of_thread == m ? z : z * exp(of_thread - m), TP__THREADS, room);
+        m = tp__row_max(m, TP__THREADS, shared);
+        z = tp__row_sum(of_thread == m ? z : z * exp(of_thread - m), TP__THREADS, shared);
         if (j.y) {
             T *y = (T *)j.y + row * C;
             const R scale = 1 / z, l = log(z);
@@ -7214,7 +7214,7 @@ template <class T> struct tp__ln_job {
 template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__row_shape s, const tp__ln_job<T> j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int lane = (int)threadIdx.x & (s.lanes - 1), groups = TP__THREADS / s.lanes;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < s.rows; first += (int64_t)gridDim.x * groups) {
         const int64_t row = first + (int)threadIdx.x / s.lanes;
@@ -7223,13 +7223,13 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
         tp__row_load<N, FOURS, T>(s, j.x + row * s.C, lane, in_range, (R)0, v);
 #pragma unroll
         for (int i = 0; i < N; i++) sum += v[i];
-        const R mean = tp__row_sum(sum, s.lanes, room) / (R)s.C;
+        const R mean = tp__row_sum(sum, s.lanes, shared) / (R)s.C;
 #pragma unroll
         for (int i = 0; i < N; i++) {
             v[i] -= mean;
             if (tp__row_at<FOURS>(s, lane, i) < s.C) var += v[i] * v[i];
         }
-        const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, room) / (R)s.C + j.epsilon);
+        const R inv = 1 / sqrt(tp__row_sum(var, s.lanes, shared) / (R)s.C + j.epsilon);
         if (!in_range) continue;
         if (j.y) {
 #pragma unroll
@@ -7250,17 +7250,17 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
 template <class T> TP_KERNEL tp__layer_norm_long(int64_t rows, int64_t C, const tp__ln_job<T> j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = j.x + row * C;
         R sum = 0, var = 0;
         for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) sum += tp__get(x, c);
-        const R mean = tp__row_sum(sum, TP__THREADS, room) / (R)C;
+        const R mean = tp__row_sum(sum, TP__THREADS, shared) / (R)C;
         for (int64_t c = threadIdx.x; c < C; c += TP__THREADS) {
             const R d = tp__get(x, c) - mean;
             var += d * d;
         }
-        const R inv = 1 / sqrt(tp__row_sum(var, TP__THREADS, room) / (R)C + j.epsilon);
+        const R inv = 1 / sqrt(tp__row_sum(var, TP__THREADS, shared) / (R)C + j.epsilon);
         for (int64_t c = threadIdx.x; c < C && j.y; c += TP__THREADS)
             tp__put(j.y, row * C + c, (tp__get(x, c) - mean) * inv * tp__get(j.gamma, c) + tp__get(j.beta, c));
         if (threadIdx.x == 0 && j.mean) tp__put(j.mean, row, mean);
@@ -7301,7 +7301,7 @@ template <class T> struct tp__ln_back_job {
 template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 16);
+    TP_SHARED(R, shared, 16);
     TP_SHARED(R, side, 2 * TP__THREADS);
     const int t = (int)threadIdx.x, lane = t & (s.lanes - 1), groups = TP__THREADS / s.lanes;
     const int64_t each = tp__reduce_ceil_div(s.rows, j.parts), from = blockIdx.x * each,
@@ -7331,7 +7331,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
             }
         }
         if (!j.dx) continue; /* the condition is the same for all threads of the block */
-        tp__row_sums(a, b, s.lanes, room);
+        tp__row_sums(a, b, s.lanes, shared);
         a /= (R)s.C, b /= (R)s.C;
         if (!in_range) continue;
 #pragma unroll
@@ -7362,7 +7362,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
 template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 16);
+    TP_SHARED(R, shared, 16);
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *dy = j.dy + row * C, *x = j.x + row * C;
         const R mean = tp__get(j.mean, row), inv = tp__get(j.inv, row);
@@ -7372,7 +7372,7 @@ template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, c
             a += g;
             b += g * ((tp__get(x, c) - mean) * inv);
         }
-        tp__row_sums(a, b, TP__THREADS, room);
+        tp__row_sums(a, b, TP__THREADS, shared);
         a /= (R)C, b /= (R)C;
         for (int64_t c = threadIdx.x; c < C; c += TP__THREADS)
             tp__put(j.dx, row * C + c,
@@ -7704,7 +7704,7 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
 template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
 {
     typedef tp__real<T> R;
-    TP_SHARED(R, room, 8);
+    TP_SHARED(R, shared, 8);
     const int64_t b = tp__seq_divide(blockIdx.x, g.T), t = blockIdx.x - b * g.T,
                   n = tp__ctc_int(g.label_lengths, g.dtype[1], b);
     const int64_t S = 2 * n + 1, at = b * g.T * (2 * g.L + 1) + t * S;
@@ -7720,7 +7720,7 @@ template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
         const double v = g.later[at + s] + g.a[at + s];
         if (v > none) blank += exp((R)(v - y));
     }
-    blank = tp__block_sum(blank, room);
+    blank = tp__block_sum(blank, shared);
     for (int64_t c = threadIdx.x; c < g.C; c += blockDim.x) {
         const R p = exp((R)((double)tp__get(x, c) - norm));
         tp__put(dx, c, c == g.blank ? p - blank : p);
@@ -7859,8 +7859,8 @@ static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, 
 {
     if (y) TP_RUN(k, tp__rnn_convert, n, x, (int)from, y, (int)to, n);
 }
-/* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_converted_size:
- * the size of that room. */
+/* tp__rnn_single: a small operand in the type of the computation; converted into `scratch` if it has another type.
+ * tp__rnn_converted_size: the number of elements of that scratch. */
 static int64_t tp__rnn_converted_size(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
 static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *scratch)
 {
@@ -8282,9 +8282,9 @@ typedef struct tp__attention_args {
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
 };
-/* SIZE: rows and columns of a tile; DEEP: depth of a slice; ROOM: number of elements in two slices. */
+/* SIZE: rows and columns of a tile; DEEP: depth of a slice; SLICES: number of elements in two slices. */
 template <class R> struct tp__tile {
-    enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, ROOM = 2 * DEEP * SIZE };
+    enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, SLICES = 2 * DEEP * SIZE };
 };
 
 /* Loads x[0..3], of which `left` elements exist. */
@@ -8300,7 +8300,7 @@ template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T
 /* Loads a slice of a tile, transposed; groups of M rows are permuted by depth, so that neither reads nor writes have bank
  * conflicts. */
 template <class T, class R>
-__device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D,
+__device__ __forceinline__ void tp__tile_slice(R *shared, const T *x, int64_t pitch, int n, int depth, int D,
                                                bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE;
@@ -8309,29 +8309,29 @@ __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitc
                   left = r < n ? D - depth - f * 4 : 0;
         R v[4];
         tp__seq_get4(x + r * pitch + depth + f * 4, left, by_four, v);
-        for (int i = 0; i < 4; i++) room[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
+        for (int i = 0; i < 4; i++) shared[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
     }
 }
 /* s = the products of a thread's M rows and M columns, over the whole depth D. */
 template <class T, class R>
-__device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *room, const T *rows,
+__device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *shared, const T *rows,
                                                   int n_rows, const T *columns, int n_columns, int64_t pitch, int D,
                                                   bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, DEEP = tp__tile<R>::DEEP;
     const int tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
-    R *other = room + DEEP * SIZE;
+    R *other = shared + DEEP * SIZE;
     for (int i = 0; i < M; i++)
         for (int j = 0; j < M; j++) s[i][j] = 0;
     for (int depth = 0; depth < D; depth += DEEP) {
         const int n = D - depth < DEEP ? (D - depth + 3) / 4 : DEEP / 4;
         __syncthreads();
-        tp__tile_slice(room, rows, pitch, n_rows, depth, D, by_four);
+        tp__tile_slice(shared, rows, pitch, n_rows, depth, D, by_four);
         tp__tile_slice(other, columns, pitch, n_columns, depth, D, by_four);
         __syncthreads();
 #pragma unroll 2
         for (int f = 0; f < n; f++) {
-            const R *a = room + f * 4 * SIZE + (ty ^ (f & 7)) * M, *b = other + f * 4 * SIZE + (tx ^ (f & 7)) * M;
+            const R *a = shared + f * 4 * SIZE + (ty ^ (f & 7)) * M, *b = other + f * 4 * SIZE + (tx ^ (f & 7)) * M;
 #pragma unroll
             for (int d = 0; d < 4; d++) {
                 const tp__pack<R, tp__tile<R>::M> x = *(const tp__pack<R, tp__tile<R>::M> *)(a + d * SIZE);
@@ -8362,11 +8362,11 @@ template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 }
 /* Adds the product tile x to sum, over n rows of x. */
 template <int ND, class T, class R>
-__device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *room, const T *x,
+__device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *shared, const T *x,
                                               int64_t pitch, int n, int D, bool by_four)
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, WIDE = 16 * ND;
-    const int HIGH = (int)tp__tile<R>::ROOM / WIDE < SIZE ? (int)tp__tile<R>::ROOM / WIDE : SIZE;
+    const int HIGH = (int)tp__tile<R>::SLICES / WIDE < SIZE ? (int)tp__tile<R>::SLICES / WIDE : SIZE;
     const int ty = threadIdx.x >> 4;
     for (int from = 0; from < n; from += HIGH) {
         const int m = n - from < HIGH ? n - from : HIGH;
@@ -8375,7 +8375,7 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
             const int r = e / (WIDE / 4), f = e % (WIDE / 4);
             tp__pack<R, 4> p;
             tp__seq_get4(x + (from + r) * pitch + f * 4, D - f * 4, by_four, p.v);
-            *(tp__pack<R, 4> *)(room + r * WIDE + f * 4) = p;
+            *(tp__pack<R, 4> *)(shared + r * WIDE + f * 4) = p;
         }
         __syncthreads();
 #pragma unroll 4
@@ -8386,7 +8386,7 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
 #pragma unroll
             for (int g = 0; g < ND; g += (ND < 4 ? ND : 4)) {
                 const tp__pack<R, (ND < 4 ? ND : 4)> four =
-                    *(const tp__pack<R, (ND < 4 ? ND : 4)> *)(room + c * WIDE + tp__tile_element<ND>(g));
+                    *(const tp__pack<R, (ND < 4 ? ND : 4)> *)(shared + c * WIDE + tp__tile_element<ND>(g));
 #pragma unroll
                 for (int i = 0; i < (ND < 4 ? ND : 4); i++) v[g + i] = four.v[i];
             }
@@ -8422,7 +8422,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
 {
     typedef tp__real<T> R;
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
-    TP_SHARED(R, room, tp__tile<R>::ROOM);
+    TP_SHARED(R, shared, tp__tile<R>::SLICES);
     TP_SHARED(R, tile, tp__tile<R>::SIZE * tp__tile<R>::SIZE);
     const tp__attention_piece at = tp__attention_place(a, (a.Tq + SIZE - 1) / SIZE, 16 * ND);
     const int64_t i0 = at.tile * SIZE, rows = (at.b * a.Tq + i0) * a.C + at.head * a.D,
@@ -8438,7 +8438,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     for (int64_t j0 = 0; j0 < end; j0 += SIZE) {
         const int n = end - j0 < SIZE ? (int)(end - j0) : SIZE;
         R s[tp__tile<R>::M][tp__tile<R>::M];
-        tp__tile_products(s, room, (const T *)a.q + rows, n_rows, (const T *)a.k + columns + j0 * a.C, n, a.C, a.D,
+        tp__tile_products(s, shared, (const T *)a.q + rows, n_rows, (const T *)a.k + columns + j0 * a.C, n, a.C, a.D,
                           a.by_four);
 #pragma unroll
         for (int i = 0; i < M; i++) {
@@ -8464,7 +8464,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
             for (int d = 0; d < ND; d++) sum[i][d] *= shrink;
         }
         tp__tile_put(tile, s);
-        tp__tile_sums<ND>(sum, tile, room, (const T *)a.v + columns + j0 * a.C + at.slice, a.C, n, a.D - at.slice,
+        tp__tile_sums<ND>(sum, tile, shared, (const T *)a.v + columns + j0 * a.C + at.slice, a.C, n, a.D - at.slice,
                           a.by_four);
     }
 #pragma unroll
@@ -8503,7 +8503,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
 {
     typedef tp__real<T> R;
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
-    TP_SHARED(R, room, tp__tile<R>::ROOM);
+    TP_SHARED(R, shared, tp__tile<R>::SLICES);
     TP_SHARED(R, tile, tp__tile<R>::SIZE * tp__tile<R>::SIZE);
     const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
     const tp__attention_piece at = tp__attention_place(a, (n_all + SIZE - 1) / SIZE, 16 * ND);
@@ -8522,8 +8522,8 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
     for (; c < end; c += SIZE) {
         const int n = end - c < SIZE ? (int)(end - c) : SIZE;
         R p[tp__tile<R>::M][tp__tile<R>::M], ds[tp__tile<R>::M][tp__tile<R>::M];
-        tp__tile_products(p, room, row_s, n_rows, column_s + c * a.C, n, a.C, a.D, a.by_four);
-        tp__tile_products(ds, room, row_p, n_rows, column_p + c * a.C, n, a.C, a.D, a.by_four);
+        tp__tile_products(p, shared, row_s, n_rows, column_s + c * a.C, n, a.C, a.D, a.by_four);
+        tp__tile_products(ds, shared, row_p, n_rows, column_p + c * a.C, n, a.C, a.D, a.by_four);
 #pragma unroll
         for (int i = 0; i < M; i++)
 #pragma unroll
@@ -8537,12 +8537,12 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
             }
         if (KEYS && a.out[2]) {
             tp__tile_put(tile, p);
-            tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
+            tp__tile_sums<ND>(sum_v, tile, shared, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
             __syncthreads(); /* wait until all threads have read the tile */
         }
         if (!KEYS || a.out[1]) {
             tp__tile_put(tile, ds);
-            tp__tile_sums<ND>(sum, tile, room, column_s + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
+            tp__tile_sums<ND>(sum, tile, shared, column_s + c * a.C + at.slice, a.C, n, a.D - at.slice, a.by_four);
         }
     }
     T *to = (T *)a.out[KEYS ? 1 : 0], *to_v = (T *)a.out[2];

@@ -121,7 +121,7 @@ typedef struct tp__taps {
     const float *w;
     float *y;        /* written; the gradient does not use y, w, bias and relu */
     const float *dy; /* read by the gradient */
-    float *dw;       /* the gradient adds to it */
+    float *dw;       /* filter gradient; the kernel adds to its old values */
     const float *bias;
     bool relu;
 } tp__taps;
@@ -605,7 +605,7 @@ typedef struct tp__gemm_args {
 #define TP__NC         256     /* columns in a block */
 #define TP__MB         8       /* tiles of rows in a block */
 #define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
-#define TP__LDB_NEAR   32      /* panels side by side in a row of B if many rows of A read B in place */
+#define TP__LDB_NEAR   32      /* B is read in place for many rows of A if a row of B has at most this many panels */
 #define TP__K_EVEN     64      /* up to this K, starting a tile takes as long as computing its sum */
 #define TP__PACK_K     128     /* values of k in a chunk that packs B */
 /* panels in a chunk that packs B: more write streams would evict each other from L1 */
@@ -907,7 +907,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                 tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
                 e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
                 e.c = out + row0 * ldc + panel * p->nr;
-                tp__even_product_of[isa->level](&e, rows, p->nr); /* an even product has only whole panels */
+                tp__even_product_of[isa->level](&e, rows, p->nr); /* every panel has its full number of columns */
             }
             i = rows;
         }
@@ -999,9 +999,9 @@ static void tp__gemm_row_dots(void *user, int64_t chunk)
 /* -- products of A transposed with few columns: C^T = B^T A has long rows, which fill vectors; each sum is the same ----------- */
 
 typedef struct tp__gemm_across {
-    const tp__gemm_args *g; /* the product that was asked for */
+    const tp__gemm_args *g; /* the caller's product */
     const struct tp__isa *isa;
-    tp__gemm_args t; /* the one that is computed */
+    tp__gemm_args t; /* the product that is computed instead: its operands are transposed */
     float *ct;       /* C^T */
     int64_t mb;      /* rows of C in a chunk */
 } tp__gemm_across;
@@ -1009,7 +1009,7 @@ typedef struct tp__gemm_across {
 /* Whether a product is computed across, and as what. */
 static bool tp__gemm_goes_across(const tp__gemm_args *a, const struct tp__isa *isa, tp__gemm_args *t)
 {
-    if (a->N == isa->vw && a->K <= TP__K_IN_PLACE) return false; /* that is fast without it */
+    if (a->N == isa->vw && a->K <= TP__K_IN_PLACE) return false; /* the product is fast without a transposition */
     if (!a->ta || a->descend || a->N > isa->vw || a->M < isa->vw || a->M < 2 * a->N || a->K >= TP__K_PARTS / 2)
         return false;
     *t = *a;
@@ -2127,7 +2127,7 @@ typedef struct tp__depthwise {
     int64_t to_h, to_w, to_step, from_h, from_w, from_step;
     int64_t rows, block; /* number of rows of all images of `to`, and of rows in a chunk */
     int64_t w_rows;      /* rows of weights of a tap: channels of a group of `from` */
-    tp__taps run;        /* what all runs have in common */
+    tp__taps run;        /* the fields that all runs of pixels have in common */
     int parts;
     float *part;
     float *packed;   /* the weights of the input gradient, (KH,KW,O/groups,C); NULL if w is already in that order */
@@ -2845,7 +2845,7 @@ static void tp__gemm(tp_device *d, const tp__gemm_args *a, void *scratch)
     tp__gemm_fast(d, a, scratch);
 }
 
-/* No image, channel, filter or position: every sum is empty. */
+/* Whether a convolution has no image, channel, filter or position: then every sum is empty. */
 static bool tp__conv_is_empty(const tp__conv *g)
 {
     return g->B <= 0 || g->C <= 0 || g->O <= 0 || g->OH <= 0 || g->OW <= 0 || g->H <= 0 || g->W <= 0 || g->KH <= 0 ||
@@ -3199,7 +3199,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     TP__ROWS(X)
 #undef X
 
-    /* 1. the sum */
+    /* 1. compute the tile's sums of products */
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
     const int64_t step = t->step, ldb = t->ldb;
     const tp__run *run = t->run, *const last = run + t->n_run;
@@ -3740,7 +3740,7 @@ TP__INLINE V TP__F(exp_rest)(V x, VI *k)
     return vfma(vmul(r, r), q, r);
 }
 
-/* at most 1 ulp */
+/* error: at most 1 ulp */
 TP__INLINE V TP__F(vexp)(V x)
 {
     VI k;
@@ -3777,7 +3777,7 @@ TP__INLINE V TP__F(log_sum)(V k, V f)
     return vmul(k, vset(TP__LN2_HI)) + (f + low);
 }
 
-/* at most 0.9 ulp */
+/* error: at most 0.9 ulp */
 TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
@@ -3804,7 +3804,7 @@ TP__INLINE V TP__F(vsoftplus)(V x)
     return vmax(x, vset(0.0f)) + TP__F(log_sum)(k, f);
 }
 
-/* at most 1.4 ulp */
+/* error: at most 1.4 ulp */
 TP__INLINE V TP__F(vtanh)(V x)
 {
     V a = vabs(x), u = vmul(x, x);
@@ -3825,7 +3825,7 @@ TP__INLINE V TP__F(vsigmoid)(V x)
     return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
 }
 
-/* at most 1.1 ulp; 1.4 without fused multiply-and-add */
+/* error: at most 1.1 ulp; 1.4 without fused multiply-and-add */
 TP__INLINE V TP__F(verf)(V x)
 {
     V u = vmul(x, x), q = vfma(u, vset(TP__ERF_NEAR_6), vset(TP__ERF_NEAR_5));
@@ -3977,7 +3977,7 @@ TP__INLINE VD TP__F(arctan)(VD x)
     return (VD)((VQ)a | ((VQ)x & minus));
 }
 
-/* For a > 0. */
+/* a^b for a > 0 */
 TP__INLINE VD TP__F(power)(VD a, VD b)
 {
     const VQ bits = (VQ)a, bias = TP__F(qset)(UINT64_C(1024) << 52);
@@ -5020,14 +5020,14 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
     j->n_part = j->folded_rows = j->n_tile = 1;
     j->A = j->W = 0;
     if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
-    if (r->step == 1) { /* sums along rows: long rows are cut if outputs are few */
+    if (r->step == 1) { /* the summed elements are contiguous: cut long runs if outputs are few */
         if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
         if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
         if (j->n_part < 1) j->n_part = 1;
         j->grain = tp__grain(r->n_sum / j->n_part);
         return;
     }
-    j->B = r->step; /* sums along columns */
+    j->B = r->step; /* the summed elements are a row apart: add whole rows */
     j->R = r->run;
     j->A = r->n_out / j->B;
     while (j->folded_rows * j->B < 128 && j->folded_rows * 2 <= j->R) j->folded_rows *= 2;
@@ -5381,7 +5381,7 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
         tp__move_merge(m, given->dim[d], given->dst_stride[d], given->src_stride[d]);
     }
     if (m->ndim == 1 && m->dst_stride[0] == 1 && m->src_stride[0] == 1 &&
-        m->dim[0] > 65536) { /* cut one long run into parts */
+        m->dim[0] > 65536) { /* copy one long contiguous run in parts of 16384 elements */
         const int64_t part = 16384, whole = m->dim[0] / part, done = whole * part;
         memcpy(m->dst + (size_t)done * m->size, m->src + (size_t)done * m->size, (size_t)(m->dim[0] - done) * m->size);
         tp__move_wrap(m);
@@ -5980,7 +5980,7 @@ static void tp__batch_norm_infer_fast(const tp_call *k)
 }
 static size_t tp__bn_scratch(const tp_call *k)
 {
-    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* an op with three outputs is the gradient */
+    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* with three outputs the op is layer_norm_grad */
     return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
 }
 

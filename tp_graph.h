@@ -1859,7 +1859,7 @@ typedef struct tp__external {
     /* element i of the result reads, for INNER, index i % period; for OUTER, index (i / inner) % period */
     int64_t inner, period;
     int64_t stride[TP_MAX_DIMS];
-    int reg; /* the register that holds a block of the broadcast operand; -1 if direct */
+    int reg; /* the register that holds a block of the broadcast operand; -1 if it is read directly */
 } tp__external;
 
 typedef struct tp__program {
@@ -2481,7 +2481,7 @@ static const char *tp__unique_name(tp_graph *g, const char *scope, const char *n
     const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
     if (!full) return tp__graph_nomem(g), (const char *)NULL;
     const char *unique = full;
-    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* number of suffixes used so far, plus one */
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* 1 + the number of suffixes (_1, _2, ..) used so far */
     if (next) {
         do {
             unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
@@ -4901,7 +4901,7 @@ static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t s
     return (*n)++;
 }
 
-/* Inserts an instruction before instruction `where`. */
+/* Inserts an instruction before instruction `index`. */
 static void tp__re_insert(tp__re_parser *p, int index, int op, unsigned flags, int32_t x, int32_t y)
 {
     tp_regex *re = p->re;
@@ -5429,9 +5429,12 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
     return -1;
 }
 
-/* An entry of the backtracking stack: what >= 0: instruction `what` is to be tried at position a; what < 0: one of these
+/* An entry of the backtracking stack: action >= 0: try instruction `action` at position a; action < 0: one of these
  * constants. */
-enum { TP__RE_RESTORE = -1 /* sets reg[a] = b */, TP__RE_FAILED = -2 /* marks row a, position b as failed */ };
+enum {
+    TP__RE_RESTORE = -1 /* restores the register: reg[a] = b */,
+    TP__RE_FAILED = -2 /* marks row a, position b as failed */
+};
 typedef struct tp__re_entry {
     int32_t action, a, b;
 } tp__re_entry;
@@ -7116,7 +7119,8 @@ static tp_dtype tp__operand_precision(const tp__compiler *c, const tp_operation 
                    ? half
                    : TP_F32;
     if (tp__keeps_float32(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
-    if (o->row->flags & TP_OP_FOLLOWS) /* operands per channel have fewer dimensions, and they are float32 */
+    if (o->row->flags &
+        TP_OP_FOLLOWS) /* operands with one value per channel have fewer dimensions; they stay float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__only_moves_values(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
     /* each operand in the precision in which it is stored */
@@ -8315,7 +8319,8 @@ static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m
     tp__instr *ins = &prog->instr[m];
     const int v = c->first_value[ch->group->op[m]];
     for (int i = 0; i < ins->n_in; i++)
-        if (ins->from[i] == TP__FROM_REG) { /* in[i] is the number of a member: replace it by its register or output */
+        if (ins->from[i] ==
+            TP__FROM_REG) { /* in[i] is the index of an op in the chain: replace it by that op's register or output */
             const tp__instr *from = &prog->instr[ins->in[i]];
             const int k = ins->in[i];
             ins->from[i] = from->to;
@@ -9036,7 +9041,7 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* -- copies between devices, in a run ------------------------------------------------------------------ */
 
-/* Copies between two devices. room: host memory for the copy, if neither device is the host and they cannot reach each
+/* Copies between two devices. host_buffer: host memory for the copy, if neither device is the host and they cannot reach each
  * other. */
 static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes,
                                   void *host_buffer)
@@ -10576,7 +10581,7 @@ static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix,
     return TP_OK;
 }
 
-/* Adds a variable. The caller has reserved the room. */
+/* Adds a variable to the list to save. The caller has allocated the list. */
 static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char *suffix)
 {
     const tp_status st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
@@ -14689,7 +14694,7 @@ static void tp__pad_naive(const tp_call *k)
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
     const size_t size = tp_dtype_size(k->in[0].dtype);
     const int64_t n = tp__size(&k->out[0]);
-    double border = 0; /* room for an element of any type */
+    double border = 0; /* memory for one element of any type */
     tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = tp__pad_element(i, x, y, t);
@@ -15716,7 +15721,7 @@ static tp_status tp__max_pool_infer(tp_infer *s)
     s->out[1].shape = s->out[0].shape;
     return TP_OK;
 }
-static void tp__max_pool_gradient(tp_grad *g); /* adds a max_pool_grad */
+static void tp__max_pool_gradient(tp_grad *g); /* the gradient is an op max_pool_grad */
 static const tp_op tp__op_max_pool =
     TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs),
             tp__max_pool_infer, tp__max_pool_gradient, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
@@ -15735,7 +15740,7 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k)
     TP__POOL_LOOP(g) dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
 }
 #ifdef TP__ROWS
-static void tp__max_pool_grad_gradient(tp_grad *g); /* adds a max_pool_take */
+static void tp__max_pool_grad_gradient(tp_grad *g); /* the gradient is an op max_pool_take */
 static const tp_op tp__op_max_pool_grad =
     TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
             TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_grad_infer, tp__max_pool_grad_gradient,
@@ -15784,7 +15789,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static void tp__avg_pool_gradient(tp_grad *g); /* adds an avg_pool_grad */
+static void tp__avg_pool_gradient(tp_grad *g); /* the gradient is an op avg_pool_grad */
 static const tp_op tp__op_avg_pool =
     TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_infer,
             tp__avg_pool_gradient, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
@@ -15944,7 +15949,7 @@ static tp_status tp__resize_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__resize_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-static void tp__resize_gradient(tp_grad *g); /* adds a resize_grad */
+static void tp__resize_gradient(tp_grad *g); /* the gradient is an op resize_grad */
 static const tp_op tp__op_resize =
     TP__ROW("resize", "Resize", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS_OF(resize, tp_resize_attrs), tp__resize_infer,
             tp__resize_gradient, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
@@ -16073,7 +16078,7 @@ static tp_status tp__sampler_infer(tp_infer *s)
     s->out[0].shape.dim[3] = x->dim[3];
     return TP_OK;
 }
-static void tp__sampler_gradient(tp_grad *g); /* adds a bilinear_sampler_grad */
+static void tp__sampler_gradient(tp_grad *g); /* the gradient is an op bilinear_sampler_grad */
 static const tp_op tp__op_bilinear_sampler =
     TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(sampler), tp__sampler_infer,
             tp__sampler_gradient, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
@@ -16291,7 +16296,7 @@ static tp_status tp__batch_norm_shape(tp_infer *s)
     s->out[1] = s->out[2] = s->out[3] = s->in[1];
     return st;
 }
-static void tp__batch_norm_gradient(tp_grad *g); /* adds a batch_norm_grad */
+static void tp__batch_norm_gradient(tp_grad *g); /* the gradient is an op batch_norm_grad */
 static const tp_op tp__op_batch_norm =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
                    TP_OP_FOLLOWS | TP__OP_BATCH_NORM, TP__IO(3, 4), TP__ATTRS(bn), tp__batch_norm_shape,
@@ -16466,7 +16471,7 @@ static tp_status tp__layer_norm_infer(tp_infer *s)
     s->out[2].shape = s->out[1].shape;
     return TP_OK;
 }
-static void tp__layer_norm_gradient(tp_grad *g); /* adds a layer_norm_grad */
+static void tp__layer_norm_gradient(tp_grad *g); /* the gradient is an op layer_norm_grad */
 static const tp_op tp__op_layer_norm = TP__ROW(
     "layer_norm", "LayerNorm", TP_OP_PURE, TP__IO(3, 3), TP__ATTRS(ln), tp__layer_norm_infer, tp__layer_norm_gradient,
     TP__NAIVE_FAST(tp__layer_norm), TP__FLOPS(tp__bn_flops), TP__ONNX("LayerNormalization"));
@@ -16698,7 +16703,7 @@ typedef struct tp__ctc {
     int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
     int64_t T, S;           /* numbers of steps and of places (2L + 1) of this sequence */
     int64_t blank;
-    double *norm, *a, *two_rows; /* log of the sum of each softmax; a_t(s); two vectors of places */
+    double *norm, *a, *two_rows; /* log of the sum of each softmax; CTC's a_t(s); two more rows of S values */
 } tp__ctc;
 /* Returns the number of doubles of scratch memory for a sequence. */
 static int64_t tp__ctc_doubles(const tp_call *k)
@@ -17032,7 +17037,7 @@ static tp_status tp__lstm_infer(tp_infer *s)
     s->out[4] = s->out[0]; /* output 4 has the cell states */
     return st == TP_OK ? tp__rnn_check(s, 1, "", &s->in[3].shape, 4) : st;
 }
-static void tp__lstm_gradient(tp_grad *g); /* adds an lstm_grad */
+static void tp__lstm_gradient(tp_grad *g); /* the gradient is an op lstm_grad */
 static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(
     0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(5, 5), TP__ATTRS(lstm), tp__lstm_infer,
     tp__lstm_gradient, TP__NAIVE_FAST(tp__lstm), TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_scratch), TP__ONNX("LSTM"));
@@ -17161,7 +17166,7 @@ static tp_status tp__gru_infer(tp_infer *s)
     if (st == TP_OK) st = tp__rnn_check(s, 1, "gates' ", &s->in[5].shape, 2);
     return st == TP_OK ? tp__rnn_check(s, 3, "candidate's ", &s->in[5].shape, 1) : st;
 }
-static void tp__gru_gradient(tp_grad *g); /* adds a gru_grad */
+static void tp__gru_gradient(tp_grad *g); /* the gradient is an op gru_grad */
 static const tp_op tp__op_gru = TP__SEQUENCE_ROW(
     0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(6, 3), TP__ATTRS(gru), tp__gru_infer,
     tp__gru_gradient, TP__NAIVE_FAST(tp__gru), TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_scratch), TP__ONNX("GRU"));
@@ -17340,7 +17345,7 @@ static tp_status tp__attention_infer(tp_infer *s)
     s->out[1].shape.dim[0] = q->dim[0], s->out[1].shape.dim[1] = t->heads, s->out[1].shape.dim[2] = q->dim[1];
     return TP_OK;
 }
-static void tp__attention_gradient(tp_grad *g); /* adds an attention_grad */
+static void tp__attention_gradient(tp_grad *g); /* the gradient is an op attention_grad */
 static const tp_op tp__op_attention =
     TP__HALF_ROW(0, 0x2u, "attention", "Attention", TP_OP_HALF, TP__IO(3, 2), TP__ATTRS(attention), tp__attention_infer,
                  tp__attention_gradient, TP__NAIVE_FAST(tp__attention),

@@ -143,7 +143,7 @@ static float tp__bits_f32(uint64_t bits)
 /* A value of the file. A known value stores its elements here and becomes a node when an op needs one. */
 typedef struct tp__import_value {
     const char *name;
-    tp_node *node[2]; /* its node in the user's graph, and its node in the graph for folding */
+    tp_node *node[2]; /* the value's node in the user's graph, and in the graph for constant folding */
     tp_tensor known;
     bool is_known;
     bool partial;  /* the value is an int64 list in which some elements are unknown dimensions: see tp__is_any */
@@ -776,7 +776,8 @@ static void tp__import_fold_left(tp__import_node *n) /* Builds Max, Min, Sum, Me
     const tp_dtype d = y->dtype;
     y = tp__bytes_to_int32(y);
     for (int i = 1; i < n->n_in; i++) y = n->row->binary(y, tp__bytes_to_int32(tp__import_node_input(n, i)));
-    if (n->op[1] == 'e') y = tp_div(y, tp__constant_like(y, n->n_in)); /* the sum divided by their number: Mean */
+    if (n->op[1] == 'e')
+        y = tp_div(y, tp__constant_like(y, n->n_in)); /* Mean: divides the sum by the number of inputs */
     tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
 
@@ -1029,7 +1030,7 @@ typedef struct tp__window {
     int axes;
     bool same_padding, no_padding; /* the padding equals tp's SAME; there is no padding */
     bool unknown_padding;          /* the amount of padding depends on an unknown size */
-    bool one_axis;                 /* the file has only one spatial axis */
+    bool one_axis;                 /* the ONNX node has only one spatial axis */
 } tp__window;
 
 static tp_node *tp__two_axes(tp_node *x, bool *is_one_axis)
@@ -2043,7 +2044,7 @@ static tp_node *tp__index_from_start(tp__import_node *n, tp_node *index, tp_node
 {
     tp_node *size;
     if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__constant_like(index, (double)x->shape.dim[axis]);
-    else { /* the size is known only at run time */
+    else { /* the size of the axis is known only at run time */
         tp_node *zeros = tp__importer_zeros_along(n->c, tp__importer_symbol(n->c, x, axis), index->dtype, 0, 1);
         size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
     }
@@ -2203,7 +2204,7 @@ static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_n
                                             : strcmp(reduction, "min") == 0 ? tp_minimum
                                             : strcmp(reduction, "mul") == 0 ? tp_mul
                                                                             : NULL;
-    if (mix) { /* if rows are few, combine one after the other */
+    if (mix) { /* with a reduction: apply the updates to the rows one after the other */
         const int64_t count = tp__import_node_dim(n, row, 0), rows = tp__import_node_dim(n, x, 0);
         if (n->c->status != TP_OK || count > 256) return tp__import_node_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
@@ -3392,7 +3393,8 @@ static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp_
 /* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
 static void tp__import_node_fold_sizes(tp__import_node *n)
 {
-    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair of results for each symbol */
+    static const int64_t guess[2] = {100003, 200003},
+                         step[2] = {1, 7}; /* in each trial run the size of symbol k is guess + k step */
     tp__importer *c = n->c;
     tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);

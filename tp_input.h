@@ -2534,7 +2534,7 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 
 /* -- mnist ---- >>df mnist */
 
-/* false: `which` is neither "train" nor "test". */
+/* false: `set_name` is neither "train" nor "test". */
 static bool tp__train_or_test(const char *set_name, bool *train)
 {
     *train = set_name && strcmp(set_name, "train") == 0;
@@ -4795,7 +4795,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         /* with .ordered this slot is also the first of in_order: all slots before it were ready */
         if (f->ordered) tp__crew_pop(f, &f->in_order);
     }
-    if (*skipped < n && f->in_order.n) { /* the next slot of in_order has failed */
+    if (*skipped < n && f->in_order.n) { /* the datapoint of the next slot of in_order has failed */
         tp_mutex_lock(f->mutex);
         tp__crew_give_to_caller(f, 1);
         tp_mutex_unlock(f->mutex);
@@ -8920,7 +8920,7 @@ static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, f
     else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
 }
 
-/* Returns scratch memory for n floats: `which` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
+/* Returns scratch memory for n floats: `buffer` 0 and 1 are two rows, 2 is the large buffer. NULL: out of memory. */
 static float *tp__aug_work(tp__aug_run *r, int buffer, int64_t n)
 {
     tp_tensor *t = buffer < 2 ? &r->t->row_[buffer] : &r->t->work_;
@@ -12134,7 +12134,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* without a queue the next run tries again */
+            break; /* without a queue: the next run reads the flow again */
         }
     }
     if (st < TP_OK && st == f->error) { /* the error is the reader's: copy its sentence to this thread */
@@ -13630,7 +13630,7 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
     return TP_OK;
 }
 
-/* Reads the head of a component, and moves *at after it. what: the message, i: index of the component. */
+/* Reads the head of a component, and moves *at after it. data_name: name of the message, i: index of the component. */
 static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *data_name, int i)
 {
     if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", data_name, i);
@@ -13904,8 +13904,8 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         f->next_socket = f->message_socket + 1;
     }
     if (st == TP_OK) {
-        snprintf(message_name, sizeof message_name, "%s: message %lld from %.300s", f->end.caller, (long long)f->messages,
-                 f->end.addr[f->message_socket]);
+        snprintf(message_name, sizeof message_name, "%s: message %lld from %.300s", f->end.caller,
+                 (long long)f->messages, f->end.addr[f->message_socket]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), message_name);
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
@@ -14034,7 +14034,7 @@ TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
     s->setup = tp__zmq_setup;
     s->get_input_tensors = tp__queue_tensors;
     s->hooks = tp__zmq_hooks;
-    s->reset_state = NULL; /* a reset does nothing */
+    s->reset_state = NULL; /* reset_state has no effect on this source */
     s->seek = NULL;
     s->size = NULL;
     return s;

@@ -2080,7 +2080,7 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
     int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, c, m};
     tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
                                   d->kernel_regularizer);
-    kernel[2] = 1; /* as a convolution with C groups: the same weights in another shape */
+    kernel[2] = 1; /* a depthwise convolution is one with C groups: the same weights in another shape */
     kernel[3] = c * m;
     a.groups = (int)c;
     tp_node *y = tp_nn_conv2d(x, tp_reshape_to(w, tp_make_shape_n(4, kernel)), &a);

@@ -248,7 +248,7 @@ template <class T> struct tp__cxx_braced_options { T options; }; /* for {{.filte
 template <class A> struct tp__cxx_convert {
     A value;
     template <class M> requires std::is_convertible_v<A, M> operator M() const { return static_cast<M>(value); }
-    template <class M> requires(std::is_pointer_v<M> && std::is_same_v<A, decltype(NULL)>) operator M() const { return nullptr; } /* NULL */
+    template <class M> requires(std::is_pointer_v<M> && std::is_same_v<A, decltype(NULL)>) operator M() const { return nullptr; } /* converts NULL */
 };
 /* Options without names, for the fields after at_ and after the macro's own arguments (`skipped` fields). */
 template <class T, int skipped> struct tp__cxx_positional {
@@ -2694,7 +2694,7 @@ static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double 
     }
 }
 
-/* An output text of `room` bytes. n counts all characters, also those that did not fit. */
+/* An output text of `capacity` bytes. n counts all characters, also those that did not fit. */
 typedef struct tp__text_out {
     char *text;
     size_t capacity, n;
@@ -2760,7 +2760,7 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
 /* A conversion of printf: the flags, width and precision between % and the letter. */
 typedef struct tp__spec {
     bool left, plus, space, alt, zero;
-    int width, precision; /* -1: not given */
+    int width, precision; /* of a conversion such as %8.3f; -1: not given */
 } tp__spec;
 
 static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char conversion)
@@ -3197,7 +3197,7 @@ static bool tp__holds_working_dir(const char *dir)
 }
 
 /* Rename `from` to <path><sep><date and time>, followed by a number if that name exists; the new name is written to `to`. An empty
- * file or directory of that name is made first, so that no other file is replaced. what: TP__OS_FILE or TP__OS_DIR. from NULL:
+ * file or directory of that name is made first, so that no other file is replaced. kind: TP__OS_FILE or TP__OS_DIR. from NULL:
  * only make it. */
 static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int kind, char *to)
 {
@@ -4355,7 +4355,7 @@ TP__UNUSED static int64_t tp__clock_ns(void) { return (int64_t)(tp__os_clock() *
 /* A tp__watch records when a pool's workers were busy, for runs of a thread that has the tp__watch in tp__watching. A worker writes
  * to its own list before it reports its chunks as finished; the caller reads the lists after the run. */
 typedef struct tp__span {
-    int64_t start, end; /* in nanoseconds */
+    int64_t start, end; /* times in nanoseconds */
 } tp__span;
 typedef struct tp__spans {
     tp__span *item;
@@ -5341,7 +5341,7 @@ static double tp__pow_positive(double a, double b)
 {
     const uint64_t bits = tp__double_bits(a);
     const uint64_t k =
-        (bits - TP__SQRT_HALF_DOUBLE_BITS + (UINT64_C(1024) << 52)) >> 52; /* 1024 more than the exponent */
+        (bits - TP__SQRT_HALF_DOUBLE_BITS + (UINT64_C(1024) << 52)) >> 52; /* the exponent of x, plus 1024 */
     const double m = tp__bits_double(bits - ((k - 1024) << 52)), f = (m - 1) / (m + 1);
     double t =
         tp__mul_add(tp__horner(tp__log2_series, TP_COUNT(tp__log2_series), f * f), f, (double)(int)k - 1024.0) * b;
@@ -5861,9 +5861,9 @@ TP__UNUSED static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17)
  *                 bits 16-31 the literal, the base of the length or distance, or the index of the second table */
 enum {
     TP__HUFF_LIT_ROOT = 10,
-    TP__HUFF_LIT_ENTRIES = 1400, /* a complete code needs at most 1334 entries */
+    TP__HUFF_LIT_ENTRIES = 1400, /* the table of a complete Huffman code needs at most 1334 entries */
     TP__HUFF_DIST_ROOT = 8,
-    TP__HUFF_DIST_ENTRIES = 512, /* a complete code needs at most 402 entries */
+    TP__HUFF_DIST_ENTRIES = 512, /* the table of a complete Huffman code needs at most 402 entries */
     TP__HUFF_SUB = 0x10,         /* go to the second table; the low 4 bits are the number of its index bits */
     TP__HUFF_LITERAL = 0x20,
     TP__HUFF_END = 0x40,
@@ -6301,7 +6301,7 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
     return at;
 }
 
-/* Inflate all members of a gzip file, one after another. what: the file's name, for error sentences. */
+/* Inflate all members of a gzip file, one after another. data_name: the file's name, for error sentences. */
 TP__SMALL static tp_status tp__gunzip(const char *data_name, const uint8_t *p, size_t n, size_t limit, char **data,
                                       size_t *size)
 {
@@ -6358,8 +6358,8 @@ typedef struct tp__deflate {
     unsigned nbits;
     size_t fill;
     uint8_t bytes[4096];
-    uint32_t head[1 << TP__DEFLATE_HASH]; /* for each hash: position + 1 of the last place that has it */
-    uint32_t prev[TP__DEFLATE_WINDOW];    /* for each position: position + 1 of the previous place with its hash */
+    uint32_t head[1 << TP__DEFLATE_HASH]; /* for each hash: 1 + the last position whose bytes have this hash */
+    uint32_t prev[TP__DEFLATE_WINDOW];    /* for each position: 1 + the previous position with the same hash */
     uint32_t token[TP__DEFLATE_WINDOW];   /* a token: a literal, or 1<<31 | (length-3)<<16 | distance-1 */
 } tp__deflate;
 
@@ -7803,7 +7803,7 @@ TP_DEF tp_status tp_npz_close(tp_npz_writer *w)
  * the list, and only then allocates the arrays. A writer gets its arrays one by one from a function, so that saving a
  * checkpoint needs no second copy of the variables; it gets their types beforehand. */
 
-/* Fetch the value of item i of a dict that has only types: `room` becomes a view of the value or owns a copy. */
+/* Fetch the value of item i of a dict that has only types: `fetched` becomes a view of the value or owns a copy. */
 typedef tp_status (*tp__fetch_fn)(void *user, int i, tp_tensor *room);
 
 /* Whether a path ends in `end`. */
@@ -7853,7 +7853,7 @@ static int tp__file_type_row(tp_dtype dtype)
 typedef struct tp__entry {
     char *name;
     tp__npy h;
-    uint64_t begin, end; /* offsets of its bytes in shard number `shard` */
+    uint64_t begin, end; /* offsets of the tensor's bytes in shard number `shard` */
     uint32_t shard, crc;
 } tp__entry;
 

@@ -341,7 +341,7 @@ typedef enum tp_all_reduce_mode {
     /* for 8 devices: sums of the first four and the last four, then of both. Otherwise the same as AUTO, with a
      * warning */
     TP_ALL_REDUCE_HIERARCHICAL,
-    TP_ALL_REDUCE_CPU /* a CPU device adds, in the order of the towers */
+    TP_ALL_REDUCE_CPU /* a CPU device sums the gradients, in the order of the towers */
 } tp_all_reduce_mode;
 
 /* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
@@ -1844,7 +1844,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
         tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
                (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
         st = tp_callback_trigger_epoch(t->group_);
-        s->within_ = st < 0 || st == TP_INTR; /* otherwise all steps of the epoch have run */
+        s->within_ = st < 0 || st == TP_INTR; /* false: all steps and triggers of the epoch have run */
     }
     t->finishing_ = NULL;
     if (s->within_) return st;
@@ -2141,7 +2141,7 @@ typedef struct tp__control_message {
     int32_t kind, rank; /* rank of the sender, or (LOST) of the lost rank */
     /* for LEFT: number of the training that was left; ok 1: it was stopped as a success, 2: it was completed */
     int32_t training, ok;
-    char text[496]; /* the reason as a text */
+    char text[496]; /* why the sender ended, as a sentence */
 } tp__control_message;
 #define TP__MESSAGE_HEAD 16
 #define TP__LINE         64 /* messages of parameter servers are padded to multiples of this many bytes */
@@ -2233,7 +2233,8 @@ static void tp__job_look_for_dead(double now)
 {
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && !j->failed && j->watch; r++) {
-        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].last_heard < j->patience || j->peer[r].finished)
+        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].last_heard < j->patience ||
+            j->peer[r].finished)
             continue;
         tp__control_message l;
         memset(&l, 0, sizeof l);
@@ -3728,7 +3729,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     return true;
 }
 
-/* Sends request `what` from the chief to a server. */
+/* Sends request `command` from the chief to a server. */
 static tp_status tp__share_ask(tp__share *s, int command)
 {
     memset(s->out, 0, TP__LINE);
@@ -4360,7 +4361,7 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
         tp_log(t && tp__job_reports_error(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
-               sentence); /* otherwise the loop has logged the error */
+               sentence); /* an error within the training loop was already logged there */
     /* frees the objects that were not handed over */
     tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors);
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);

@@ -32,7 +32,7 @@ printf '#include <nccl.h>\n' | gcc -x c $inc -I"$(dirname "$(dirname "$(readlink
 ptx_of() {
     [ "$(cat "$out/$1.ptx.key" 2>/dev/null)" != "$key" ] || return 0
     "$nvcc" -O2 -std=c++17 $nccl -I. $inc -arch="compute_$1" -ptx tp_cuda.cu -o "$out/$1.ptx" >"$out/$1.log" 2>&1 || { tail "$out/$1.log"; return 1; }
-    awk '/\.entry/ {name = $0; sub(/.*\.entry */, "", name); sub(/\(.*/, "", name)} /tp__room/ && name {print name}' "$out/$1.ptx" |
+    awk '/\.entry/ {name = $0; sub(/.*\.entry */, "", name); sub(/\(.*/, "", name)} /tp__shared_memory/ && name {print name}' "$out/$1.ptx" |
         sort -u >"$out/$1.dynamic"
     echo "$key" >"$out/$1.ptx.key"
 }

@@ -2227,10 +2227,10 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
 TP_DEF void tp_callback_request_checkpoint(tp_callback *cb)
 {
     TP__REQUIRE(cb && cb->train, )
-    tp_callback **last = &cb->train->due_;
+    tp_callback **tail = &cb->train->due_;
     if (cb->due_) return;
-    while (*last) last = &(*last)->next_due_;
-    *last = cb;
+    while (*tail) tail = &(*tail)->next_due_;
+    *tail = cb;
     cb->next_due_ = NULL;
     cb->due_ = true;
 }
@@ -2259,9 +2259,9 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
     train->save_failed_ = false;
     for (const tp_callback *cb = first; cb; cb = cb->next_due_) save = save || cb->checkpoint;
     if (save) st = tp_train_state_save(train);
-    for (int last = 0; last < 2; last++)
+    for (int resumed_from = 0; resumed_from < 2; resumed_from++)
         for (tp_callback *cb = first; cb && st == TP_OK; cb = cb->next_due_)
-            if (cb->checkpoint && cb->is_resumed_from == last) st = cb->checkpoint(cb);
+            if (cb->checkpoint && cb->is_resumed_from == resumed_from) st = cb->checkpoint(cb);
     if (st == TP_OK && (first || force))
         st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
     /* also the callbacks inside a wrapper that does not set `inner` */
@@ -4065,18 +4065,18 @@ static bool tp__bar_can_redraw(void)
     return tp__os_terminal_width() > 0 && term && *term && strcmp(term, "dumb") != 0;
 }
 
-static void tp__bar_draw(tp__bar *b, bool last)
+static void tp__bar_draw(tp__bar *b, bool is_last)
 {
     char text[640];
     b->draw_time = tp_time();
     if (tp__logger.fn) { /* a log function of the program gets only the final line */
-        if (!last) return;
+        if (!is_last) return;
         tp__bar_text(b, 60, text, sizeof text);
         tp_log(TP_LOG_INFO, "%s", text);
         return;
     }
     tp__bar_text(b, b->tty ? tp__os_terminal_width() - 1 : 80, text, sizeof text);
-    tp__log_progress(b->tty ? text : NULL, last);
+    tp__log_progress(b->tty ? text : NULL, is_last);
     if (b->tty) return;
     fprintf(stderr, "%s\n", text);
     fflush(stderr);
@@ -6693,7 +6693,7 @@ typedef struct tp__human {
 
 /* Reads the value of `name` from text with a line "key:number" for each parameter. Returns false if no line has the key
  * or a line is malformed; *bad is then the number of that line, from 1. A number that is not finite is malformed. */
-static bool tp__human_parse(char *text, const char *name, double *value, int *bad)
+static bool tp__human_parse(char *text, const char *name, double *value, int *bad_line)
 {
     bool found = false;
     int number = 0;
@@ -6709,7 +6709,7 @@ static bool tp__human_parse(char *text, const char *name, double *value, int *ba
         char *colon = strchr(line, ':');
         const double v = colon ? tp_parse_double(colon + 1, &end) : 0;
         if (!colon || end == colon + 1 || *end || !tp__finite(v)) {
-            *bad = number;
+            *bad_line = number;
             return false;
         }
         *colon = 0;
@@ -6732,11 +6732,12 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
         tp_log(TP_LOG_WARN, "Cannot read %s: %s", h->path, tp_last_error());
         return TP_OK;
     }
-    int bad = 0;
-    *set = tp__human_parse(text, h->setter.param->name, value, &bad);
+    int bad_line = 0;
+    *set = tp__human_parse(text, h->setter.param->name, value, &bad_line);
     tp_free(text);
-    if (bad)
-        tp_log(TP_LOG_WARN, "%s:%d: not a name, ':' and a finite number: nothing of this file is used", h->path, bad);
+    if (bad_line)
+        tp_log(TP_LOG_WARN, "%s:%d: not a name, ':' and a finite number: nothing of this file is used", h->path,
+               bad_line);
     else if (!*set) tp_log(TP_LOG_WARN, "Cannot find %s in %s", h->setter.param->name, h->path);
     if (*set) h->has_read = true, h->last_read = *value;
     return TP_OK;
@@ -6747,13 +6748,13 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
 static tp_status tp__human_before_train(tp_callback *cb)
 {
     const tp__human *h = (const tp__human *)cb->user;
-    const double last = h->last_read;
+    const double last_value = h->last_read;
     const bool had_read = h->has_read;
     double value = 0;
     bool set = false;
     if (!cb->resumed || !had_read) return tp__setter_trigger(cb);
     const tp_status st = tp__human_value(cb, NULL, &value, &set);
-    return st == TP_OK && set && value != last ? tp__setter_set(cb, value) : st;
+    return st == TP_OK && set && value != last_value ? tp__setter_set(cb, value) : st;
 }
 
 static tp_status tp__human_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
@@ -7566,21 +7567,21 @@ static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int
 static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to, bool all)
 {
     const tp_shape *s = &v->shape;
-    const int last = s->ndim - 1;
+    const int last_dim = s->ndim - 1;
     int64_t at[TP_MAX_DIMS], lines = 0, left_out = 0;
     for (int i = 0; i < s->ndim; i++) at[i] = from[i];
     for (bool more = tp_tensor_size(v) > 0; more;) {
         if (!all && lines >= 20) left_out++;
         else {
             if (s->ndim > 1) tp_buf_printf(&d->out, "[");
-            for (int i = 0; i < last; i++) tp_buf_printf(&d->out, "%s%lld", i ? "," : "", (long long)at[i]);
+            for (int i = 0; i < last_dim; i++) tp_buf_printf(&d->out, "%s%lld", i ? "," : "", (long long)at[i]);
             if (s->ndim > 1) tp_buf_printf(&d->out, "] ");
-            const int64_t end = s->ndim ? to[last] : 1;
-            for (int64_t k = s->ndim ? from[last] : 0; k < end; k++) {
+            const int64_t end = s->ndim ? to[last_dim] : 1;
+            for (int64_t k = s->ndim ? from[last_dim] : 0; k < end; k++) {
                 int64_t index = 0;
-                for (int i = 0; i < last; i++) index = index * s->dim[i] + at[i];
-                if (s->ndim) index = index * s->dim[last] + k;
-                if (!all && k - from[last < 0 ? 0 : last] >= 12) {
+                for (int i = 0; i < last_dim; i++) index = index * s->dim[i] + at[i];
+                if (s->ndim) index = index * s->dim[last_dim] + k;
+                if (!all && k - from[last_dim < 0 ? 0 : last_dim] >= 12) {
                     tp_buf_printf(&d->out, " ..");
                     break;
                 }
@@ -7589,7 +7590,7 @@ static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_
             tp_buf_printf(&d->out, "\n");
         }
         lines++;
-        int i = last - 1;
+        int i = last_dim - 1;
         for (; i >= 0 && ++at[i] >= to[i]; i--) at[i] = from[i];
         more = i >= 0;
     }
@@ -7835,14 +7836,14 @@ static tp_status tp__debug_prompt(tp__debugger *d)
 
 static tp__debugger *tp__debugger_init(tp_callback *cb)
 {
-    static const tp__debug_filter own[] = {{"has_inf_or_nan", tp__has_inf_or_nan, NULL},
-                                           {"has_nan", tp__has_nan, NULL},
-                                           {"has_inf", tp__has_inf, NULL},
-                                           {"all_zero", tp__all_zero, NULL}};
+    static const tp__debug_filter builtin_filters[] = {{"has_inf_or_nan", tp__has_inf_or_nan, NULL},
+                                                       {"has_nan", tp__has_nan, NULL},
+                                                       {"has_inf", tp__has_inf, NULL},
+                                                       {"all_zero", tp__all_zero, NULL}};
     tp__debugger *d = (tp__debugger *)cb->user;
     d->cb = cb;
-    d->n_filter = TP_COUNT(own);
-    memcpy(d->filter, own, sizeof own);
+    d->n_filter = TP_COUNT(builtin_filters);
+    memcpy(d->filter, builtin_filters, sizeof builtin_filters);
     return d;
 }
 
@@ -8638,22 +8639,23 @@ struct tp__printer {
 static tp_status tp__printer_print(tp_callback *cb)
 {
     tp__printer *p = (tp__printer *)cb->user;
-    const char *last = NULL; /* prints in alphabetical order: each time the smallest name larger than `last` */
+    const char *last_name =
+        NULL; /* prints in alphabetical order: each time the smallest name larger than `last_name` */
     for (int left = p->pending.n; left > 0; left--) {
         int best = -1;
         for (int i = 0; i < p->pending.n; i++) {
             const char *name = tp__table_name(&p->pending, i);
-            if (last && strcmp(name, last) <= 0) continue;
+            if (last_name && strcmp(name, last_name) <= 0) continue;
             if (best < 0 || strcmp(name, tp__table_name(&p->pending, best)) < 0) best = i;
         }
-        last = tp__table_name(&p->pending, best);
+        last_name = tp__table_name(&p->pending, best);
         const double v = p->pending.entry[best].value;
         bool wanted = true;
-        const tp_status st = p->wants ? p->wants(p, last, &wanted) : TP_OK;
+        const tp_status st = p->wants ? p->wants(p, last_name, &wanted) : TP_OK;
         if (st != TP_OK) return st;
         if (!wanted) continue;
-        if (v != v) tp_log(TP_LOG_INFO, "%s: nan", last);
-        else tp_log(TP_LOG_INFO, "%s: %.5g", last, v);
+        if (v != v) tp_log(TP_LOG_INFO, "%s: nan", last_name);
+        else tp_log(TP_LOG_INFO, "%s: %.5g", last_name, v);
     }
     tp__table_clear(&p->pending);
     return TP_OK;
@@ -8662,8 +8664,8 @@ static tp_status tp__printer_print(tp_callback *cb)
 static tp_status tp__printer_trigger_step(tp_callback *cb)
 {
     const tp__printer *p = (const tp__printer *)cb->user;
-    const bool last = cb->train->local_step == cb->train->steps_per_epoch - 1;
-    return p->enable_step && (!last || !p->enable_epoch) ? tp__printer_print(cb) : TP_OK;
+    const bool is_last_step = cb->train->local_step == cb->train->steps_per_epoch - 1;
+    return p->enable_step && (!is_last_step || !p->enable_epoch) ? tp__printer_print(cb) : TP_OK;
 }
 
 static tp_status tp__printer_trigger(tp_callback *cb)
@@ -9216,16 +9218,16 @@ static tp_status tp__comet_after_train(tp_callback *cb)
     const tp_status st = tp__comet_send_progress(c, 0, true);
     if (!tp__startable_join(&c->flag, TP__COMET_SECONDS)) {
         tp_mutex_lock(c->flag->mutex); /* drop the rest of the queue: the thread ends after its current request */
-        tp__comet_call *rest = c->first;
+        tp__comet_call *call = c->first;
         const int n = c->waiting;
         c->first = NULL;
         c->last = &c->first;
         c->waiting = 0;
         tp_mutex_unlock(c->flag->mutex);
-        while (rest) {
-            tp__comet_call *next = rest->next;
-            tp__comet_call_free(rest);
-            rest = next;
+        while (call) {
+            tp__comet_call *next = call->next;
+            tp__comet_call_free(call);
+            call = next;
         }
         tp_log(TP_LOG_WARN, "CometMLMonitor: %d values were not sent: the server is too slow.", n);
         tp__startable_join(&c->flag, 1e9);

@@ -230,14 +230,14 @@ static void tp__cuda_free(tp_device *d, void *p)
     tp__memory_free(c, c->stream, p);
 }
 
-static tp_status tp__cuda_limit_memory(tp_device *d, double part)
+static tp_status tp__cuda_limit_memory(tp_device *d, double fraction)
 {
     tp__cuda *c = (tp__cuda *)d;
     size_t left = 0, all = 0;
     if (!c->pool) return TP_OK;
     cudaSetDevice(c->ordinal);
     const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &all), "asking for its memory");
-    const size_t limit = part < 1 ? (size_t)(part * (double)all) : SIZE_MAX;
+    const size_t limit = fraction < 1 ? (size_t)(fraction * (double)all) : SIZE_MAX;
     if (st == TP_OK && limit < c->limit) __atomic_store_n(&c->limit, limit, __ATOMIC_RELAXED);
     return st;
 }
@@ -655,9 +655,9 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
     for (const tp__communicator *q = first->communicators; q; q = q->next) {
         bool same = q->n == n;
         for (int i = 0; i < n && same; i++) {
-            const tp__communicator *own = tp__communicator_find((const tp__cuda *)d[i], q->number);
-            same = own && own->rank == i;
-            if (same) comm[i] = own->comm;
+            const tp__communicator *communicator = tp__communicator_find((const tp__cuda *)d[i], q->number);
+            same = communicator && communicator->rank == i;
+            if (same) comm[i] = communicator->comm;
         }
         if (same) return TP_OK;
     }
@@ -1087,9 +1087,9 @@ template <class R> __device__ __forceinline__ R tp__block_max(R x, R *shared) /*
     __syncthreads();
     if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
-    R most = shared[0];
-    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) most = most != most || most > shared[w] ? most : shared[w];
-    return most;
+    R maximum = shared[0];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) maximum = maximum != maximum || maximum > shared[w] ? maximum : shared[w];
+    return maximum;
 }
 
 /* Philox 4x32-10: the same random numbers as tp_philox. */
@@ -1323,9 +1323,9 @@ __device__ __forceinline__ double tp__clip(double x, float p, float q)
 }
 template <class I> __device__ __forceinline__ I tp__clip(I x, float p, float q)
 {
-    const double least = sizeof(I) == 8 ? -9223372036854775808.0 : -2147483648.0,
-                 most = sizeof(I) == 8 ? 9223372036854775807.0 : 2147483647.0;
-    const I low = (I)tp__whole(ceil((double)p), least, most), high = (I)tp__whole(floor((double)q), least, most);
+    const double minimum = sizeof(I) == 8 ? -9223372036854775808.0 : -2147483648.0,
+                 maximum = sizeof(I) == 8 ? 9223372036854775807.0 : 2147483647.0;
+    const I low = (I)tp__whole(ceil((double)p), minimum, maximum), high = (I)tp__whole(floor((double)q), minimum, maximum);
     return x < low ? low : x > high ? high : x;
 }
 __device__ __forceinline__ float tp__affine(float x, float p, float q) { return __fadd_rn(__fmul_rn(p, x), q); }
@@ -2236,7 +2236,7 @@ static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
 {
     tp__folded f;
     int64_t stride = 1, n_total = 1;
-    int last = -1;
+    int previous_kind = -1;
     memset(&f, 0, sizeof f);
     f.n_out = f.n_sum = 1;
     for (int d = 0; d < x->ndim; d++) n_total *= x->dim[d];
@@ -2246,16 +2246,16 @@ static tp__folded tp__fold(const tp_shape *x, const bool *reduced)
         if (kind) f.n_sum *= n;
         else f.n_out *= n;
         if (n == 1) continue;
-        if (last < 0) f.inner_kept = kind == 0;
+        if (previous_kind < 0) f.inner_kept = kind == 0;
         tp__divisor *size = kind ? f.reduce : f.keep;
         int *count = kind ? &f.n_reduce : &f.n_keep;
-        if (kind == last) {
+        if (kind == previous_kind) {
             size[*count - 1] = tp__divide_by(size[*count - 1].d * n, n_total);
         } else {
             size[*count] = tp__divide_by(n, n_total);
             (kind ? f.reduce_stride : f.keep_stride)[(*count)++] = stride;
         }
-        last = kind;
+        previous_kind = kind;
         stride *= n;
     }
     return f;
@@ -2553,11 +2553,11 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
     const int64_t items = f.n_out * c.n_part;
     for (int64_t first = (int64_t)blockIdx.x * groups; first < items; first += (int64_t)gridDim.x * groups) {
         const int64_t item = first + (int)threadIdx.x / c.lanes;
-        int64_t part = 0, o = item;
+        int64_t piece = 0, o = item;
         typename K::sum total = K::none();
         if (item < items) {
-            if (c.n_part > 1) part = item / f.n_out, o = item - part * f.n_out;
-            const int64_t from = part * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
+            if (c.n_part > 1) piece = item / f.n_out, o = item - piece * f.n_out;
+            const int64_t from = piece * c.chunk, to = from + c.chunk < f.n_sum ? from + c.chunk : f.n_sum;
             const T *p = x + tp__out_begin(f, o);
             total = c.by_four ? tp__reduce_fours<K, T>(f, p, from, to, lane, c.lanes, aligned)
                               : tp__reduce_singly<K, T>(f, p, from, to, lane, c.lanes);
@@ -2654,13 +2654,13 @@ TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_
     const int64_t o = (int64_t)blockIdx.x * W + t % W;
     sum total = K::none();
     if (o < n_out) {
-        int64_t part = lane;
-        for (; part + 3 * lanes < n_part; part += 4 * lanes) {
-            const sum a = partial[part * n_out + o], b = partial[(part + lanes) * n_out + o],
-                      c = partial[(part + 2 * lanes) * n_out + o], d = partial[(part + 3 * lanes) * n_out + o];
+        int64_t piece = lane;
+        for (; piece + 3 * lanes < n_part; piece += 4 * lanes) {
+            const sum a = partial[piece * n_out + o], b = partial[(piece + lanes) * n_out + o],
+                      c = partial[(piece + 2 * lanes) * n_out + o], d = partial[(piece + 3 * lanes) * n_out + o];
             total = K::join(total, K::join(K::join(a, b), K::join(c, d)));
         }
-        for (; part < n_part; part += lanes) total = K::join(total, partial[part * n_out + o]);
+        for (; piece < n_part; piece += lanes) total = K::join(total, partial[piece * n_out + o]);
     }
     shared[t] = total;
     for (int half = lanes / 2; half > 0; half /= 2) {
@@ -2887,7 +2887,7 @@ static void tp__broadcast_like_cuda(const tp_call *k)
     const int lead = y->ndim - x->ndim;
     const int64_t V = 16 / (int64_t)tp__dtype_size(k->out[0].dtype);
     int64_t stride = 1;
-    int last = -1;
+    int previous_kind = -1;
     tp__spread s;
     memset(&s, 0, sizeof s);
     s.total = tp__size(&k->out[0]);
@@ -2896,14 +2896,14 @@ static void tp__broadcast_like_cuda(const tp_call *k)
         const int64_t n = y->dim[d];
         const int repeated = d < lead || x->dim[d - lead] == 1;
         if (n == 1) continue;
-        if (repeated == last) {
+        if (repeated == previous_kind) {
             s.size[s.n - 1] = tp__divide_by(s.size[s.n - 1].d * n, s.total);
         } else {
             s.stride[s.n] = repeated ? 0 : stride;
             s.size[s.n++] = tp__divide_by(n, s.total);
         }
         if (!repeated) stride *= n;
-        last = repeated;
+        previous_kind = repeated;
     }
     const bool fits = (uintptr_t)k->in[0].data % 16 == 0, to_fits = (uintptr_t)k->out[0].data % 16 == 0;
     if (s.n == 0) s.inner = 2;
@@ -3642,17 +3642,17 @@ typedef struct tp__tile_plan {
 template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const __grid_constant__ tp__tile_plan m)
 {
     TP_SHARED(T, tile, SIDE * (SIDE + 1));
-    int64_t rest = blockIdx.x, q = tp__quotient(rest, m.across);
-    const int64_t col0 = (rest - q * m.across.d) * SIDE;
-    rest = q;
-    q = tp__quotient(rest, m.down);
-    const int64_t row0 = (rest - q * m.down.d) * SIDE;
-    rest = q;
+    int64_t tile_index = blockIdx.x, q = tp__quotient(tile_index, m.across);
+    const int64_t col0 = (tile_index - q * m.across.d) * SIDE;
+    tile_index = q;
+    q = tp__quotient(tile_index, m.down);
+    const int64_t row0 = (tile_index - q * m.down.d) * SIDE;
+    tile_index = q;
     for (int d = m.ndim - 1; d >= 0; d--) {
-        q = tp__quotient(rest, m.dim[d]);
-        dst += (rest - q * m.dim[d].d) * m.dst_stride[d];
-        src += (rest - q * m.dim[d].d) * m.src_stride[d];
-        rest = q;
+        q = tp__quotient(tile_index, m.dim[d]);
+        dst += (tile_index - q * m.dim[d].d) * m.dst_stride[d];
+        src += (tile_index - q * m.dim[d].d) * m.src_stride[d];
+        tile_index = q;
     }
     const int x = (int)threadIdx.x % SIDE, y0 = (int)threadIdx.x / SIDE;
     for (int j = 0; j < SIDE * SIDE / TP__THREADS; j++) {
@@ -3669,23 +3669,23 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
 /* Moves by square tiles; returns false if the strides or sizes do not suit tiles. */
 static bool tp__move_transposed(const tp_call *k, const tp__moving *m)
 {
-    const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
+    const int last_dim = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
     int row = -1;
-    for (int d = 0; d < last; d++)
+    for (int d = 0; d < last_dim; d++)
         if (m->src_stride[d] == 1) row = d;
-    if (row < 0 || m->dst_stride[last] != 1 || m->src_stride[last] == 1 || m->dim[row] < 8 || m->dim[last] < 8)
+    if (row < 0 || m->dst_stride[last_dim] != 1 || m->src_stride[last_dim] == 1 || m->dim[row] < 8 || m->dim[last_dim] < 8)
         return false;
     tp__tile_plan p;
     memset(&p, 0, sizeof p);
-    p.rows = m->dim[row], p.cols = m->dim[last];
-    p.ds_row = m->dst_stride[row], p.ss_col = m->src_stride[last];
+    p.rows = m->dim[row], p.cols = m->dim[last_dim];
+    p.ds_row = m->dst_stride[row], p.ss_col = m->src_stride[last_dim];
     const int64_t across = (p.cols + side - 1) / side, down = (p.rows + side - 1) / side;
     int64_t blocks = across * down;
-    for (int d = 0; d < last; d++)
+    for (int d = 0; d < last_dim; d++)
         if (d != row) blocks *= m->dim[d];
     if (blocks > INT32_MAX) return false;
     p.across = tp__divide_by(across, blocks), p.down = tp__divide_by(down, blocks);
-    for (int d = 0; d < last; d++) {
+    for (int d = 0; d < last_dim; d++) {
         if (d == row) continue;
         p.dim[p.ndim] = tp__divide_by(m->dim[d], blocks);
         p.dst_stride[p.ndim] = m->dst_stride[d], p.src_stride[p.ndim++] = m->src_stride[d];
@@ -3726,14 +3726,14 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
         return;
     }
     if (tp__move_transposed(k, &m)) return;
-    const int last = m.ndim - 1;
-    if (m.dst_stride[last] == 1 && m.src_stride[last] == 1) { /* src and dst are both contiguous: copy several elements at a time */
-        uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
-        for (int d = 0; d < last; d++)
+    const int last_dim = m.ndim - 1;
+    if (m.dst_stride[last_dim] == 1 && m.src_stride[last_dim] == 1) { /* src and dst are both contiguous: copy several elements at a time */
+        uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last_dim] * m.size);
+        for (int d = 0; d < last_dim; d++)
             bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
-        for (int d = 0; d < last; d++) m.dst_stride[d] /= times, m.src_stride[d] /= times;
-        m.dim[last] /= times, m.size *= times, p.n /= times;
+        for (int d = 0; d < last_dim; d++) m.dst_stride[d] /= times, m.src_stride[d] /= times;
+        m.dim[last_dim] /= times, m.size *= times, p.n /= times;
     }
     p.ndim = m.ndim;
     for (int d = 0; d < m.ndim; d++) {
@@ -3939,15 +3939,15 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
             ydim[e] *= n, b.x[e] *= n, b.before[e] *= n;
         else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
     }
-    const int last = b.ndim - 1;
-    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* copy several elements at a time */
+    const int last_dim = b.ndim - 1;
+    if (last_dim >= 0 && (mode == TP_PAD_CONSTANT || ydim[last_dim] == b.x[last_dim])) { /* copy several elements at a time */
         const int64_t times =
-            tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last] * size) |
-                        (uint64_t)(b.x[last] * size) | (uint64_t)(b.before[last] * size)) /
+            tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last_dim] * size) |
+                        (uint64_t)(b.x[last_dim] * size) | (uint64_t)(b.before[last_dim] * size)) /
             size;
-        ydim[last] /= times, b.x[last] /= times, b.before[last] /= times, size *= times, b.n /= times;
+        ydim[last_dim] /= times, b.x[last_dim] /= times, b.before[last_dim] /= times, size *= times, b.n /= times;
     }
-    for (int d = last; d >= 0; d--) {
+    for (int d = last_dim; d >= 0; d--) {
         b.y[d] = tp__divide_by(ydim[d], b.n);
         b.stride[d] = stride;
         stride *= b.x[d];
@@ -3976,10 +3976,10 @@ template <class T> TP_KERNEL tp__pad_grad_sum(T *dx, const T *dy, const __grid_c
 {
     TP_EACH(i, p.n)
     {
-        int64_t place[TP_MAX_DIMS][3], rest = i;
+        int64_t place[TP_MAX_DIMS][3], index_left = i;
         int n[TP_MAX_DIMS], at[TP_MAX_DIMS];
         for (int d = p.ndim - 1; d >= 0; d--) {
-            const int64_t q = tp__quotient(rest, p.x[d]), e = rest - q * p.x[d].d, size = p.x[d].d;
+            const int64_t q = tp__quotient(index_left, p.x[d]), e = index_left - q * p.x[d].d, size = p.x[d].d;
             const int64_t edge = p.mode == TP_PAD_REFLECT ? 0 : 1; /* reflect: the edge is not doubled */
             const int64_t low = p.before[d] - e - edge, high = p.before[d] + 2 * size - 2 + edge - e;
             n[d] = at[d] = 0;
@@ -3987,7 +3987,7 @@ template <class T> TP_KERNEL tp__pad_grad_sum(T *dx, const T *dy, const __grid_c
             place[d][n[d]++] = (p.before[d] + e) * p.stride[d];
             if (p.mode != TP_PAD_CONSTANT && high >= p.before[d] + size && high < p.y[d])
                 place[d][n[d]++] = high * p.stride[d];
-            rest = q;
+            index_left = q;
         }
         tp__real<T> sum = 0;
         for (int d = 0; d >= 0;) { /* all combinations of positions, row by row */
@@ -4051,20 +4051,20 @@ template <class T, class P> TP_KERNEL tp__tile_grad_sum(P *sums, const T *dy, co
     TP_EACH(i, p.n * pieces)
     {
         const int64_t piece = i / p.n, to = (piece + 1) * p.piece < p.copies ? (piece + 1) * p.piece : p.copies;
-        int64_t rest = i - piece * p.n, first = 0;
+        int64_t index_left = i - piece * p.n, first = 0;
         for (int d = p.ndim - 1; d >= 0; d--) {
-            const int64_t q = tp__quotient(rest, p.x[d]);
-            first += (rest - q * p.x[d].d) * p.stride[d];
-            rest = q;
+            const int64_t q = tp__quotient(index_left, p.x[d]);
+            first += (index_left - q * p.x[d].d) * p.stride[d];
+            index_left = q;
         }
         tp__real<T> sum = 0;
         for (int64_t c = piece * p.piece; c < to; c++) {
             int64_t from = first;
-            rest = c;
+            index_left = c;
             for (int d = p.ndim - 1; d >= 0; d--) {
-                const int64_t q = tp__quotient(rest, p.times[d]);
-                from += (rest - q * p.times[d].d) * p.x[d].d * p.stride[d];
-                rest = q;
+                const int64_t q = tp__quotient(index_left, p.times[d]);
+                from += (index_left - q * p.times[d].d) * p.x[d].d * p.stride[d];
+                index_left = q;
             }
             sum += tp__get(dy, from);
         }
@@ -4194,11 +4194,11 @@ TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
     __syncthreads();
     for (int d = 0; d < digit; d++) at += total[d];
     for (int64_t t = 0; t < tiles; t += 8) {
-        uint32_t part[8];
-        for (int j = 0; j < 8; j++) part[j] = t + j < tiles ? count[(t + j) * 256 + digit] : 0;
+        uint32_t counts[8];
+        for (int j = 0; j < 8; j++) counts[j] = t + j < tiles ? count[(t + j) * 256 + digit] : 0;
         for (int j = 0; j < 8; j++) {
             if (t + j < tiles) count[(t + j) * 256 + digit] = at;
-            at += part[j];
+            at += counts[j];
         }
     }
 }
@@ -5473,8 +5473,8 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* the pieces depend on
     int64_t wanted_pieces = 2048 / (s.tiles * s.passes);
     if (wanted_pieces < 1) wanted_pieces = 1;
     s.per_piece = (s.places + wanted_pieces - 1) / wanted_pieces;
-    const int64_t least = g->nchw ? 1024 : 128;
-    if (s.per_piece < least) s.per_piece = least;
+    const int64_t min_per_piece = g->nchw ? 1024 : 128;
+    if (s.per_piece < min_per_piece) s.per_piece = min_per_piece;
     s.pieces = (s.places + s.per_piece - 1) / s.per_piece;
     return s;
 }
@@ -5567,30 +5567,30 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
 /* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
  * back: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
 template <class T>
-TP_KERNEL tp__transpose_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
+TP_KERNEL tp__transpose_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool backward)
 {
     TP_SHARED(T, tile, 32 * 33);
     const int x = (int)(threadIdx.x & 31), y = (int)(threadIdx.x >> 5);
     const int64_t across = (O + 31) / 32, r0 = blockIdx.x / across * 32, o0 = blockIdx.x % across * 32;
     for (int u = y; u < 32; u += 8) {
-        const int64_t r = r0 + (back ? x : u), o = o0 + (back ? u : x);
-        if (r < rows && o < O) tile[u * 33 + x] = back ? from[o * rows + r % I * S + r / I] : from[r * O + o];
+        const int64_t r = r0 + (backward ? x : u), o = o0 + (backward ? u : x);
+        if (r < rows && o < O) tile[u * 33 + x] = backward ? from[o * rows + r % I * S + r / I] : from[r * O + o];
     }
     __syncthreads();
     for (int u = y; u < 32; u += 8) {
-        const int64_t r = r0 + (back ? u : x), o = o0 + (back ? x : u);
+        const int64_t r = r0 + (backward ? u : x), o = o0 + (backward ? x : u);
         if (r >= rows || o >= O) continue;
-        if (back) to[r * O + o] = tile[x * 33 + u];
+        if (backward) to[r * O + o] = tile[x * 33 + u];
         else to[o * rows + r % I * S + r / I] = tile[x * 33 + u];
     }
 }
 static void tp__run_transpose_filter(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *from, void *to,
-                                     bool back)
+                                     bool backward)
 {
     const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
     const int64_t blocks = (rows + 31) / 32 * ((g->O + 31) / 32);
     TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__transpose_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows,
-                                  g->O, g->nchw ? I : rows, g->nchw ? S : 1, back););
+                                  g->O, g->nchw ? I : rows, g->nchw ? S : 1, backward););
 }
 
 /* Copies (N, H, W, C) with rows and columns of zeros added, or with rows and columns removed. */
@@ -5607,13 +5607,13 @@ TP_KERNEL tp__pad_frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, i
     }
 }
 static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, int64_t images, const void *from,
-                              void *to, bool back)
+                              void *to, bool backward)
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
                   bytes = g->nchw ? size : g->C * size;
     const int64_t padded_H = g->H + tp__extra_pad_row(g), padded_W = g->W + tp__extra_pad_column(g);
-    const int64_t H = back ? padded_H : g->H, W = back ? padded_W : g->W, to_H = back ? g->H : padded_H,
-                  to_W = back ? g->W : padded_W;
+    const int64_t H = backward ? padded_H : g->H, W = backward ? padded_W : g->W, to_H = backward ? g->H : padded_H,
+                  to_W = backward ? g->W : padded_W;
 #define TP__FRAME(T_)                                                                                        \
     do {                                                                                                     \
         const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                              \
@@ -5706,9 +5706,9 @@ static bool tp__conv_is_rough(int pass, int algo)
 static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 {
     const int pass = s->key.pass;
-    const bool half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
+    const bool is_half = s->key.dtype == TP_F16 || s->key.dtype == TP_BF16,
                strict = s->key.dtype == TP_F32 && s->key.precision != TP_PRECISION_TF32;
-    const cudnnMathType_t wanted_math = half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+    const cudnnMathType_t wanted_math = is_half ? CUDNN_TENSOR_OP_MATH : strict ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
     int algo[TP__CONV_ALGOS + 2], n = 0;
     cudnnMathType_t math[TP__CONV_ALGOS + 2];
     cudnnStatus_t st = tp__conv_describe(s);
@@ -6072,7 +6072,7 @@ static void tp__bias_add_cuda(const tp_call *k)
 typedef struct tp__pool_shape {
     int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left, x_elements,
         y_elements;  /* x_elements: number of elements of x */
-    bool nchw, four; /* four: a thread processes four channels */
+    bool nchw, four; /* by_four: a thread processes four channels */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -6093,7 +6093,7 @@ static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
     tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.window_w, g.stride_w, 1, &g.OW, &g.left);
     g.x_elements = g.B * g.H * g.W * g.C;
     g.y_elements = g.B * g.OH * g.OW * g.C;
-    g.four = !g.nchw && g.C % 4 == 0;
+    g.by_four = !g.nchw && g.C % 4 == 0;
     return g;
 }
 #define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...) \
@@ -6321,7 +6321,7 @@ typedef struct tp__bn_cut {
     int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
     int64_t tiles;             /* number of blocks that together cover all channels */
     int lanes;                 /* with channels last: number of adjacent threads that read a row, a power of two */
-    bool four;                 /* a thread reads four adjacent elements at once */
+    bool by_four;                 /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -6332,13 +6332,13 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* never for float64, see tp__fours */
+    s.by_four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* never for float64, see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */
     int64_t min_per_piece = 4096, max_per_piece = 65536;
     if (s.inner == 1) {
-        const int64_t n_columns = s.four ? s.C / 4 : s.C;
+        const int64_t n_columns = s.by_four ? s.C / 4 : s.C;
         while (s.lanes < 32 && s.lanes < n_columns) s.lanes *= 2;
         s.tiles = (n_columns + s.lanes - 1) / s.lanes;
         min_per_piece = TP__THREADS / s.lanes * 16;
@@ -6845,7 +6845,7 @@ static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y
     const int64_t n = s->n * s->C;
     if (!y) return;
     if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
-    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->four, n, n, *s, x, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->by_four, n, n, *s, x, y, stat, relu);
 }
 static void tp__batch_norm_cuda(const tp_call *k)
 {
@@ -6894,7 +6894,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* inputs: dy, x, gamma, 
                           in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
         });
         if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
-        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
+        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, dx, (const tp__real<T> *)stat);
     });
 }
 static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs: x, gamma, beta, mean, var */
@@ -7411,7 +7411,7 @@ static size_t tp__layer_norm_grad_scratch(const tp_call *k)
 template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
-    const bool sums = k->out[1].data || k->out[2].data;
+    const bool sums_wanted = k->out[1].data || k->out[2].data;
     tp__ln_back_job<T> j;
     j.dy = (const T *)k->in[0].data;
     j.x = (const T *)k->in[1].data;
@@ -7419,13 +7419,13 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
     j.mean = (const T *)k->in[3].data;
     j.inv = (const T *)k->in[4].data;
     j.dx = (T *)k->out[0].data;
-    j.partial = sums ? (double *)k->scratch : NULL;
+    j.partial = sums_wanted ? (double *)k->scratch : NULL;
     j.parts = tp__ln_parts(k);
     if (C == 0) return;
     if (C > TP__ROW_LONGEST) {
         const int64_t tiles = tp__reduce_ceil_div(C, TP__THREADS);
         if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
-        if (sums) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
+        if (sums_wanted) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
     } else {
         const tp__row_shape s = tp__row_shape_of(rows, C);
         const bool by_four = tp__aligned_to_four<T>(j.x) && tp__aligned_to_four<T>(j.dy) &&
@@ -7617,28 +7617,28 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
 {
     typedef tp__real<T> R;
     const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
-    const bool back = w.back;
+    const bool backward = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
     double *log_sums = w.log_sums;
     const bool is_position = tid < S;
     const int64_t c = is_position ? tp__ctc_class(g, b, tid) : 0;
-    const bool skips = is_position && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
-    const int64_t neighbour = back ? tid + 1 : tid - 1, next_but_one = back ? tid + 2 : tid - 2;
-    R next = is_position && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
+    const bool skips = is_position && (backward ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+    const int64_t neighbour = backward ? tid + 1 : tid - 1, next_but_one = backward ? tid + 2 : tid - 2;
+    R next = is_position && steps > 0 ? tp__get(x, (backward ? steps - 1 : 0) * g.step + c) : 0;
     double log_sum = none;
     for (int64_t i = 0; i < steps; i++) {
-        const int64_t t = back ? steps - 1 - i : i;
+        const int64_t t = backward ? steps - 1 - i : i;
         const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
-        if (is_position && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
+        if (is_position && i + 1 < steps) next = tp__get(x, (backward ? t - 1 : t + 1) * g.step + c);
         if (is_position) {
-            double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
+            double v = (backward ? tid >= S - 2 : tid < 2) ? 0 : none;
             if (i > 0)
                 v = tp__ctc_add<R>(log_sum, neighbour >= 0 && neighbour < S ? before[neighbour] : none,
                                    skips ? before[next_but_one] : none);
             log_sum = v + p - norm[t];
             last_step[(i & 1 ? TP__THREADS : 0) + tid] = log_sum;
-            log_sums[t * S + tid] = back ? v : log_sum;
+            log_sums[t * S + tid] = backward ? v : log_sum;
         }
         __syncthreads();
     }
@@ -7649,26 +7649,26 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
 {
     typedef tp__real<T> R;
     const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
-    const bool back = w.back;
+    const bool backward = w.back;
     const T *x = (const T *)g.x + b * g.row;
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
     double *log_sums = w.log_sums;
     for (int64_t i = 0; i < steps; i++) {
-        const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: index of the previous step */
+        const int64_t t = backward ? steps - 1 - i : i, u = backward ? t + 1 : t - 1; /* u: index of the previous step */
         for (int64_t s = tid; s < S; s += blockDim.x) {
-            double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
+            double v = (backward ? s >= S - 2 : s < 2) ? 0 : none;
             if (i > 0) {
                 double from[3];
                 for (int o = 0; o < 3; o++) {
-                    const int64_t at = back ? s + o : s - o;
-                    const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
+                    const int64_t at = backward ? s + o : s - o;
+                    const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, backward ? at : s));
                     from[o] = can ? log_sums[u * S + at] : none;
-                    if (can && back)
+                    if (can && backward)
                         from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
                 }
                 v = tp__ctc_add<R>(from[0], from[1], from[2]);
             }
-            log_sums[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
+            log_sums[t * S + s] = backward ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
         }
         __syncthreads();
     }
@@ -8556,10 +8556,10 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
         }
 }
 
-static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
+static tp__attention_args tp__attention_args_of(const tp_call *k, bool backward)
 {
     const tp__attention_attrs *t = (const tp__attention_attrs *)k->attrs;
-    const tp_operand *q = &k->in[back ? 1 : 0];
+    const tp_operand *q = &k->in[backward ? 1 : 0];
     tp__attention_args a;
     memset(&a, 0, sizeof a);
     a.Tq = q->shape.dim[1], a.Tk = q[1].shape.dim[1], a.C = q->shape.dim[2];
@@ -8571,7 +8571,7 @@ static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
     a.q = q->data, a.k = q[1].data, a.v = q[2].data;
     for (int i = 0; i < k->n_out; i++) a.out[i] = k->out[i].data;
     a.lse_type = (int)k->out[1].dtype;
-    if (!back) return a;
+    if (!backward) return a;
     const tp_dtype real = tp__rnn_real(q->dtype);
     a.dy = k->in[0].data, a.y = k->in[4].data;
     a.delta = k->scratch;
@@ -8579,16 +8579,16 @@ static tp__attention_args tp__attention_args_of(const tp_call *k, bool back)
         tp__rnn_single(k, &k->in[5], real, (char *)k->scratch + tp__size(&k->in[5]) * (int64_t)tp__dtype_size(real));
     return a;
 }
-template <class T, int ND> static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool back)
+template <class T, int ND> static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool backward)
 {
-    const int64_t SIZE = tp__tile<tp__real<T>>::SIZE, B = k->in[back ? 1 : 0].shape.dim[0];
+    const int64_t SIZE = tp__tile<tp__real<T>>::SIZE, B = k->in[backward ? 1 : 0].shape.dim[0];
     const int64_t each = B * a.heads * ((a.D + 16 * ND - 1) / (16 * ND));
     const int64_t queries = each * ((a.Tq + SIZE - 1) / SIZE), keys = each * ((a.Tk + SIZE - 1) / SIZE);
     if (queries >> 31 || keys >> 31) {
         tp__store_error(tp__cuda_of(k), k->op->name, "it has more tiles than a grid has blocks");
         return;
     }
-    if (!back) {
+    if (!backward) {
         if (a.out[0] || a.out[1]) TP_RUN_BLOCKS(k, (tp__attention_forward<T, ND>), queries, TP__THREADS, 0, a);
         return;
     }
@@ -8839,7 +8839,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
     const int64_t r0 = at.tile * TP__MMA_ROWS, first = (at.b * n_all + r0) * a.C + at.head * a.D,
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
-    const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
+    const int64_t first_row = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
     int64_t c = 0, end = a.Tq; /* the range of columns (queries or keys) that these rows interact with */
     if (KEYS)
         c = r0 - a.keys_of_first_query + 1 > 0 ? (r0 - a.keys_of_first_query + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS
@@ -8866,7 +8866,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
         for (int n = 0; n < TP__MMA_COLUMNS / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                const int64_t r = own + (i >> 1) * 8, column = c + n * 8 + 2 * t + (i & 1);
+                const int64_t r = first_row + (i >> 1) * 8, column = c + n * 8 + 2 * t + (i & 1);
                 const int64_t query = KEYS ? column : r, key = KEYS ? r : column;
                 const bool seen = query < a.Tq && key < a.Tk && key < query + a.keys_of_first_query;
                 const float e = p[n][i] * scale - (seen ? ((const float *)a.lse)[sums + query] : 0);
@@ -8883,9 +8883,9 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
 
 /* Returns false if the GPU has no tensor cores for T, or the head is too large. */
 template <class T, int WIDE>
-static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool back)
+static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool backward)
 {
-    const int64_t each = k->in[back ? 1 : 0].shape.dim[0] * a.heads;
+    const int64_t each = k->in[backward ? 1 : 0].shape.dim[0] * a.heads;
     const int64_t queries = each * ((a.Tq + TP__MMA_ROWS - 1) / TP__MMA_ROWS),
                   keys = each * ((a.Tk + TP__MMA_ROWS - 1) / TP__MMA_ROWS);
     const int bytes = (TP__MMA_ROWS + TP__MMA_COLUMNS) * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
@@ -8897,7 +8897,7 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
         if (e == cudaSuccess) TP_RUN_BLOCKS(k, (kernel_), blocks_, TP__MMA_THREADS, (size_t)(bytes_), a);         \
         else tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                 \
     } while (0)
-    if (!back) {
+    if (!backward) {
         if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + more);
         return true;
     }
@@ -8909,12 +8909,12 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
 }
 /* Chooses the kernel by type and head size. One kernel serves float64, which is for checks, and heads of halves that the tensor
  * cores cannot process. */
-template <class T> static void tp__attention_run(const tp_call *k, const tp__attention_args &a, bool back)
+template <class T> static void tp__attention_run(const tp_call *k, const tp__attention_args &a, bool backward)
 {
-    if (a.D <= 64 ? tp__attention_by_tensor_cores<T, 64>(k, a, back)
-                  : tp__attention_by_tensor_cores<T, 128>(k, a, back))
+    if (a.D <= 64 ? tp__attention_by_tensor_cores<T, 64>(k, a, backward)
+                  : tp__attention_by_tensor_cores<T, 128>(k, a, backward))
         return;
-    tp__attention_launch<T, 8>(k, a, back);
+    tp__attention_launch<T, 8>(k, a, backward);
 }
 template <> void tp__attention_run<float>(const tp_call *k, const tp__attention_args &a, bool back)
 {
@@ -8992,7 +8992,7 @@ typedef struct tp__resize_args {
     int *row_from, *column_from;
     size_t bytes;
 } tp__resize_args;
-static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
+static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool backward)
 {
     const tp_resize_attrs *t = (const tp_resize_attrs *)k->attrs;
     const bool nchw = t->data_format == TP_NCHW;
@@ -9011,7 +9011,7 @@ static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, b
     a.column = a.row + a.OH;
     a.row_from = (int *)(a.column + a.OW);
     a.column_from = a.row_from + a.H + 1;
-    a.bytes = (size_t)(a.OH + a.OW) * sizeof(tp__resize_place) + (back ? (size_t)(a.H + a.W + 2) * sizeof(int) : 0);
+    a.bytes = (size_t)(a.OH + a.OW) * sizeof(tp__resize_place) + (backward ? (size_t)(a.H + a.W + 2) * sizeof(int) : 0);
     return a;
 }
 __device__ __forceinline__ tp__resize_place tp__resize_lookup(const tp__resize_args &a, int64_t i, int64_t n_in,
@@ -9109,14 +9109,14 @@ template <class T, int V, class I> TP_KERNEL tp__resize_back(const tp__resize_ar
         *(tp__pixels<T, V> *)(dx + (int64_t)at * a.C + c) = out;
     }
 }
-static bool tp__resize_ready(const tp_call *k, const tp__resize_args *a, bool back)
+static bool tp__resize_ready(const tp_call *k, const tp__resize_args *a, bool backward)
 {
     if (a->H >> 31 || a->W >> 31) {
         tp__store_error(tp__cuda_of(k), k->op->name, "an image is higher or wider than an int can say");
         return false;
     }
     TP_RUN(k, tp__resize_places, a->OH + a->OW, *a);
-    if (back) TP_RUN(k, tp__resize_row_starts, a->H + a->W + 2, *a);
+    if (backward) TP_RUN(k, tp__resize_row_starts, a->H + a->W + 2, *a);
     return true;
 }
 static void tp__resize_cuda(const tp_call *k)
@@ -9139,8 +9139,8 @@ static void tp__resize_back_cuda(const tp_call *k) /* inputs: dy, x (only its sh
 }
 static size_t tp__resize_bytes(const tp_call *k)
 {
-    const bool back = k->n_in == 2;
-    return tp__resize_args_of(k, &k->in[back ? 1 : 0].shape, back).bytes;
+    const bool backward = k->n_in == 2;
+    return tp__resize_args_of(k, &k->in[backward ? 1 : 0].shape, backward).bytes;
 }
 
 /* -- bilinear_sampler, bilinear_sampler_grad: one thread per position of the result. The gradient of the image gathers too: the
@@ -9154,14 +9154,14 @@ typedef struct tp__sampler_args {
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
-static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x, const tp_shape *coords, bool back)
+static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x, const tp_shape *coords, bool backward)
 {
     tp__sampler_args a;
     memset(&a, 0, sizeof a);
     a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
     a.n = coords->dim[1] * coords->dim[2];
     a.border = ((const tp__sampler_attrs *)k->attrs)->border;
-    if (!back) return a;
+    if (!backward) return a;
     const int64_t max_elements = a.n > a.H * a.W ? a.n : a.H * a.W;
     a.group = max_elements > 0 && max_elements < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / max_elements : 1;
     if (a.group > a.B) a.group = a.B;

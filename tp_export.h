@@ -323,8 +323,8 @@ static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char
         "false",  "friend",   "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",  "operator",
         "or",     "private",  "protected", "public",    "requires", "template", "this",     "throw",    "true",
         "try",    "typeid",   "typename",  "using",     "virtual",  "xor",      "NAN",      "INFINITY", "NULL"};
-    const size_t own = strlen(w->name);
-    bool clash = strncmp(base, w->name, own) == 0 && (base[own] == 0 || base[own] == '_');
+    const size_t prefix_length = strlen(w->name);
+    bool clash = strncmp(base, w->name, prefix_length) == 0 && (base[prefix_length] == 0 || base[prefix_length] == '_');
     for (int i = 0; i < TP_COUNT(taken); i++) clash |= strcmp(base, taken[i]) == 0;
     if (clash) snprintf(base + k, sizeof base - k, "_");
     snprintf(out, size, "%s", base);
@@ -471,18 +471,18 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
                 tp_buf_printf(o, "e%d", index);
                 continue;
             }
-            int last = j - 1; /* the last instruction that wrote to the operand `index` of the kind `from` */
-            while (last >= 0 && !(p->instr[last].to == from && p->instr[last].out == index)) last--;
-            tp_buf_printf(o, "t%d", last);
+            int writer = j - 1; /* the last instruction that wrote to the operand `index` of the kind `from` */
+            while (writer >= 0 && !(p->instr[writer].to == from && p->instr[writer].out == index)) writer--;
+            tp_buf_printf(o, "t%d", writer);
         }
         tp_buf_printf(o, ";\n");
     }
     for (int k = 0; k < p->n_out; k++) {
-        int last = p->n_instr - 1;
-        while (last >= 0 && !(p->instr[last].to == TP__FROM_OUT && p->instr[last].out == k)) last--;
+        int writer = p->n_instr - 1;
+        while (writer >= 0 && !(p->instr[writer].to == TP__FROM_OUT && p->instr[writer].out == k)) writer--;
         tp_buf_printf(o, "            ");
         tp__c_operand(w, s, p->n_external + k);
-        tp_buf_printf(o, "[i] = t%d;\n", last);
+        tp_buf_printf(o, "[i] = t%d;\n", writer);
     }
     tp_buf_printf(o, "        }\n");
     return TP_OK;
@@ -1203,10 +1203,10 @@ static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const t
         return name;
     }
     for (int64_t i = 0; i < count; i++) {
-        int64_t rest = i, at = 0;
+        int64_t index_left = i, at = 0;
         for (int d = n - 1; d >= 0; d--) {
-            at += rest % y.dim[d] * from[d];
-            rest /= y.dim[d];
+            at += index_left % y.dim[d] * from[d];
+            index_left /= y.dim[d];
         }
         memcpy(data + (size_t)i * size, (const char *)t->data + (size_t)at * size, size);
     }
@@ -1364,9 +1364,9 @@ static const char *tp__onnx_cast_to(tp__onnx *w, const char *out, const char *x,
 }
 static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *x)
 {
-    const char *bad = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL),
-                                    tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Not", bad, NULL, NULL);
+    const char *not_finite = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL),
+                                           tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Not", not_finite, NULL, NULL);
 }
 /* Returns the constant value of input i; an error if it depends on the model's inputs. */
 static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
@@ -1382,11 +1382,11 @@ static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 /* -- element-wise ops */
 
 /* The ops floordiv and mod round down; integers divided by 0 give 0. */
-static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool rest)
+static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool remainder)
 {
     const tp_dtype t = w->op->out[0].dtype;
     const char *zero = tp__onnx_scalar(w, t, 0);
-    if (tp_dtype_is_float(t) && !rest) {
+    if (tp_dtype_is_float(t) && !remainder) {
         tp__onnx_emit_to(w, y, "Floor", tp__onnx_emit(w, "Div", a, b, NULL), NULL, NULL);
     } else if (tp_dtype_is_float(t)) {
         tp__onnx_int(w, "fmod", 1);
@@ -1403,7 +1403,7 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
                           tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
         const char *safe = tp__onnx_emit(w, "Where", crashing_divisor, tp__onnx_scalar(w, t, 1), b);
         const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the remainder has the divisor's sign */
-        if (rest) {
+        if (remainder) {
             tp__onnx_emit_to(w, y, "Where", crashing_divisor, zero, r);
             return;
         }
@@ -1591,9 +1591,9 @@ static void tp__onnx_in_top_k(
     const tp_node *x = w->op->in[0];
     const char *logits = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
     if (w->op->in[1]->dtype != TP_I64) label = tp__onnx_cast_to(w, NULL, label, TP_I64);
-    const char *last = tp__onnx_emit(w, "Sub", tp__onnx_dim(w, x, 1), tp__onnx_scalar(w, TP_I64, 1), NULL);
+    const char *last_class = tp__onnx_emit(w, "Sub", tp__onnx_dim(w, x, 1), tp__onnx_scalar(w, TP_I64, 1), NULL);
     const char *inside =
-        tp__onnx_emit(w, "Max", tp__onnx_emit(w, "Min", label, last, NULL), tp__onnx_scalar(w, TP_I64, 0), NULL);
+        tp__onnx_emit(w, "Max", tp__onnx_emit(w, "Min", label, last_class, NULL), tp__onnx_scalar(w, TP_I64, 0), NULL);
     const char *column = tp__onnx_unsqueeze(w, NULL, inside, 1);
     tp__onnx_int(w, "axis", 1);
     const char *v = tp__onnx_emit(w, "GatherElements", logits, column, NULL);
@@ -1646,8 +1646,8 @@ static void tp__onnx_reshape(tp__onnx *w)
     const char *in, *shape;
     if (w->op->row == &tp__op_reshape) {
         const tp_shape *s = &((const tp__reshape_attrs *)w->op->attrs)->shape;
-        const int64_t rest = x->shape.ndim == 4 ? tp__known_product(&x->shape, 1, 4) : TP_ANY;
-        if (s->ndim == 2 && rest > 0 && s->dim[1] == rest) {
+        const int64_t flat_size = x->shape.ndim == 4 ? tp__known_product(&x->shape, 1, 4) : TP_ANY;
+        if (s->ndim == 2 && flat_size > 0 && s->dim[1] == flat_size) {
             tp__onnx_flat(w);
             return;
         }
@@ -1923,10 +1923,10 @@ static const tp_operation *tp__onnx_bias_of(const tp__onnx *w, const tp_operatio
     return (((const tp__bias_attrs *)b->attrs)->data_format == TP_NCHW) == nchw ? b : NULL;
 }
 /* Returns the batch norm after a convolution, if it can be folded into the weights, else NULL. */
-static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operation *conv, const tp_operation *last,
+static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operation *conv, const tp_operation *last_op,
                                             bool nchw)
 {
-    const tp_operation *n = tp__onnx_only_user(w, &last->out[0], &tp__op_batch_norm_infer);
+    const tp_operation *n = tp__onnx_only_user(w, &last_op->out[0], &tp__op_batch_norm_infer);
     const tp_tensor *weights = tp__onnx_at(w, conv->in[1])->constant;
     if (!n || !w->d->fold || !weights || weights->dtype != TP_F32) return NULL;
     if (tp__axis(((const tp__bn_attrs *)n->attrs)->axis, 4) != (nchw ? 1 : 3)) return NULL;
@@ -1967,14 +1967,14 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
 static void tp__onnx_conv(tp__onnx *w)
 {
     static const int oihw[4] = {3, 2, 0, 1};
-    const tp_operation *op = w->op, *last = op;
+    const tp_operation *op = w->op, *last_op = op;
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)op->attrs;
     const tp__conv g = tp__conv_geometry(a, &op->in[0]->shape, &op->in[1]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const tp_operation *bias = tp__onnx_bias_of(w, op, g.nchw);
-    if (bias) last = bias;
-    const tp_operation *norm = tp__onnx_norm_of(w, op, last, g.nchw);
-    if (norm) last = norm;
+    if (bias) last_op = bias;
+    const tp_operation *norm = tp__onnx_norm_of(w, op, last_op, g.nchw);
+    if (norm) last_op = norm;
     const tp_operation *border = tp__onnx_root(w, op->in[0])->op;
     if (border->row != &tp__op_pad || !w->depends_on_input[border->id] || tp__onnx_border_for(w, border) != op)
         border = NULL;
@@ -1988,7 +1988,7 @@ static void tp__onnx_conv(tp__onnx *w)
                     (int)g.dilation_h, (int)g.dilation_w, border ? (const tp__pad_attrs *)border->attrs : NULL,
                     g.nchw ? 2 : 1);
     if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
-    tp__onnx_emit_to(w, tp__onnx_out(w, last, 0, form), "Conv", x, weights, b);
+    tp__onnx_emit_to(w, tp__onnx_out(w, last_op, 0, form), "Conv", x, weights, b);
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
@@ -2005,9 +2005,9 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         const int64_t all = (size[i] - 1) * dilation[i];
-        int64_t rest = all; /* the total padding, if the image is large enough for every filter position */
-        if (to[i] >= 0) rest = stride[i] * (from[i] - 1) + all + 1 - to[i];
-        else if (a->padding == TP_VALID) rest = 0;
+        int64_t padding_total = all; /* the total padding, if the image is large enough for every filter position */
+        if (to[i] >= 0) padding_total = stride[i] * (from[i] - 1) + all + 1 - to[i];
+        else if (a->padding == TP_VALID) padding_total = 0;
         if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
             if (w->st == TP_OK)
                 w->st =
@@ -2016,9 +2016,9 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
                             w->op->name, w->op->row->name);
             return;
         }
-        if (a->padding != TP_VALID && rest > 0) pads[i] = rest / 2;
-        pads[2 + i] = rest - pads[i] > 0 ? rest - pads[i] : 0;
-        more[i] = rest < 0 ? -rest : 0;
+        if (a->padding != TP_VALID && padding_total > 0) pads[i] = padding_total / 2;
+        pads[2 + i] = padding_total - pads[i] > 0 ? padding_total - pads[i] : 0;
+        more[i] = padding_total < 0 ? -padding_total : 0;
     }
     const char *x = tp__onnx_in(w, 0, form), *weights = tp__onnx_permuted(w, w->op->in[1], 4, oihw, "oihw");
     tp__onnx_ints(w, "kernel_shape", size, 2);
@@ -2143,17 +2143,17 @@ static void tp__onnx_layer_norm(tp__onnx *w)
     const float epsilon = ((const tp__ln_attrs *)w->op->attrs)->epsilon;
     const char *x = tp__onnx_in(w, 0, TP__OWN), *gamma = tp__onnx_in(w, 1, TP__OWN), *beta = tp__onnx_in(w, 2, TP__OWN);
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
-    const int64_t last = -1;
+    const int64_t last_axis = -1;
     if (w->d->opset != 13) {
         w->opset = 17;
         tp__onnx_float(w, "epsilon", epsilon);
         tp__onnx_emit_to(w, y, "LayerNormalization", x, gamma, beta);
         return;
     }
-    tp__onnx_ints(w, "axes", &last, 1);
+    tp__onnx_ints(w, "axes", &last_axis, 1);
     const char *c = tp__onnx_emit(w, "Sub", x, tp__onnx_emit(w, "ReduceMean", x, NULL, NULL), NULL);
     const char *square = tp__onnx_emit(w, "Mul", c, c, NULL);
-    tp__onnx_ints(w, "axes", &last, 1);
+    tp__onnx_ints(w, "axes", &last_axis, 1);
     const char *var = tp__onnx_emit(w, "ReduceMean", square, NULL, NULL);
     var = tp__onnx_emit(w, "Add", var, tp__onnx_scalar(w, w->op->in[0]->dtype, (double)epsilon), NULL);
     c = tp__onnx_emit(w, "Div", c, tp__onnx_emit(w, "Sqrt", var, NULL, NULL), NULL);
@@ -2201,7 +2201,7 @@ static void tp__onnx_rnn(tp__onnx *w)
     const int64_t I = kernel->shape.dim[0] - H, G = gates * H;
     const int64_t w_dim[3] = {1, G, I}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
     static const int lstm_from[4] = {0, 3, 2, 1}, gru_from[3] = {1, 0, 0};
-    const int own[3] = {0, 1, 2}, swap[3] = {1, 0, 2};
+    const int identity[3] = {0, 1, 2}, swap[3] = {1, 0, 2};
     tp_tensor W, R, B;
     memset(&W, 0, sizeof W);
     memset(&R, 0, sizeof R);
@@ -2226,7 +2226,8 @@ static void tp__onnx_rnn(tp__onnx *w)
         in[1] = tp__onnx_init(w, tp__onnx_unique_name(w), W.dtype, &W.shape, W.data);
         in[2] = tp__onnx_init(w, tp__onnx_unique_name(w), R.dtype, &R.shape, R.data);
         in[3] = tp__onnx_init(w, tp__onnx_unique_name(w), B.dtype, &B.shape, B.data);
-        for (int i = 0; i <= lstm; i++) in[5 + i] = tp__onnx_permuted(w, op->in[(lstm ? 3 : 5) + i], 3, own, "state");
+        for (int i = 0; i <= lstm; i++)
+            in[5 + i] = tp__onnx_permuted(w, op->in[(lstm ? 3 : 5) + i], 3, identity, "state");
         for (int i = 0; i < 2 + lstm; i++)
             if (tp__onnx_raw(w, &op->out[i])->uses) out[i] = tp__onnx_unique_name(w);
         tp__onnx_int(w, "hidden_size", H);

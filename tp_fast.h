@@ -2548,9 +2548,9 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
     const tp__amx_bits nan = ~finite & (tp__amx_bits)((bits & 0x7fffffu) != 0u);
     const tp__amx_bits fits = finite & (tp__amx_bits)((near & 0x7f800000u) != 0x7f800000u);
     part[0] = ((near & fits) | ((bits | (nan & 0x400000u)) & ~fits)) & 0xffff0000u;
-    const tp__amx_bits rest = (tp__amx_bits)((tp__amx_floats)bits - (tp__amx_floats)part[0]) & finite;
-    part[1] = (rest + 0x7fffu + ((rest >> 16) & 1u)) & 0xffff0000u;
-    part[2] = (tp__amx_bits)((tp__amx_floats)rest - (tp__amx_floats)part[1]);
+    const tp__amx_bits remainder = (tp__amx_bits)((tp__amx_floats)bits - (tp__amx_floats)part[0]) & finite;
+    part[1] = (remainder + 0x7fffu + ((remainder >> 16) & 1u)) & 0xffff0000u;
+    part[2] = (tp__amx_bits)((tp__amx_floats)remainder - (tp__amx_floats)part[1]);
     seen[0] |= part[1] | part[2];
     seen[1] |= ~finite & ~nan;
 }
@@ -5349,11 +5349,11 @@ static void tp__move_chunk(void *user, int64_t chunk)
     const int a = m->ndim - 2, b = m->ndim - 1;
     const int64_t end = (chunk + 1) * j->grain < j->n_outer ? (chunk + 1) * j->grain : j->n_outer;
     for (int64_t o = chunk * j->grain; o < end; o++) {
-        int64_t rest = o, at_d = 0, at_s = 0;
+        int64_t index_left = o, at_d = 0, at_s = 0;
         for (int d = a - 1; d >= 0; d--) {
-            at_d += rest % m->dim[d] * m->dst_stride[d];
-            at_s += rest % m->dim[d] * m->src_stride[d];
-            rest /= m->dim[d];
+            at_d += index_left % m->dim[d] * m->dst_stride[d];
+            at_s += index_left % m->dim[d] * m->src_stride[d];
+            index_left /= m->dim[d];
         }
         char *dst = m->dst + at_d * (int64_t)m->size;
         const char *src = m->src + at_s * (int64_t)m->size;
@@ -5382,24 +5382,24 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
     }
     if (m->ndim == 1 && m->dst_stride[0] == 1 && m->src_stride[0] == 1 &&
         m->dim[0] > 65536) { /* copy one long contiguous run in parts of 16384 elements */
-        const int64_t part = 16384, whole = m->dim[0] / part, done = whole * part;
+        const int64_t part_size = 16384, whole = m->dim[0] / part_size, done = whole * part_size;
         memcpy(m->dst + (size_t)done * m->size, m->src + (size_t)done * m->size, (size_t)(m->dim[0] - done) * m->size);
         tp__move_wrap(m);
         m->dim[0] = whole;
-        m->dst_stride[0] = m->src_stride[0] = m->dim[1] = part;
+        m->dst_stride[0] = m->src_stride[0] = m->dim[1] = part_size;
     }
     if (m->ndim == 2 && m->dim[0] > 64) { /* cut the outer dimension, so that threads can share the work */
-        const int64_t part = 64, whole = m->dim[0] / part, done = whole * part;
-        tp__move_job rest = job;
-        rest.move.dim[0] -= done;
-        rest.move.dst += done * m->dst_stride[0] * (int64_t)m->size;
-        rest.move.src += done * m->src_stride[0] * (int64_t)m->size;
-        if (rest.move.dim[0] > 0) tp__move_chunk(&rest, 0);
+        const int64_t part_size = 64, whole = m->dim[0] / part_size, done = whole * part_size;
+        tp__move_job remaining_job = job;
+        remaining_job.move.dim[0] -= done;
+        remaining_job.move.dst += done * m->dst_stride[0] * (int64_t)m->size;
+        remaining_job.move.src += done * m->src_stride[0] * (int64_t)m->size;
+        if (remaining_job.move.dim[0] > 0) tp__move_chunk(&remaining_job, 0);
         tp__move_wrap(m);
         m->dim[0] = whole;
-        m->dst_stride[0] = m->dst_stride[1] * part;
-        m->src_stride[0] = m->src_stride[1] * part;
-        m->dim[1] = part;
+        m->dst_stride[0] = m->dst_stride[1] * part_size;
+        m->src_stride[0] = m->src_stride[1] * part_size;
+        m->dim[1] = part_size;
     }
     while (m->ndim < 2) tp__move_wrap(m);
     for (int d = 0; d < m->ndim - 2; d++) job.n_outer *= m->dim[d];
@@ -5422,9 +5422,9 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     return at;
 }
 /* Whether only the last axis has a border. Then the rows keep their order. */
-static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
+static bool tp__pad_last_only(const tp__pad_attrs *t, int last_dim)
 {
-    for (int d = 0; d < last; d++)
+    for (int d = 0; d < last_dim; d++)
         if (t->before[d] || t->after[d]) return false;
     return true;
 }
@@ -5432,10 +5432,10 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    const int last = y->ndim - 1;
-    const int64_t n = x->dim[last], m = y->dim[last], before = t->before[last];
+    const int last_dim = y->ndim - 1;
+    const int64_t n = x->dim[last_dim], m = y->dim[last_dim], before = t->before[last_dim];
     const size_t size = tp_dtype_size(k->in[0].dtype);
-    const bool last_only = tp__pad_last_only(t, last);
+    const bool last_only = tp__pad_last_only(t, last_dim);
     for (int64_t r = begin; r < end; r++) {
         const int64_t from = last_only ? r : tp__pad_source_row(r, x, y, t), end_of_x = before + n;
         char *to = (char *)k->out[0].data + r * m * (int64_t)size;
@@ -5466,32 +5466,32 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last = x->ndim - 1;
-    const int64_t n = x->dim[last];
-    const bool last_only = tp__pad_last_only(t, last);
+    const int last_dim = x->ndim - 1;
+    const int64_t n = x->dim[last_dim];
+    const bool last_only = tp__pad_last_only(t, last_dim);
     for (int64_t r = from; r < to; r++) {
         int64_t at = last_only ? r : 0, stride = 1, row = r;
-        for (int d = last - 1; d >= 0 && !last_only; d--) {
+        for (int d = last_dim - 1; d >= 0 && !last_only; d--) {
             at += (row % x->dim[d] + t->before[d]) * stride;
             row /= x->dim[d];
             stride *= y->dim[d];
         }
-        memcpy((float *)k->out[0].data + r * n, (const float *)k->in[0].data + at * y->dim[last] + t->before[last],
-               (size_t)n * sizeof(float));
+        memcpy((float *)k->out[0].data + r * n,
+               (const float *)k->in[0].data + at * y->dim[last_dim] + t->before[last_dim], (size_t)n * sizeof(float));
     }
 }
 static void tp__pad_grad_mirrored(const tp_call *k)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last = y->ndim - 1;
-    const int64_t n = x->dim[last], m = y->dim[last], rows = tp__product(y, 0, last);
+    const int last_dim = y->ndim - 1;
+    const int64_t n = x->dim[last_dim], m = y->dim[last_dim], rows = tp__product(y, 0, last_dim);
     float *dx = (float *)k->out[0].data;
     for (int64_t i = tp__size(&k->out[0]) - 1; i >= 0; i--) dx[i] = 0;
     for (int64_t r = 0; r < rows; r++) {
         const int64_t from = tp__pad_source_row(r, x, y, t);
         const float *dy = (const float *)k->in[0].data + r * m;
-        for (int64_t i = 0; i < m; i++) dx[from * n + tp__pad_source(i, t->before[last], n, t->mode)] += dy[i];
+        for (int64_t i = 0; i < m; i++) dx[from * n + tp__pad_source(i, t->before[last_dim], n, t->mode)] += dy[i];
     }
 }
 static void tp__pad_grad_fast(const tp_call *k)
@@ -6188,31 +6188,31 @@ typedef struct tp__lstm_job {
 static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
 /* Computes the plan of an LSTM from the shapes; returns the bytes of scratch. */
-static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
+static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool backward, void *scratch)
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1];
+    const tp_operand *x = &k->in[backward ? 3 : 0], *w = &k->in[backward ? 4 : 1];
     tp__carver c = tp__carver_over(scratch);
     memset(j, 0, sizeof *j);
     j->k = k;
     j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, back ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
-    j->table = tp__rnn_table_of(k, back ? 3 : 0);
+    j->r = tp__rnn_of(&x->shape, backward ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
+    j->table = tp__rnn_table_of(k, backward ? 3 : 0);
     j->forget_bias = t->forget_bias;
-    j->back = back;
+    j->back = backward;
     j->x = (const float *)x->data;
     j->w = (const float *)w->data;
     const int64_t B = j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V;
     j->block = tp__rnn_block(k->device, B);
     j->panels = tp__ceil_div(G, 2 * j->isa->vw);
-    j->x_panels = !back ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
+    j->x_panels = !backward ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
     j->h = (float *)tp__carve(&c, B * H, sizeof(float));
     j->c = (float *)tp__carve(&c, B * H, sizeof(float));
-    j->wx =
-        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G), sizeof(float));
-    j->wh =
-        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G), sizeof(float));
-    if (!back) {
+    j->wx = (float *)tp__carve(&c, backward ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G),
+                               sizeof(float));
+    j->wh = (float *)tp__carve(&c, backward ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G),
+                               sizeof(float));
+    if (!backward) {
         j->gates = (float *)tp__carve(&c, k->out[3].data ? 0 : B * G, sizeof(float));
         j->product = (float *)tp__carve(&c, V * G, sizeof(float));
         return tp__carved(&c);
@@ -6444,10 +6444,10 @@ static void tp__lstm_grad_fast(const tp_call *k)
     for (int i = 0; i < 2; i++)
         if (table && j.gemm[i].C && I > 0) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
 }
-static size_t tp__lstm_fast_scratch(const tp_call *k, bool back)
+static size_t tp__lstm_fast_scratch(const tp_call *k, bool backward)
 {
     tp__lstm_job j;
-    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__lstm_make(&j, k, back, NULL) : 0;
+    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__lstm_make(&j, k, backward, NULL) : 0;
 }
 
 /* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru
@@ -6463,16 +6463,16 @@ typedef struct tp__gru_job {
     float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
 } tp__gru_job;
-static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
+static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool backward, void *scratch)
 {
-    const tp_operand *x = &k->in[back ? 2 : 0], *wg = &k->in[back ? 3 : 1], *wc = &k->in[back ? 4 : 3];
+    const tp_operand *x = &k->in[backward ? 2 : 0], *wg = &k->in[backward ? 3 : 1], *wc = &k->in[backward ? 4 : 3];
     tp__carver c = tp__carver_over(scratch);
     memset(j, 0, sizeof *j);
     j->k = k;
     j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, back ? &k->in[6].shape : &k->out[0].shape,
+    j->r = tp__rnn_of(&x->shape, backward ? &k->in[6].shape : &k->out[0].shape,
                       ((const tp__gru_attrs *)k->attrs)->batch_major);
-    j->table = tp__rnn_table_of(k, back ? 2 : 0);
+    j->table = tp__rnn_table_of(k, backward ? 2 : 0);
     const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
     const bool table = j->table.ids != NULL;
     tp__gemm_args *a = j->gemm;
@@ -6481,10 +6481,10 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
     j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
     j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
     j->packed_g = (float *)tp__carve(
-        &c, back ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
-    j->gates = back ? NULL : (float *)k->out[2].data;
+        &c, backward ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
+    j->gates = backward ? NULL : (float *)k->out[2].data;
     if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-    if (back) {
+    if (backward) {
         j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
@@ -6493,7 +6493,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
         const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
         const float *w = (const float *)(i ? wc : wg)->data;
         float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
-        if (!back) {
+        if (!backward) {
             a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
             a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
             a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
@@ -6519,7 +6519,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
         }
     }
     size_t max_bytes = 0;
-    for (int i = 0; i < (back ? 8 : 2); i++) {
+    for (int i = 0; i < (backward ? 8 : 2); i++) {
         const size_t bytes = a[i].M > 0 ? tp__gemm_scratch(k->device, &a[i]) : 0;
         if (bytes > max_bytes) max_bytes = bytes;
     }
@@ -6629,10 +6629,10 @@ static void tp__gru_grad_fast(const tp_call *k)
         else if (db) memset(db, 0, bytes);
     }
 }
-static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
+static size_t tp__gru_fast_scratch(const tp_call *k, bool backward)
 {
     tp__gru_job j;
-    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__gru_make(&j, k, back, NULL) : 0;
+    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__gru_make(&j, k, backward, NULL) : 0;
 }
 
 /* -- attention, attention_grad -------------------------------------------------------- >>fast attention
@@ -6646,18 +6646,18 @@ typedef struct tp__attention_job {
     int64_t panel; /* floats of the packed keys or values of one head */
     tp__slots slots;
 } tp__attention_job;
-static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool back, void *scratch)
+static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool backward, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     memset(j, 0, sizeof *j);
     j->k = k;
     j->isa = k->device->isa;
-    j->back = back;
-    j->h = tp__heads_of(k, &k->in[back].shape, &k->in[1 + back].shape);
+    j->back = backward;
+    j->h = tp__heads_of(k, &k->in[backward].shape, &k->in[1 + backward].shape);
     const int64_t a = tp__packed_floats(j->isa, j->h.D, j->h.Tk), b = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
     j->panel = tp__max64(a, b);
     tp__slots_carve(&j->slots, k->device, &c,
-                    (back ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
+                    (backward ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
                         2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
     return tp__carved(&c);
 }

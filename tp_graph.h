@@ -2237,11 +2237,11 @@ TP_DEF void tp_graph_free(tp_graph *g)
 {
     if (!g) return;
     tp_mutex_lock(g->lock);
-    const bool twice = g->freed, last = g->n_session == 0;
+    const bool twice = g->freed, is_last_user = g->n_session == 0;
     g->freed = true;
     tp_mutex_unlock(g->lock);
     if (twice) tp_fail(TP_ERR_STATE, "tp_graph_free: this graph was freed already; it stays until its sessions are");
-    else if (last) tp__graph_destroy(g);
+    else if (is_last_user) tp__graph_destroy(g);
 }
 
 /* Adds `by` (1 or -1) to the number of the graph's sessions. */
@@ -2249,9 +2249,9 @@ static void tp__graph_sessions(tp_graph *g, int by)
 {
     tp_mutex_lock(g->lock);
     g->n_session += by;
-    const bool last = g->freed && g->n_session == 0;
+    const bool is_last_user = g->freed && g->n_session == 0;
     tp_mutex_unlock(g->lock);
-    if (last) tp__graph_destroy(g);
+    if (is_last_user) tp__graph_destroy(g);
 }
 
 /* A NULL graph is treated as a graph with a mistake, so the code below need not check for NULL. Its poison node is tp__no_node; a
@@ -2371,10 +2371,10 @@ static void tp__graph_place(tp_graph *g, const tp_at *at)
 {
     char place[TP__PLACE_TEXT];
     if (g->status != TP_OK && g->unplaced) {
-        const bool last = strcmp(tp_last_error(), g->error) == 0;
+        const bool is_last_error = strcmp(tp_last_error(), g->error) == 0;
         const char *sentence = tp_arena_printf(&g->arena, "%s%s", tp__place_text(at, place), g->error);
         if (sentence) g->error = sentence;
-        if (last) tp_fail(g->status, "%s", g->error);
+        if (is_last_error) tp_fail(g->status, "%s", g->error);
         g->unplaced = false;
     }
     for (; g->n_placed < g->op.n; g->n_placed++) {
@@ -2395,10 +2395,10 @@ TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
     if (g) tp__graph_place(g, &at);
     if (n != tp_poison(NULL) || !tp__no_node_unplaced) return n;
     char sentence[sizeof tp__no_node_sentence], place[TP__PLACE_TEXT];
-    const bool last = strcmp(tp_last_error(), tp__no_node_sentence) == 0;
+    const bool is_last_error = strcmp(tp_last_error(), tp__no_node_sentence) == 0;
     memcpy(sentence, tp__no_node_sentence, sizeof sentence);
     snprintf(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.100s%.150s", tp__place_text(&at, place), sentence);
-    if (last) tp_fail(TP_ERR_ARG, "%s", tp__no_node_sentence);
+    if (is_last_error) tp_fail(TP_ERR_ARG, "%s", tp__no_node_sentence);
     tp__no_node_unplaced = false;
     return n;
 }
@@ -2630,12 +2630,12 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
     if (!n->wanted || !name || !*name) return;
     const size_t nw = strlen(n->wanted), nn = strlen(name);
-    const char *whole = nw > nn ? n->wanted : name, *part = nw > nn ? name : n->wanted;
+    const char *longer = nw > nn ? n->wanted : name, *shorter = nw > nn ? name : n->wanted;
     const size_t over = nw > nn ? nw - nn : nn - nw;
     const int max_distance = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
-    const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
-    const int d = last ? 1 : tp__edit_distance(n->wanted, name, max_distance);
-    if (d > max_distance && !last) return;
+    const bool is_suffix = over > 1 && longer[over - 1] == '/' && strcmp(longer + over, shorter) == 0;
+    const int d = is_suffix ? 1 : tp__edit_distance(n->wanted, name, max_distance);
+    if (d > max_distance && !is_suffix) return;
     if (n->name && d >= n->distance) return;
     n->name = name;
     n->distance = d;
@@ -2878,8 +2878,8 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
     }
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
-        tp_node *bad = tp__bad_input(g, row->name, i, x);
-        if (bad) return bad;
+        tp_node *poison = tp__bad_input(g, row->name, i, x);
+        if (poison) return poison;
         g->infer_in[i].dtype = x->dtype;
         g->infer_in[i].shape = x->shape;
     }
@@ -2981,11 +2981,11 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (!g)
         return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
                        : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
-    tp_node *bad = tp__apply_types(g, d);
-    if (bad) return bad;
+    tp_node *poison = tp__apply_types(g, d);
+    if (poison) return poison;
     tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
     if (!op) return &g->poison;
-    if ((bad = tp__apply_fields(g, d, op)) || (bad = tp__apply_outputs(g, op))) return bad;
+    if ((poison = tp__apply_fields(g, d, op)) || (poison = tp__apply_outputs(g, op))) return poison;
     op->id = g->op.n;
     if (!tp__list_add(&g->op, op) || !tp__map_put(&g->by_name, op->name, op)) return tp__graph_nomem(g);
     return &op->out[0];
@@ -4129,11 +4129,11 @@ static void tp__towers_switch_out(tp__towers *t)
     tp__tower_build *b = &t->tower[t->running];
     tp__building_save(g, &b->state);
     if (b->n_own < g->collection.n) {
-        tp__list *own = (tp__list *)tp_realloc(b->own, (size_t)g->collection.n * sizeof *own);
-        if (!own) tp__graph_nomem(g);
+        tp__list *lists = (tp__list *)tp_realloc(b->own, (size_t)g->collection.n * sizeof *lists);
+        if (!lists) tp__graph_nomem(g);
         else {
-            memset(own + b->n_own, 0, (size_t)(g->collection.n - b->n_own) * sizeof *own);
-            b->own = own;
+            memset(lists + b->n_own, 0, (size_t)(g->collection.n - b->n_own) * sizeof *lists);
+            b->own = lists;
             b->n_own = g->collection.n;
         }
     }
@@ -4175,7 +4175,7 @@ static void tp__tower_body(tp__tower_build *b)
 {
     const tp__towers *t = b->all;
     tp_graph *g = t->graph;
-    const bool own = t->desc->own_variables && b->index > 0;
+    const bool own_variables = t->desc->own_variables && b->index > 0;
     char name[32];
     tp_variable_scope_desc vs;
     tp_tower_desc d;
@@ -4183,10 +4183,10 @@ static void tp__tower_body(tp__tower_build *b)
     memset(&d, 0, sizeof d);
     snprintf(name, sizeof name, "tower%d", b->index);
     vs.no_name_scope = true;
-    if (own) vs.getter = tp__local_getter, vs.getter_user = name;
+    if (own_variables) vs.getter = tp__local_getter, vs.getter_user = name;
     else if (b->index > 0) vs.reuse = TP_REUSE_YES;
     d.name = name;
-    d.vs_name = own ? name : NULL;
+    d.vs_name = own_variables ? name : NULL;
     d.is_training = true;
     d.index = b->index;
     d.total = t->desc->n;
@@ -4529,8 +4529,8 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     int index;
     const size_t base = tp__split_name(name, &index);
     for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower is preferred to a node of the same name */
-        const char *own = h->func->spec[i].name;
-        if (strncmp(own, name, base) == 0 && !own[base]) return h->in[i];
+        const char *input_name = h->func->spec[i].name;
+        if (strncmp(input_name, name, base) == 0 && !input_name[base]) return h->in[i];
     }
     tp_buf full;
     memset(&full, 0, sizeof full);
@@ -4712,7 +4712,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     tp_device_enter(g, tp_node_device(y));
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
-    const int last = y->op->id, n_op = last + 1;
+    const int last_id = y->op->id, n_op = last_id + 1;
     char *above = (char *)tp_calloc((size_t)n_op, 1); /* id -> whether y depends on the operation */
     char *below = (char *)tp_calloc((size_t)n_op, 1); /* id -> bit 0: whether the operation depends on an x */
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
@@ -4720,15 +4720,15 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         tp__graph_nomem(g);
         goto done;
     }
-    above[last] = 1;
-    for (int id = last; id >= 0; id--) {
+    above[last_id] = 1;
+    for (int id = last_id; id >= 0; id--) {
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         if (above[id])
             for (int i = 0; i < o->n_in; i++) above[o->in[i]->op->id] = 1;
     }
     for (int i = 0; i < n; i++)
-        if (xs[i]->op->id <= last) below[xs[i]->op->id] = 1;
-    for (int id = 0; id <= last; id++) {
+        if (xs[i]->op->id <= last_id) below[xs[i]->op->id] = 1;
+    for (int id = 0; id <= last_id; id++) {
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         for (int i = 0; i < o->n_in && !below[id]; i++)
             if (!((o->row->shape_only >> (i < 31 ? i : 31)) & 1u) && below[o->in[i]->op->id]) below[id] = 1;
@@ -4738,9 +4738,9 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         if (!seed) goto done;
         seed->value = y;
         seed->grad = dy;
-        head[last] = seed;
+        head[last_id] = seed;
     }
-    for (int id = last; id >= 0 && g->status == TP_OK; id--) {
+    for (int id = last_id; id >= 0 && g->status == TP_OK; id--) {
         tp_operation *o = (tp_operation *)g->op.item[id];
         if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
         if (!o->row->grad) {
@@ -4758,7 +4758,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         tp__gradient_of(g, o, scope, below, head);
     }
     for (int i = 0; i < n && g->status == TP_OK; i++)
-        if (xs[i]->op->id <= last && head[xs[i]->op->id]) dxs[i] = tp__sum_contributions(g, head, xs[i]);
+        if (xs[i]->op->id <= last_id && head[xs[i]->op->id]) dxs[i] = tp__sum_contributions(g, head, xs[i]);
 done:
     tp_free(above);
     tp_free(below);
@@ -4769,22 +4769,22 @@ done:
 
 /* Sets has[i]: whether tp_gradients would give a gradient for xs[i]. Adds nothing to the graph. Private, for
  * tp_train.h. */
-TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has)
+TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has_gradient)
 {
     tp_graph *g = y->op->graph;
-    const int last = y->op->id;
-    bool *reached = (bool *)tp_calloc((size_t)last + 1, sizeof *reached);
-    for (int i = 0; i < n; i++) has[i] = false;
+    const int last_id = y->op->id;
+    bool *reached = (bool *)tp_calloc((size_t)last_id + 1, sizeof *reached);
+    for (int i = 0; i < n; i++) has_gradient[i] = false;
     if (!reached) tp__graph_nomem(g);
     if (!reached) return;
-    reached[last] = true;
-    for (int id = last; id >= 0; id--) {
+    reached[last_id] = true;
+    for (int id = last_id; id >= 0; id--) {
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         for (int i = 0; i < o->n_in && reached[id] && o->row->grad; i++)
             if (!((o->row->shape_only >> (i < 31 ? i : 31)) & 1u) && tp_dtype_is_float(o->in[i]->dtype))
                 reached[o->in[i]->op->id] = true;
     }
-    for (int i = 0; i < n; i++) has[i] = xs[i]->op->id <= last && reached[xs[i]->op->id];
+    for (int i = 0; i < n; i++) has_gradient[i] = xs[i]->op->id <= last_id && reached[xs[i]->op->id];
     tp_free(reached);
 }
 
@@ -5873,8 +5873,8 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
     if (g->op->row != &tp__op_bias_add || !g->dout[0] || !(g->dout[0]->op->row->flags & TP__OP_MAX_POOL_GRAD))
         return false;
     tp_node *dy = g->dout[0];
-    const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
-    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
+    const bool channels_last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
+    if (channels_last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
         return false; /* the two ops have different channel axes */
     g->dout[0] = dy->op->in[0];
     g->op->row->grad(g);
@@ -6055,9 +6055,9 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection
     vd.trainable = TP_NO;
     vd.local = true;
     tp_node *vars[2];
-    const char *part[2] = {"biased", "local_step"};
+    const char *suffix[2] = {"biased", "local_step"};
     for (int k = 0; k < 2; k++) { /* variables at the root scope: `name` has its scopes already */
-        const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
+        const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, suffix[k]);
         if (!full) full = "EMA";
         tp_variable *v = tp__variable_named(g, full);
         vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
@@ -6970,7 +6970,7 @@ static void tp__heap_put(int *heap, int *n, int id)
 
 static int tp__heap_take(int *heap, int *n)
 {
-    const int least = heap[0], id = heap[--*n];
+    const int smallest = heap[0], id = heap[--*n];
     int i = 0;
     for (;;) {
         int k = 2 * i + 1;
@@ -6980,7 +6980,7 @@ static int tp__heap_take(int *heap, int *n)
         i = k;
     }
     heap[i] = id;
-    return least;
+    return smallest;
 }
 
 static int tp__order_key(const tp__compiler *c, int id)
@@ -7360,20 +7360,20 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
         if ((descends[i] = left > 1 && tp__can_fuse_descent(c, apply, i))) left--;
     if (left == n) return TP_OK;
     tp_arena *arena = &c->plan->arena;
-    tp__fusion *rest = &c->fusion[apply->id];
+    tp__fusion *apply_fusion = &c->fusion[apply->id];
     tp__apply_attrs *attrs = (tp__apply_attrs *)tp_arena_alloc(arena, sizeof *attrs);
-    rest->in = (tp_node **)tp_arena_alloc(arena, (size_t)(left + 1) * sizeof *rest->in);
-    rest->var = (tp_variable **)tp_arena_alloc(arena, (size_t)left * sizeof *rest->var);
-    if (!attrs || !rest->in || !rest->var) return tp__nomem_plan();
+    apply_fusion->in = (tp_node **)tp_arena_alloc(arena, (size_t)(left + 1) * sizeof *apply_fusion->in);
+    apply_fusion->var = (tp_variable **)tp_arena_alloc(arena, (size_t)left * sizeof *apply_fusion->var);
+    if (!attrs || !apply_fusion->in || !apply_fusion->var) return tp__nomem_plan();
     *attrs = *(const tp__apply_attrs *)apply->attrs;
     attrs->n = left;
-    rest->attrs = attrs;
+    apply_fusion->attrs = attrs;
     for (int i = n - 1; i >= 0; i--)
         if (i >= TP__MAX_DESCENTS || !descends[i]) {
-            rest->in[rest->n_in++] = apply->in[i];
-            rest->var[rest->n_var++] = apply->var[i];
+            apply_fusion->in[apply_fusion->n_in++] = apply->in[i];
+            apply_fusion->var[apply_fusion->n_var++] = apply->var[i];
         }
-    rest->in[rest->n_in++] = apply->in[n];
+    apply_fusion->in[apply_fusion->n_in++] = apply->in[n];
     /* each step runs before those added earlier: last layers first, because their operands were used just before */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) {
         if (!descends[i]) continue;
@@ -7792,11 +7792,11 @@ static void tp__external_load(const tp__program *p, const tp__external *e, const
         return;
     }
     /* along the last dimension that has more than one element, then the next index of the others */
-    int64_t index[TP_MAX_DIMS] = {0}, rest = i0, at = 0;
+    int64_t index[TP_MAX_DIMS] = {0}, index_left = i0, at = 0;
     int last = p->shape.ndim - 1;
     for (int d = last; d >= 0; d--) {
-        index[d] = rest % p->shape.dim[d];
-        rest /= p->shape.dim[d];
+        index[d] = index_left % p->shape.dim[d];
+        index_left /= p->shape.dim[d];
         at += index[d] * e->stride[d];
     }
     while (last > 0 && p->shape.dim[last] == 1) last--;
@@ -7933,16 +7933,16 @@ static tp_status tp__step_kernel(tp__step *s)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name,
                        s->name);
     tp_dtype dtype = TP_F32;
-    bool f64 = false, half = false;
+    bool f64 = false, half_precision = false;
     for (int i = 0; i < s->call.n_in + s->call.n_out + s->call.n_var; i++) {
         f64 = f64 || s->operand[i].dtype == TP_F64;
-        half = half || s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16;
+        half_precision = half_precision || s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16;
     }
     if (s->row->flags & TP_OP_ANY_DTYPE) {
         s->fn = s->row->fast && (d->isa || !s->row->naive_f32) ? s->row->fast : s->row->naive_f32;
     } else {
         dtype = f64 ? TP_F64 : TP_F32;
-        s->convert = half && s->row != &tp__op_cast;
+        s->convert = half_precision && s->row != &tp__op_cast;
         if (dtype == TP_F64) s->fn = s->row->naive_f64;
         else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
         s->needs_epilogue = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
@@ -9104,24 +9104,24 @@ TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default
 /* For the error sentence about a full device: tells whether the limit is the session's own. */
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
-    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    const double fraction = (double)tp__float_option(s->config.memory_fraction, 0.99f);
     char number[TP_NUMBER_TEXT];
     text[0] = 0;
-    if (!d->limit_memory || part >= 0.99) return text;
-    tp_format_float(number, (float)part);
+    if (!d->limit_memory || fraction >= 0.99) return text;
+    tp_format_float(number, (float)fraction);
     snprintf(text, size, ", or raise memory_fraction, which is %s", number);
     return text;
 }
 
 static tp_status tp__session_limits(tp_session *s)
 {
-    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
-    if (!(part >= 0 && part <= 1))
+    const double fraction = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    if (!(fraction >= 0 && fraction <= 1))
         return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it is a part of a GPU's memory, at most 1",
-                       part);
+                       fraction);
     tp_status st = TP_OK;
     for (int i = 0; i < s->n_device && st == TP_OK; i++)
-        if (s->device[i]->limit_memory) st = s->device[i]->limit_memory(s->device[i], part);
+        if (s->device[i]->limit_memory) st = s->device[i]->limit_memory(s->device[i], fraction);
     return st;
 }
 
@@ -9174,9 +9174,9 @@ static tp_status tp__session_grow(tp_session *s)
 static tp_status tp__session_devices(tp_session *s)
 {
     const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
-    const int own = s->config.n_cpu_devices || given ? s->config.n_cpu_devices : 1;
-    if (own < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", own);
-    s->device = (tp_device **)tp_calloc((size_t)given + (size_t)own, sizeof *s->device);
+    const int n_cpu = s->config.n_cpu_devices || given ? s->config.n_cpu_devices : 1;
+    if (n_cpu < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", n_cpu);
+    s->device = (tp_device **)tp_calloc((size_t)given + (size_t)n_cpu, sizeof *s->device);
     if (!s->device) return TP_ERR_NOMEM;
     for (int i = 0; i < given; i++) {
         tp_device *d = s->config.devices[i];
@@ -9188,8 +9188,8 @@ static tp_status tp__session_devices(tp_session *s)
         tp__device_use(d, 1);
         s->n_given = s->n_device = i + 1;
     }
-    const tp_status st = own ? tp_cpu_devices_new(own, s->config.threads, s->config.isa, s->device + given) : TP_OK;
-    if (st == TP_OK) s->n_device = given + own;
+    const tp_status st = n_cpu ? tp_cpu_devices_new(n_cpu, s->config.threads, s->config.isa, s->device + given) : TP_OK;
+    if (st == TP_OK) s->n_device = given + n_cpu;
     return st;
 }
 
@@ -9241,10 +9241,10 @@ TP_DEF void tp_session_free(tp_session *s)
     tp_exec_free(s->exec);
     s->exec = NULL;
     tp_mutex_lock(s->graph->lock);
-    const bool last = s->n_exec == 0;
+    const bool is_last_user = s->n_exec == 0;
     s->freed = true;
     tp_mutex_unlock(s->graph->lock);
-    if (last) tp__session_destroy(s);
+    if (is_last_user) tp__session_destroy(s);
 }
 
 TP_DEF tp_graph *tp_session_graph(const tp_session *s)
@@ -9310,9 +9310,9 @@ TP_DEF void tp_exec_free(tp_exec *e)
     tp_session *s = e->session;
     tp_free(e);
     tp_mutex_lock(s->graph->lock);
-    const bool last = --s->n_exec == 0 && s->freed;
+    const bool is_last_user = --s->n_exec == 0 && s->freed;
     tp_mutex_unlock(s->graph->lock);
-    if (last) tp__session_destroy(s);
+    if (is_last_user) tp__session_destroy(s);
 }
 
 TP_DEF tp_exec *tp_session_exec(tp_session *s)
@@ -9453,11 +9453,11 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
 /* Whether shape x equals shape y without the batch dimension in front. */
 TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
 {
-    tp_shape rest = *y;
+    tp_shape sample_shape = *y;
     if (y->ndim != x->ndim + 1) return false;
-    rest.ndim--;
-    for (int d = 0; d < rest.ndim; d++) rest.dim[d] = y->dim[d + 1];
-    return tp_shape_compatible(&rest, x);
+    sample_shape.ndim--;
+    for (int d = 0; d < sample_shape.ndim; d++) sample_shape.dim[d] = y->dim[d + 1];
+    return tp_shape_compatible(&sample_shape, x);
 }
 
 static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -9667,9 +9667,9 @@ static void tp__running_watch(tp__running *r, const tp__plan *p)
         }
         w->pool = pool;
         w->n_worker = n;
-        tp__watch **last = &r->watch;
-        while (*last) last = &(*last)->next;
-        *last = w;
+        tp__watch **end = &r->watch;
+        while (*end) end = &(*end)->next;
+        *end = w;
     }
 }
 
@@ -12045,10 +12045,10 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
             }
             in[a] = blocks[a];
             for (int64_t i = 0; i < m; i++) { /* index of element i of y in the smaller operand x */
-                int64_t rest = i0 + i, at = 0, stride = 1;
+                int64_t index_left = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
-                    dim[d] = rest % y->shape.dim[d];
-                    rest /= y->shape.dim[d];
+                    dim[d] = index_left % y->shape.dim[d];
+                    index_left /= y->shape.dim[d];
                 }
                 for (int d = x->shape.ndim - 1; d >= 0; d--) {
                     if (x->shape.dim[d] != 1) at += stride * dim[d + y->shape.ndim - x->shape.ndim];
@@ -12353,11 +12353,11 @@ static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const vo
     const tp__clip_attrs *t = (const tp__clip_attrs *)attrs;
     const TP__NUM *x = (const TP__NUM *)in[0];
     TP__NUM *y = (TP__NUM *)y_;
-    const int64_t least = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
-                  most = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
+    const int64_t minimum = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
+                  maximum = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
     /* for integers the bounds of clip are rounded inwards */
-    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most);
-    const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), least, most);
+    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), minimum, maximum);
+    const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), minimum, maximum);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
 #else
@@ -12832,7 +12832,7 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
 {
     int64_t stride = 1;
-    int last = -1; /* whether the next inner dimension is reduced */
+    int previous_kind = -1; /* whether the next inner dimension is reduced */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -12843,13 +12843,13 @@ static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const boo
         if (n == 1) continue;
         int64_t *dim = kind ? r->reduce_dim : r->keep_dim, *at = kind ? r->reduce_stride : r->keep_stride;
         int *count = kind ? &r->n_reduce : &r->n_keep;
-        if (kind == last) {
+        if (kind == previous_kind) {
             dim[*count - 1] *= n;
         } else {
             dim[*count] = n;
             at[(*count)++] = stride;
         }
-        last = kind;
+        previous_kind = kind;
         stride *= n;
     }
     r->run = r->n_reduce ? r->reduce_dim[0] : 1;
@@ -13844,11 +13844,11 @@ static void tp__move_do(const tp_call *k, const tp__move *m)
     int64_t n = 1;
     for (int d = 0; d < m->ndim; d++) n *= m->dim[d];
     for (int64_t i = 0; i < n; i++) {
-        int64_t rest = i, to = 0, from = 0;
+        int64_t index_left = i, to = 0, from = 0;
         for (int d = m->ndim - 1; d >= 0; d--) {
-            to += rest % m->dim[d] * m->dst_stride[d];
-            from += rest % m->dim[d] * m->src_stride[d];
-            rest /= m->dim[d];
+            to += index_left % m->dim[d] * m->dst_stride[d];
+            from += index_left % m->dim[d] * m->src_stride[d];
+            index_left /= m->dim[d];
         }
         memcpy(m->dst + to * (int64_t)m->size, m->src + from * (int64_t)m->size, m->size);
     }
@@ -13964,7 +13964,7 @@ static tp_status tp__reshape_infer(tp_infer *s)
     const tp_shape *x = &s->in[0].shape, *want = &((const tp__reshape_attrs *)s->attrs)->shape;
     tp_shape *y = &s->out[0].shape;
     const int64_t n = tp_shape_size(x);
-    int64_t rest = 1;
+    int64_t known_product = 1;
     int open = -1;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (want->ndim < 0 || want->ndim > TP_MAX_DIMS)
@@ -13976,15 +13976,15 @@ static tp_status tp__reshape_infer(tp_infer *s)
                                  "from the rest",
                                  tp_shape_text(want, b));
         if (want->dim[d] < 0) open = d;
-        else if (want->dim[d] > 0 && rest > INT64_MAX / want->dim[d])
+        else if (want->dim[d] > 0 && known_product > INT64_MAX / want->dim[d])
             return tp_infer_fail(s, TP_ERR_SHAPE, "the new shape %s is too large", tp_shape_text(want, b));
-        else rest *= want->dim[d];
+        else known_product *= want->dim[d];
     }
     s->out[0].dtype = s->in[0].dtype;
     *y = *want;
     if (n < 0) return TP_OK;
-    if (open >= 0 && rest > 0 && n % rest == 0) y->dim[open] = n / rest;
-    else if (open >= 0 || n != rest)
+    if (open >= 0 && known_product > 0 && n % known_product == 0) y->dim[open] = n / known_product;
+    else if (open >= 0 || n != known_product)
         return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %lld elements, which do not make %s", tp_shape_text(x, a),
                              (long long)n, tp_shape_text(want, b));
     return TP_OK;
@@ -15075,12 +15075,12 @@ static void TP__F(tp__check_numerics)(const tp_call *k)
     const real *x = (const real *)k->in[0].data;
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->in[0]);
-    int64_t bad = -1;
+    int64_t not_finite = -1;
     for (int64_t i = 0; i < n; i++) {
         y[i] = x[i];
-        if (bad < 0 && !tp__finite((double)x[i])) bad = i;
+        if (not_finite < 0 && !tp__finite((double)x[i])) not_finite = i;
     }
-    if (bad >= 0) tp_kernel_fault(k, bad);
+    if (not_finite >= 0) tp_kernel_fault(k, not_finite);
 }
 #endif
 #ifdef TP__ROWS
@@ -16585,14 +16585,14 @@ static tp_status tp__softmax_infer(tp_infer *s)
 }
 static tp_node *tp__softmax_dx(tp_node *dy, tp_node *y)
 {
-    const int last = -1;
-    return tp_mul(y, tp_sub(dy, tp_reduce_sum(tp_mul(dy, y), &last, 1, true)));
+    const int last_axis = -1;
+    return tp_mul(y, tp_sub(dy, tp_reduce_sum(tp_mul(dy, y), &last_axis, 1, true)));
 }
 static void tp__softmax_gradient(tp_grad *g) { g->din[0] = tp__softmax_dx(g->dout[0], &g->out[0]); }
 static void tp__log_softmax_gradient(tp_grad *g)
 {
-    const int last = -1;
-    g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
+    const int last_axis = -1;
+    g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last_axis, 1, true)));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
 static const tp_op tp__op_softmax = TP__FUSING_ROW(
@@ -16668,8 +16668,8 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
 /* The loss y_b = -sum_c label_c log softmax(x_b)_c */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
-    const int last = -1;
-    return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
+    const int last_axis = -1;
+    return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last_axis, 1, false));
 }
 /* The loss for a label z: -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
@@ -16754,20 +16754,20 @@ static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
 {
     const int64_t S = g->S;
     for (int64_t t = 0; t < g->T; t++, x += g->step) {
-        const double *last = t > 0 ? g->a + (t - 1) * S : NULL;
+        const double *previous = t > 0 ? g->a + (t - 1) * S : NULL;
         real most;
         const real z = TP__F(tp__exp_sum)(x, g->C, &most, NULL);
         g->norm[t] = (double)most + (double)TP__RLOG(z);
         for (int64_t s = 0; s < S; s++) {
             double v = s < 2 ? 0 : TP__NONE;
-            if (last)
-                v = TP__F(tp__ctc_add)(last[s], s > 0 ? last[s - 1] : TP__NONE,
-                                       tp__ctc_skips(g, s) ? last[s - 2] : TP__NONE);
+            if (previous)
+                v = TP__F(tp__ctc_add)(previous[s], s > 0 ? previous[s - 1] : TP__NONE,
+                                       tp__ctc_skips(g, s) ? previous[s - 2] : TP__NONE);
             g->a[t * S + s] = v + (double)x[tp__ctc_class(g, s)] - g->norm[t];
         }
     }
-    const double *last = g->a + g->T * S;
-    if (g->T > 0) return TP__F(tp__ctc_add)(last[-1], S > 1 ? last[-2] : TP__NONE, TP__NONE);
+    const double *previous = g->a + g->T * S;
+    if (g->T > 0) return TP__F(tp__ctc_add)(previous[-1], S > 1 ? previous[-2] : TP__NONE, TP__NONE);
     return S == 1 ? 0 : TP__NONE;
 }
 /* Computes dx from a_t and, step by step backwards, b_t. all: the result of tp__ctc_forward. */

@@ -947,13 +947,13 @@ static void tp__import_arg(tp__import_node *n) /* Builds ArgMax and ArgMin. */
 {
     tp_node *x = tp__bytes_to_int32(tp__import_node_input(n, 0));
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
-    const bool last = tp__import_node_int(n, "select_last_index", 0) != 0;
+    const bool select_last = tp__import_node_int(n, "select_last_index", 0) != 0;
     if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
-    if (last) x = tp_reverse(x, &axis, 1);
-    if (last) tp__import_node_dim(n, x, axis);
+    if (select_last) x = tp_reverse(x, &axis, 1);
+    if (select_last) tp__import_node_dim(n, x, axis);
     if (n->c->status != TP_OK) return;
     tp_node *y = tp_argmax(x, axis);
-    if (last) y = tp_sub(tp__constant_like(y, (double)(x->shape.dim[axis] - 1)), y);
+    if (select_last) y = tp_sub(tp__constant_like(y, (double)(x->shape.dim[axis] - 1)), y);
     tp__import_node_set_output(n, 0, tp__import_node_int(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
 }
 
@@ -963,7 +963,7 @@ static void tp__import_top_k(tp__import_node *n)
     const tp_tensor *kt = tp__import_node_attr(n, "k") ? NULL : tp__import_node_known_number(n, 1);
     const int64_t k = kt ? tp__known_int(kt, 0) : tp__import_node_int(n, "k", 1);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
-    const bool least = !tp__import_node_int(n, "largest", 1);
+    const bool smallest = !tp__import_node_int(n, "largest", 1);
     const tp_dtype d = x->dtype;
     if (n->c->status != TP_OK) return;
     if (k < 1 || k > INT_MAX) {
@@ -971,9 +971,9 @@ static void tp__import_top_k(tp__import_node *n)
         return;
     }
     x = tp__move_axis(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), axis, x->shape.ndim - 1);
-    tp_node *y = tp_top_k(least ? tp_neg(x) : x, (int)k, &index);
+    tp_node *y = tp_top_k(smallest ? tp_neg(x) : x, (int)k, &index);
     tp__import_node_set_output(n, 0,
-                               tp__cast_if_needed(tp__move_axis(least ? tp_neg(y) : y, x->shape.ndim - 1, axis), d));
+                               tp__cast_if_needed(tp__move_axis(smallest ? tp_neg(y) : y, x->shape.ndim - 1, axis), d));
     tp__import_node_set_output(n, 1, tp__cast_if_needed(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
 }
 
@@ -1361,9 +1361,10 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
             tp_node *ones =
                 n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__constant_like(x, 1), 2 + w.axes, 0), dim) : x;
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
-            tp__window rest = w;
-            for (int i = 0; i < w.axes && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
-            y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true, false));
+            tp__window padding = w;
+            for (int i = 0; i < w.axes && all; i++)
+                padding.before[i] = 0, padding.after[i] = w.after[i] - counted.after[i];
+            y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &padding, 0.0f), &w, true, false));
         }
     }
     tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
@@ -1505,15 +1506,15 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     const int64_t size = tp__import_node_int(n, "size", 1);
     const float alpha = tp__import_node_float(n, "alpha", 1e-4f), beta = tp__import_node_float(n, "beta", 0.75f),
                 bias = tp__import_node_float(n, "bias", 1.0f);
-    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, rest = 1;
+    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, n_pixels = 1;
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
     if (size < 1 || size > 1 << 20) {
         tp__import_node_unsupported(n, "that size");
         return;
     }
     before[2] = (size - 1) / 2, after[2] = size - 1 - before[2];
-    for (int d = 2; d < x->shape.ndim; d++) rest *= tp__import_node_dim(n, x, d);
-    const int64_t flat[4] = {x->shape.dim[0], 1, tp__import_node_dim(n, x, 1), rest};
+    for (int d = 2; d < x->shape.ndim; d++) n_pixels *= tp__import_node_dim(n, x, d);
+    const int64_t flat[4] = {x->shape.dim[0], 1, tp__import_node_dim(n, x, 1), n_pixels};
     tp__window w;
     memset(&w, 0, sizeof w);
     w.axes = 2;
@@ -1533,24 +1534,27 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
 /* Builds Softmax, LogSoftmax and Hardmax over an axis; before opset 13, over this and all following axes. */
 static tp_node *tp__hardmax(tp_node *x)
 {
-    const int last = x->shape.ndim - 1;
+    const int last_axis = x->shape.ndim - 1;
     if (tp_is_poison(x)) return x;
     return tp__cast_if_needed(
-        tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f), x->dtype);
+        tp_one_hot(tp_argmax(x, last_axis), x->shape.dim[last_axis] < 1 ? 1 : x->shape.dim[last_axis], 1.0f, 0.0f),
+        x->dtype);
 }
 static void tp__import_softmax(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
     const bool old = n->c->opset < 13;
-    const int last = x->shape.ndim - 1,
+    const int last_axis = x->shape.ndim - 1,
               axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", old ? 1 : -1), x->shape.ndim);
     if (n->c->status != TP_OK || tp_is_poison(x)) return;
     if (n->op[0] == 'H') tp__import_node_dim(n, x, axis);
-    if (!old || axis == last)
-        tp__import_node_set_output(n, 0, tp__move_axis(n->row->unary(tp__move_axis(x, axis, last)), last, axis));
+    if (!old || axis == last_axis)
+        tp__import_node_set_output(n, 0,
+                                   tp__move_axis(n->row->unary(tp__move_axis(x, axis, last_axis)), last_axis, axis));
     else {
         int64_t flat[2] = {1, 1};
-        for (int d = 0; d <= last; d++) flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__import_node_dim(n, x, d);
+        for (int d = 0; d <= last_axis; d++)
+            flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__import_node_dim(n, x, d);
         if (axis == 1) flat[0] = x->shape.dim[0];
         tp__import_node_set_output(n, 0, tp_reshape_like(n->row->unary(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
     }
@@ -1895,14 +1899,14 @@ static void tp__import_split(tp__import_node *n)
     }
     /* the axis is unknown: cut off the given sizes in order; the run reports an error if the axis is too short */
     const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__import_node_dim(n, x, axis);
-    const int64_t part = (all + n->n_out - 1) / n->n_out;
+    const int64_t part_size = (all + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split has %d sizes for %d outputs", count, n->n_out);
         return;
     }
     for (int i = 0; i < n->n_out; i++) {
-        const int64_t k = count > 0 ? size[i] : at + part <= all ? part : all - at;
+        const int64_t k = count > 0 ? size[i] : at + part_size <= all ? part_size : all - at;
         if (k < 0 || k > all - at) {
             tp__on_fail(n, TP_ERR_FORMAT, "Split cuts more than there is along axis %d", axis);
             return;
@@ -2088,11 +2092,11 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
     if (!tp__import_node_spend(n, (double)size)) return index;
     if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->c), index;
     for (int64_t i = 0; i < size; i++) {
-        int64_t rest = i;
+        int64_t index_left = i;
         at = 0;
         for (int d = index->shape.ndim - 1; d >= 0; d--) {
-            if (d != axis) at += rest % index->shape.dim[d] * stride[d + 1];
-            rest /= index->shape.dim[d];
+            if (d != axis) at += index_left % index->shape.dim[d] * stride[d + 1];
+            index_left /= index->shape.dim[d];
         }
         ((int64_t *)base.data)[i] = at;
     }
@@ -2113,11 +2117,11 @@ static void tp__import_gather_elements(tp__import_node *n)
         same = d == axis || a == b || a < 0 || b < 0;
     }
     if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
-        const int last = x->shape.ndim - 1;
-        tp_node *in[2] = {tp__move_axis(x, axis, last), tp__index_from_start(n, index, x, axis)};
-        in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last);
+        const int last_axis = x->shape.ndim - 1;
+        tp_node *in[2] = {tp__move_axis(x, axis, last_axis), tp__index_from_start(n, index, x, axis)};
+        in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last_axis);
         tp__import_node_set_output(
-            n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last, axis));
+            n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last_axis, axis));
         return;
     }
     tp_node *flat = tp__flat_elements(n, x, index, axis);
@@ -2131,13 +2135,13 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
                                 int *used)
 {
     const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
-    const int last = index->shape.ndim - 1;
-    const int64_t k = last >= 0 ? tp__import_node_dim(n, index, last) : 0;
+    const int last_axis = index->shape.ndim - 1;
+    const int64_t k = last_axis >= 0 ? tp__import_node_dim(n, index, last_axis) : 0;
     int64_t stride[TP_MAX_DIMS], count = 1, per = 1;
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (n->c->status != TP_OK) return index;
-    if (last < 0 || k < 1 || k > TP_MAX_DIMS || batch < 0 || batch + k > x->shape.ndim || batch > last) {
+    if (last_axis < 0 || k < 1 || k > TP_MAX_DIMS || batch < 0 || batch + k > x->shape.ndim || batch > last_axis) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s has places of %lld numbers in a value with %d dimensions", n->op,
                     (long long)k, x->shape.ndim);
         return index;
@@ -2147,11 +2151,11 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
         stride[d] = *rows;
         *rows *= tp__import_node_dim(n, x, d);
     }
-    for (int d = 0; d < last; d++) *(d < batch ? &count : &per) *= tp__import_node_dim(n, index, d);
+    for (int d = 0; d < last_axis; d++) *(d < batch ? &count : &per) *= tp__import_node_dim(n, index, d);
     if (n->c->status != TP_OK) return index;
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
-        tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last, j, 1), last);
+        tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last_axis, j, 1), last_axis);
         index_of_axis = tp__index_from_start(n, index_of_axis, x, batch + j);
         index_of_axis = tp_mul(index_of_axis, tp__constant_like(index_of_axis, (double)stride[batch + j]));
         row = row ? tp_add(row, index_of_axis) : index_of_axis;
@@ -2601,13 +2605,13 @@ static void tp__import_class_loss(
     const bool softmax = n->op[0] == 'S', ignores = tp__import_node_attr(n, "ignore_index") != NULL;
     const double ignored = (double)tp__import_node_int(n, "ignore_index", 0);
     const char *reduction = tp__import_node_string(n, "reduction", "mean");
-    const int last = x->shape.ndim - 1;
+    const int last_axis = x->shape.ndim - 1;
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t C = tp__import_node_dim(n, x, 1);
     if (n->c->status != TP_OK) return;
-    tp_node *p = tp__move_axis(x, 1, last); /* (N, .., C) */
+    tp_node *p = tp__move_axis(x, 1, last_axis); /* (N, .., C) */
     if (softmax) p = tp_log_softmax(p);
-    if (tp__import_node_output_used(n, 1)) tp__import_node_set_output(n, 1, tp__move_axis(p, last, 1));
+    if (tp__import_node_output_used(n, 1)) tp__import_node_set_output(n, 1, tp__move_axis(p, last_axis, 1));
     if (ignores) {
         keep = tp_not_equal(label, tp__constant_like(label, ignored));
         label = tp_select(keep, label, tp_zeros_like(label));
@@ -2616,7 +2620,7 @@ static void tp__import_class_loss(
     if (tp__import_node_has(n, 2)) weight = tp_gather(tp__import_node_input(n, 2), label);
     if (keep) weight = weight ? tp_mul(weight, keep) : keep;
     tp_node *y = tp_neg(
-        tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last, 1, false));
+        tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last_axis, 1, false));
     if (weight) y = tp_mul(y, weight);
     if (strcmp(reduction, "sum") == 0) y = tp_sum(y);
     else if (strcmp(reduction, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
@@ -2631,10 +2635,10 @@ static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__slic
 static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__slice_from(x, 0, gate * H, H); }
 static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates of a tensor */
 {
-    tp_node *part[4];
+    tp_node *gate[4];
     int k = 0;
-    for (; order[k]; k++) part[k] = tp__rnn_gate(x, order[k] - '0', H);
-    return k == 1 ? part[0] : tp_concat(part, k, 0);
+    for (; order[k]; k++) gate[k] = tp__rnn_gate(x, order[k] - '0', H);
+    return k == 1 ? gate[0] : tp_concat(gate, k, 0);
 }
 /* Makes the kernel of a sequence op: rows for x, then for h; columns in the op's order of gates. */
 static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_t H)
@@ -3023,8 +3027,8 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
  * `made` receives the letters of the result. NULL after an error. */
 static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[96])
 {
-    char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
-    /* products of the sizes: of shared, own 0, own 1, summed */
+    char shared[32] = "", summed[32] = "", unshared[2][32] = {"", ""};
+    /* products of the sizes of: shared, unshared[0], unshared[1], summed */
     int64_t size[128], product[4] = {1, 1, 1, 1}, dim[TP_MAX_DIMS];
     memset(size, 0, sizeof size);
     for (int i = 0; i < 2; i++)
@@ -3032,21 +3036,21 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[
             const char ch[2] = {e->in[i][d], 0};
             const bool both = strchr(e->in[1 - i], ch[0]) != NULL;
             size[(int)ch[0]] = tp__import_node_dim(n, e->x[i], d);
-            if (i == 0 || !both) strcat(both ? strchr(e->out, ch[0]) ? shared : summed : own[i], ch);
+            if (i == 0 || !both) strcat(both ? strchr(e->out, ch[0]) ? shared : summed : unshared[i], ch);
         }
     if (n->c->status != TP_OK) return NULL;
-    const char *group[4] = {shared, own[0], own[1], summed};
+    const char *group[4] = {shared, unshared[0], unshared[1], summed};
     for (int i = 0; i < 4; i++)
         for (const char *p = group[i]; *p; p++) product[i] *= size[(int)*p];
     for (int i = 0; i < 2; i++) {
         int perm[TP_MAX_DIMS], m = 0;
-        const char *order[3] = {shared, i ? summed : own[0], i ? own[1] : summed};
+        const char *order[3] = {shared, i ? summed : unshared[0], i ? unshared[1] : summed};
         for (int j = 0; j < 3; j++)
             for (const char *p = order[j]; *p; p++) perm[m++] = (int)(strchr(e->in[i], *p) - e->in[i]);
         const int64_t matrix[3] = {product[0], i ? product[3] : product[1], i ? product[2] : product[3]};
         e->x[i] = tp_reshape_to(m > 1 ? tp_transpose(e->x[i], perm, m) : e->x[i], tp_make_shape_n(3, matrix));
     }
-    snprintf(made, 96, "%s%s%s", shared, own[0], own[1]);
+    snprintf(made, 96, "%s%s%s", shared, unshared[0], unshared[1]);
     const int m = (int)strlen(made);
     if (m > TP_MAX_DIMS) {
         tp__import_node_unsupported(n, "that many dimensions");

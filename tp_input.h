@@ -3758,13 +3758,13 @@ static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
 static int64_t tp__join_size(tp_dataflow *df)
 {
     const tp__several_flows *f = (const tp__several_flows *)df->user;
-    int64_t least = -1;
+    int64_t smallest = -1;
     for (int i = 0; i < f->n; i++) {
         const int64_t n = tp_df_size(f->df[i]);
         if (n < 0) return -1;
-        if (least < 0 || n < least) least = n;
+        if (smallest < 0 || n < smallest) smallest = n;
     }
-    return least;
+    return smallest;
 }
 static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
@@ -3882,7 +3882,7 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static bool tp__choose_table(tp__several_flows *f, const double *p, char *reason, size_t size)
 {
     double sum = 0;
-    int last = 0;
+    int last_flow = 0;
     for (int i = 0; i < f->n; i++) {
         const double probability = p ? p[i] : 1.0 / f->n;
         if (!(probability >= 0 && probability <= 2)) {
@@ -3891,9 +3891,9 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *reason
         }
         sum += probability;
         f->cumulative[i] = sum;
-        if (probability > 0) last = i;
+        if (probability > 0) last_flow = i;
     }
-    f->cumulative[last] = 2; /* the last limit is 2 instead of 1, so that rounding leaves no gap at the end */
+    f->cumulative[last_flow] = 2; /* the last limit is 2 instead of 1, so that rounding leaves no gap at the end */
     tp__format(reason, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -4098,18 +4098,18 @@ static tp_status tp__repeated_point_seek(tp_dataflow *df, int64_t n, int64_t *sk
     tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     *skipped = n < f->left ? n : f->left;
     f->left -= *skipped;
-    const int64_t rest = n - *skipped, whole = rest / f->num;
+    const int64_t to_skip = n - *skipped, whole = to_skip / f->num;
     if (whole > 0) {
         int64_t k = 0;
         const tp_status st = tp_df_seek(f->df, whole, &k);
         *skipped += k * f->num;
         if (st != TP_OK || k < whole) return st;
     }
-    if (rest % f->num == 0) return TP_OK;
+    if (to_skip % f->num == 0) return TP_OK;
     const tp_status st = tp_df_next(f->df, &f->in); /* only some of its repetitions are skipped, so it must be read */
     if (st == TP_END) return TP_OK;
     if (st != TP_OK) return st;
-    f->left = f->num - rest % f->num;
+    f->left = f->num - to_skip % f->num;
     *skipped = n;
     return TP_OK;
 }
@@ -5069,14 +5069,14 @@ static void tp__procs_report(const tp__procs_self *me, int slot, tp_status st, i
 }
 
 /* Returns the number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
-static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head *part)
+static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head *head)
 {
     size_t at;
-    if (!tp_mul_size((size_t)dp->n, sizeof *part, &at)) return -1;
+    if (!tp_mul_size((size_t)dp->n, sizeof *head, &at)) return -1;
     for (int i = 0; i < dp->n; i++) {
         const size_t bytes = tp_tensor_bytes(&dp->c[i]);
         at = (at + 63) & ~(size_t)63;
-        if (part) part[i].at = (int64_t)at;
+        if (head) head[i].at = (int64_t)at;
         if (bytes > PTRDIFF_MAX - at - 64) return -1;
         at += bytes;
     }
@@ -5116,17 +5116,17 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
     *bytes = tp__procs_layout(dp, NULL);
     const tp_status st = tp__procs_reserve(me, s, *bytes);
     if (st != TP_OK) return st;
-    tp__procs_component_head *part = (tp__procs_component_head *)(void *)(me->map + s->at);
+    tp__procs_component_head *head = (tp__procs_component_head *)(void *)(me->map + s->at);
     for (int i = 0; i < dp->n; i++) {
-        memset(&part[i], 0, sizeof part[i]);
-        part[i].parts = dp->n;
-        part[i].dtype = dp->c[i].dtype;
-        part[i].ndim = dp->c[i].shape.ndim;
-        for (int k = 0; k < dp->c[i].shape.ndim; k++) part[i].dim[k] = dp->c[i].shape.dim[k];
+        memset(&head[i], 0, sizeof head[i]);
+        head[i].parts = dp->n;
+        head[i].dtype = dp->c[i].dtype;
+        head[i].ndim = dp->c[i].shape.ndim;
+        for (int k = 0; k < dp->c[i].shape.ndim; k++) head[i].dim[k] = dp->c[i].shape.dim[k];
     }
-    tp__procs_layout(dp, part);
+    tp__procs_layout(dp, head);
     for (int i = 0; i < dp->n; i++)
-        if (tp_tensor_bytes(&dp->c[i])) memcpy((char *)part + part[i].at, dp->c[i].data, tp_tensor_bytes(&dp->c[i]));
+        if (tp_tensor_bytes(&dp->c[i])) memcpy((char *)head + head[i].at, dp->c[i].data, tp_tensor_bytes(&dp->c[i]));
     if (dp->n == 0) *bytes = 0;
     return TP_OK;
 }
@@ -5372,23 +5372,23 @@ static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_report_me
             return tp_fail(TP_ERR_NOMEM, "tp_df_multi_process: %lld bytes of shared memory cannot be mapped",
                            (long long)(message->at + message->bytes));
     }
-    const tp__procs_component_head *part = (const tp__procs_component_head *)(const void *)(w->map + message->at);
-    const int64_t n = part->parts;
-    if (n < 1 || n > INT_MAX || n > message->bytes / (int64_t)sizeof *part) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
+    const tp__procs_component_head *head = (const tp__procs_component_head *)(const void *)(w->map + message->at);
+    const int64_t n = head->parts;
+    if (n < 1 || n > INT_MAX || n > message->bytes / (int64_t)sizeof *head) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
     tp_status st = tp_datapoint_resize(dp, (int)n);
     for (int i = 0; i < (int)n && st == TP_OK; i++) {
         tp_shape shape;
         size_t bytes = 0;
         memset(&shape, 0, sizeof shape);
-        if (part[i].ndim < 0 || part[i].ndim > TP_MAX_DIMS || part[i].dtype < 0 || part[i].dtype >= TP_DTYPE_COUNT)
+        if (head[i].ndim < 0 || head[i].ndim > TP_MAX_DIMS || head[i].dtype < 0 || head[i].dtype >= TP_DTYPE_COUNT)
             return tp_fail(TP_ERR_FORMAT, "%s", wrong);
-        shape.ndim = (int)part[i].ndim;
-        for (int k = 0; k < shape.ndim; k++) shape.dim[k] = part[i].dim[k];
-        st = tp__type_bytes((tp_dtype)part[i].dtype, &shape, &bytes);
+        shape.ndim = (int)head[i].ndim;
+        for (int k = 0; k < shape.ndim; k++) shape.dim[k] = head[i].dim[k];
+        st = tp__type_bytes((tp_dtype)head[i].dtype, &shape, &bytes);
         if (st == TP_OK &&
-            (part[i].at < 0 || part[i].at > message->bytes || (uint64_t)(message->bytes - part[i].at) < bytes))
+            (head[i].at < 0 || head[i].at > message->bytes || (uint64_t)(message->bytes - head[i].at) < bytes))
             st = tp_fail(TP_ERR_FORMAT, "%s", wrong);
-        if (st == TP_OK) tp_tensor_view(&dp->c[i], (tp_dtype)part[i].dtype, shape, (const char *)part + part[i].at);
+        if (st == TP_OK) tp_tensor_view(&dp->c[i], (tp_dtype)head[i].dtype, shape, (const char *)head + head[i].at);
     }
     return st;
 }
@@ -6894,23 +6894,24 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
 static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words,
                                double begin, double end)
 {
-    tp_vocabulary own;
+    tp_vocabulary new_vocabulary;
     if (end == 0) end = 1;
     if (!(begin >= 0 && begin < end && end <= 1))
         return tp_fail(TP_ERR_ARG, "%s: begin %g and end %g of the text: fractions, 0 <= begin < end <= 1", path, begin,
                        end);
-    memset(&own, 0, sizeof own);
+    memset(&new_vocabulary, 0, sizeof new_vocabulary);
     char *text = NULL;
     size_t size = 0;
     tp_status st = tp_file_read(path, true, 0, &text, &size);
-    if (st == TP_OK && !vocabulary) st = tp__vocabulary_parse(&own, text, size, path, words, 1, 0);
-    if (st == TP_OK) st = tp__text_ids(vocabulary ? vocabulary : &own, text, size, path, words, &f->id, &f->n);
+    if (st == TP_OK && !vocabulary) st = tp__vocabulary_parse(&new_vocabulary, text, size, path, words, 1, 0);
+    if (st == TP_OK)
+        st = tp__text_ids(vocabulary ? vocabulary : &new_vocabulary, text, size, path, words, &f->id, &f->n);
     if (st == TP_OK) {
         const int64_t from = (int64_t)(begin * (double)f->n), to = (int64_t)(end * (double)f->n);
         f->n = to - from;
         memmove(f->id, f->id + from, (size_t)f->n * sizeof *f->id);
     }
-    tp_vocabulary_free(&own);
+    tp_vocabulary_free(&new_vocabulary);
     tp_free(text);
     return st;
 }
@@ -7598,13 +7599,13 @@ TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image)
     const int64_t n = tp_tensor_size(image);
     unsigned char *pixels = (unsigned char *)tp_malloc((size_t)n);
     if (!pixels) return TP_ERR_NOMEM;
-    double most = 0;
+    double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         const double v = tp_tensor_get(image, i);
-        if (v > most) most = v;
+        if (v > largest) largest = v;
         pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
     }
-    if (most > 0 && most <= 1 && tp_dtype_is_float(image->dtype))
+    if (largest > 0 && largest <= 1 && tp_dtype_is_float(image->dtype))
         tp_log(TP_LOG_WARN, "tp_save_png: %s is black, because no value is above 1: white is 255", path);
     const tp_status st = tp__png_file(path, pixels, s->dim[0], s->dim[1], channels);
     tp_free(pixels);
@@ -9590,10 +9591,10 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
     tp__aug_element(low, TP_U8, s->number[0]);
     tp__aug_element(high, TP_U8, s->number[1]);
     unsigned char *x = (unsigned char *)r->x.data;
-    const unsigned char least = (unsigned char)low[0], most = (unsigned char)high[0];
+    const unsigned char low_byte = (unsigned char)low[0], high_byte = (unsigned char)high[0];
     for (int64_t i = 0; i < n; i++) {
-        const unsigned char v = x[i] > least ? x[i] : least;
-        x[i] = v < most ? v : most;
+        const unsigned char v = x[i] > low_byte ? x[i] : low_byte;
+        x[i] = v < high_byte ? v : high_byte;
     }
     return TP_OK;
 }
@@ -9633,8 +9634,8 @@ static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64
     for (int64_t i = first; i < n; i += step, count++) sum += (double)x[i];
     *mean = sum / count;
     for (int64_t i = first; i < n; i += step) square += ((double)x[i] - *mean) * ((double)x[i] - *mean);
-    const double least = 1.0 / sqrt((double)n), d = sqrt(square / count);
-    *deviation = d > least ? d : least;
+    const double min_deviation = 1.0 / sqrt((double)n), d = sqrt(square / count);
+    *deviation = d > min_deviation ? d : min_deviation;
 }
 static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n, double *low, double *range)
 {
@@ -9952,10 +9953,10 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
                        (long long)r->x.c);
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
-    const bool colour = r->x.c == 3, half = colour && s->number[1] > 0;
-    const int64_t h = r->x.h, w = r->x.w, side = half ? 16 : 8;
+    const bool colour = r->x.c == 3, half_resolution = colour && s->number[1] > 0;
+    const int64_t h = r->x.h, w = r->x.w, side = half_resolution ? 16 : 8;
     const int64_t rows = (h + side - 1) / side * side, stride = (w + side - 1) / side * side, n = rows * stride;
-    float *at = tp__aug_work(r, 2, (colour ? 3 : 1) * n + (half ? n / 2 : 0) + 3 * stride);
+    float *at = tp__aug_work(r, 2, (colour ? 3 : 1) * n + (half_resolution ? n / 2 : 0) + 3 * stride);
     float *row = at ? tp__aug_work(r, 0, w * r->x.c) : NULL;
     if (!row) return TP_ERR_NOMEM;
     tp__aug_plane p[3], small[2];
@@ -9974,7 +9975,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
     tp__aug_jpeg_planes(r, p, row);
     tp__aug_jpeg_plane(&p[0], c, t, tp__aug_jpeg_table[0], quality);
     for (int k = 0; k < 2 && colour; k++) {
-        if (half) {
+        if (half_resolution) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
             tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the extended large plane */
@@ -9982,12 +9983,12 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
         }
-        tp__aug_jpeg_plane(half ? &small[k] : &p[1 + k], c, t, tp__aug_jpeg_table[1], quality);
+        tp__aug_jpeg_plane(half_resolution ? &small[k] : &p[1 + k], c, t, tp__aug_jpeg_table[1], quality);
     }
-    more += half ? n / 2 : 0;
+    more += half_resolution ? n / 2 : 0;
     for (int64_t i = 0; i < h; i++) {
         const float *y = p[0].at + i * stride, *cb = p[1].at + i * stride, *cr = p[2].at + i * stride;
-        if (half) {
+        if (half_resolution) {
             tp__aug_plane_double_row(more, &small[0], i, w, more + 2 * stride);
             tp__aug_plane_double_row(more + stride, &small[1], i, w, more + 2 * stride);
             cb = more, cr = more + stride;
@@ -10149,13 +10150,13 @@ static void tp__aug_drop(tp_augmentor *a)
 static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                     tp_augmentor *const *augs, int n)
 {
-    tp_augmentor *a = NULL, *bad = NULL;
+    tp_augmentor *a = NULL, *poison = NULL;
     bool missing = false;
     for (int i = 0; i < n; i++) {
         if (!augs[i]) missing = true;
-        else if (augs[i]->poison != TP_OK && !augs[i]->owner_.who && !bad) bad = augs[i];
+        else if (augs[i]->poison != TP_OK && !augs[i]->owner_.who && !poison) poison = augs[i];
     }
-    if (!missing && !bad && n > 0) {
+    if (!missing && !poison && n > 0) {
         a = tp__aug_new(name, draw, NULL, 0);
         if (a) a->child = (tp_augmentor **)tp_calloc((size_t)n, sizeof *a->child);
         if (a) a->prob = (double *)tp_calloc((size_t)n, sizeof *a->prob);
@@ -10165,8 +10166,8 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
         }
     } else if (missing) {
         tp_fail(TP_ERR_ARG, "%s: an augmentor is NULL: its constructor found no memory", name);
-    } else if (bad) {
-        tp_aug_status(bad);
+    } else if (poison) {
+        tp_aug_status(poison);
     } else {
         return tp__aug_fail(NULL, TP_ERR_ARG, "%s: needs at least one augmentor", name);
     }
@@ -10183,8 +10184,8 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
         a->places += augs[i]->places;
     }
     for (int i = 0; i < n && !a; i++)
-        if (augs[i] != bad && !tp__listed_before((const void *const *)augs, i)) tp__aug_drop(augs[i]);
-    return a ? a : bad;
+        if (augs[i] != poison && !tp__listed_before((const void *const *)augs, i)) tp__aug_drop(augs[i]);
+    return a ? a : poison;
 }
 
 TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n)
@@ -11665,9 +11666,9 @@ TP_DEF void tp_queue_free(tp_queue *q)
 {
     if (!q) return;
     tp_mutex_lock(q->mutex);
-    const bool last = --q->users == 0;
+    const bool is_last_user = --q->users == 0;
     tp_mutex_unlock(q->mutex);
-    if (!last) return;
+    if (!is_last_user) return;
     for (int i = 0; i < q->capacity && q->slot; i++) tp_datapoint_free(&q->slot[i]);
     tp_free(q->slot);
     tp_cond_free(q->not_full);

@@ -1263,8 +1263,8 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     if (u && complete && tp_graph_status(g) == TP_OK) {
         u->scope = tp_variable_scope(g);
         if (t->plain) { /* the log shows a function (plain) under the name of its call */
-            const char *own = head.name ? head.name : t->c_name;
-            u->scope = *u->scope ? tp_arena_printf(&g->arena, "%s/%s", u->scope, own) : own;
+            const char *scope_name = head.name ? head.name : t->c_name;
+            u->scope = *u->scope ? tp_arena_printf(&g->arena, "%s/%s", u->scope, scope_name) : scope_name;
             if (!u->scope) u->scope = "";
         }
         u->input = x;
@@ -1756,12 +1756,12 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     tp_graph *g = tp_node_graph(x);
     const int total = tp_current_tower_context(g)->total;
     int axes[4], n = 0;
-    tp_node *own[2], *all[2];
+    tp_node *tower_means[2], *all[2];
     for (int i = 0; i < x->shape.ndim; i++)
         if (i != axis) axes[n++] = i;
-    own[0] = tp_reduce_mean(x, axes, n, false);
-    own[1] = tp_reduce_mean(tp_square(x), axes, n, false);
-    tp_tower_all_reduce(g, own, 2, true, "BatchNorm", all);
+    tower_means[0] = tp_reduce_mean(x, axes, n, false);
+    tower_means[1] = tp_reduce_mean(tp_square(x), axes, n, false);
+    tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", all);
     tp_node *s2 = tp_sub(all[1], tp_square(all[0]));
     tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
     tp_node *y = tp_sub(x, tp__per_channel(all[0], x, axis));
@@ -1769,7 +1769,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     *mean = all[0];
     *var = s2;
     if (unbiased) {
-        tp_node *count = tp_affine(tp__size_ratio(x, own[0]), (float)total, 0.0f);
+        tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), (float)total, 0.0f);
         *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), tp_const_as(g, s2->dtype, 1))));
     }
     return y;
@@ -2259,14 +2259,14 @@ static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri s
  * sizes may be unknown, then over the channels of the group, which have equally many elements. */
 static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
 {
-    const int last = 2;
+    const int last_axis = 2;
     int axes[2] = {axis == 1 ? 2 : 1, axis == 1 ? 3 : 2};
     const int64_t c = x->shape.dim[axis];
     const int64_t split[3] = {TP_ANY, groups, c / groups}, times[3] = {1, 1, c / groups};
     int64_t back[4] = {TP_ANY, 1, 1, 1};
     tp_node *m = x->shape.ndim == 4 ? tp_reduce_mean(x, axes, 2, true) : x;
     if (groups == c || tp_is_poison(m)) return m;
-    m = tp_reduce_mean(tp_reshape_to(m, tp_make_shape_n(3, split)), &last, 1, true);
+    m = tp_reduce_mean(tp_reshape_to(m, tp_make_shape_n(3, split)), &last_axis, 1, true);
     if (groups > 1) {
         m = tp_tile(m, times);
         back[axis] = c;
@@ -2928,8 +2928,8 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
                           tp_dtype_name(l->dtype));
         loss[n++] = l;
         const size_t prefix = strlen(tower->vs_name);
-        const bool own = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
-        tp_buf_printf(&names, "%s%s", n > 1 ? ", " : "", own ? var + prefix + 1 : var);
+        const bool in_tower = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
+        tp_buf_printf(&names, "%s%s", n > 1 ? ", " : "", in_tower ? var + prefix + 1 : var);
     }
     tp_name_scope_pop(g);
     tp__filter_close(&filter);
@@ -3007,9 +3007,10 @@ TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name
 
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
 {
-    const int last = -1;
+    const int last_axis = -1;
     tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
-    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last, 1, false), name ? name : "kl_divergence");
+    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last_axis, 1, false),
+                    name ? name : "kl_divergence");
 }
 
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name)

@@ -725,8 +725,8 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
     tp_graph *g = o->graph;
     int n_ops = 0;
     bool done[TP_DTYPE_COUNT] = {false};
-    tp_node **part = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *part);
-    if (!part) return 0;
+    tp_node **group_ops = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *group_ops);
+    if (!group_ops) return 0;
     for (int first = 0; first < n && tp_graph_status(g) == TP_OK; first++) {
         const tp_dtype dtype = gvs[first].var->dtype;
         if (done[dtype]) continue;
@@ -736,9 +736,11 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
             bool made = gvs[i].var->dtype != dtype;
             for (int k = first; k < i && !made; k++)
                 made = gvs[k].var->dtype == dtype && tp_node_device(gvs[k].var) == tp_node_device(gvs[i].var);
-            if (!made) part[n_part++] = tp__apply_one_group(o, gvs, n, dtype, tp_node_device(gvs[i].var), fn, initial);
+            if (!made)
+                group_ops[n_part++] = tp__apply_one_group(o, gvs, n, dtype, tp_node_device(gvs[i].var), fn, initial);
         }
-        if (tp_graph_status(g) == TP_OK) ops[n_ops++] = n_part == 1 ? part[0] : tp_group(g, part, n_part, "devices");
+        if (tp_graph_status(g) == TP_OK)
+            ops[n_ops++] = n_part == 1 ? group_ops[0] : tp_group(g, group_ops, n_part, "devices");
     }
     return n_ops;
 }
@@ -1665,8 +1667,8 @@ TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float star
     tp_node *count = tp__schedule_step(g, step, "warm_up"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
         tp_node *done = tp_less(count, tp_const_as(g, TP_I64, (double)steps));
-        tp_node *part = tp_affine(tp_cast(count, TP_F32), (float)((1.0 - (double)start) / (double)steps), start);
-        y = tp_select(done, tp_mul(lr, tp__as_dtype(part, lr->dtype)), lr);
+        tp_node *warm_rate = tp_affine(tp_cast(count, TP_F32), (float)((1.0 - (double)start) / (double)steps), start);
+        y = tp_select(done, tp_mul(lr, tp__as_dtype(warm_rate, lr->dtype)), lr);
     }
     tp_name_scope_pop(g);
     return y;

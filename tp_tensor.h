@@ -2513,14 +2513,15 @@ static int tp__exact_digits(double value, char *digit, int *point)
     tp__long_set(&a, m);
     tp__long_scale(&a, exponent < 0 ? -exponent : 0, exponent > 0 ? exponent : 0);
     while (a.n > 0) { /* produces nine digits at a time, the lowest ones first */
-        uint64_t rest = 0;
+        uint64_t remainder = 0;
         for (int i = a.n - 1; i >= 0; i--) {
-            rest = rest << 32 | a.word[i];
-            a.word[i] = (uint32_t)(rest / 1000000000u);
-            rest %= 1000000000u;
+            remainder = remainder << 32 | a.word[i];
+            a.word[i] = (uint32_t)(remainder / 1000000000u);
+            remainder %= 1000000000u;
         }
         while (a.n > 0 && !a.word[a.n - 1]) a.n--;
-        for (int i = 0; i < 9 && (a.n > 0 || rest); i++, rest /= 10) digit[n++] = (char)('0' + rest % 10);
+        for (int i = 0; i < 9 && (a.n > 0 || remainder); i++, remainder /= 10)
+            digit[n++] = (char)('0' + remainder % 10);
     }
     *point = n + (exponent < 0 ? exponent : 0);
     for (int i = 0; i < n / 2; i++) {
@@ -3062,13 +3063,13 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
 }
 
 /* Draw a progress bar over the previous one on stderr's terminal; last: end the line. bar NULL: do nothing. */
-static TP__UNUSED void tp__log_progress(const char *bar, bool last)
+static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
 {
     if (!bar) return;
     tp__os_lock(&tp__log_mutex);
-    fprintf(stderr, "\r%s\033[K%s", bar, last ? "\n" : "");
+    fprintf(stderr, "\r%s\033[K%s", bar, is_last ? "\n" : "");
     fflush(stderr);
-    tp__logger.open_line = !last;
+    tp__logger.open_line = !is_last;
     tp__os_unlock(&tp__log_mutex);
 }
 
@@ -3964,10 +3965,10 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
     if (st != TP_OK) return st;
     if (t->own_device_ || !t->own || t->capacity < bytes) { /* on failure t is unchanged */
         size_t capacity = bytes ? bytes : 1;
-        void *own = tp_alloc_aligned(capacity);
-        if (!own) return TP_ERR_NOMEM;
+        void *memory = tp_alloc_aligned(capacity);
+        if (!memory) return TP_ERR_NOMEM;
         tp__tensor_drop(t);
-        t->own = own;
+        t->own = memory;
         t->capacity = capacity;
     }
     t->dtype = dtype;
@@ -4021,10 +4022,10 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
     void *old = NULL;
     if (!dst->own || dst->capacity < bytes) {
         size_t capacity = bytes ? bytes : 1;
-        void *own = tp_alloc_aligned(capacity);
-        if (!own) return TP_ERR_NOMEM;
+        void *memory = tp_alloc_aligned(capacity);
+        if (!memory) return TP_ERR_NOMEM;
         old = dst->own;
-        dst->own = own;
+        dst->own = memory;
         dst->capacity = capacity;
     }
     if (bytes) memmove(dst->own, from.data, bytes);
@@ -4050,12 +4051,12 @@ static tp_status tp__tensor_reserve(tp_tensor *t, tp_device *d, tp_dtype dtype, 
     tp_status st = tp__type_bytes(dtype, shape, &bytes);
     if (st != TP_OK) return st;
     if (t->own_device_ != d || !t->own || t->capacity < bytes) {
-        void *own = d->alloc(d, bytes ? bytes : 1);
-        if (!own) return tp_fail(TP_ERR_NOMEM, "out of memory on %s for a tensor of %zu bytes", d->name, bytes);
+        void *memory = d->alloc(d, bytes ? bytes : 1);
+        if (!memory) return tp_fail(TP_ERR_NOMEM, "out of memory on %s for a tensor of %zu bytes", d->name, bytes);
         tp__device_use(d, 1);
         tp__tensor_drop(t);
         t->own_device_ = d;
-        t->own = own;
+        t->own = memory;
         t->capacity = bytes ? bytes : 1;
     }
     t->dtype = dtype;
@@ -5165,8 +5166,8 @@ TP__UNUSED static float tp__expm1f(float x)
 {
     if (x == 0.0f || x != x) return x; /* -0 stays -0 */
     int k;
-    float rest = tp__exp_fraction(x < -80.0f ? -80.0f : x, &k), power = tp__pow2(k);
-    return rest * power + (power - 1.0f);
+    float fraction = tp__exp_fraction(x < -80.0f ? -80.0f : x, &k), power = tp__pow2(k);
+    return fraction * power + (power - 1.0f);
 }
 
 /* Returns k ln 2 + log(1+f) with 1+f in [sqrt(1/2), sqrt(2)); log(1+f) = f - f^2/2 + f^3 q(f). */
@@ -6192,12 +6193,12 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
 static const char *tp__inflate_run(tp__inflate *s)
 {
     const char *reason = NULL;
-    uint32_t last = 0, type;
+    uint32_t is_last_block = 0, type;
     s->bits = 0;
     s->nbits = 0;
     s->base = s->len;
-    while (!last && !reason) {
-        if (!tp__inflate_bits(s, 1, &last) || !tp__inflate_bits(s, 2, &type)) return tp__inflate_short;
+    while (!is_last_block && !reason) {
+        if (!tp__inflate_bits(s, 1, &is_last_block) || !tp__inflate_bits(s, 2, &type)) return tp__inflate_short;
         if (type == 3) return tp__inflate_bad;
         if (type == 0) {
             reason = tp__inflate_stored(s);
@@ -6476,9 +6477,9 @@ static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t
     return best_dist ? 1u << 31 | (uint32_t)(best - 3) << 16 | (best_dist - 1) : 0;
 }
 
-static void tp__deflate_store(tp__deflate *d, const uint8_t *in, size_t n, bool last)
+static void tp__deflate_store(tp__deflate *d, const uint8_t *in, size_t n, bool is_last)
 {
-    tp__deflate_bits(d, last, 3);
+    tp__deflate_bits(d, is_last, 3);
     if (d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
     tp__deflate_bits(d, (uint32_t)n, 16);
     tp__deflate_bits(d, (uint32_t)n ^ 0xFFFF, 16);
@@ -6487,7 +6488,7 @@ static void tp__deflate_store(tp__deflate *d, const uint8_t *in, size_t n, bool 
 }
 
 /* Compress one piece of a stream. Pieces are independent of each other, so that a large array need not be copied. */
-static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool last)
+static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool is_last)
 {
     memset(d->head, 0, sizeof d->head);
     for (size_t start = 0; start < n && !d->out->failed;) {
@@ -6511,7 +6512,7 @@ static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool 
             pos += length;
             if (pos < end) found = length == 1 ? next : tp__deflate_find(d, in, pos, end - pos);
         }
-        bool final = last && end == n;
+        bool final = is_last && end == n;
         if (cost > 8 * (uint64_t)size + 42) {
             tp__deflate_store(d, in + start, size, final);
         } else {
@@ -6521,8 +6522,8 @@ static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool 
         }
         start = end;
     }
-    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* write an empty final block */
-    if (last && d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
+    if (is_last && n == 0) tp__deflate_bits(d, 3, 10); /* write an empty final block */
+    if (is_last && d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
     tp__deflate_flush(d);
 }
 
@@ -6750,15 +6751,15 @@ static bool tp__leftover(void *user, const char *name)
 {
     const tp__leftovers *in = (const tp__leftovers *)user;
     const char *p = strrchr(name, '.');
-    char *end, *last;
+    char *end, *pid_end;
     tp__os_info is;
     if (!p || p - name < 4 || memcmp(p - 4, ".tmp", 4) != 0) return false;
     const uint32_t machine = (uint32_t)strtoul(p + 1, &end, 16);
     if (end != p + 9 || *end != '-') return false;
     const int64_t pid = strtoll(end + 1, &end, 10);
     if (*end != '-' || pid <= 0) return false;
-    (void)strtol(end + 1, &last, 10);
-    if (last == end + 1 || *last || (machine == in->machine && tp__os_process_exists(pid))) return false;
+    (void)strtol(end + 1, &pid_end, 10);
+    if (pid_end == end + 1 || *pid_end || (machine == in->machine && tp__os_process_exists(pid))) return false;
     const size_t n = strlen(in->dir) + strlen(name) + 2;
     char *path = (char *)tp_malloc(n);
     if (!path) return true;
@@ -8528,17 +8529,17 @@ static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t h
 /* Read the next entry of a block; `key` becomes its key. Unless `first`, the key must come after the previous key. */
 static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t **value, const uint8_t **value_end)
 {
-    uint64_t shared, rest, n;
-    if (!tp__varint(&b->p, b->end, &shared) || !tp__varint(&b->p, b->end, &rest) || !tp__varint(&b->p, b->end, &n))
+    uint64_t shared, unshared, n;
+    if (!tp__varint(&b->p, b->end, &shared) || !tp__varint(&b->p, b->end, &unshared) || !tp__varint(&b->p, b->end, &n))
         return false;
     uint64_t left = (uint64_t)(b->end - b->p);
-    if (shared > key->len || rest > left || n > left - rest) return false;
-    size_t old = key->len - (size_t)shared, both = old < rest ? old : (size_t)rest;
+    if (shared > key->len || unshared > left || n > left - unshared) return false;
+    size_t old = key->len - (size_t)shared, both = old < unshared ? old : (size_t)unshared;
     int order = both ? memcmp(b->p, key->data + shared, both) : 0;
-    if (!first && (order < 0 || (order == 0 && rest <= old))) return false;
+    if (!first && (order < 0 || (order == 0 && unshared <= old))) return false;
     key->len = (size_t)shared;
-    tp_buf_put(key, b->p, (size_t)rest);
-    *value = b->p + rest;
+    tp_buf_put(key, b->p, (size_t)unshared);
+    *value = b->p + unshared;
     *value_end = *value + n;
     b->p = *value_end;
     return true;
@@ -8655,7 +8656,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
 {
     uint64_t meta[2], top[2], at[2], names = 0;
     tp__tf_block index = {NULL, NULL, NULL}, block = {NULL, NULL, NULL};
-    tp_buf last = {NULL, 0, 0, false}, key = {NULL, 0, 0, false};
+    tp_buf last_key = {NULL, 0, 0, false}, key = {NULL, 0, 0, false};
     const uint8_t *v, *v_end;
     tp_status s = TP_OK;
     memset(t, 0, sizeof *t);
@@ -8673,7 +8674,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     block.own = NULL;
     if (!s) s = tp__tf_block_at(p, size, top, data_name, &index);
     for (bool first_block = true, first = true; !s && index.p < index.end; first_block = false) {
-        if (!tp__tf_next(&index, &last, first_block, &v, &v_end) || !tp__tf_handle(&v, v_end, at) || v != v_end) {
+        if (!tp__tf_next(&index, &last_key, first_block, &v, &v_end) || !tp__tf_handle(&v, v_end, at) || v != v_end) {
             s = tp__tf_bad(data_name, "its list of blocks is wrong");
             break;
         }
@@ -8692,11 +8693,11 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
         }
         tp_free(block.own);
         block.own = NULL;
-        if (!s && last.failed) s = TP_ERR_NOMEM;
+        if (!s && last_key.failed) s = TP_ERR_NOMEM;
     }
     tp_free(block.own);
     tp_free(index.own);
-    tp_buf_free(&last);
+    tp_buf_free(&last_key);
     tp_buf_free(&key);
     if (!s && t->shards == 0) s = tp__tf_bad(data_name, "it has no header");
     if (!s && t->sliced)

@@ -890,15 +890,15 @@ static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, voi
 {
     tp__multi *b = (tp__multi *)user;
     tp_graph *g = b->t->graph;
-    int least = 0;
+    int smallest = 0;
     for (int i = 1; i < b->t->n_devices; i++)
-        if (b->elements[i] < b->elements[least]) least = i;
+        if (b->elements[i] < b->elements[smallest]) smallest = i;
     const int before = tp_graph_n_variables(g);
     const bool on_host = b->on_host || tp_shape_size(&d->shape) < b->small_on_host;
-    tp_device_enter(g, on_host ? b->host : tp__tower_device(b->t, least));
+    tp_device_enter(g, on_host ? b->host : tp__tower_device(b->t, smallest));
     tp_node *n = tp_getter_next(call, d);
     tp_device_leave(g);
-    if (tp_graph_n_variables(g) > before && !on_host) b->elements[least] += tp_shape_size(&d->shape);
+    if (tp_graph_n_variables(g) > before && !on_host) b->elements[smallest] += tp_shape_size(&d->shape);
     return n;
 }
 
@@ -923,12 +923,12 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
 static bool tp__find_trained(tp__multi *b)
 {
     tp_graph *g = b->t->graph;
-    int n = 0, own = 0;
+    int n = 0, n_trained = 0;
     tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     b->var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof(tp_node *));
     for (int i = 0; i < n && b->var; i++) {
         const tp_variable *v = tp_node_variable(all[i]);
-        if (v && !v->local) b->var[own++] = all[i];
+        if (v && !v->local) b->var[n_trained++] = all[i];
         else if (v && b->own_variables && !v->copy_of)
             tp_graph_fail(
                 g, NULL, TP_ERR_STATE,
@@ -936,7 +936,7 @@ static bool tp__find_trained(tp__multi *b)
                 "same variables",
                 b->t->name, v->name);
     }
-    b->n_var = own;
+    b->n_var = n_trained;
     return tp_graph_status(g) == TP_OK;
 }
 
@@ -966,12 +966,12 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     tp_buf names;
     memset(&names, 0, sizeof names);
     tp_graph *g = b->t->graph;
-    bool *has = (bool *)tp_graph_alloc(g, (size_t)b->n_var * 2 + 1), *first = has + b->n_var;
-    if (!has) return;
+    bool *has_gradient = (bool *)tp_graph_alloc(g, (size_t)b->n_var * 2 + 1), *first = has_gradient + b->n_var;
+    if (!has_gradient) return;
     tp__has_gradients(b->cost[0], wrt, b->n_var, first);
-    tp__has_gradients(b->cost[tower], wrt + tower * each, b->n_var, has);
+    tp__has_gradients(b->cost[tower], wrt + tower * each, b->n_var, has_gradient);
     for (int i = 0; i < b->n_var; i++)
-        if (has[i] != first[i]) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
+        if (has_gradient[i] != first[i]) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
     if (names.len)
         tp_graph_fail(b->t->graph, NULL, TP_ERR_STATE,
                       "Number of gradients from each tower is different! Tower 0 and tower %d differ in: %s", tower,
@@ -1040,15 +1040,15 @@ static void tp__replicated_update(tp__multi *b)
     }
     const int n_update = b->served ? 1 : n;
     for (int k = 0; k < n_update && tp_graph_status(g) == TP_OK; k++) {
-        tp_grad_var *own = gvs + k * b->n_var;
+        tp_grad_var *tower_pairs = gvs + k * b->n_var;
         int kept = 0;
-        if (k == 0) kept = tp__filter_gradients(t, own, b->n_var);
+        if (k == 0) kept = tp__filter_gradients(t, tower_pairs, b->n_var);
         for (int i = 0; i < b->n_var && k > 0; i++)
-            if (own[i].grad) own[kept++] = own[i];
+            if (tower_pairs[i].grad) tower_pairs[kept++] = tower_pairs[i];
         if (tp_graph_status(g) != TP_OK) return;
-        tp__gate_updates(t, own, kept);
+        tp__gate_updates(t, tower_pairs, kept);
         tp_device_enter(g, tp__tower_device(t, k));
-        update[k] = tp_apply_gradients(b->opt, own, kept);
+        update[k] = tp_apply_gradients(b->opt, tower_pairs, kept);
         tp_device_leave(g);
     }
     if (tp_graph_status(g) == TP_OK)
@@ -1089,16 +1089,16 @@ static void tp__async_update(tp__multi *b)
         tp_optimizer_compute_gradients(b->opt, b->cost[k], b->var, b->n_var, gvs + k * b->n_var);
     }
     for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
-        tp_grad_var *own = gvs + k * b->n_var;
+        tp_grad_var *tower_pairs = gvs + k * b->n_var;
         int kept = 0;
-        if (k == 0) kept = tp__filter_gradients(t, own, b->n_var);
+        if (k == 0) kept = tp__filter_gradients(t, tower_pairs, b->n_var);
         for (int i = 0; i < b->n_var && k > 0; i++)
-            if (own[i].grad) own[kept++] = own[i];
+            if (tower_pairs[i].grad) tower_pairs[kept++] = tower_pairs[i];
         if (tp_graph_status(g) != TP_OK) return;
-        for (int i = 0; i < kept && b->scale_gradient; i++) own[i].grad = tp__divided(own[i].grad, n);
-        tp__gate_updates(t, own, kept);
+        for (int i = 0; i < kept && b->scale_gradient; i++) tower_pairs[i].grad = tp__divided(tower_pairs[i].grad, n);
+        tp__gate_updates(t, tower_pairs, kept);
         for (tp_optimizer *o = b->opt; o && k > 0; o = o->inner) o->after = update[k - 1];
-        update[k] = tp_apply_gradients(b->opt, own, kept);
+        update[k] = tp_apply_gradients(b->opt, tower_pairs, kept);
     }
     for (tp_optimizer *o = b->opt; o; o = o->inner) o->after = NULL;
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
@@ -1927,11 +1927,12 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     if (st < 0 || st == TP_INTR)
         tp__forget_checkpoint(s); /* the checkpoint was requested in a phase that not all callbacks completed */
     tp_callback_after_train(t->group_);
-    const tp_status last = tp_train_checkpoint(s, false);
-    if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
+    const tp_status checkpoint_status = tp_train_checkpoint(s, false);
+    if (checkpoint_status < 0)
+        tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
     tp__visit(s->callbacks, s->n_callbacks, tp__report_unsaved, &u);
     if (st == TP_STOP || st == TP_END) st = TP_OK;
-    if (st == TP_OK && last < 0) st = last;
+    if (st == TP_OK && checkpoint_status < 0) st = checkpoint_status;
     return st == TP_OK && u.any && !t->unsaved_is_ok ? tp_fail(TP_ERR_IO, "%s", u.first) : st;
 }
 
@@ -2774,10 +2775,10 @@ static void tp__bucket_add(char *message, int64_t n, int ranks, tp_dtype dtype)
 }
 
 /* Converts the float16 parts of all ranks (one part: their sum) to gradients, from element `from` on. */
-static void tp__bucket_halves(const char *message, int64_t elements, int parts, int64_t from, int64_t n, float *to)
+static void tp__bucket_halves(const char *message, int64_t elements, int ranks, int64_t from, int64_t n, float *to)
 {
     float piece[512];
-    for (int r = 0; r < parts; r++)
+    for (int r = 0; r < ranks; r++)
         for (int64_t i = 0; i < n; i += 512) {
             const int64_t m = n - i < 512 ? n - i : 512;
             tp_convert(piece, TP_F32, (const uint16_t *)(const void *)message + (int64_t)r * elements + from + i,
@@ -3359,13 +3360,13 @@ static bool tp__shares_assign(tp_trainer *t, const tp_grad_var *gvs, int n)
         if (!s->var || !s->grad) return false;
     }
     for (int i = 0; i < n; i++) {
-        int least = 0;
+        int smallest = 0;
         for (int k = 1; k < r->n_ps; k++)
-            if (bytes[k] < bytes[least]) least = k;
-        tp__share *s = &r->share[least];
+            if (bytes[k] < bytes[smallest]) smallest = k;
+        tp__share *s = &r->share[smallest];
         s->var[s->n_var] = gvs[i].var;
         s->grad[s->n_var++] = gvs[i].grad;
-        bytes[least] += (size_t)tp_shape_size(&gvs[i].var->shape) * tp_dtype_size(gvs[i].var->dtype);
+        bytes[smallest] += (size_t)tp_shape_size(&gvs[i].var->shape) * tp_dtype_size(gvs[i].var->dtype);
     }
     return true;
 }
@@ -4311,8 +4312,8 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
         return tp_fail(TP_ERR_ARG, "%s: give .session_creator or .session_config, not both", t->name);
     int64_t steps = c->steps_per_epoch;
     if (steps == 0) {
-        const tp_status bad = c->dataflow ? tp_df_status(c->dataflow) : TP_OK;
-        if (bad != TP_OK) return bad;
+        const tp_status flow_status = c->dataflow ? tp_df_status(c->dataflow) : TP_OK;
+        if (flow_status != TP_OK) return flow_status;
         steps = c->dataflow ? tp_df_size(c->dataflow) : tp_input_size(c->data);
         if (steps < 0)
             return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch: the size of the data is unknown", t->name);

@@ -3727,7 +3727,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_transposed(k, &m)) return;
     const int last_dim = m.ndim - 1;
-    if (m.dst_stride[last_dim] == 1 && m.src_stride[last_dim] == 1) { /* src and dst are both contiguous: copy several elements at a time */
+    if (m.dst_stride[last_dim] == 1 && m.src_stride[last_dim] == 1) { /* both are contiguous: copy several elements at a time */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last_dim] * m.size);
         for (int d = 0; d < last_dim; d++)
             bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
@@ -6072,7 +6072,7 @@ static void tp__bias_add_cuda(const tp_call *k)
 typedef struct tp__pool_shape {
     int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left, x_elements,
         y_elements;  /* x_elements: number of elements of x */
-    bool nchw, four; /* by_four: a thread processes four channels */
+    bool nchw, by_four; /* by_four: a thread processes four channels */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -6096,8 +6096,8 @@ static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
     g.by_four = !g.nchw && g.C % 4 == 0;
     return g;
 }
-#define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...) \
-    TP__RUN_FOURS(k_, kernel_, T_, (g_).four, n_,  \
+#define TP__RUN_POOL(k_, kernel_, T_, g_, n_, ...)   \
+    TP__RUN_FOURS(k_, kernel_, T_, (g_).by_four, n_, \
                   (g_).x_elements > (g_).y_elements ? (g_).x_elements : (g_).y_elements, g_, __VA_ARGS__)
 
 template <class I> __device__ __forceinline__ I tp__pool_x(const tp__pool_shape &g, I b, I h, I w, I c)
@@ -6821,18 +6821,18 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 
 /* -- the three ops */
 
-#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                                       \
-    do {                                                                                                             \
-        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                            \
-        if ((s_).four) TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);                          \
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                                          \
+    do {                                                                                                                \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                               \
+        if ((s_).by_four) TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);                             \
     } while (0)
 #define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                   \
     do {                                                                                                           \
         const int64_t planes_n_ = (s_).C * (s_).pieces;                                                            \
         if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                   \
             TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);              \
-        else if ((s_).four)                                                                                        \
+        else if ((s_).by_four)                                                                                     \
             TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, \
                           __VA_ARGS__);                                                                            \
         else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \

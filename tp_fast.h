@@ -106,19 +106,19 @@ typedef struct tp__bn {
     bool relu;
 } tp__bn;
 
-/* A run of pixels of a convolution whose groups have few channels; vectors run along the channels of y. Every pixel of the run
- * reads the same taps, each of which has `in` channels of x for a group: y[pixel][group out + o] = sum over taps and j < in of
- * x[tap][pixel][group in + j] w[tap][j][group out + o]. The gradient by w adds the products of x and dy to dw. */
+/* One row of a convolution whose groups have few channels; vectors run along the channels of y. y[pixel][group out + o] = sum over
+ * taps and j < in of x[tap][pixel][group in + j] w[tap][j][group out + o]. The gradient by w adds the products of x and dy to dw. */
 typedef struct tp__source {
-    const float *x; /* what the tap reads for the first pixel of the run */
-    int64_t w;      /* offset of the tap's weights in w and dw */
+    int64_t x, w;        /* offsets: in x, of what the tap reads for pixel 0, and of its weights in w and dw */
+    int64_t first, last; /* it reads x for the pixels first <= pixel < last; for others it is outside of the image */
 } tp__source;
 typedef struct tp__taps {
     int64_t channels, in, out;      /* channels of a pixel of y, and of a group: in x and in y */
     int64_t pixels, x_step, y_step; /* the number of pixels; floats from one to the next in x and in y */
+    int64_t first, last; /* all taps read x for the pixels first <= pixel < last; the forward pass has only such */
     int n_tap;
     const tp__source *tap;
-    const float *w;
+    const float *x, *w;
     float *y;        /* written; the gradient does not use y, w, bias and relu */
     const float *dy; /* read by the gradient */
     float *dw;       /* filter gradient; the kernel adds to its old values */
@@ -2114,24 +2114,22 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
 
 /* -- groups of few channels ------------------------------------------------------------------------ >>conv depthwise */
 /* Where a group has few channels, as in a depthwise convolution, which has one in x and in y, a product for each group would
- * leave most lanes of a vector empty. Here vectors run along the channels of all groups (tp__taps). Each row of y is cut into runs
- * of pixels that read the same taps: those in the middle of an image read all, those at its edges fewer. The input gradient does
+ * leave most lanes of a vector empty. Here vectors run along the channels of all groups (tp__taps). The input gradient does
  * the same with dx and dy in place of y and x, for each remainder of a column modulo the stride. */
 
 typedef struct tp__depthwise {
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
-    /* `to` is y, or dx for the input gradient; `from` is x, or dy. Rows and columns of a pixel's image; to_step: columns of `to`
-     * from one pixel of a run to the next, from_step: those of `from` */
+    /* `to` is y, or dx for the input gradient; `from` is x, or dy. to_step: columns of `to` from one pixel that is computed
+     * to the next; from_step: those of `from` */
     int64_t to_h, to_w, to_step, from_h, from_w, from_step;
     int64_t rows, block; /* number of rows of all images of `to`, and of rows in a chunk */
-    int64_t w_rows;      /* rows of weights of a tap: channels of a group of `from` */
-    tp__taps run;        /* the fields that all runs of pixels have in common */
+    tp__taps row;        /* what all rows have in common */
     int parts;
     float *part;
     float *packed;   /* the weights of the input gradient, (KH,KW,O/groups,C); NULL if w is already in that order */
-    tp__slots slots; /* each slot has a list of taps */
+    tp__slots slots; /* each slot has two lists of taps */
 } tp__depthwise;
 
 /* Whether the convolution is computed here, and not as one matrix product for each group. */
@@ -2153,26 +2151,26 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
     w->to_h = back ? g->H : g->OH, w->to_w = back ? g->W : g->OW, w->to_step = back ? g->stride_w : 1;
     w->from_h = back ? g->OH : g->H, w->from_w = back ? g->OW : g->W, w->from_step = back ? 1 : g->stride_w;
     w->rows = g->B * w->to_h;
-    w->run.channels = back ? g->C : g->O;
-    w->run.in = (back ? g->O : g->C) / g->groups;
-    w->run.out = w->run.channels / g->groups;
-    w->run.x_step = w->from_step * w->run.in * g->groups;
-    w->run.y_step = w->to_step * w->run.channels;
-    const int64_t size = g->KH * g->KW * w->run.in * w->run.channels, work = tp__max64(1, w->to_w * size);
+    w->row.channels = back ? g->C : g->O;
+    w->row.in = (back ? g->O : g->C) / g->groups;
+    w->row.out = w->row.channels / g->groups;
+    w->row.x_step = w->from_step * w->row.in * g->groups;
+    w->row.y_step = w->to_step * w->row.channels;
+    const int64_t size = g->KH * g->KW * w->row.in * w->row.channels, work = tp__max64(1, w->to_w * size);
     if (pass == TP__CONV_FILTER_GRAD) {
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
         w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
         w->part = (float *)tp__carve(&c, w->parts * size, sizeof(float));
     } else {
         w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
-        if (back && w->run.in * w->run.out > 1) w->packed = (float *)tp__carve(&c, size, sizeof(float));
-        w->run.w = w->packed ? w->packed : a->w;
+        if (back && w->row.in * w->row.out > 1) w->packed = (float *)tp__carve(&c, size, sizeof(float));
+        w->row.w = w->packed ? w->packed : a->w;
         if (!back) {
-            w->run.bias = a->epilogue.bias;
-            w->run.relu = a->epilogue.act == TP_EPILOGUE_RELU;
+            w->row.bias = a->epilogue.bias;
+            w->row.relu = a->epilogue.act == TP_EPILOGUE_RELU;
         }
     }
-    tp__slots_carve(&w->slots, d, &c, g->KH * g->KW * (int64_t)(sizeof(tp__source) / sizeof(float)));
+    tp__slots_carve(&w->slots, d, &c, 2 * g->KH * g->KW * (int64_t)(sizeof(tp__source) / sizeof(float)));
     return tp__carved(&c);
 }
 
@@ -2187,32 +2185,58 @@ static void tp__depthwise_pack(const tp__depthwise *w)
             for (int64_t c = 0; c < g->C; c++) *to++ = w->a->w[(tap * cg + c % cg) * g->O + c / cg * og + o];
 }
 
-/* Lists the taps of the run that begins at column `col` of `row` of all images; returns the number of pixels in the run. */
-static int64_t tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t col, tp__source *tap, int *n_tap)
+/* Lists the taps of a row of all images of `to`, for the columns `phase`, phase + to_step, ... */
+static void tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t phase, tp__source *tap, tp__taps *t)
 {
     const tp__conv *g = &w->a->g;
     const float *from = w->pass == TP__CONV_INPUT_GRAD ? w->a->dy : w->a->x;
     const int64_t image = row / w->to_h, i = row % w->to_h;
-    int64_t pixels = tp__ceil_div(w->to_w - col, w->to_step);
-    *n_tap = 0;
+    t->x = from + image * w->from_h * w->from_w * w->row.in * g->groups;
+    t->tap = tap;
+    t->n_tap = 0;
+    t->pixels = t->last = tp__ceil_div(w->to_w - phase, w->to_step);
+    t->first = 0;
     for (int64_t r = 0; r < g->KH; r++)
         for (int64_t s = 0; s < g->KW; s++) {
-            int64_t h, v; /* the pixel of `from` that position (r,s) of the filter reads */
+            int64_t h, v; /* the pixel of `from` that position (r,s) of the filter reads for the first pixel */
             if (w->pass == TP__CONV_INPUT_GRAD) {
                 if (!tp__tap_at(i, g->top, r, g->dilation_h, g->stride_h, &h)) continue;
-                if (!tp__tap_at(col, g->left, s, g->dilation_w, g->stride_w, &v)) continue;
+                if (!tp__tap_at(phase, g->left, s, g->dilation_w, g->stride_w, &v)) continue;
             } else {
                 h = i * g->stride_h + r * g->dilation_h - g->top;
-                v = col * g->stride_w + s * g->dilation_w - g->left;
+                v = s * g->dilation_w - g->left;
             }
             if (h < 0 || h >= w->from_h || v >= w->from_w) continue;
-            /* the run ends where this tap enters or leaves the image */
-            pixels = tp__min64(pixels, tp__ceil_div(v < 0 ? -v : w->from_w - v, w->from_step));
-            if (v < 0) continue;
-            tap[*n_tap].x = from + ((image * w->from_h + h) * w->from_w + v) * w->run.in * g->groups;
-            tap[(*n_tap)++].w = (r * g->KW + s) * w->run.in * w->run.channels;
+            tap->first = v < 0 ? tp__ceil_div(-v, w->from_step) : 0;
+            tap->last = tp__min64(t->pixels, tp__ceil_div(w->from_w - v, w->from_step));
+            if (tap->first >= tap->last) continue;
+            tap->x = (h * w->from_w + v) * w->row.in * g->groups;
+            tap->w = (r * g->KW + s) * w->row.in * w->row.channels;
+            t->first = tp__max64(t->first, tap->first);
+            t->last = tp__min64(t->last, tap->last);
+            t->n_tap++;
+            tap++;
         }
-    return pixels;
+}
+
+/* Computes a row of `to`: the pixels that all taps read at once, and each other one with a list of the taps that it reads. */
+static void tp__depthwise_row(const tp__depthwise *w, const tp__taps *row, tp__source *some)
+{
+    for (int64_t p = 0; p < row->pixels;) {
+        const bool all = p >= row->first && p < row->last;
+        tp__taps t = *row;
+        t.x += p * t.x_step;
+        t.y += p * t.y_step;
+        t.pixels = all ? row->last - p : 1;
+        if (!all) {
+            t.tap = some;
+            t.n_tap = 0;
+            for (int k = 0; k < row->n_tap; k++)
+                if (p >= row->tap[k].first && p < row->tap[k].last) some[t.n_tap++] = row->tap[k];
+        }
+        tp__taps_of[w->isa->level](&t);
+        p += t.pixels;
+    }
 }
 
 /* Computes rows row0 <= row < row1 of `to`, or adds their part of the filter gradient to dw. */
@@ -2220,23 +2244,20 @@ static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, flo
 {
     const int slot = tp__slot_acquire(&w->slots);
     tp__source *tap = (tp__source *)(void *)(w->slots.memory + slot * w->slots.floats);
-    const float *dy = w->a->dy;
-    tp__taps t = w->run;
-    t.tap = tap;
+    tp__taps t = w->row;
     t.dw = dw;
     for (int64_t row = row0; row < row1; row++)
-        for (int64_t phase = 0; phase < tp__min64(w->to_step, w->to_w); phase++)
-            for (int64_t col = phase; col < w->to_w; col += t.pixels * w->to_step) {
-                const int64_t at = (row * w->to_w + col) * t.channels;
-                t.pixels = tp__depthwise_taps(w, row, col, tap, &t.n_tap);
-                if (w->pass == TP__CONV_FILTER_GRAD) {
-                    t.dy = dy + at;
-                    tp__taps_grad_of[w->isa->level](&t);
-                } else {
-                    t.y = (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
-                    tp__taps_of[w->isa->level](&t);
-                }
+        for (int64_t phase = 0; phase < tp__min64(w->to_step, w->to_w); phase++) {
+            const int64_t at = (row * w->to_w + phase) * t.channels;
+            tp__depthwise_taps(w, row, phase, tap, &t);
+            if (w->pass == TP__CONV_FILTER_GRAD) {
+                t.dy = w->a->dy + at;
+                tp__taps_grad_of[w->isa->level](&t);
+            } else {
+                t.y = (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + at;
+                tp__depthwise_row(w, &t, tap + w->a->g.KH * w->a->g.KW);
             }
+        }
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2251,7 +2272,7 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
 static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
 {
     tp__depthwise *w = (tp__depthwise *)user;
-    const int64_t size = w->a->g.KH * w->a->g.KW * w->run.in * w->run.channels;
+    const int64_t size = w->a->g.KH * w->a->g.KW * w->row.in * w->row.channels;
     float *dw = w->part + chunk * size;
     memset(dw, 0, (size_t)size * sizeof *dw);
     tp__depthwise_rows(w, chunk * w->rows / w->parts, (chunk + 1) * w->rows / w->parts, dw);
@@ -2267,7 +2288,7 @@ static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_pas
         return;
     }
     tp_device_parallel(d, w.parts, tp__depthwise_grad_chunk, &w);
-    tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * w.run.in * w.run.channels, w.parts);
+    tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * w.row.in * w.row.channels, w.parts);
 }
 
 /* -- choice of the algorithm ----------------------------------------------------------------------------------------- */
@@ -3090,11 +3111,6 @@ TP__INLINE void vput(float *p, int64_t n, V a)
     float t[TP__VW];
     vstore(t, a);
     for (int i = 0; i < n; i++) p[i] = t[i];
-}
-TP__INLINE V vperm(V a, VI lane)
-{
-    V v = {a[lane[0] & 3], a[lane[1] & 3], a[lane[2] & 3], a[lane[3] & 3]};
-    return v;
 }
 #if defined(__aarch64__)
 TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
@@ -4108,68 +4124,86 @@ static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g,
 
 /* -- convolutions whose groups have few channels (>>conv depthwise) -------------------------------------- */
 
-/* For each lane l: value number lane[l] of the n values at p. */
-TP__INLINE V TP__F(pick)(const float *p, int64_t n, VI lane)
-{
-    V v = vperm(TP__F(part)(p, n), lane);
-    for (int k = TP__VW; k < n; k += TP__VW)
-        v = vsel((VI)(lane >= viset(k)), vperm(TP__F(part)(p + k, n - k), lane), v);
-    return v;
-}
-
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
 #define TP__NINE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 /* A block of channels: as many whole groups as fit into a vector. Where a group has one channel in x and in y (`single`, a
- * constant), vectors of x are read as they are; else pick() brings to each lane the channel of x that it needs: lane[l] + j. */
+ * constant), vectors of x are read as they are; else block_x() brings to each lane the channel of x that it needs. */
 typedef struct TP__F(block) {
-    int64_t c, n, x_c, x_n; /* the first channel in y and in x, and the numbers of channels */
-    VI lane;
+    int64_t c, n,
+        left; /* the first channel in y, the number of channels, and that of all channels from the first one on */
+    int64_t x_c, x_n, x_left; /* the same in x */
+    VI lane;                  /* for each channel in y: the first channel of its group in x, counted from x_c */
 } TP__F(block);
 #define BLOCK       TP__F(block)
 
 TP__INLINE BLOCK TP__F(first_block)(const tp__taps *t, bool single)
 {
-    const int groups = single ? TP__VW : TP__VW / (int)t->out;
+    const int64_t groups = single ? TP__VW : TP__VW / t->out;
     BLOCK b;
     b.c = b.x_c = 0;
-    b.n = single ? TP__VW : groups * t->out;
-    b.x_n = single ? TP__VW : groups * t->in;
+    b.left = t->channels;
+    b.x_left = single ? t->channels : t->channels / t->out * t->in;
+    b.n = single ? groups : groups * t->out;
+    b.x_n = single ? groups : groups * t->in;
+    if (b.n > b.left) b.n = b.left;
+    if (b.x_n > b.x_left) b.x_n = b.x_left;
     b.lane = viset(0);
     if (!single)
         for (int l = 0; l < b.n; l++) b.lane[l] = l / (int)t->out * (int)t->in;
     return b;
 }
-TP__INLINE void TP__F(next_block)(BLOCK *b) { b->c += b->n, b->x_c += b->x_n; }
-/* The last block, if it is smaller. */
-TP__INLINE void TP__F(rest_block)(BLOCK *b, const tp__taps *t)
+TP__INLINE void TP__F(next_block)(BLOCK *b, bool single)
 {
-    b->x_n = (t->channels - b->c) / t->out * t->in;
-    b->n = t->channels - b->c;
+    b->c += b->n, b->left -= b->n;
+    b->x_c += b->x_n, b->x_left -= b->x_n;
+    if (b->left >= b->n) return;
+    b->x_n = b->x_left;
+    b->n = b->left;
+    for (int l = 0; l < TP__VW && !single; l++)
+        if (l >= b->n) b->lane[l] = 0;
 }
-TP__INLINE V TP__F(block_x)(const float *x, const BLOCK *b, VI lane, bool single)
+/* Whether whole vectors can be read: those that are not needed completely do not reach beyond the channels of the pixel. */
+TP__INLINE bool TP__F(block_is_whole)(const BLOCK *b)
 {
-    return single ? TP__F(part)(x, b->n) : TP__F(pick)(x, b->x_n, lane);
+    return b->left >= TP__VW && b->x_left >= TP__VW && b->x_left >= (b->x_n + TP__VW - 1) / TP__VW * TP__VW;
+}
+TP__INLINE V TP__F(block_part)(const float *p, int64_t left, bool whole)
+{
+    return whole ? vload(p) : TP__F(part)(p, left);
+}
+/* Reads channel j of each group at x, the block's channels of a pixel. */
+TP__INLINE V TP__F(block_x)(const BLOCK *b, const float *x, int j, bool single, bool whole)
+{
+    if (single) return TP__F(block_part)(x, b->x_left, whole);
+#if TP__VW == 4
+    const V v = {x[b->lane[0] + j], x[b->lane[1] + j], x[b->lane[2] + j], x[b->lane[3] + j]};
+#else
+    const VI lane = b->lane + viset(j);
+    V v = vperm(TP__F(block_part)(x, b->x_left, whole), lane);
+    for (int k = TP__VW; k < b->x_n; k += TP__VW)
+        v = vsel((VI)(lane >= viset(k)), vperm(TP__F(block_part)(x + k, b->x_left - k, whole), lane), v);
+#endif
+    return v;
 }
 
 /* A block of channels of `pixels` pixels, 4 or 1. */
-TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK *b, int pixels, bool single)
+TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK *b, int pixels, bool single, bool whole)
 {
-#define X(i)        V s##i = vset(0.0f);
+#define X(i) V s##i = vset(0.0f);
     TP__FOUR(X)
 #undef X
     for (int k = 0; k < t->n_tap; k++) {
-        const float *x = t->tap[k].x + pixel * t->x_step + b->x_c, *w = t->w + t->tap[k].w + b->c;
+        const float *x = t->x + (t->tap[k].x + pixel * t->x_step + b->x_c), *w = t->w + t->tap[k].w + b->c;
         for (int j = 0; j < (single ? 1 : (int)t->in); j++, w += t->channels) {
-            const V v = TP__F(part)(w, b->n);
-            const VI lane = b->lane + viset(j);
+            const V v = TP__F(block_part)(w, b->left, whole);
 #define X(i) \
-    if (pixels > i) s##i = vfma(TP__F(block_x)(x + i * t->x_step, b, lane, single), v, s##i);
+    if (pixels > i) s##i = vfma(TP__F(block_x)(b, x + i * t->x_step, j, single, whole), v, s##i);
             TP__FOUR(X)
 #undef X
         }
     }
     float *y = t->y + pixel * t->y_step + b->c;
-    const V bias = t->bias ? TP__F(part)(t->bias + b->c, b->n) : vset(0.0f);
+    const V bias = t->bias ? TP__F(block_part)(t->bias + b->c, b->left, whole) : vset(0.0f);
 #define X(i)                                            \
     if (pixels > i) {                                   \
         if (t->bias) s##i += bias;                      \
@@ -4181,20 +4215,16 @@ TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK 
 }
 TP__INLINE void TP__F(taps_pixels)(const tp__taps *t, int64_t pixel, BLOCK b, int pixels, bool single)
 {
-    for (; b.c + b.n <= t->channels; TP__F(next_block)(&b)) TP__F(taps_block)(t, pixel, &b, pixels, single);
-    if (b.c == t->channels) return;
-    TP__F(rest_block)(&b, t);
-    TP__F(taps_block)(t, pixel, &b, pixels, single);
+    for (; b.left > 0; TP__F(next_block)(&b, single))
+        if (TP__F(block_is_whole)(&b)) TP__F(taps_block)(t, pixel, &b, pixels, single, true);
+        else TP__F(taps_block)(t, pixel, &b, pixels, single, false);
 }
-/* 4 pixels at a time; the last 4 may be partly the ones before, and get the same values again. */
 TP__INLINE void TP__F(taps_run)(const tp__taps *t, bool single)
 {
     const BLOCK first = TP__F(first_block)(t, single);
-    if (t->pixels < 4)
-        for (int64_t i = 0; i < t->pixels; i++) TP__F(taps_pixels)(t, i, first, 1, single);
-    else
-        for (int64_t i = 0; i < t->pixels; i += 4)
-            TP__F(taps_pixels)(t, i + 4 <= t->pixels ? i : t->pixels - 4, first, 4, single);
+    int64_t i = 0;
+    for (; i + 4 <= t->pixels; i += 4) TP__F(taps_pixels)(t, i, first, 4, single);
+    for (; i < t->pixels; i++) TP__F(taps_pixels)(t, i, first, 1, single);
 }
 static void TP__F(taps)(const tp__taps *t)
 {
@@ -4203,24 +4233,29 @@ static void TP__F(taps)(const tp__taps *t)
 }
 
 /* Adds the gradient of row j of the weights of `taps` taps from k on, 9, 3 or 1, for a block of channels. */
-TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BLOCK *b, int taps, bool single)
+TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BLOCK *b, int taps, bool single,
+                                       bool whole)
 {
     const tp__source *tap = t->tap + k;
-    const VI lane = b->lane + viset(j);
-    const float *dy = t->dy + b->c;
     const int64_t row = j * t->channels + b->c;
-    int64_t at = 0;
+    const float *x = t->x + b->x_c, *dy = t->dy + b->c;
 #define X(i)                                                 \
-    const float *x##i = taps > i ? tap[i].x + b->x_c : NULL; \
+    const int64_t x##i = taps > i ? tap[i].x : 0;            \
     float *dw##i = taps > i ? t->dw + tap[i].w + row : NULL; \
-    V s##i = taps > i ? TP__F(part)(dw##i, b->n) : vset(0.0f);
+    V s##i = taps > i ? TP__F(block_part)(dw##i, b->left, whole) : vset(0.0f);
     TP__NINE(X)
 #undef X
-    for (int64_t p = 0; p < t->pixels; p++, dy += t->y_step, at += t->x_step) {
-        const V v = TP__F(part)(dy, b->n);
-#define X(i) \
-    if (taps > i) s##i = vfma(TP__F(block_x)(x##i + at, b, lane, single), v, s##i);
-        TP__NINE(X)
+    for (int64_t p = 0; p < t->pixels; p++, x += t->x_step, dy += t->y_step) {
+        const V v = TP__F(block_part)(dy, b->left, whole);
+        const bool all = p >= t->first && p < t->last;
+#define X(i)                                                         \
+    if (taps > i && (all || (p >= tap[i].first && p < tap[i].last))) \
+        s##i = vfma(TP__F(block_x)(b, x + x##i, j, single, whole), v, s##i);
+        if (all) {
+            TP__NINE(X)
+        } else {
+            TP__NINE(X)
+        }
 #undef X
     }
 #define X(i) \
@@ -4228,22 +4263,20 @@ TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BL
     TP__NINE(X)
 #undef X
 }
-TP__INLINE void TP__F(taps_grad_taps)(const tp__taps *t, const BLOCK *b, bool single)
+TP__INLINE void TP__F(taps_grad_taps)(const tp__taps *t, const BLOCK *b, bool single, bool whole)
 {
     for (int j = 0; j < (single ? 1 : (int)t->in); j++) {
         int k = 0;
-        for (; k + 9 <= t->n_tap; k += 9) TP__F(taps_grad_block)(t, k, j, b, 9, single);
-        for (; k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single);
-        for (; k < t->n_tap; k++) TP__F(taps_grad_block)(t, k, j, b, 1, single);
+        for (; k + 9 <= t->n_tap; k += 9) TP__F(taps_grad_block)(t, k, j, b, 9, single, whole);
+        for (; k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single, whole);
+        for (; k < t->n_tap; k++) TP__F(taps_grad_block)(t, k, j, b, 1, single, whole);
     }
 }
 TP__INLINE void TP__F(taps_grad_run)(const tp__taps *t, bool single)
 {
-    BLOCK b = TP__F(first_block)(t, single);
-    for (; b.c + b.n <= t->channels; TP__F(next_block)(&b)) TP__F(taps_grad_taps)(t, &b, single);
-    if (b.c == t->channels) return;
-    TP__F(rest_block)(&b, t);
-    TP__F(taps_grad_taps)(t, &b, single);
+    for (BLOCK b = TP__F(first_block)(t, single); b.left > 0; TP__F(next_block)(&b, single))
+        if (TP__F(block_is_whole)(&b)) TP__F(taps_grad_taps)(t, &b, single, true);
+        else TP__F(taps_grad_taps)(t, &b, single, false);
 }
 static void TP__F(taps_grad)(const tp__taps *t)
 {

@@ -1004,8 +1004,8 @@ static void taps_want(const tp__taps *t, bool grad, double *want)
     for (int64_t p = 0; p < t->pixels; p++)
         for (int64_t c = 0; c < t->channels; c++)
             for (int k = 0; k < t->n_tap; k++)
-                for (int64_t j = 0; j < t->in; j++) {
-                    const double x = (double)t->tap[k].x[p * t->x_step + c / t->out * t->in + j];
+                for (int64_t j = 0; j < t->in && p >= t->tap[k].first && p < t->tap[k].last; j++) {
+                    const double x = (double)t->x[t->tap[k].x + p * t->x_step + c / t->out * t->in + j];
                     const int64_t w = t->tap[k].w + j * t->channels + c;
                     if (grad) want[w] += x * (double)t->dy[p * t->y_step + c];
                     else want[p * t->y_step + c] += x * (double)t->w[w];
@@ -1017,15 +1017,20 @@ static void taps_of_groups(const struct tp__isa *isa, int64_t groups, int64_t in
 {
     enum { TAPS = 10 };
     const int64_t C = groups * out, x_step = groups * in + 2, y_step = C + 3;
-    const int64_t nx = (pixels - 1) * x_step + groups * in, ny = (pixels - 1) * y_step + C, nw = TAPS * in * C;
+    /* tap k reads x 2 k values further on; for the gradient, the odd ones do not read the last pixel, every third not the first */
+    const int64_t nx = (pixels - 1) * x_step + groups * in + 2 * TAPS, ny = (pixels - 1) * y_step + C,
+                  nw = TAPS * in * C;
     double *want = (double *)calloc((size_t)(ny > nw ? ny : nw), sizeof *want);
     tp__source tap[TAPS];
     tp__taps t;
     memset(&t, 0, sizeof t);
     t.channels = C, t.in = in, t.out = out, t.pixels = pixels, t.x_step = x_step, t.y_step = y_step, t.tap = tap;
-    for (int k = 0; k < TAPS; k++) tap[k].x = edge(k, nx), tap[k].w = (TAPS - 1 - k) * in * C;
+    t.x = edge(0, nx);
+    for (int k = 0; k < TAPS; k++) tap[k].x = 2 * (k + 1), tap[k].w = (TAPS - 1 - k) * in * C;
     for (int bits = 0; bits < 4; bits++) {
         t.n_tap = bits == 3 ? TAPS : bits * 2;
+        t.first = 0, t.last = pixels;
+        for (int k = 0; k < TAPS; k++) tap[k].first = 0, tap[k].last = pixels;
         t.w = edge(10, nw);
         t.y = edge(11, ny);
         t.bias = bits & 1 ? edge(12, C) : NULL;
@@ -1041,6 +1046,11 @@ static void taps_of_groups(const struct tp__isa *isa, int64_t groups, int64_t in
                   (int)in, (int)out);
         t.dy = edge(11, ny);
         t.dw = edge(13, nw);
+        for (int k = 0; k < t.n_tap && bits != 1; k++) {
+            tap[k].first = k % 3 == 0 && pixels > 2, tap[k].last = pixels - k % 2;
+            if (t.first < tap[k].first) t.first = tap[k].first;
+            if (t.last > tap[k].last) t.last = tap[k].last;
+        }
         for (int64_t i = 0; i < nw; i++) want[i] = (double)t.dw[i];
         taps_want(&t, true, want);
         tp__taps_grad_of[isa->level](&t);

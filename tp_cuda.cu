@@ -621,9 +621,9 @@ typedef struct tp__communicator {
 static tp_status tp__nccl_status(tp__cuda *c, ncclResult_t r, ncclComm_t comm, const char *action)
 {
     if (r == ncclSuccess) return TP_OK;
-    const char *more = ncclGetLastError(comm);
+    const char *detail = ncclGetLastError(comm);
     return c->fail(TP_ERR_STATE, "%s: %s by NCCL failed: %s%s%s", c->device.name, action, ncclGetErrorString(r),
-                   more && *more ? ": " : "", more ? more : "");
+                   detail && *detail ? ": " : "", detail ? detail : "");
 }
 static tp_status tp__nccl_type(tp__cuda *c, tp_dtype dtype, ncclDataType_t *type)
 {
@@ -1947,16 +1947,16 @@ static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
 {
     if (u->n_product * 2 >= u->product_capacity) {
         const int64_t capacity = u->product_capacity ? 2 * u->product_capacity : 256;
-        tp__product *more = (tp__product *)calloc((size_t)capacity, sizeof *more);
-        if (!more) return NULL;
+        tp__product *grown = (tp__product *)calloc((size_t)capacity, sizeof *grown);
+        if (!grown) return NULL;
         for (int64_t i = 0; i < u->product_capacity; i++) {
             if (!u->product[i].key) continue;
             uint64_t at = u->product[i].key & (uint64_t)(capacity - 1);
-            while (more[at].key) at = (at + 1) & (uint64_t)(capacity - 1);
-            more[at] = u->product[i];
+            while (grown[at].key) at = (at + 1) & (uint64_t)(capacity - 1);
+            grown[at] = u->product[i];
         }
         free(u->product);
-        u->product = more;
+        u->product = grown;
         u->product_capacity = capacity;
     }
     uint64_t at = key & (uint64_t)(u->product_capacity - 1);
@@ -5565,7 +5565,7 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
 /* -- conv2d: layouts that cuDNN needs */
 
 /* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
- * back: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
+ * backward: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
 template <class T>
 TP_KERNEL tp__transpose_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool backward)
 {

@@ -1021,7 +1021,7 @@ static bool tp__gemm_goes_across(const tp__gemm_args *a, const struct tp__isa *i
     return true;
 }
 
-/* A chunk of the way back: rows of C from columns of C^T. */
+/* A chunk of the final transposition: rows of C from columns of C^T. */
 static void tp__gemm_from_across(void *user, int64_t chunk)
 {
     const tp__gemm_across *x = (const tp__gemm_across *)user;

@@ -2109,8 +2109,8 @@ struct tp_graph {
 /* The functions that return the number of FLOPs (NULL: one per output element) and the size of the scratch memory. */
 #define TP__FLOPS(flops_)                   flops_, NULL
 #define TP__FLOPS_SCRATCH(flops_, scratch_) flops_, scratch_
-/* The rest of a row: bits of the inputs of which only the shape is read, the ONNX operator, the sentence of the op's fault.
- * TP__REST sets all three. */
+/* The last three fields of an op's row: bits of the inputs of which only the shape is read, the ONNX operator, the sentence of
+ * the op's fault. TP__REST sets all three. */
 #define TP__ONNX(name_)                      0, name_, NULL
 #define TP__NO_ONNX                          0, NULL, NULL
 #define TP__SHAPE_ONLY(bits_)                bits_, NULL, NULL
@@ -10061,7 +10061,8 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
 TP_DEF int tp_session_cancel(tp_session *s)
 {
     TP__REQUIRE(s, 0)
-    return (int)(uint32_t)TP__WIDE_ADD(&s->runs, (uint64_t)1 << 32); /* the lower half, runs in progress, is kept */
+    return (int)(uint32_t)TP__WIDE_ADD(
+        &s->runs, (uint64_t)1 << 32); /* adds 1 to the upper half; the lower half counts runs in progress */
 }
 
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,

@@ -1293,9 +1293,9 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
                 part[i] = tp__slice_every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
                 part[i] = tp__slice_every(n, part[i], 3, q * w->dilation[1], w->stride[1], size[1]);
             }
-            tp_node *more = best ? tp_greater(part[0], best) : NULL;
-            best = best ? tp_select(more, part[0], best) : part[0];
-            best_place = best_place ? tp_select(more, part[1], best_place) : part[1];
+            tp_node *is_larger = best ? tp_greater(part[0], best) : NULL;
+            best = best ? tp_select(is_larger, part[0], best) : part[0];
+            best_place = best_place ? tp_select(is_larger, part[1], best_place) : part[1];
         }
     tp__import_node_set_output(n, 1, best_place && w->one_axis ? tp_squeeze(best_place, 2) : best_place);
     return best ? best : x;
@@ -2425,7 +2425,7 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 }
 
 /* An unknown size must be the size of the same dimension of x, such as the batch. */
-static bool tp__resize_stays(tp__import_node *n, const tp_node *x, int axis, int64_t size)
+static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis, int64_t size)
 {
     const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->c->symbols.n
                               ? (const tp__symbol *)n->c->symbols.item[size - TP__OV_ANY - 1]
@@ -2451,7 +2451,8 @@ static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__res
     if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
     if (nearest && strcmp(r->nearest, plain ? "floor" : "round_prefer_ceil") != 0) return false;
     for (int d = 0; d < 2; d++)
-        if (sizes[d] != x->shape.dim[d] && !(tp__is_any(sizes[d]) && tp__resize_stays(n, x, d, sizes[d]))) return false;
+        if (sizes[d] != x->shape.dim[d] && !(tp__is_any(sizes[d]) && tp__resize_keeps_size(n, x, d, sizes[d])))
+            return false;
     if (sizes[2] < 1 || sizes[3] < 1 || sizes[2] > 1 << 20 || sizes[3] > 1 << 20) return false;
     if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 ||
         !tp_dtype_is_float(x->dtype))
@@ -2569,7 +2570,7 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
         const int axis = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, nd);
         if (n->c->status != TP_OK) return;
         if (n_sizes <= 0 && scales[i] == 1.0f && !roi) continue;
-        if (n_sizes > 0 && tp__is_any(sizes[i]) && tp__resize_stays(n, x, axis, sizes[i])) continue;
+        if (n_sizes > 0 && tp__is_any(sizes[i]) && tp__resize_keeps_size(n, x, axis, sizes[i])) continue;
         r.in = tp__import_node_dim(n, x, axis);
         r.start = roi ? tp_tensor_get(roi, i) : 0, r.end = roi ? tp_tensor_get(roi, i + k) : 1;
         if (n_sizes > 0) {

@@ -4944,7 +4944,7 @@ static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
     tp_status st = TP_OK;
     const int first = (int)(f->n_draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        /* of every f->n datapoints from now on, flow i gives number `position` */
+        /* of each f->n consecutive datapoints, flow i gives the one at `position` */
         const int position = (i - first + f->n) % f->n;
         st = tp_df_seek(f->df[i], n / f->n + (position < n % f->n), NULL);
     }
@@ -6261,9 +6261,9 @@ static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
             const int64_t new_capacity = f->capacity ? 2 * f->capacity : 64;
             if (!tp_mul_size((size_t)new_capacity, sizeof(tp__tfrecord_place), &bytes))
                 return tp_fail(TP_ERR_NOMEM, "too many records");
-            tp__tfrecord_place *more = (tp__tfrecord_place *)tp_realloc(f->record, bytes);
-            if (!more) return TP_ERR_NOMEM;
-            f->record = more;
+            tp__tfrecord_place *grown = (tp__tfrecord_place *)tp_realloc(f->record, bytes);
+            if (!grown) return TP_ERR_NOMEM;
+            f->record = grown;
             f->capacity = new_capacity;
         }
         const tp__tfrecord_place r = {at, size, number, file};
@@ -6689,9 +6689,9 @@ static tp_status tp__tokens_grow(tp__tokens *t)
     if (t->capacity > INT32_MAX / 4)
         return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->capacity);
     const int32_t new_capacity = t->capacity ? 2 * t->capacity : 256;
-    tp__token *more = (tp__token *)tp_realloc(t->token, (size_t)new_capacity * sizeof *more);
-    if (!more) return TP_ERR_NOMEM;
-    t->token = more;
+    tp__token *grown = (tp__token *)tp_realloc(t->token, (size_t)new_capacity * sizeof *grown);
+    if (!grown) return TP_ERR_NOMEM;
+    t->token = grown;
     const size_t n_slot = 2 * (size_t)new_capacity;
     int32_t *slot = (int32_t *)tp_calloc(n_slot, sizeof *slot);
     if (!slot) return TP_ERR_NOMEM;
@@ -6868,9 +6868,10 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
 {
     const char *p = text, *token;
     size_t length, bytes;
-    int64_t many = 0;
-    while (tp__text_next(&p, text + size, words, &length)) many++;
-    if (!tp_mul_size((size_t)many + 1, sizeof **out, &bytes)) return tp_fail(TP_ERR_NOMEM, "%s is too long", data_name);
+    int64_t n_tokens = 0;
+    while (tp__text_next(&p, text + size, words, &length)) n_tokens++;
+    if (!tp_mul_size((size_t)n_tokens + 1, sizeof **out, &bytes))
+        return tp_fail(TP_ERR_NOMEM, "%s is too long", data_name);
     int32_t *id = (int32_t *)tp_malloc(bytes);
     if (!id) return TP_ERR_NOMEM;
     p = text;
@@ -7271,10 +7272,10 @@ static void tp__stb_resize_block(tp__stb *s, bool keep)
     const size_t needed = s->need;
     s->used = s->need = 0;
     if (!keep || needed <= s->cap || needed > (size_t)256 << 20) return;
-    char *more = (char *)tp_malloc(needed);
-    if (!more) return; /* on failure the block stays as it is */
+    char *grown = (char *)tp_malloc(needed);
+    if (!grown) return; /* on failure the block stays as it is */
     tp_free(s->block);
-    s->block = more;
+    s->block = grown;
     s->cap = needed;
 }
 
@@ -7845,10 +7846,10 @@ static bool tp__listing_add(void *user, const char *name)
     if (name[0] == '.') return false;
     if (l->n == l->capacity) {
         const int64_t new_capacity = l->capacity ? 2 * l->capacity : 64;
-        char **more = (char **)tp_realloc(l->name, (size_t)new_capacity * sizeof *more);
-        l->nomem = !more;
-        if (!more) return true;
-        l->name = more;
+        char **grown = (char **)tp_realloc(l->name, (size_t)new_capacity * sizeof *grown);
+        l->nomem = !grown;
+        if (!grown) return true;
+        l->name = grown;
         l->capacity = new_capacity;
     }
     l->name[l->n] = tp_arena_strdup(&l->mem, name);
@@ -8060,11 +8061,11 @@ static tp_status tp__lmdb_add_key(tp__lmdb_flow *f, const MDB_val *k)
         const int64_t new_capacity = f->capacity ? 2 * f->capacity : 256;
         size_t bytes;
         if (!tp_mul_size((size_t)new_capacity, sizeof *f->key, &bytes)) return tp_fail(TP_ERR_NOMEM, "too many keys");
-        uint64_t *more = (uint64_t *)tp_realloc(f->key, bytes);
-        if (!more) return TP_ERR_NOMEM;
-        f->key = more;
+        uint64_t *grown = (uint64_t *)tp_realloc(f->key, bytes);
+        if (!grown) return TP_ERR_NOMEM;
+        f->key = grown;
         f->capacity = new_capacity;
-        if (f->order.n == 0) more[0] = 0;
+        if (f->order.n == 0) grown[0] = 0;
     }
     tp_buf_put(&f->keys, k->mv_data, k->mv_size);
     if (f->keys.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the keys of %s", f->path);
@@ -8433,9 +8434,9 @@ static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, co
     }
     if (t->n == t->cap_) {
         const int cap = t->cap_ ? 2 * t->cap_ : 8;
-        tp__aug_step *more = (tp__aug_step *)tp_realloc(t->step_, (size_t)cap * sizeof *more);
-        if (!more) return NULL;
-        t->step_ = more;
+        tp__aug_step *grown = (tp__aug_step *)tp_realloc(t->step_, (size_t)cap * sizeof *grown);
+        if (!grown) return NULL;
+        t->step_ = grown;
         t->cap_ = cap;
     }
     tp__aug_step *s = &t->step_[t->n++];

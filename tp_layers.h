@@ -3089,7 +3089,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 {
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
-    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* fraction of ones: 1 - beta */
+    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* the fraction of ones, which is 1 - beta */
     tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }

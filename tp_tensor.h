@@ -3043,7 +3043,7 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     const char *green = colour ? "\033[32m" : "", *plain = colour ? "\033[0m" : "";
     const char *mark_colour = !colour || !*mark ? "" : level == TP_LOG_DEBUG ? "\033[33m" : "\033[31m";
     char when[32], text[TP__LOG_TEXT], *longer = NULL;
-    const size_t need = strlen(message) + 64; /* 64: more than the time, marks and colours need */
+    const size_t need = strlen(message) + 64; /* 64 characters: more than the time, marks and colours need */
     if (need > sizeof text) longer = (char *)tp__hook_malloc(need);
     char *line = longer ? longer : text; /* out of memory: cut the line */
     const size_t size = longer ? need : sizeof text;
@@ -3062,7 +3062,7 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     tp__hook_free(longer);
 }
 
-/* Draw a progress bar over the previous one on stderr's terminal; last: end the line. bar NULL: do nothing. */
+/* Draw a progress bar over the previous one on stderr's terminal; is_last: end the line. bar NULL: do nothing. */
 static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
 {
     if (!bar) return;

@@ -851,12 +851,43 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
     return st == TP_ERR_NOMEM ? tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C") : st;
 }
 
+/* Makes the feed of input i, of which only the type is read. Unknown dimensions are .batch; 1 if that is not given and only the first
+ * one is unknown. */
+static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_export_c_desc *d, tp_feed *feed)
+{
+    static const float nothing = 0;
+    char text[TP_SHAPE_TEXT];
+    const bool given = d && d->batch > 0;
+    bool later = false; /* a dimension after the first one is unknown */
+    if (!input || input->op->graph != s->graph)
+        return tp_fail(TP_ERR_ARG, "C export: input %d is not a node of this session's graph", i);
+    feed->node = input;
+    feed->value.dtype = input->dtype;
+    feed->value.shape = input->shape;
+    feed->value.data = (void *)(uintptr_t)&nothing;
+    for (int k = 0; k < input->shape.ndim; k++)
+        if (input->shape.dim[k] < 0) {
+            feed->value.shape.dim[k] = given ? d->batch : 1;
+            later = later || k > 0;
+        }
+    if (later && !given)
+        return tp_fail(TP_ERR_SHAPE,
+                       "C export: input '%s' is %s, and C code has fixed sizes: set .batch, the value of all unknown "
+                       "dimensions, or build the graph with an input of known size",
+                       tp_node_name(input), tp_shape_text(&input->shape, text));
+    if (input->dtype != TP_F32)
+        return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is %s, only float32 is exported", tp_node_name(input),
+                       tp_dtype_name(input->dtype));
+    if (tp_shape_size(&feed->value.shape) > INT_MAX / 4)
+        return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(input));
+    return TP_OK;
+}
+
 static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                               int n_outputs, tp_buf *out, tp_buf *header, const tp_export_c_desc *d,
                               tp_export_c_info *info)
 {
     tp__c_writer w;
-    char text[TP_SHAPE_TEXT];
     const int64_t batch = d && d->batch > 0 ? d->batch : 1;
     memset(&w, 0, sizeof w);
     w.name = d && d->name ? d->name : "model";
@@ -877,33 +908,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
     tp_exec *e = naive ? tp_exec_new(s) : NULL;
     tp_feed *feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *feed);
     tp_status st = e && feed ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
-    for (int i = 0; i < n_inputs && st == TP_OK; i++) {
-        if (!inputs[i] || inputs[i]->op->graph != s->graph) {
-            st = tp_fail(TP_ERR_ARG, "C export: input %d is not a node of this session's graph", i);
-            break;
-        }
-        feed[i].node = inputs[i];
-        feed[i].value.dtype = inputs[i]->dtype;
-        feed[i].value.shape = inputs[i]->shape;
-        int open = -1; /* the last unknown dimension */
-        for (int k = 0; k < inputs[i]->shape.ndim; k++)
-            if (inputs[i]->shape.dim[k] < 0) {
-                feed[i].value.shape.dim[k] = batch;
-                open = open > k ? open : k;
-            }
-        if (open > 0 && !(d && d->batch > 0))
-            st = tp_fail(TP_ERR_SHAPE,
-                         "C export: input '%s' is %s, and C code has fixed sizes: set .batch, the value of all unknown "
-                         "dimensions, or build the graph with an input of known size",
-                         tp_node_name(inputs[i]), tp_shape_text(&inputs[i]->shape, text));
-        else if (inputs[i]->dtype != TP_F32)
-            st = tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is %s, only float32 is exported",
-                         tp_node_name(inputs[i]), tp_dtype_name(inputs[i]->dtype));
-        else if (tp_shape_size(&feed[i].value.shape) > INT_MAX / 4)
-            st = tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(inputs[i]));
-        static const float nothing = 0;
-        feed[i].value.data = (void *)(uintptr_t)&nothing; /* of this input only the shape is read */
-    }
+    for (int i = 0; i < n_inputs && st == TP_OK; i++) st = tp__c_input(s, inputs[i], i, d, &feed[i]);
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
     if (st == TP_OK) {
         tp__plan *p = NULL;

@@ -136,7 +136,9 @@ typedef struct tp_train_state {
     tp_status end_;    /* set in after_train: the status with which the loop ended */
 } tp_train_state;
 
-/* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
+/* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP. From a hook
+ * within an epoch (trigger_step, after_run) training ends there: triggers of that epoch, ModelSaver's too, do not run, and steps since
+ * the last checkpoint are not saved. After Ctrl-C they are.
  * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Writes a time as "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute:
@@ -11348,9 +11350,8 @@ static void tp__report_machine(tp_buf *b, const tp_train_state *train)
 #else
     tp__report_row_int(b, &n, "processors", tp__os_processors());
 #endif
-    for (int i = 0; train->session && i < 16; i++) {
+    for (int i = 0; train->session && i < train->session->n_device; i++) {
         const tp_device *d = tp_session_device(train->session, i);
-        if (!d) break;
         tp__report_row(b, &n, d->name, d->host ? tp_device_isa(d) : "accelerator");
     }
     tp__report_row(b, &n, "tp", tp_version());

@@ -619,7 +619,7 @@ TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, 
 /* ==== >>gradients ===================================================================================== */
 
 /* Adds the gradient dxs[i] = d sum(y) / d xs[i] as new nodes (under name scope "gradients"); NULL where y does not
- * depend on xs[i]. Returns y, or poison after a mistake. The derivatives may be differentiated again, except those of
+ * depend on xs[i]. Returns a node, no status: y, or poison after a mistake. The derivatives may be differentiated again, except those of
  * lstm, gru, attention and bilinear_sampler, which warn and give no gradient. No gradient flows through
  * tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
  * created. */
@@ -1060,7 +1060,8 @@ TP_DEF tp_graph *tp_session_graph(const tp_session *s);
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i);
 
 /* A value for a node. It is in host memory or (value.device, see tp_tensor) on a device of the session: on the device that reads
- * the node no upload is needed; from another device it is copied. A run does not change it. */
+ * the node no upload is needed; from another device it is copied. A run does not change it. For a tensor t that is there:
+ * tp_feed feed = {x, t}, which borrows t's data. */
 typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
@@ -7948,8 +7949,8 @@ static tp_status tp__step_kernel(tp__step *s)
         s->needs_epilogue = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
     }
     if (!s->fn)
-        return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype),
-                       s->name);
+        return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s'): its row has no %s; tp_cast the inputs",
+                       s->row->name, tp_dtype_name(dtype), s->name, dtype == TP_F64 ? "naive_f64" : "naive_f32");
     return TP_OK;
 }
 
@@ -11030,6 +11031,7 @@ typedef struct tp__restore {
     char **ignore;
     int n_ignore;
     bool relaxed, strict, from_dict;
+    bool resumes; /* a checkpoint without any of the trainable variables is refused: it is another model's */
     tp_dict dict;
 } tp__restore;
 
@@ -11098,7 +11100,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_dict loaded, *d = &r->dict;
     tp_buf graph_only, file_only;
     tp_status st = TP_OK;
-    int n = 0;
+    int n = 0, trainable = 0, found = 0; /* found: trainable variables that the checkpoint has */
     if (r->strict && r->relaxed)
         return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
     memset(&loaded, 0, sizeof loaded);
@@ -11128,6 +11130,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         if (prefix && strncmp(name, r->prefix, prefix) == 0 && name[prefix] == '/') name += prefix + 1;
         const tp_tensor *value = tp_dict_find(d, name);
         bool ignored = false;
+        trainable += v->trainable;
+        found += v->trainable && value;
         for (int q = 0; q < r->n_ignore; q++) ignored = ignored || strcmp(r->ignore[q], name) == 0;
         if (!value) {
             if (!tp__is_training_name(v->name)) tp_buf_printf(&graph_only, "%s%s", graph_only.len ? ", " : "", v->name);
@@ -11156,6 +11160,12 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         if (!used[k] && !tp__is_training_name(name) && !(s->for_predictor && tp__is_training_only(d, k)))
             tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
+    if (st == TP_OK && r->resumes && trainable > 0 && found == 0)
+        st = tp_fail(
+            TP_ERR_NAME,
+            "auto_resume: %s is of another model, it has none of this one's trainable variables: train in another "
+            "folder (tp_logger_set_dir), or remove the checkpoints there",
+            r->path);
     if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
     tp_buf_free(&graph_only);
     tp_buf_free(&file_only);

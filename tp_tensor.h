@@ -6804,7 +6804,8 @@ TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
         if (!(w->temp = tp__temp_name(path, number))) goto failed;
         w->fd = tp__os_open(w->temp, TP__OS_NEW);
         if (w->fd >= 0 || (errno == EEXIST && number < 10000)) continue;
-        s = tp_fail(TP_ERR_IO, "%s cannot be created: %s", w->temp, tp__os_error());
+        s = tp_fail(TP_ERR_IO, "%s cannot be created%s: %s", path,
+                    errno == ENOENT ? ", its folder is missing (tp_make_dirs)" : "", tp__os_error());
         goto failed;
     }
     tp_free(dir);

@@ -744,7 +744,8 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
         tp__ranks_optimizer(t, opt);
     } else
         tp_graph_fail(t->graph, NULL, TP_ERR_ARG,
-                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
+                      m->optimizer ? "the model's optimizer function returned NULL"
+                                   : "the model has no optimizer: set .model.optimizer");
     return opt;
 }
 
@@ -4253,6 +4254,7 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     if (!found) return TP_OK;
     tp_session_init *init = tp_saver_restore(latest);
     if (!init) return TP_ERR_NOMEM;
+    ((tp__restore *)(void *)init)->resumes = true;
     if (c->session_init)
         tp_log(TP_LOG_INFO, "Found checkpoint at %s. session_init arguments will be overwritten.", latest);
     else tp_log(TP_LOG_INFO, "Will load checkpoint at %s.", latest);

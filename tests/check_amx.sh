@@ -8,6 +8,7 @@ dir=build/test/amx
 rm -rf "$dir"; mkdir -p "$dir"
 cat >"$dir/isa.c" <<'END'
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* what the program does not need is not compiled */
 #include "tp_tensor.h"
 int main(int argc, char **argv)
 {

@@ -22,10 +22,10 @@ for cc in "${fronts[0]}" "${fronts[4]}"; do accept "$cc" "$dir/all.c"; done
 # two units, one implementation, included twice
 printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
 printf '#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint other(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"
-gcc -std=c11 -O0 -I. "$dir/one.c" "$dir/two.c" -o "$dir/both" -lm -lpthread
+gcc -std=c11 -O0 -I. -c "$dir/one.c" -o "$dir/one.o"
+gcc -std=c11 -O0 -I. "$dir/one.o" "$dir/two.c" -o "$dir/both" -lm -lpthread
 "$dir/both"
 # the implementation was compiled at all, and exports nothing but tp names
-gcc -std=c11 -O0 -I. -c "$dir/one.c" -o "$dir/one.o"
 [ "$(nm -g --defined-only "$dir/one.o" | wc -l)" -gt 200 ]
 nm -g --defined-only "$dir/one.o" | awk '{print $3}' | grep -vE '^(tp_|main$)' && { echo "names without tp_"; exit 1; }
 # static: nothing at all

@@ -41,8 +41,10 @@ job() {
     shift
     [ "$2" = goes_on ] && set -- "$1" train || rm -rf "$dir/job"
     t=$(date +%s)
-    timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$2" "$dir/job" "${@:3}" >"$dir/log" 2>&1 </dev/null
+    rm -f "$dir/said"
+    TP_TEST_MPI_SAID=$dir/said timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$2" "$dir/job" "${@:3}" >"$dir/log" 2>&1 </dev/null
     status=$?
+    cat "$dir/said" >>"$dir/log" 2>/dev/null
     t=$(($(date +%s) - t))
     ! grep -qE "Sanitizer: |runtime error: " "$dir/log" || { fail "mpi_job $*"; grep -A 12 -E "Sanitizer: |runtime error: " "$dir/log" | head -n 40; }
     [ $t -le "$most" ] || { fail "mpi_job $*: it took $t seconds"; tail -n 5 "$dir/log"; }

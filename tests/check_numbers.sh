@@ -108,12 +108,12 @@ if grep -nE '\b(strtod|strtof|atof|sscanf|vsnprintf)\(|\b(sn|f)?printf\([^;]*%[-
     echo "the C library's numbers follow the locale"
     exit 1
 fi
-same gcc gcc gcc -O1
+same gcc gcc gcc -O0
 [ "$(wc -l <"$dir/gcc.txt")" -gt 40 ] # it has printed something
 same gcc gcc-ofast gcc -Ofast -ffp-contract=fast
 refused constants_are_double gcc -fsingle-precision-constant
 if command -v clang >/dev/null; then
-    same clang clang clang -O1
+    same clang clang clang -O0
     same clang clang-ofast clang -Ofast -fno-finite-math-only -ffp-contract=fast
     refused "add -fno-finite-math-only after -Ofast or -ffast-math" clang -Ofast
 fi

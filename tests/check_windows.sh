@@ -10,7 +10,7 @@ mkdir -p "$dir/tmp"
 implemented=""
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$dir/library.c"
-$cc -std=c11 -O1 -Wall -Wextra -Wno-type-limits -Werror -I. -c "$dir/library.c" -o "$dir/library.o"
+$cc -std=c11 -O0 -Wall -Wextra -Wno-type-limits -Werror -I. -c "$dir/library.c" -o "$dir/library.o"
 awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/trainer.c"
 $cc -std=c11 -O0 -I. "$dir/trainer.c" -o "$dir/trainer.exe" -lm
 for f in examples/*.c; do # linked to the implementation that is there, without the macros that change what the headers declare

@@ -181,10 +181,10 @@ if echo 'int main(void) { return 0; }' | clang -fsanitize=address,undefined -x c
 else
     left_out+=("clang's sanitizers: Debian packages clang, libclang-rt-14-dev are missing; gcc's are taken")
 fi
-configuration asan "$linked$computing" "$sanitized -std=gnu11 -O1 $sanitizers"
+configuration asan "$linked test_engine" "$sanitized -std=gnu11 -O1 $sanitizers"
 judged_with -O0
 quick
-configuration asan-o0 "$inside" "$sanitized -std=gnu11 -O0 $sanitizers"
+configuration asan-o0 "$inside test_amx" "$sanitized -std=gnu11 -O0 $sanitizers"
 quick
 configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
 configuration clang-c99 "$tests" "clang -std=c99 -O2"
@@ -193,7 +193,7 @@ configuration tsan "test_tensor test_engine test_input test_parallel test_train 
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
 run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that are forked by a thread begin threads, and end at once
 quick
-configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"
+configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O0"
 configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0"
 # NEON, run by an emulator where there is one
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then

@@ -3462,7 +3462,8 @@ TEST(plans_that_cannot_be_made_in_full)
     } c[] = {
         {"neg", TP_F32, TP_ERR_SHAPE, "the shape of 'Mine' is still (?) when everything is fed"},
         {"neg", TP_F32, TP_ERR_SHAPE, "Mine: three is too much"},
-        {"softmax", TP_F64, TP_ERR_UNSUPPORTED, "'mine' cannot run on float64 (node 'Mine')"},
+        {"softmax", TP_F64, TP_ERR_UNSUPPORTED,
+         "'mine' cannot run on float64 (node 'Mine'): its row has no naive_f64; tp_cast the inputs"},
         {"tanh", TP_I32, TP_ERR_DTYPE, "'Mine' (mine) does not work on int32"},
     };
     for (int i = 0; i < TP_COUNT(c); i++) {

@@ -10,8 +10,8 @@
 /* One option, by name, as a number; `text` is what the macro is given. */
 #ifdef __cplusplus
 #define BY_NAME(part_, struct_, field_, value_) \
-    (TP__CXX(part_, struct_, , "." #field_ " = x", .field_ = value_)->field_)
-#define NOT_NAMED(part_, struct_, field_) (TP__CXX(part_, struct_, , "")->field_)
+    (TP__CXX(part_, struct_, 0, , "." #field_ " = x", .field_ = value_)->field_)
+#define NOT_NAMED(part_, struct_, field_) (TP__CXX(part_, struct_, 0, , "")->field_)
 #else
 #define BY_NAME(part_, struct_, field_, value_) \
     (TP__NAMED(part_, struct_, "." #field_ " = x", .field_ = value_)->field_)

@@ -163,6 +163,7 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
     return tp_sgd(constant_rate ? tp_const(g, rate) : tp_get_scalar_variable(g, "learning_rate", rate));
 }
 
+static bool resumes;
 static tp_status train(tp_node *(*build)(tp_graph *g, tp_node *const *in, void *user), int stop_on_nan, tp_callback *cb)
 {
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
@@ -172,6 +173,7 @@ static tp_status train(tp_node *(*build)(tp_graph *g, tp_node *const *in, void *
             .dataflow = tp_df_batch(tp_df_digits("train", .size = 40), 8),
             TP_CALLBACKS(cb, tp_cb_model_saver(), tp_cb_min_saver("cost", .filename = "best")),
             .max_epoch = 3,
+            .auto_resume = resumes ? TP_YES : TP_NO,
             .stop_on_nan = stop_on_nan,
         },
         tp_simple_trainer());
@@ -214,6 +216,27 @@ TEST(a_learning_rate_that_teaches_nothing)
     dir = tp_test_tmpdir();
     CHECK_OK(train(build_graph, 0, tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{1, 0.1}})));
     CHECK(!strstr(tp_test_logged, "nothing will be learnt"));
+}
+
+/* -- a resume with the checkpoint of another model */
+
+static tp_node *build_other(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(tp_fully_connected(in[0], "other", .units = 10), in[1])),
+                    "cost");
+}
+TEST(a_resume_with_another_model)
+{
+    TEST_EXPECT_ERROR("is of another model");
+    rate = 0.01f;
+    dir = tp_test_tmpdir();
+    CHECK_OK(train(build_graph, 0, none()));
+    resumes = true;
+    CHECK_ERR(train(build_other, 0, none()), TP_ERR_NAME,
+              "has none of this one's trainable variables: train in another folder");
+    CHECK_OK(train(build_graph, 0, none())); /* that of the same model is taken */
+    resumes = false;
 }
 
 /* -- the end of a training that stops itself */

@@ -11031,7 +11031,7 @@ typedef struct tp__restore {
     char **ignore;
     int n_ignore;
     bool relaxed, strict, from_dict;
-    bool resumes; /* a checkpoint without any of the trainable variables is refused: it is another model's */
+    bool resumes; /* a checkpoint with variables, but none of the trainable ones, is refused: it is another model's */
     tp_dict dict;
 } tp__restore;
 
@@ -11160,7 +11160,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         if (!used[k] && !tp__is_training_name(name) && !(s->for_predictor && tp__is_training_only(d, k)))
             tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
-    if (st == TP_OK && r->resumes && trainable > 0 && found == 0)
+    if (st == TP_OK && r->resumes && trainable > 0 && found == 0 && file_only.len > 0)
         st = tp_fail(
             TP_ERR_NAME,
             "auto_resume: %s is of another model, it has none of this one's trainable variables: train in another "

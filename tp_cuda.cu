@@ -5461,7 +5461,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, 
 #define TP__DEPTH_TAPS 9
 
 typedef struct tp__depth_cut {
-    int64_t places, per_piece, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
+    int64_t places, per_piece, pieces, tiles, passes, taps; /* a tile is 32 filters (NHWC) or one filter (NCHW) */
 } tp__depth_cut;
 static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* the pieces depend only on the shape */
 {

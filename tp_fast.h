@@ -109,13 +109,15 @@ typedef struct tp__bn {
 /* One row of a convolution whose groups have few channels; vectors run along the channels of y. y[pixel][group out + o] = sum over
  * taps and j < in of x[tap][pixel][group in + j] w[tap][j][group out + o]. The gradient by w adds the products of x and dy to dw. */
 typedef struct tp__source {
-    int64_t x, w;        /* offsets: in x, of what the tap reads for pixel 0, and of its weights in w and dw */
-    int64_t first, last; /* it reads x for the pixels first <= pixel < last; for others it is outside of the image */
+    int64_t x, w; /* offsets: in x, of what the tap reads for pixel 0, and of its weights in w and dw */
+    int64_t first,
+        last; /* the tap reads x for the pixels first <= pixel < last; for the other pixels it lies outside of the image */
 } tp__source;
 typedef struct tp__taps {
     int64_t channels, in, out;      /* channels of a pixel of y, and of a group: in x and in y */
     int64_t pixels, x_step, y_step; /* the number of pixels; floats from one to the next in x and in y */
-    int64_t first, last; /* all taps read x for the pixels first <= pixel < last; the forward pass has only such */
+    int64_t first,
+        last; /* all taps read x for the pixels first <= pixel < last; in the forward pass these are all pixels */
     int n_tap;
     const tp__source *tap;
     const float *x, *w;

@@ -1000,16 +1000,16 @@ static void tp__gemm_row_dots(void *user, int64_t chunk)
 
 /* -- products of A transposed with few columns: C^T = B^T A has long rows, which fill vectors; each sum is the same ----------- */
 
-typedef struct tp__gemm_across {
+typedef struct tp__gemm_transposed {
     const tp__gemm_args *g; /* the caller's product */
     const struct tp__isa *isa;
     tp__gemm_args t; /* the product that is computed instead: its operands are transposed */
     float *ct;       /* C^T */
     int64_t mb;      /* rows of C in a chunk */
-} tp__gemm_across;
+} tp__gemm_transposed;
 
-/* Whether a product is computed across, and as what. */
-static bool tp__gemm_goes_across(const tp__gemm_args *a, const struct tp__isa *isa, tp__gemm_args *t)
+/* Whether it is faster to compute C^T than C; *t: the product that gives C^T. */
+static bool tp__gemm_as_transposed(const tp__gemm_args *a, const struct tp__isa *isa, tp__gemm_args *t)
 {
     if (a->N == isa->vw && a->K <= TP__K_IN_PLACE) return false; /* the product is fast without a transposition */
     if (!a->ta || a->descend || a->N > isa->vw || a->M < isa->vw || a->M < 2 * a->N || a->K >= TP__K_PARTS / 2)
@@ -1024,9 +1024,9 @@ static bool tp__gemm_goes_across(const tp__gemm_args *a, const struct tp__isa *i
 }
 
 /* A chunk of the final transposition: rows of C from columns of C^T. */
-static void tp__gemm_from_across(void *user, int64_t chunk)
+static void tp__gemm_transpose_back(void *user, int64_t chunk)
 {
-    const tp__gemm_across *x = (const tp__gemm_across *)user;
+    const tp__gemm_transposed *x = (const tp__gemm_transposed *)user;
     const tp__gemm_args *g = x->g;
     const int64_t row0 = chunk * x->mb, rows = tp__min64(x->mb, g->M - row0);
     float *c = g->C + row0 * g->ldc;
@@ -1049,7 +1049,7 @@ TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args 
     const tp__gemm_args a = tp__gemm_untransposed(*product);
     tp__gemm_plan p;
     tp__gemm_args t;
-    if (!tp__gemm_goes_across(&a, d->isa, &t)) return tp__gemm_plan_make(&p, d, &a, NULL);
+    if (!tp__gemm_as_transposed(&a, d->isa, &t)) return tp__gemm_plan_make(&p, d, &a, NULL);
     tp__carver c = tp__carver_over(NULL);
     tp__carve(&c, a.M * a.N, sizeof(float));
     tp__carve(&c, (int64_t)tp__gemm_plan_make(&p, d, &t, NULL), 1);
@@ -1060,8 +1060,8 @@ TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, 
 {
     const tp__gemm_args a = tp__gemm_untransposed(*product);
     tp__gemm_plan p;
-    tp__gemm_across x;
-    if (tp__gemm_goes_across(&a, d->isa, &x.t)) {
+    tp__gemm_transposed x;
+    if (tp__gemm_as_transposed(&a, d->isa, &x.t)) {
         tp__carver c = tp__carver_over(scratch);
         x.g = &a;
         x.isa = d->isa;
@@ -1071,7 +1071,7 @@ TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, 
         x.mb = tp__ceil_div(TP__PACK_ALONE, a.N);
         if (a.accumulate && x.ct != a.C) x.isa->transpose(x.ct, a.M, a.C, a.ldc, a.M, a.N);
         tp__gemm_fast(d, &x.t, c.base + c.used);
-        tp_device_parallel(d, tp__ceil_div(a.M, x.mb), tp__gemm_from_across, &x);
+        tp_device_parallel(d, tp__ceil_div(a.M, x.mb), tp__gemm_transpose_back, &x);
         return;
     }
     tp__gemm_plan_make(&p, d, &a, scratch);

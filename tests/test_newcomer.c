@@ -1037,7 +1037,7 @@ TEST(pictures_that_cannot_be_written)
     tp_set_log(NULL, NULL);
 }
 
-/* The tag of a summary is the name scope and the name, as in TensorFlow, and the default name is the operation's whole name. */
+/* The tag of a summary is <name scope>/<name>, as in TensorFlow. The default name is the operation's full name, which has the scope, too. */
 TEST(tags_within_a_scope)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -110,8 +110,8 @@ static void close_machines(machine *m, int n)
     }
 }
 
-/* Updates the largest error of each machine with a block of arguments and of exact values. The value at a denormal argument may be
- * that at zero. */
+/* Compares what each instruction set computes for a block of arguments with the exact values, and keeps the largest error of each.
+ * For a denormal argument the value at zero is right too. */
 static void judge(machine *m, int n, float *a, float *b, const double *want, unary_exact exact)
 {
     static float seen[TP_COUNT(isa_names)][BLOCK];

@@ -3,7 +3,7 @@
  *   make build/elementwise && build/elementwise [part of a name] [instruction set]
  *
  * Prints one line of JSON for each function: "ns" is the best of many runs of y = f(x), "grad_ns" that of dx alone for
- * y = f(x) and a given dy: the run computes of f only what its gradient uses. x and dy are variables, drawn from a normal
+ * y = f(x) and a given dy: the run computes only those parts of f that its gradient uses. x and dy are variables, drawn from a normal
  * distribution; pow, log and sqrt get positive numbers. The line "copy" is y = -x: what reading, writing and fetching cost. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC

@@ -166,8 +166,8 @@ one_shim() {
 [ -n "${TP_TEST_PYTHON:-}" ] || { [ -x build/venv/bin/python ] && export TP_TEST_PYTHON=$PWD/build/venv/bin/python; }
 
 tests=$(cd tests && printf '%s ' test_*.c | sed 's/\.c / /g')
-# what looks inside compiles the headers itself, which takes an optimizer with sanitizers half a minute; two compute so much that
-# they gain by it
+# what looks inside compiles the headers itself, which takes an optimizer with sanitizers half a minute; test_engine computes so much
+# that it gains by it, and test_amx is optimized where there are no sanitizers
 computing=" test_engine test_amx" inside="" linked=""
 for t in $tests; do
     case "$computing " in *" $t "*) continue ;; esac

@@ -2046,6 +2046,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
+    if (!df->next) return tp_fail(TP_ERR_ARG, "%s: the flow has no function `next`: set df->next", df->name);
     /* set the floating-point mode of the numeric kernels, so that all threads that read flows compute the same numbers */
     const unsigned mode = tp__float_mode_enter();
     tp_status st = df->next(df, dp);

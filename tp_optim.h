@@ -90,6 +90,7 @@ struct tp_optimizer {
     struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */
 };
 
+/* apply_gradients NULL: set the field later, before the optimizer is used; until then updates fail with a sentence. */
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user);
 /* Forwards everything to `inner`, except that apply_gradients calls the function, if it is not NULL. [optimizer:
  * ProxyOptimizer] */
@@ -529,6 +530,9 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
                              "there is no optimizer: it is NULL");
     tp_graph *g = o->graph;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    if (!o->apply_gradients)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: its apply_gradients is NULL: give tp_optimizer_new a function",
+                             o->name);
     tp_grad_var *with_gradient = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *with_gradient);
     if (!with_gradient) return tp_poison(g);
     int kept = 0;

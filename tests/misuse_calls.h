@@ -5450,7 +5450,7 @@ static void call_tp_optimizer_new(int which)
     const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
     tp_apply_fn apply_gradients_ = NULL;
     void *user_ = scratch;
-    got_pointer(tp_optimizer_new(g_, name_, apply_gradients_, user_));
+    got_optimizer(tp_optimizer_new(g_, name_, apply_gradients_, user_));
 }
 static const char *const cases_tp_optimizer_new[] = {"Ggood arguments", "!g = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "?apply_gradients = NULL", NULL};
 
@@ -5461,7 +5461,7 @@ static void call_tp_optimizer_proxy(int which)
     const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
     tp_apply_fn apply_gradients_ = NULL;
     void *user_ = scratch;
-    got_pointer(tp_optimizer_proxy(inner_, name_, apply_gradients_, user_));
+    got_optimizer(tp_optimizer_proxy(inner_, name_, apply_gradients_, user_));
 }
 static const char *const cases_tp_optimizer_proxy[] = {"Ggood arguments", "!inner = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", "?apply_gradients = NULL", NULL};
 
@@ -5567,7 +5567,7 @@ static void call_tp_sgd_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_sgd_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_sgd_(lr_, d_));
+    got_optimizer(tp_sgd_(lr_, d_));
 }
 static const char *const cases_tp_sgd_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5578,7 +5578,7 @@ static void call_tp_momentum_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_momentum_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_momentum_(lr_, d_));
+    got_optimizer(tp_momentum_(lr_, d_));
 }
 static const char *const cases_tp_momentum_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5589,7 +5589,7 @@ static void call_tp_nesterov_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_nesterov_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_nesterov_(lr_, d_));
+    got_optimizer(tp_nesterov_(lr_, d_));
 }
 static const char *const cases_tp_nesterov_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5600,7 +5600,7 @@ static void call_tp_adam_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_adam_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_adam_(lr_, d_));
+    got_optimizer(tp_adam_(lr_, d_));
 }
 static const char *const cases_tp_adam_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5611,7 +5611,7 @@ static void call_tp_adamw_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_adamw_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_adamw_(lr_, d_));
+    got_optimizer(tp_adamw_(lr_, d_));
 }
 static const char *const cases_tp_adamw_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5622,7 +5622,7 @@ static void call_tp_rmsprop_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_rmsprop_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_rmsprop_(lr_, d_));
+    got_optimizer(tp_rmsprop_(lr_, d_));
 }
 static const char *const cases_tp_rmsprop_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5633,7 +5633,7 @@ static void call_tp_adagrad_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_adagrad_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_adagrad_(lr_, d_));
+    got_optimizer(tp_adagrad_(lr_, d_));
 }
 static const char *const cases_tp_adagrad_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5644,7 +5644,7 @@ static void call_tp_adadelta_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_adadelta_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_adadelta_(lr_, d_));
+    got_optimizer(tp_adadelta_(lr_, d_));
 }
 static const char *const cases_tp_adadelta_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5655,7 +5655,7 @@ static void call_tp_ftrl_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_ftrl_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_ftrl_(lr_, d_));
+    got_optimizer(tp_ftrl_(lr_, d_));
 }
 static const char *const cases_tp_ftrl_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5666,7 +5666,7 @@ static void call_tp_lamb_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_lamb_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_lamb_(lr_, d_));
+    got_optimizer(tp_lamb_(lr_, d_));
 }
 static const char *const cases_tp_lamb_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5677,7 +5677,7 @@ static void call_tp_lion_(int which)
     memset(&desc, 0, sizeof desc);
     tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
     const tp_lion_desc *d_ = which == 4 ? NULL : &desc;
-    got_pointer(tp_lion_(lr_, d_));
+    got_optimizer(tp_lion_(lr_, d_));
 }
 static const char *const cases_tp_lion_[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5687,7 +5687,7 @@ static void call_tp_post_process(int which)
     tp_optimizer *opt_ = which == 1 ? NULL : optimizer();
     tp_post_process_fn fn_ = which == 2 ? NULL : post_process;
     void *user_ = scratch;
-    got_pointer(tp_post_process(opt_, fn_, user_));
+    got_optimizer(tp_post_process(opt_, fn_, user_));
 }
 static const char *const cases_tp_post_process[] = {"Ggood arguments", "!opt = NULL", "?fn = NULL", NULL};
 
@@ -5697,7 +5697,7 @@ static void call_tp_variable_assignment(int which)
     tp_optimizer *opt_ = which == 1 ? NULL : optimizer();
     tp_assignment_fn fn_ = which == 2 ? NULL : assignment;
     void *user_ = scratch;
-    got_pointer(tp_variable_assignment(opt_, fn_, user_));
+    got_optimizer(tp_variable_assignment(opt_, fn_, user_));
 }
 static const char *const cases_tp_variable_assignment[] = {"Ggood arguments", "!opt = NULL", "?fn = NULL", NULL};
 
@@ -5706,7 +5706,7 @@ static void call_tp_accum_grad(int which)
     (void)which;
     tp_optimizer *opt_ = which == 1 ? NULL : optimizer();
     int niter_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
-    got_pointer(tp_accum_grad(opt_, niter_));
+    got_optimizer(tp_accum_grad(opt_, niter_));
 }
 static const char *const cases_tp_accum_grad[] = {"Ggood arguments", "!opt = NULL", "?niter = INT_MAX", "?niter = INT_MIN", "?niter = 0", "?niter = -1", NULL};
 
@@ -5717,7 +5717,7 @@ static void call_tp_loss_scale_(int which)
     memset(&desc, 0, sizeof desc);
     tp_optimizer *opt_ = which == 1 ? NULL : optimizer();
     const tp_loss_scale_desc *d_ = which == 2 ? NULL : &desc;
-    got_pointer(tp_loss_scale_(opt_, d_));
+    got_optimizer(tp_loss_scale_(opt_, d_));
 }
 static const char *const cases_tp_loss_scale_[] = {"Ggood arguments", "!opt = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
 
@@ -5833,7 +5833,7 @@ static void call_tp_apply_grad_processors(int which)
     tp_optimizer *opt_ = which == 1 ? NULL : optimizer();
     const tp_gradproc *procs_ = which == 2 ? NULL : gradprocs();
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
-    got_pointer(tp_apply_grad_processors(opt_, procs_, n_));
+    got_optimizer(tp_apply_grad_processors(opt_, procs_, n_));
 }
 static const char *const cases_tp_apply_grad_processors[] = {"Ggood arguments", "!opt = NULL", "!procs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
@@ -6094,7 +6094,7 @@ static void call_tp_df_mnist_(int which)
     (void)which;
     tp_df_mnist_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.which = "train", desc.dir = a_dir();
+    if (which != 2 && which != 1) desc.which = "train", desc.dir = data_dir();
     const tp_df_mnist_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_mnist_(d_));
 }
@@ -6116,7 +6116,7 @@ static void call_tp_df_idx_(int which)
     (void)which;
     tp_df_idx_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.paths = names, desc.n = 1;
+    if (which != 2 && which != 1) desc.paths = data_files("train-images-idx3-ubyte"), desc.n = 1;
     const tp_df_idx_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_idx_(d_));
 }
@@ -6366,7 +6366,7 @@ static void call_tp_df_cifar10_(int which)
     (void)which;
     tp_df_cifar10_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.which = "test", desc.dir = a_dir();
+    if (which != 2 && which != 1) desc.which = "test", desc.dir = data_dir();
     const tp_df_cifar10_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_cifar10_(d_));
 }
@@ -6377,7 +6377,7 @@ static void call_tp_df_cifar100_(int which)
     (void)which;
     tp_df_cifar100_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.which = "test", desc.dir = a_dir();
+    if (which != 2 && which != 1) desc.which = "test", desc.dir = data_dir();
     const tp_df_cifar100_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_cifar100_(d_));
 }
@@ -6491,7 +6491,7 @@ static void call_tp_df_tfrecord_(int which)
     (void)which;
     tp_df_tfrecord_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.paths = names, desc.n = 1;
+    if (which != 2 && which != 1) desc.paths = records_files(), desc.n = 1;
     const tp_df_tfrecord_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_tfrecord_(d_));
 }
@@ -6606,7 +6606,7 @@ static void call_tp_df_image_from_file_(int which)
     (void)which;
     tp_df_image_from_file_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.files = names, desc.n = 1;
+    if (which != 2 && which != 1) desc.files = data_files("class/0.png"), desc.n = 1;
     const tp_df_image_from_file_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_image_from_file_(d_));
 }
@@ -6617,7 +6617,7 @@ static void call_tp_df_image_folder_(int which)
     (void)which;
     tp_df_image_folder_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.dir = a_dir();
+    if (which != 2 && which != 1) desc.dir = data_dir();
     const tp_df_image_folder_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_image_folder_(d_));
 }
@@ -6638,7 +6638,7 @@ static void call_tp_df_image_list_(int which)
     (void)which;
     tp_df_image_list_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.list = a_text();
+    if (which != 2 && which != 1) desc.list = data_file("list.txt"), desc.dir = data_dir();
     const tp_df_image_list_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_image_list_(d_));
 }
@@ -7191,7 +7191,7 @@ static void call_tp_df_augment_coordinates_(int which)
     (void)which;
     tp_df_augment_coordinates_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    if (which != 2 && which != 1) desc.df = pairs_given(&pair_with_points), desc.augmentors = augmentor_given();
     const tp_df_augment_coordinates_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_augment_coordinates_(d_));
 }
@@ -7202,7 +7202,7 @@ static void call_tp_df_augment_images_(int which)
     (void)which;
     tp_df_augment_images_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    if (which != 2 && which != 1) desc.df = pairs_given(&pair_of_images), desc.augmentors = augmentor_given();
     const tp_df_augment_images_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_augment_images_(d_));
 }
@@ -7213,7 +7213,7 @@ static void call_tp_df_load_image_(int which)
     (void)which;
     tp_df_load_image_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    if (which != 2 && which != 1) desc.df = pairs_given(&path_alone), desc.augmentors = augmentor_given();
     const tp_df_load_image_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_load_image_(d_));
 }
@@ -7444,7 +7444,7 @@ static void call_tp_batch_queue_input_(int which)
     (void)which;
     tp_batch_queue_input_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.batch_size = 2;
+    if (which != 2 && which != 1) desc.df = samples_given(), desc.batch_size = 2;
     const tp_batch_queue_input_desc *d_ = which == 1 ? NULL : &desc;
     got_input(tp_batch_queue_input_(d_));
 }
@@ -8085,7 +8085,7 @@ static void call_tp_cb_run_op_(int which)
     (void)which;
     tp_cb_run_op_desc desc;
     memset(&desc, 0, sizeof desc);
-    if (which != 2 && which != 1) desc.op = node();
+    if (which != 2 && which != 1) desc.fn = make_op;
     const tp_cb_run_op_desc *d_ = which == 1 ? NULL : &desc;
     got_callback(tp_cb_run_op_(d_));
 }
@@ -8936,6 +8936,7 @@ static void call_tp_sync_multi_gpu_trainer_replicated_(int which)
     (void)which;
     tp_sync_multi_gpu_trainer_replicated_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.n_devices = 2;
     const tp_sync_multi_gpu_trainer_replicated_desc *d_ = which == 1 ? NULL : &desc;
     got_trainer(tp_sync_multi_gpu_trainer_replicated_(d_));
 }
@@ -8946,6 +8947,7 @@ static void call_tp_sync_multi_gpu_trainer_parameter_server_(int which)
     (void)which;
     tp_sync_multi_gpu_trainer_parameter_server_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.n_devices = 2;
     const tp_sync_multi_gpu_trainer_parameter_server_desc *d_ = which == 1 ? NULL : &desc;
     got_trainer(tp_sync_multi_gpu_trainer_parameter_server_(d_));
 }
@@ -8956,6 +8958,7 @@ static void call_tp_async_multi_gpu_trainer_(int which)
     (void)which;
     tp_async_multi_gpu_trainer_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.n_devices = 2;
     const tp_async_multi_gpu_trainer_desc *d_ = which == 1 ? NULL : &desc;
     got_trainer(tp_async_multi_gpu_trainer_(d_));
 }

@@ -1528,4 +1528,15 @@ TEST(memory_may_run_out_anywhere)
     tp_set_log(NULL, NULL);
 }
 
+TEST(an_optimizer_without_a_function_is_a_sentence)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = weight(g, "w", 1);
+    tp_optimizer *o = tp_optimizer_new(g, "Mine", NULL, NULL);
+    CHECK(o != NULL);
+    CHECK(tp_is_poison(tp_minimize(o, tp_sum(tp_square(w)), NULL)));
+    CHECK_HAS(tp_graph_error(g), "Mine: its apply_gradients is NULL");
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -1833,7 +1833,7 @@ static tp_node *tp__train_find(tp_train_state *train, const char *name)
     for (int i = 0; !n && train->tower_func && i < tp_tower_func_n_towers(train->tower_func); i++) {
         const tp_tower_handle *h = tp_tower_func_tower(train->tower_func, i);
         if (!h->ctx.is_training) continue;
-        n = tp_tower_handle_get(h, name);
+        n = tp__tower_node(h, name);
         break;
     }
     if (!n) {
@@ -5960,7 +5960,7 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
     }
     tp__predict_tower_leave(f);
     if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
-    if (st == TP_OK && !tp_tower_func_find(f, r->tower[i]))
+    if (st == TP_OK && !tp__has_tower(f, r->tower[i]))
         st = tp_fail(TP_ERR, "%s: the tower '%s' was not built", r->name, r->tower[i]);
     return st;
 }
@@ -5975,7 +5975,7 @@ static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *in
     for (int k = 0; k < inf->n_names; k++) {
         const char *name = inf->names[k];
         if (r->build) node[k] = r->find ? r->find(cb, name, r->user) : tp_callback_find(cb, name);
-        else if (!(node[k] = tp_tower_handle_get(h, name))) node[k] = tp__node_named(cb->train->graph, name);
+        else if (!(node[k] = tp__tower_node(h, name))) node[k] = tp__node_named(cb->train->graph, name);
         if (node[k]) continue;
         if (cb->train->graph) tp__node_near(cb->train->graph, name, text);
         return tp_fail(TP_ERR_NAME, "%s: in %s'%s': Tensor %s not found in the graph%s", inf->name, h ? "tower " : "",
@@ -5992,7 +5992,7 @@ static tp_status tp__runner_towers(tp_callback *cb)
     int n = 0;
     const tp_spec *specs = tp_tower_func_signature(f, &n);
     for (int t = 0; t < r->n_tower; t++)
-        if (tp_tower_func_find(f, r->tower[t]))
+        if (tp__has_tower(f, r->tower[t]))
             return tp_fail(TP_ERR_NAME, "%s: a tower '%s' exists: a second runner needs another .tower_name", r->name,
                            r->tower[t]);
     tp_status st = tp_input_setup(r->input, cb->train->graph, specs, n);

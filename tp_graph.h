@@ -289,7 +289,7 @@ struct tp_op {
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* row i of the op table; NULL past the end */
-TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL if there is none */
+TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL and a sentence if there is none */
 /* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
@@ -344,8 +344,9 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
-/* "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
-TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* finds a node by name; NULL if absent */
+/* Find a node or an operation by name. If there is none they return NULL, and tp_last_error() has the most similar name.
+ * "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
+TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name);
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
 TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
 /* names a node: returns an identity op on x with this name in the current scope */
@@ -501,7 +502,8 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
 /* A float32 scalar variable that is not trained, for example `learning_rate`, by the rules of tp_get_variable: in the variable
  * scope gen its name is gen/learning_rate. Reuse with another initial value is a mistake. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
-/* finds a variable by name, "conv0/W" or "conv0/W:0"; NULL if absent */
+/* Finds a variable by name, "conv0/W" or "conv0/W:0". If there is none it returns NULL, and tp_last_error() has the most similar
+ * name. */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
 TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* the variable of a node; NULL if the node is no variable */
 /* the int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
@@ -588,7 +590,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in);
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i);
-/* finds the handle of a tower by name; NULL if absent */
+/* finds the handle of a tower by name; NULL and a sentence if there is none */
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name);
 /* A view of the function's towers: all of them, or those of training or of inference. [TowerTensorHandles] */
 typedef enum { TP_TOWERS_ALL, TP_TOWERS_TRAINING, TP_TOWERS_INFERENCE } tp_towers;
@@ -600,11 +602,12 @@ TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers w
 TP_DEF int tp_tower_handles_n(tp_tower_handles h);
 /* handle number i; NULL if out of range */
 TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);
-/* finds a handle by the tower's name; NULL if absent */
+/* finds a handle by the tower's name; NULL and a sentence if there is none */
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name);
-/* Finds "ns_name/name", an input of that signature name, or a variable; NULL if none. [TowerTensorHandle.get_tensor] */
+/* Finds "ns_name/name", an input of that signature name, or a variable; NULL and a sentence if there is none.
+ * [TowerTensorHandle.get_tensor] */
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
-/* Finds the variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
+/* Finds the variable of this name, without the tower's variable scope; NULL and a sentence if there is none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
 /* Looks up n names and stores the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
  * sentence has the first such name. [get_tensors, get_variables] */
@@ -1067,9 +1070,17 @@ typedef struct tp_feed {
     tp_tensor value;
 } tp_feed;
 /* A feed that borrows data: an array of the given type and shape, in host memory, which must stay valid during the runs that get
- * the feed. tp_feed feeds[] = {TP_FEED(x, TP_F32, pixels, 8, 28, 28), TP_FEED(y, TP_I32, labels, 8)}: the dimensions come last. */
+ * the feed. tp_feed feeds[] = {TP_FEED(x, TP_F32, pixels, 8, 28, 28), TP_FEED(y, TP_I32, labels, 8)}: the dimensions come last; a
+ * scalar has none, TP_FEED(rate, TP_F32, &value). */
 TP_DEF tp_feed tp_make_feed(tp_node *node, tp_dtype dtype, tp_shape shape, const void *data);
-#define TP_FEED(node_, dtype_, data_, ...) tp_make_feed(node_, dtype_, tp_make_shape(__VA_ARGS__), data_)
+#ifdef TP_KEYWORDS
+#define TP_FEED(node_, dtype_, ...)                                                                       \
+    TP__SPEC_PICK(__VA_ARGS__, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, \
+                  TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_DIMS, TP__FEED_SCALAR, 0)                        \
+    (node_, dtype_, __VA_ARGS__)
+#define TP__FEED_SCALAR(node_, dtype_, data_)    tp_make_feed(node_, dtype_, tp_make_shape(), data_)
+#define TP__FEED_DIMS(node_, dtype_, data_, ...) tp_make_feed(node_, dtype_, tp_make_shape(__VA_ARGS__), data_)
+#endif
 /* Run the operations that the fetches need. Any node may be fed. values[i] points to memory of the session, valid until the next
  * run of the same exec (here: the session's own exec). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
@@ -2717,14 +2728,21 @@ TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name
 {
     TP__REQUIRE(g && name, NULL)
 
-    return (tp_operation *)tp__map_get(&g->by_name, name);
+    tp_operation *op = (tp_operation *)tp__map_get(&g->by_name, name);
+    char near[TP__NEAREST_TEXT];
+    if (!op) tp_fail(TP_ERR_NAME, "there is no operation '%s' in the graph%s", name, tp__node_near(g, name, near));
+    return op;
 }
 
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_node *n = tp__node_named(g, name);
-    if (!n) tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+    char near[TP__NEAREST_TEXT];
+    if (!n) {
+        tp_fail(TP_ERR_NAME, "there is no node '%s' in the graph%s", name, tp__node_near(g, name, near));
+        tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+    }
     return n;
 }
 
@@ -3360,7 +3378,11 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_variable *v = tp__variable_named(g, name);
-    if (!v) tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+    char near[TP__NEAREST_TEXT];
+    if (!v) {
+        tp_fail(TP_ERR_NAME, "there is no variable '%s' in the graph%s", name, tp__variable_near(g, name, near));
+        tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+    }
     return v;
 }
 
@@ -4513,20 +4535,47 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
     const tp_tower_handle *t;
     for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++)
         if (strcmp(t->ctx.ns_name, ns_name) == 0) return t;
+    tp__nearest n;
+    char near[TP__NEAREST_TEXT];
+    memset(&n, 0, sizeof n);
+    n.wanted = ns_name;
+    for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++) tp__nearest_try(&n, t->ctx.ns_name);
+    tp_fail(TP_ERR_NAME, "there is no %stower '%s'%s",
+            h.which == TP_TOWERS_ALL        ? ""
+            : h.which == TP_TOWERS_TRAINING ? "training "
+                                            : "inference ",
+            ns_name, tp__nearest_text(&n, near));
     return NULL;
+}
+TP__UNUSED static bool tp__has_tower(const tp_tower_func *f, const char *ns_name)
+{
+    for (int i = 0; i < f->n_handle; i++)
+        if (strcmp(f->handle[i]->ctx.ns_name, ns_name) == 0) return true;
+    return false;
 }
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name)
 {
     TP__REQUIRE(f && ns_name, NULL)
-
-    for (int i = 0; i < f->n_handle; i++)
-        if (strcmp(f->handle[i]->ctx.ns_name, ns_name) == 0) return f->handle[i];
-    return NULL;
+    return tp_tower_handles_find(tp_tower_func_towers(f, TP_TOWERS_ALL), ns_name);
 }
 
-TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
+static tp_node *tp__tower_variable(const tp_tower_handle *h, const char *name)
 {
-    TP__REQUIRE(h && name, NULL)
+    int index;
+    const size_t base = tp__split_name(name, &index);
+    tp_buf full;
+    memset(&full, 0, sizeof full);
+    tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
+    const tp_variable *v = full.data ? tp__variable_named(h->ctx.graph, full.data) : NULL;
+    const bool failed = full.failed;
+    tp_buf_free(&full);
+    if (failed) return tp__graph_nomem(h->ctx.graph);
+    return v ? v->node : NULL;
+}
+
+/* tp_tower_handle_get without a sentence, for callers that look elsewhere too. */
+static tp_node *tp__tower_node(const tp_tower_handle *h, const char *name)
+{
     int index;
     const size_t base = tp__split_name(name, &index);
     for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower is preferred to a node of the same name */
@@ -4540,25 +4589,35 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     const bool failed = full.failed;
     tp_buf_free(&full);
     if (failed) return tp__graph_nomem(h->ctx.graph); /* after running out of memory, do not look for another node */
-    return n ? n : tp_tower_handle_get_variable(h, name);
+    return n ? n : tp__tower_variable(h, name);
+}
+
+/* The sentence for a name that a tower lacks. value_kind: "tensor" or "variable". */
+static tp_status tp__tower_lacks(const tp_tower_handle *h, const char *value_kind, const char *name)
+{
+    char near[TP__NEAREST_TEXT] = "";
+    if (name && value_kind[0] == 'v') tp__variable_near(h->ctx.graph, name, near);
+    else if (name) tp__node_near(h->ctx.graph, name, near);
+    return tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'%s", h->ctx.ns_name, value_kind, name ? name : "NULL", near);
+}
+
+TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
+{
+    TP__REQUIRE(h && name, NULL)
+    tp_node *n = tp__tower_node(h, name);
+    if (!n) tp__tower_lacks(h, "tensor", name);
+    return n;
 }
 
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name)
 {
     TP__REQUIRE(h && name, NULL)
-    int index;
-    const size_t base = tp__split_name(name, &index);
-    tp_buf full;
-    memset(&full, 0, sizeof full);
-    tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
-    const tp_variable *v = full.data ? tp__variable_named(h->ctx.graph, full.data) : NULL;
-    const bool failed = full.failed;
-    tp_buf_free(&full);
-    if (failed) return tp__graph_nomem(h->ctx.graph);
-    return v ? v->node : NULL;
+    tp_node *n = tp__tower_variable(h, name);
+    if (!n) tp__tower_lacks(h, "variable", name);
+    return n;
 }
 
-/* Calls tp_tower_handle_get or tp_tower_handle_get_variable (argument `one`) for each name of a list. */
+/* Calls tp__tower_node or tp__tower_variable (argument `one`) for each name of a list. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
                                        tp_node *(*one)(const tp_tower_handle *h, const char *name),
                                        const char *value_kind)
@@ -4567,9 +4626,7 @@ static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *con
     for (int i = 0; i < n; i++) nodes[i] = NULL;
     for (int i = 0; i < n; i++) {
         nodes[i] = names[i] ? one(h, names[i]) : NULL;
-        if (!nodes[i] && st == TP_OK)
-            st = tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'", h->ctx.ns_name, value_kind,
-                         names[i] ? names[i] : "NULL");
+        if (!nodes[i] && st == TP_OK) st = tp__tower_lacks(h, value_kind, names[i]);
     }
     return st;
 }
@@ -4577,14 +4634,14 @@ static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *con
 TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes)
 {
     TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
-    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get, "tensor");
+    return tp__tower_handle_list(h, names, n, nodes, tp__tower_node, "tensor");
 }
 
 TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
                                                tp_node **nodes)
 {
     TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
-    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get_variable, "variable");
+    return tp__tower_handle_list(h, names, n, nodes, tp__tower_variable, "variable");
 }
 
 TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n)
@@ -5844,6 +5901,12 @@ TP_DEF const tp_op *tp_op_find(const char *name)
     const tp_op *row;
     for (int i = 0; (row = tp_op_registry(i)) != NULL; i++)
         if (strcmp(row->name, name) == 0) return row;
+    tp__nearest n;
+    char near[TP__NEAREST_TEXT];
+    memset(&n, 0, sizeof n);
+    n.wanted = name;
+    for (int i = 0; (row = tp_op_registry(i)) != NULL; i++) tp__nearest_try(&n, row->name);
+    tp_fail(TP_ERR_NAME, "there is no op '%s'%s", name, tp__nearest_text(&n, near));
     return NULL;
 }
 
@@ -11616,7 +11679,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
 static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
                                  const char *role)
 {
-    tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
+    tp_node *n = name ? tp__tower_node(h, name) : NULL;
     if (!n && name) n = tp__node_named(h->ctx.graph, name);
     if (n) return n;
     tp_buf names;

@@ -489,13 +489,15 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b);
 /* Write "(?,28,28,1)" to buf, which has at least TP_SHAPE_TEXT bytes; return buf. */
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
-/* tp_make_shape(2, 3): a shape with the given dimensions (at least one). */
-#ifndef __cplusplus
-#define tp_make_shape(...) \
-    tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+/* tp_make_shape(2, 3): a shape with the given dimensions. tp_make_shape(): the shape of a scalar, which has none. */
+#ifndef __cplusplus /* arrays that begin with a 0, since an array may not be empty */
+#define tp_make_shape(...)                                                                  \
+    tp_make_shape_n((int)(sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1, \
+                    (const int64_t[]){0, __VA_ARGS__} + 1)
 #elif __cplusplus >= 202002L
-#define tp_make_shape(...) \
-    tp_make_shape_n((int)sizeof(tp__cxx_count(__VA_ARGS__)), std::initializer_list<int64_t>{__VA_ARGS__}.begin())
+#define tp_make_shape(...)                                                        \
+    tp_make_shape_n((int)sizeof(tp__cxx_count(0 __VA_OPT__(, ) __VA_ARGS__)) - 1, \
+                    std::initializer_list<int64_t>{0 __VA_OPT__(, ) __VA_ARGS__}.begin() + 1)
 #endif
 
 /* The type of a value: its element type and shape. */

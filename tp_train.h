@@ -1324,8 +1324,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     tp_tower_func *f = t->state.tower_func;
     const tp_spec *spec = tp_tower_func_signature(f, &n);
     snprintf(name, sizeof name, "tower-pred-%d", device);
-    const tp_tower_handle *h = tp_tower_func_find(f, name);
-    if (h) return h;
+    if (tp__has_tower(f, name)) return tp_tower_func_find(f, name);
     tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
     if (!in) return NULL;
     const bool finalized = g->finalized;
@@ -1344,7 +1343,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
 static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *role)
 {
     char near[TP__NEAREST_TEXT];
-    tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
+    tp_node *n = name ? tp__tower_node(h, name) : NULL;
     if (!n && name) n = tp__node_named(h->ctx.graph, name);
     if (!n)
         tp_fail(TP_ERR_NAME, "get_predictor: the tower '%s' has no %s '%s'%s", h->ctx.ns_name, role,

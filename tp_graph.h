@@ -2636,8 +2636,8 @@ static int tp__edit_distance(const char *a, const char *b, int max_distance)
     return row[na % 3][nb] <= max_distance ? row[na % 3][nb] : max_distance + 1;
 }
 
-/* A name is similar if at most a third of it would have to change, or if one is the last part of the other: "cost" and
- * "tower0/cost". Of equally similar names the first is kept. */
+/* A name is similar if at most a third of it would have to change, if one is the last part of the other, "cost" and "tower0/cost",
+ * or if one is a layer and the other its output: "fc0" and "fc0/output". Of equally similar names the first is kept. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
     if (!n->wanted || !name || !*name) return;
@@ -2646,8 +2646,10 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
     const size_t over = nw > nn ? nw - nn : nn - nw;
     const int max_distance = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
     const bool is_suffix = over > 1 && longer[over - 1] == '/' && strcmp(longer + over, shorter) == 0;
-    const int d = is_suffix ? 1 : tp__edit_distance(n->wanted, name, max_distance);
-    if (d > max_distance && !is_suffix) return;
+    const bool is_output =
+        strncmp(longer, shorter, strlen(shorter)) == 0 && strcmp(longer + strlen(shorter), "/output") == 0;
+    const int d = is_suffix || is_output ? 1 : tp__edit_distance(n->wanted, name, max_distance);
+    if (d > max_distance && !is_suffix && !is_output) return;
     if (n->name && d >= n->distance) return;
     n->name = name;
     n->distance = d;

@@ -349,7 +349,8 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name);
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
 TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
-/* names a node: returns an identity op on x with this name in the current scope */
+/* Names a node: returns an identity op on x with this name in the current scope. Names are made unique, as in TensorFlow: the second
+ * node called "cost" is "cost_1". A lookup of "cost" then finds the first one, and warns. */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
@@ -2688,11 +2689,30 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     return tp__nearest_text(&n, text);
 }
 
+/* Warns if other operations were to have the name of op, and so got the names <name>_1, <name>_2, ... */
+static void tp__warn_same_name(const tp_graph *g, const tp_operation *op)
+{
+    const uintptr_t n_suffix = (uintptr_t)tp__map_get(&g->used, op->name);
+    char name[512], place[TP__PLACE_TEXT], other_place[TP__PLACE_TEXT];
+    for (uintptr_t i = 1; i < n_suffix; i++) {
+        snprintf(name, sizeof name, "%s_%lu", op->name, (unsigned long)i);
+        const tp_operation *other = (const tp_operation *)tp__map_get(&g->by_name, name);
+        if (!other) continue;
+        tp__place_text(&op->at, place);
+        tp__place_text(&other->at, other_place);
+        tp_log_once(TP_LOG_WARN,
+                    "The name '%s' was given more than once: it finds the node of %s'%s', not that of %s'%s'", op->name,
+                    place, op->name, other_place, name);
+        return;
+    }
+}
+
 TP__UNUSED static tp_node *tp__node_named(const tp_graph *g, const char *name)
 {
     int index;
     const size_t n = tp__split_name(name, &index);
     tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
+    if (op) tp__warn_same_name(g, op);
     return op && index < op->n_out ? &op->out[index] : NULL;
 }
 

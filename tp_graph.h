@@ -8658,7 +8658,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 
 /* -- 7. emit: the whole order -------------------------------------------------------------------------- */
 
-static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
+static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, const tp_feed *feeds, int n_feeds);
 
 /* 5. Folds an op: runs the last step now and turns its results into constants. Its operands are constants already. */
 static tp_status tp__fold_step(tp__compiler *c)
@@ -8702,7 +8702,7 @@ static tp_status tp__fold_step(tp__compiler *c)
     if (scratch) d->free(d, scratch);
     p->n_step--;
     p->info.n_folded++;
-    return fault[0] ? tp__run_fault(c->g, fault[0], fault[1]) : TP_OK;
+    return fault[0] ? tp__run_fault(c->g, fault[0], fault[1], NULL, 0) : TP_OK;
 }
 
 static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
@@ -10027,13 +10027,36 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
     return st;
 }
 
-/* Reports that a kernel met bad data, with the sentence of its row. */
-static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
+/* Whether x is an integer that is fed, except for a cast: then the text says where in the fed tensor the value is: "; 'label' has
+ * it at element 37". */
+static bool tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text, size_t size)
+{
+    while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity) x = x->op->in[0];
+    if (x->dtype != TP_I32 && x->dtype != TP_I64 && x->dtype != TP_U8) return false;
+    for (int i = 0; i < n_feeds; i++) {
+        if (feeds[i].node != x || feeds[i].value.device) continue;
+        const int64_t n = tp_tensor_size(&feeds[i].value);
+        for (int64_t k = 0; k < n; k++)
+            if (tp_tensor_get(&feeds[i].value, k) == (double)value) {
+                snprintf(text, size, "; '%.200s' has it at element %lld", x->op->name, (long long)k);
+                return true;
+            }
+    }
+    return false;
+}
+
+/* Reports that a kernel met bad data: the sentence of its row, the shapes of its inputs, and where in a feed the data is. */
+static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, const tp_feed *feeds, int n_feeds)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
-    char text[512], place[TP__PLACE_TEXT];
+    char text[1024], place[TP__PLACE_TEXT], shape[TP_SHAPE_TEXT];
+    int n = snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
+    for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s'%.200s' %s", i ? ", " : "; the inputs are ",
+                      o->in[i]->op->name, tp_shape_text(&o->in[i]->shape, shape));
+    for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
+        if (tp__fault_place(o->in[i], feeds, n_feeds, value, text + n, sizeof text - (size_t)n)) break;
     tp__place_text(&o->at, place);
-    snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
     const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
     return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s%s: '%s': %s", place, message, o->name, text)
                                : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
@@ -10119,7 +10142,8 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
         if (p->used[i] && e->device_state[i].words[1] != 0)
-            st = tp__run_fault(s->graph, (int64_t)e->device_state[i].words[1], (int64_t)e->device_state[i].words[2]);
+            st = tp__run_fault(s->graph, (int64_t)e->device_state[i].words[1], (int64_t)e->device_state[i].words[2],
+                               feeds, n_feeds);
     return st;
 }
 

@@ -12149,13 +12149,14 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *dp, int64_t number)
+/* Checks a datapoint against the input signature. from: the name of the flow that it is from. */
+static tp_status tp__feeder_check(const tp_input_source *s, const char *from, const tp_datapoint *dp, int64_t number)
 {
     if (dp->n != s->n_spec)
         return tp_fail(TP_ERR_SHAPE,
-                       "%s: datapoint %lld has %d components, the input signature has %d: choose with "
+                       "%s: datapoint %lld of %s has %d components, the input signature has %d: choose with "
                        "tp_df_select",
-                       s->name, (long long)number, dp->n, s->n_spec);
+                       s->name, (long long)number, from, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i];
         const tp_spec *expected = &s->spec[i];
@@ -12164,15 +12165,17 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
         if (dtype && tp_shape_compatible(&x->shape, &expected->shape)) continue;
         if (dtype)
             return tp_fail(TP_ERR_SHAPE,
-                           "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
-                           "wants %s%s",
-                           s->name, i, expected->name, (long long)number, tp_shape_text(&x->shape, a),
+                           "%s: component %d ('%s') of datapoint %lld of %s has shape %s, the input signature "
+                           "wants %s: %s",
+                           s->name, i, expected->name, (long long)number, from, tp_shape_text(&x->shape, a),
                            tp_shape_text(&expected->shape, b),
-                           tp__lacks_batch(&expected->shape, &x->shape) ? ": is tp_df_batch missing?" : "");
+                           tp__lacks_batch(&expected->shape, &x->shape)
+                               ? "is tp_df_batch missing?"
+                               : "change the signature, or the component with tp_df_map_component");
         return tp_fail(TP_ERR_DTYPE,
-                       "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
+                       "%s: component %d ('%s') of datapoint %lld of %s is %s %s, the input signature wants %s "
                        "%s: convert it with tp_df_cast or tp_df_map_component",
-                       s->name, i, expected->name, (long long)number, tp_dtype_name(x->dtype),
+                       s->name, i, expected->name, (long long)number, from, tp_dtype_name(x->dtype),
                        tp_shape_text(&x->shape, a), tp_dtype_name(expected->dtype), tp_shape_text(&expected->shape, b));
     }
     return TP_OK;
@@ -12222,7 +12225,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     for (int t = 0; t < towers && f->batch && st == TP_OK; t++) st = tp__feeder_batch(s, r, t);
     for (int t = 0; t < towers && !f->batch && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
-        st = tp__feeder_check(s, dp, s->consumed + t);
+        st = tp__feeder_check(s, f->shared ? "the queue" : f->e.df->name, dp, s->consumed + t);
         for (int i = 0; i < s->n_spec && st == TP_OK; i++)
             st = tp_request_feed(r, f->node[t * s->n_spec + i], &dp->c[i]);
     }
@@ -13911,7 +13914,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
                  (long long)f->messages, f->end.addr[f->message_socket]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), message_name);
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
-        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
+        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, f->end.caller, dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
     }
     if (!f->unpack_again) zmq_msg_close(&f->message);

@@ -1893,6 +1893,9 @@ static tp_status tp__all_epochs(tp_trainer *t)
     tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
+    if (st == TP_OK && s->starting_epoch > s->max_epoch)
+        tp_log(TP_LOG_INFO, "No epoch is left to train: the next one is %lld, and max_epoch is %lld.",
+               (long long)s->starting_epoch, (long long)s->max_epoch);
     for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
         s->epoch_num = e;
         st = tp__epoch(t, first, &stop);

@@ -331,7 +331,8 @@ TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const t
  * each scalar, then process_summary. */
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary);
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
-/* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. */
+/* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. A callback that another one
+ * reports to in the same phase stands after it in the list. */
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat);
 /* Gets all values of a name, oldest first, including those from before a resume if a JSONWriter has them. *stats is valid
  * until the next value is reported. Returns their number; 0, without an error, if there are none. */
@@ -2541,7 +2542,10 @@ TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, 
         memset(&near, 0, sizeof near);
         near.wanted = name;
         for (int i = 0; i < m->n_history; i++) tp__nearest_try(&near, m->history[i].name);
-        return tp_fail(TP_ERR_NAME, "No available data for the key: %s%s", name, tp__nearest_text(&near, text));
+        return tp_fail(
+            TP_ERR_NAME,
+            "No available data for the key: %s%s%s List the callback that reports it before the one that reads it",
+            name, tp__nearest_text(&near, text), near.name ? "" : ".");
     }
     *stat = h->stat[h->n - 1];
     return TP_OK;
@@ -2853,16 +2857,24 @@ typedef struct tp__members {
     double *seconds;
 } tp__members;
 
+/* After a hook of a member: if it failed, its name begins the sentence. Checks for Ctrl-C. */
+static void tp__members_close(tp_callback *cb);
+static tp_status tp__members_called(const tp_callback *group, const tp_callback *member, tp_status st)
+{
+    if (st == TP_OK) return tp__poll(group->train);
+    if (st > TP_OK || member->close == tp__members_close) return st;
+    const size_t n = strlen(member->name);
+    const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
+    return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
+}
+
 /* Calls a hook of all members in order; checks for Ctrl-C after each. */
 typedef tp_status (*tp__hook_fn)(tp_callback *cb);
 static tp_status tp__members_walk(tp_callback *cb, tp__hook_fn hook)
 {
     const tp__members *g = (const tp__members *)cb->user;
     tp_status st = TP_OK;
-    for (int i = 0; i < g->n && st == TP_OK; i++) {
-        st = hook(g->cb[i]);
-        if (st == TP_OK) st = tp__poll(cb->train);
-    }
+    for (int i = 0; i < g->n && st == TP_OK; i++) { st = tp__members_called(cb, g->cb[i], hook(g->cb[i])); }
     return st;
 }
 
@@ -2893,8 +2905,7 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
         r->first = r->n_fetch; /* the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
         st = tp_callback_before_run(g->cb[i], r);
-        if (st == TP_OK) st = r->status;
-        if (st == TP_OK) st = tp__poll(cb->train);
+        st = tp__members_called(cb, g->cb[i], st == TP_OK ? r->status : st);
         g->count[i] = r->n_fetch - base - g->first[i];
     }
     r->first = first;
@@ -2909,8 +2920,7 @@ static tp_status tp__members_after_run(tp_callback *cb, const tp_run_values *v)
         tp_run_values member_values;
         member_values.value = v->value + g->first[i];
         member_values.n = g->count[i];
-        st = tp_callback_after_run(g->cb[i], &member_values);
-        if (st == TP_OK) st = tp__poll(cb->train);
+        st = tp__members_called(cb, g->cb[i], tp_callback_after_run(g->cb[i], &member_values));
     }
     return st;
 }
@@ -2929,7 +2939,7 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
         total += g->seconds[i];
         if (stop == TP_OK && (st == TP_STOP || st == TP_END)) stop = st;
         if (st == TP_STOP || st == TP_END) st = TP_OK;
-        if (st == TP_OK) st = tp__poll(cb->train);
+        st = tp__members_called(cb, g->cb[i], st);
     }
     if (st == TP_OK) st = stop;
     if (st < 0 || total < 2) return st;

@@ -3193,6 +3193,15 @@ TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
 
 TP_DEF tp_node *tp_const(tp_graph *g, float value) { return tp_const_as(g, TP_F32, (double)value); }
 
+/* Replaces the name of a new node by a unique one; NULL: there was no memory for it. */
+static tp_node *tp__rename(tp_node *y, const char *full)
+{
+    tp_graph *g = tp_node_graph(y);
+    if (!full) return &g->poison;
+    y->op->name = full;
+    return tp__map_put(&g->by_name, full, y->op) ? y : tp__graph_nomem(g);
+}
+
 TP_DEF tp_node *tp_named(tp_node *x, const char *name)
 {
     tp_node *y = tp_identity(x);
@@ -3203,11 +3212,7 @@ TP_DEF tp_node *tp_named(tp_node *x, const char *name)
                              "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'",
                              name ? name : "NULL");
     /* tp_identity gave an automatic name: replace it by the wanted name */
-    const char *full = tp__unique_name(g, tp_name_scope(g), name);
-    if (!full) return &g->poison;
-    y->op->name = full;
-    if (!tp__map_put(&g->by_name, full, y->op)) return tp__graph_nomem(g);
-    return y;
+    return tp__rename(y, tp__unique_name(g, tp_name_scope(g), name));
 }
 
 /* ==== >>scopes and variables ========================================================================== */

@@ -45,7 +45,7 @@ extern "C" {
 
 typedef struct tp_onnx_value {
     const char *name; /* name of the input or output in the file */
-    tp_node *node;
+    tp_node *node;    /* has the same name, in the scope of the import, unless that is taken */
 } tp_onnx_value;
 typedef struct tp_onnx_dim {
     const char *name; /* name of a dimension without a fixed size, such as "batch" */
@@ -70,7 +70,7 @@ typedef struct tp_onnx_model {
     tp_onnx_value *input, *output;
     int n_input, n_output;
 } tp_onnx_model;
-/* Imports an ONNX file into a graph. d may be NULL. Weights in separate files ("external data") are read from the
+/* Imports an ONNX file into a graph. d may be NULL. tp_graph_find finds the values of the file by their names there (in .scope). Weights in separate files ("external data") are read from the
  * folder of the file. [beyond: ONNX import] */
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
 /* Like tp_import_onnx, from memory; `what` names the model in errors. External data is not supported. */
@@ -3451,6 +3451,17 @@ static bool tp__importer_is_repeated(const char *const *name, int i)
 #define TP__IMPORT_OPERANDS 16384 /* largest number of inputs or outputs of a node */
 
 /* Builds or folds a node and stores its outputs as values of the file. */
+/* Lets tp_graph_find find a value of the file by its name there, beside the name of its operation in the graph. */
+static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
+{
+    const char *scope = tp_name_scope(c->g[0]);
+    const char *full = tp_arena_printf(&c->g[0]->arena, "%s%s%s", scope, *scope ? "/" : "", tp__importer_name(c, name));
+    if (!full) tp__importer_nomem(c);
+    else if (y->index == 0 && !tp_is_poison(y) && !tp__map_get(&c->g[0]->by_name, full) &&
+             !tp__map_put(&c->g[0]->by_name, full, y->op))
+        tp__importer_nomem(c);
+}
+
 static void tp__import_node_run(tp__import_node *n)
 {
     tp__importer *c = n->c;
@@ -3472,6 +3483,7 @@ static void tp__import_node_run(tp__import_node *n)
             continue;
         }
         v->node[0] = n->made[i];
+        if (v->node[0]) tp__importer_findable(c, n->out[i], v->node[0]);
         v->is_known = n->set[i];
         v->known = n->value[i]; /* v becomes the owner of the tensor */
         v->partial = n->partial && n->set[i] && n->value[i].dtype == TP_I64;
@@ -3676,6 +3688,22 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
     return TP_OK;
 }
 
+/* Reads the names of the outputs, and takes them for the nodes that tp__importer_model makes of them at the end: no node of the
+ * file, whose name becomes a scope, can take them before. */
+static void tp__importer_output_names(tp__importer *c, tp__pb graph, const char **name, const char **full)
+{
+    tp__pb_field f;
+    int64_t elem;
+    tp_shape shape;
+    bool has_shape;
+    for (int i = 0; tp__pb_next(&graph, &f);) {
+        if (f.number != 12 || f.wire != 2) continue;
+        if (tp__importer_signature(c, f.sub, &name[i], &elem, &shape, &has_shape) != TP_OK) return;
+        full[i] = tp__unique_name(c->g[0], tp_name_scope(c->g[0]), tp__importer_name(c, name[i]));
+        if (!full[i++]) tp__importer_nomem(c);
+    }
+}
+
 static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model *m)
 {
     tp__pb_field f, e;
@@ -3711,19 +3739,16 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
         for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->d->inputs[i].name) == 0;
         if (!used) tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
     }
+    const char **name = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *name);
+    const char **full = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *full);
+    if (c->status == TP_OK) tp__importer_output_names(c, graph, name, full);
     if (c->status == TP_OK) tp__importer_nodes(c, graph);
-    for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);) {
-        const char *name;
-        int64_t elem;
-        tp_shape shape;
-        bool has_shape;
-        if (f.number != 12 || f.wire != 2 ||
-            tp__importer_signature(c, f.sub, &name, &elem, &shape, &has_shape) != TP_OK)
-            continue;
-        tp__import_value *v = (tp__import_value *)tp__map_get(&c->values, name);
-        if (!v) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
-        m->output[m->n_output].name = tp_graph_strdup(c->g[0], name);
-        m->output[m->n_output++].node = tp_named(tp__importer_node(c, v, NULL, ""), tp__importer_name(c, name));
+    for (int i = 0; i < n_out && c->status == TP_OK; i++) {
+        tp__import_value *v = (tp__import_value *)tp__map_get(&c->values, name[i]);
+        if (!v) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name[i]);
+        m->output[i].name = tp_graph_strdup(c->g[0], name[i]);
+        tp_node *y = tp_identity(tp__importer_node(c, v, NULL, ""));
+        m->output[m->n_output++].node = tp_is_poison(y) ? y : tp__rename(y, full[i]);
     }
     if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
         tp__importer_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));

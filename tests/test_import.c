@@ -214,6 +214,32 @@ TEST(a_file_of_another_writer)
     CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == 1 && y[1] == 2);
 }
 
+/* The last node, its output and the output of the graph are called prob, as exporters do. */
+TEST(names_are_those_of_the_file)
+{
+    graph.n = 0;
+    put_text(&graph, 2, "names");
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Relu", "x", "hidden/output", NULL);
+    put_node(&graph, "Exp", "hidden/output", "prob", NULL);
+    put_io(&graph, 12, "prob", 1, 2, n_by_2);
+    put_model(&file, &graph, 17);
+    for (int scoped = 0; scoped < 2; scoped++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_import_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        if (scoped) d.scope = "imported";
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+            CHECK_STR(tp_node_name(m.output[0].node), scoped ? "imported/prob" : "prob");
+            CHECK(tp_graph_find(g, scoped ? "imported/prob" : "prob") == m.output[0].node);
+            const tp_node *hidden = tp_graph_find(g, scoped ? "imported/hidden/output" : "hidden/output");
+            CHECK(hidden && strcmp(hidden->op->row->name, "relu") == 0);
+        }
+        tp_graph_free(g);
+    }
+}
+
 TEST(inputs_outputs_and_names)
 {
     linear_model();

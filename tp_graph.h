@@ -1269,7 +1269,8 @@ typedef struct tp_session_init {
     void *user;
     tp_owner owner_;
 } tp_session_init;
-/* For your own session: calls setup_graph, then run. i NULL is fine; i is not freed. [SessionInit.init] */
+/* For your own session: calls setup_graph, then run. i NULL is fine; i is not freed. For a checkpoint: tp_restore_checkpoint.
+ * [SessionInit.init] */
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s);
 TP_DEF void tp_session_init_free(tp_session_init *i);
 /* The format of a checkpoint follows from the end of its name: npz, safetensors or TensorFlow (V2). */
@@ -1318,6 +1319,9 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
  * ":0". The end of path chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written
  * whole or not at all. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
+/* Loads a checkpoint into a session of your own: tp_saver_restore, tp_session_init_run and tp_session_init_free in one call. path: as
+ * for tp_saver_restore. */
+TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path);
 /* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
 /* Loads a checkpoint into a dict. path: as for tp_saver_restore; removes ":0" from names. */
@@ -11323,6 +11327,15 @@ TP_DEF tp_session_init *tp_saver_restore(const char *path)
     memset(&d, 0, sizeof d);
     d.path = path;
     return tp_saver_restore_ex(&d);
+}
+
+TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
+{
+    TP__REQUIRE(s && path, TP_ERR_ARG)
+    tp_session_init *init = tp_saver_restore(path);
+    const tp_status st = init ? tp_session_init_run(init, s) : TP_ERR_NOMEM;
+    tp_session_init_free(init);
+    return st;
 }
 
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *dict, bool ignore_mismatch)

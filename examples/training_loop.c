@@ -113,13 +113,11 @@ int main(int argc, char **argv)
     if (st == TP_OK) st = tp_make_dirs("train_log/training_loop");
     if (st == TP_OK) st = tp_save_checkpoint(s, "train_log/training_loop/model.npz", NULL, 0);
     tp_session *second = st == TP_OK ? tp_session_new(g, NULL) : NULL;
-    tp_session_init *init = tp_saver_restore("train_log/training_loop/model.npz");
-    if (st == TP_OK) st = second ? tp_session_init_run(init, second) : TP_ERR;
+    if (st == TP_OK) st = second ? tp_restore_checkpoint(second, "train_log/training_loop/model.npz") : TP_ERR;
     if (st == TP_OK) st = validate(second, inputs, correct, test, &again);
     if (st == TP_OK) printf("loaded from train_log/training_loop/model.npz: %.2f%% right\n", 100 * again);
     else printf("%s\n", tp_last_error());
 
-    tp_session_init_free(init);
     tp_session_free(second);
     tp_session_free(s);
     tp_graph_free(g);

@@ -21,6 +21,13 @@ static void listen(void)
 
 /* ==== >>mistakes ====================================================================================== */
 
+static tp_node *line_tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4, 1), tp_init_zeros());
+    return tp_named(tp_mean(tp_squared_difference(tp_matmul(in[0], w), in[1])), "cost");
+}
+
 TEST(names_of_nodes_that_are_not_there)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -43,6 +50,128 @@ TEST(names_of_nodes_that_are_not_there)
     CHECK_HAS(tp_graph_error(g),
               "add: input 1 is NULL; was 'imag' meant? There is no node of that name; did you mean 'image'?");
     tp_graph_free(g);
+}
+
+/* Each look-up by name that finds nothing says what was looked for, and what is similar. */
+TEST(lookups_that_find_nothing)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 4));
+    tp_node *y = tp_fully_connected(x, "fc0", .units = 2);
+    CHECK(tp_graph_find(g, "imaeg") == NULL);
+    CHECK_STR(tp_last_error(), "there is no node 'imaeg' in the graph; did you mean 'image'?");
+    CHECK(tp_graph_find(g, "fc0") == NULL); /* a layer's name is a scope */
+    CHECK_STR(tp_last_error(), "there is no node 'fc0' in the graph; did you mean 'fc0/output'?");
+    CHECK(tp_graph_find(g, "something else") == NULL);
+    CHECK_STR(tp_last_error(), "there is no node 'something else' in the graph");
+    CHECK(tp_graph_find_operation(g, "imgae") == NULL);
+    CHECK_STR(tp_last_error(), "there is no operation 'imgae' in the graph; did you mean 'image'?");
+    CHECK(tp_find_variable(g, "fc0/w") == NULL);
+    CHECK_STR(tp_last_error(), "there is no variable 'fc0/w' in the graph; did you mean 'fc0/W'?");
+    CHECK(tp_op_find("matmull") == NULL);
+    CHECK_STR(tp_last_error(), "there is no op 'matmull'; did you mean 'matmul'?");
+    CHECK(tp_graph_find(g, "fc0/output") == y && tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+}
+
+TEST(lookups_in_towers_that_find_nothing)
+{
+    static const tp_spec spec[] = {TP_SPEC("image", TP_F32, TP_ANY, 4), TP_SPEC("y", TP_F32, TP_ANY, 1)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_func *f = tp_tower_func_new(g, line_tower, NULL, spec, 2);
+    tp_node *in[2] = {tp_placeholder(g, "image", TP_F32, spec[0].shape), tp_placeholder(g, "y", TP_F32, spec[1].shape)};
+    const tp_tower_desc d = {.name = "tower0", .is_training = true};
+    if (CHECK(f && tp_tower_enter(g, &d))) {
+        tp_tower_func_call(f, in);
+        tp_tower_leave(g);
+        CHECK(tp_tower_func_find(f, "tower1") == NULL);
+        CHECK_STR(tp_last_error(), "there is no tower 'tower1'; did you mean 'tower0'?");
+        CHECK(tp_tower_handles_find(tp_tower_func_towers(f, TP_TOWERS_INFERENCE), "tower0") == NULL);
+        CHECK_STR(tp_last_error(), "there is no inference tower 'tower0'");
+        const tp_tower_handle *h = tp_tower_func_find(f, "tower0");
+        CHECK(tp_tower_handle_get(h, "cost") != NULL && tp_tower_handle_get(h, "cots") == NULL);
+        CHECK_HAS(tp_last_error(), "tower 'tower0' has no tensor 'cots'");
+        CHECK(tp_tower_handle_get_variable(h, "W") == NULL);
+        CHECK_STR(tp_last_error(), "tower 'tower0' has no variable 'W'; did you mean 'w'?");
+    }
+    tp_graph_free(g);
+}
+
+TEST(a_name_that_is_given_twice)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_named(tp_const(g, 1), "loss"), *b = tp_named(tp_const(g, 2), "loss");
+    tp_node *c = tp_named(tp_const(g, 3), "other"), *d = tp_named(tp_const(g, 4), "other_1");
+    char want[200];
+    CHECK_STR(tp_node_name(b), "loss_1");
+    listen();
+    CHECK(tp_graph_find(g, "loss_1") == b && tp_graph_find(g, "other") == c && tp_graph_find(g, "other_1") == d);
+    CHECK_STR(logged, "");
+    CHECK(tp_graph_find(g, "loss") == a);
+    tp_set_log(NULL, NULL);
+    snprintf(want, sizeof want,
+             "The name 'loss' was given more than once: it finds the node of test_newcomer.c:%d: 'loss'",
+             a->op->at.line);
+    CHECK_HAS(logged, want);
+    CHECK_HAS(logged, "'loss_1'");
+    tp_graph_free(g);
+}
+
+TEST(scalars_have_a_shape)
+{
+    const tp_shape scalar = tp_make_shape(), pair = tp_make_shape(2, 3);
+    CHECK(scalar.ndim == 0 && pair.ndim == 2 && pair.dim[0] == 2 && pair.dim[1] == 3);
+    CHECK(tp_shape_size(&scalar) == 1);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape()), *y = tp_square(x);
+    tp_session *s = tp_session_new(g, NULL);
+    const float value = 3;
+    const tp_feed feed = TP_FEED(x, TP_F32, &value);
+    const tp_tensor *out = NULL;
+    if (CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, &out))) CHECK(tp_tensor_get(out, 0) == 9);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_label_outside_the_classes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *label = tp_placeholder(g, "label", TP_U8, tp_make_shape(TP_ANY)); /* a cast is looked through */
+    tp_node *cost = tp_sparse_softmax_cross_entropy(tp_named(x, "logits"), label);
+    tp_session *s = tp_session_new(g, NULL);
+    static const float logits[12];
+    static const uint8_t labels[4] = {0, 2, 7, 1};
+    const tp_feed feeds[] = {TP_FEED(x, TP_F32, logits, 4, 3), TP_FEED(label, TP_U8, labels, 4)};
+    CHECK_ERR(tp_session_run(s, feeds, 2, &cost, 1, NULL), TP_ERR_NUMERIC,
+              "label 7 is outside the classes; the inputs are 'logits' (?,3), ");
+    CHECK_HAS(tp_last_error(), "; 'label' has it at element 2");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_checkpoint_for_a_session_of_ones_own)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_constant(3));
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t = {0};
+    static const float values[2] = {5, 7};
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), (void *)(uintptr_t)values);
+    CHECK_OK(tp_session_load(s, tp_node_variable(w), &t));
+    CHECK_OK(tp_save_checkpoint(s, "newcomer.npz", NULL, 0));
+    tp_session *other = tp_session_new(g, NULL);
+    CHECK_OK(tp_restore_checkpoint(other, "newcomer.npz"));
+    memset(&t, 0, sizeof t);
+    if (CHECK_OK(tp_session_read(other, tp_node_variable(w), &t))) CHECK(tp_tensor_get(&t, 1) == 7);
+    CHECK_ERR(tp_restore_checkpoint(other, "newcomre.npz"), TP_ERR_NAME, "newcomre.npz");
+    CHECK_ERR(tp_restore_checkpoint(NULL, "newcomer.npz"), TP_ERR_ARG, "");
+    CHECK_ERR(tp_restore_checkpoint(other, NULL), TP_ERR_ARG, "");
+    tp_tensor_free(&t);
+    tp_session_free(s);
+    tp_session_free(other);
+    tp_graph_free(g);
+    remove("newcomer.npz");
 }
 
 /* A name of another graph, of one that is gone, or that is there by now is not why something is NULL. */
@@ -140,6 +269,24 @@ TEST(data_without_batches)
         TP_ERR_SHAPE, "has shape (1), the input signature wants (?,1): is tp_df_batch missing?");
 }
 
+/* A batch of another shape: where it is from, and what can be done. */
+TEST(data_of_another_shape)
+{
+    static const float x[12];
+    tp_tensor t[2] = {{0}, {0}};
+    for (int i = 0; i < 2; i++) tp_tensor_view(&t[i], TP_F32, tp_make_shape(4, 3), (void *)(uintptr_t)x);
+    TEST_MAY_ERROR("");
+    CHECK_ERR(
+        tp_launch_train_with_config(
+            &(tp_train_config){.model = LINE_MODEL,
+                               .dataflow = tp_df_batch(tp_df_from_arrays(.arrays = t, .n = 2), 4),
+                               .max_epoch = 1},
+            tp_simple_trainer()),
+        TP_ERR_SHAPE,
+        "component 0 ('x') of datapoint 0 of tp_df_batch has shape (4,3), the input signature wants (?,1): change the "
+        "signature, or the component with tp_df_map_component");
+}
+
 static tp_status halve(double *value, void *user)
 {
     (void)user;
@@ -168,6 +315,43 @@ TEST(a_misspelled_statistic)
     CHECK_HAS(logged, "[StatMonitorParamSetter] Key learning_rat not found in monitor history; did you mean "
                       "'learning_rate'?");
     tp_set_log(NULL, NULL);
+}
+
+static tp_status read_score(tp_callback *cb)
+{
+    tp_stat stat;
+    return tp_monitors_get_latest(cb->train->monitors, "score", &stat);
+}
+static tp_status write_score(tp_callback *cb) { return tp_monitors_put_scalar(cb->train->monitors, "score", 1); }
+
+/* The callback that failed is named, and the order of the list is the remedy. */
+TEST(a_callback_that_reads_too_early)
+{
+    for (int late = 0; late < 2; late++) {
+        tp_callback *reader = tp_callback_new("ScoreReader", 0), *writer = tp_cb_lambda(.trigger = write_score);
+        reader->trigger = read_score;
+        tp_callback *cb[] = {late ? writer : reader, late ? reader : writer};
+        tp_train_config c = line_config(1);
+        c.callbacks = cb, c.n_callbacks = 2;
+        if (!late) TEST_MAY_ERROR("");
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (late) CHECK(st == TP_OK);
+        else
+            CHECK_ERR(
+                st, TP_ERR_NAME,
+                "ScoreReader: No available data for the key: score. List the callback that reports it before the one "
+                "that reads it");
+    }
+}
+
+TEST(no_epoch_is_left)
+{
+    tp_test_keep_log();
+    tp_train_config c = line_config(1);
+    c.max_epoch = TP_NONE;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(tp_test_logged, "No epoch is left to train: the next one is 1, and max_epoch is 0.");
 }
 
 TEST(predictions_count_their_arrays)

@@ -4539,6 +4539,15 @@ static void call_tp_save_checkpoint(int which)
 }
 static const char *const cases_tp_save_checkpoint[] = {"Ggood arguments", "!s = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", "?variables = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
+static void call_tp_restore_checkpoint(int which)
+{
+    (void)which;
+    tp_session *s_ = which == 1 ? NULL : session();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("x.npz");
+    got_status(tp_restore_checkpoint(s_, path_));
+}
+static const char *const cases_tp_restore_checkpoint[] = {"Ggood arguments", "!s = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
 static void call_tp_dump_session_params(int which)
 {
     (void)which;
@@ -9649,6 +9658,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_smart_init", call_tp_smart_init, cases_tp_smart_init},
     {"tp_smart_init_list", call_tp_smart_init_list, cases_tp_smart_init_list},
     {"tp_save_checkpoint", call_tp_save_checkpoint, cases_tp_save_checkpoint},
+    {"tp_restore_checkpoint", call_tp_restore_checkpoint, cases_tp_restore_checkpoint},
     {"tp_dump_session_params", call_tp_dump_session_params, cases_tp_dump_session_params},
     {"tp_load_checkpoint_vars", call_tp_load_checkpoint_vars, cases_tp_load_checkpoint_vars},
     {"tp_save_checkpoint_vars", call_tp_save_checkpoint_vars, cases_tp_save_checkpoint_vars},

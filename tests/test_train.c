@@ -332,7 +332,7 @@ TEST(failing_before_train)
     CHECK_ERR(run_noop(cb, 3, 1, 1, 1), TP_ERR_ARG, "recorder fails in before_train");
     CHECK_STR(trace, "A.setup_graph B.setup_graph C.setup_graph A.before_train B.before_train "
                      "A.after_train B.after_train C.after_train");
-    CHECK_HAS(tp_test_logged, "Training failed at global_step=0: recorder fails in before_train");
+    CHECK_HAS(tp_test_logged, "Training failed at global_step=0: Recorder: recorder fails in before_train");
 }
 
 TEST(after_train_of_all)
@@ -900,7 +900,7 @@ static void count_release(void *user)
 /* The setter that the others are made of: told the current value, asked whether to set. */
 TEST(a_setter_of_ones_own)
 {
-    TEST_EXPECT_ERROR("Training failed at global_step=12: no rate for epoch 6");
+    TEST_EXPECT_ERROR("Training failed at global_step=12: HyperParamSetter: no rate for epoch 6");
     static const double want[] = {0, 0, 1.5, 2, 4, 2.0, 4, 8, 2.5};
     double half = 0.5;
     tp_cb_hyper_param_setter_desc d, without;
@@ -1883,7 +1883,7 @@ static tp_status see_tensors(tp_callback *cb, const tp_tensor *const *values, in
 
 TEST(process_tensors)
 {
-    TEST_EXPECT_ERROR("Training failed at global_step=8: seen enough");
+    TEST_EXPECT_ERROR("Training failed at global_step=8: ProcessTensors: seen enough");
     TEST_EXPECT_ERROR("give at least one tensor name");
     TEST_EXPECT_ERROR(".fn is missing");
     TEST_EXPECT_ERROR("Tensor nothing not found");

@@ -1399,12 +1399,14 @@ TEST(signature_mismatches_are_sentences)
             CHECK(hooks == tp_input_hooks(s, &n) && n == 1);
             tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
             tp_status st = tp_hooked_run(h, in, 2, NULL);
-            if (wrong == 2) CHECK_ERR(st, TP_ERR_SHAPE, "datapoint 0 has 1 components, the input signature has 2");
+            if (wrong == 2)
+                CHECK_ERR(st, TP_ERR_SHAPE,
+                          "datapoint 0 of tp_df_from_arrays has 1 components, the input signature has 2");
             else
                 CHECK_ERR(st, TP_ERR_DTYPE,
-                          wrong ? "component 1 ('label') of datapoint 0 is int64 (), the input signature "
+                          wrong ? "component 1 ('label') of datapoint 0 of tp_df_cast is int64 (), the input signature "
                                   "wants int32 (): convert it with tp_df_cast"
-                                : "component 1 ('label') of datapoint 0 is float32 ()");
+                                : "component 1 ('label') of datapoint 0 of tp_df_from_arrays is float32 ()");
             CHECK(s->consumed == 0);
             tp_hooked_session_free(h);
             tp_session_free(session);
@@ -1422,8 +1424,9 @@ TEST(signature_mismatches_are_sentences)
     int n;
     tp_hook *const *hooks = tp_input_hooks(s, &n);
     tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
-    CHECK_ERR(tp_hooked_run(h, in, 2, NULL), TP_ERR_SHAPE,
-              "component 0 ('image') of datapoint 0 has shape (1,3), the input signature wants (?)");
+    CHECK_ERR(
+        tp_hooked_run(h, in, 2, NULL), TP_ERR_SHAPE,
+        "component 0 ('image') of datapoint 0 of tp_df_from_arrays has shape (1,3), the input signature wants (?)");
     tp_hooked_session_free(h);
     tp_session_free(session);
     tp_input_free(s);

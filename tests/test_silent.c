@@ -264,7 +264,7 @@ static tp_status interrupt(tp_callback *cb)
 /* A checkpoint holds the triggers of all callbacks or of none: an error in one leaves the checkpoint before, Ctrl-C lets them finish. */
 TEST(who_fails_in_an_epoch_repeats_it)
 {
-    TEST_EXPECT_ERROR("Training failed at global_step=2: no more");
+    TEST_EXPECT_ERROR("Training failed at global_step=2: CallbackFactory: no more");
     for (int i = 0; i < 2; i++) {
         tp_test_keep_log();
         dir = tp_test_tmpdir();

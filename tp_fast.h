@@ -90,12 +90,13 @@ typedef struct tp__tile {
 #define TP__MAX_EVEN 16 /* rows of the largest even tile, a tile whose rows are equally far apart */
 
 /* Computes even tiles (rows equally far apart) one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k
- * ldb]. */
+ * ldb], then the bias of each column, if any, and the ReLU. */
 typedef struct tp__even {
     const float *a, *b;
     float *c;
     int64_t K, a_gap, step, ldb, c_gap;
-    bool add;
+    bool add, relu;
+    const float *bias;
 } tp__even;
 
 /* Values of batch normalisation for each of C channels, the last axis: y = (x - mean) scale + beta, then an optional
@@ -146,7 +147,8 @@ struct tp__isa {
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
     void (*row)(tp__tile *t, int64_t n); /* computes a tile of one row and n columns */
-    void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
+    /* dot products of m rows of a, 1, 2 or 4, with four rows of b: out[m][4] */
+    void (*dots)(int64_t K, const float *const *a, int m, const float *const *b, float *out);
     void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
@@ -608,7 +610,7 @@ typedef struct tp__gemm_args {
 #define TP__MB         8       /* tiles of rows in a block */
 #define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
 #define TP__LDB_NEAR   32      /* B is read in place for many rows of A if a row of B has at most this many panels */
-#define TP__K_EVEN     64      /* up to this K, starting a tile takes as long as computing its sum */
+#define TP__LDA_NEAR   1024    /* a transposed A is read in place if its rows have at most this many floats */
 #define TP__PACK_K     128     /* values of k in a chunk that packs B */
 /* panels in a chunk that packs B: more write streams would evict each other from L1 */
 #define TP__PACK_PANELS 8
@@ -624,9 +626,7 @@ typedef struct tp__gemm_plan {
     int64_t kc, k_part;         /* values of k in a block (kc) and in a part (k_part) */
     int parts;                  /* number of parts into which k is divided */
     bool pack_a, b_in_place;
-    bool dots;     /* few rows times B transposed, computed as dot products */
-    bool row_dots; /* few columns: dot products of the rows of A with the columns of B */
-    bool even;     /* short sums without epilogue use even tiles, which start faster */
+    bool even; /* even tiles, which start faster: where neither A nor, for incomplete panels, B is packed */
     /* A is transposed, k is long and columns are few: A is read once, in the order of its addresses */
     bool stream;
     bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
@@ -651,7 +651,7 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
 {
     const tp__gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
-    p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
+    p->pack_here = !a->tb && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
     /* if B misses the cache: use each panel for more rows */
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
@@ -682,6 +682,26 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 }
 
+/* Whether even tiles can compute the product: they have no parts of k, no step of gradient descent, and without masks no columns
+ * that do not fill a vector. */
+static bool tp__gemm_is_even(const tp__gemm_args *a, const struct tp__isa *isa)
+{
+    return tp__even_product_of[isa->level] && a->K > 0 && a->K <= TP__KC && !a->descend &&
+           (isa->vw > 4 || a->N % isa->vw == 0);
+}
+/* The even tiles of a product with A in place, from a row and a column of C on; b: its columns, rows ldb apart. */
+static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t column, const float *b, int64_t ldb)
+{
+    tp__even e;
+    e.a = a->ta ? a->A + row : a->A + row * a->lda;
+    e.b = b, e.c = a->C + row * a->ldc + column;
+    e.K = a->K, e.ldb = ldb, e.c_gap = a->ldc;
+    e.a_gap = a->ta ? 1 : a->lda, e.step = a->ta ? a->lda : 1;
+    e.add = a->accumulate, e.relu = a->epilogue.act == TP_EPILOGUE_RELU;
+    e.bias = a->epilogue.bias ? a->epilogue.bias + column : NULL;
+    return e;
+}
+
 /* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, void *scratch)
 {
@@ -693,13 +713,11 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->isa = isa;
     p->nr = 2 * isa->vw;
     p->panels = tp__ceil_div(N, p->nr);
-    p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
-    p->row_dots = isa->dot4 && !p->dots && !a->ta && N <= 4 && K >= isa->vw && K < TP__K_PARTS && !a->descend;
-    p->row = M == 1 && !a->tb && !a->descend && !p->row_dots;
+    p->row = M == 1 && !a->tb && !a->descend;
 
     /* 1. divide k when the output is small and k is long */
     p->parts = 1;
-    if (K >= TP__K_PARTS && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
+    if (K >= TP__K_PARTS && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8) {
         int64_t parts = tp__min64(TP__PARTS, K / 1024);
         parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
         p->parts = (int)parts;
@@ -711,7 +729,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     tp__gemm_choose_blocks(p); /* 2. */
 
     /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
-    p->stream = a->ta && !a->descend && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
+    p->stream = a->ta && !a->descend && p->panels <= 2 && K >= 1024 && M <= 1024;
     if (p->stream) {
         p->mb = M;
         p->m_blocks = 1;
@@ -723,19 +741,19 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* the data of A stays in L1 */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
                                (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
-    p->pack_a =
-        !p->dots && !p->stream &&
-        (a->ta ? !short_k && (p->pb > 1 || M > mr) : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
-    p->even = tp__even_product_of[isa->level] && K <= TP__K_EVEN && K > 0 && N % p->nr == 0 && !a->ta && !p->dots &&
-              !p->pack_a && !p->pack_here && !a->descend && !a->epilogue.bias && a->epilogue.act != TP_EPILOGUE_RELU;
+    p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
+                                     : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
+    p->even = tp__gemm_is_even(a, isa) && p->parts == 1 && !p->pack_here && !p->stream && !p->row &&
+              (a->ta ? a->lda <= TP__LDA_NEAR && a->lda % 256 != 0 : !p->pack_a);
+    if (p->even) p->pack_a = false;
     p->packed_from = 0;
     p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* a transposed B is packed along its rows */
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
-    if (p->dots || p->row || p->row_dots || p->pack_here) p->packed_from = p->panels;
-    else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
+    if (p->row || p->pack_here) p->packed_from = p->panels;
+    else if (p->b_in_place) p->packed_from = p->even || tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
-    const int64_t columns = p->row_dots && !a->tb ? N : (p->panels - p->packed_from) * p->nr;
+    const int64_t columns = (p->panels - p->packed_from) * p->nr;
     p->packed = (float *)tp__carve(&c, columns * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
     const bool pack_whole_a = p->pack_a && p->n_blocks > 1;
@@ -857,8 +875,25 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
                         g->ta ? g->lda : 1,
                         g->ldb,
                         g->ldc,
-                        true};
+                        true,
+                        false,
+                        NULL};
     p->isa->descend(&e, rows, end - column, *g->descend);
+}
+
+/* A chunk of the matrix product that even tiles compute: a block of rows and panels. Panels in place are one wide panel. */
+static void tp__gemm_even_chunk(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const int64_t row0 = chunk / p->n_blocks * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
+    const int64_t panel0 = chunk % p->n_blocks * p->pb, panel1 = tp__min64(panel0 + p->pb, p->panels);
+    const int64_t wide = panel0 < p->packed_from ? panel1 - panel0 : 1;
+    for (int64_t panel = panel0; panel < panel1; panel += wide) {
+        int64_t ldb;
+        const float *b = tp__gemm_panel(p, NULL, panel, panel0, 0, p->g.K, &ldb);
+        const tp__even e = tp__gemm_even(&p->g, row0, panel * p->nr, b, ldb);
+        tp__even_product_of[p->isa->level](&e, mb, tp__min64(wide * p->nr, p->g.N - panel * p->nr));
+    }
 }
 
 /* A chunk of the matrix product: a block of rows and panels, and one part of k. */
@@ -902,18 +937,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
 
-        int64_t i = 0;
-        if (p->even) { /* short sums use even tiles for all rows that these can cover */
-            const int64_t rows = mb / isa->vw * isa->vw;
-            for (int64_t panel = panel0; panel < panel1 && rows > 0; panel++) {
-                tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
-                e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
-                e.c = out + row0 * ldc + panel * p->nr;
-                tp__even_product_of[isa->level](&e, rows, p->nr); /* every panel has its full number of columns */
-            }
-            i = rows;
-        }
-        for (; i < mb; i += t.m) {
+        for (int64_t i = 0; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
             t.step = !g->ta ? 1 : p->pack_a ? t.m : g->lda;
             const float *a = packed_a ? packed_a + i * kn : NULL;
@@ -957,76 +981,115 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
         }
 }
 
-/* A chunk of a product with few rows and B transposed: some columns, each a dot product of two rows. */
-static void tp__gemm_dots(void *user, int64_t chunk)
+/* n rounded up to a multiple of a power of two */
+static int64_t tp__round_up(int64_t n, int64_t to) { return (n + to - 1) & -to; }
+
+/* The same product with fewer transposed operands: a single row is also a column. */
+static tp__gemm_args tp__gemm_untransposed(tp__gemm_args a)
 {
-    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const tp__gemm_args *g = &p->g;
-    const int64_t first = chunk * p->pb * p->nr, end = tp__min64(first + p->pb * p->nr, g->N);
-    for (int64_t j = first; j < end; j += 4) {
-        const float *b[4];
-        float sum[4];
-        int n = (int)tp__min64(4, end - j);
-        for (int l = 0; l < 4; l++) b[l] = g->B + (j + (l < n ? l : 0)) * g->ldb;
-        for (int64_t i = 0; i < g->M; i++) {
-            float *c = g->C + i * g->ldc + j;
-            p->isa->dot4(g->K, g->A + i * g->lda, b, sum);
-            for (int l = 0; l < n; l++)
-                c[l] = tp__apply_epilogue(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
-        }
-    }
+    if (a.ta && a.M == 1 && a.lda == 1) a.ta = false, a.lda = a.K;
+    if (!a.tb && a.N == 1 && a.ldb == 1) a.tb = true, a.ldb = a.K;
+    else if (a.tb && a.K == 1 && a.ldb == 1) a.tb = false, a.ldb = a.N;
+    return a;
 }
 
-/* A chunk of a product with few columns: some rows of C, each value the dot product of a row of A and a column of B. */
-static void tp__gemm_row_dots(void *user, int64_t chunk)
+/* -- which index the vectors run along ------------------------------------------------------------------------------------- */
+
+/* Vectors can run along the columns of C (n), which is the usual way; along its rows (m): then C^T = op(B)^T op(A)^T is computed, and
+ * transposed; or along k: then each value of C is a dot product. An operand whose memory runs the other way is transposed first. */
+typedef enum tp__along { TP__ALONG_N, TP__ALONG_M, TP__ALONG_K } tp__along;
+
+/* Chooses by the number of lanes that are computed with, full or empty; a value that is transposed costs as much as half a vector,
+ * and the lanes of a dot product are added in about three operations. A transposed A is never read along k, so that a step of
+ * gradient descent has the same sums as the gradient by itself. */
+static tp__along tp__gemm_along(const tp__gemm_args *a, const struct tp__isa *isa)
 {
-    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const tp__gemm_args *g = &p->g;
-    const int64_t first = chunk * p->mb, end = tp__min64(first + p->mb, g->M);
-    for (int64_t i = first; i < end; i += 4) {
-        const float *a[4];
-        float sum[4];
-        const int n = (int)tp__min64(4, end - i);
-        for (int l = 0; l < 4; l++) a[l] = g->A + (i + (l < n ? l : 0)) * g->lda;
-        for (int64_t j = 0; j < g->N; j++) {
-            p->isa->dot4(g->K, g->tb ? g->B + j * g->ldb : p->packed + j * g->K, a, sum);
-            for (int l = 0; l < n; l++) {
-                float *c = g->C + (i + l) * g->ldc + j;
-                *c = tp__apply_epilogue(&g->epilogue, j, g->accumulate ? sum[l] + *c : sum[l]);
-            }
-        }
-    }
+    const int64_t M = a->M, N = a->N, K = a->K, vw = isa->vw;
+    if (a->descend || K < 1) return TP__ALONG_N;
+    const int64_t lanes = vw > 8 ? 8 : vw; /* a vector of sixteen that is half empty is replaced by one of eight */
+    const int64_t back = N == 1 ? 0 : (a->accumulate ? 2 : 1) * M * N;
+    const int64_t n = M * K * tp__round_up(N, lanes) + (a->tb && N > 1 ? N * K * vw / 2 : 0);
+    const int64_t m = N * K * tp__round_up(M, lanes) + ((a->ta ? 0 : M * K) + back) * vw / 2;
+    const int64_t k = M * N * (tp__round_up(K, vw) + 3 * vw) + (a->tb ? 0 : N * K * vw / 2);
+    const bool along_k = isa->dots && !a->ta && (K < TP__K_PARTS || (a->tb && M <= 4));
+    if (along_k && k < n && k <= m) return TP__ALONG_K;
+    return K < TP__K_PARTS / 2 && m < n - n / 8 ? TP__ALONG_M : TP__ALONG_N;
 }
 
-/* -- products of A transposed with few columns: C^T = B^T A has long rows, which fill vectors; each sum is the same ----------- */
+/* -- along n ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct tp__gemm_transposed {
+/* Whether a product is so small that one thread computes it without a plan. */
+static bool tp__gemm_is_small(const tp__gemm_args *a, const struct tp__isa *isa)
+{
+    return a->M * a->N * a->K <= TP__CHUNK_MIN / 2 && tp__gemm_is_even(a, isa);
+}
+
+/* A single column is read in place, transposed or not. */
+static tp__gemm_args tp__gemm_one_column(tp__gemm_args a)
+{
+    if (a.tb && a.N == 1) a.tb = false, a.ldb = 1;
+    return a;
+}
+
+static size_t tp__gemm_along_n_scratch(tp_device *d, const tp__gemm_args *product)
+{
+    const tp__gemm_args one = tp__gemm_one_column(*product), *const a = &one;
+    tp__gemm_plan p;
+    tp__carver c = tp__carver_over(NULL);
+    if (!tp__gemm_is_small(a, d->isa)) return tp__gemm_plan_make(&p, d, a, NULL);
+    tp__carve(&c, a->tb ? a->K * tp__round_up(a->N, d->isa->vw) : 0, sizeof(float));
+    return tp__carved(&c);
+}
+
+static void tp__gemm_along_n(tp_device *d, const tp__gemm_args *product, void *scratch)
+{
+    const tp__gemm_args one = tp__gemm_one_column(*product), *const a = &one;
+    if (tp__gemm_is_small(a, d->isa)) {
+        tp__carver c = tp__carver_over(scratch);
+        const int64_t width = tp__round_up(a->N, d->isa->vw);
+        float *b = a->tb ? (float *)tp__carve(&c, a->K * width, sizeof *b) : NULL;
+        if (b) d->isa->transpose(b, width, a->B, a->ldb, a->N, a->K);
+        const tp__even e = tp__gemm_even(a, 0, 0, b ? b : a->B, b ? width : a->ldb);
+        tp__even_product_of[d->isa->level](&e, a->M, a->N);
+        return;
+    }
+    tp__gemm_plan p;
+    tp__gemm_plan_make(&p, d, a, scratch);
+    /* packing a small matrix is not worth another thread */
+    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
+    const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
+    const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
+    tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
+    tp_device_parallel(a->M * a->K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
+    tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, p.even ? tp__gemm_even_chunk : tp__gemm_chunk, &p);
+    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
+}
+
+/* -- along m ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct tp__gemm_turned {
     const tp__gemm_args *g; /* the caller's product */
     const struct tp__isa *isa;
-    tp__gemm_args t; /* the product that is computed instead: its operands are transposed */
-    float *ct;       /* C^T */
-    int64_t mb;      /* rows of C in a chunk */
-} tp__gemm_transposed;
+    float *ct;  /* C^T */
+    int64_t mb; /* rows of C in a chunk */
+} tp__gemm_turned;
 
-/* Whether it is faster to compute C^T than C; *t: the product that gives C^T. */
-static bool tp__gemm_as_transposed(const tp__gemm_args *a, const struct tp__isa *isa, tp__gemm_args *t)
+/* The product that gives C^T, without epilogue. */
+static tp__gemm_args tp__gemm_turn(const tp__gemm_args *a)
 {
-    if (a->N == isa->vw && a->K <= TP__K_IN_PLACE) return false; /* the product is fast without a transposition */
-    if (!a->ta || a->descend || a->N > isa->vw || a->M < isa->vw || a->M < 2 * a->N || a->K >= TP__K_PARTS / 2)
-        return false;
-    *t = *a;
-    t->ta = !a->tb, t->tb = false;
-    t->M = a->N, t->N = a->M;
-    t->A = a->B, t->B = a->A;
-    t->lda = a->ldb, t->ldb = a->lda, t->ldc = a->M;
-    memset(&t->epilogue, 0, sizeof t->epilogue);
-    return true;
+    tp__gemm_args t = *a;
+    t.ta = !a->tb, t.tb = !a->ta;
+    t.M = a->N, t.N = a->M;
+    t.A = a->B, t.B = a->A;
+    t.lda = a->ldb, t.ldb = a->lda, t.ldc = a->M;
+    memset(&t.epilogue, 0, sizeof t.epilogue);
+    return tp__gemm_untransposed(t);
 }
 
 /* A chunk of the final transposition: rows of C from columns of C^T. */
-static void tp__gemm_transpose_back(void *user, int64_t chunk)
+static void tp__gemm_turn_back(void *user, int64_t chunk)
 {
-    const tp__gemm_transposed *x = (const tp__gemm_transposed *)user;
+    const tp__gemm_turned *x = (const tp__gemm_turned *)user;
     const tp__gemm_args *g = x->g;
     const int64_t row0 = chunk * x->mb, rows = tp__min64(x->mb, g->M - row0);
     float *c = g->C + row0 * g->ldc;
@@ -1036,62 +1099,102 @@ static void tp__gemm_transpose_back(void *user, int64_t chunk)
         for (int64_t j = 0; j < g->N; j++) c[j] = tp__apply_epilogue(&g->epilogue, j, c[j]);
 }
 
-/* The same product with fewer transposed operands: a single row is also a column. */
-static tp__gemm_args tp__gemm_untransposed(tp__gemm_args a)
+static void tp__gemm_along_m(tp_device *d, const tp__gemm_args *a, void *scratch)
 {
-    if (a.ta && a.M == 1 && a.lda == 1) a.ta = false, a.lda = a.K;
-    if (!a.tb && a.N == 1 && a.ldb == 1) a.tb = true, a.ldb = a.K;
-    return a;
+    tp__carver c = tp__carver_over(scratch);
+    tp__gemm_args t = tp__gemm_turn(a);
+    tp__gemm_turned x = {a, d->isa, (float *)tp__carve(&c, a->M * a->N, sizeof(float)), 0};
+    if (a->N == 1 && a->ldc == 1) x.ct = a->C; /* one column is its own transpose */
+    t.C = x.ct;
+    x.mb = tp__ceil_div(TP__PACK_ALONE, a->N);
+    if (a->accumulate && x.ct != a->C) x.isa->transpose(x.ct, a->M, a->C, a->ldc, a->M, a->N);
+    tp__gemm_along_n(d, &t, c.base + c.used);
+    tp_device_parallel(d, tp__ceil_div(a->M, x.mb), tp__gemm_turn_back, &x);
+}
+
+/* -- along k ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct tp__gemm_dots {
+    const tp__gemm_args *g;
+    const struct tp__isa *isa;
+    const float *x, *y; /* rows of op(A) and of op(B)^T, those of the operand with more rows in y */
+    int64_t ldx, ldy, xs, ys;
+    int64_t cx, cy;   /* floats from the values of C of one row of x, or of y, to those of the next */
+    int64_t each;     /* rows of y in a chunk */
+    bool x_is_column; /* rows of x belong to columns of C */
+} tp__gemm_dots;
+
+/* A chunk of the dot products: some rows of y, four at a time, with all of x. */
+static void tp__gemm_dots_chunk(void *user, int64_t chunk)
+{
+    const tp__gemm_dots *p = (const tp__gemm_dots *)user;
+    const tp__gemm_args *g = p->g;
+    const bool plain = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
+    const int64_t end = tp__min64((chunk + 1) * p->each, p->ys);
+    for (int64_t j = chunk * p->each; j < end; j += 4) {
+        const int n = (int)tp__min64(4, end - j);
+        const float *y[4];
+        for (int l = 0; l < 4; l++) y[l] = p->y + (j + (l < n ? l : 0)) * p->ldy;
+        for (int64_t i = 0, m; i < p->xs; i += m) {
+            const float *x[4];
+            float sum[16];
+            m = p->xs - i >= 4 ? 4 : p->xs - i >= 2 ? 2 : 1;
+            for (int q = 0; q < m; q++) x[q] = p->x + (i + q) * p->ldx;
+            p->isa->dots(g->K, x, (int)m, y, sum);
+            for (int q = 0; q < m; q++)
+                for (int l = 0; l < n; l++) {
+                    float *c = g->C + (i + q) * p->cx + (j + l) * p->cy, v = sum[4 * q + l];
+                    if (plain) *c = v;
+                    else
+                        *c = tp__apply_epilogue(&g->epilogue, p->x_is_column ? i + q : j + l,
+                                                g->accumulate ? v + *c : v);
+                }
+        }
+    }
+}
+
+static void tp__gemm_along_k(tp_device *d, const tp__gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    const float *b = a->B;
+    int64_t ldb = a->ldb;
+    if (!a->tb) {
+        float *turned = (float *)tp__carve(&c, a->N * a->K, sizeof *turned);
+        d->isa->transpose(turned, a->K, a->B, a->ldb, a->K, a->N);
+        b = turned, ldb = a->K;
+    }
+    tp__gemm_dots p;
+    p.g = a, p.isa = d->isa;
+    p.x_is_column = a->N < a->M;
+    p.x = p.x_is_column ? b : a->A, p.ldx = p.x_is_column ? ldb : a->lda, p.xs = p.x_is_column ? a->N : a->M;
+    p.y = p.x_is_column ? a->A : b, p.ldy = p.x_is_column ? a->lda : ldb, p.ys = p.x_is_column ? a->M : a->N;
+    p.cx = p.x_is_column ? 1 : a->ldc, p.cy = p.x_is_column ? a->ldc : 1;
+    p.each = tp__ceil_div(tp__ceil_div(TP__CHUNK_MIN / 2, a->K * p.xs), 4) * 4;
+    tp_device_parallel(d, tp__ceil_div(p.ys, p.each), tp__gemm_dots_chunk, &p);
 }
 
 TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args *product)
 {
     const tp__gemm_args a = tp__gemm_untransposed(*product);
-    tp__gemm_plan p;
-    tp__gemm_args t;
-    if (!tp__gemm_as_transposed(&a, d->isa, &t)) return tp__gemm_plan_make(&p, d, &a, NULL);
+    const tp__along along = tp__gemm_along(&a, d->isa);
+    if (along == TP__ALONG_N) return tp__gemm_along_n_scratch(d, &a);
     tp__carver c = tp__carver_over(NULL);
-    tp__carve(&c, a.M * a.N, sizeof(float));
-    tp__carve(&c, (int64_t)tp__gemm_plan_make(&p, d, &t, NULL), 1);
+    if (along == TP__ALONG_K) tp__carve(&c, a.tb ? 0 : a.N * a.K, sizeof(float));
+    else {
+        const tp__gemm_args t = tp__gemm_turn(&a);
+        tp__carve(&c, a.M * a.N, sizeof(float));
+        tp__carve(&c, (int64_t)tp__gemm_along_n_scratch(d, &t), 1);
+    }
     return tp__carved(&c);
 }
 
-TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
+static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
 {
     const tp__gemm_args a = tp__gemm_untransposed(*product);
-    tp__gemm_plan p;
-    tp__gemm_transposed x;
-    if (tp__gemm_as_transposed(&a, d->isa, &x.t)) {
-        tp__carver c = tp__carver_over(scratch);
-        x.g = &a;
-        x.isa = d->isa;
-        x.ct = (float *)tp__carve(&c, a.M * a.N, sizeof(float));
-        if (a.N == 1 && a.ldc == 1) x.ct = a.C; /* one column is its own transpose */
-        x.t.C = x.ct;
-        x.mb = tp__ceil_div(TP__PACK_ALONE, a.N);
-        if (a.accumulate && x.ct != a.C) x.isa->transpose(x.ct, a.M, a.C, a.ldc, a.M, a.N);
-        tp__gemm_fast(d, &x.t, c.base + c.used);
-        tp_device_parallel(d, tp__ceil_div(a.M, x.mb), tp__gemm_transpose_back, &x);
-        return;
-    }
-    tp__gemm_plan_make(&p, d, &a, scratch);
-    if (p.dots) {
-        tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
-        return;
-    }
-    if (p.row_dots) {
-        if (!a.tb) p.isa->transpose(p.packed, a.K, a.B, a.ldb, a.K, a.N);
-        tp_device_parallel(d, p.m_blocks, tp__gemm_row_dots, &p);
-        return;
-    }
-    /* packing a small matrix is not worth another thread */
-    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a.K, p.pack_k) : 0;
-    const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
-    const bool b_alone = (p.panels - p.packed_from) * p.nr * a.K <= TP__PACK_ALONE;
-    tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
-    tp_device_parallel(a.M * a.K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
-    tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
-    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a.M, p.isa->mr), tp__gemm_add_parts, &p);
+    const tp__along along = tp__gemm_along(&a, d->isa);
+    if (along == TP__ALONG_N) tp__gemm_along_n(d, &a, scratch);
+    else if (along == TP__ALONG_M) tp__gemm_along_m(d, &a, scratch);
+    else tp__gemm_along_k(d, &a, scratch);
 }
 
 /* -- many small products with one matrix: it is packed once, then used by chunks of some rows each ------------------- */
@@ -2012,6 +2115,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n);
     const int64_t share = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
     tp__even t;
+    memset(&t, 0, sizeof t);
     t.K = t.a_gap = w->in;
     t.c_gap = w->out;
     t.step = 1;
@@ -2060,6 +2164,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
     float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : a->dw;
     tp__even t;
+    memset(&t, 0, sizeof t);
     t.a_gap = 1;
     t.step = w->in;
     t.ldb = t.c_gap = w->out;
@@ -3149,6 +3254,48 @@ TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
 #endif
 
+/* The first n lanes of a vector, 0 < n <= TP__VW: vfirst makes such a mask, vloadm loads these lanes and sets the others to 0,
+ * vstorem stores them. */
+#if TP__VW == 16
+typedef __mmask16 TP__F(vmask);
+TP__INLINE TP__F(vmask) TP__F(vfirst)(int64_t n) { return (__mmask16)((1u << n) - 1u); }
+TP__INLINE bool TP__F(vfull)(TP__F(vmask) m) { return m == 0xffff; }
+TP__INLINE V TP__F(vloadm)(const float *p, TP__F(vmask) m) { return _mm512_maskz_loadu_ps(m, p); }
+TP__INLINE void TP__F(vstorem)(float *p, TP__F(vmask) m, V a) { _mm512_mask_storeu_ps(p, m, a); }
+#elif TP__VW == 8
+typedef struct TP__F(vmask) {
+    VI lanes;
+    int64_t n;
+} TP__F(vmask);
+TP__INLINE TP__F(vmask) TP__F(vfirst)(int64_t n)
+{
+    TP__F(vmask) m = {TP__F(first)(n), n};
+    return m;
+}
+TP__INLINE bool TP__F(vfull)(TP__F(vmask) m) { return m.n == 8; }
+TP__INLINE V TP__F(vloadm)(const float *p, TP__F(vmask) m) { return _mm256_maskload_ps(p, (__m256i)m.lanes); }
+/* a masked store of AVX2 takes twenty operations on some processors */
+TP__INLINE void TP__F(vstorem)(float *p, TP__F(vmask) m, V a)
+{
+    __m128 part = _mm256_castps256_ps128(a);
+    if (m.n & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps(a, 1), p += 4;
+    }
+    if (m.n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, part);
+        part = _mm_movehl_ps(part, part), p += 2;
+    }
+    if (m.n & 1) _mm_store_ss(p, part);
+}
+#else
+typedef int64_t TP__F(vmask);
+TP__INLINE TP__F(vmask) TP__F(vfirst)(int64_t n) { return n; }
+TP__INLINE bool TP__F(vfull)(TP__F(vmask) m) { return m == TP__VW; }
+TP__INLINE V TP__F(vloadm)(const float *p, TP__F(vmask) m) { return vget(p, m, 0.0f); }
+TP__INLINE void TP__F(vstorem)(float *p, TP__F(vmask) m, V a) { vput(p, m, a); }
+#endif
+
 TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* the product is rounded before anything is added to it */
 TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
@@ -3393,19 +3540,26 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
-/* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows at a time, whole vectors only. */
-TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
+/* Computes c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k] from row `row` on, as long as there are mr rows; returns the
+ * first row that is left. Of the last vector only the columns of `last` are read and written; all if it is whole. */
+TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows, TP__F(vmask) last, int mr, int nv,
+                                    bool whole)
 {
     const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
-    for (int64_t row = 0; row < rows; row += mr) {
+    for (; row + mr <= rows; row += mr) {
         const V zero = vset(0.0f);
         const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
-#define X(i, r, k) V p##i = zero, q##i = zero;
+        const float *ahead = step == 1 ? a0 + mr * gap : b; /* the rows of the next tile */
+#define TP__LAST(p) (whole ? vload(p) : TP__F(vloadm)(p, last))
+#define TP__ENDS(p) (nv == 1 ? TP__LAST(p) : vload(p))
+#define X(i, r, k)  V p##i = zero, q##i = zero;
         TP__EVEN(X)
 #undef X
         for (int64_t n = t->K; n > 0; n--, b += ldb) {
-            const V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+            const V b0 = TP__ENDS(b), b1 = nv == 2 ? TP__LAST(b + TP__VW) : b0;
+            __builtin_prefetch(ahead);
+            ahead += mr;
 #define X(i, r, k)                             \
     if (mr > i) {                              \
         const V x = vset(a##r[k * gap]);       \
@@ -3418,27 +3572,107 @@ TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv
             /* keeps these six addresses in registers */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
-        float *c = t->c + row * t->c_gap;
-#define X(i, r, k)                                  \
-    if (mr > i) {                                   \
-        if (t->add) {                               \
-            p##i += vload(c);                       \
-            if (nv == 2) q##i += vload(c + TP__VW); \
-        }                                           \
-        vstore(c, p##i);                            \
-        if (nv == 2) vstore(c + TP__VW, q##i);      \
-        c += t->c_gap;                              \
+        float *const c0 = t->c + row * t->c_gap, *c = c0;
+        if (t->add) {
+#define X(i, r, k)                                 \
+    if (mr > i) {                                  \
+        p##i += TP__ENDS(c);                       \
+        if (nv == 2) q##i += TP__LAST(c + TP__VW); \
+        c += t->c_gap;                             \
     }
-        TP__EVEN(X)
+            TP__EVEN(X)
 #undef X
+        }
+        if (t->bias) {
+            const V bias0 = TP__ENDS(t->bias), bias1 = nv == 2 ? TP__LAST(t->bias + TP__VW) : bias0;
+#define X(i, r, k) \
+    if (mr > i) p##i += bias0, q##i += bias1;
+            TP__EVEN(X)
+#undef X
+        }
+        if (t->relu) {
+#define X(i, r, k) \
+    if (mr > i) p##i = vmax(zero, p##i), q##i = vmax(zero, q##i);
+            TP__EVEN(X)
+#undef X
+        }
+        c = c0;
+#define X(i, r, k)                                           \
+    if (mr > i) {                                            \
+        if (nv == 2) vstore(c, p##i);                        \
+        STORE(c + (nv - 1) * TP__VW, nv == 2 ? q##i : p##i); \
+        c += t->c_gap;                                       \
     }
+        if (whole || TP__F(vfull)(last)) { /* a store with a mask takes longer */
+#define STORE(at, v) vstore(at, v)
+            TP__EVEN(X)
+#undef STORE
+        } else {
+#define STORE(at, v) TP__F(vstorem)(at, last, v)
+            TP__EVEN(X)
+#undef STORE
+        }
+#undef X
+#undef TP__ENDS
+#undef TP__LAST
+    }
+    return row;
 }
-/* the kernel for `rows` rows and n columns, one or two vectors */
+/* `rows` rows of a strip of at most two vectors of columns; the rows that are left over take smaller tiles */
+#define TP__STRIP(name_, nv_, whole_, mr_)                                              \
+    static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                \
+    {                                                                                   \
+        const TP__F(vmask) last = TP__F(vfirst)(n);                                     \
+        int64_t row = TP__F(even_rows)(t, 0, rows, last, mr_, nv_, whole_);             \
+        if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, whole_);        \
+        if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, whole_);        \
+        if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, whole_);      \
+        else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, whole_); \
+        else TP__F(even_rows)(t, row, rows, last, 1, nv_, whole_);                      \
+    }
+#define TP__MAIN    (TP__VW > 8 ? 16 : 8)
+#define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip of more columns has two vectors */
+#if TP__VW == 16                                 /* a mask costs nothing */
+TP__STRIP(strip1, 1, false, TP__MAIN)
+TP__STRIP(strip2, 2, false, TP__MAIN / 2)
+#define TP__STRIP_OF(nv_, whole_) TP__F(strip##nv_)
+#else
+TP__STRIP(strip1, 1, true, TP__MAIN)
+TP__STRIP(strip2, 2, true, TP__MAIN / 2)
+TP__STRIP(strip1_part, 1, false, TP__MAIN)
+TP__STRIP(strip2_part, 2, false, TP__MAIN / 2)
+#define TP__STRIP_OF(nv_, whole_) (whole_ ? TP__F(strip##nv_) : TP__F(strip##nv_##_part))
+#endif
+/* `rows` rows and n columns of a product with B in place */
 static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 {
-    if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
-    else TP__F(even_rows)(t, rows, TP__VW > 8 ? TP__VW : 8, 1);
+    tp__even e = *t;
+    for (; n > 0; n -= 2 * TP__VW, e.b += 2 * TP__VW, e.c += 2 * TP__VW) {
+        int64_t left = n;
+        if (n > TP__STRIP_2) TP__STRIP_OF(2, (n >= 2 * TP__VW))(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
+        else {
+#if TP__VW == \
+    16 /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
+            tp__even half = e;
+            if (n > TP__VW) {
+                TP__F(strip1)(&e, rows, TP__VW);
+                left -= TP__VW, half.b += TP__VW, half.c += TP__VW;
+                if (half.bias) half.bias += TP__VW;
+            }
+            if (left <= 8) {
+                tp__even_product_avx2(&half, rows, left);
+                return;
+            }
+#endif
+            TP__STRIP_OF(1, (left == TP__VW))(&e, rows, left);
+        }
+        if (e.bias) e.bias += 2 * TP__VW;
+    }
 }
+#undef TP__STRIP
+#undef TP__STRIP_OF
+#undef TP__MAIN
+#undef TP__STRIP_2
 #undef TP__EVEN
 #endif
 #if TP__WIDE
@@ -3511,7 +3745,9 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
     int64_t j = 0;
 #if TP__VW == 16
     /* Transposes 16 x 16 values at once: first within the four quarters of each vector, as 4x4 blocks, then the blocks. */
-    for (; j + 16 <= columns; j += 16)
+    for (; columns - j > (rows > 4 ? 4 : 15); j += 16) {
+        const int width = columns - j < 16 ? (int)(columns - j) : 16;
+        const __mmask16 some = (__mmask16)((1u << width) - 1u);
         for (int64_t i = 0; i < rows; i += 16) {
             const __mmask16 mask = (__mmask16)(rows - i < 16 ? (1u << (rows - i)) - 1u : 0xffffu);
             const int64_t last = rows - i < 16 ? rows - i - 1 : 15;
@@ -3520,7 +3756,8 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
             __m512 c[4][4]; /* the quarters of the vectors, [column within a quarter][four rows] */
             for (int r = 0; r < 4; r++) {
                 __m512 x[4];
-                for (int l = 0; l < 4; l++) x[l] = vload(s + (4 * r + l < last ? 4 * r + l : last) * lds);
+                for (int l = 0; l < 4; l++)
+                    x[l] = _mm512_maskz_loadu_ps(some, s + (4 * r + l < last ? 4 * r + l : last) * lds);
                 const __m512d lo01 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[0], x[1]);
                 const __m512d hi01 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[0], x[1]);
                 const __m512d lo23 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[2], x[3]);
@@ -3535,12 +3772,16 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
                 const __m512 b = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0x88);
                 const __m512 d = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0xdd);
                 const __m512 e = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0xdd);
-                _mm512_mask_storeu_ps(q + l * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88));
-                _mm512_mask_storeu_ps(q + (8 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd));
-                _mm512_mask_storeu_ps(q + (4 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88));
-                _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
+                if (l < width) _mm512_mask_storeu_ps(q + l * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88));
+                if (4 + l < width)
+                    _mm512_mask_storeu_ps(q + (4 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88));
+                if (8 + l < width)
+                    _mm512_mask_storeu_ps(q + (8 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd));
+                if (12 + l < width)
+                    _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
             }
         }
+    }
 #elif defined(TP__SSE2)
     for (; j + 16 <= columns; j += 16) { /* 16 columns at a time: one cache line of each row */
         int64_t i = 0;
@@ -3622,44 +3863,80 @@ static void TP__F(row)(tp__tile *t, int64_t n)
 #undef TP__ROW_VECTORS
 
 #if TP__WIDE
-/* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
-static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float *out)
+/* -- dot products: vectors along k ----------------------------------------------------------------------- */
+/* Adds the upper half of the lanes to the lower until four lanes are left. */
+typedef float TP__F(four) __attribute__((vector_size(16), may_alias));
+TP__INLINE TP__F(four) TP__F(fold)(V v)
+{
+#if TP__VW == 16
+    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_maskz_extractf32x8_ps(0xff, v, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif TP__VW == 8
+    return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+#else
+    return v;
+#endif
+}
+/* out[j]: the sum of the lanes of the vector for j */
+TP__INLINE void TP__F(sums4)(V s0, V s1, V s2, V s3, float *out)
+{
+    TP__F(four) a = TP__F(fold)(s0), b = TP__F(fold)(s1), c = TP__F(fold)(s2), d = TP__F(fold)(s3);
+#if TP__VW > 4
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(out, (a + c) + (b + d));
+#else
+    out[0] = (a[0] + a[2]) + (a[1] + a[3]);
+    out[1] = (b[0] + b[2]) + (b[1] + b[3]);
+    out[2] = (c[0] + c[2]) + (c[1] + c[3]);
+    out[3] = (d[0] + d[2]) + (d[1] + d[3]);
+#endif
+}
+#define TP__DOT_ROWS(X) X(0) X(1) X(2) X(3)
+TP__INLINE void TP__F(dot_rows)(int64_t K, const float *const *a, int m, const float *const *b, float *out)
 {
     const V zero = vset(0.0f);
-    V s0 = zero, s1 = zero, s2 = zero, s3 = zero, t0 = zero, t1 = zero, t2 = zero, t3 = zero;
     const float *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+    const TP__F(vmask) rest = TP__F(vfirst)(K % TP__VW);
     int64_t k = 0;
-    for (; k + 2 * TP__VW <= K; k += 2 * TP__VW) {
-        V x = vload(a + k), y = vload(a + k + TP__VW);
-        s0 = vfma(x, vload(b0 + k), s0);
-        t0 = vfma(y, vload(b0 + k + TP__VW), t0);
-        s1 = vfma(x, vload(b1 + k), s1);
-        t1 = vfma(y, vload(b1 + k + TP__VW), t1);
-        s2 = vfma(x, vload(b2 + k), s2);
-        t2 = vfma(y, vload(b2 + k + TP__VW), t2);
-        s3 = vfma(x, vload(b3 + k), s3);
-        t3 = vfma(y, vload(b3 + k + TP__VW), t3);
+#define X(i)                              \
+    const float *a##i = a[m > i ? i : 0]; \
+    V p##i = zero, q##i = zero, r##i = zero, s##i = zero;
+    TP__DOT_ROWS(X)
+#undef X
+#define X(i)                      \
+    if (m > i) {                  \
+        const V x = LOAD(a##i);   \
+        p##i = vfma(x, y0, p##i); \
+        q##i = vfma(x, y1, q##i); \
+        r##i = vfma(x, y2, r##i); \
+        s##i = vfma(x, y3, s##i); \
     }
-    for (; k < K; k += TP__VW) {
-        int64_t n = K - k < TP__VW ? K - k : TP__VW;
-        V x = vget(a + k, n, 0.0f);
-        s0 = vfma(x, vget(b0 + k, n, 0.0f), s0);
-        s1 = vfma(x, vget(b1 + k, n, 0.0f), s1);
-        s2 = vfma(x, vget(b2 + k, n, 0.0f), s2);
-        s3 = vfma(x, vget(b3 + k, n, 0.0f), s3);
+    for (; k + TP__VW <= K; k += TP__VW) {
+#define LOAD(p) vload(p + k)
+        const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
+        TP__DOT_ROWS(X)
+#undef LOAD
     }
-    float lane[4][TP__VW];
-    vstore(lane[0], s0 + t0);
-    vstore(lane[1], s1 + t1);
-    vstore(lane[2], s2 + t2);
-    vstore(lane[3], s3 + t3);
-    /* adds the upper half of the lanes to the lower, in loops of constant length, which compilers vectorize */
-    for (int j = 0; j < 4; j++) {
-        float *l = lane[j];
-        for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
-        for (int i = 0; i < 4 && TP__VW > 4; i++) l[i] += l[(i + 4) % TP__VW];
-        out[j] = (l[0] + l[2]) + (l[1] + l[3]);
+    if (k < K) {
+#define LOAD(p) TP__F(vloadm)(p + k, rest)
+        const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
+        TP__DOT_ROWS(X)
+#undef LOAD
     }
+#undef X
+#define X(i) \
+    if (m > i) TP__F(sums4)(p##i, q##i, r##i, s##i, out + 4 * i);
+    TP__DOT_ROWS(X)
+#undef X
+}
+#undef TP__DOT_ROWS
+static void TP__F(dots)(int64_t K, const float *const *a, int m, const float *const *b, float *out)
+{
+    if (m == 1) TP__F(dot_rows)(K, a, 1, b, out);
+    else if (m == 2 || TP__VW < 16) {
+        TP__F(dot_rows)(K, a, 2, b, out);
+        if (m == 4) TP__F(dot_rows)(K, a + 2, 2, b, out + 8); /* fewer registers */
+    } else TP__F(dot_rows)(K, a, 4, b, out);
 }
 #endif
 
@@ -4969,7 +5246,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  TP__F(tiles),
                                                                  TP__F(row),
 #if TP__WIDE
-                                                                 TP__F(dot4),
+                                                                 TP__F(dots),
                                                                  TP__F(descend),
 #else
                                                                  NULL,

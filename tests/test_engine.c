@@ -1360,22 +1360,22 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
             isa->row(&t, n);
             CHECK_MSG(near_all(c, want, n, 2e-6) && edge_kept(3, n), "%s: a row of %d", isa->name, (int)n);
         }
-    if (isa->dot4) {
-        const float *a = edge(0, n), *b[4];
-        float out[4];
-        for (int j = 0; j < 4; j++) {
-            b[j] = edge(1 + j, n);
-            want[j] = 0;
-            for (int64_t k = 0; k < n; k++) want[j] += (double)a[k] * (double)b[j][k];
+    for (int m = 1; m <= 4 && isa->dots; m *= 2) {
+        const float *a[4], *b[4];
+        float out[16];
+        for (int j = 0; j < 4; j++) a[j] = edge(j % 4, n), b[j] = edge(3 - j, n);
+        for (int i = 0; i < 4 * m; i++) {
+            want[i] = 0;
+            for (int64_t k = 0; k < n; k++) want[i] += (double)a[i / 4][k] * (double)b[i % 4][k];
         }
-        isa->dot4(n, a, b, out);
-        CHECK_MSG(near_all(out, want, 4, 3e-6), "%s: four products of %d", isa->name, (int)n);
+        isa->dots(n, a, m, b, out);
+        CHECK_MSG(near_all(out, want, 4 * m, 3e-6), "%s: four products of %d", isa->name, (int)n);
     }
     for (int64_t K = 0; K <= 4 && isa->descend; K += 2) {
         const int64_t rows = 5, ldb = n + 1, gap = 2, step = 7, ldc = n;
         const float *a = edge(0, 40), *b = edge(1, K ? (K - 1) * ldb + n : 0);
         float *c = edge(2, rows * n);
-        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false};
+        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false, false, NULL};
         for (int64_t i = 0; i < rows * n; i++) {
             double s = 0;
             for (int64_t k = 0; k < K; k++) s += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
@@ -1386,6 +1386,29 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
     }
 }
 TEST(few_rows_of_any_width) { for_widths(few_rows_of_width); }
+
+/* Even tiles: any number of rows and columns, added to old values, with a bias and a ReLU; nothing beyond is read or written. */
+static void even_of_width(const struct tp__isa *isa, int64_t n)
+{
+    static double want[19 * 140];
+    if (!tp__even_product_of[isa->level] || n > 70) return;
+    for (int64_t rows = 1; rows <= 19; rows++) {
+        const int64_t K = 1 + rows % 4, bits = (rows + n) % 8, ldb = n, ldc = n, gap = rows & 1 ? K : 1,
+                      step = rows & 1 ? 1 : rows;
+        const float *a = edge(0, rows * K), *b = edge(1, K * ldb), *bias = edge(2, n);
+        float *c = edge(3, rows * ldc);
+        tp__even e = {a, b, c, K, gap, step, ldb, ldc, (bits & 1) != 0, (bits & 2) != 0, bits & 4 ? bias : NULL};
+        for (int64_t i = 0; i < rows * n; i++) {
+            want[i] = (bits & 1 ? (double)c[i] : 0) + (bits & 4 ? (double)bias[i % n] : 0);
+            for (int64_t k = 0; k < K; k++) want[i] += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
+            if (bits & 2 && want[i] < 0) want[i] = 0;
+        }
+        tp__even_product_of[isa->level](&e, rows, n);
+        CHECK_MSG(near_all(c, want, rows * n, 2e-6) && edge_kept(3, rows * n), "%s: %d rows of %d", isa->name,
+                  (int)rows, (int)n);
+    }
+}
+TEST(even_tiles_of_any_width) { for_widths(even_of_width); }
 
 /* Rows to panels of two vectors, and rows of panels to where they belong. */
 TEST(rows_and_panels)

@@ -86,6 +86,9 @@ struct tp_optimizer {
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
+    /* during apply_gradients: a later update of the same variables in the same run follows. State that belongs to no variable and
+     * advances once per run is then left to that one: what reads it in later updates may have to wait for this update */
+    bool more;
     void *user;
     struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */
 };
@@ -863,6 +866,9 @@ typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_nod
 typedef struct tp__adam_rule {
     float beta1, beta2, epsilon, decay;
     tp__adam_fn apply;
+    /* of the updates in one run so far: one happens in any case; else the scalar bool that tells whether one happens */
+    bool happens;
+    tp_node *due;
 } tp__adam_rule;
 
 static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
@@ -877,15 +883,18 @@ static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
 
 static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
-    const tp__adam_rule *d = (const tp__adam_rule *)o->user;
+    tp__adam_rule *d = (tp__adam_rule *)o->user;
     tp_node *ops[TP_DTYPE_COUNT + 2];
     tp_name_scope_push(o->graph, o->name);
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
     int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, NULL, ops);
-    if (tp_graph_status(o->graph) == TP_OK) { /* new powers from the values at the start of the run */
-        ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
-        ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
+    if (!o->after) d->happens = false, d->due = NULL;
+    if (!o->pred) d->happens = true;
+    else d->due = d->due ? tp_logical_or(d->due, o->pred) : o->pred;
+    if (tp_graph_status(o->graph) == TP_OK && !o->more) { /* new powers from the values at the start of the run */
+        ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), d->happens ? NULL : d->due);
+        ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), d->happens ? NULL : d->due);
     }
     return tp__apply_end(o, ops, n_ops);
 }

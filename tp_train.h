@@ -1098,10 +1098,13 @@ static void tp__async_update(tp__multi *b)
         if (tp_graph_status(g) != TP_OK) return;
         for (int i = 0; i < kept && b->scale_gradient; i++) tower_pairs[i].grad = tp__divided(tower_pairs[i].grad, n);
         tp__gate_updates(t, tower_pairs, kept);
-        for (tp_optimizer *o = b->opt; o && k > 0; o = o->inner) o->after = update[k - 1];
+        for (tp_optimizer *o = b->opt; o; o = o->inner) {
+            o->after = k > 0 ? update[k - 1] : NULL;
+            o->more = k + 1 < n;
+        }
         update[k] = tp_apply_gradients(b->opt, tower_pairs, kept);
     }
-    for (tp_optimizer *o = b->opt; o; o = o->inner) o->after = NULL;
+    for (tp_optimizer *o = b->opt; o; o = o->inner) o->after = NULL, o->more = false;
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
 }
 

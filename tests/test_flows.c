@@ -618,4 +618,14 @@ TEST(a_flow_from_a_queue)
     tp_test_alloc_reset();
 }
 
+TEST(a_flow_without_next_is_a_sentence)
+{
+    tp_datapoint dp;
+    memset(&dp, 0, sizeof dp);
+    tp_dataflow *df = tp_df_new("mine", 8, 0);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "mine: the flow has no function `next`");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
 TEST_MAIN()

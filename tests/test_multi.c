@@ -13,7 +13,7 @@ enum { SIDE = 4, CLASSES = 3, STEPS = 20, WHOLE = 8 /* samples of a step, of all
 
 /* What is trained, and by whom. */
 typedef enum kind { SIMPLE, REPLICATED, HIERARCHICAL, ON_CPU, SUMMED, PS_GPU, PS_CPU, DEFAULT, ASYNC, ASYNC_SUM } kind;
-typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, SCALED_LOSS } rule;
+typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, ACCUM_ADAM, AVERAGED_ADAM, SCALED_LOSS } rule;
 typedef struct plan {
     kind k;
     int n, batch; /* towers, samples of each */
@@ -321,14 +321,25 @@ static tp_node *line_build(tp_graph *g, tp_node *const *in, void *user)
     (void)user;
     return tp_named(tp_sum(tp_mul(w, in[0])), "cost");
 }
+/* The sum of all values that the updates of the towers give. */
+static tp_node *add_up(tp_node *var, tp_node *updated, tp_node *pred, void *user)
+{
+    tp_graph *g = tp_node_graph(var);
+    tp_variable *made = tp_find_variable(g, "all_values");
+    (void)user;
+    return tp_assign_add(made ? made->node : tp_get_variable_as(g, "all_values", TP_F32, var->shape, tp_init_zeros()),
+                         updated, pred);
+}
 static tp_optimizer *line_optimizer(tp_graph *g, void *user)
 {
     tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.125f);
     const rule r = ((const line *)user)->r;
-    return r == SGD     ? tp_sgd(lr)
-           : r == ADAM  ? tp_adam(lr, .epsilon = 0.01f)
-           : r == ACCUM ? tp_accum_grad(tp_sgd(lr), 2)
-                        : tp_momentum(lr);
+    return r == SGD             ? tp_sgd(lr)
+           : r == ADAM          ? tp_adam(lr, .epsilon = 0.01f)
+           : r == ACCUM         ? tp_accum_grad(tp_sgd(lr), 2)
+           : r == AVERAGED_ADAM ? tp_post_process(tp_adam(lr, .epsilon = 0.01f), add_up, NULL)
+           : r == ACCUM_ADAM    ? tp_accum_grad(tp_adam(lr, .epsilon = 0.01f), 2)
+                                : tp_momentum(lr);
 }
 static tp_status line_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
@@ -341,35 +352,40 @@ static tp_status line_point(void *user, int64_t pass, int64_t index, tp_datapoin
 static const tp_spec line_inputs[] = {TP_SPEC("x", TP_F32, 2)};
 
 /* The same in double, update by update. */
-static void line_reference(const line *l, int steps, double *w)
+static void line_reference(const line *l, int steps, double *w, double *all)
 {
     double m[2] = {0, 0}, v[2] = {0, 0}, power1 = 0.9, power2 = 0.999, sum[2] = {0, 0};
+    const bool accumulates = l->r == ACCUM || l->r == ACCUM_ADAM;
     w[0] = w[1] = 1;
+    all[0] = all[1] = 0;
     for (int s = 0; s < steps; s++) {
         for (int k = 0; k < DEEP; k++)
             for (int i = 0; i < 2; i++) {
                 const double g = (double)(((s * DEEP + k) * 7 + i * 3) % 11 - 5) / 4 / (l->scale ? DEEP : 1);
                 if (l->r == SGD) w[i] -= 0.125 * g;
                 if (l->r == MOMENTUM) m[i] = 0.9 * m[i] + g, w[i] -= 0.125 * m[i];
-                if (l->r == ADAM) {
-                    m[i] += 0.1 * (g - m[i]);
-                    v[i] += 0.001 * (g * g - v[i]);
+                sum[i] = accumulates ? sum[i] + g : g; /* every second step it is applied and emptied */
+                if (accumulates && s % 2 == 0) continue;
+                if (l->r == ADAM || l->r == ACCUM_ADAM || l->r == AVERAGED_ADAM) {
+                    m[i] += 0.1 * (sum[i] - m[i]);
+                    v[i] += 0.001 * (sum[i] * sum[i] - v[i]);
                     w[i] -= 0.125 * sqrt(1 - power2) / (1 - power1) * m[i] / (sqrt(v[i]) + 0.01);
                 }
-                if (l->r == ACCUM) sum[i] += g; /* every second step it is applied and emptied */
-                if (l->r == ACCUM && s % 2) w[i] -= 0.125 * sum[i], sum[i] = 0;
+                if (l->r == ACCUM) w[i] -= 0.125 * sum[i];
+                sum[i] = 0;
+                all[i] += w[i];
             }
-        power1 *= 0.9, power2 *= 0.999; /* once a step */
+        if (!accumulates || s % 2) power1 *= 0.9, power2 *= 0.999; /* once a step that applies */
     }
 }
 TEST(each_tower_makes_its_own_update_in_order)
 {
     tp_test_keep_log();
     for (int scale = 0; scale < 2; scale++)
-        for (int r = 0; r < 4; r++) {
-            static const rule rules[] = {SGD, MOMENTUM, ADAM, ACCUM};
+        for (int r = 0; r < 6; r++) {
+            static const rule rules[] = {SGD, MOMENTUM, ADAM, ACCUM, ACCUM_ADAM, AVERAGED_ADAM};
             line l = {rules[r], scale != 0};
-            double w[2];
+            double w[2], all[2];
             tp_dict d;
             memset(&d, 0, sizeof d);
             tp_callback *cb = keeper(&d);
@@ -387,10 +403,13 @@ TEST(each_tower_makes_its_own_update_in_order)
             c.steps_per_epoch = 6;
             c.max_epoch = 1;
             CHECK_OK(tp_launch_train_with_config(&c, trainer_of(scale ? ASYNC : ASYNC_SUM, DEEP)));
-            line_reference(&l, 6, w);
+            line_reference(&l, 6, w, all);
             const tp_tensor *t = tp_dict_find(&d, "w");
             if (CHECK(t != NULL))
                 for (int i = 0; i < 2; i++) CHECK_NEAR(tp_tensor_get(t, i), w[i], 2e-6, 0);
+            t = tp_dict_find(&d, "all_values");
+            for (int i = 0; i < 2 && l.r == AVERAGED_ADAM && CHECK(t != NULL); i++)
+                CHECK_NEAR(tp_tensor_get(t, i), all[i], 2e-5, 0);
             tp_dict_free(&d);
         }
 }

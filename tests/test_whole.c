@@ -9,7 +9,9 @@
  *     TP_TEST_WHOLE=all ./test_whole    every call, three formats, several orders of callbacks (half an hour; in parts with
  *                                       TP_TEST_PART=1/2 and 2/2, at the same time)
  *     TP_TEST_SEED=7                    the seed of the sample and of the random moments; it is printed
- *     ./test_whole train DIR [format 0-2] [order] [threads] [queue 0/1] [quiet 0/1]     one training, to look at by hand
+ *     TP_TEST_KILLS=500 ./test_whole =several_trainers_are_killed      so many kills of all trainers, optimizers and parallel flows
+ *     ./test_whole train DIR [format 0-2] [order] [threads] [queue 0/1] [quiet 0/1] [trainer] [rule] [flow]
+ *                                       one training, to look at by hand
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,12 +32,46 @@
 
 enum { SAID = 4096, STEPS = 5, EPOCHS = 4, BATCH = 4, POINTS = 64, WIDTH = 6, ORDERS_NAMED = 2 };
 
+/* How the gradients are computed, what is done with them, and how the data are read. The first ones are those of all tests but
+ * several_trainers_are_killed. */
+typedef enum trainer_kind {
+    ONE_DEVICE, /* SimpleTrainer, or QueueInputTrainer */
+    REPLICATED,
+    REPLICATED_ON_CPU,
+    SERVER_ON_GPU,
+    SERVER_ON_CPU,
+    ASYNCHRONOUS,
+    TRAINERS
+} trainer_kind;
+typedef enum rule_kind {
+    ADAM,
+    SGD,
+    MOMENTUM,
+    NESTEROV,
+    ADAMW,
+    RMSPROP,
+    ADAGRAD,
+    ADADELTA,
+    FTRL,
+    LAMB,
+    LION,
+    ACCUMULATED,
+    CLIPPED,
+    SCALED_LOSS,
+    AVERAGED,
+    RULES
+} rule_kind;
+typedef enum flow_kind { PLAIN, AHEAD, MAPPED_ON_THREADS, IN_PROCESSES, FLOWS } flow_kind;
+
 typedef struct setting {
     char dir[600];
     tp_checkpoint_format format;
     int order;   /* of the callbacks: 0 as listed, 1 from behind, else a permutation of this seed */
     int threads; /* of the session */
     bool queue;  /* data through a thread */
+    trainer_kind trainer;
+    rule_kind rule;
+    flow_kind flow;
     bool loud;
     int stop_after, fail_after;             /* this epoch; 0: all, none */
     int limit;                              /* for small_files */
@@ -65,10 +101,40 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     return total;
 }
 
+/* A moving average of each weight of the first tower, in a variable of its own. */
+static tp_node *average(tp_node *var, tp_node *updated, tp_node *pred, void *user)
+{
+    char name[128];
+    (void)user;
+    if (strncmp(tp_node_name(var), "fc", 2) != 0) return NULL;
+    snprintf(name, sizeof name, "average/%s", tp_node_name(var));
+    tp_graph *g = tp_node_graph(var);
+    tp_variable *made = tp_find_variable(g, name); /* several towers may update one variable */
+    tp_node *mean = made ? made->node : tp_get_variable_as(g, name, TP_F32, var->shape, tp_init_zeros());
+    return tp_assign_moving_average(mean, updated, 0.9f, pred);
+}
+
 static tp_optimizer *optimizer(tp_graph *g, void *user)
 {
-    (void)user;
-    return tp_adam(parameter(g, "learning_rate", 2e-2f));
+    const setting *s = (const setting *)user;
+    tp_node *lr = parameter(g, "learning_rate", 2e-2f);
+    switch (s->rule) {
+    case SGD: return tp_sgd(lr);
+    case MOMENTUM: return tp_momentum(lr);
+    case NESTEROV: return tp_nesterov(lr);
+    case ADAMW: return tp_adamw(lr, .weight_decay = 0.01f);
+    case RMSPROP: return tp_rmsprop(lr, .momentum = 0.9f, .centered = TP_YES);
+    case ADAGRAD: return tp_adagrad(lr);
+    case ADADELTA: return tp_adadelta(lr);
+    case FTRL: return tp_ftrl(lr);
+    case LAMB: return tp_lamb(lr);
+    case LION: return tp_lion(lr);
+    case ACCUMULATED: return tp_accum_grad(tp_adam(lr), 3);
+    case CLIPPED: return tp_apply_grad_processors(tp_momentum(lr), TP_GRADPROCS(tp_gradproc_global_norm_clip(0.5f)));
+    case SCALED_LOSS: return tp_loss_scale(tp_momentum(lr), .initial = 16, .interval = 3);
+    case AVERAGED: return tp_post_process(tp_adam(lr), average, NULL);
+    default: return tp_adam(lr);
+    }
 }
 
 static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
@@ -87,10 +153,19 @@ static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
     return TP_OK;
 }
 
-static tp_dataflow *data(int64_t size, bool shuffled)
+static tp_status same_point(const tp_datapoint *from, tp_datapoint *to, tp_map_call *call)
+{
+    (void)call;
+    return tp_datapoint_copy(to, from);
+}
+
+static tp_dataflow *data(int64_t size, bool shuffled, flow_kind flow)
 {
     tp_dataflow *df = tp_df_from_generator(point, .size = size, .indexed = TP_YES);
     if (shuffled) df = tp_df_locally_shuffle(df, .buffer_size = 20, .seed = 3);
+    if (flow == AHEAD) df = tp_df_prefetch(df);
+    if (flow == MAPPED_ON_THREADS) df = tp_df_parallel_map(df, same_point, .num_thread = 3);
+    if (flow == IN_PROCESSES) df = tp_df_multi_process(df, 2);
     return tp_df_batch(df, BATCH, .remainder = shuffled ? TP_NO : TP_YES);
 }
 
@@ -199,8 +274,8 @@ static int callbacks(const setting *s, tp_callback **list)
                     ? tp_cb_periodic_trigger(saver, .every_k_steps = SAVER_STEPS, .every_k_epochs = 1)
                     : saver;
     list[n++] = tp_cb_inference_runner(
-        data(30, false), .inferencers = {tp_inf_scalar_stats(.names = {"cost"}),
-                                         tp_inf_classification_error("incorrect_vector", "validation_error")});
+        data(30, false, PLAIN), .inferencers = {tp_inf_scalar_stats(.names = {"cost"}),
+                                                tp_inf_classification_error("incorrect_vector", "validation_error")});
     list[n++] = tp_cb_min_saver("validation_cost");
     list[n++] = tp_cb_max_saver("validation_error", .filename = "worst");
     list[n++] = tp_cb_min_saver("total_cost");
@@ -241,6 +316,18 @@ static int callbacks(const setting *s, tp_callback **list)
     return n;
 }
 
+static tp_trainer *trainer_of(const setting *s)
+{
+    switch (s->trainer) {
+    case REPLICATED: return tp_sync_multi_gpu_trainer_replicated(.n_devices = 2);
+    case REPLICATED_ON_CPU: return tp_sync_multi_gpu_trainer_replicated(.n_devices = 3, .mode = TP_ALL_REDUCE_CPU);
+    case SERVER_ON_GPU: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = 2, .ps_device = TP_ON_GPU);
+    case SERVER_ON_CPU: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = 2, .ps_device = TP_ON_CPU);
+    case ASYNCHRONOUS: return tp_async_multi_gpu_trainer(.n_devices = 2);
+    default: return s->queue ? tp_queue_input_trainer() : tp_simple_trainer();
+    }
+}
+
 /* Begins, or goes on where a run in this folder stopped. */
 static tp_status train(const setting *s)
 {
@@ -255,15 +342,15 @@ static tp_status train(const setting *s)
     config.model.n_inputs = 2;
     config.model.build_graph = build_graph;
     config.model.optimizer = optimizer;
-    config.dataflow = data(POINTS, true);
+    config.model.user = (void *)(uintptr_t)s;
+    config.dataflow = data(POINTS, true, s->flow);
     config.callbacks = list;
     config.n_callbacks = callbacks(s, list);
     config.session_config = &session;
     config.steps_per_epoch = STEPS;
     config.max_epoch = EPOCHS;
     config.auto_resume = TP_YES;
-    st = tp_launch_train_with_config(&config, s->queue ? tp_queue_input_trainer() : tp_simple_trainer());
-    return st;
+    return tp_launch_train_with_config(&config, trainer_of(s));
 }
 
 static int nowhere = -1; /* /dev/null */
@@ -312,6 +399,9 @@ static const char *text_of(const setting *s)
 {
     static char text[800];
     snprintf(text, sizeof text, "train DIR %d %d %d %d", (int)s->format, s->order, s->threads, s->queue);
+    if (s->trainer || s->rule || s->flow)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " 0 %d %d %d", (int)s->trainer, (int)s->rule,
+                 (int)s->flow);
     return text;
 }
 
@@ -381,7 +471,7 @@ static bool several_saved(const char *dir)
 /* Before each run. */
 static void note(const setting *s)
 {
-    queued = queued || s->queue;
+    queued = queued || s->queue || s->trainer != ONE_DEVICE;
     began_anew = began_anew || epochs_saved(s->dir) == 0;
     fflush(NULL);
 }
@@ -1135,6 +1225,87 @@ TEST(what_is_named_is_synced)
     }
 }
 
+/* -- kills of all trainers */
+
+/* The step of the latest checkpoint; 0: there is none; -1: it does not load. */
+static int64_t step_saved(const char *dir)
+{
+    char latest[1100];
+    tp_dict d;
+    int64_t step = -1;
+    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) return 0;
+    memset(&d, 0, sizeof d);
+    if (tp_load_checkpoint_vars(latest, &d) == TP_OK && tp_dict_find(&d, "global_step"))
+        step = (int64_t)tp_tensor_get(tp_dict_find(&d, "global_step"), 0);
+    tp_dict_free(&d);
+    return step;
+}
+
+/* The folder of an uninterrupted run of this trainer with this optimizer, made when it is not there, as long as others are. */
+static const char *reference_of(const setting *like)
+{
+    static char dir[700];
+    char name[48];
+    snprintf(name, sizeof name, "reference%d-%d-%d", like->order, (int)like->trainer, (int)like->rule);
+    setting s = setting_of(name, 0, like->order, 1, false);
+    s.trainer = like->trainer;
+    s.rule = like->rule;
+    snprintf(dir, sizeof dir, "%s", s.dir);
+    if (tp_file_exists(dir)) return dir;
+    empty(s.dir);
+    const int rc = run(&s);
+    CHECK_MSG(rc == 0, "%s: an undisturbed run ends with %d: %s", text_of(&s), rc, shared->said);
+    return dir;
+}
+
+typedef struct kill_count {
+    int rounds, kills, saved; /* saved: kills of processes that had written a checkpoint */
+} kill_count;
+
+/* A training of any trainer, optimizer and flow, killed up to four times. After each kill all checkpoints load, and the latest is
+ * not older than it was; in the end there is what there is without kills. */
+static void kill_several_times(kill_count *n, long takes)
+{
+    char killed[200] = "";
+    const char *d = NULL;
+    setting s = setting_of("several", 0, (int)draw(4), 1, false);
+    s.trainer = (trainer_kind)draw(TRAINERS);
+    s.rule = (rule_kind)draw(RULES);
+    const char *ref = reference_of(&s);
+    empty(s.dir);
+    for (int k = 1 + (int)draw(4); k > 0 && !d; k--) {
+        s.format = (tp_checkpoint_format)draw(3);
+        s.threads = 1 + (int)draw(3);
+        s.queue = draw(2) == 1;
+        s.flow = (flow_kind)draw(FLOWS);
+        const int64_t before = step_saved(s.dir);
+        const long at = (long)draw((uint32_t)takes);
+        snprintf(killed + strlen(killed), sizeof killed - strlen(killed), " %ld", at);
+        n->kills += kill_after(&s, at);
+        const int64_t after = step_saved(s.dir);
+        n->saved += after > before;
+        d = after < before ? "a checkpoint is lost" : all_load(s.dir);
+    }
+    found(d == NULL, "%s, killed after%s us: %s", text_of(&s), killed, d);
+    d = goes_on(&s, ref, FILES);
+    found(d == NULL, "%s, killed after%s us, then started again: %s", text_of(&s), killed, d);
+    n->rounds++;
+}
+
+TEST(several_trainers_are_killed)
+{
+    const char *env = getenv("TP_TEST_KILLS");
+    const int wanted = env ? atoi(env) : whole() ? 500 : brief() ? 4 : 12;
+    setting s = setting_of("several", 0, 0, 1, false);
+    s.trainer = REPLICATED;
+    const long takes = microseconds_of(&s);
+    kill_count n = {0, 0, 0};
+    while (n.kills < wanted && n.rounds < 10 * wanted + 10) kill_several_times(&n, takes);
+    tell_rest("trainings", n.rounds);
+    printf("     %d kills, %d of them after a checkpoint\n", n.kills, n.saved);
+    CHECK_MSG(n.kills >= wanted, "only %d processes were killed", n.kills);
+}
+
 /* -- what happens to a run that is no fault of one call */
 
 static void expect_same(setting *s, const char *what)
@@ -1515,6 +1686,9 @@ static int one_training(int argc, char **argv)
     s.threads = argc > 5 ? atoi(argv[5]) : 1;
     s.queue = argc > 6 && atoi(argv[6]) != 0;
     s.loud = !(argc > 7 && atoi(argv[7]) != 0);
+    s.trainer = argc > 8 ? (trainer_kind)atoi(argv[8]) : ONE_DEVICE;
+    s.rule = argc > 9 ? (rule_kind)atoi(argv[9]) : ADAM;
+    s.flow = argc > 10 ? (flow_kind)atoi(argv[10]) : PLAIN;
     if (!tp_file_exists(s.dir)) empty(s.dir);
     const int rc = train_body(&s);
     fprintf(stderr, "ends with %d%s%s\n", rc, rc ? ": " : "", shared->said);

@@ -129,6 +129,8 @@ typedef struct tp__taps {
     bool relu;
 } tp__taps;
 
+#define TP__DOTS 16
+
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
     char name[8];
@@ -143,12 +145,13 @@ struct tp__isa {
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);
     /* functions that pack a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a
      * transposed A */
-    void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
+    void (*transpose)(float *dst, int64_t ldd, int64_t room, const float *src, int64_t lds, int64_t rows,
+                      int64_t columns);
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
     void (*row)(tp__tile *t, int64_t n); /* computes a tile of one row and n columns */
-    /* dot products of m rows of a, 1, 2 or 4, with four rows of b: out[m][4] */
-    void (*dots)(int64_t K, const float *const *a, int m, const float *const *b, float *out);
+    /* dot products of K values: of m <= 4 rows of a with n rows of b, rows lda and ldb apart: out[m][TP__DOTS], n <= TP__DOTS */
+    void (*dots)(int64_t K, const float *a, int64_t lda, int m, const float *b, int64_t ldb, int64_t n, float *out);
     void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
@@ -770,7 +773,7 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
 {
     const int64_t width = tp__panel_width(isa, n);
     if (tb) {
-        isa->transpose(panel, width, B, ldb, n, K);
+        isa->transpose(panel, width, width, B, ldb, n, K);
         tp__panel_zero(panel, width, n, K);
     } else isa->panel(panel, width, B, ldb, K, n);
 }
@@ -985,12 +988,11 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
 static int64_t tp__round_up(int64_t n, int64_t to) { return (n + to - 1) & -to; }
 
 /* The same product with fewer transposed operands: a single row is also a column. */
-static tp__gemm_args tp__gemm_untransposed(tp__gemm_args a)
+static void tp__gemm_untranspose(tp__gemm_args *a)
 {
-    if (a.ta && a.M == 1 && a.lda == 1) a.ta = false, a.lda = a.K;
-    if (!a.tb && a.N == 1 && a.ldb == 1) a.tb = true, a.ldb = a.K;
-    else if (a.tb && a.K == 1 && a.ldb == 1) a.tb = false, a.ldb = a.N;
-    return a;
+    if (a->ta && a->M == 1 && a->lda == 1) a->ta = false, a->lda = a->K;
+    if (!a->tb && a->N == 1 && a->ldb == 1) a->tb = true, a->ldb = a->K;
+    else if (a->tb && a->K == 1 && a->ldb == 1) a->tb = false, a->ldb = a->N;
 }
 
 /* -- which index the vectors run along ------------------------------------------------------------------------------------- */
@@ -1024,16 +1026,10 @@ static bool tp__gemm_is_small(const tp__gemm_args *a, const struct tp__isa *isa)
     return a->M * a->N * a->K <= TP__CHUNK_MIN / 2 && tp__gemm_is_even(a, isa);
 }
 
-/* A single column is read in place, transposed or not. */
-static tp__gemm_args tp__gemm_one_column(tp__gemm_args a)
+/* a is changed: a single column is read in place, transposed or not */
+static size_t tp__gemm_along_n_scratch(tp_device *d, tp__gemm_args *a)
 {
-    if (a.tb && a.N == 1) a.tb = false, a.ldb = 1;
-    return a;
-}
-
-static size_t tp__gemm_along_n_scratch(tp_device *d, const tp__gemm_args *product)
-{
-    const tp__gemm_args one = tp__gemm_one_column(*product), *const a = &one;
+    if (a->tb && a->N == 1) a->tb = false, a->ldb = 1;
     tp__gemm_plan p;
     tp__carver c = tp__carver_over(NULL);
     if (!tp__gemm_is_small(a, d->isa)) return tp__gemm_plan_make(&p, d, a, NULL);
@@ -1041,14 +1037,14 @@ static size_t tp__gemm_along_n_scratch(tp_device *d, const tp__gemm_args *produc
     return tp__carved(&c);
 }
 
-static void tp__gemm_along_n(tp_device *d, const tp__gemm_args *product, void *scratch)
+static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
 {
-    const tp__gemm_args one = tp__gemm_one_column(*product), *const a = &one;
+    if (a->tb && a->N == 1) a->tb = false, a->ldb = 1;
     if (tp__gemm_is_small(a, d->isa)) {
         tp__carver c = tp__carver_over(scratch);
         const int64_t width = tp__round_up(a->N, d->isa->vw);
         float *b = a->tb ? (float *)tp__carve(&c, a->K * width, sizeof *b) : NULL;
-        if (b) d->isa->transpose(b, width, a->B, a->ldb, a->N, a->K);
+        if (b) d->isa->transpose(b, width, width, a->B, a->ldb, a->N, a->K);
         const tp__even e = tp__gemm_even(a, 0, 0, b ? b : a->B, b ? width : a->ldb);
         tp__even_product_of[d->isa->level](&e, a->M, a->N);
         return;
@@ -1083,7 +1079,8 @@ static tp__gemm_args tp__gemm_turn(const tp__gemm_args *a)
     t.A = a->B, t.B = a->A;
     t.lda = a->ldb, t.ldb = a->lda, t.ldc = a->M;
     memset(&t.epilogue, 0, sizeof t.epilogue);
-    return tp__gemm_untransposed(t);
+    tp__gemm_untranspose(&t);
+    return t;
 }
 
 /* A chunk of the final transposition: rows of C from columns of C^T. */
@@ -1093,7 +1090,7 @@ static void tp__gemm_turn_back(void *user, int64_t chunk)
     const tp__gemm_args *g = x->g;
     const int64_t row0 = chunk * x->mb, rows = tp__min64(x->mb, g->M - row0);
     float *c = g->C + row0 * g->ldc;
-    if (x->ct != g->C) x->isa->transpose(c, g->ldc, x->ct + row0, g->M, g->N, rows);
+    if (x->ct != g->C) x->isa->transpose(c, g->ldc, g->N, x->ct + row0, g->M, g->N, rows);
     if (!g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU) return;
     for (int64_t i = 0; i < rows; i++, c += g->ldc)
         for (int64_t j = 0; j < g->N; j++) c[j] = tp__apply_epilogue(&g->epilogue, j, c[j]);
@@ -1107,7 +1104,7 @@ static void tp__gemm_along_m(tp_device *d, const tp__gemm_args *a, void *scratch
     if (a->N == 1 && a->ldc == 1) x.ct = a->C; /* one column is its own transpose */
     t.C = x.ct;
     x.mb = tp__ceil_div(TP__PACK_ALONE, a->N);
-    if (a->accumulate && x.ct != a->C) x.isa->transpose(x.ct, a->M, a->C, a->ldc, a->M, a->N);
+    if (a->accumulate && x.ct != a->C) x.isa->transpose(x.ct, a->M, a->M, a->C, a->ldc, a->M, a->N);
     tp__gemm_along_n(d, &t, c.base + c.used);
     tp_device_parallel(d, tp__ceil_div(a->M, x.mb), tp__gemm_turn_back, &x);
 }
@@ -1124,31 +1121,29 @@ typedef struct tp__gemm_dots {
     bool x_is_column; /* rows of x belong to columns of C */
 } tp__gemm_dots;
 
-/* A chunk of the dot products: some rows of y, four at a time, with all of x. */
+/* A chunk of the dot products: some rows of y, a few at a time, with all of x. */
 static void tp__gemm_dots_chunk(void *user, int64_t chunk)
 {
     const tp__gemm_dots *p = (const tp__gemm_dots *)user;
     const tp__gemm_args *g = p->g;
     const bool plain = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
     const int64_t end = tp__min64((chunk + 1) * p->each, p->ys);
-    for (int64_t j = chunk * p->each; j < end; j += 4) {
-        const int n = (int)tp__min64(4, end - j);
-        const float *y[4];
-        for (int l = 0; l < 4; l++) y[l] = p->y + (j + (l < n ? l : 0)) * p->ldy;
-        for (int64_t i = 0, m; i < p->xs; i += m) {
-            const float *x[4];
-            float sum[16];
-            m = p->xs - i >= 4 ? 4 : p->xs - i >= 2 ? 2 : 1;
-            for (int q = 0; q < m; q++) x[q] = p->x + (i + q) * p->ldx;
-            p->isa->dots(g->K, x, (int)m, y, sum);
-            for (int q = 0; q < m; q++)
-                for (int l = 0; l < n; l++) {
-                    float *c = g->C + (i + q) * p->cx + (j + l) * p->cy, v = sum[4 * q + l];
+    for (int64_t j = chunk * p->each, n; j < end; j += n) {
+        n = tp__min64(TP__DOTS, end - j);
+        for (int64_t i = 0; i < p->xs; i += 4) {
+            const int m = (int)tp__min64(4, p->xs - i);
+            float sum[4 * TP__DOTS];
+            p->isa->dots(g->K, p->x + i * p->ldx, p->ldx, m, p->y + j * p->ldy, p->ldy, n, sum);
+            for (int64_t q = 0; q < m; q++) {
+                float *c = g->C + (i + q) * p->cx + j * p->cy;
+                for (int64_t l = 0; l < n; l++, c += p->cy) {
+                    const float v = sum[q * TP__DOTS + l];
                     if (plain) *c = v;
                     else
                         *c = tp__apply_epilogue(&g->epilogue, p->x_is_column ? i + q : j + l,
                                                 g->accumulate ? v + *c : v);
                 }
+            }
         }
     }
 }
@@ -1160,7 +1155,7 @@ static void tp__gemm_along_k(tp_device *d, const tp__gemm_args *a, void *scratch
     int64_t ldb = a->ldb;
     if (!a->tb) {
         float *turned = (float *)tp__carve(&c, a->N * a->K, sizeof *turned);
-        d->isa->transpose(turned, a->K, a->B, a->ldb, a->K, a->N);
+        d->isa->transpose(turned, a->K, a->K, a->B, a->ldb, a->K, a->N);
         b = turned, ldb = a->K;
     }
     tp__gemm_dots p;
@@ -1169,19 +1164,20 @@ static void tp__gemm_along_k(tp_device *d, const tp__gemm_args *a, void *scratch
     p.x = p.x_is_column ? b : a->A, p.ldx = p.x_is_column ? ldb : a->lda, p.xs = p.x_is_column ? a->N : a->M;
     p.y = p.x_is_column ? a->A : b, p.ldy = p.x_is_column ? a->lda : ldb, p.ys = p.x_is_column ? a->M : a->N;
     p.cx = p.x_is_column ? 1 : a->ldc, p.cy = p.x_is_column ? a->ldc : 1;
-    p.each = tp__ceil_div(tp__ceil_div(TP__CHUNK_MIN / 2, a->K * p.xs), 4) * 4;
+    p.each = tp__round_up(tp__ceil_div(TP__CHUNK_MIN / 2, a->K * p.xs), TP__DOTS);
     tp_device_parallel(d, tp__ceil_div(p.ys, p.each), tp__gemm_dots_chunk, &p);
 }
 
 TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args *product)
 {
-    const tp__gemm_args a = tp__gemm_untransposed(*product);
+    tp__gemm_args a = *product;
+    tp__gemm_untranspose(&a);
     const tp__along along = tp__gemm_along(&a, d->isa);
     if (along == TP__ALONG_N) return tp__gemm_along_n_scratch(d, &a);
     tp__carver c = tp__carver_over(NULL);
     if (along == TP__ALONG_K) tp__carve(&c, a.tb ? 0 : a.N * a.K, sizeof(float));
     else {
-        const tp__gemm_args t = tp__gemm_turn(&a);
+        tp__gemm_args t = tp__gemm_turn(&a);
         tp__carve(&c, a.M * a.N, sizeof(float));
         tp__carve(&c, (int64_t)tp__gemm_along_n_scratch(d, &t), 1);
     }
@@ -1190,7 +1186,8 @@ TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args 
 
 static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
 {
-    const tp__gemm_args a = tp__gemm_untransposed(*product);
+    tp__gemm_args a = *product;
+    tp__gemm_untranspose(&a);
     const tp__along along = tp__gemm_along(&a, d->isa);
     if (along == TP__ALONG_N) tp__gemm_along_n(d, &a, scratch);
     else if (along == TP__ALONG_M) tp__gemm_along_m(d, &a, scratch);
@@ -1654,7 +1651,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
         float *dst = panel + i * g->ic * width;
         if (g->input_grad) { /* packed weights of the input gradient: B[tap, o][c] = w[r, s, c, o] */
             const float *src = a->w + (g->tap[i].w * g->oc + column) * a->g.O + group * g->ic;
-            g->isa->transpose(dst, width, src, a->g.O, n, g->ic);
+            g->isa->transpose(dst, width, width, src, a->g.O, n, g->ic);
         } else
             tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->g.O + group * g->oc + column, a->g.O, n, g->ic);
     }
@@ -2083,7 +2080,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     float *transposed = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
     for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
-        w->isa->transpose(transposed + i * tap, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
+        w->isa->transpose(transposed + i * tap, n, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
                           TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, transposed, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
@@ -2644,9 +2641,9 @@ static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t
     float *transposed = to + TP__AMX_SIDE * TP__AMX_STAGE;
     if (p->conv && p->pass == TP__CONV_FILTER_GRAD) {
         tp__amx_windows(p, group, k, n, row, rows, transposed, TP__AMX_SIDE);
-        p->isa->transpose(to, TP__AMX_STAGE, transposed, TP__AMX_SIDE, n, rows);
+        p->isa->transpose(to, TP__AMX_STAGE, n, transposed, TP__AMX_SIDE, n, rows);
     } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
-    else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
+    else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, n, g->A + k * g->lda + row, g->lda, n, rows);
     else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
 }
 /* Copies columns [column, column + n) of B, values [k, k + kn) of k, to to[k][TP__AMX_SIDE]. */
@@ -2657,11 +2654,11 @@ static void tp__amx_copy_b(const tp__amx *p, int64_t group, int64_t column, int6
         const int64_t ic = p->w.ic;
         for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
             len = tp__min64(ic - k % ic, end - k);
-            p->isa->transpose(to, TP__AMX_SIDE,
+            p->isa->transpose(to, TP__AMX_SIDE, n,
                               g->B + (p->w.tap[k / ic].w * p->w.oc + column) * g->ldb + group * ic + k % ic, g->ldb, n,
                               len);
         }
-    } else if (g->tb) p->isa->transpose(to, TP__AMX_SIDE, g->B + column * g->ldb + k, g->ldb, n, kn);
+    } else if (g->tb) p->isa->transpose(to, TP__AMX_SIDE, n, g->B + column * g->ldb + k, g->ldb, n, kn);
     else tp__copy_rows(to, TP__AMX_SIDE, g->B + group * p->b_group + k * g->ldb + column, g->ldb, n, kn);
 }
 
@@ -3647,27 +3644,25 @@ TP__STRIP(strip2_part, 2, false, TP__MAIN / 2)
 static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 {
     tp__even e = *t;
-    for (; n > 0; n -= 2 * TP__VW, e.b += 2 * TP__VW, e.c += 2 * TP__VW) {
-        int64_t left = n;
-        if (n > TP__STRIP_2) TP__STRIP_OF(2, (n >= 2 * TP__VW))(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
-        else {
-#if TP__VW == \
-    16 /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
-            tp__even half = e;
-            if (n > TP__VW) {
-                TP__F(strip1)(&e, rows, TP__VW);
-                left -= TP__VW, half.b += TP__VW, half.c += TP__VW;
-                if (half.bias) half.bias += TP__VW;
-            }
-            if (left <= 8) {
-                tp__even_product_avx2(&half, rows, left);
-                return;
-            }
-#endif
-            TP__STRIP_OF(1, (left == TP__VW))(&e, rows, left);
-        }
+    while (n > TP__STRIP_2) {
+        TP__STRIP_OF(2, (n >= 2 * TP__VW))(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
+        if ((n -= 2 * TP__VW) <= 0) return;
+        e.b += 2 * TP__VW, e.c += 2 * TP__VW;
         if (e.bias) e.bias += 2 * TP__VW;
     }
+#if TP__VW == \
+    16 /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
+    if (n > TP__VW) {
+        TP__F(strip1)(&e, rows, TP__VW);
+        n -= TP__VW, e.b += TP__VW, e.c += TP__VW;
+        if (e.bias) e.bias += TP__VW;
+    }
+    if (n <= 8) {
+        tp__even_product_avx2(&e, rows, n);
+        return;
+    }
+#endif
+    TP__STRIP_OF(1, (n == TP__VW))(&e, rows, n);
 }
 #undef TP__STRIP
 #undef TP__STRIP_OF
@@ -3739,47 +3734,71 @@ static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const flo
 }
 
 /* -- transposing ----------------------------------------------------------------------------------------- */
-/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
-static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+#if TP__VW == 16
+/* c[l]: of four rows, the columns l, 4 + l, 8 + l, 12 + l, each in a quarter of the vector; `left` of the rows exist */
+TP__INLINE void TP__F(turn_four)(const float *s, int64_t lds, int64_t left, __mmask16 some, __m512 *c)
+{
+    const __m512 x0 = left > 0 ? _mm512_maskz_loadu_ps(some, s) : vset(0.0f);
+    const __m512 x1 = left > 1 ? _mm512_maskz_loadu_ps(some, s + lds) : vset(0.0f);
+    const __m512 x2 = left > 2 ? _mm512_maskz_loadu_ps(some, s + 2 * lds) : vset(0.0f);
+    const __m512 x3 = left > 3 ? _mm512_maskz_loadu_ps(some, s + 3 * lds) : vset(0.0f);
+    const __m512d lo01 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x0, x1);
+    const __m512d hi01 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x0, x1);
+    const __m512d lo23 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x2, x3);
+    const __m512d hi23 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x2, x3);
+    c[0] = (__m512)_mm512_maskz_unpacklo_pd(0xff, lo01, lo23);
+    c[1] = (__m512)_mm512_maskz_unpackhi_pd(0xff, lo01, lo23);
+    c[2] = (__m512)_mm512_maskz_unpacklo_pd(0xff, hi01, hi23);
+    c[3] = (__m512)_mm512_maskz_unpackhi_pd(0xff, hi01, hi23);
+}
+/* Stores the columns l, 4 + l, 8 + l, 12 + l, as far as there are so many, from the quarters of them that turn_four computed. */
+TP__INLINE void TP__F(turn_out)(float *q, int64_t ldd, int width, bool whole, __mmask16 mask, __m512 c0, __m512 c1,
+                                __m512 c2, __m512 c3)
+{
+    const __m512 a = _mm512_maskz_shuffle_f32x4(0xffff, c0, c1, 0x88);
+    const __m512 b = _mm512_maskz_shuffle_f32x4(0xffff, c2, c3, 0x88);
+    const __m512 d = _mm512_maskz_shuffle_f32x4(0xffff, c0, c1, 0xdd);
+    const __m512 e = _mm512_maskz_shuffle_f32x4(0xffff, c2, c3, 0xdd);
+#define X(n, v)                                                                   \
+    if (n < width) {                                                              \
+        if (whole) vstore(q + n * ldd, v); /* a store with a mask takes longer */ \
+        else _mm512_mask_storeu_ps(q + n * ldd, mask, v);                         \
+    }
+    X(0, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88))
+    X(4, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88))
+    X(8, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd))
+    X(12, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd))
+#undef X
+}
+#endif
+
+/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns. A row of dst has room for `room` >= rows values; those from `rows` on
+ * may become 0, so that whole vectors can be stored. */
+static void TP__F(transpose)(float *dst, int64_t ldd, int64_t room, const float *src, int64_t lds, int64_t rows,
+                             int64_t columns)
 {
     int64_t j = 0;
+    (void)room;
 #if TP__VW == 16
     /* Transposes 16 x 16 values at once: first within the four quarters of each vector, as 4x4 blocks, then the blocks. */
     for (; columns - j > (rows > 4 ? 4 : 15); j += 16) {
         const int width = columns - j < 16 ? (int)(columns - j) : 16;
         const __mmask16 some = (__mmask16)((1u << width) - 1u);
         for (int64_t i = 0; i < rows; i += 16) {
-            const __mmask16 mask = (__mmask16)(rows - i < 16 ? (1u << (rows - i)) - 1u : 0xffffu);
-            const int64_t last = rows - i < 16 ? rows - i - 1 : 15;
+            const int64_t left = rows - i;
+            const __mmask16 mask = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xffffu);
+            const bool whole = room - i >= 16;
             const float *s = src + i * lds + j;
             float *q = dst + j * ldd + i;
-            __m512 c[4][4]; /* the quarters of the vectors, [column within a quarter][four rows] */
-            for (int r = 0; r < 4; r++) {
-                __m512 x[4];
-                for (int l = 0; l < 4; l++)
-                    x[l] = _mm512_maskz_loadu_ps(some, s + (4 * r + l < last ? 4 * r + l : last) * lds);
-                const __m512d lo01 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[0], x[1]);
-                const __m512d hi01 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[0], x[1]);
-                const __m512d lo23 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[2], x[3]);
-                const __m512d hi23 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[2], x[3]);
-                c[0][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, lo01, lo23);
-                c[1][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, lo01, lo23);
-                c[2][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, hi01, hi23);
-                c[3][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, hi01, hi23);
-            }
-            for (int l = 0; l < 4; l++) {
-                const __m512 a = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0x88);
-                const __m512 b = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0x88);
-                const __m512 d = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0xdd);
-                const __m512 e = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0xdd);
-                if (l < width) _mm512_mask_storeu_ps(q + l * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88));
-                if (4 + l < width)
-                    _mm512_mask_storeu_ps(q + (4 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88));
-                if (8 + l < width)
-                    _mm512_mask_storeu_ps(q + (8 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd));
-                if (12 + l < width)
-                    _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
-            }
+            __m512 a[4], b[4], c[4], d[4];
+            TP__F(turn_four)(s, lds, left, some, a);
+            TP__F(turn_four)(s + 4 * lds, lds, left - 4, some, b);
+            TP__F(turn_four)(s + 8 * lds, lds, left - 8, some, c);
+            TP__F(turn_four)(s + 12 * lds, lds, left - 12, some, d);
+            TP__F(turn_out)(q, ldd, width, whole, mask, a[0], b[0], c[0], d[0]);
+            TP__F(turn_out)(q + ldd, ldd, width - 1, whole, mask, a[1], b[1], c[1], d[1]);
+            TP__F(turn_out)(q + 2 * ldd, ldd, width - 2, whole, mask, a[2], b[2], c[2], d[2]);
+            TP__F(turn_out)(q + 3 * ldd, ldd, width - 3, whole, mask, a[3], b[3], c[3], d[3]);
         }
     }
 #elif defined(TP__SSE2)
@@ -3892,16 +3911,19 @@ TP__INLINE void TP__F(sums4)(V s0, V s1, V s2, V s3, float *out)
 #endif
 }
 #define TP__DOT_ROWS(X) X(0) X(1) X(2) X(3)
-TP__INLINE void TP__F(dot_rows)(int64_t K, const float *const *a, int m, const float *const *b, float *out)
+TP__INLINE void TP__F(dot_rows)(int64_t K, const float *a, int64_t lda, int m, const float *b, int64_t ldb, int64_t n,
+                                float *out)
 {
     const V zero = vset(0.0f);
-    const float *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
     const TP__F(vmask) rest = TP__F(vfirst)(K % TP__VW);
-    int64_t k = 0;
-#define X(i)                              \
-    const float *a##i = a[m > i ? i : 0]; \
+    for (int64_t j = 0; j < n; j += 4) {
+        const float *b0 = b + j * ldb, *b1 = j + 1 < n ? b0 + ldb : b0, *b2 = j + 2 < n ? b1 + ldb : b0,
+                    *b3 = j + 3 < n ? b2 + ldb : b0;
+        int64_t k = 0;
+#define X(i)                                       \
+    const float *a##i = a + (m > i ? i : 0) * lda; \
     V p##i = zero, q##i = zero, r##i = zero, s##i = zero;
-    TP__DOT_ROWS(X)
+        TP__DOT_ROWS(X)
 #undef X
 #define X(i)                      \
     if (m > i) {                  \
@@ -3911,32 +3933,37 @@ TP__INLINE void TP__F(dot_rows)(int64_t K, const float *const *a, int m, const f
         r##i = vfma(x, y2, r##i); \
         s##i = vfma(x, y3, s##i); \
     }
-    for (; k + TP__VW <= K; k += TP__VW) {
+        for (; k + TP__VW <= K; k += TP__VW) {
 #define LOAD(p) vload(p + k)
-        const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
-        TP__DOT_ROWS(X)
+            const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
+            TP__DOT_ROWS(X)
 #undef LOAD
-    }
-    if (k < K) {
+        }
+        if (k < K) {
 #define LOAD(p) TP__F(vloadm)(p + k, rest)
-        const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
-        TP__DOT_ROWS(X)
+            const V y0 = LOAD(b0), y1 = LOAD(b1), y2 = LOAD(b2), y3 = LOAD(b3);
+            TP__DOT_ROWS(X)
 #undef LOAD
-    }
+        }
 #undef X
 #define X(i) \
-    if (m > i) TP__F(sums4)(p##i, q##i, r##i, s##i, out + 4 * i);
-    TP__DOT_ROWS(X)
+    if (m > i) TP__F(sums4)(p##i, q##i, r##i, s##i, out + i * TP__DOTS + j);
+        TP__DOT_ROWS(X)
 #undef X
+    }
 }
 #undef TP__DOT_ROWS
-static void TP__F(dots)(int64_t K, const float *const *a, int m, const float *const *b, float *out)
+static void TP__F(dots)(int64_t K, const float *a, int64_t lda, int m, const float *b, int64_t ldb, int64_t n,
+                        float *out)
 {
-    if (m == 1) TP__F(dot_rows)(K, a, 1, b, out);
-    else if (m == 2 || TP__VW < 16) {
-        TP__F(dot_rows)(K, a, 2, b, out);
-        if (m == 4) TP__F(dot_rows)(K, a + 2, 2, b, out + 8); /* fewer registers */
-    } else TP__F(dot_rows)(K, a, 4, b, out);
+#if TP__VW == 16 /* more rows would not fit into the registers of the others */
+    if (m == 4) TP__F(dot_rows)(K, a, lda, 4, b, ldb, n, out);
+    else if (m == 3) TP__F(dot_rows)(K, a, lda, 3, b, ldb, n, out);
+    else
+#endif
+        for (; m > 0; m -= 2, a += 2 * lda, out += 2 * TP__DOTS)
+            if (m > 1) TP__F(dot_rows)(K, a, lda, 2, b, ldb, n, out);
+            else TP__F(dot_rows)(K, a, lda, 1, b, ldb, n, out);
 }
 #endif
 

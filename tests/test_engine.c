@@ -1314,13 +1314,22 @@ static void packing_of_width(const struct tp__isa *isa, int64_t n)
         const float *tall = edge(3, (n - 1) * (rows + 3) + rows);
         float *tiles = edge(4, rows * n);
         bool right = true;
-        isa->transpose(dst, ldd, src, lds, rows, n);
+        isa->transpose(dst, ldd, rows, src, lds, rows, n);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < n; j++) right = right && dst[j * ldd + i] == src[i * lds + j];
         for (int64_t j = 0; j < n - 1; j++)
             for (int64_t i = rows; i < ldd; i++)
                 right = right && dst[j * ldd + i] == edge_value(1, (n - 1) * ldd + rows, j * ldd + i);
         CHECK_MSG(right && edge_kept(1, (n - 1) * ldd + rows), "%s: %dx%d turned", isa->name, (int)rows, (int)n);
+        dst = edge(1, n * ldd);
+        isa->transpose(dst, ldd, ldd, src, lds, rows, n); /* the rest of each row may become 0 */
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < ldd; i++) {
+                const float v = dst[j * ldd + i];
+                right =
+                    right && (i < rows ? v == src[i * lds + j] : v == 0 || v == edge_value(1, n * ldd, j * ldd + i));
+            }
+        CHECK_MSG(right && edge_kept(1, n * ldd), "%s: %dx%d turned with room", isa->name, (int)rows, (int)n);
         isa->panel(panel, wide, src, lds, rows, n);
         for (int64_t i = 0; i < rows * wide; i++)
             right = right && panel[i] == (i % wide < n ? src[i / wide * lds + i % wide] : 0.0f);
@@ -1360,17 +1369,20 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
             isa->row(&t, n);
             CHECK_MSG(near_all(c, want, n, 2e-6) && edge_kept(3, n), "%s: a row of %d", isa->name, (int)n);
         }
-    for (int m = 1; m <= 4 && isa->dots; m *= 2) {
-        const float *a[4], *b[4];
-        float out[16];
-        for (int j = 0; j < 4; j++) a[j] = edge(j % 4, n), b[j] = edge(3 - j, n);
-        for (int i = 0; i < 4 * m; i++) {
-            want[i] = 0;
-            for (int64_t k = 0; k < n; k++) want[i] += (double)a[i / 4][k] * (double)b[i % 4][k];
+    for (int m = 1; m <= 4 && isa->dots; m++)
+        for (int64_t rows = 1; rows <= 6; rows++) {
+            const float *a = edge(0, m * (n + 1) - 1), *b = edge(1, rows * (n + 2) - 2);
+            float out[4 * TP__DOTS];
+            bool right = true;
+            isa->dots(n, a, n + 1, m, b, n + 2, rows, out);
+            for (int64_t i = 0; i < m * rows; i++) {
+                double sum = 0;
+                for (int64_t k = 0; k < n; k++)
+                    sum += (double)a[i / rows * (n + 1) + k] * (double)b[i % rows * (n + 2) + k];
+                right = right && fabs((double)out[i / rows * TP__DOTS + i % rows] - sum) < 3e-6;
+            }
+            CHECK_MSG(right, "%s: %d times %d dot products of %d", isa->name, m, (int)rows, (int)n);
         }
-        isa->dots(n, a, m, b, out);
-        CHECK_MSG(near_all(out, want, 4 * m, 3e-6), "%s: four products of %d", isa->name, (int)n);
-    }
     for (int64_t K = 0; K <= 4 && isa->descend; K += 2) {
         const int64_t rows = 5, ldb = n + 1, gap = 2, step = 7, ldc = n;
         const float *a = edge(0, 40), *b = edge(1, K ? (K - 1) * ldb + n : 0);

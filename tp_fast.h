@@ -3627,7 +3627,14 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, whole_); \
         else TP__F(even_rows)(t, row, rows, last, 1, nv_, whole_);                      \
     }
-#define TP__MAIN    (TP__VW > 8 ? 16 : 8)
+#define TP__MAIN (TP__VW > 8 ? 16 : 8)
+#if TP__VW == 16
+#define TP__WIDEST          16
+#define TP__WIDE_VECTORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#else
+#define TP__WIDEST          8
+#define TP__WIDE_VECTORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#endif
 #define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip of more columns has two vectors */
 #if TP__VW == 16                                 /* a mask costs nothing */
 TP__STRIP(strip1, 1, false, TP__MAIN)
@@ -3640,10 +3647,76 @@ TP__STRIP(strip1_part, 1, false, TP__MAIN)
 TP__STRIP(strip2_part, 2, false, TP__MAIN / 2)
 #define TP__STRIP_OF(nv_, whole_) (whole_ ? TP__F(strip##nv_) : TP__F(strip##nv_##_part))
 #endif
+/* One or two rows and nv whole vectors of columns; sums of more vectors than two hide how long each addition takes, and B is read
+ * in the order of its addresses. */
+TP__INLINE void TP__F(wide_rows)(const tp__even *e, int mr, int nv)
+{
+    const V zero = vset(0.0f);
+    const float *a = e->a, *b = e->b;
+#define X(i) V p##i = zero, q##i = zero;
+    TP__WIDE_VECTORS(X)
+#undef X
+    for (int64_t k = e->K; k > 0; k--, a += e->step, b += e->ldb) {
+        const V x = vset(*a), y = mr > 1 ? vset(a[e->a_gap]) : x;
+#define X(i)                                 \
+    if (nv > i) {                            \
+        const V v = vload(b + i * TP__VW);   \
+        p##i = vfma(x, v, p##i);             \
+        if (mr > 1) q##i = vfma(y, v, q##i); \
+    }
+        TP__WIDE_VECTORS(X)
+#undef X
+    }
+    float *const c = e->c, *const d = c + e->c_gap;
+    if (e->add) {
+#define X(i)                                       \
+    if (nv > i) {                                  \
+        p##i += vload(c + i * TP__VW);             \
+        if (mr > 1) q##i += vload(d + i * TP__VW); \
+    }
+        TP__WIDE_VECTORS(X)
+#undef X
+    }
+    if (e->bias) {
+#define X(i) \
+    if (nv > i) p##i += vload(e->bias + i * TP__VW), q##i += vload(e->bias + i * TP__VW);
+        TP__WIDE_VECTORS(X)
+#undef X
+    }
+    if (e->relu) {
+#define X(i) \
+    if (nv > i) p##i = vmax(zero, p##i), q##i = vmax(zero, q##i);
+        TP__WIDE_VECTORS(X)
+#undef X
+    }
+#define X(i)                                      \
+    if (nv > i) {                                 \
+        vstore(c + i * TP__VW, p##i);             \
+        if (mr > 1) vstore(d + i * TP__VW, q##i); \
+    }
+    TP__WIDE_VECTORS(X)
+#undef X
+}
+/* Computes one or two rows as long as there are enough whole vectors of columns; returns how many columns are left. */
+static int64_t TP__F(wide)(tp__even *e, int64_t rows, int64_t n)
+{
+    const int64_t widest = (rows == 1 ? TP__WIDEST : TP__WIDEST / 2) * TP__VW;
+    for (int64_t done; n >= 4 * TP__VW; n -= done, e->b += done, e->c += done) {
+        done = n >= widest ? widest : 4 * TP__VW;
+        if (rows == 2 && done == widest) TP__F(wide_rows)(e, 2, TP__WIDEST / 2);
+        else if (rows == 2) TP__F(wide_rows)(e, 2, 4);
+        else if (done == widest) TP__F(wide_rows)(e, 1, TP__WIDEST);
+        else TP__F(wide_rows)(e, 1, 4);
+        if (e->bias) e->bias += done;
+    }
+    return n;
+}
 /* `rows` rows and n columns of a product with B in place */
 static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 {
     tp__even e = *t;
+    if (rows <= 2) n = TP__F(wide)(&e, rows, n);
+    if (n <= 0) return;
     while (n > TP__STRIP_2) {
         TP__STRIP_OF(2, (n >= 2 * TP__VW))(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
         if ((n -= 2 * TP__VW) <= 0) return;
@@ -3668,6 +3741,8 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 #undef TP__STRIP_OF
 #undef TP__MAIN
 #undef TP__STRIP_2
+#undef TP__WIDEST
+#undef TP__WIDE_VECTORS
 #undef TP__EVEN
 #endif
 #if TP__WIDE

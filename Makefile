@@ -10,6 +10,7 @@
 #   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/); augmentors
 #                     against Pillow and numpy, on photographs: TP_TEST_IMAGES=<folder or .tar.gz of JPEG files>
 #   make coverage     lines and branches of each header that the tests run through
+#   make soak         ten million steps, ten thousand cycles of each object, five hundred kills; an hour and more
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
 #   make analyze      gcc -fanalyzer, clang-tidy and cppcheck over all headers; many minutes
 #   make install      headers, tp_cuda.cu, tp.pc and a CMake package below PREFIX (/usr/local), or DESTDIR/PREFIX; make uninstall
@@ -78,6 +79,9 @@ coverage:
 
 analyze:
 	@bash tests/analyze.sh
+
+soak:
+	@bash tests/soak.sh
 
 W ?= mlp.b128
 T ?= 1
@@ -152,4 +156,4 @@ build/tp.h: $(HEADERS) tests/single.sh
 clean:
 	rm -rf build
 
-.PHONY: all mnist test gpu interop coverage analyze bench install uninstall single format clean
+.PHONY: all mnist test gpu interop coverage analyze soak bench install uninstall single format clean

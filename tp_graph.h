@@ -2641,6 +2641,15 @@ static int tp__edit_distance(const char *a, const char *b, int max_distance)
     return row[na % 3][nb] <= max_distance ? row[na % 3][nb] : max_distance + 1;
 }
 
+static bool tp__equal_without_case(const char *a, const char *b)
+{
+    for (; *a && *b; a++, b++) {
+        const char x = *a >= 'A' && *a <= 'Z' ? (char)(*a + 32) : *a, y = *b >= 'A' && *b <= 'Z' ? (char)(*b + 32) : *b;
+        if (x != y) return false;
+    }
+    return *a == *b;
+}
+
 /* A name is similar if at most a third of it would have to change, if one is the last part of the other, "cost" and "tower0/cost",
  * or if one is a layer and the other its output: "fc0" and "fc0/output". Of equally similar names the first is kept. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
@@ -2653,7 +2662,9 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
     const bool is_suffix = over > 1 && longer[over - 1] == '/' && strcmp(longer + over, shorter) == 0;
     const bool is_output =
         strncmp(longer, shorter, strlen(shorter)) == 0 && strcmp(longer + strlen(shorter), "/output") == 0;
-    const int d = is_suffix || is_output ? 1 : tp__edit_distance(n->wanted, name, max_distance);
+    const int d = tp__equal_without_case(n->wanted, name) ? 0
+                  : is_suffix || is_output                ? 1
+                                                          : tp__edit_distance(n->wanted, name, max_distance);
     if (d > max_distance && !is_suffix && !is_output) return;
     if (n->name && d >= n->distance) return;
     n->name = name;

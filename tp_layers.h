@@ -569,7 +569,8 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 #endif
-/* A layer value of any layer, also your own: the layer's C name, then the arguments of its call. */
+/* A layer value of any layer, also your own: the layer's C name, then the arguments of its call. A call of a layer of your own is a
+ * chain of one: y = tp_linear(x, TP_LAYER(squeeze_excite, "se0", .reduction = 2)). */
 #ifdef __cplusplus
 #define TP_LAYER(L, name_, ...) tp_layer{ TP_AT, #L, TP__CXX_LAYER(tp_##L##_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
 #else
@@ -2820,11 +2821,12 @@ static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
         if (l->layer) {
             const tp_layer_type *t = find(g, l);
             x = t ? tp__layer_apply(x, t, l->desc)
-                  : tp_graph_fail(g, &l->at, TP_ERR_NAME, "there is no layer '%s'%s", l->layer,
-                                  find == tp__step_of_macro
-                                      ? " of your own: tp_linear has built-in ones as TP_CONV2D(...), by "
-                                        "their names they go to tp_linear_n"
-                                      : "");
+                  : tp_graph_fail(
+                        g, &l->at, TP_ERR_NAME, "there is no layer '%s'%s", l->layer,
+                        find == tp__step_of_macro
+                            ? " of your own: tp_layer_register makes one. Built-in ones are TP_CONV2D(...) in "
+                              "tp_linear; tp_linear_n finds them by their names"
+                            : "");
             continue;
         }
         const tp_at at = g->at;

@@ -581,8 +581,11 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
     f.n_matched = 1; /* the warning about no matching variable is not needed, because here that is an error */
     tp__filter_close(&f);
     if (m == 0)
-        return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",
-                             regex ? regex : ".*", near);
+        return n == 0 ? tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: the graph has no trainable variables")
+                      : tp_graph_fail(
+                            g, NULL, TP_ERR_NAME,
+                            "minimize: there is no trainable variable '%s'%s The graph has %d, the first is '%s'",
+                            regex ? regex : ".*", *near ? near : ".", n, tp_node_name(all[0]));
     tp_optimizer_compute_gradients(o, cost, vars, m, gvs);
     for (int i = 0; i < m; i++) reached += gvs[i].grad != NULL;
     if (reached == 0 && tp_graph_status(g) == TP_OK)

@@ -2650,23 +2650,30 @@ static bool tp__equal_without_case(const char *a, const char *b)
     return *a == *b;
 }
 
-/* A name is similar if at most a third of it would have to change, if one is the last part of the other, "cost" and "tower0/cost",
- * or if one is a layer and the other its output: "fc0" and "fc0/output". Of equally similar names the first is kept. */
+/* How different two names are; -1: not similar. Similar are names that differ in upper and lower case (0); a name and its last part,
+ * "tower0/cost" and "cost", or a layer and its output, "fc0" and "fc0/output" (1); a name of three characters or more and one that
+ * goes on after it, "wrong" and "wrong_vector" (2); names of which at most a third would have to change. */
+static int tp__name_distance(const char *wanted, const char *name)
+{
+    const bool wanted_is_longer = strlen(wanted) > strlen(name);
+    const char *longer = wanted_is_longer ? wanted : name, *shorter = wanted_is_longer ? name : wanted;
+    const size_t n = strlen(longer), m = strlen(shorter), over = n - m;
+    const int max_distance = (int)n / 3 + (strlen(wanted) < 3);
+    const bool begins = m > 0 && strncmp(longer, shorter, m) == 0;
+    if (tp__equal_without_case(wanted, name)) return 0;
+    if (over > 1 && longer[over - 1] == '/' && strcmp(longer + over, shorter) == 0) return 1;
+    if (begins && strcmp(longer + m, "/output") == 0) return 1;
+    const int d = tp__edit_distance(wanted, name, max_distance);
+    if (begins && m >= 3 && strchr("/_-.", longer[m]) && (d > 2 || d > max_distance)) return 2;
+    return d <= max_distance ? d : -1;
+}
+
+/* Keeps the most similar name, and of equally similar ones the first. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
     if (!n->wanted || !name || !*name) return;
-    const size_t nw = strlen(n->wanted), nn = strlen(name);
-    const char *longer = nw > nn ? n->wanted : name, *shorter = nw > nn ? name : n->wanted;
-    const size_t over = nw > nn ? nw - nn : nn - nw;
-    const int max_distance = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
-    const bool is_suffix = over > 1 && longer[over - 1] == '/' && strcmp(longer + over, shorter) == 0;
-    const bool is_output =
-        strncmp(longer, shorter, strlen(shorter)) == 0 && strcmp(longer + strlen(shorter), "/output") == 0;
-    const int d = tp__equal_without_case(n->wanted, name) ? 0
-                  : is_suffix || is_output                ? 1
-                                                          : tp__edit_distance(n->wanted, name, max_distance);
-    if (d > max_distance && !is_suffix && !is_output) return;
-    if (n->name && d >= n->distance) return;
+    const int d = tp__name_distance(n->wanted, name);
+    if (d < 0 || (n->name && d >= n->distance)) return;
     n->name = name;
     n->distance = d;
 }
@@ -11193,7 +11200,8 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
 }
 
 /* Whether item k is used in training alone. Such an item is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
- * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
+ * beta1_power, loss_scale/good_steps). Predictors, and graphs without
+ * a global step, skip these items without a warning. */
 static bool tp__is_training_only(const tp_dict *d, int k)
 {
     const char *name = d->item[k].name;
@@ -11251,6 +11259,9 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         return TP_ERR_NOMEM;
     }
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
+    /* a graph without a global step, like a predictor, does without what training left in the checkpoint */
+    const bool trains = !s->for_predictor &&
+                        (r->strict || tp__variable_named(s->graph, "global_step") || !tp_dict_find(d, "global_step"));
     const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
     for (int k = 0; k < n && st == TP_OK; k++) {
         const tp_variable *v = tp_node_variable(vars[k]);
@@ -11286,7 +11297,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             st = tp__restore_state(s, name, &d->item[k].value);
             continue;
         }
-        if (!used[k] && !tp__is_training_name(name) && !(s->for_predictor && tp__is_training_only(d, k)))
+        if (!used[k] && !tp__is_training_name(name) && !(!trains && tp__is_training_only(d, k)))
             tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
     if (st == TP_OK && r->resumes && trainable > 0 && found == 0 && file_only.len > 0)

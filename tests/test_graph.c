@@ -2932,7 +2932,8 @@ static int distance(const char *a, const char *b)
     return d[n][m];
 }
 
-/* What is meant is the nearest name, of which a third is another at most, or the last part of which is what was asked for. */
+/* What is meant is the nearest name, of which a third is another at most, the last part of which is what was asked for, or that
+ * goes on after it. */
 TEST(what_is_meant_is_the_nearest_name)
 {
     int guessed = 0, nothing_near = 0;
@@ -2960,8 +2961,11 @@ TEST(what_is_meant_is_the_nearest_name)
                       over = longer - (a > b ? b : a);
             const char *whole = a > b ? word[0] : names[k], *part = a > b ? names[k] : word[0];
             const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
-            const int d = last ? 1 : distance(word[0], names[k]);
-            if (!last && d > longer / 3 + (a < 3)) continue;
+            int d = last ? 1 : distance(word[0], names[k]);
+            const int length = (int)strlen(part), most = longer / 3 + (a < 3);
+            const bool begins = length >= 3 && strncmp(whole, part, (size_t)length) == 0 && whole[length] == '/';
+            if (begins && (d > 2 || d > most)) d = 2;
+            else if (!last && d > most) continue;
             if (d < best) snprintf(want, sizeof want, "; did you mean '%s'?", names[k]);
             if (d < best) best = d;
         }

@@ -2531,24 +2531,40 @@ TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event)
     return st;
 }
 
+/* The names of all statistics that were reported, "cost, error", and the one that is similar to `wanted`, as tp__nearest_text says
+ * it. m may be NULL; free names. */
+static void tp__reported(const tp_monitors *m, const char *wanted, tp_buf *names, char near[TP__NEAREST_TEXT])
+{
+    tp__nearest n;
+    memset(&n, 0, sizeof n);
+    memset(names, 0, sizeof *names);
+    n.wanted = wanted;
+    for (int i = 0; m && i < m->n_history; i++) {
+        tp__nearest_try(&n, m->history[i].name);
+        tp_buf_printf(names, "%s%s", i ? ", " : "", m->history[i].name);
+    }
+    tp__nearest_text(&n, near);
+}
+
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat)
 {
     TP__REQUIRE(m && name && stat, TP_ERR_ARG)
 
     const struct tp__history *h = tp__history_find(m, name);
-    if (!h || !h->n) {
-        tp__nearest near;
-        char text[TP__NEAREST_TEXT];
-        memset(&near, 0, sizeof near);
-        near.wanted = name;
-        for (int i = 0; i < m->n_history; i++) tp__nearest_try(&near, m->history[i].name);
-        return tp_fail(
-            TP_ERR_NAME,
-            "No available data for the key: %s%s%s List the callback that reports it before the one that reads it",
-            name, tp__nearest_text(&near, text), near.name ? "" : ".");
+    if (h && h->n) {
+        *stat = h->stat[h->n - 1];
+        return TP_OK;
     }
-    *stat = h->stat[h->n - 1];
-    return TP_OK;
+    char near[TP__NEAREST_TEXT];
+    tp_buf names;
+    tp__reported(m, name, &names, near);
+    tp_fail(
+        TP_ERR_NAME,
+        "No available data for the key: %s%s Reported until now: %s. List the callback that reports it before the one "
+        "that reads it",
+        name, *near ? near : ".", names.data ? names.data : "nothing");
+    tp_buf_free(&names);
+    return TP_ERR_NAME;
 }
 
 TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats)
@@ -2569,19 +2585,10 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
  * callback is wrapped, because that callback may report the statistic later. */
 static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
 {
-    const tp_monitors *m = cb->train->monitors;
-    tp__nearest nearest;
     tp_buf names;
     char text[TP__NEAREST_TEXT];
     if (++*times != 2) return TP_OK;
-    memset(&nearest, 0, sizeof nearest);
-    memset(&names, 0, sizeof names);
-    nearest.wanted = stat;
-    for (int i = 0; m && i < m->n_history; i++) {
-        tp__nearest_try(&nearest, m->history[i].name);
-        tp_buf_printf(&names, "%s%s", i ? ", " : "", m->history[i].name);
-    }
-    tp__nearest_text(&nearest, text);
+    tp__reported(cb->train->monitors, stat, &names, text);
     const tp_status st =
         tp_fail(TP_ERR_NAME, "%s: nobody has reported a statistic '%s' in two epochs. Those that were reported: %s%s",
                 cb->name, stat, names.data ? names.data : "none", text);
@@ -2857,15 +2864,21 @@ typedef struct tp__members {
     double *seconds;
 } tp__members;
 
-/* After a hook of a member: if it failed, its name begins the sentence. Checks for Ctrl-C. */
+/* After a hook of a member: if it failed, its name begins the sentence. n_errors: as `before` of tp__told. */
 static void tp__members_close(tp_callback *cb);
-static tp_status tp__members_called(const tp_callback *group, const tp_callback *member, tp_status st)
+static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st)
 {
-    if (st == TP_OK) return tp__poll(group->train);
-    if (st > TP_OK || member->close == tp__members_close) return st;
+    if (st >= TP_OK || member->close == tp__members_close) return st;
+    tp__told(member->name, n_errors, st);
     const size_t n = strlen(member->name);
     const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
     return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
+}
+/* The same, and checks for Ctrl-C. */
+static tp_status tp__members_called(const tp_callback *group, const tp_callback *member, unsigned n_errors,
+                                    tp_status st)
+{
+    return st == TP_OK ? tp__poll(group->train) : tp__members_named(member, n_errors, st);
 }
 
 /* Calls a hook of all members in order; checks for Ctrl-C after each. */
@@ -2874,7 +2887,10 @@ static tp_status tp__members_walk(tp_callback *cb, tp__hook_fn hook)
 {
     const tp__members *g = (const tp__members *)cb->user;
     tp_status st = TP_OK;
-    for (int i = 0; i < g->n && st == TP_OK; i++) { st = tp__members_called(cb, g->cb[i], hook(g->cb[i])); }
+    for (int i = 0; i < g->n && st == TP_OK; i++) {
+        const unsigned n_errors = tp__n_errors;
+        st = tp__members_called(cb, g->cb[i], n_errors, hook(g->cb[i]));
+    }
     return st;
 }
 
@@ -2884,7 +2900,8 @@ static tp_status tp__members_setup_graph(tp_callback *cb)
     tp_status st = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         if (cb->train->graph) tp_name_scope_push(cb->train->graph, "");
-        st = tp_callback_setup_graph(g->cb[i], cb->train);
+        const unsigned n_errors = tp__n_errors;
+        st = tp__members_named(g->cb[i], n_errors, tp_callback_setup_graph(g->cb[i], cb->train));
         if (cb->train->graph) tp_name_scope_pop(cb->train->graph);
     }
     return st;
@@ -2904,8 +2921,9 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         r->first = r->n_fetch; /* the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
+        const unsigned n_errors = tp__n_errors;
         st = tp_callback_before_run(g->cb[i], r);
-        st = tp__members_called(cb, g->cb[i], st == TP_OK ? r->status : st);
+        st = tp__members_called(cb, g->cb[i], n_errors, st == TP_OK ? r->status : st);
         g->count[i] = r->n_fetch - base - g->first[i];
     }
     r->first = first;
@@ -2920,7 +2938,8 @@ static tp_status tp__members_after_run(tp_callback *cb, const tp_run_values *v)
         tp_run_values member_values;
         member_values.value = v->value + g->first[i];
         member_values.n = g->count[i];
-        st = tp__members_called(cb, g->cb[i], tp_callback_after_run(g->cb[i], &member_values));
+        const unsigned n_errors = tp__n_errors;
+        st = tp__members_called(cb, g->cb[i], n_errors, tp_callback_after_run(g->cb[i], &member_values));
     }
     return st;
 }
@@ -2934,12 +2953,13 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
     tp_status stop = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         const double t0 = tp_time();
+        const unsigned n_errors = tp__n_errors;
         st = tp_callback_trigger_epoch(g->cb[i]);
         g->seconds[i] = tp_time() - t0;
         total += g->seconds[i];
         if (stop == TP_OK && (st == TP_STOP || st == TP_END)) stop = st;
         if (st == TP_STOP || st == TP_END) st = TP_OK;
-        st = tp__members_called(cb, g->cb[i], st);
+        st = tp__members_called(cb, g->cb[i], n_errors, st);
     }
     if (st == TP_OK) st = stop;
     if (st < 0 || total < 2) return st;
@@ -6373,8 +6393,18 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
     v->variable = g ? tp_find_variable(g, p->name) : NULL;
     if (!v->variable) {
         char text[TP__NEAREST_TEXT] = "";
+        tp_buf scalars;
+        memset(&scalars, 0, sizeof scalars);
         if (g) tp__variable_near(g, p->name, text);
-        return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s", p->name, text[0] ? text : "!");
+        for (int i = 0; g && i < tp_graph_n_variables(g); i++) {
+            const tp_variable *x = tp_graph_variable(g, i);
+            if (x->shape.ndim == 0 && tp_dtype_is_float(x->dtype))
+                tp_buf_printf(&scalars, "%s%s", scalars.len ? ", " : " Scalars there: ", x->name);
+        }
+        tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s%s", p->name, text[0] ? text : "!",
+                scalars.data ? scalars.data : "");
+        tp_buf_free(&scalars);
+        return TP_ERR_NAME;
     }
     if (p->get_array && !tp_shape_compatible(&v->variable->shape, &v->shape)) {
         char is[TP_SHAPE_TEXT], wanted[TP_SHAPE_TEXT];

@@ -2049,7 +2049,8 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
     if (!df->next) return tp_fail(TP_ERR_ARG, "%s: the flow has no function `next`: set df->next", df->name);
     /* set the floating-point mode of the numeric kernels, so that all threads that read flows compute the same numbers */
     const unsigned mode = tp__float_mode_enter();
-    tp_status st = df->next(df, dp);
+    const unsigned n_errors = tp__n_errors;
+    const tp_status st = tp__told(df->name, n_errors, df->next(df, dp));
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
     if (st == TP_END) df->state_ = TP__DF_ENDED;
@@ -4514,7 +4515,8 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     call.thread = thread;
     call.drop = false;
     tp_status st = tp_datapoint_view(&s->out, &s->in);
-    if (st == TP_OK) st = f->fn(&s->in, &s->out, &call);
+    const unsigned n_errors = tp__n_errors;
+    if (st == TP_OK) st = tp__told(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
     s->is_dropped = call.drop;
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }

@@ -2930,6 +2930,7 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
 #define TP__ERROR_TEXT 2048
 
 static TP__THREAD_LOCAL char tp__error[TP__ERROR_TEXT];
+static TP__THREAD_LOCAL unsigned tp__n_errors; /* number of sentences that this thread has set */
 
 TP_DEF const char *tp_last_error(void) { return tp__error; }
 
@@ -2952,7 +2953,17 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     va_end(again);
     va_end(ap);
     memcpy(tp__error, text, strlen(text) + 1);
+    tp__n_errors++;
     return status;
+}
+
+/* After a call of a function of the program: an error without a sentence gets one, so that the sentence of an earlier error is not taken
+ * for its sentence. before: tp__n_errors before the call; name: the object that has the function. */
+TP__UNUSED static tp_status tp__told(const char *name, unsigned before, tp_status st)
+{
+    if (st >= TP_OK || tp__n_errors != before) return st;
+    return tp_fail(st, "%s: a function of the program returned %s without a sentence: tp_fail gives one", name,
+                   tp_status_name(st));
 }
 
 /* Write "train.c:35: tp_df_batch" to buf; return buf. */

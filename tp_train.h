@@ -738,14 +738,16 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
 {
     tp__graph_fix_places(t->graph);
+    const unsigned n_errors = tp__n_errors;
     tp_optimizer *opt = m->optimizer ? m->optimizer(t->graph, m->user) : NULL;
     if (opt) {
         t->learning_rate_ = opt->learning_rate;
         tp__ranks_optimizer(t, opt);
     } else
-        tp_graph_fail(t->graph, NULL, TP_ERR_ARG,
+        tp_graph_fail(t->graph, NULL, TP_ERR_ARG, "%s%s%s",
                       m->optimizer ? "the model's optimizer function returned NULL"
-                                   : "the model has no optimizer: set .model.optimizer");
+                                   : "the model has no optimizer: set .model.optimizer",
+                      tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
     return opt;
 }
 

@@ -64,6 +64,8 @@ TEST(lookups_that_find_nothing)
     CHECK_STR(tp_last_error(), "there is no node 'fc0' in the graph; did you mean 'fc0/output'?");
     CHECK(tp_graph_find(g, "something else") == NULL);
     CHECK_STR(tp_last_error(), "there is no node 'something else' in the graph");
+    CHECK(tp_graph_find(g, "image_of_x") == NULL);
+    CHECK_STR(tp_last_error(), "there is no node 'image_of_x' in the graph; did you mean 'image'?");
     CHECK(tp_graph_find_operation(g, "imgae") == NULL);
     CHECK_STR(tp_last_error(), "there is no operation 'imgae' in the graph; did you mean 'image'?");
     CHECK(tp_find_variable(g, "fc0/w") == NULL);
@@ -152,6 +154,8 @@ TEST(a_label_outside_the_classes)
 
 TEST(a_checkpoint_for_a_session_of_ones_own)
 {
+    char path[600];
+    snprintf(path, sizeof path, "%s/newcomer.npz", tp_test_tmpdir());
     tp_graph *g = tp_graph_new(NULL);
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_constant(3));
     tp_session *s = tp_session_new(g, NULL);
@@ -159,19 +163,18 @@ TEST(a_checkpoint_for_a_session_of_ones_own)
     static const float values[2] = {5, 7};
     tp_tensor_view(&t, TP_F32, tp_make_shape(2), (void *)(uintptr_t)values);
     CHECK_OK(tp_session_load(s, tp_node_variable(w), &t));
-    CHECK_OK(tp_save_checkpoint(s, "newcomer.npz", NULL, 0));
+    CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
     tp_session *other = tp_session_new(g, NULL);
-    CHECK_OK(tp_restore_checkpoint(other, "newcomer.npz"));
+    CHECK_OK(tp_restore_checkpoint(other, path));
     memset(&t, 0, sizeof t);
     if (CHECK_OK(tp_session_read(other, tp_node_variable(w), &t))) CHECK(tp_tensor_get(&t, 1) == 7);
     CHECK_ERR(tp_restore_checkpoint(other, "newcomre.npz"), TP_ERR_NAME, "newcomre.npz");
-    CHECK_ERR(tp_restore_checkpoint(NULL, "newcomer.npz"), TP_ERR_ARG, "");
+    CHECK_ERR(tp_restore_checkpoint(NULL, path), TP_ERR_ARG, "");
     CHECK_ERR(tp_restore_checkpoint(other, NULL), TP_ERR_ARG, "");
     tp_tensor_free(&t);
     tp_session_free(s);
     tp_session_free(other);
     tp_graph_free(g);
-    remove("newcomer.npz");
 }
 
 /* A name of another graph, of one that is gone, or that is there by now is not why something is NULL. */
@@ -337,11 +340,77 @@ TEST(a_callback_that_reads_too_early)
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         if (late) CHECK(st == TP_OK);
         else
-            CHECK_ERR(
-                st, TP_ERR_NAME,
-                "ScoreReader: No available data for the key: score. List the callback that reports it before the one "
-                "that reads it");
+            CHECK_ERR(st, TP_ERR_NAME,
+                      "ScoreReader: No available data for the key: score. Reported until now: nothing. List the "
+                      "callback that reports it before the one "
+                      "that reads it");
     }
+}
+
+/* What only the training needs of a checkpoint is not missed in a graph that does not train. */
+TEST(a_trained_checkpoint_for_a_session_of_ones_own)
+{
+    tp_train_config c = line_config(1);
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/trained", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_callback *cb = tp_cb_model_saver();
+    c.callbacks = &cb, c.n_callbacks = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    tp_logger_set_dir(NULL, 0);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_zeros());
+    tp_session *s = tp_session_new(g, NULL);
+    listen();
+    CHECK_OK(tp_restore_checkpoint(s, dir));
+    CHECK_STR(logged, "");
+    tp_set_log(NULL, NULL);
+    tp_tensor t = {0};
+    if (CHECK_OK(tp_session_read(s, tp_find_variable(g, "w"), &t))) CHECK(tp_tensor_get(&t, 0) > 0);
+    tp_tensor_free(&t);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_status fail_silently(tp_callback *cb) { return (void)cb, TP_ERR_IO; }
+static tp_status no_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    return (void)user, (void)pass, (void)i, (void)dp, TP_ERR_IO;
+}
+static tp_optimizer *no_optimizer(tp_graph *g, void *user) { return (void)g, (void)user, tp_sgd(NULL); }
+
+/* The sentence of an earlier error is not taken for that of a function that gives none. */
+TEST(functions_that_fail_without_a_sentence)
+{
+    TEST_MAY_ERROR("");
+    tp_train_config c = line_config(1);
+    tp_callback *cb = tp_callback_new("Silent", 0);
+    cb->trigger = fail_silently;
+    c.callbacks = &cb, c.n_callbacks = 1;
+    tp_fail(TP_ERR, "an earlier error");
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_IO,
+              "Silent: a function of the program returned TP_ERR_IO without a sentence: tp_fail gives one");
+    c = line_config(1);
+    tp_df_free(c.dataflow);
+    c.dataflow = tp_df_batch(tp_df_from_generator(no_point, .size = 8), 4);
+    CHECK_ERR(
+        tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_IO,
+        "tp_df_from_generator: a function of the program returned TP_ERR_IO without a sentence: tp_fail gives one");
+    c = line_config(1);
+    c.model.optimizer = no_optimizer;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG,
+              "the model's optimizer function returned NULL: ");
+    CHECK_HAS(tp_last_error(), "the learning rate is NULL");
+}
+
+TEST(a_parameter_that_is_not_there)
+{
+    TEST_MAY_ERROR("");
+    tp_train_config c = line_config(1);
+    tp_callback *cb = tp_cb_scheduled_hyper_param_setter("lr", .schedule = {{1, 0.5}});
+    c.callbacks = &cb, c.n_callbacks = 1;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NAME,
+              "ScheduledHyperParamSetter: lr:0 is not a variable in the graph! Scalars there: learning_rate");
 }
 
 TEST(no_epoch_is_left)

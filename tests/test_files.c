@@ -2331,4 +2331,89 @@ TEST(arrays_by_their_place)
         }
 }
 
+/* ==== >>damage ======================================================================================== */
+
+static tp_status save_as(int format, const char *path, const tp_dict *d)
+{
+    return format == 0   ? tp_npz_save(path, d, false)
+           : format == 1 ? tp_safetensors_save(path, d)
+                         : tp_tf_checkpoint_save(path, d);
+}
+static tp_status load_as(int format, const char *path, tp_dict *d)
+{
+    return format == 0   ? tp_npz_load(path, d)
+           : format == 1 ? tp_safetensors_load(path, d)
+                         : tp_tf_checkpoint_load(path, d);
+}
+
+/* A file in memory: npz, safetensors, index, or the data of this index. */
+static tp_status parse_as(int f, const char *p, size_t n, const char *index, size_t n_index, tp_dict *d)
+{
+    const uint8_t *q = (const uint8_t *)p;
+    tp__tf t;
+    if (f == 0) return tp__npz_parse(q, n, "x.npz", d);
+    if (f == 1) return tp_safetensors_parse(q, n, "x.safetensors", d);
+    tp_status s = tp__tf_index(&t, f == 2 ? q : (const uint8_t *)index, f == 2 ? n : n_index, "x.index");
+    if (!s && f == 3) s = tp__tf_shard(&t, 0, t.list.n, q, n, "x.data", d);
+    tp__entries_free(&t.list);
+    return s;
+}
+
+/* Each small file cut at every byte, and with every byte changed: a sentence, or the right answer, never more. */
+TEST(cut_and_changed_at_every_byte)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    static const char *const variables[3] = {"conv0/W", "conv0/b", "global_step"}, *const names[3] = {"x.npz",
+                                                                                                      "x.safetensors",
+                                                                                                      "x.index"};
+    const tp_tensor values[3] = {ramp(TP_F32, 2, 2, 3, 0), ramp(TP_F16, 1, 3, 0, 0), ramp(TP_I64, 0, 0, 0, 0)};
+    for (int i = 0; i < 3; i++) {
+        tp_tensor *t = tp_dict_add(&d, variables[i]);
+        if (CHECK(t != NULL)) *t = values[i];
+    }
+    char *index = NULL;
+    size_t n_index = 0;
+    for (int f = 0; f < 4; f++) { /* the last is the data file of a bundle */
+        const int format = f < 3 ? f : 2;
+        const char *path = tp_test_path(dir, names[format]);
+        if (f == 3) CHECK(unlink(path) == 0);
+        CHECK_OK(save_as(format, path, &d));
+        const char *file = f < 3 ? path : tp_test_path(dir, "x.data-00000-of-00001");
+        char *p;
+        size_t n;
+        if (!CHECK_OK(tp_file_read(file, false, 0, &p, &n))) return;
+        for (size_t cut = 0; cut < n; cut++) {
+            tp_test_write(file, p, cut);
+            tp_fail(TP_ERR, "%s", "");
+            const tp_status s = load_as(format, path, &back);
+            CHECK_MSG(s < 0 && strlen(tp_last_error()) > 20 && back.n == 0, "file %d cut at %d: %s: %s", f, (int)cut,
+                      tp_status_name(s), tp_last_error());
+        }
+        for (size_t at = 0; at < n; at++)
+            for (int bit = 0; bit < 9; bit++) {
+                const char before = p[at];
+                p[at] = (char)(bit < 8 ? before ^ (1 << bit) : ~before);
+                tp_fail(TP_ERR, "%s", "");
+                const tp_status s = parse_as(f, p, n, index, n_index, &back);
+                CHECK_MSG(s == TP_OK ? f < 2 : strlen(tp_last_error()) > 20, "file %d, byte %d, change %d: %s: %s", f,
+                          (int)at, bit, tp_status_name(s), tp_last_error());
+                tp_dict_free(&back);
+                p[at] = before;
+            }
+        CHECK_OK(parse_as(f, p, n, index, n_index, &back));
+        tp_dict_free(&back);
+        if (f == 2) index = p, n_index = n, p = NULL;
+        tp_free(p);
+        CHECK_OK(save_as(format, path, &d));
+        CHECK_OK(load_as(format, path, &back));
+        CHECK(back.n == 3);
+        for (int i = 0; i < 3; i++) CHECK(same(&values[i], tp_dict_find(&back, variables[i])));
+        tp_dict_free(&back);
+    }
+    CHECK(tp_test_files_in(dir) == 4);
+    tp_free(index);
+    tp_dict_free(&d);
+}
+
 TEST_MAIN()

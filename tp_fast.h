@@ -1012,7 +1012,8 @@ static tp__along tp__gemm_along(const tp__gemm_args *a, const struct tp__isa *is
     const int64_t back = N == 1 ? 0 : (a->accumulate ? 2 : 1) * M * N;
     const int64_t n = M * K * tp__round_up(N, lanes) + (a->tb && N > 1 ? N * K * vw / 2 : 0);
     const int64_t m = N * K * tp__round_up(M, lanes) + ((a->ta ? 0 : M * K) + back) * vw / 2;
-    const int64_t k = M * N * (tp__round_up(K, vw) + 3 * vw) + (a->tb ? 0 : N * K * vw / 2);
+    /* with few registers there are more loads for each multiplication of a dot product */
+    const int64_t k = M * N * (tp__round_up(K, vw) + 3 * vw) * (vw < 16 ? 3 : 2) / 2 + (a->tb ? 0 : N * K * vw / 2);
     const bool along_k = isa->dots && !a->ta && (K < TP__K_PARTS || (a->tb && M <= 4));
     if (along_k && k < n && k <= m) return TP__ALONG_K;
     return K < TP__K_PARTS / 2 && m < n - n / 8 ? TP__ALONG_M : TP__ALONG_N;
@@ -3615,17 +3616,19 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
     }
     return row;
 }
-/* `rows` rows of a strip of at most two vectors of columns; the rows that are left over take smaller tiles */
-#define TP__STRIP(name_, nv_, whole_, mr_)                                              \
-    static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                \
-    {                                                                                   \
-        const TP__F(vmask) last = TP__F(vfirst)(n);                                     \
-        int64_t row = TP__F(even_rows)(t, 0, rows, last, mr_, nv_, whole_);             \
-        if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, whole_);        \
-        if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, whole_);        \
-        if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, whole_);      \
-        else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, whole_); \
-        else TP__F(even_rows)(t, row, rows, last, 1, nv_, whole_);                      \
+/* `rows` rows of a strip of at most two vectors of columns; the rows that are left over take smaller tiles. A mask costs nothing
+ * in vectors of sixteen, so that these have no loop for a whole strip. */
+#define TP__STRIP(name_, nv_, mr_)                                                                           \
+    static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                                     \
+    {                                                                                                        \
+        const TP__F(vmask) last = TP__F(vfirst)(n);                                                          \
+        int64_t row = TP__VW < 16 && n == TP__VW ? TP__F(even_rows)(t, 0, rows, last, mr_, nv_, TP__VW < 16) \
+                                                 : TP__F(even_rows)(t, 0, rows, last, mr_, nv_, false);      \
+        if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, false);                              \
+        if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, false);                              \
+        if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, false);                            \
+        else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, false);                       \
+        else TP__F(even_rows)(t, row, rows, last, 1, nv_, false);                                            \
     }
 #define TP__MAIN (TP__VW > 8 ? 16 : 8)
 #if TP__VW == 16
@@ -3636,24 +3639,15 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 #define TP__WIDE_VECTORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #endif
 #define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip of more columns has two vectors */
-#if TP__VW == 16                                 /* a mask costs nothing */
-TP__STRIP(strip1, 1, false, TP__MAIN)
-TP__STRIP(strip2, 2, false, TP__MAIN / 2)
-#define TP__STRIP_OF(nv_, whole_) TP__F(strip##nv_)
-#else
-TP__STRIP(strip1, 1, true, TP__MAIN)
-TP__STRIP(strip2, 2, true, TP__MAIN / 2)
-TP__STRIP(strip1_part, 1, false, TP__MAIN)
-TP__STRIP(strip2_part, 2, false, TP__MAIN / 2)
-#define TP__STRIP_OF(nv_, whole_) (whole_ ? TP__F(strip##nv_) : TP__F(strip##nv_##_part))
-#endif
+TP__STRIP(strip1, 1, TP__MAIN)
+TP__STRIP(strip2, 2, (TP__VW == 8 ? 6 : TP__MAIN / 2))
 /* One or two rows and nv whole vectors of columns; sums of more vectors than two hide how long each addition takes, and B is read
  * in the order of its addresses. */
 TP__INLINE void TP__F(wide_rows)(const tp__even *e, int mr, int nv)
 {
     const V zero = vset(0.0f);
     const float *a = e->a, *b = e->b;
-#define X(i) V p##i = zero, q##i = zero;
+#define X(i)        V p##i = zero, q##i = zero;
     TP__WIDE_VECTORS(X)
 #undef X
     for (int64_t k = e->K; k > 0; k--, a += e->step, b += e->ldb) {
@@ -3718,7 +3712,7 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
     if (rows <= 2) n = TP__F(wide)(&e, rows, n);
     if (n <= 0) return;
     while (n > TP__STRIP_2) {
-        TP__STRIP_OF(2, (n >= 2 * TP__VW))(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
+        TP__F(strip2)(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
         if ((n -= 2 * TP__VW) <= 0) return;
         e.b += 2 * TP__VW, e.c += 2 * TP__VW;
         if (e.bias) e.bias += 2 * TP__VW;
@@ -3735,10 +3729,9 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
         return;
     }
 #endif
-    TP__STRIP_OF(1, (n == TP__VW))(&e, rows, n);
+    TP__F(strip1)(&e, rows, n);
 }
 #undef TP__STRIP
-#undef TP__STRIP_OF
 #undef TP__MAIN
 #undef TP__STRIP_2
 #undef TP__WIDEST
@@ -3908,20 +3901,21 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. B misses the
- * cache; many columns at a time are fast, because B is then read in the order of its addresses. */
-#if TP__VW == 16
-#define TP__ROW_VECTORS 16
-#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+/* One row times n columns of a matrix read in place. */
+#if TP__WIDE
+static void TP__F(row)(tp__tile *t, int64_t n)
+{
+    const tp__even e = {t->a[0], t->b, t->c[0], t->run->len, 0, t->step, t->ldb, 0, t->add, t->relu, t->bias};
+    TP__F(even_product)(&e, 1, n);
+}
 #else
-#define TP__ROW_VECTORS 8
-#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#endif
+/* B misses the cache; eight vectors at a time are fast, because B is then read in the order of its addresses. */
+#define TP__COLUMNS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 TP__INLINE void TP__F(row_columns)(const tp__tile *t, int nv, float *sum)
 {
     const V zero = vset(0.0f);
     const float *a = t->a[0], *b = t->b;
-#define X(i) V s##i = zero;
+#define X(i)           V s##i = zero;
     TP__COLUMNS(X)
 #undef X
     for (int64_t k = t->run->len; k > 0; k--, a += t->step, b += t->ldb) {
@@ -3936,25 +3930,21 @@ TP__INLINE void TP__F(row_columns)(const tp__tile *t, int nv, float *sum)
     TP__COLUMNS(X)
 #undef X
 }
+#undef TP__COLUMNS
 static void TP__F(row)(tp__tile *t, int64_t n)
 {
-    float sum[TP__ROW_VECTORS * TP__VW];
+    float sum[8 * TP__VW];
     for (; n > 0; n -= t->n) {
-        t->n = TP__ROW_VECTORS * TP__VW;
-        if (n >= t->n) TP__F(row_columns)(t, TP__ROW_VECTORS, sum);
-        else if (TP__WIDE && n >= (t->n = 4 * TP__VW)) TP__F(row_columns)(t, 4, sum);
-        else {
-            t->n = n < TP__VW ? (int)n : TP__VW;
-            TP__F(row_columns)(t, 1, sum);
-        }
+        t->n = n >= 8 * TP__VW ? 8 * TP__VW : n < TP__VW ? (int)n : TP__VW;
+        if (t->n > TP__VW) TP__F(row_columns)(t, 8, sum);
+        else TP__F(row_columns)(t, 1, sum);
         TP__F(finish)(t, sum, 0, 0);
         t->b += t->n;
         t->c[0] += t->n;
         if (t->bias) t->bias += t->n;
     }
 }
-#undef TP__COLUMNS
-#undef TP__ROW_VECTORS
+#endif
 
 #if TP__WIDE
 /* -- dot products: vectors along k ----------------------------------------------------------------------- */

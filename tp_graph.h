@@ -11200,8 +11200,7 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
 }
 
 /* Whether item k is used in training alone. Such an item is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
- * beta1_power, loss_scale/good_steps). Predictors, and graphs without
- * a global step, skip these items without a warning. */
+ * beta1_power, loss_scale/good_steps). Predictors and graphs without a global step skip these items without a warning. */
 static bool tp__is_training_only(const tp_dict *d, int k)
 {
     const char *name = d->item[k].name;

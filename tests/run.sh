@@ -199,6 +199,7 @@ configuration tsan "test_tensor test_engine test_input test_parallel test_train 
 run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that are forked by a thread begin threads, and end at once
 quick
 configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O0"
+quick
 configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0" # check_cpp.sh compiles the headers so
 linked_with g++-17
 # NEON, run by an emulator where there is one

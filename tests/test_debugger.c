@@ -193,7 +193,8 @@ TEST(a_filter_finds_the_first_bad_value)
     /* the fourth batch: points 6 and 7 */
     IN_ORDER(answer, "tp> print x\n", "[0]  7 7.5\n[1]  0 8.5\n", "tp> ", "list -f has_nan\n", "Mul", "nan 1 of 4",
              "cost", "nan 1 of 1", " operations\n", "node cost\n", "cost: operation ", "  makes\n", "  reads\n",
-             "  is read by ", "run -n\n", "STATUS TP_ERR_NUMERIC StopOnNaN: the cost 'cost' is NaN after step 1 of epoch 2");
+             "  is read by ", "run -n\n",
+             "STATUS TP_ERR_NUMERIC StopOnNaN: the cost 'cost' is NaN after step 1 of epoch 2");
     CHECK(!strstr(answer, "hidden  ")); /* what is fine is not listed */
     r.filter = "no_such";
     answers(&r);

@@ -2071,7 +2071,7 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
         bool same = false;
         char *name = tp__prefixed("tp:local/", v->name);
         if (!name) st = TP_ERR_NOMEM;
-        else if (!save) st = tp__load_copy(train->session, v, tp_dict_find(d, name));
+        else if (!save) st = tp__load_copy(train->session, v, tp__dict_get(d, name));
         else st = tp__read_copy(train->session, v, &value, &same);
         if (st == TP_OK && save && !same) {
             tp_tensor *t = tp_dict_add(d, name);
@@ -2219,7 +2219,7 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
             st = TP_OK;
         }
     }
-    train->resumed = tp_dict_find(d, "tp:epoch") != NULL;
+    train->resumed = tp__dict_get(d, "tp:epoch") != NULL;
     if (st == TP_OK) st = tp__local_variables(train, d, false);
     if (st == TP_OK) st = tp__name_states(train);
     if (st == TP_OK && train->resumed) st = tp__visit(train->callbacks, train->n_callbacks, tp__load_one, &l);
@@ -6612,7 +6612,7 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
         tp_buf name;
         memset(&name, 0, sizeof name);
         tp_buf_printf(&name, "%svalue", prefix);
-        const tp_tensor *t = name.failed ? NULL : tp_dict_find(d, name.data);
+        const tp_tensor *t = name.failed ? NULL : tp__dict_get(d, name.data);
         const tp_status st = name.failed ? TP_ERR_NOMEM : t ? s->param->set_array(s->param, t) : TP_OK;
         tp_buf_free(&name);
         return st;

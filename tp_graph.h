@@ -11260,14 +11260,14 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
     /* a graph without a global step, like a predictor, does without what training left in the checkpoint */
     const bool trains = !s->for_predictor &&
-                        (r->strict || tp__variable_named(s->graph, "global_step") || !tp_dict_find(d, "global_step"));
+                        (r->strict || tp__variable_named(s->graph, "global_step") || !tp__dict_get(d, "global_step"));
     const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
     for (int k = 0; k < n && st == TP_OK; k++) {
         const tp_variable *v = tp_node_variable(vars[k]);
         if (!v) continue;
         const char *name = v->name;
         if (prefix && strncmp(name, r->prefix, prefix) == 0 && name[prefix] == '/') name += prefix + 1;
-        const tp_tensor *value = tp_dict_find(d, name);
+        const tp_tensor *value = tp__dict_get(d, name);
         bool ignored = false;
         trainable += v->trainable;
         found += v->trainable && value;
@@ -11290,6 +11290,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp_session_load(s, v, value);
         else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
     }
+    if (st == TP_ERR_SHAPE && !r->from_dict)
+        tp_fail(st, "%s: %s. tp_saver_restore_ex goes on without it (.ignore, .relaxed)", r->path, tp_last_error());
     for (int k = 0; k < d->n && st == TP_OK; k++) {
         const char *name = d->item[k].name;
         if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0) {

@@ -5742,7 +5742,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
     const char *name[TP_MAX_COMPONENTS];
     for (int j = 0; j < n; j++) {
         name[j] = d->names[0] ? d->names[j] : dict->item[j].name;
-        tp_tensor *t = tp_dict_find(dict, name[j]);
+        tp_tensor *t = tp__dict_get(dict, name[j]);
         if (!t)
             return tp_fail(TP_ERR_NAME, "%s has no array \"%s\"; its first is \"%s\"", d->path, name[j],
                            dict->n ? dict->item[0].name : "none");

@@ -909,7 +909,8 @@ typedef struct tp_dict {
     tp_dict_item *item;
     int n, cap;
 } tp_dict;
-TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name); /* NULL if d has no array of that name */
+TP_DEF tp_tensor *tp_dict_find(const tp_dict *d,
+                               const char *name); /* NULL and a sentence if d has no array of that name */
 /* The tensor of that name; if there is none, a new empty one. NULL: out of memory. */
 TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name);
 TP_DEF void tp_dict_free(tp_dict *d);
@@ -7262,13 +7263,21 @@ TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t)
 
 /* -- dictionaries of arrays -------------------------------------------------------------- >>dict */
 
+static tp_tensor *tp__dict_get(const tp_dict *d, const char *name)
+{
+    for (int i = 0; i < d->n; i++)
+        if (strcmp(d->item[i].name, name) == 0) return &d->item[i].value;
+    return NULL;
+}
+
 TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name)
 {
     TP__REQUIRE(d && name, NULL)
 
-    for (int i = 0; i < d->n; i++)
-        if (strcmp(d->item[i].name, name) == 0) return &d->item[i].value;
-    return NULL;
+    tp_tensor *t = tp__dict_get(d, name);
+    if (!t && d->n == 0) tp_fail(TP_ERR_NAME, "there is no array '%s': there are none", name);
+    else if (!t) tp_fail(TP_ERR_NAME, "there is no array '%s'; the first of %d is '%s'", name, d->n, d->item[0].name);
+    return t;
 }
 
 /* Append an item without a search for the name. Takes ownership of `name`, also on failure. */
@@ -7297,7 +7306,7 @@ TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name)
 {
     TP__REQUIRE(d && name, NULL)
 
-    tp_tensor *old = tp_dict_find(d, name);
+    tp_tensor *old = tp__dict_get(d, name);
     if (old) return old;
     char *copy = tp_strdup(name);
     return copy ? tp__dict_append(d, copy) : NULL;

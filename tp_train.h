@@ -4186,7 +4186,7 @@ static int64_t tp__checkpoint_epoch(const tp_dict *d)
 {
     int64_t saved[2];
     const bool has_epoch =
-        tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp_dict_find(d, "tp:local_step"));
+        tp_state_get_i64(d, "tp:", "epoch", saved, 2) && (saved[1] || tp__dict_get(d, "tp:local_step"));
     return has_epoch ? saved[0] : -1;
 }
 

@@ -99,6 +99,19 @@ TEST(lookups_in_towers_that_find_nothing)
     tp_graph_free(g);
 }
 
+TEST(an_array_that_is_not_there)
+{
+    tp_dict d = {0};
+    CHECK(tp_dict_find(&d, "w") == NULL);
+    CHECK_STR(tp_last_error(), "there is no array 'w': there are none");
+    tp_dict_add(&d, "conv0/W");
+    tp_dict_add(&d, "conv0/b");
+    CHECK(tp_dict_find(&d, "conv0/w") == NULL);
+    CHECK_STR(tp_last_error(), "there is no array 'conv0/w'; the first of 2 is 'conv0/W'");
+    CHECK(tp_dict_find(&d, "conv0/b") == &d.item[1].value);
+    tp_dict_free(&d);
+}
+
 TEST(a_name_that_is_given_twice)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -169,6 +182,14 @@ TEST(a_checkpoint_for_a_session_of_ones_own)
     memset(&t, 0, sizeof t);
     if (CHECK_OK(tp_session_read(other, tp_node_variable(w), &t))) CHECK(tp_tensor_get(&t, 1) == 7);
     CHECK_ERR(tp_restore_checkpoint(other, "newcomre.npz"), TP_ERR_NAME, "newcomre.npz");
+    tp_graph *wider = tp_graph_new(NULL);
+    tp_get_variable_as(wider, "w", TP_F32, tp_make_shape(3), tp_init_zeros());
+    tp_session *wide = tp_session_new(wider, NULL);
+    CHECK_ERR(
+        tp_restore_checkpoint(wide, path), TP_ERR_SHAPE,
+        "newcomer.npz: variable 'w' has shape (3), the value to load has (2). tp_saver_restore_ex goes on without it");
+    tp_session_free(wide);
+    tp_graph_free(wider);
     CHECK_ERR(tp_restore_checkpoint(NULL, path), TP_ERR_ARG, "");
     CHECK_ERR(tp_restore_checkpoint(other, NULL), TP_ERR_ARG, "");
     tp_tensor_free(&t);

@@ -10599,7 +10599,7 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     for (int i = 0; i < h->n_hook; i++) {
         if (!h->hook[i]->after_run) continue;
         tp_run_values v;
-        v.value = h->value + h->first[i];
+        v.value = h->value ? h->value + h->first[i] : NULL; /* NULL: nobody fetches anything */
         v.n = h->count[i];
         if ((st = h->hook[i]->after_run(h->hook[i], &v)) != TP_OK) return st;
     }

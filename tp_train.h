@@ -2160,6 +2160,7 @@ typedef struct tp__peer {
     int left_training; /* number of the training that this peer has left */
     int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
     bool finished;     /* the peer is at the end of its program */
+    bool lost;         /* the chief has had no heartbeat of the peer */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
     char reason[496];
 } tp__peer;
@@ -2167,8 +2168,8 @@ typedef struct tp__peer {
 /* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
  * lock held, and none of them blocks. */
 typedef struct tp__job_state {
-    bool begun, started_here, failed, stop, chief_lost,
-        served; /* served: parameter servers take part in this training */
+    bool begun, started_here, failed, stop, chief_lost, served, /* parameter servers take part in this training */
+        ends;                                                   /* this rank is at the end of its program */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
@@ -2225,6 +2226,7 @@ static void tp__job_read(const tp__control_message *l)
     tp__peer *p = &j->peer[l->rank];
     if (l->kind == TP__LETTER_LOST) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     else p->last_heard = tp_time();
+    p->lost = l->kind == TP__LETTER_LOST;
     if (l->kind == TP__LETTER_EXIT) {
         p->finished = true;
         /* the sender's training failed, with this reason */
@@ -2254,6 +2256,7 @@ static void tp__job_look_for_dead(double now)
         tp__job_fail("%s", l.text);
         l.kind = TP__LETTER_LOST;
         l.rank = r;
+        j->peer[r].lost = true;
         j->chief_lost = r == 0;
         if (j->rank == 0) tp__job_send_to_all(&l);
     }
@@ -2263,6 +2266,7 @@ static void tp__job_look_for_dead(double now)
 static void tp__job_look_for_left(double now)
 {
     tp__job_state *j = &tp__job;
+    if (j->ends) return; /* at the end of the program others may take longer: this rank waits for them */
     for (int r = 0; r < j->size && j->wait_start > 0 && !j->failed && !j->completed; r++) {
         const tp__peer *p = &j->peer[r];
         if (r == j->rank || (p->left_training != j->training && !p->finished)) continue;
@@ -2481,14 +2485,40 @@ static void tp__job_end(void)
     j->begun = false;
 }
 
-/* All ranks end together. After a failure other ranks may hang in MPI_Finalize: then each rank waits up to 3 seconds for the
- * exit messages of the others, and aborts the job. */
+/* Waits after a failure until every other rank has ended its program or is dead, so that none is stopped while it reports the error
+ * or writes a file. A rank may hang: the first of the ranks that have ended (*reports) waits no longer than `patience`, then aborts
+ * the job; the others wait for that twice as long. Returns the first rank that still works, or -1. */
+static int tp__job_wait_for_others(bool *reports)
+{
+    tp__job_state *j = &tp__job;
+    const double from = tp_time();
+    int works = j->size;
+    while (works >= 0 && tp_time() - from < (*reports ? 1 : 2) * j->patience) {
+        tp_mutex_lock(j->lock);
+        works = -1;
+        *reports = true;
+        for (int r = j->size - 1; r >= 0; r--) {
+            const tp__peer *p = &j->peer[r];
+            const bool has_heartbeat = r == 0 || j->rank == 0;
+            if (r == j->rank || p->lost || (has_heartbeat && tp_time() - p->last_heard > j->patience)) continue;
+            if (!p->finished) works = r;
+            else if (r < j->rank) *reports = false;
+        }
+        if (!j->watch) tp__job_poll();
+        if (works >= 0) tp_cond_wait_for(j->wake, j->lock, 0.02);
+        tp_mutex_unlock(j->lock);
+    }
+    return works;
+}
+
+/* All ranks end together. After a failure others may hang in MPI_Finalize: then this rank aborts the job. */
 static void tp__job_exit(void)
 {
     tp__job_state *j = &tp__job;
     tp__control_message l;
     MPI_Request barrier = MPI_REQUEST_NULL;
     int old_state = 0;
+    bool reports = false;
     if (!j->begun || j->pid != tp__os_pid()) return; /* a forked child does not end the job */
     MPI_Finalized(&old_state);
     if (old_state) return;
@@ -2501,24 +2531,17 @@ static void tp__job_exit(void)
     fflush(NULL); /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
-        j->training = -2; /* from here on, ranks that have left a training are ignored */
+        j->ends = true;
         j->completed = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_send_to_all(&l);
         tp_mutex_unlock(j->lock);
         if (!j->failed) (void)tp__job_wait(&barrier);
     }
-    const double from = tp_time();
-    bool all = !j->failed;
-    while (!all && tp_time() - from < 3) {
-        tp_mutex_lock(j->lock);
-        all = true;
-        for (int r = 0; r < j->size; r++)
-            all = all && (r == j->rank || j->peer[r].finished || tp_time() - j->peer[r].last_heard > j->patience);
-        if (!j->watch) tp__job_poll();
-        tp_cond_wait_for(j->wake, j->lock, 0.02);
-        tp_mutex_unlock(j->lock);
-    }
+    const int works = j->failed ? tp__job_wait_for_others(&reports) : -1;
+    if (works >= 0 && reports)
+        tp_log(TP_LOG_ERROR, "The job is aborted while rank %d of %d still works, %.0f seconds after the failure: %s",
+               works, j->size, j->patience, j->reason);
     tp__job_end();
     fflush(NULL);
     if (j->failed) MPI_Abort(MPI_COMM_WORLD, 1);
@@ -2532,7 +2555,7 @@ static int tp__job_training(void)
 {
     tp__job_state *j = &tp__job;
     if (j->lock) tp_mutex_lock(j->lock);
-    j->training = j->training < 0 ? 1 : j->training + 1;
+    j->training++;
     j->completed = j->served = false;
     if (j->lock) tp_mutex_unlock(j->lock);
     return j->training;

@@ -1,6 +1,6 @@
 /* mpi_job.c - a training that tests/check_mpi.sh starts on several ranks, and in which something goes wrong
  *
- *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds or number]]
+ *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds or number [patience]]]
  *
  * trainer: "horovod", "replicated" or "server", whose server is the last rank.
  *
@@ -9,6 +9,8 @@
  * "steps": the rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers.
  * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
  * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.
+ * "busy": rank 1 fails in mid-epoch, and after_train of the given rank takes so many seconds. "late": the program of that rank takes so
+ * many seconds after a training that succeeded.
  * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>", on stdout or appended to the file TP_TEST_MPI_SAID. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
@@ -25,6 +27,7 @@ static const char *what;
 static bool different; /* this is the rank that does it */
 static double began;
 static int steps;
+static double seconds;
 
 static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
 {
@@ -62,9 +65,23 @@ static tp_status each_step(tp_callback *cb)
         nanosleep(&pause, NULL);
     }
     if (different && strcmp(what, "exit") == 0 && step == 17) exit(3);
+    if (tp_rank() == 1 && strcmp(what, "busy") == 0 && step == 17) return tp_fail(TP_ERR_ARG, "it cannot go on");
     if (different && strcmp(what, "leave") == 0 && step == 17) return tp_stop(cb->train, "it has seen enough");
     if (strcmp(what, "resume") == 0 && tp_rank() == 0 && steps++ == 30) return tp_stop(cb->train, "it goes on");
     if (strcmp(what, "stop") == 0 && tp_rank() == 0 && step == 17) return tp_stop(cb->train, "enough");
+    return TP_OK;
+}
+
+static void pass_seconds(void)
+{
+    const double end = tp_time() + seconds;
+    const struct timespec pause = {0, 10 * 1000 * 1000};
+    while (tp_time() < end) nanosleep(&pause, NULL);
+}
+static tp_status after_train(tp_callback *cb)
+{
+    (void)cb;
+    if (different && strcmp(what, "busy") == 0) pass_seconds();
     return TP_OK;
 }
 
@@ -88,13 +105,15 @@ static void *scarce_realloc(void *p, size_t size, void *user)
 }
 static void scarce_free(void *p, void *user) { (void)user, free(p); }
 
-static tp_trainer *trainer(const char *name)
+static tp_trainer *trainer(const char *name, double patience)
 {
     static tp_cluster cluster;
     cluster.n_ps = strcmp(what, "none") == 0 ? 0 : different && strcmp(what, "cluster") == 0 ? 2 : 1;
-    if (strcmp(name, "replicated") == 0) return tp_distributed_trainer_replicated(.cluster = &cluster);
-    if (strcmp(name, "server") == 0) return tp_distributed_trainer_parameter_server(.cluster = &cluster);
-    return tp_horovod_trainer(.bucket_bytes = 1024);
+    if (strcmp(name, "replicated") == 0)
+        return tp_distributed_trainer_replicated(.cluster = &cluster, .patience = patience);
+    if (strcmp(name, "server") == 0)
+        return tp_distributed_trainer_parameter_server(.cluster = &cluster, .patience = patience);
+    return tp_horovod_trainer(.bucket_bytes = 1024, .patience = patience);
 }
 
 int main(int argc, char **argv)
@@ -104,7 +123,8 @@ int main(int argc, char **argv)
     what = argv[2];
     different = argc > 4 && atoi(argv[4]) == tp_rank();
     began = tp_time();
-    if (different && strcmp(what, "kill") == 0) die_in(atof(argv[5]));
+    seconds = argc > 5 ? atof(argv[5]) : 0;
+    if (different && strcmp(what, "kill") == 0) die_in(seconds);
     if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
     if (different && strcmp(what, "absent") == 0) return 2;
     if (different && strcmp(what, "memory") == 0) {
@@ -116,8 +136,9 @@ int main(int argc, char **argv)
     if (cb) {
         cb->chief_only = false;
         cb->trigger_step = each_step;
+        cb->after_train = after_train;
     }
-    tp_trainer *t = trainer(argv[1]);
+    tp_trainer *t = trainer(argv[1], argc > 6 ? atof(argv[6]) : 0);
 #ifdef TP_CUDA_SHIM /* a GPU for each rank */
     static tp_device *gpu;
     static tp_session_config session;
@@ -138,6 +159,7 @@ int main(int argc, char **argv)
         TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
     };
     const tp_status st = tp_launch_train_with_config(&c, t);
+    if (different && strcmp(what, "late") == 0) pass_seconds();
     if (fail_at) fprintf(stderr, "rank %d has made %ld allocations\n", tp_rank(), n_allocation);
     /* a launcher that ends a job which was aborted may drop what the ranks have written to their output */
     const char *said = getenv("TP_TEST_MPI_SAID");

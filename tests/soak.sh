@@ -32,6 +32,7 @@ for part in ${*:-steps cycles kills ranks}; do
     if soak_$part >"$out/$part.log" 2>&1; then result="ok  "; else result=FAIL failed=1; fi
     echo "$result $part; $(($(date +%s) - began)) s"
     # a line for each function is too much here
-    if [ "$result" = FAIL ]; then grep -v ' cycles, ' "$out/$part.log" | tail -n 40; else tail -n 8 "$out/$part.log" | grep -v ' cycles, '; fi
+    quiet='cycles, [0-9.]* us|^tp> *$|^before step |^$'
+    if [ "$result" = FAIL ]; then grep -vE "$quiet" "$out/$part.log" | tail -n 40; else grep -vE "$quiet" "$out/$part.log" | tail -n 8; fi
 done
 exit $failed

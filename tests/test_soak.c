@@ -242,6 +242,8 @@ TEST(a_long_training_holds_what_a_short_one_holds)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (!getenv("TMPDIR") && access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 1); /* where fsync takes no time */
     if (argc < 3 || strcmp(argv[1], "steps") != 0) return tp_test__main(argc, argv);
     tp_test__begin();
     for (int kind = 0; kind < TP_COUNT(kinds); kind++)

@@ -2697,6 +2697,8 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
     snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->op.n; i++) tp__nearest_try(&n, ((const tp_operation *)g->op.item[i])->name);
+    for (size_t i = 0; i < g->by_name.cap; i++) /* further names, see tp__importer_findable */
+        if (g->by_name.key[i]) tp__nearest_try(&n, g->by_name.key[i]);
     return tp__nearest_text(&n, text);
 }
 TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])

@@ -3455,7 +3455,9 @@ static bool tp__importer_is_repeated(const char *const *name, int i)
 static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
 {
     const char *scope = tp_name_scope(c->g[0]);
-    const char *full = tp_arena_printf(&c->g[0]->arena, "%s%s%s", scope, *scope ? "/" : "", tp__importer_name(c, name));
+    int index; /* of "relu:0", the name of an output in TensorFlow, tp_graph_find looks for "relu" */
+    const int n = (int)tp__split_name(name, &index);
+    const char *full = tp_arena_printf(&c->g[0]->arena, "%s%s%.*s", scope, *scope ? "/" : "", index ? n + 2 : n, name);
     if (!full) tp__importer_nomem(c);
     else if (y->index == 0 && !tp_is_poison(y) && !tp__map_get(&c->g[0]->by_name, full) &&
              !tp__map_put(&c->g[0]->by_name, full, y->op))

@@ -221,7 +221,9 @@ TEST(names_are_those_of_the_file)
     put_text(&graph, 2, "names");
     put_io(&graph, 11, "x", 1, 2, n_by_2);
     put_node(&graph, "Relu", "x", "hidden/output", NULL);
-    put_node(&graph, "Exp", "hidden/output", "prob", NULL);
+    put_node(&graph, "Neg", "hidden/output", "hidden/Neg:nchw", NULL); /* no name for a node of a graph */
+    put_node(&graph, "Abs", "hidden/Neg:nchw", "hidden/Abs:0", NULL);
+    put_node(&graph, "Exp", "hidden/Abs:0", "prob", NULL);
     put_io(&graph, 12, "prob", 1, 2, n_by_2);
     put_model(&file, &graph, 17);
     for (int scoped = 0; scoped < 2; scoped++) {
@@ -235,6 +237,12 @@ TEST(names_are_those_of_the_file)
             CHECK(tp_graph_find(g, scoped ? "imported/prob" : "prob") == m.output[0].node);
             const tp_node *hidden = tp_graph_find(g, scoped ? "imported/hidden/output" : "hidden/output");
             CHECK(hidden && strcmp(hidden->op->row->name, "relu") == 0);
+            const tp_node *neg = tp_graph_find(g, scoped ? "imported/hidden/Neg:nchw" : "hidden/Neg:nchw");
+            CHECK(neg && strcmp(neg->op->row->name, "neg") == 0);
+            const tp_node *absolute = tp_graph_find(g, scoped ? "imported/hidden/Abs:0" : "hidden/Abs:0");
+            CHECK(absolute && strcmp(absolute->op->row->name, "abs") == 0);
+            CHECK(tp_graph_find(g, scoped ? "imported/hidden/Neg:ncwh" : "hidden/Neg:ncwh") == NULL);
+            CHECK_HAS(tp_last_error(), "hidden/Neg:nchw'?");
         }
         tp_graph_free(g);
     }

@@ -2724,8 +2724,7 @@ static void tp__warn_same_name(const tp_graph *g, const tp_operation *op)
         if (!other) continue;
         tp__place_text(&op->at, place);
         tp__place_text(&other->at, other_place);
-        tp_log_once(TP_LOG_WARN,
-                    "The name '%s' was given more than once: it finds the node of %s'%s', not that of %s'%s'", op->name,
+        tp_log_once(TP_LOG_WARN, "The name '%s' was given more than once. It finds %s'%s'; not found: %s'%s'", op->name,
                     place, op->name, other_place, name);
         return;
     }
@@ -6829,8 +6828,11 @@ static tp_status tp__plan_infer(tp__compiler *c)
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp__plan_fail(o, TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
-                                   tp_shape_text(&s.out[i].shape, t));
+                st = tp__plan_fail(o, TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed%s", o->name,
+                                   tp_shape_text(&s.out[i].shape, t),
+                                   o->n_in == 0 ? ": give all its dimensions, or use a function of another node "
+                                                  "(tp_rand_normal_like, tp_zeros_like, ..)"
+                                                : "");
                 break;
             }
             if (tp_shape_size(&s.out[i].shape) > ((int64_t)1 << 40)) {

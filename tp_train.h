@@ -1479,8 +1479,12 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
-    if (st == TP_OK) st = t->build(t, m);
+    const unsigned n_errors = tp__n_errors;
+    if (st == TP_OK) st = tp__told(t->name, n_errors, t->build(t, m));
     if (st == TP_OK) st = tp__graph_result(t->graph);
+    if (st == TP_OK && tp_current_tower_context(t->graph))
+        st = tp_fail(TP_ERR_STATE, "%s: the tower '%s' is still open after build: tp_tower_leave is missing", t->name,
+                     tp_current_tower_context(t->graph)->ns_name);
     if (st == TP_OK) st = tp__register_input(t);
     return st == TP_OK ? tp__register_sync(t) : st;
 }
@@ -1830,7 +1834,8 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     tp_status st = tp__trainer_poll(s);
     if (st != TP_OK) return st;
     t->finishing_ = "this step is finished";
-    st = t->run_step(t);
+    const unsigned n_errors = tp__n_errors;
+    st = tp__told(t->name, n_errors, t->run_step(t));
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;

@@ -124,9 +124,9 @@ TEST(a_name_that_is_given_twice)
     CHECK_STR(logged, "");
     CHECK(tp_graph_find(g, "loss") == a);
     tp_set_log(NULL, NULL);
-    snprintf(want, sizeof want,
-             "The name 'loss' was given more than once: it finds the node of test_newcomer.c:%d: 'loss'",
-             a->op->at.line);
+    snprintf(
+        want, sizeof want,
+        "The name 'loss' was given more than once. It finds test_newcomer.c:%d: 'loss'; not found: ", a->op->at.line);
     CHECK_HAS(logged, want);
     CHECK_HAS(logged, "'loss_1'");
     tp_graph_free(g);
@@ -422,6 +422,43 @@ TEST(functions_that_fail_without_a_sentence)
     CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG,
               "the model's optimizer function returned NULL: ");
     CHECK_HAS(tp_last_error(), "the learning rate is NULL");
+}
+
+static tp_status build_silently(tp_trainer *t, const tp_model *m) { return (void)t, (void)m, TP_ERR_IO; }
+static tp_status step_silently(tp_trainer *t) { return (void)t, TP_ERR_IO; }
+static tp_status build_an_open_tower(tp_trainer *t, const tp_model *m)
+{
+    const tp_tower_desc tower = {.name = "tower0", .is_training = true};
+    (void)m;
+    tp_tower_enter(t->graph, &tower);
+    return TP_OK;
+}
+TEST(trainers_of_ones_own_that_fail)
+{
+    TEST_MAY_ERROR("");
+    static const char *const want[] = {"SimpleTrainer: a function of the program returned TP_ERR_IO without a sentence",
+                                       "SimpleTrainer: a function of the program returned TP_ERR_IO without a sentence",
+                                       "the tower 'tower0' is still open after build: tp_tower_leave is missing"};
+    for (int i = 0; i < 3; i++) {
+        tp_train_config c = line_config(1);
+        tp_trainer *t = tp_simple_trainer();
+        if (i == 0) t->build = build_silently;
+        else if (i == 1) t->run_step = step_silently;
+        else t->build = build_an_open_tower;
+        CHECK_ERR(tp_launch_train_with_config(&c, t), i < 2 ? TP_ERR_IO : TP_ERR_STATE, want[i]);
+    }
+}
+
+TEST(a_random_shape_that_nothing_fixes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *z = tp_rand_normal(g, tp_make_shape(TP_ANY, 4), 0, 1);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &z, 1, NULL), TP_ERR_SHAPE,
+              "is still (?,4) when everything is fed: give all its dimensions, or use a function of another node "
+              "(tp_rand_normal_like");
+    tp_session_free(s);
+    tp_graph_free(g);
 }
 
 TEST(a_parameter_that_is_not_there)

@@ -11571,6 +11571,7 @@ static tp_status tp__report_setup_graph(tp_callback *cb)
 {
     tp__report *r = (tp__report *)cb->user;
     r->off = !tp_logger_dir() || !cb->train->is_chief;
+    if (!cb->train->is_chief) return TP_OK;
     if (!tp_logger_dir())
         tp_log(TP_LOG_WARN, "The report is not written: no logger directory was set (tp_logger_set_dir).");
     else if (!(r->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;

@@ -448,7 +448,9 @@ typedef struct tp_horovod_trainer_desc {
                          * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
     int64_t bucket_bytes;         /* bytes of gradients per bucket; default 16 MiB */
     tp_tri broadcast_every_epoch; /* default TP_YES */
-    double patience;              /* seconds without a heartbeat after which a rank counts as failed; default 5 */
+    /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a
+     * failure before the job is aborted; default 5 */
+    double patience;
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 
@@ -673,6 +675,7 @@ static tp_status tp__ranks_initialize(tp_trainer *t);
 static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t steps, int64_t max_epoch);
 static void tp__ranks_random(tp_trainer *t);
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
+static bool tp__ranks_awaited(const tp_trainer *t);
 static void tp__ranks_free(tp_trainer *t);
 static bool tp__job_reports_error(const tp_trainer *t);
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
@@ -1421,7 +1424,8 @@ TP_DEF void tp_trainer_free(tp_trainer *t)
         t->predictors_ = next;
     }
     tp_input_free(t->input_);
-    if (t->owns_session_) tp_session_free(t->state.session);
+    /* on the host buckets lie in the session's memory */
+    if (t->owns_session_ && !tp__ranks_awaited(t)) tp_session_free(t->state.session);
     tp__ranks_free(t);
     tp_graph_free(t->graph);
     tp_free(t->multi_);
@@ -2136,6 +2140,7 @@ static void tp__ranks_random(tp_trainer *t) { (void)t; }
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st) { return (void)t, st; }
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, (void)gvs, (void)n; }
 static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
+static bool tp__ranks_awaited(const tp_trainer *t) { return (void)t, false; }
 static void tp__ranks_free(tp_trainer *t)
 {
     if (t->ranks_) tp_free(t->ranks_->server_ranks);
@@ -2579,29 +2584,44 @@ static tp_status tp__job_start(tp_status begun, MPI_Request *request)
 {
     return begun == TP_OK ? tp__job_wait(request) : begun;
 }
+/* Broadcasts and gathers go through a buffer of their own. When the wait for one fails, MPI may still write into that buffer as soon
+ * as a slow rank sends its part: it is then not freed, since the job ends. */
 static tp_status tp__job_broadcast(void *data, size_t bytes, int root)
 {
+    const size_t most = (size_t)16 << 20;
+    const bool sends = tp__job.rank == root;
+    MPI_Request q = MPI_REQUEST_NULL;
     tp_status st = tp__job_status();
+    char *buffer = st == TP_OK ? (char *)tp_malloc(bytes < most ? bytes + 1 : most) : NULL;
+    if (st == TP_OK && !buffer) st = TP_ERR_NOMEM;
     for (size_t at = 0; at < bytes && st == TP_OK;) {
-        const size_t n = bytes - at < ((size_t)1 << 30) ? bytes - at : (size_t)1 << 30;
-        MPI_Request q = MPI_REQUEST_NULL;
+        const size_t n = bytes - at < most ? bytes - at : most;
+        if (sends) memcpy(buffer, (const char *)data + at, n);
         tp_mutex_lock(tp__job.lock);
-        const int rc = MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, root, tp__job.data, &q);
+        const int rc = MPI_Ibcast(buffer, (int)n, MPI_BYTE, root, tp__job.data, &q);
         tp_mutex_unlock(tp__job.lock);
         st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Ibcast", rc), &q);
+        if (st == TP_OK && !sends) memcpy((char *)data + at, buffer, n);
         at += n;
     }
+    if (q == MPI_REQUEST_NULL) tp_free(buffer);
     return st;
 }
 static tp_status tp__job_gather(const void *own_data, size_t bytes, void *all)
 {
+    const size_t n = (size_t)tp__job.size * bytes;
     MPI_Request q = MPI_REQUEST_NULL;
-    const tp_status st = tp__job_status();
-    if (st != TP_OK) return st;
+    tp_status st = tp__job_status();
+    char *buffer = st == TP_OK ? (char *)tp_malloc(n + bytes) : NULL;
+    if (st != TP_OK || !buffer) return st != TP_OK ? st : TP_ERR_NOMEM;
+    memcpy(buffer + n, own_data, bytes);
     tp_mutex_lock(tp__job.lock);
-    const int rc = MPI_Iallgather(own_data, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, tp__job.data, &q);
+    const int rc = MPI_Iallgather(buffer + n, (int)bytes, MPI_BYTE, buffer, (int)bytes, MPI_BYTE, tp__job.data, &q);
     tp_mutex_unlock(tp__job.lock);
-    return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Iallgather", rc), &q);
+    st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Iallgather", rc), &q);
+    if (st == TP_OK) memcpy(all, buffer, n);
+    if (q == MPI_REQUEST_NULL) tp_free(buffer);
+    return st;
 }
 static tp_status tp__job_barrier(void)
 {
@@ -3941,12 +3961,32 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
     return st;
 }
 
+/* Whether MPI may still write into a bucket, after a failure, as soon as a slow rank sends its part. The memory of that bucket
+ * is then not freed, since the job ends. */
+static bool tp__bucket_awaited(tp__bucket *b)
+{
+    int done = 1;
+    if (b->request == MPI_REQUEST_NULL) return false;
+    if (!tp__job.begun) return true;
+    tp_mutex_lock(tp__job.lock);
+    MPI_Test(&b->request, &done, MPI_STATUS_IGNORE);
+    tp_mutex_unlock(tp__job.lock);
+    return !done;
+}
+static bool tp__ranks_awaited(const tp_trainer *t)
+{
+    bool awaited = false;
+    for (tp__bucket *b = t->ranks_ ? t->ranks_->bucket : NULL; b; b = b->next)
+        awaited = tp__bucket_awaited(b) || awaited;
+    return awaited;
+}
+
 static void tp__ranks_free(tp_trainer *t)
 {
     if (!t->ranks_) return;
     for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
         next = b->next;
-        tp_free(b->host_buffer);
+        if (!tp__bucket_awaited(b)) tp_free(b->host_buffer);
         tp_free(b);
     }
     tp__shares_free(t->ranks_);

@@ -3618,17 +3618,20 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 }
 /* `rows` rows of a strip of at most two vectors of columns; the rows that are left over take smaller tiles. A mask costs nothing
  * in vectors of sixteen, so that these have no loop for a whole strip. */
-#define TP__STRIP(name_, nv_, mr_)                                                                           \
-    static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                                     \
-    {                                                                                                        \
-        const TP__F(vmask) last = TP__F(vfirst)(n);                                                          \
-        int64_t row = TP__VW < 16 && n == TP__VW ? TP__F(even_rows)(t, 0, rows, last, mr_, nv_, TP__VW < 16) \
-                                                 : TP__F(even_rows)(t, 0, rows, last, mr_, nv_, false);      \
-        if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, false);                              \
-        if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, false);                              \
-        if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, false);                            \
-        else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, false);                       \
-        else TP__F(even_rows)(t, row, rows, last, 1, nv_, false);                                            \
+#define TP__STRIP(name_, nv_, mr_)                                                                              \
+    static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                                        \
+    {                                                                                                           \
+        const TP__F(vmask) last = TP__F(vfirst)(n);                                                             \
+        int64_t row = TP__VW < 16 && n == TP__VW ? TP__F(even_rows)(t, 0, rows, last, mr_, nv_, TP__VW < 16)    \
+                                                 : TP__F(even_rows)(t, 0, rows, last, mr_, nv_, false);         \
+        if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, false);                                 \
+        if (mr_ == 8 && nv_ == 2 && rows - row == 7) row = TP__F(even_rows)(t, row, rows, last, 7, nv_, false); \
+        if (mr_ == 8 && nv_ == 2 && rows - row == 6) row = TP__F(even_rows)(t, row, rows, last, 6, nv_, false); \
+        if (mr_ == 8 && nv_ == 2 && rows - row == 5) row = TP__F(even_rows)(t, row, rows, last, 5, nv_, false); \
+        if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, false);                                 \
+        if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, false);                               \
+        else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, false);                          \
+        else TP__F(even_rows)(t, row, rows, last, 1, nv_, false);                                               \
     }
 #define TP__MAIN (TP__VW > 8 ? 16 : 8)
 #if TP__VW == 16

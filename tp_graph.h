@@ -16800,8 +16800,9 @@ static tp_status tp__xent_infer(tp_infer *s)
     const tp_status st = tp__infer_labels(s);
     if (st != TP_OK) return st;
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)", s->op->name,
-                             tp_shape_text(x, a), tp_shape_text(l, b));
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)%s", s->op->name,
+                             tp_shape_text(x, a), tp_shape_text(l, b),
+                             l->ndim > 1 ? "; tp_flatten makes one row of the labels" : "");
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = x->dim[0] >= 0 ? x->dim[0] : l->dim[0];

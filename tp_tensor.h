@@ -6233,7 +6233,7 @@ static const char *tp__inflate_run(tp__inflate *s)
 static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, size_t out_size)
 {
     tp__inflate s;
-    uint8_t nothing;
+    uint8_t nothing = 0;
     s.in = in_size ? (const uint8_t *)in : &nothing;
     s.end = s.in + in_size;
     s.out = out_size ? (uint8_t *)out : &nothing;

@@ -972,8 +972,9 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     tp_buf names;
     memset(&names, 0, sizeof names);
     tp_graph *g = b->t->graph;
-    bool *has_gradient = (bool *)tp_graph_alloc(g, (size_t)b->n_var * 2 + 1), *first = has_gradient + b->n_var;
+    bool *has_gradient = (bool *)tp_graph_alloc(g, (size_t)b->n_var * 2 + 1);
     if (!has_gradient) return;
+    bool *first = has_gradient + b->n_var;
     tp__has_gradients(b->cost[0], wrt, b->n_var, first);
     tp__has_gradients(b->cost[tower], wrt + tower * each, b->n_var, has_gradient);
     for (int i = 0; i < b->n_var; i++)

@@ -19,10 +19,38 @@ analyze_tidy() { # without the last option clang's analyzer looks at no function
         >"$out/tidy.log" 2>"$out/tidy.err"
     ! grep -E '(warning|error):' "$out/tidy.log"
 }
-analyze_cppcheck() { # one configuration: Linux, 64 bits, the plain loops
-    cppcheck --quiet --std=c11 --language=c --platform=unix64 --enable=warning,portability --suppressions-list=tests/cppcheck.txt \
-        --max-configs=1 -D__GNUC__=12 -D__x86_64__ -D__linux__ -DTP_NAIVE -I. --error-exitcode=1 "$out/all.c" 2>"$out/cppcheck.log" && return 0
-    cat "$out/cppcheck.log"
+# alone <header>: $out/<header>/all.c, an implementation of all headers in which only this one's functions have bodies, in their lines.
+# One-line functions and inline ones keep theirs.
+alone() {
+    local h
+    mkdir -p "$out/$1"
+    for h in tp_*.h; do
+        if [ "$h" = "tp_$1.h" ]; then cp "$h" "$out/$1/"; continue; fi
+        awk 'skip { if ($0 ~ /^}/) skip = 0; print ""; next }
+             $0 == "{" && last ~ /\)$/ && !keep { print ";"; skip = 1; last = ""; next }
+             /^[A-Za-z]/ { keep = ($0 ~ /inline|TP__INLINE/) }
+             { print; last = $0 }' "$h" >"$out/$1/$h"
+    done
+    { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$out/$1/all.c"
+}
+# Header by header, within 10 minutes each; preprocessed by gcc, because cppcheck does not expand all macros. It loses count of the lines
+# then: a finding comes with its line of code. One configuration: Linux, 64 bits, the plain loops (tp_fast.h: its own).
+analyze_cppcheck() {
+    local h plain bad=0
+    : >"$out/cppcheck.log"
+    for h in ${HEADERS:-tensor graph layers optim input callbacks train export import fast}; do
+        alone "$h"
+        plain=-DTP_NAIVE
+        [ "$h" != fast ] || plain=
+        gcc -std=gnu11 -E -P $plain -DTP_NO_STB_IMAGE "-I$out/$h" "$out/$h/all.c" -o "$out/$h/all.i" || return 1
+        timeout 600 cppcheck --quiet --std=c11 --language=c --platform=unix64 --enable=warning,portability --inline-suppr \
+            --suppressions-list=tests/cppcheck.txt --max-configs=1 "--template=tp_$h.h: {severity}: {message} [{id}] in: {code}" \
+            "$out/$h/all.i" >"$out/$h/log" 2>&1 ||
+            echo "tp_$h.h: error: cppcheck did not end (status $?)" >>"$out/$h/log"
+        grep -E '^tp_.*(error|warning|portability):' "$out/$h/log" | cut -c1-400 >>"$out/cppcheck.log"
+    done
+    # __Y: of gcc's intrinsics (_mm_undefined_ps)
+    grep -vE "'__[XY]'|: __[XY]" "$out/cppcheck.log" | grep -vF "$(sed -n 's/^# not: //p' tests/cppcheck.txt)" || return 0
     return 1
 }
 for tool in ${*:-gcc tidy cppcheck}; do

@@ -49,6 +49,8 @@
  *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix      (>>conv)
  *       input gradient    as the convolution, but over dy, once for each phase of the stride
  *       filter gradient   a row is a weight; k runs over the pixels
+ *     A product's vectors run along n, m or k, whichever leaves the fewest lanes empty (tp__gemm_along). Small products, and others
+ *     that pack neither operand, use even tiles: rows equally far apart, the last columns by masks (tp__even).
  *     Winograd's transformation, vectors along the channels (groups of few channels, as in depthwise convolutions) and AMX (>>amx)
  *     replace the tile where they are faster.
  *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the kernels above for each chunk.

@@ -631,7 +631,8 @@ typedef struct tp__gemm_plan {
     int64_t kc, k_part;         /* values of k in a block (kc) and in a part (k_part) */
     int parts;                  /* number of parts into which k is divided */
     bool pack_a, b_in_place;
-    bool even; /* even tiles, which start faster: where neither A nor, for incomplete panels, B is packed */
+    bool
+        even; /* even tiles compute the product; they start faster, and neither A nor an incomplete panel of B is packed */
     /* A is transposed, k is long and columns are few: A is read once, in the order of its addresses */
     bool stream;
     bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
@@ -3722,8 +3723,8 @@ static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
         e.b += 2 * TP__VW, e.c += 2 * TP__VW;
         if (e.bias) e.bias += 2 * TP__VW;
     }
-#if TP__VW == \
-    16 /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
+#if TP__VW == 16
+    /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
     if (n > TP__VW) {
         TP__F(strip1)(&e, rows, TP__VW);
         n -= TP__VW, e.b += TP__VW, e.c += TP__VW;

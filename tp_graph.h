@@ -2713,7 +2713,7 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     return tp__nearest_text(&n, text);
 }
 
-/* Warns if other operations were to have the name of op, and so got the names <name>_1, <name>_2, ... */
+/* Warns if more operations were given the name of op and were therefore renamed to <name>_1, <name>_2, ... */
 static void tp__warn_same_name(const tp_graph *g, const tp_operation *op)
 {
     const uintptr_t n_suffix = (uintptr_t)tp__map_get(&g->used, op->name);

@@ -3690,8 +3690,8 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
     return TP_OK;
 }
 
-/* Reads the names of the outputs, and takes them for the nodes that tp__importer_model makes of them at the end: no node of the
- * file, whose name becomes a scope, can take them before. */
+/* Reads the names of the outputs and reserves them for the nodes that tp__importer_model makes at the end, so that no node of the file
+ * gets one of these names before. */
 static void tp__importer_output_names(tp__importer *c, tp__pb graph, const char **name, const char **full)
 {
     tp__pb_field f;

@@ -869,7 +869,7 @@ typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_nod
 typedef struct tp__adam_rule {
     float beta1, beta2, epsilon, decay;
     tp__adam_fn apply;
-    /* of the updates in one run so far: one happens in any case; else the scalar bool that tells whether one happens */
+    /* Of the updates in one run so far, whether one is unconditional; if none is, the scalar bool that tells whether one happens */
     bool happens;
     tp_node *due;
 } tp__adam_rule;

@@ -11234,6 +11234,23 @@ static tp_status tp__restore_state(tp_session *s, const char *name, const tp_ten
                (const char *)value->data);
     return TP_OK;
 }
+/* Restores the state of the checkpoint that is in no variable, and lists in file_only the items that no variable has used. A graph
+ * without a global step, like a predictor, does without what training left in the checkpoint. */
+static tp_status tp__restore_rest(const tp__restore *r, tp_session *s, const tp_dict *d, const char *used,
+                                  tp_buf *file_only)
+{
+    const bool trains = !s->for_predictor &&
+                        (r->strict || tp__variable_named(s->graph, "global_step") || !tp__dict_get(d, "global_step"));
+    tp_status st = TP_OK;
+    for (int k = 0; k < d->n && st == TP_OK; k++) {
+        const char *name = d->item[k].name;
+        if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0)
+            st = tp__restore_state(s, name, &d->item[k].value);
+        else if (!used[k] && !tp__is_training_name(name) && (trains || !tp__is_training_only(d, k)))
+            tp_buf_printf(file_only, "%s%s", file_only->len ? ", " : "", name);
+    }
+    return st;
+}
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -11262,9 +11279,6 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         return TP_ERR_NOMEM;
     }
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
-    /* a graph without a global step, like a predictor, does without what training left in the checkpoint */
-    const bool trains = !s->for_predictor &&
-                        (r->strict || tp__variable_named(s->graph, "global_step") || !tp__dict_get(d, "global_step"));
     const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
     for (int k = 0; k < n && st == TP_OK; k++) {
         const tp_variable *v = tp_node_variable(vars[k]);
@@ -11296,15 +11310,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     }
     if (st == TP_ERR_SHAPE && !r->from_dict)
         tp_fail(st, "%s: %s. tp_saver_restore_ex goes on without it (.ignore, .relaxed)", r->path, tp_last_error());
-    for (int k = 0; k < d->n && st == TP_OK; k++) {
-        const char *name = d->item[k].name;
-        if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0) {
-            st = tp__restore_state(s, name, &d->item[k].value);
-            continue;
-        }
-        if (!used[k] && !tp__is_training_name(name) && !(!trains && tp__is_training_only(d, k)))
-            tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
-    }
+    if (st == TP_OK) st = tp__restore_rest(r, s, d, used, &file_only);
     if (st == TP_OK && r->resumes && trainable > 0 && found == 0 && file_only.len > 0)
         st = tp_fail(
             TP_ERR_NAME,

@@ -3959,7 +3959,8 @@ typedef float TP__F(four) __attribute__((vector_size(16), may_alias));
 TP__INLINE TP__F(four) TP__F(fold)(V v)
 {
 #if TP__VW == 16
-    const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_maskz_extractf32x8_ps(0xff, v, 1));
+    const __m256 half =
+        _mm256_add_ps(_mm512_maskz_extractf32x8_ps(0xff, v, 0), _mm512_maskz_extractf32x8_ps(0xff, v, 1));
     return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 #elif TP__VW == 8
     return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

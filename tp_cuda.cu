@@ -6332,7 +6332,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.by_four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* never for float64, see tp__fours */
+    s.by_four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* float64 is not read four at a time, see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */

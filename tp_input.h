@@ -12151,7 +12151,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-/* Checks a datapoint against the input signature. from: the name of the flow that it is from. */
+/* Checks a datapoint against the input signature. from: the flow or the address that it is from. */
 static tp_status tp__feeder_check(const tp_input_source *s, const char *from, const tp_datapoint *dp, int64_t number)
 {
     if (dp->n != s->n_spec)
@@ -13916,7 +13916,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
                  (long long)f->messages, f->end.addr[f->message_socket]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), message_name);
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
-        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, f->end.caller, dp, f->messages - 1);
+        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, f->end.addr[f->message_socket], dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
     }
     if (!f->unpack_again) zmq_msg_close(&f->message);

@@ -707,10 +707,12 @@ TEST(bad_messages_fail_their_run)
         CHECK(zmq_send(push, five->bytes, five->size, ZMQ_SNDMORE) > 0);
         CHECK(zmq_send(push, five->bytes, five->size, 0) > 0);
         CHECK(zmq_send(push, five->bytes, five->size, 0) > 0);
-        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE,
-                  "ZMQInput: datapoint 0 has 2 components, the input signature has 1");
-        CHECK_ERR(machine_run(&m, got), TP_ERR_DTYPE, "component 0 ('x') of datapoint 1 is float32");
-        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE, "('x') of datapoint 2 has shape (6)");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE, "ZMQInput: datapoint 0 of ipc://@tp-test-");
+        CHECK_HAS(tp_last_error(), " has 2 components, the input signature has 1");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_DTYPE, "component 0 ('x') of datapoint 1 of ipc://@tp-test-");
+        CHECK_HAS(tp_last_error(), " is float32");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE, "('x') of datapoint 2 of ipc://@tp-test-");
+        CHECK_HAS(tp_last_error(), " has shape (6)");
         CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "ZMQInput: message 4 from ipc://@tp-test-");
         CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "it has 0 bytes");
         CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "message 6 from");
@@ -860,7 +862,8 @@ TEST(to_dataset)
     machine_close(&m);
     df = tp_zmq_input_to_dataset(s, &other, 1);
     sender_start(&a, addr, 0, 1);
-    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE, "component 0 ('') of datapoint 0 is int32");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE, "component 0 ('') of datapoint 0 of ipc://@tp-test-");
+    CHECK_HAS(tp_last_error(), " is int32");
     CHECK_OK(sender_wait(&a));
     tp_df_free(df);
     df = tp_zmq_input_to_dataset(s, NULL, 1);

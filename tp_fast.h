@@ -3627,6 +3627,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         const TP__F(vmask) last = TP__F(vfirst)(n);                                                             \
         int64_t row = TP__VW < 16 && n == TP__VW ? TP__F(even_rows)(t, 0, rows, last, mr_, nv_, TP__VW < 16)    \
                                                  : TP__F(even_rows)(t, 0, rows, last, mr_, nv_, false);         \
+        if (row == rows) return;                                                                                \
         if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, false);                                 \
         if (mr_ == 8 && nv_ == 2 && rows - row == 7) row = TP__F(even_rows)(t, row, rows, last, 7, nv_, false); \
         if (mr_ == 8 && nv_ == 2 && rows - row == 6) row = TP__F(even_rows)(t, row, rows, last, 6, nv_, false); \
@@ -3711,31 +3712,50 @@ static int64_t TP__F(wide)(tp__even *e, int64_t rows, int64_t n)
     }
     return n;
 }
-/* `rows` rows and n columns of a product with B in place */
-static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
+/* Moves to the columns of B and C that are n further on. */
+TP__INLINE void TP__F(even_advance)(tp__even *e, int64_t n)
 {
-    tp__even e = *t;
-    if (rows <= 2) n = TP__F(wide)(&e, rows, n);
-    if (n <= 0) return;
-    while (n > TP__STRIP_2) {
-        TP__F(strip2)(&e, rows, n < 2 * TP__VW ? n - TP__VW : TP__VW);
-        if ((n -= 2 * TP__VW) <= 0) return;
-        e.b += 2 * TP__VW, e.c += 2 * TP__VW;
-        if (e.bias) e.bias += 2 * TP__VW;
+    e->b += n, e->c += n;
+    if (e->bias) e->bias += n;
+}
+/* `rows` rows of at most two vectors of columns */
+static void TP__F(strip)(const tp__even *t, int64_t rows, int64_t n)
+{
+    if (n > TP__STRIP_2) {
+        TP__F(strip2)(t, rows, n - TP__VW);
+        return;
     }
 #if TP__VW == 16
     /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
     if (n > TP__VW) {
-        TP__F(strip1)(&e, rows, TP__VW);
-        n -= TP__VW, e.b += TP__VW, e.c += TP__VW;
-        if (e.bias) e.bias += TP__VW;
+        tp__even e = *t;
+        TP__F(strip1)(t, rows, TP__VW);
+        TP__F(even_advance)(&e, TP__VW);
+        tp__even_product_avx2(&e, rows, n - TP__VW);
+        return;
     }
     if (n <= 8) {
-        tp__even_product_avx2(&e, rows, n);
+        tp__even_product_avx2(t, rows, n);
         return;
     }
 #endif
-    TP__F(strip1)(&e, rows, n);
+    TP__F(strip1)(t, rows, n);
+}
+static void TP__F(strips)(const tp__even *t, int64_t rows, int64_t n)
+{
+    tp__even e = *t;
+    if (rows <= 2) n = TP__F(wide)(&e, rows, n);
+    for (; n > 2 * TP__VW; n -= 2 * TP__VW) {
+        TP__F(strip2)(&e, rows, TP__VW);
+        TP__F(even_advance)(&e, 2 * TP__VW);
+    }
+    if (n > 0) TP__F(strip)(&e, rows, n);
+}
+/* `rows` rows and n columns of a product with B in place. Winograd's products of few rows are one strip: a call costs little. */
+static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
+{
+    if (rows > 2 && n <= 2 * TP__VW) TP__F(strip)(t, rows, n);
+    else TP__F(strips)(t, rows, n);
 }
 #undef TP__STRIP
 #undef TP__MAIN

@@ -138,7 +138,7 @@ typedef struct tp_train_state {
 
 /* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP. From a hook
  * within an epoch (trigger_step, after_run) training ends there: triggers of that epoch, ModelSaver's too, do not run, and steps since
- * the last checkpoint are not saved. After Ctrl-C they are.
+ * the last checkpoint are not saved. A training that Ctrl-C ends saves those steps.
  * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Writes a time as "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute:
@@ -5992,7 +5992,7 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
     }
     tp__predict_tower_leave(f);
     if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
-    if (st == TP_OK && !tp__has_tower(f, r->tower[i]))
+    if (st == TP_OK && !tp__tower_named(tp_tower_func_towers(f, TP_TOWERS_ALL), r->tower[i]))
         st = tp_fail(TP_ERR, "%s: the tower '%s' was not built", r->name, r->tower[i]);
     return st;
 }
@@ -6024,7 +6024,7 @@ static tp_status tp__runner_towers(tp_callback *cb)
     int n = 0;
     const tp_spec *specs = tp_tower_func_signature(f, &n);
     for (int t = 0; t < r->n_tower; t++)
-        if (tp__has_tower(f, r->tower[t]))
+        if (tp__tower_named(tp_tower_func_towers(f, TP_TOWERS_ALL), r->tower[t]))
             return tp_fail(TP_ERR_NAME, "%s: a tower '%s' exists: a second runner needs another .tower_name", r->name,
                            r->tower[t]);
     tp_status st = tp_input_setup(r->input, cb->train->graph, specs, n);
@@ -6392,7 +6392,7 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
 {
     tp__graph_var *v = (tp__graph_var *)p->user;
     const tp_graph *g = p->train->graph;
-    v->variable = g ? tp_find_variable(g, p->name) : NULL;
+    v->variable = g ? tp__variable_named(g, p->name) : NULL;
     if (!v->variable) {
         char text[TP__NEAREST_TEXT] = "";
         tp_buf scalars;

@@ -4578,15 +4578,22 @@ TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i)
     }
     return NULL;
 }
+/* tp_tower_handles_find without a sentence */
+static const tp_tower_handle *tp__tower_named(tp_tower_handles h, const char *ns_name)
+{
+    const tp_tower_handle *t;
+    for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++)
+        if (strcmp(t->ctx.ns_name, ns_name) == 0) return t;
+    return NULL;
+}
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name)
 {
     TP__REQUIRE(h.func && ns_name, NULL)
 
-    const tp_tower_handle *t;
-    for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++)
-        if (strcmp(t->ctx.ns_name, ns_name) == 0) return t;
+    const tp_tower_handle *t = tp__tower_named(h, ns_name);
     tp__nearest n;
     char near[TP__NEAREST_TEXT];
+    if (t) return t;
     memset(&n, 0, sizeof n);
     n.wanted = ns_name;
     for (int i = 0; (t = tp_tower_handles_at(h, i)) != NULL; i++) tp__nearest_try(&n, t->ctx.ns_name);
@@ -4596,12 +4603,6 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
                                             : "inference ",
             ns_name, tp__nearest_text(&n, near));
     return NULL;
-}
-TP__UNUSED static bool tp__has_tower(const tp_tower_func *f, const char *ns_name)
-{
-    for (int i = 0; i < f->n_handle; i++)
-        if (strcmp(f->handle[i]->ctx.ns_name, ns_name) == 0) return true;
-    return false;
 }
 TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name)
 {
@@ -10572,11 +10573,12 @@ static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches
         if (st != TP_OK) return st;
         h->count[i] = r->n_fetch - h->first[i];
     }
-    if (r->n_fetch > h->cap_value) {
-        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
+    if (r->n_fetch >= h->cap_value) { /* also without fetches, so that h->value is never NULL */
+        const int cap = r->n_fetch * 2 + 1;
+        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)cap * sizeof *v);
         if (!v) return TP_ERR_NOMEM;
         h->value = v;
-        h->cap_value = r->n_fetch * 2;
+        h->cap_value = cap;
     }
     return TP_OK;
 }
@@ -10603,7 +10605,7 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     for (int i = 0; i < h->n_hook; i++) {
         if (!h->hook[i]->after_run) continue;
         tp_run_values v;
-        v.value = h->value ? h->value + h->first[i] : NULL; /* NULL: nobody fetches anything */
+        v.value = h->value + h->first[i];
         v.n = h->count[i];
         if ((st = h->hook[i]->after_run(h->hook[i], &v)) != TP_OK) return st;
     }

@@ -569,8 +569,8 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 #endif
-/* A layer value of any layer, also your own: the layer's C name, then the arguments of its call. A call of a layer of your own is a
- * chain of one: y = tp_linear(x, TP_LAYER(squeeze_excite, "se0", .reduction = 2)). */
+/* A layer value of any layer, also your own: the layer's C name, then the arguments of its call. To call your
+ * own layer by itself, give tp_linear this one layer: y = tp_linear(x, TP_LAYER(squeeze_excite, "se0", .reduction = 2)). */
 #ifdef __cplusplus
 #define TP_LAYER(L, name_, ...) tp_layer{ TP_AT, #L, TP__CXX_LAYER(tp_##L##_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
 #else

@@ -490,7 +490,7 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b);
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
 /* tp_make_shape(2, 3): a shape with the given dimensions. tp_make_shape(): the shape of a scalar, which has none. */
-#ifndef __cplusplus /* arrays that begin with a 0, since an array may not be empty */
+#ifndef __cplusplus /* Both arrays begin with an extra 0, which is no dimension, because an array may not be empty. */
 #define tp_make_shape(...)                                                                  \
     tp_make_shape_n((int)(sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1, \
                     (const int64_t[]){0, __VA_ARGS__} + 1)
@@ -909,8 +909,8 @@ typedef struct tp_dict {
     tp_dict_item *item;
     int n, cap;
 } tp_dict;
-TP_DEF tp_tensor *tp_dict_find(const tp_dict *d,
-                               const char *name); /* NULL and a sentence if d has no array of that name */
+/* The array of that name; NULL and a sentence if d has none. */
+TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name);
 /* The tensor of that name; if there is none, a new empty one. NULL: out of memory. */
 TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name);
 TP_DEF void tp_dict_free(tp_dict *d);

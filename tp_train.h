@@ -1333,7 +1333,8 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     tp_tower_func *f = t->state.tower_func;
     const tp_spec *spec = tp_tower_func_signature(f, &n);
     snprintf(name, sizeof name, "tower-pred-%d", device);
-    if (tp__has_tower(f, name)) return tp_tower_func_find(f, name);
+    const tp_tower_handle *h = tp__tower_named(tp_tower_func_towers(f, TP_TOWERS_ALL), name);
+    if (h) return h;
     tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
     if (!in) return NULL;
     const bool finalized = g->finalized;

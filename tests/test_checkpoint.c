@@ -7,6 +7,7 @@
 #include "tp_graph.h"
 #include "tp_help.h"
 #include "inject.h"
+#include "formats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,19 +80,6 @@ static bool same_dict(const tp_dict *a, const tp_dict *b)
     return ok;
 }
 
-/* A new tensor at the end of the dict, without the search for its name that tp_dict_add makes. */
-static tp_tensor *append(tp_dict *d, const char *name)
-{
-    if (d->n == d->cap) {
-        tp_dict_item *item = (tp_dict_item *)tp_realloc(d->item, (size_t)(2 * d->cap + 16) * sizeof *item);
-        if (!CHECK(item != NULL)) return NULL;
-        d->item = item, d->cap = 2 * d->cap + 16;
-    }
-    memset(&d->item[d->n], 0, sizeof *d->item);
-    d->item[d->n].name = tp_strdup(name);
-    return &d->item[d->n++].value;
-}
-
 /* Everything that can be saved. */
 static void fill(tp_dict *d)
 {
@@ -106,26 +94,6 @@ static void fill(tp_dict *d)
     add(d, "quote\" back\\ bell\a \xc3\xa9", TP_F32, shape_of(1, 2, 0), 1);
     add(d, "../../up", TP_F32, shape_of(1, 2, 0), 5);
     add(d, "/etc/passwd", TP_F32, shape_of(1, 2, 0), 5);
-}
-
-static const char *const ends[3] = {".npz", ".safetensors", ".index"};
-static tp_status save_as(int format, const char *path, const tp_dict *d)
-{
-    return format == 0   ? tp_npz_save(path, d, false)
-           : format == 1 ? tp_safetensors_save(path, d)
-                         : tp_tf_checkpoint_save(path, d);
-}
-static tp_status load_as(int format, const char *path, tp_dict *d)
-{
-    return format == 0   ? tp_npz_load(path, d)
-           : format == 1 ? tp_safetensors_load(path, d)
-                         : tp_tf_checkpoint_load(path, d);
-}
-static const char *file_of(const char *dir, const char *name, int format)
-{
-    char file[100];
-    snprintf(file, sizeof file, "%s%s", name, ends[format]);
-    return tp_test_path(dir, file);
 }
 
 TEST(every_format_brings_everything_back)
@@ -598,7 +566,7 @@ TEST(bundle_of_8000_tensors)
     size_t n;
     for (int i = 0; i < 8000; i++) {
         snprintf(name, sizeof name, "layer%05d/some/long/scope/name/weights", i);
-        tp_tensor *t = append(&d, name);
+        tp_tensor *t = tp_dict_add(&d, name);
         if (!t || tp_tensor_resize(t, TP_F32, shape_of(0, 0, 0)) != TP_OK) return;
         tp_tensor_set(t, 0, i);
     }
@@ -1010,7 +978,7 @@ TEST(disk_full_leaves_the_old_checkpoint)
     for (int i = 0; i < 3000; i++) {
         char name[32];
         snprintf(name, sizeof name, "other%d", i);
-        tp_tensor *t = append(&after, name);
+        tp_tensor *t = tp_dict_add(&after, name);
         if (t) CHECK_OK(tp_tensor_resize(t, TP_U8, shape_of(1, 0, 0)));
     }
     if (getrlimit(RLIMIT_FSIZE, &old) != 0) TEST_SKIP("no limits on file sizes here");
@@ -1090,7 +1058,7 @@ TEST(killed_while_saving)
             if (tp_file_exists(path)) {
                 CHECK_MSG(load_as(f, path, &back) == TP_OK &&
                               (same_dict(&after, &back) || (over && same_dict(&before, &back))),
-                          "%s over %s, killed at call %ld (%s): %s", ends[f], over ? "an old one" : "nothing", n,
+                          "%s over %s, killed at call %ld (%s): %s", format_ends[f], over ? "an old one" : "nothing", n,
                           r.call, tp_last_error());
                 if (back.n == 1) old++;
                 else own++;
@@ -1099,7 +1067,7 @@ TEST(killed_while_saving)
             CHECK_OK(save_as(f, path, &after));
             CHECK(load_as(f, path, &back) == TP_OK && same_dict(&after, &back));
         }
-        printf("     %s over %s: %d times the old one, %d times none, %d times its own\n", ends[f],
+        printf("     %s over %s: %d times the old one, %d times none, %d times its own\n", format_ends[f],
                over ? "an old one" : "nothing", old, none, own);
         CHECK(own >= 1 && (over ? old : none) >= 3 && (over ? none : old) == 0);
     }

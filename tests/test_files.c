@@ -11,6 +11,7 @@ static uint32_t zip64_from = 0xFFFFFFFFu; /* tests lower it */
 #define TP_STATIC /* private functions are tested too */
 #include "tp_tensor.h"
 #include "tp_test.h"
+#include "formats.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -2333,19 +2334,6 @@ TEST(arrays_by_their_place)
 
 /* ==== >>damage ======================================================================================== */
 
-static tp_status save_as(int format, const char *path, const tp_dict *d)
-{
-    return format == 0   ? tp_npz_save(path, d, false)
-           : format == 1 ? tp_safetensors_save(path, d)
-                         : tp_tf_checkpoint_save(path, d);
-}
-static tp_status load_as(int format, const char *path, tp_dict *d)
-{
-    return format == 0   ? tp_npz_load(path, d)
-           : format == 1 ? tp_safetensors_load(path, d)
-                         : tp_tf_checkpoint_load(path, d);
-}
-
 /* A file in memory: npz, safetensors, index, or the data of this index. */
 static tp_status parse_as(int f, const char *p, size_t n, const char *index, size_t n_index, tp_dict *d)
 {
@@ -2364,9 +2352,7 @@ TEST(cut_and_changed_at_every_byte)
 {
     const char *dir = tp_test_tmpdir();
     tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
-    static const char *const variables[3] = {"conv0/W", "conv0/b", "global_step"}, *const names[3] = {"x.npz",
-                                                                                                      "x.safetensors",
-                                                                                                      "x.index"};
+    static const char *const variables[3] = {"conv0/W", "conv0/b", "global_step"};
     const tp_tensor values[3] = {ramp(TP_F32, 2, 2, 3, 0), ramp(TP_F16, 1, 3, 0, 0), ramp(TP_I64, 0, 0, 0, 0)};
     for (int i = 0; i < 3; i++) {
         tp_tensor *t = tp_dict_add(&d, variables[i]);
@@ -2374,9 +2360,9 @@ TEST(cut_and_changed_at_every_byte)
     }
     char *index = NULL;
     size_t n_index = 0;
-    for (int f = 0; f < 4; f++) { /* the last is the data file of a bundle */
+    for (int f = 0; f < 4; f++) { /* 3: the data file of a TensorFlow checkpoint, whose index is 2 */
         const int format = f < 3 ? f : 2;
-        const char *path = tp_test_path(dir, names[format]);
+        const char *path = file_of(dir, "x", format);
         if (f == 3) CHECK(unlink(path) == 0);
         CHECK_OK(save_as(format, path, &d));
         const char *file = f < 3 ? path : tp_test_path(dir, "x.data-00000-of-00001");

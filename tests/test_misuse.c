@@ -865,9 +865,9 @@ static tp_train_config *resume_config(void)
     return &c;
 }
 
-/* ==== >>uses ========================================================================================== */
-/* In cycles (see below) an object is not only made and freed: it is used in between. What these functions return does not matter,
- * an object that cannot be used here (a callback that misses a name, say) has to leave as little. */
+/* ==== >>use of objects ========================================================================================== */
+/* In cycles (see below) an object is used between its creation and its end. The results of these functions do not matter: an object
+ * that cannot be used here, such as a callback that misses a name, must not leave anything behind either. */
 
 static const char *call_name, *call_case; /* "tp_add", "!b = NULL" */
 static bool survived;                     /* the result was looked at */
@@ -1265,7 +1265,7 @@ TEST(every_function_survives_every_bad_argument)
     every_call(false);
 }
 
-/* ==== >>cycles ======================================================================================== */
+/* ==== >>cycles of creation and end ======================================================================================== */
 /* Each function called n times with good arguments, and each object that it makes used and freed again. After each cycle no block
  * of the library's allocator is left, as after each call above. Compared after the first tenth and at the end are the open files,
  * the threads and the bytes that malloc has given to anybody. */
@@ -1285,7 +1285,7 @@ static held held_now(void)
     return h;
 }
 
-/* Threads that were joined may stand in /proc a moment longer. */
+/* What is held once no more than `threads` threads are listed in /proc, which lists a thread for a moment after it was joined. */
 static held held_at_rest(int threads)
 {
     held h = held_now();

@@ -180,7 +180,7 @@ static tp_status train(int kind, watch *w)
                                                             : tp_simple_trainer());
 }
 
-/* ==== >>judging ======================================================================================= */
+/* ==== >>comparison ======================================================================================= */
 
 static int by_value(const void *a, const void *b)
 {

@@ -7119,12 +7119,15 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* gcc gives false warnings with -Ofast */
 #endif
 #endif
+/* The stb_image of 2022 declares one name and defines the other. */
+#define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include TP_STB_IMAGE
 #ifdef TP_NO_THREADS /* stb_image still declares these functions, but does not define them */
 static void stbi_set_unpremultiply_on_load_thread(int flag) { (void)flag; }
 static void stbi_convert_iphone_png_to_rgb_thread(int flag) { (void)flag; }
 static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #endif
+#undef stbi_set_unpremultiply_on_load_thread
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif

@@ -131,6 +131,7 @@ typedef struct tp_train_state {
     tp_status (*poll)(struct tp_train_state *train);
     tp_callback *due_; /* list of callbacks that requested a checkpoint in this phase */
     bool save_failed_; /* the last checkpoint could not be written */
+    bool without_dir_; /* that no logger directory was set was logged */
     bool within_;      /* an epoch has begun, and its triggers are not finished */
     int64_t done_;     /* number of finished steps of this epoch */
     tp_status end_;    /* set in after_train: the status with which the loop ended */
@@ -6124,7 +6125,7 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
                            "[%s] input stopped before reaching its size of %lld datapoints. Make the dataflow tell "
-                           "its real size, or wrap it with tp_df_fixed_size",
+                           "its real size (tp_df_filter: .size), or wrap it with tp_df_fixed_size",
                            r->name, (long long)size);
         st = TP_OK;
     }
@@ -6541,7 +6542,9 @@ typedef struct tp__setter {
 static tp_status tp__setter_setup_graph(tp_callback *cb);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
 {
-    TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
+    TP__REQUIRE(setter && value, TP_ERR_ARG)
+    if (setter->setup_graph != tp__setter_setup_graph)
+        return tp_fail(TP_ERR_ARG, "tp_setter_current_value: the callback '%s' sets no parameter", setter->name);
 
     tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
     if (!p->get_value) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is an array: tp_setter_current_array", p->name);
@@ -6550,7 +6553,9 @@ TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
 
 TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value)
 {
-    TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
+    TP__REQUIRE(setter && value, TP_ERR_ARG)
+    if (setter->setup_graph != tp__setter_setup_graph)
+        return tp_fail(TP_ERR_ARG, "tp_setter_current_array: the callback '%s' sets no parameter", setter->name);
 
     tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
     if (!p->get_array) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is a scalar: tp_setter_current_value", p->name);
@@ -8162,13 +8167,23 @@ static tp_status tp__events_open(tp__events *e)
     return tp__events_add(e, tp__os_wall(), 0, 3, version, sizeof version - 1);
 }
 
+/* For the monitors that write into the logger's directory: one sentence for all of a training. */
+static void tp__warn_without_dir(tp_callback *cb)
+{
+    if (!cb->train->without_dir_)
+        tp_log(TP_LOG_WARN,
+               "No logger directory was set: nothing is written, no stats.json, no report.html and no event file. "
+               "tp_logger_set_dir(\"train_log/my_run\", 'd') before the training sets one.");
+    cb->train->without_dir_ = true;
+}
+
 static tp_status tp__events_setup_graph(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
     tp__os_info is;
     if (!e->dir && tp_logger_dir() && !(e->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!e->dir) {
-        tp_log(TP_LOG_WARN, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).");
+        tp__warn_without_dir(cb);
         e->disabled = true;
         return TP_OK;
     }
@@ -8408,8 +8423,7 @@ TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries
 static tp_status tp__json_setup_graph(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    if (!tp_logger_dir())
-        tp_log(TP_LOG_WARN, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).");
+    if (!tp_logger_dir()) tp__warn_without_dir(cb);
     else if (!(j->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     return TP_OK;
 }
@@ -11572,8 +11586,7 @@ static tp_status tp__report_setup_graph(tp_callback *cb)
     tp__report *r = (tp__report *)cb->user;
     r->off = !tp_logger_dir() || !cb->train->is_chief;
     if (!cb->train->is_chief) return TP_OK;
-    if (!tp_logger_dir())
-        tp_log(TP_LOG_WARN, "The report is not written: no logger directory was set (tp_logger_set_dir).");
+    if (!tp_logger_dir()) tp__warn_without_dir(cb);
     else if (!(r->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     return TP_OK;
 }

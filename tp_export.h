@@ -918,6 +918,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
         if (st == TP_OK) p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
         tp_mutex_unlock(s->graph->lock);
+        if (!p && st == TP_ERR_ARG) st = tp_fail(st, "C export: %s. List it among the inputs", tp_last_error());
         if (st == TP_ERR_SHAPE)
             st = tp_fail(st, "C export with a batch of %lld (see .batch): %s", (long long)batch, tp_last_error());
         if (p) {
@@ -2434,8 +2435,10 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
         w->done[id] = !needed || !w->depends_on_input[id];
         if (!needed) continue;
         if (op->row == &tp__op_placeholder)
-            return tp_fail(TP_ERR_ARG, "ONNX export: the outputs need placeholder '%s', so it must be an input",
-                           op->name);
+            return tp_fail(
+                TP_ERR_ARG,
+                "ONNX export: the outputs need placeholder '%s', so it must be an input: list it among the inputs",
+                op->name);
         if (w->depends_on_input[id] && !tp__onnx_find(op->row))
             return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form%s",
                            op->name, op->row->name,

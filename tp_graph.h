@@ -480,6 +480,7 @@ struct tp_variable {
     tp_shape shape;
     tp_init init;
     bool trainable, local; /* a local variable is not saved in checkpoints */
+    bool frozen;           /* made inside TP_FREEZE_VARIABLES, where no gradient flows to it */
     int id, device;
     tp_variable *copy_of; /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
 };
@@ -802,7 +803,8 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
 TP_DEF tp_node *tp_softmax(tp_node *x); /* softmax along the last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
-/* logits (B,C) and labels int (B) give losses (B); a label outside the classes fails the run */
+/* Logits (B,..,C) and labels int (B,..) give losses (B,..), for example of each pixel or word; a label outside the classes fails
+ * the run. */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
 /* labels are distributions (B,C); losses (B) */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);
@@ -2300,7 +2302,10 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
     }
 static void tp__graph_misuse(tp_graph *g, const char *function, const char *needs)
 {
-    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+    tp__words w;
+    w.n = 0, w.text[0] = 0;
+    tp__needs_in_words(&w, needs);
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: %s", function, w.text);
 }
 static tp_graph *tp__list_graph(tp_node *const *xs, int n)
 {
@@ -2793,6 +2798,17 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 
 /* -- operations */
 
+/* Whether the library gave an operation of this row its name: "fc0/MatMul" and "fc0/MatMul_1" of the label "MatMul". */
+static bool tp__is_default_name(const char *name, const tp_op *row)
+{
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
+    const char *label = row->label ? row->label : row->name;
+    const size_t n = strlen(label);
+    if (strcmp(last, row->name) == 0) return true;
+    if (strncmp(last, label, n) != 0) return false;
+    return !last[n] || (last[n] == '_' && last[n + 1] && !last[n + 1 + strspn(last + n + 1, "0123456789")]);
+}
+
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...)
 {
     TP__REQUIRE(s && fmt, TP_ERR_ARG)
@@ -2802,7 +2818,12 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     va_start(ap, fmt);
     tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
-    return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
+    /* a sentence that begins with the op ("matmul: shapes ..", "matmul does not ..") would name it twice after its default name */
+    const char *name = s->name ? s->name : s->op->name, *rest = text;
+    const size_t n = strlen(s->op->name);
+    if (strncmp(text, s->op->name, n) == 0 && tp__is_default_name(name, s->op)) rest += n;
+    if (rest > text && (*rest == ':' || *rest == ' ')) return tp_fail(status, "%s%s", name, rest);
+    return tp_fail(status, "%s: %s", name, text);
 }
 
 /* The largest product that a value's dimensions, zeros left out, may have, so that computations with shapes cannot overflow. */
@@ -2823,6 +2844,11 @@ static tp_status tp__infer_types(tp_infer *s)
 {
     const tp_status st = s->op->infer(s);
     char t[TP_SHAPE_TEXT];
+    for (int i = 0; i < s->n_out && st == TP_OK; i++)
+        for (int d = 0; d < s->out[i].shape.ndim && d < TP_MAX_DIMS; d++)
+            if (s->out[i].shape.dim[d] < TP_ANY)
+                return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dimension %d would be %lld: it is at least 0, or TP_ANY",
+                                     s->op->name, d, (long long)s->out[i].shape.dim[d]);
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
         if (!tp__shape_fits(&s->out[i].shape))
             return tp_infer_fail(s, TP_ERR_SHAPE, "%s: output %d would have the shape %s, larger than any memory",
@@ -3538,9 +3564,10 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
         return tp__new_variable(g, d, full);
     }
     if (top->reuse == TP_REUSE_NO)
-        return tp_graph_fail(
-            g, NULL, TP_ERR_NAME,
-            "variable '%s' exists already: give it or its layer another name, or open its scope with reuse", full);
+        return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                             "variable '%s' exists already: give it or its layer another name, or open its scope with "
+                             ".reuse = TP_REUSE_AUTO",
+                             full);
     const tp_dtype dtype = d->dtype == TP_DTYPE_UNSET ? TP_F32 : d->dtype;
     if (!tp_shape_equal(&v->shape, &d->shape) || v->dtype != dtype) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -3605,6 +3632,7 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
         if (!in_collection) tp_collection_add(g, TP_KEY_MODEL_VARIABLES, v);
     }
     if (!flags[0]) return v;
+    if (var) var->frozen = true;
     const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
     return name ? tp_named(tp_stop_gradient(v), name) : tp__graph_nomem(g);
 }
@@ -16808,8 +16836,8 @@ static tp_status tp__xent_infer(tp_infer *s)
     const tp_status st = tp__infer_labels(s);
     if (st != TP_OK) return st;
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,C) and (B)%s", s->op->name,
-                             tp_shape_text(x, a), tp_shape_text(l, b),
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,..,C) and (B,..)%s",
+                             s->op->name, tp_shape_text(x, a), tp_shape_text(l, b),
                              l->ndim > 1 ? "; tp_flatten makes one row of the labels" : "");
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape.ndim = 1;
@@ -16834,10 +16862,37 @@ static const tp_op tp__op_sparse_softmax_cross_entropy =
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     if (labels && labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
-    return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL);
+    const int last = logits && labels ? logits->shape.ndim - 1 : 0;
+    bool rows = last > 1 && labels->shape.ndim == last && logits->shape.dim[last] != TP_ANY;
+    for (int d = 0; rows && d < last; d++)
+        rows = logits->shape.dim[d] == labels->shape.dim[d] || logits->shape.dim[d] == TP_ANY ||
+               labels->shape.dim[d] == TP_ANY;
+    if (!rows) return tp__op2(&tp__op_sparse_softmax_cross_entropy, logits, labels, NULL);
+    const int64_t row[2] = {TP_ANY, logits->shape.dim[last]};
+    tp_node *x = tp_reshape_to(logits, tp_make_shape_n(2, row));
+    return tp_reshape_like(tp__op2(&tp__op_sparse_softmax_cross_entropy, x, tp_flatten(labels), NULL), labels);
 }
 
 /* -- softmax_cross_entropy, sigmoid_cross_entropy: of dense labels, made of other ops ----------------------- */
+
+/* A loss of predictions (B,1) and truths (B), or the reverse, would broadcast to (B,B) and compare each with each: a mistake, for
+ * which the poison node is returned; else NULL. */
+static tp_node *tp__refuse_pairs(const char *loss, const char *what_x, tp_node *x, const char *what_y, tp_node *y)
+{
+    const bool x_has_more = x && y && x->shape.ndim > y->shape.ndim;
+    const tp_node *more = x_has_more ? x : y, *less = x_has_more ? y : x;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (tp_is_poison(x) || tp_is_poison(y) || more->shape.ndim == less->shape.ndim) return NULL;
+    const int extra = more->shape.ndim - less->shape.ndim;
+    for (int d = 0; d < less->shape.ndim; d++)
+        if (more->shape.dim[d + extra] == 1 && less->shape.dim[d] != 1)
+            return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_SHAPE,
+                                 "%s: %s are %s and %s %s: each would be compared with each; give both the same shape, "
+                                 "tp_squeeze(x, %d) takes a dimension of 1 away",
+                                 loss, what_x, tp_shape_text(&x->shape, a), what_y, tp_shape_text(&y->shape, b),
+                                 d + extra);
+    return NULL;
+}
 
 /* The loss y_b = -sum_c label_c log softmax(x_b)_c */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
@@ -16848,6 +16903,8 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 /* The loss for a label z: -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
+    tp_node *poison = tp__refuse_pairs("sigmoid_cross_entropy", "the logits", logits, "the labels", labels);
+    if (poison) return poison;
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
 }
 #endif

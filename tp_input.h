@@ -328,8 +328,8 @@ TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same as tp
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 /* Gives the datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow
- * of your own can drop a datapoint by giving one without components. The size is that of df, as if none were dropped.
- * [dataflow: FilterNULL] */
+ * of your own can drop a datapoint by giving one without components. The size is that of df, as if none were dropped, unless you
+ * give it: InferenceRunner reads as many datapoints as the size says. [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
@@ -338,6 +338,7 @@ typedef struct tp_df_filter_desc {
     void *user;
     uint64_t seed; /* seed of call->key */
     void (*release)(void *user);
+    int64_t size; /* how many datapoints of a pass are kept, which tp_df_size then says; 0: unknown, the size of df */
 } tp_df_filter_desc;
 TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
 /* Gives each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
@@ -4013,6 +4014,7 @@ typedef struct tp__df_filter_flow {
     tp_filter_fn keep;
     tp_map_call call;
     void (*release)(void *user);
+    int64_t size;
 } tp__df_filter_flow;
 
 static tp_status tp__df_filter_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4034,7 +4036,11 @@ static tp_status tp__df_filter_restart(tp_dataflow *df, int64_t pass)
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
 }
-static int64_t tp__df_filter_size(tp_dataflow *df) { return tp_df_size(((const tp__df_filter_flow *)df->user)->df); }
+static int64_t tp__df_filter_size(tp_dataflow *df)
+{
+    const tp__df_filter_flow *f = (const tp__df_filter_flow *)df->user;
+    return f->size > 0 ? f->size : tp_df_size(f->df);
+}
 static void tp__df_filter_close(tp_dataflow *df)
 {
     tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
@@ -4055,6 +4061,7 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
     f->keep = d->keep;
     f->call.user = d->user;
     f->release = d->release;
+    f->size = d->size;
     df->next = tp__df_filter_next;
     df->restart = tp__df_filter_restart;
     df->size = tp__df_filter_size;
@@ -11647,7 +11654,7 @@ struct tp_queue {
 
 TP_DEF tp_queue *tp_queue_new(int capacity)
 {
-    TP__REQUIRE(capacity >= 0 && capacity <= 1 << 24, NULL)
+    TP__REQUIRE(capacity >= 0 && capacity <= 16777216, NULL)
 
     tp_queue *q = (tp_queue *)tp_calloc(1, sizeof *q);
     if (!q) return NULL;

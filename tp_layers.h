@@ -3004,6 +3004,8 @@ TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, con
 
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
 {
+    tp_node *poison = tp__refuse_pairs("mse", "the predictions", prediction, "the truth", truth);
+    if (poison) return poison;
     return tp_named(tp_mean(tp_squared_difference(prediction, truth)), name ? name : "mse");
 }
 

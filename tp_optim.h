@@ -315,7 +315,8 @@ struct tp_gradproc {
     tp_at at_;                      /* the place of the call that created it; file may be NULL */
 };
 
-/* Drops pairs without a gradient, with one warning that names their variables. [FilterNoneGrad] */
+/* Drops pairs without a gradient, with one warning that names their variables; frozen ones (TP_FREEZE_VARIABLES) are not named.
+ * [FilterNoneGrad] */
 TP_DEF tp_gradproc tp_gradproc_filter_none(void);
 /* If n = sqrt(the sum of squares over ALL gradients) exceeds norm, multiplies each by norm/n. A norm that is not finite makes
  * every gradient NaN. [GlobalNormClip] */
@@ -1330,15 +1331,17 @@ TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, 
 static int tp__gradproc_filter_none(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp_buf names;
-    int left = 0;
+    int left = 0, missing = 0;
     (void)g;
     memset(&names, 0, sizeof names);
     for (int i = 0; i < n; i++) {
+        const tp_variable *v = tp_node_variable(gvs[i].var);
         if (gvs[i].grad) gvs[left++] = gvs[i];
-        else tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(gvs[i].var));
+        else if (!v || !v->frozen)
+            missing++, tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(gvs[i].var));
     }
-    if (left < n && !p->quiet)
-        tp_log(TP_LOG_WARN, "No gradient w.r.t. %d trainable variables: %s", n - left, names.data ? names.data : "");
+    if (missing && !p->quiet)
+        tp_log(TP_LOG_WARN, "No gradient w.r.t. %d trainable variables: %s", missing, names.data ? names.data : "");
     tp_buf_free(&names);
     return left;
 }

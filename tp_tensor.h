@@ -2348,9 +2348,97 @@ static TP__UNUSED bool tp__os_interrupted(void)
         tp__misuse(__func__, #cond_); \
         return ret_;                  \
     }
+/* A text that is being written. What does not fit is left out. */
+typedef struct tp__words {
+    char text[480];
+    size_t n;
+} tp__words;
+TP__UNUSED TP__SMALL static void tp__words_add(tp__words *w, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n && w->n + 1 < sizeof w->text; i++) w->text[w->n++] = s[i];
+    w->text[w->n] = 0;
+}
+TP__UNUSED TP__SMALL static void tp__words_put(tp__words *w, const char *s) { tp__words_add(w, s, strlen(s)); }
+static bool tp__in_operand(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+}
+/* The end of the operand of a C condition that begins at s: a name, a number, a field p->x, or a call f(x). */
+TP__UNUSED TP__SMALL static const char *tp__operand_end(const char *s)
+{
+    for (int depth = 0; *s; s++) {
+        if (s[0] == '-' && s[1] == '>') s++;
+        else if (*s == '(') depth++;
+        else if (depth && *s == ')') depth--;
+        else if (!depth && !tp__in_operand(*s)) break;
+    }
+    return s;
+}
+/* The end of the part of a C condition that begins at s: the next && outside of parentheses. */
+TP__UNUSED TP__SMALL static const char *tp__part_end(const char *s)
+{
+    for (int depth = 0; *s && (depth || *s != '&'); s++) depth += (*s == '(') - (*s == ')');
+    return s;
+}
+/* One part in words: "n >= 0" is "n must be at least 0", "(x || n == 0)" is "x must not be NULL, or n must be 0". */
+TP__UNUSED TP__SMALL static void tp__part_in_words(tp__words *w, const char *s, const char *end)
+{
+    static const char *const words[][2] = {{"==", " must be "},          {"!=", " must not be "},
+                                           {">=", " must be at least "}, {"<=", " must be at most "},
+                                           {">", " must be above "},     {"<", " must be below "}};
+    const char *is = " must not be NULL";
+    while (s < end) {
+        if (*s == '!' && s[1] != '=') is = " must be NULL", s++;
+        else if (*s == '*') is = " must not be empty", s++;
+        else if (*s == '&') tp__words_put(w, " and "), s += 2;
+        else if (*s == '|') tp__words_put(w, ", or "), s += 2;
+        else if (!tp__in_operand(*s)) s++;
+        else {
+            const char *e = tp__operand_end(s);
+            tp__words_add(w, s, (size_t)(e - s));
+            for (s = e; *s == ' '; s++) {}
+            for (int i = 0; i < 6; i++)
+                if (strncmp(s, words[i][0], strlen(words[i][0])) == 0) {
+                    is = words[i][1], s += strlen(words[i][0]);
+                    while (*s == ' ') s++;
+                    e = tp__operand_end(s + (*s == '-'));
+                    tp__words_put(w, is), tp__words_add(w, s, (size_t)(e - s));
+                    is = "", s = e;
+                    break;
+                }
+            tp__words_put(w, is), is = " must not be NULL";
+        }
+    }
+}
+/* A condition of TP__REQUIRE in words: first the arguments that must not be NULL, in one list, then the rest. */
+TP__UNUSED TP__SMALL static void tp__needs_in_words(tp__words *w, const char *needs)
+{
+    int n[2] = {0, 0}; /* parts that are names: all, and those that are written */
+    for (int pass = 0; pass < 3; pass++) {
+        for (const char *s = needs, *end; *s; s = *end ? end + 2 : end) {
+            while (*s == ' ') s++;
+            end = tp__part_end(s);
+            const char *e = tp__operand_end(s);
+            while (*e == ' ') e++;
+            const bool name = e == end && *s != '(';
+            if (pass == 0) n[0] += name;
+            else if (pass == 1 && name) {
+                tp__words_put(w, n[1] == 0 ? "" : n[1] + 1 < n[0] ? ", " : " and ");
+                tp__words_add(w, s, (size_t)(tp__operand_end(s) - s)), n[1]++;
+            } else if (pass == 2 && !name) {
+                if (w->n) tp__words_put(w, "; ");
+                tp__part_in_words(w, s, end);
+            }
+        }
+        if (pass == 1 && n[0]) tp__words_put(w, " must not be NULL");
+    }
+}
 TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
 {
-    return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+    tp__words w;
+    w.n = 0, w.text[0] = 0;
+    tp__needs_in_words(&w, needs);
+    return tp_fail(TP_ERR_ARG, "%s: %s", function, w.text);
 }
 
 /* ==== >>options ======================================================================================= */
@@ -3827,7 +3915,7 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
 {
     size_t dst_size = tp_dtype_size(dst_dtype), src_size = tp_dtype_size(src_dtype);
-    TP__REQUIRE(dst_size > 0 && src_size > 0 && ((dst && src) || n <= 0), )
+    TP__REQUIRE(tp_dtype_size(dst_dtype) > 0 && tp_dtype_size(src_dtype) > 0 && ((dst && src) || n <= 0), )
     if (n <= 0) return;
     if (dst_dtype == src_dtype) {
         memmove(dst, src, (size_t)n * src_size);
@@ -3994,7 +4082,11 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 
 TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data)
 {
-    TP__REQUIRE(t && (unsigned)dtype < TP_DTYPE_COUNT, )
+    TP__REQUIRE(t, )
+    if ((unsigned)dtype >= TP_DTYPE_COUNT) {
+        tp_fail(TP_ERR_ARG, "tp_tensor_view: there is no dtype %d", (int)dtype);
+        return;
+    }
 
     t->dtype = dtype;
     t->shape = shape;
@@ -4150,9 +4242,24 @@ TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
     return n > 0 ? (size_t)n * tp_dtype_size(t->dtype) : 0;
 }
 
+/* Whether the host can read and write element i; else a sentence about the call of `function` says why not. */
+static bool tp__has_element(const tp_tensor *t, int64_t i, const char *function)
+{
+    const char *why = !t                              ? "the tensor is NULL"
+                      : t->device && !t->device->host ? "the tensor is on a device; tp_tensor_copy it to the host"
+                      : !t->data                      ? "the tensor has no data"
+                                                      : NULL;
+    char text[TP_SHAPE_TEXT];
+    if (!why && i >= 0 && i < tp_tensor_size(t)) return true;
+    if (why) tp_fail(TP_ERR_ARG, "%s: %s", function, why);
+    else
+        tp_fail(TP_ERR_ARG, "%s: there is no element %lld in a tensor of shape %s, which has %lld, numbered from 0",
+                function, (long long)i, tp_shape_text(&t->shape, text), (long long)tp_tensor_size(t));
+    return false;
+}
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 {
-    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), 0)
+    if (!tp__has_element(t, i, "tp_tensor_get")) return 0;
 
     double x;
     tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
@@ -4161,7 +4268,7 @@ TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 
 TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
 {
-    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), )
+    if (!tp__has_element(t, i, "tp_tensor_set")) return;
 
     tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
 }

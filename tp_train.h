@@ -4382,8 +4382,11 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     tp_train_desc d;
     if (!t) return tp_fail(TP_ERR_NOMEM, "the trainer is NULL: its constructor found no memory");
     if (!c->dataflow == !c->data)
-        return tp_fail(TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,
-                       c->data ? ", not both" : ". If one was given, there was no memory for it");
+        return tp_fail(
+            TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,
+            c->data ? ", not both"
+                    : "; a program that feeds its placeholders itself gives .data = tp_placeholder_input(). If one "
+                      "was given, there was no memory for it");
     if (c->checkpoint && c->session_init)
         return tp_fail(TP_ERR_ARG, "%s: give .session_init or .checkpoint, not both", t->name);
     if (c->checkpoint && !(c->session_init = tp_smart_init(c->checkpoint, false))) return TP_ERR_NOMEM;

@@ -2041,7 +2041,7 @@ TEST(mistakes_of_names_and_scopes_in_full)
         {bad_placeholder_name, TP_ERR_NAME, "'x~' is no name for placeholder: " LETTERS ", '/'"},
         {taken_variable_name, TP_ERR_NAME, "the name 'W' of a variable is already that of another node"},
         {duplicate_variable, TP_ERR_NAME,
-         "variable 'W' exists already: give it or its layer another name, or open its scope with reuse"},
+         "variable 'W' exists already: give it or its layer another name, or open its scope with .reuse = TP_REUSE_AUTO"},
         {reused_as_another, TP_ERR_SHAPE, "variable 'fc/W' is float32 (3), but it is reused as int32 (3,1)"},
         {reused_as_another_type, TP_ERR_SHAPE, "variable 'W' is float32 (3), but it is reused as float64 (3)"},
         {missing_under_reuse, TP_ERR_NAME,

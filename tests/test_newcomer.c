@@ -154,7 +154,7 @@ TEST(labels_of_sequences)
     tp_sparse_softmax_cross_entropy(tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3)),
                                     tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY, 20)));
     CHECK_HAS(tp_graph_error(g),
-              "logits are (?,3) and labels (?,20): needs (B,C) and (B); tp_flatten makes one row of the labels");
+              "logits are (?,3) and labels (?,20): needs (B,..,C) and (B,..); tp_flatten makes one row of the labels");
     tp_graph_free(g);
 }
 

@@ -341,7 +341,7 @@ static void configs_that_exclude(void)
                                         "give .session_creator or .session_config, not both",
                                         "batch_size",
                                         "the size of the data is unknown",
-                                        "give .dataflow or .data. If one was given",
+                                        "tp_placeholder_input(). If one was given",
                                         "the trainer is NULL",
                                         "no-such-file"};
     tp_session_config session = tp_default_session_config();

@@ -8172,8 +8172,8 @@ static void tp__warn_without_dir(tp_callback *cb)
 {
     if (!cb->train->without_dir_)
         tp_log(TP_LOG_WARN,
-               "No logger directory was set: nothing is written, no stats.json, no report.html and no event file. "
-               "tp_logger_set_dir(\"train_log/my_run\", 'd') before the training sets one.");
+               "No logger directory was set: stats.json, report.html and the event file are not written. Call "
+               "tp_logger_set_dir(\"train_log/my_run\", 'd') before the training.");
     cb->train->without_dir_ = true;
 }
 

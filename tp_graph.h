@@ -430,13 +430,19 @@ TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool 
 typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* default TP_YES */
     tp_tri skip_collection; /* default TP_NO */
+    int end_;               /* TP_FREEZE_VARIABLES ends its list with it: C wants something in place of each "..." */
 } tp_freeze_variables_desc;
 /* d may be NULL for the defaults */
 TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d);
 #ifdef TP_KEYWORDS
-/* Freezes the variables of a block: TP_FREEZE_VARIABLES(g, .stop_gradient = true) { ... }  Leave the block at its end
- * only. */
-#define TP_FREEZE_VARIABLES(g_, ...)                                                                            \
+/* Freezes the variables of a block: TP_FREEZE_VARIABLES(g) { ... }, or TP_FREEZE_VARIABLES(g, .skip_collection = true) { ... }
+ * Leave the block at its end only. */
+#ifdef __cplusplus
+#define TP_FREEZE_VARIABLES(g_, ...) TP__FREEZE_VARIABLES(g_ __VA_OPT__(, ) __VA_ARGS__)
+#else
+#define TP_FREEZE_VARIABLES(...) TP__FREEZE_VARIABLES(__VA_ARGS__, .end_ = 0)
+#endif
+#define TP__FREEZE_VARIABLES(g_, ...)                                                                           \
     for (int TP__U(tp__z) = (tp_freeze_variables_((g_), TP_OPTIONS(tp_freeze_variables_desc, __VA_ARGS__)), 1); \
          TP__U(tp__z); TP__U(tp__z) = (tp_variable_scope_pop(g_), 0))
 #endif
@@ -2303,9 +2309,8 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
 static void tp__graph_misuse(tp_graph *g, const char *function, const char *needs)
 {
     tp__words w;
-    w.n = 0, w.text[0] = 0;
-    tp__needs_in_words(&w, needs);
-    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: %s", function, w.text);
+    tp__misuse_in_words(&w, function, needs);
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s", w.text);
 }
 static tp_graph *tp__list_graph(tp_node *const *xs, int n)
 {
@@ -2819,9 +2824,9 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     /* a sentence that begins with the op ("matmul: shapes ..", "matmul does not ..") would name it twice after its default name */
-    const char *name = s->name ? s->name : s->op->name, *rest = text;
-    const size_t n = strlen(s->op->name);
-    if (strncmp(text, s->op->name, n) == 0 && tp__is_default_name(name, s->op)) rest += n;
+    const char *op = s->op && s->op->name ? s->op->name : "", *name = s->name ? s->name : op, *rest = text;
+    const size_t n = strlen(op);
+    if (n && strncmp(text, op, n) == 0 && tp__is_default_name(name, s->op)) rest += n;
     if (rest > text && (*rest == ':' || *rest == ' ')) return tp_fail(status, "%s%s", name, rest);
     return tp_fail(status, "%s: %s", name, text);
 }

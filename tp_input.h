@@ -4052,6 +4052,11 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
+    if (d->size < 0) {
+        if (d->release) d->release(d->user);
+        return TP__REFUSE(d->df, &d->at_, TP_ERR_ARG, "tp_df_filter: .size is %lld, it must be at least 0",
+                          (long long)d->size);
+    }
     if (!tp__df_around(&d->at_, d->df, "tp_df_filter", sizeof(tp__df_filter_flow), d->seed, &df)) {
         if (d->release) d->release(d->user);
         return df;

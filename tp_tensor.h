@@ -2410,10 +2410,16 @@ TP__UNUSED TP__SMALL static void tp__part_in_words(tp__words *w, const char *s, 
         }
     }
 }
-/* A condition of TP__REQUIRE in words: first the arguments that must not be NULL, in one list, then the rest. */
-TP__UNUSED TP__SMALL static void tp__needs_in_words(tp__words *w, const char *needs)
+/* The sentence about a misused function, whose condition was `needs`: first the arguments that must not be NULL, in one list, then
+ * the rest. A private function is named as the public one that calls it. */
+TP__UNUSED TP__SMALL static void tp__misuse_in_words(tp__words *w, const char *function, const char *needs)
 {
     int n[2] = {0, 0}; /* parts that are names: all, and those that are written */
+    const bool is_private = strncmp(function, "tp__", 4) == 0;
+    w->n = 0;
+    tp__words_put(w, is_private ? "tp_" : ""), tp__words_put(w, function + (is_private ? 4 : 0)),
+        tp__words_put(w, ": ");
+    const size_t begin = w->n;
     for (int pass = 0; pass < 3; pass++) {
         for (const char *s = needs, *end; *s; s = *end ? end + 2 : end) {
             while (*s == ' ') s++;
@@ -2426,7 +2432,7 @@ TP__UNUSED TP__SMALL static void tp__needs_in_words(tp__words *w, const char *ne
                 tp__words_put(w, n[1] == 0 ? "" : n[1] + 1 < n[0] ? ", " : " and ");
                 tp__words_add(w, s, (size_t)(tp__operand_end(s) - s)), n[1]++;
             } else if (pass == 2 && !name) {
-                if (w->n) tp__words_put(w, "; ");
+                if (w->n > begin) tp__words_put(w, "; ");
                 tp__part_in_words(w, s, end);
             }
         }
@@ -2436,9 +2442,8 @@ TP__UNUSED TP__SMALL static void tp__needs_in_words(tp__words *w, const char *ne
 TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
 {
     tp__words w;
-    w.n = 0, w.text[0] = 0;
-    tp__needs_in_words(&w, needs);
-    return tp_fail(TP_ERR_ARG, "%s: %s", function, w.text);
+    tp__misuse_in_words(&w, function, needs);
+    return tp_fail(TP_ERR_ARG, "%s", w.text);
 }
 
 /* ==== >>options ======================================================================================= */

@@ -293,8 +293,8 @@ TEST(without_a_directory_of_the_logger)
     int64_t epoch = 7;
     CHECK_ERR(tp_load_existing_epoch_number(NULL, &epoch), TP_ERR_ARG,
               "stats.json of no directory: none is given, and the logger has none");
-    CHECK_HAS(tp_test_logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
-    CHECK_HAS(tp_test_logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
+    const char *told = strstr(tp_test_logged, "No logger directory was set: ");
+    CHECK(told && !strstr(told + 1, "No logger directory")); /* once for all monitors */
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);

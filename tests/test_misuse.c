@@ -1043,6 +1043,11 @@ static void judge(bool failed)
         tp_test__check(!failed, __FILE__, __LINE__, "%s with %s fails: %s", call_name, call_case + 1, tp_last_error());
     if (call_case[0] == '!')
         tp_test__check(failed, __FILE__, __LINE__, "%s with %s does not fail", call_name, call_case + 1);
+    const char *said[2];
+    said[0] = tp_last_error(), said[1] = world.g ? tp_graph_error(world.g) : "";
+    for (int i = 0; i < 2; i++) /* a sentence for the user quotes no C, and no private name */
+        tp_test__check(!strstr(said[i], "&&") && !strstr(said[i], "||") && !strstr(said[i], "tp__"), __FILE__, __LINE__,
+                       "%s with %s: this is no English: %s", call_name, call_case, said[i]);
     if (failed && !strstr(call_name, "fail") && strcmp(call_name, "tp_poison") != 0 &&
         !(world.g && tp_graph_error(world.g)[0]))
         tp_test__check(tp_last_error()[0] != 0, __FILE__, __LINE__, "%s with %s fails without a sentence", call_name,

@@ -459,6 +459,156 @@ TEST(trainers_of_ones_own_that_fail)
     }
 }
 
+/* What a function needs is said in words, with the names of its parameters. */
+TEST(arguments_that_are_wrong)
+{
+    TEST_MAY_ERROR("");
+    tp_graph *g = tp_graph_new(NULL);
+    const float two[2] = {1, 2};
+    tp_tensor t = TP_EMPTY;
+    tp_constant(g, NULL);
+    CHECK_HAS(tp_graph_error(g), "tp_constant: g and value must not be NULL; value->data must not be NULL, or "
+                                 "tp_tensor_bytes(value) must be 0");
+    CHECK_ERR(tp_save_checkpoint(NULL, NULL, NULL, -1), TP_ERR_ARG,
+              "tp_save_checkpoint: s and path must not be NULL; variables must be NULL, or n must be at least 0");
+    CHECK(!tp_queue_new(-1));
+    CHECK_STR(tp_last_error(), "tp_queue_new: capacity must be at least 0; capacity must be at most 16777216");
+    CHECK_ERR(tp_monitors_get_latest(NULL, NULL, NULL), TP_ERR_ARG,
+              "tp_monitors_get_latest: m, name and stat must not be NULL");
+    tp_name_scope_push(NULL, "x");
+    CHECK_STR(tp_last_error(), "tp_name_scope_push: g must not be NULL");
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), two);
+    CHECK(tp_tensor_get(&t, 2) == 0);
+    CHECK_STR(tp_last_error(),
+              "tp_tensor_get: there is no element 2 in a tensor of shape (2), which has 2, numbered from 0");
+    tp_graph_free(g);
+}
+
+TEST(an_op_is_named_once)
+{
+    static const char *const want[] = {"MatMul: shapes (?,8) and (9,3) do not fit", "fc/MatMul does not work on int32",
+                                       "scores: matmul: shapes (?,8) and (9,3) do not fit",
+                                       "x: placeholder: dimension 1 would be -4: it is at least 0, or TP_ANY"};
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, i == 3 ? tp_make_shape(3, -4) : tp_make_shape(TP_ANY, 8));
+        tp_node *y = tp_placeholder(g, "y", i == 1 ? TP_I32 : TP_F32, tp_make_shape(9, 3)), *both[2];
+        tp_apply_desc d;
+        both[0] = x, both[1] = y;
+        memset(&d, 0, sizeof d);
+        d.row = tp_op_find("matmul"), d.in = both, d.n_in = 2, d.name = "scores";
+        if (i == 0) tp_matmul(x, y);
+        if (i == 1) TP_NAME_SCOPE(g, "fc") tp_matmul(x, y);
+        if (i == 2) tp_apply_ex(g, &d);
+        const char *said = strrchr(tp_graph_error(g), '/');
+        CHECK_HAS(tp_graph_error(g), want[i]);
+        CHECK_MSG(!strstr(tp_graph_error(g), "MatMul: matmul"), "%s", said ? said : tp_graph_error(g));
+        tp_graph_free(g);
+    }
+}
+
+static tp_node *half_frozen_tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *h = NULL;
+    (void)user;
+    TP_FREEZE_VARIABLES(g) h = tp_fully_connected(in[0], "frozen", .units = 3);
+    tp_get_variable_as(g, "unused", TP_F32, tp_make_shape(2), tp_init_zeros());
+    tp_node *y = tp_fully_connected(h, "trained", .units = 1);
+    return tp_named(tp_sym_mse(y, in[1], NULL), "cost");
+}
+/* What is frozen on purpose is no surprise; and a training without a folder says so once. */
+TEST(warnings_that_say_something)
+{
+    listen();
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    tp_train_config c = line_config(1);
+    c.model.build_graph = half_frozen_tower;
+    c.n_monitors = 0; /* the default ones */
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "No gradient w.r.t. 1 trainable variables: unused\n");
+    CHECK(!strstr(logged, "frozen/W"));
+    const char *once = strstr(logged, "No logger directory was set: ");
+    CHECK_MSG(once != NULL, "%s", logged);
+    CHECK_MSG(once && !strstr(once + 20, "directory was"), "%s", logged);
+}
+
+/* Logits of each pixel and a label of each pixel: no reshape is needed, and the losses have the labels' shape. */
+TEST(losses_of_pixels)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2, 3)), *dx[2];
+    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY, 2));
+    tp_node *loss = tp_sparse_softmax_cross_entropy(x, label);
+    tp_node *rows = tp_sparse_softmax_cross_entropy(tp_reshape(x, TP_ANY, 3), tp_flatten(label));
+    tp_gradients(tp_sum(tp_square(loss)), &x, 1, &dx[0]);
+    tp_gradients(tp_sum(tp_square(rows)), &x, 1, &dx[1]);
+    const float logits[12] = {1, 2, 3, 0, 0, 0, -1, 5, 2, 4, 4, 1};
+    const int32_t labels[4] = {0, 2, 1, 0};
+    tp_feed feeds[] = {TP_FEED(x, TP_F32, logits, 2, 2, 3), TP_FEED(label, TP_I32, labels, 2, 2)};
+    tp_node *fetches[4];
+    fetches[0] = loss, fetches[1] = rows, fetches[2] = dx[0], fetches[3] = dx[1];
+    const tp_tensor *v[4];
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_OK(tp_session_run(s, feeds, 2, fetches, 4, v))) {
+        CHECK(v[0]->shape.ndim == 2 && v[0]->shape.dim[0] == 2 && v[0]->shape.dim[1] == 2);
+        CHECK(memcmp(v[0]->data, v[1]->data, 4 * sizeof(float)) == 0);
+        CHECK(memcmp(v[2]->data, v[3]->data, 12 * sizeof(float)) == 0);
+        CHECK(fabs(tp_tensor_get(v[0], 1) - log(3.0)) < 1e-6);
+    }
+    tp_session_free(s);
+    tp_sparse_softmax_cross_entropy(x, tp_placeholder(g, "other", TP_I32, tp_make_shape(TP_ANY, 5)));
+    CHECK_HAS(tp_graph_error(g), "logits are (?,2,3) and labels (?,5): needs (B,..,C) and (B,..)");
+    tp_graph_free(g);
+}
+
+/* Predictions (B,1) and truths (B) would broadcast to (B,B), and a training learn the mean in silence. */
+TEST(a_column_against_a_row)
+{
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *column = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 1));
+        tp_node *row = tp_placeholder(g, "y", TP_F32, tp_make_shape(TP_ANY));
+        if (i == 0) tp_sym_mse(column, row, NULL);
+        if (i == 1) tp_sym_mse(row, column, NULL);
+        if (i == 2) tp_sigmoid_cross_entropy(column, row);
+        if (i == 3) { /* these fit */
+            tp_sym_mse(tp_squeeze(column, 1), row, NULL);
+            tp_sym_mse(column, tp_const(g, 3), NULL);
+            tp_sym_mse(tp_placeholder(g, "z", TP_F32, tp_make_shape(TP_ANY, 3)),
+                       tp_placeholder(g, "w", TP_F32, tp_make_shape(3)), NULL);
+            CHECK_STR(tp_graph_error(g), "");
+        } else
+            CHECK_HAS(tp_graph_error(g),
+                      "each would be compared with each; give both the same shape, tp_squeeze(x, 1)");
+        if (i == 0) CHECK_HAS(tp_graph_error(g), "mse: the predictions are (?,1) and the truth (?): ");
+        tp_graph_free(g);
+    }
+}
+
+static bool keep_even(const tp_datapoint *dp, const tp_map_call *call)
+{
+    (void)call;
+    return (int)tp_tensor_get(&dp->c[0], 0) % 2 == 0;
+}
+/* InferenceRunner reads as many datapoints as a flow says, and a filter can say it. */
+TEST(a_filter_says_its_size)
+{
+    float x[6] = {0, 1, 2, 3, 4, 5};
+    tp_tensor t = TP_EMPTY;
+    tp_tensor_view(&t, TP_F32, tp_make_shape(6), x);
+    for (int64_t size = 0; size < 4; size += 3) {
+        tp_dataflow *df = tp_df_filter(tp_df_from_arrays(&t, 1), .keep = keep_even, .size = size);
+        CHECK(tp_df_size(df) == (size ? 3 : 6));
+        df = tp_df_batch(df, 2, .remainder = true);
+        CHECK(tp_df_size(df) == (size ? 2 : 3));
+        tp_df_free(df);
+    }
+    tp_dataflow *df = tp_df_filter(tp_df_from_arrays(&t, 1), .keep = keep_even, .size = -1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_filter: .size is -1");
+    tp_df_free(df);
+}
+
 TEST(a_random_shape_that_nothing_fixes)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1286,6 +1436,9 @@ TEST(c_code_has_fixed_sizes)
     CHECK_OK(tp_export_c_text(s, &x, 1, &pair, 1, &c, &d, NULL));
     CHECK_ERR(tp_export_c_text(s, &x, 1, &pair, 1, &c, NULL, NULL), TP_ERR_SHAPE,
               "C export with a batch of 1 (see .batch): ");
+    CHECK_ERR(tp_export_c_text(s, NULL, 0, &y, 1, &c, NULL, NULL), TP_ERR_ARG,
+              "placeholder 'x' must be fed: what is fetched depends on it. List it among the inputs");
+    CHECK_HAS(tp_last_error(), "C export: ");
     tp_buf_free(&c);
     tp_session_free(s);
     tp_graph_free(g);

@@ -585,7 +585,7 @@ static const rule networks[] = {
     {"sparse_softmax_cross_entropy", "", "f32(2,5) i32(?)", "f32(2) f32(2,5)"},
     {"sparse_softmax_cross_entropy", "", "i32(2,5) i32(2)", "!sparse_softmax_cross_entropy: logits are int32"},
     {"sparse_softmax_cross_entropy", "", "f32(2,5) f32(2)", "!sparse_softmax_cross_entropy: labels are float32, int32 or int64 are needed"},
-    {"sparse_softmax_cross_entropy", "", "f32(2,5) i32(3)", "!sparse_softmax_cross_entropy: logits are (2,5) and labels (3): needs (B,C) and (B)"},
+    {"sparse_softmax_cross_entropy", "", "f32(2,5) i32(3)", "!sparse_softmax_cross_entropy: logits are (2,5) and labels (3): needs (B,..,C) and (B,..)"},
     {"sparse_softmax_cross_entropy", "", "f32(0,5) i32(3)", "!sparse_softmax_cross_entropy: logits are (0,5) and labels (3)"},
     {"sparse_softmax_cross_entropy", "", "f32(3,5) i32(0)", "!sparse_softmax_cross_entropy: logits are (3,5) and labels (0)"},
     {"sparse_softmax_cross_entropy", "", "f32(5) i32(5)", "!sparse_softmax_cross_entropy: logits are (5) and labels (5)"},

@@ -717,16 +717,16 @@ TEST(mistakes_are_sentences)
     const int64_t three[2] = {3, 3}, minus[2] = {-1, 0}, one[2] = {1, 1}, five[1] = {5}, anys[2] = {TP_ANY, TP_ANY};
     MISTAKE("shapes (2,3) and (4) do not broadcast", tp_add(x, v));
     MISTAKE("float32 and int32 differ", tp_mul(x, i));
-    MISTAKE("div does not work on int32", tp_div(i, i));
-    MISTAKE("exp does not work on bool", tp_exp(c));
-    MISTAKE("logical_and takes bool", tp_logical_and(x, c));
+    MISTAKE("RealDiv does not work on int32", tp_div(i, i));
+    MISTAKE("Exp does not work on bool", tp_exp(c));
+    MISTAKE("LogicalAnd takes bool", tp_logical_and(x, c));
     MISTAKE("the condition is float32, not bool", tp_select(x, x, x));
     MISTAKE("low 2 is above high 1", tp_clip(x, 2, 1));
     MISTAKE("must be whole numbers", tp_affine(i, 0.5f, 0));
     MISTAKE("axis 5 does not exist in shape (2,3)", tp_reduce_sum(x, far, 1, false));
     MISTAKE("an axis is given twice", tp_reduce_sum(x, twice, 2, false));
-    MISTAKE("reduce_mean does not work on int32", tp_mean(i));
-    MISTAKE("reduce_all takes bool", tp_reduce_all(x, NULL, 0, false));
+    MISTAKE("Mean does not work on int32", tp_mean(i));
+    MISTAKE("All takes bool", tp_reduce_all(x, NULL, 0, false));
     MISTAKE("add_n does not broadcast", tp_add_n(list, 2));
     MISTAKE("cannot be summed to (4)", tp_sum_to_like(x, v));
     MISTAKE("does not broadcast to (4)", tp_broadcast_like(x, v));
@@ -752,7 +752,7 @@ TEST(mistakes_are_sentences)
     MISTAKE("cannot be repeated -1 times", tp_tile(x, minus));
     MISTAKE("indices are float32", tp_gather(x, v));
     MISTAKE("depth 0", tp_one_hot(i, 0, 1, 0));
-    MISTAKE("check_numerics does not work on int32", tp_check_numerics(i, ""));
+    MISTAKE("CheckNumerics does not work on int32", tp_check_numerics(i, ""));
 }
 
 TEST(bad_values_fail_the_run)

@@ -1205,10 +1205,10 @@ TEST(image_and_sequence_builders)
 {
     for (int mistake = 0; mistake < 13; mistake++) {
         static const char *const part[] = {"",
-                                           "resize: input is (?,4), needs 4 dimensions (B,H,W,C)",
+                                           "Resize: input is (?,4), needs 4 dimensions (B,H,W,C)",
                                            "there are no images of 0 x 5",
                                            "exclude each other",
-                                           "resize does not work on int32",
+                                           "Resize does not work on int32",
                                            "needs (B,H,W,C) and (B,H2,W2,2) of one element type",
                                            "border 2 is no tp_border",
                                            "needs (T,B,C), (B,L), (B), (B)",
@@ -1216,7 +1216,7 @@ TEST(image_and_sequence_builders)
                                            "blank 5 is none of the classes",
                                            "axis 3 does not exist",
                                            "an axis is given twice",
-                                           "cumsum does not work on uint8"};
+                                           "Cumsum does not work on uint8"};
         const int axes[2] = {1, -1}, twice[2] = {0, -2};
         tp_graph *g = tp_graph_new(NULL);
         tp_node *image = unknown(g, TP_F32, 4, TP_ANY, 6, TP_ANY, 3), *flat = unknown(g, TP_F32, 2, TP_ANY, 4, 0, 0);

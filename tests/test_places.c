@@ -47,7 +47,7 @@ TEST(mistakes_have_the_line_of_the_call)
         xs[0] = x, xs[1] = NULL;
         /* clang-format off */
         switch (i) {
-        case 0: line = __LINE__; z = tp_add(x, y); rest = "Add: add: shapes (4,3) and (5,3)"; break;
+        case 0: line = __LINE__; z = tp_add(x, y); rest = "Add: shapes (4,3) and (5,3)"; break;
         case 1: line = __LINE__; z = tp_concat(xs, 2, 0); rest = "concat: input 1 is NULL"; break;
         case 2: line = __LINE__; z = tp_relu(NULL); rest = ""; break;
         case 3: line = __LINE__; z = tp_split(x, 3, 0, parts); rest = "Split: axis 0"; break;
@@ -64,7 +64,7 @@ TEST(mistakes_have_the_line_of_the_call)
         case 14: line = __LINE__; z = tp_mean(tp_add(x, tp_square(tp_matmul(x, y)))); rest = "MatMul: "; break;
         case 17: line = __LINE__; tp_compute_gradients(x, &y, 1, gvs); rest = "the cost 'x' has shape (4,3)"; break;
         case 15: line = __LINE__; z = tp_assign(x, x, NULL); rest = "assign: 'x' is not a variable"; break;
-        case 16: line = __LINE__; tp_collection_add(g, NULL, x); rest = "tp_collection_add: an argument"; break;
+        case 16: line = __LINE__; tp_collection_add(g, NULL, x); rest = "tp_collection_add: g, key and n must not be NULL"; break;
         default: break;
         }
         /* clang-format on */
@@ -218,7 +218,7 @@ TEST(runs_that_fail_tell_the_line_too)
     CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, &out), TP_ERR_ARG, want);
     snprintf(want, sizeof want, "test_places.c:%d: 'Gather'", at_y);
     CHECK_ERR(tp_session_run(s, feed, 1, &y, 1, &out), TP_ERR_NUMERIC, want);
-    snprintf(want, sizeof want, "test_places.c:%d: Add: add: shapes (2,2) and (4,2)", at_s);
+    snprintf(want, sizeof want, "test_places.c:%d: Add: shapes (2,2) and (4,2)", at_s);
     CHECK_ERR(tp_session_run(s, feed, 2, &sum, 1, &out), TP_ERR_SHAPE, want);
     tp_session_free(s);
     tp_graph_free(g);

@@ -857,7 +857,7 @@ TEST(misuse_of_the_report)
     CHECK_OK(tp_callback_before_train(&m->cb));
     CHECK_OK(tp_callback_trigger_step(&m->cb));
     CHECK_OK(tp_callback_after_train(&m->cb));
-    CHECK_HAS(said, "The report is not written: no logger directory was set (tp_logger_set_dir).");
+    CHECK_HAS(said, "No logger directory was set: ");
     tp_monitor_free(m);
     tp_set_log(NULL, NULL);
 }

@@ -6,13 +6,16 @@
 # memory is that of tests/gpu/shared.tsv, which the stand-in compares with what test_cuda launches.
 #
 # TP_TEST_PTXAS=all: compute capability 7.5, 8.0, 8.9, 9.0 and 10.0; otherwise 8.9, which has the least shared memory of those with tensor
-# cores that are used: a minute of processor time the first time. What was compiled of the same source before is not compiled again. Status 77 where there is no nvcc.
+# cores that are used: a minute of processor time, unless check_cuda.sh has compiled it. What was compiled of the same source before is
+# not compiled again. Status 77 where there is no nvcc.
 set -eu
 cd "$(dirname "$0")/.."
 nvcc=${CUDA_HOME:-}/bin/nvcc
 [ -x "$nvcc" ] || nvcc=$(command -v nvcc) || { echo "no nvcc: registers and shared memory of the kernels were not compared with their launches"; exit 77; }
 out=build/test/ptxas
 mkdir -p "$out"
+exec 8>build/test/cuda.lock # check_cuda.sh, if it runs, compiles what is needed here
+flock 8
 if [ "${TP_TEST_PTXAS:-}" = all ]; then archs="75 80 89 90 100"; else archs="89"; fi
 # shared memory of one block that may be asked for (cudaDevAttrMaxSharedMemoryPerBlockOptin; CUDA C Programming Guide, Technical Specifications)
 most_shared() {
@@ -32,13 +35,24 @@ printf '#include <nccl.h>\n' | gcc -x c $inc -I"$(dirname "$(dirname "$(readlink
 ptx_of() {
     [ "$(cat "$out/$1.ptx.key" 2>/dev/null)" != "$key" ] || return 0
     "$nvcc" -O2 -std=c++17 $nccl -I. $inc -arch="compute_$1" -ptx tp_cuda.cu -o "$out/$1.ptx" >"$out/$1.log" 2>&1 || { tail "$out/$1.log"; return 1; }
-    awk '/\.entry/ {name = $0; sub(/.*\.entry */, "", name); sub(/\(.*/, "", name)} /tp__shared_memory/ && name {print name}' "$out/$1.ptx" |
-        sort -u >"$out/$1.dynamic"
-    echo "$key" >"$out/$1.ptx.key"
+    list_dynamic "$out/$1.ptx" "$1"
+}
+list_dynamic() {
+    awk '/\.entry/ {name = $0; sub(/.*\.entry */, "", name); sub(/\(.*/, "", name)} /tp__shared_memory/ && name {print name}' "$1" |
+        sort -u >"$out/$2.dynamic"
+    echo "$key" >"$out/$2.ptx.key"
 }
 # compiled <architecture>: $out/<it>.log, what ptxas says
 compiled() {
     [ "$(cat "$out/$1.key" 2>/dev/null)" != "$key" ] || return 0
+    local made=build/test/cuda/tp_cuda
+    if [ "$1" = 89 ] && [ -e $made.o ] && [ -z "$(find tp_*.h tp_cuda.cu -newer $made.o)" ]; then # by check_cuda.sh
+        mv $made.ptx "$out/$2.ptx"
+        list_dynamic "$out/$2.ptx" "$2"
+        cp "$(dirname $made)/make.log" "$out/$1.log"
+        echo "$key" >"$out/$1.key"
+        return
+    fi
     ptx_of "$2" || return 1
     "$nvcc" -arch="sm_$1" -cubin -Xptxas -v "$out/$2.ptx" -o "$out/$1.cubin" >"$out/$1.log" 2>&1 || { tail "$out/$1.log"; return 1; }
     rm -f "$out/$1.cubin"

@@ -189,13 +189,17 @@ judged_with -O0
 quick
 configuration asan-o0 "$inside test_amx" "$sanitized -std=gnu11 -O0 $sanitizers"
 quick
+# An optimizer takes six times as long for a test that is linked to the headers as it takes without -O, and the test gains little by it
 configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
+judged_with -O1
 configuration clang-c99 "$linked$computing" "clang -std=c99 -O2"
+judged_with -O0
 quick # gcc-c11 runs the long forms
 configuration clang-c99-o0 "$inside" "clang -std=c99 -O0"
 quick
 configuration tsan "test_tensor test_engine test_input test_parallel test_train test_graph test_predict test_devices test_towers" \
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
+judged_with -O0
 run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that are forked by a thread begin threads, and end at once
 quick
 configuration g++-17 "test_ops test_graph test_places test_train" "g++ -x c++ -std=c++17 -O0" # AMX's products: check_amx.sh
@@ -242,6 +246,7 @@ fi
 rm -rf "$out/locale"
 if mkdir -p "$out/locale" && localedef -i de_DE -f UTF-8 "$out/locale/de_DE.UTF-8" 2>/dev/null; then
     configuration locale "test_numbers test_train test_export test_files test_checkpoint test_import" "gcc -std=c11 -O2"
+    judged_with -O0
     run_with "env LOCPATH=$PWD/$out/locale TP_TEST_LOCALE=de_DE.UTF-8"
     quick
 else
@@ -258,6 +263,7 @@ fi
 mkdir -p "$out/plain"
 cp -p tp_[!f]*.h "$out/plain/"
 configuration plain "test_ops test_ops_nn test_plans test_graph test_layers test_optim test_train" "gcc -std=c11 -O2" "$out/plain"
+judged_with -O0
 quick
 configuration no-threads "test_train test_towers" "gcc -std=c11 -O0 -DTP_NO_THREADS"
 quick

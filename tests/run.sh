@@ -189,7 +189,7 @@ judged_with -O0
 quick
 configuration asan-o0 "$inside test_amx" "$sanitized -std=gnu11 -O0 $sanitizers"
 quick
-# An optimizer takes six times as long for a test that is linked to the headers as it takes without -O, and the test gains little by it
+# A test that is linked to the headers gains less by an optimizer than the optimizer takes.
 configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
 judged_with -O1
 configuration clang-c99 "$linked$computing" "clang -std=c99 -O2"

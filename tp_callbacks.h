@@ -5730,8 +5730,11 @@ static tp_status tp__scalars_batch(tp_inferencer *inf, const tp_tensor *const *v
     char text[TP_SHAPE_TEXT];
     for (int i = 0; i < n; i++) {
         if (tp_tensor_size(values[i]) != 1)
-            return tp_fail(TP_ERR_SHAPE, "ScalarStats: '%s' has shape %s, only scalars have a mean here", inf->names[i],
-                           tp_shape_text(&values[i]->shape, text));
+            return tp_fail(TP_ERR_SHAPE,
+                           "ScalarStats: '%s' has shape %s, only scalars have a mean here: name its tp_mean instead, "
+                           "or for a vector of "
+                           "mistakes use tp_inf_classification_error",
+                           inf->names[i], tp_shape_text(&values[i]->shape, text));
         s->sum[i] += tp_tensor_get(values[i], 0);
     }
     s->n++;

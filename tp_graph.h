@@ -16843,7 +16843,10 @@ static tp_status tp__xent_infer(tp_infer *s)
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "%s: logits are %s and labels %s: needs (B,..,C) and (B,..)%s",
                              s->op->name, tp_shape_text(x, a), tp_shape_text(l, b),
-                             l->ndim > 1 ? "; tp_flatten makes one row of the labels" : "");
+                             l->ndim > 1 && l->ndim == x->ndim && l->dim[l->ndim - 1] == x->dim[x->ndim - 1]
+                                 ? "; tp_softmax_cross_entropy takes a probability for each class"
+                             : l->ndim > 1 ? "; tp_flatten makes one row of the labels"
+                                           : "");
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = x->dim[0] >= 0 ? x->dim[0] : l->dim[0];
@@ -16864,6 +16867,10 @@ static const tp_op tp__op_sparse_softmax_cross_entropy =
     TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, TP__IO(2, 2),
             TP__NO_ATTRS, tp__xent_infer, tp__xent_gradient, TP__NAIVE_FAST(tp__xent), TP__FLOPS(tp__softmax_flops),
             TP__REST(0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"));
+
+/* -- losses made of other ops ------------------------------------------------------------------------------- */
+
+/* Logits (B,..,C) are rows (B*..,C) for the op. */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     if (labels && labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
@@ -16877,8 +16884,6 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
     tp_node *x = tp_reshape_to(logits, tp_make_shape_n(2, row));
     return tp_reshape_like(tp__op2(&tp__op_sparse_softmax_cross_entropy, x, tp_flatten(labels), NULL), labels);
 }
-
-/* -- softmax_cross_entropy, sigmoid_cross_entropy: of dense labels, made of other ops ----------------------- */
 
 /* A loss of predictions (B,1) and truths (B), or the reverse, would broadcast to (B,B) and compare each with each: a mistake, for
  * which the poison node is returned; else NULL. */
@@ -16903,6 +16908,11 @@ static tp_node *tp__refuse_pairs(const char *loss, const char *what_x, tp_node *
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     const int last_axis = -1;
+    if (logits && labels && tp_dtype_is_float(logits->dtype) && (labels->dtype == TP_I32 || labels->dtype == TP_I64))
+        return tp_graph_fail(tp_node_graph(logits), NULL, TP_ERR_DTYPE,
+                             "softmax_cross_entropy: the labels are %s, but have to be probabilities of the classes; "
+                             "tp_sparse_softmax_cross_entropy takes the numbers of classes",
+                             tp_dtype_name(labels->dtype));
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last_axis, 1, false));
 }
 /* The loss for a label z: -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */

@@ -148,6 +148,24 @@ TEST(scalars_have_a_shape)
     tp_graph_free(g);
 }
 
+/* Numbers of classes and probabilities of classes have a function each. */
+TEST(labels_of_the_other_kind)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+        if (i == 0) tp_softmax_cross_entropy(x, tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY)));
+        else tp_sparse_softmax_cross_entropy(x, tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY, 3)));
+        CHECK_HAS(
+            tp_graph_error(g),
+            i == 0
+                ? "the labels are int32, but have to be probabilities of the classes; tp_sparse_softmax_cross_entropy "
+                  "takes the numbers of classes"
+                : "needs (B,..,C) and (B,..); tp_softmax_cross_entropy takes a probability for each class");
+        tp_graph_free(g);
+    }
+}
+
 TEST(labels_of_sequences)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -3,8 +3,8 @@
 # checkpoints, TensorBoard's own reader for event files, Python's json for stats.json, onnx's checker, its operator cases
 # and ONNX Runtime for models. They are installed by pip into build/venv; without them this fails. Where
 # TensorFlow is found too (TP_INTEROP_PYTHON may name a Python that has all of them), it reads and writes checkpoints.
-# Augmentors are held against Pillow and numpy, and OpenCV where it is found, on the photographs that TP_TEST_IMAGES names (a folder
-# or a .tar.gz) or on generated ones.
+# Augmentors are held against Pillow and numpy, and OpenCV where it is found or can be installed, on the photographs that
+# TP_TEST_IMAGES names (a folder or a .tar.gz) or on generated ones. pyzmq is installed too, for tests/test_zmq.c.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build
@@ -24,6 +24,10 @@ if ! "$py" -c 'import numpy, PIL, safetensors, tensorboard, onnx, onnxruntime' 2
         echo "interop cannot run: $packages could not be installed into $venv (no network? build/pip.log says more)"
         exit 1
     fi
+fi
+if [ "$py" = "$venv/bin/python" ] && ! "$py" -c 'import cv2, zmq' 2>/dev/null; then
+    timeout 300 "$venv/bin/pip" install -q opencv-python-headless pyzmq >>build/pip.log 2>&1 ||
+        echo "OpenCV and pyzmq could not be installed: their checks are left out (build/pip.log)"
 fi
 command -v gcc >/dev/null || bash tests/setup.sh
 dir=build/interop

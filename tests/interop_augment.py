@@ -321,13 +321,21 @@ def nearest_pixel(x, h, w):
     return x[i][:, j]
 
 
-def pil_nearest(x, h, w):
-    """NaN where a centre falls between two pixels: Pillow takes either."""
+def but_ties(y, x, h, w):
+    """NaN where a centre falls between two pixels: Pillow and OpenCV take either."""
     between = [(2 * np.arange(n) + 1) * size % (2 * n) == 0 for n, size in ((h, x.shape[0]), (w, x.shape[1]))]
-    y = unpil(pil(x).resize((w, h), Image.Resampling.NEAREST)).astype(float)
+    y = y.astype(float)
     y[between[0]] = np.nan
     y[:, between[1]] = np.nan
     return y
+
+
+def pil_nearest(x, h, w):
+    return but_ties(unpil(pil(x).resize((w, h), Image.Resampling.NEAREST)), x, h, w)
+
+
+def cv_nearest(x, h, w):
+    return but_ties(cv2.resize(x, (w, h), interpolation=cv2.INTER_NEAREST_EXACT), x, h, w)
 
 
 def sizes():
@@ -336,7 +344,7 @@ def sizes():
         to = ".h = %d, .w = %d" % (h, w)
         row("tp_aug_resize(%s, .interp = TP_INTER_NEAREST)" % to, "rgb", exact(lambda x, h=h, w=w: nearest_pixel(x, h, w)),
             exact(lambda x, h=h, w=w: pil_nearest(x, h, w), "pillow"),
-            opencv(lambda x, h=h, w=w: cv2.resize(x, (w, h), interpolation=cv2.INTER_NEAREST_EXACT), 0, 0))
+            opencv(lambda x, h=h, w=w: cv_nearest(x, h, w), 0, 0))
         for kind, flag in (("linear", "LINEAR"), ("cubic", "CUBIC"), ("lanczos", "LANCZOS4")):
             for images in ("rgb", "grey"):
                 row("tp_aug_resize(%s, .interp = TP_INTER_%s)" % (to, kind.upper()), images,

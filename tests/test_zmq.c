@@ -2,8 +2,9 @@
 /* test_zmq.c - datapoints as messages of zmq_ops, and what sends and receives them (tp_input.h, >>zmq)
  *
  * Where zmq.h is there, sockets too. tests/zmq_vectors.h comes from
- * numpy (tests/gen_zmq.py). tests/zmq_peer.py speaks ZeroMQ's protocol without its library: it is the other end.
- * TP_TEST_ZMQ_SECONDS=300: so long runs the test whose sender is killed and begins anew, twice; 0.3 by default. */
+ * numpy (tests/gen_zmq.py). tests/zmq_peer.py speaks ZeroMQ's protocol without its library: it is the other end. Where the Python
+ * that TP_TEST_PYTHON names (or python3) has pyzmq and numpy, they are the other end too (tests/zmq_pyzmq.py).
+ * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_input.h"
@@ -315,20 +316,29 @@ static tp_status sender_wait(sender *s) /* until all are sent */
     return s->st;
 }
 
-/* tests/zmq_peer.py with these arguments; NULL: left out. */
-static pid_t peer(const char *what, const char *addr, const char *file, const char *a, const char *b)
+/* Who is at the other end: a program in Python, started with these arguments; NULL: left out. */
+static const char *const by_itself = "tests/zmq_peer.py", *const by_pyzmq = "tests/zmq_pyzmq.py";
+static const char *python(void)
 {
-    const char *python = getenv("TP_TEST_PYTHON");
+    const char *name = getenv("TP_TEST_PYTHON");
+    return name ? name : "python3";
+}
+static pid_t peer(const char *program, const char *what, const char *addr, const char *c, const char *d, const char *e)
+{
     const pid_t child = fork();
     if (child != 0) return child;
-    execlp(python ? python : "python3", "python3", "tests/zmq_peer.py", what, addr, file, a, b, (char *)NULL);
+    execlp(python(), python(), program, what, addr, c, d, e, (char *)NULL);
     _exit(99);
 }
-static bool peer_is_there(void)
+static bool peer_is_there(const char *program)
 {
-    return access("tests/zmq_peer.py", R_OK) == 0 &&
-           system(getenv("TP_TEST_PYTHON") ? "true" : "python3 -c 'import socket' 2>/dev/null") == 0;
+    char command[1200];
+    snprintf(command, sizeof command, "'%s' -c 'import %s' 2>/dev/null", python(),
+             program == by_pyzmq ? "zmq, numpy" : "socket");
+    return access(program, R_OK) == 0 && system(command) == 0;
 }
+#define NEEDS_PEER(program_) \
+    if (!peer_is_there(program_)) TEST_SKIP("no Python that could run it, or not run in the repository's root")
 static int peer_status(pid_t child)
 {
     int status = -1;
@@ -393,7 +403,7 @@ static void machine_close(machine *m)
 /* ==== >>another implementation ======================================================================== */
 
 /* All messages, good and damaged ones, from Python. */
-static void receives_from_peer(const char *addr, bool bind)
+static void receives_from_peer(const char *program, const char *addr, bool bind)
 {
     const char *file = tp_test_path(tp_test_tmpdir(), "messages");
     tp_buf b = no_bytes();
@@ -405,7 +415,7 @@ static void receives_from_peer(const char *addr, bool bind)
     tp_test_write(file, b.data, b.len);
     tp_buf_free(&b);
     tp_dataflow *df = tp_df_remote_zmq(addr, .bind = bind, .timeout_ms = 20000);
-    const pid_t child = peer("push", addr, file, bind ? NULL : "bind", NULL);
+    const pid_t child = peer(program, "push", addr, file, bind ? NULL : "bind", NULL);
     int64_t message = 0;
     for (int i = 0; i < TP_COUNT(zmq_vectors); i++) {
         message++;
@@ -428,22 +438,30 @@ static void receives_from_peer(const char *addr, bool bind)
 
 TEST(receives_from_python_by_ipc)
 {
-    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    NEEDS_PEER(by_itself);
     char path[1100];
-    receives_from_peer(fresh_ipc(), true);
+    receives_from_peer(by_itself, fresh_ipc(), true);
     snprintf(path, sizeof path, "ipc://%s", tp_test_path(tp_test_tmpdir(), "s"));
-    receives_from_peer(path, true);
+    receives_from_peer(by_itself, path, true);
 }
 
 TEST(receives_from_python_by_tcp)
 {
-    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
-    receives_from_peer(fresh_tcp(), true);
-    receives_from_peer(fresh_tcp(), false);
+    NEEDS_PEER(by_itself);
+    receives_from_peer(by_itself, fresh_tcp(), true);
+    receives_from_peer(by_itself, fresh_tcp(), false);
+}
+
+TEST(receives_from_pyzmq)
+{
+    NEEDS_PEER(by_pyzmq);
+    receives_from_peer(by_pyzmq, fresh_ipc(), true);
+    receives_from_peer(by_pyzmq, fresh_tcp(), true);
+    receives_from_peer(by_pyzmq, fresh_tcp(), false);
 }
 
 /* What we send is what numpy's bytes are, and nothing else. */
-static void sends_to_peer(const char *addr, bool bind)
+static void sends_to_peer(const char *program, const char *addr, bool bind)
 {
     const char *file = tp_test_path(tp_test_tmpdir(), "messages");
     tp_datapoint point[TP_COUNT(zmq_vectors)];
@@ -457,7 +475,7 @@ static void sends_to_peer(const char *addr, bool bind)
     }
     char text[16];
     snprintf(text, sizeof text, "%d", n);
-    const pid_t child = peer("pull", addr, file, text, bind ? NULL : "bind");
+    const pid_t child = peer(program, "pull", addr, file, text, bind ? NULL : "bind");
     tp_dataflow *df = tp_df_from_list(point, n, .shuffle = TP_NO);
     CHECK_OK(tp_df_send_zmq(df, addr, .bind = bind, .n = n));
     CHECK(peer_status(child) == 0);
@@ -469,18 +487,26 @@ static void sends_to_peer(const char *addr, bool bind)
 
 TEST(sends_to_python_by_ipc)
 {
-    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    NEEDS_PEER(by_itself);
     char path[1100];
-    sends_to_peer(fresh_ipc(), false);
+    sends_to_peer(by_itself, fresh_ipc(), false);
     snprintf(path, sizeof path, "ipc://%s", tp_test_path(tp_test_tmpdir(), "s"));
-    sends_to_peer(path, false);
+    sends_to_peer(by_itself, path, false);
 }
 
 TEST(sends_to_python_by_tcp)
 {
-    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
-    sends_to_peer(fresh_tcp(), true);
-    sends_to_peer(fresh_tcp(), false);
+    NEEDS_PEER(by_itself);
+    sends_to_peer(by_itself, fresh_tcp(), true);
+    sends_to_peer(by_itself, fresh_tcp(), false);
+}
+
+TEST(sends_to_pyzmq)
+{
+    NEEDS_PEER(by_pyzmq);
+    sends_to_peer(by_pyzmq, fresh_ipc(), false);
+    sends_to_peer(by_pyzmq, fresh_tcp(), true);
+    sends_to_peer(by_pyzmq, fresh_tcp(), false);
 }
 
 /* ==== >>flows ========================================================================================= */
@@ -1146,11 +1172,15 @@ static process process_start(const char *addr, int who, int64_t n)
     _exit(3);
 }
 static void process_go(process *p) { CHECK(write(p->go, "g", 1) == 1); }
-static bool process_died(process *p)
+static bool was_killed(pid_t pid)
 {
     int status = 0;
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+static bool process_died(process *p)
+{
     close(p->go);
-    return waitpid(p->pid, &status, 0) == p->pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    return was_killed(p->pid);
 }
 
 /* A machine that fetches its three inputs. */
@@ -1228,45 +1258,57 @@ TEST(what_has_arrived_stays)
     reads_after_death(fresh_tcp(), 10, 2); /* the rest waits in the system */
 }
 
-/* Three senders, one after the other, each killed somewhere; runs go on with whoever is there. */
-static void survives_kills(const char *addr, double seconds)
+/* Three senders, one after the other, each killed somewhere; runs go on with whoever is there. pyzmq: they are not ours. */
+static void survives_kills(const char *addr, double seconds, bool pyzmq)
 {
     trainer t;
     process p[3];
     int64_t runs = 0, waits = 0;
-    for (int i = 0; i < 3; i++) p[i] = process_start(addr, i, 0);
+    for (int i = 0; i < 3 && !pyzmq; i++) p[i] = process_start(addr, i, 0);
     if (!trainer_open(&t, tp_zmq_input(addr))) return;
     tp_hooked_session_set_timeout(t.hooked, 100);
     for (int i = 0; i < 3; i++) {
-        process_go(&p[i]);
+        char who[8], size[16];
+        snprintf(who, sizeof who, "%d", i);
+        snprintf(size, sizeof size, "%d", PAYLOAD);
+        if (pyzmq) p[i].pid = peer(by_pyzmq, "numbered", addr, who, size, NULL);
+        else process_go(&p[i]);
         const double end = tp_time() + seconds / 3;
-        const int64_t before = runs;
-        while (tp_time() < end || (runs == before && tp_time() < end + 20)) {
+        while (tp_time() < end || (t.next[i] == 0 && tp_time() < end + 20)) {
             const tp_status st = trainer_run(&t);
             runs += st == TP_OK;
             waits += st == TP_ERR_TIMEOUT;
             if (!CHECK(st == TP_OK || st == TP_ERR_TIMEOUT)) break;
         }
-        CHECK(kill(p[i].pid, SIGKILL) == 0 && process_died(&p[i]));
-        CHECK_MSG(runs > before, "nothing came from sender %d", i);
+        CHECK(kill(p[i].pid, SIGKILL) == 0 && (pyzmq ? was_killed(p[i].pid) : process_died(&p[i])));
+        CHECK_MSG(t.next[i] > 0, "nothing came from sender %d", i);
     }
     tp_status st;
     while ((st = trainer_run(&t)) == TP_OK) runs++; /* what had arrived */
     CHECK(st == TP_ERR_TIMEOUT);
     CHECK(t.next[0] + t.next[1] + t.next[2] == runs && t.s->consumed == runs);
-    CHECK(t.next[0] > 0 && t.next[1] > 0 && t.next[2] > 0);
     if (seconds > 1)
-        printf("     %s: %.0f s, %lld + %lld + %lld datapoints of %d bytes, %lld runs waited in vain\n", addr, seconds,
-               (long long)t.next[0], (long long)t.next[1], (long long)t.next[2], 4 * PAYLOAD + 72, (long long)waits);
+        printf("     %s%s: %.0f s, %lld + %lld + %lld datapoints of %d bytes, %lld runs waited in vain\n", addr,
+               pyzmq ? ", pyzmq" : "", seconds, (long long)t.next[0], (long long)t.next[1], (long long)t.next[2],
+               4 * PAYLOAD + 72, (long long)waits);
     trainer_close(&t);
 }
 
-TEST(senders_are_killed_and_begin_anew)
+static double seconds_each(void)
 {
     const char *seconds = getenv("TP_TEST_ZMQ_SECONDS");
-    const double each = seconds ? atof(seconds) / 2 : 0.15;
-    survives_kills(fresh_ipc(), each);
-    survives_kills(fresh_tcp(), each);
+    return seconds ? atof(seconds) / 2 : 0.15;
+}
+TEST(senders_are_killed_and_begin_anew)
+{
+    survives_kills(fresh_ipc(), seconds_each(), false);
+    survives_kills(fresh_tcp(), seconds_each(), false);
+}
+TEST(pyzmq_senders_are_killed_and_begin_anew)
+{
+    NEEDS_PEER(by_pyzmq);
+    survives_kills(fresh_ipc(), seconds_each(), true);
+    survives_kills(fresh_tcp(), seconds_each(), true);
 }
 
 /* The receiver is killed and begins anew: the sender goes on with it, and never notices. */

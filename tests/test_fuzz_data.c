@@ -6,7 +6,10 @@
  *     build/fuzz_data for 1200 7 csv         1200 seconds from seed 7 on, one reader; without a name all of them in turn
  *     build/fuzz_data seed 123 csv           one case again
  *     build/fuzz_data file csv fuzz-csv-123  replays files
+ *     build/fuzz_data write csv 300 corpus   writes the cases of seeds 1 to 300 into a folder, to begin with
  *     clang -g -O1 -DFUZZ_LIBFUZZER='getenv("READER")' -fsanitize=fuzzer,address,undefined -I. -Itests tests/test_fuzz_data.c -lm -lpthread
+ *
+ * With -DTP_LMDB and -llmdb also what lies in an LMDB file, as "lmdb".
  *
  * A seed is the same case everywhere. A case that fails prints its seed and writes fuzz-<reader>-<seed> into the current folder.
  * A case fails when
@@ -295,7 +298,7 @@ static bool run_tfrecord(const bytes *b, int64_t *n)
     return good && walk(tp_df_tfrecord(&path, 1), n) &&
            walk(tp_df_tfrecord(&path, 1, .features = features, .n_features = 4, .shuffle = TP_YES), n);
 }
-static bool run_message(const bytes *b, int64_t *n) /* of ZMQ, and values of LMDB */
+static bool run_message(const bytes *b, int64_t *n) /* of ZMQ; values of LMDB are the same */
 {
     tp_datapoint dp = {0, NULL, 0}, again = {0, NULL, 0};
     tp_buf out = {NULL, 0, 0, false};
@@ -313,6 +316,30 @@ static bool run_message(const bytes *b, int64_t *n) /* of ZMQ, and values of LMD
     tp_datapoint_free(&again);
     return good;
 }
+#ifdef TP_LMDB
+/* The bytes as the only value of an LMDB file. */
+static bool run_lmdb(const bytes *b, int64_t *n)
+{
+    char path[400];
+    MDB_env *env = NULL;
+    MDB_txn *txn = NULL;
+    MDB_dbi dbi = 0;
+    union {
+        const void *in;
+        void *out;
+    } value;
+    value.in = b->at;
+    MDB_val k = {8, (void *)(char[]){"00000000"}}, v = {b->n, value.out};
+    snprintf(path, sizeof path, "%s/fuzz.mdb", dir);
+    remove(path);
+    if (mdb_env_create(&env) || mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK | MDB_NOSYNC, 0644) ||
+        mdb_txn_begin(env, NULL, 0, &txn) || mdb_dbi_open(txn, NULL, 0, &dbi) || mdb_put(txn, dbi, &k, &v, 0) ||
+        mdb_txn_commit(txn))
+        exit(2);
+    mdb_env_close(env);
+    return walk(tp_df_lmdb(path), n) && walk(tp_df_lmdb(path, .raw = TP_YES), n);
+}
+#endif
 static bool run_image(const bytes *b, int64_t *n)
 {
     const char *path = file_of(b, "fuzz.image");
@@ -527,6 +554,9 @@ static const reader readers[] = {{"cifar", make_cifar, run_cifar, NULL, 1},
                                  {"example", make_example, run_example, NULL, 5},
                                  {"tfrecord", make_tfrecord, run_tfrecord, NULL, 5},
                                  {"message", make_message, run_message, NULL, 5},
+#ifdef TP_LMDB
+                                 {"lmdb", make_message, run_lmdb, NULL, 5},
+#endif
                                  {"image", make_image, run_image, mend_image, 10}};
 
 static const reader *now_reader;
@@ -571,10 +601,10 @@ static bool examine(const reader *r, int64_t *accepted)
     return good;
 }
 
-static void save_case(void)
+static void save_case(const char *folder)
 {
-    char name[64];
-    snprintf(name, sizeof name, "fuzz-%s-%llu", now_reader->name, (unsigned long long)now_seed);
+    char name[300];
+    snprintf(name, sizeof name, "%s/fuzz-%s-%llu", folder, now_reader->name, (unsigned long long)now_seed);
     FILE *f = fopen(name, "wb");
     if (f && fwrite(now.at, 1, now.n, f) == now.n) printf("wrote %s\n", name);
     if (f) fclose(f);
@@ -583,7 +613,7 @@ static void on_signal(int number)
 {
     printf("%s, seed %llu: %s\n", now_reader ? now_reader->name : "?", (unsigned long long)now_seed,
            number == SIGALRM ? "more than 20 seconds" : "a crash");
-    if (now_reader) save_case();
+    if (now_reader) save_case(".");
     fflush(stdout);
     _exit(1);
 }
@@ -644,7 +674,7 @@ static bool try_seed(const reader *r, uint64_t seed, int64_t *accepted)
         fail_at = 1 + (long)draw((uint32_t)allocations);
         good = examine(r, &n);
     }
-    if (!good) save_case();
+    if (!good) save_case(".");
     return good;
 }
 
@@ -723,6 +753,13 @@ int main(int argc, char **argv)
         end();
         printf("%s\n", good ? "no finding" : finding);
         return !good;
+    }
+    if (strcmp(what, "write") == 0 && argc > 4 && reader_of(argv[2])) {
+        for (int seed = 1; seed <= atoi(argv[3]); seed++) {
+            build(reader_of(argv[2]), (uint64_t)seed);
+            save_case(argv[4]);
+        }
+        return 0;
     }
     if (strcmp(what, "file") == 0 && argc > 3) {
         int bad = 0;

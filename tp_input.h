@@ -848,10 +848,11 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
  * POINTS   are (x, y) in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
  *          boxes that leave the image are kept as they are.
  * SIZES    heights and widths are at most 2^24.
- * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT); points are
- *          rotated about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue
- *          and saturation to bytes in between; warping uses exact weights (OpenCV's are multiples of 1/32). Left out:
- *          GaussianDeform, and the wrappers of other Python libraries (IAAugmentor, Albumentations). */
+ * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT), the
+ *          one behind where that is a border of two; points are rotated about the same centre as the image (tensorpack is
+ *          off by half a pixel there); Hue on uint8 does not round hue and saturation to bytes in between; warping uses
+ *          exact weights (OpenCV's are multiples of 1/32). Left out: GaussianDeform, and the wrappers of other Python
+ *          libraries (IAAugmentor, Albumentations). */
 typedef struct tp_augmentor tp_augmentor;
 /* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
@@ -7358,6 +7359,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
  * Its decoder is made once and reused. Errors leave it by longjmp to tp__jpeg_unpack, in which nothing else must be freed. */
 
 #ifdef TP_JPEG
+enum { TP__JPEG_ROWS = 4, TP__JPEG_SHORT = 1024 }; /* rows that are read at once; bytes of a row that is short */
 typedef struct tp__jpeg {
     struct jpeg_decompress_struct c;
     struct jpeg_error_mgr error;
@@ -7365,6 +7367,7 @@ typedef struct tp__jpeg {
     jmp_buf failed;
     bool nomem;
     char reason[JMSG_LENGTH_MAX];
+    uint8_t rows[TP__JPEG_ROWS * TP__JPEG_SHORT + 64];
 } tp__jpeg;
 
 static void tp__jpeg_exit(j_common_ptr c)
@@ -7426,22 +7429,26 @@ static void tp__jpeg_row_of_cmyk(const tp__jpeg *j, const uint8_t *cmyk, int cha
     }
 }
 
+/* libjpeg-turbo writes rows that begin at a multiple of 32 around the cache, which takes a third of the time of a small image.
+ * So short rows go through j->rows, at other addresses. */
 static void tp__jpeg_rows(tp__jpeg *j, int channels, uint8_t *out)
 {
-    enum { ROWS = 16 };
-    JSAMPROW row[ROWS];
+    JSAMPROW row[TP__JPEG_ROWS];
     const size_t step = (size_t)j->c.output_width * (size_t)channels;
-    const bool cmyk = j->c.out_color_space == JCS_CMYK;
+    const bool cmyk = j->c.out_color_space == JCS_CMYK, is_short = step <= TP__JPEG_SHORT;
     JSAMPARRAY one = cmyk ? j->c.mem->alloc_sarray((j_common_ptr)&j->c, JPOOL_IMAGE, j->c.output_width * 4, 1) : NULL;
+    uint8_t *const uneven = j->rows + (48 - (uintptr_t)j->rows % 32);
     while (j->c.output_scanline < j->c.output_height) {
-        const JDIMENSION y = j->c.output_scanline;
-        const JDIMENSION left = j->c.output_height - y, n = left < ROWS ? left : (JDIMENSION)ROWS;
+        uint8_t *at = out + j->c.output_scanline * step;
         if (one) {
-            if (jpeg_read_scanlines(&j->c, one, 1)) tp__jpeg_row_of_cmyk(j, one[0], channels, out + y * step);
+            if (jpeg_read_scanlines(&j->c, one, 1)) tp__jpeg_row_of_cmyk(j, one[0], channels, at);
             continue;
         }
-        for (JDIMENSION i = 0; i < n; i++) row[i] = out + (y + i) * step;
-        jpeg_read_scanlines(&j->c, row, n);
+        const JDIMENSION left = j->c.output_height - j->c.output_scanline;
+        const JDIMENSION n = left < TP__JPEG_ROWS ? left : (JDIMENSION)TP__JPEG_ROWS;
+        for (JDIMENSION i = 0; i < n; i++) row[i] = is_short ? uneven + i * TP__JPEG_SHORT : at + i * step;
+        const JDIMENSION n_read = jpeg_read_scanlines(&j->c, row, n);
+        for (JDIMENSION i = 0; i < n_read && is_short; i++) memcpy(at + i * step, row[i], step);
     }
 }
 

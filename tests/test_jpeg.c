@@ -83,12 +83,21 @@ TEST(the_bytes_of_pillow)
 TEST(the_pixels_of_stb_image)
 {
     static const picture list[] = {
-        {1, 1, 3, false, false, false, 2, 2, 0, false},   {7, 5, 1, false, false, false, 0, 0, 0, false},
-        {64, 48, 3, false, false, false, 1, 1, 0, false}, {61, 47, 3, false, false, false, 2, 2, 0, false},
-        {61, 47, 3, false, false, false, 2, 1, 1, false}, {61, 47, 3, false, true, false, 2, 2, 0, false},
-        {40, 33, 1, false, true, false, 0, 0, 2, false},  {64, 48, 3, false, false, false, 1, 1, 0, true},
-        {40, 33, 4, false, false, true, 0, 0, 0, false},  {40, 33, 4, true, false, true, 1, 1, 0, false},
-        {200, 3, 3, false, false, false, 2, 2, 0, false}, {5, 200, 3, false, false, false, 2, 2, 0, false}};
+        {1, 1, 3, false, false, false, 2, 2, 0, false},
+        {7, 5, 1, false, false, false, 0, 0, 0, false},
+        {64, 48, 3, false, false, false, 1, 1, 0, false},
+        {61, 47, 3, false, false, false, 2, 2, 0, false},
+        {61, 47, 3, false, false, false, 2, 1, 1, false},
+        {61, 47, 3, false, true, false, 2, 2, 0, false},
+        {40, 33, 1, false, true, false, 0, 0, 2, false},
+        {64, 48, 3, false, false, false, 1, 1, 0, true},
+        {40, 33, 4, false, false, true, 0, 0, 0, false},
+        {40, 33, 4, true, false, true, 1, 1, 0, false},
+        {200, 3, 3, false, false, false, 2, 2, 0, false},
+        {5, 200, 3, false, false, false, 2, 2, 0, false},
+        /* rows of 1023 and 1026 bytes: the last that count as short, and the first that do not */
+        {341, 9, 3, false, false, false, 2, 2, 0, false},
+        {342, 9, 3, false, false, false, 2, 2, 0, false}};
     for (int i = 0; i < TP_COUNT(list); i++)
         for (int channels = 1; channels <= 3; channels += 2) {
             unsigned long size;

@@ -108,7 +108,10 @@ for name, step, text in asked["said"]:
     assert same, "%s shows %s at step %s, stats.json has %s" % (name, text, step, values)
 print("%d numbers under the pointer are those of stats.json" % len(asked["said"]))
 PY
-# 2. what it looks like: the theme is put into a copy of the page, which does not follow its training
+# 2. in real time: nothing is wider than a phone, the Tab key reaches every part and shows where it is, a running training is followed
+python3 tests/browser.py phone "$dir/log/second/report.html"
+python3 tests/browser.py follow "$dir/log/running.html" "$dir/log/second/report.html"
+# 3. what it looks like: the theme is put into a copy of the page, which does not follow its training
 shot() { # <page> <name> <width> <height> <theme>
     sed "s|theme: 'system', follow: true|theme: '$5', follow: false|" "$1" >"$dir/shot.html"
     grep -q "theme: '$5', follow: false" "$dir/shot.html"

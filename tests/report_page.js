@@ -157,7 +157,7 @@ function load(store) {
   };
   const begun = process.hrtime.bigint();
   const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
-  vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { smooth, nearest, ticks, pathOf, flameTree, runOfFile, addRun, showRuns, showCharts };', context);
+  vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { short, smooth, nearest, ticks, pathOf, flameTree, runOfFile, addRun, showRuns, showCharts };', context);
   const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
   while (timers.length && timers[0][1] === 0) timers.shift()[0]();
   return { root, timers, seen, doc, parsed, page: context.page, tools: context.tools };
@@ -327,6 +327,8 @@ for (const [lo, hi] of [[0, 1], [-3.7, 12], [1e-7, 3e-7], [5e9, 5e9 + 12], [0.99
   const t = tools.ticks(lo, hi, 5), step = t[1] - t[0], digit = Number(step.toExponential(6).split('e')[0]);
   check(t.length >= 2 && t.length <= 12 && t[0] >= lo - step * 1e-6 && t[t.length - 1] <= hi + step * 1e-6 && [1, 2, 5].some(d => Math.abs(digit - d) < 1e-3), 'ticks are round: ' + t.join(' '));
 }
+for (const [v, text] of [[0.00095, '9.5e-4'], [1e-7, '1e-7'], [2.004e-5, '2e-5'], [5e9, '5e9'], [1.25e12, '1.25e12'], [0, '0'], [1234.56, '1235'], [-0.5, '-0.5']])
+  check(tools.short(v) === text, v + ' is said as ' + tools.short(v));
 const many = Float64Array.from({ length: 5000 }, (_, i) => (i === 3217 ? 40 : i === 1234 ? -40 : Math.sin(i / 90))), at = Float64Array.from(many, (_, i) => i);
 const drawn = tools.pathOf(at, many, x => x / 10, y => y, 500).match(/-?[\d.]+ -?[\d.]+/g).map(p => p.split(' ').map(Number));
 check(drawn.length <= 2000 && drawn.some(p => p[1] === 40) && drawn.some(p => p[1] === -40) && drawn.every((p, i) => i === 0 || p[0] >= drawn[i - 1][0]), 'a path has few points, in order, and every peak');

@@ -2323,6 +2323,37 @@ static void tp__job_poll(void)
     tp__job_look_for_left(now);
 }
 
+/* mpirun that is interrupted or told to end sends its ranks SIGTERM and, about a second later, SIGKILL. The handler sets a flag; the
+ * thread that watches the job logs it on the chief, then the signal ends the process. A handler of the program is left alone. */
+#ifdef TP_NO_SIGNALS
+static void tp__job_listen(bool listens) { (void)listens; }
+static void tp__job_look_for_signal(void) {}
+#else
+static volatile sig_atomic_t tp__job_terminated;
+static void tp__job_on_terminate(int number) { (void)number, tp__job_terminated = 1; }
+static void tp__job_listen(bool listens)
+{
+    void (*const mine)(int) = tp__job_on_terminate;
+    void (*const before)(int) = signal(SIGTERM, listens ? mine : SIG_DFL);
+    if (before != (listens ? SIG_DFL : mine)) signal(SIGTERM, before);
+}
+static void tp__job_look_for_signal(void)
+{
+    if (!tp__job_terminated) return;
+    if (tp__job.rank == 0)
+        tp_log(TP_LOG_ERROR,
+               "The job is ended from outside, by SIGTERM, which mpirun sends when it is interrupted or told "
+               "to end: with .auto_resume it goes on from the last checkpoint.");
+    tp__job_listen(false);
+    tp__job_terminated = 0;
+#ifdef _WIN32
+    raise(SIGTERM);
+#else
+    kill(getpid(), SIGTERM); /* this thread blocks signals: another thread gets it */
+#endif
+}
+#endif
+
 /* While buckets are in flight MPI must be called regularly, or it makes no progress. */
 static void tp__job_watch(void *user)
 {
@@ -2330,6 +2361,7 @@ static void tp__job_watch(void *user)
     tp_mutex_lock(j->lock);
     while (!j->stop) {
         tp__job_poll();
+        tp__job_look_for_signal();
         tp_cond_wait_for(j->wake, j->lock, j->in_flight ? 0.0005 : 0.02);
     }
     tp_mutex_unlock(j->lock);
@@ -2455,6 +2487,7 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
                     "MPI gives thread level %d, not MPI_THREAD_SERIALIZED, or there are no threads: a rank that is "
                     "killed is noticed by mpirun alone.",
                     level);
+    if (j->watch) tp__job_listen(true);
     return TP_OK;
 }
 
@@ -2482,6 +2515,7 @@ static void tp__job_end(void)
 {
     tp__job_state *j = &tp__job;
     if (j->watch) {
+        tp__job_listen(false);
         tp_mutex_lock(j->lock);
         j->stop = true;
         tp_cond_broadcast(j->wake);
@@ -2632,6 +2666,28 @@ static tp_status tp__job_barrier(void)
     const int rc = MPI_Ibarrier(tp__job.data, &q);
     tp_mutex_unlock(tp__job.lock);
     return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Ibarrier", rc), &q);
+}
+
+/* Gives the second and each later training a communicator of its own: when the chief stopped the training before, the other ranks had
+ * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicator is not freed,
+ * because that operation is still pending in it. */
+static tp_status tp__job_renew(int training)
+{
+    tp__job_state *j = &tp__job;
+    MPI_Comm renewed = MPI_COMM_NULL;
+    MPI_Request q = MPI_REQUEST_NULL;
+    if (training < 2) return TP_OK;
+    tp_mutex_lock(j->lock);
+    const int rc = MPI_Comm_idup(j->control, &renewed, &q);
+    tp_mutex_unlock(j->lock);
+    const tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_idup", rc), &q);
+    if (st != TP_OK) return st;
+    tp_mutex_lock(j->lock);
+    MPI_Comm_set_errhandler(renewed, MPI_ERRORS_RETURN);
+    j->data = renewed;
+    j->in_flight = 0;
+    tp_mutex_unlock(j->lock);
+    return TP_OK;
 }
 
 /* -- buckets of gradients */
@@ -2861,18 +2917,20 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *messag
     if (arrived && a->deterministic && !a->half) tp__bucket_add(message, elements, a->ranks, dtype);
     for (int i = 0; i < k->n_out && st == TP_OK; i++) {
         const int64_t n = tp_shape_size(&k->var[i].shape);
+        const char *sum = message + (size_t)from * size;
         char *at = a->half ? (d->host ? (char *)k->out[i].data : floats) : message + (size_t)from * size;
         if (!k->out[i].data || n == 0) {
             from += n;
             continue;
         }
+        if (d->host && message) at = (char *)k->out[i].data; /* scaled and copied in one pass */
         if (a->half && arrived)
             tp__bucket_halves(message, elements, a->deterministic ? a->ranks : 1, from, n, (float *)(void *)at);
         else if (!arrived && at) memset(at, 0, (size_t)n * size);
         else if (dtype == TP_F64)
-            for (int64_t j = 0; j < n; j++) ((double *)(void *)at)[j] *= scale;
+            for (int64_t j = 0; j < n; j++) ((double *)(void *)at)[j] = ((const double *)(const void *)sum)[j] * scale;
         else
-            for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] *= scale32;
+            for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] = ((const float *)(const void *)sum)[j] * scale32;
         if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
         if (st == TP_OK && floats) st = d->wait(d); /* the next gradient uses the same buffer */
         from += n;
@@ -3907,8 +3965,8 @@ static tp_status tp__ranks_join(tp_trainer *t)
 static tp_status tp__ranks_initialize(tp_trainer *t)
 {
     if (!t->ranks_ || tp__job.size == 1) return TP_OK;
-    tp_status st = TP_OK;
-    if (t->ranks_->n_ps) st = tp__shares_initialize(t);
+    tp_status st = tp__job_renew(t->ranks_->training);
+    if (st == TP_OK && t->ranks_->n_ps) st = tp__shares_initialize(t);
     if (st == TP_OK) st = tp__compare_graphs(t);
     if (st == TP_OK && !t->ranks_->n_ps) st = tp__ranks_join(t);
     if (st == TP_OK) st = tp__share_position(t);

@@ -73,6 +73,13 @@ for trainer in horovod replicated server; do
     job 12 $trainer exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
     job 12 $trainer absent 3; said 1 "rank 3 of 4 has left the training before the others: its program has ended"
     job 12 $trainer stop; all "the chief did not stop all of $trainer"
+    job 14 $trainer again; all "a second training after the chief has stopped the first, $trainer"
+    [ $trainer != horovod ] || [ "$(grep -o 'the sum is .*' "$dir/log" | sort | uniq -c | awk '$1 == 4' | wc -l)" = 3 ] ||
+        { fail "the ranks of a second training have different variables"; grep "the sum is" "$dir/log"; }
+    job 12 $trainer empty 2; said 2 "rank 2 of 4 has failed: QueueInput: .*a whole pass gave no datapoint"
+    job 12 $trainer nan 1; said 2 "StopOnNaN: the cost '.*cost' is NaN after step [45] of epoch 2"
+    job 12 $trainer abort 1
+    grep -q "StopOnNaN: the cost '.*cost' is NaN after step 4 of epoch 2" "$dir/log" || { fail "$trainer: a rank aborts after a NaN"; tail "$dir/log"; }
 done
 
 # A rank that takes longer than the others: for its files after a failure; for ever after a failure; after a training that succeeded.
@@ -84,6 +91,38 @@ grep -q "The job is aborted while rank 0 of 4 still works, 3 seconds after the f
     { fail "nobody says that the chief hangs"; tail -n 10 "$dir/log"; }
 job 12 horovod late 0 2; all "the chief had no time after the training"
 job 12 horovod late 2 2; all "rank 2 had no time after the training"
+
+# mpirun is interrupted or told to end: all ranks end, the chief says so in its log, and the training goes on from the last checkpoint.
+for ended in "INT horovod" "TERM horovod" "TERM server"; do
+    set -- $ended
+    trainer=$2
+    rm -rf "$dir/job"
+    $start -np 4 "$dir/mpi_job" $trainer kill "$dir/job" >"$dir/log" 2>&1 </dev/null &
+    job=$!
+    for ((i = 0; i < 300; i++)); do [ ! -e "$dir/job/model-20.npz" ] || break; sleep 0.1; done
+    kill -$1 $job
+    t=$(date +%s)
+    wait $job && fail "a job that was ended by SIG$1 was a success"
+    [ $(($(date +%s) - t)) -le $((10 + extra)) ] || fail "a job that was ended by SIG$1 went on for $(($(date +%s) - t)) s"
+    grep -q "The job is ended from outside, by SIGTERM" "$dir/job/log.log" || { fail "the chief's log does not say SIG$1"; tail -n 5 "$dir/job/log.log"; }
+    timeout 60 $start -np 4 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+    all "a job that was ended by SIG$1 does not go on"
+    grep -q "training goes on with epoch" "$dir/log" || fail "a job that was ended by SIG$1 begins anew"
+done
+
+# A rank is lost while the chief writes a checkpoint: the chief before the file has its name, or another rank. No file is damaged.
+for lost in "saved 0" "saves 2"; do
+    set -- $lost
+    trainer=horovod
+    rm -rf "$dir/job" "$dir/said"
+    TP_TEST_MPI_SAID=$dir/said timeout 60 $start -np 4 sh -c "$dir/mpi_job horovod $1 $dir/job $2 2; sleep 60" >"$dir/log" 2>&1 </dev/null &&
+        fail "$1: a job that lost a rank was a success"
+    cat "$dir/said" >>"$dir/log" 2>/dev/null
+    sentence $((1 - ($2 > 0))) "rank $2 of 4 has given no sign of life" || { fail "$1: no sentence"; tail -n 10 "$dir/log"; }
+    timeout 60 $start -np 4 "$dir/mpi_job" horovod train "$dir/job" >"$dir/log" 2>&1 </dev/null
+    all "a rank was lost while a checkpoint was written: it does not go on"
+    grep -q "training goes on with epoch $((2 + ($2 > 0)))" "$dir/log" || { fail "$1: the last checkpoint was not loaded"; grep "goes on" "$dir/log"; }
+done
 
 # Servers: clusters that cannot be, and a mistake of the server alone. The same file, whether a training was interrupted or not.
 job 12 replicated none; said 4 "the cluster has no parameter server: .n_ps is 0"

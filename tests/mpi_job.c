@@ -10,13 +10,19 @@
  * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
  * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.
  * "busy": rank 1 fails in mid-epoch, and after_train of the given rank takes so many seconds. "late": the program of that rank takes so
- * many seconds after a training that succeeded.
+ * many seconds after a training that succeeded. "empty": the rank has no data. "nan": its data become NaN. "abort": they do, and its program
+ * aborts after that training. "saved": the chief is killed as it gives a checkpoint its name. "saves": the chief takes the given seconds
+ * for that, and meanwhile the rank is killed. "again": "stop", where the chief is slow, and then a second training in the same job; after each
+ * of its epochs each rank prints a sum of the trained variables.
  * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>", on stdout or appended to the file TP_TEST_MPI_SAID. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
 
+#include <fcntl.h>
+#include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -31,13 +37,16 @@ static double seconds;
 
 static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
 {
+    const bool is_nan = strcmp(what, "nan") == 0 || strcmp(what, "abort") == 0;
     (void)user, (void)pass;
+    if (different && strcmp(what, "empty") == 0) return TP_END;
     tp_status st = tp_datapoint_resize(dp, 2);
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(8, 20));
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F32, tp_make_shape(8, 1));
     if (st != TP_OK) return st;
     for (int k = 0; k < 160; k++) ((float *)dp->c[0].data)[k] = (float)((i * 7 + k * 13 + tp_rank() * 5) % 11) / 11;
     for (int k = 0; k < 8; k++) ((float *)dp->c[1].data)[k] = ((float *)dp->c[0].data)[k * 20] - 0.5f;
+    if (different && is_nan && i == 23) ((float *)dp->c[1].data)[0] = NAN;
     return TP_OK;
 }
 static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
@@ -57,9 +66,15 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
     return tp_adam(tp_get_scalar_variable(g, "learning_rate", 1e-3f));
 }
 
+static bool is_second; /* the second training of the job */
 static tp_status each_step(tp_callback *cb)
 {
     const int64_t step = cb->train->global_step;
+    if (strcmp(what, "again") == 0 && tp_rank() == 0 && step == 17 && !is_second) {
+        const struct timespec pause = {0, 500 * 1000 * 1000}; /* the others wait for the chief's gradients */
+        nanosleep(&pause, NULL);
+        return tp_stop(cb->train, "enough");
+    }
     if (strcmp(what, "kill") == 0) {
         const struct timespec pause = {0, 10 * 1000 * 1000};
         nanosleep(&pause, NULL);
@@ -72,6 +87,17 @@ static tp_status each_step(tp_callback *cb)
     return TP_OK;
 }
 
+/* The system's rename, where a checkpoint gets its name. */
+static void pass_seconds(void);
+int rename(const char *from, const char *to)
+{
+    if (tp_rank() == 0 && what && strstr(to, "model-40")) {
+        if (strcmp(what, "saved") == 0) kill(getpid(), SIGKILL);
+        if (strcmp(what, "saves") == 0) pass_seconds();
+    }
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
 static void pass_seconds(void)
 {
     const double end = tp_time() + seconds;
@@ -82,6 +108,27 @@ static tp_status after_train(tp_callback *cb)
 {
     (void)cb;
     if (different && strcmp(what, "busy") == 0) pass_seconds();
+    return TP_OK;
+}
+
+static tp_status trigger_epoch(tp_callback *cb)
+{
+    if (different && strcmp(what, "saves") == 0 && cb->train->epoch_num == 2) kill(getpid(), SIGKILL);
+    return TP_OK;
+}
+/* Prints a sum of all trained variables, which are the same on all ranks. */
+static tp_status print_sum(tp_callback *cb)
+{
+    int n = 0;
+    tp_node *const *var = tp_collection(cb->train->graph, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_tensor value = TP_EMPTY;
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (tp_session_read(cb->train->session, tp_node_variable(var[i]), &value) != TP_OK) return TP_ERR;
+        for (int64_t k = 0; k < tp_tensor_size(&value); k++) sum += tp_tensor_get(&value, k) * (double)(k % 7 + 1);
+    }
+    tp_tensor_free(&value);
+    fprintf(stderr, "rank %d: the sum is %.17g\n", tp_rank(), sum);
     return TP_OK;
 }
 
@@ -116,27 +163,16 @@ static tp_trainer *trainer(const char *name, double patience)
     return tp_horovod_trainer(.bucket_bytes = 1024, .patience = patience);
 }
 
-int main(int argc, char **argv)
+static tp_status train(int argc, char **argv)
 {
     static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, 8, 20), TP_SPEC("y", TP_F32, 8, 1)};
-    if (argc < 4) return 2;
-    what = argv[2];
-    different = argc > 4 && atoi(argv[4]) == tp_rank();
-    began = tp_time();
-    seconds = argc > 5 ? atof(argv[5]) : 0;
-    if (different && strcmp(what, "kill") == 0) die_in(seconds);
-    if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
-    if (different && strcmp(what, "absent") == 0) return 2;
-    if (different && strcmp(what, "memory") == 0) {
-        const tp_allocator a = {scarce_malloc, scarce_realloc, scarce_free, NULL};
-        fail_at = atol(argv[5]);
-        tp_set_allocator(&a);
-    }
     tp_callback *cb = tp_callback_new("EachStep", 0);
     if (cb) {
         cb->chief_only = false;
         cb->trigger_step = each_step;
         cb->after_train = after_train;
+        cb->trigger_epoch = trigger_epoch;
+        if (is_second) cb->after_epoch = print_sum;
     }
     tp_trainer *t = trainer(argv[1], argc > 6 ? atof(argv[6]) : 0);
 #ifdef TP_CUDA_SHIM /* a GPU for each rank */
@@ -158,7 +194,30 @@ int main(int argc, char **argv)
 #endif
         TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
     };
-    const tp_status st = tp_launch_train_with_config(&c, t);
+    return tp_launch_train_with_config(&c, t);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) return 2;
+    what = argv[2];
+    different = argc > 4 && atoi(argv[4]) == tp_rank();
+    began = tp_time();
+    seconds = argc > 5 ? atof(argv[5]) : 0;
+    if (different && strcmp(what, "kill") == 0) die_in(seconds);
+    if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
+    if (different && strcmp(what, "absent") == 0) return 2;
+    if (different && strcmp(what, "memory") == 0) {
+        const tp_allocator a = {scarce_malloc, scarce_realloc, scarce_free, NULL};
+        fail_at = atol(argv[5]);
+        tp_set_allocator(&a);
+    }
+    tp_status st = train(argc, argv);
+    if (st == TP_OK && strcmp(what, "again") == 0) {
+        is_second = true;
+        st = train(argc, argv);
+    }
+    if (st != TP_OK && different && strcmp(what, "abort") == 0) abort();
     if (different && strcmp(what, "late") == 0) pass_seconds();
     if (fail_at) fprintf(stderr, "rank %d has made %ld allocations\n", tp_rank(), n_allocation);
     /* a launcher that ends a job which was aborted may drop what the ranks have written to their output */

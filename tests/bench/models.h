@@ -1,5 +1,5 @@
 /* models.h - the networks that bench.c measures, with the cost, the gradients and the optimizer of a training step. The same
- * ones are in PyTorch's peers; tests/bench/torch_gpu.py has those for a GPU. */
+ * ones are in PyTorch's peers; tests/bench/torch_nets.py has those of ddp.py and torch_gpu.py. */
 #ifndef MODELS_H
 #define MODELS_H
 
@@ -66,6 +66,12 @@ static int trainable(tp_graph *g, tp_node **vars, int cap)
     return n;
 }
 
+static tp_node *mlp_layers(model *m)
+{
+    tp_node *h = dense(m->x, "fc0", 784, 256, true, NULL);
+    return dense(dense(h, "fc1", 256, 128, true, NULL), "fc2", 128, 10, false, NULL);
+}
+
 static model mlp(int64_t batch, bool training)
 {
     model m;
@@ -74,9 +80,7 @@ static model mlp(int64_t batch, bool training)
     m.x_shape = tp_make_shape(batch, 784);
     m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 784));
     m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
-    tp_node *h = dense(m.x, "fc0", 784, 256, true, NULL);
-    h = dense(h, "fc1", 256, 128, true, NULL);
-    tp_node *logits = dense(h, "fc2", 128, 10, false, NULL);
+    tp_node *logits = mlp_layers(&m);
     if (!training) {
         m.fetch[m.n_fetch++] = logits;
         m.flops = 2.0 * (double)batch * (784 * 256 + 256 * 128 + 128 * 10);
@@ -143,35 +147,44 @@ static void train_by_momentum(model *m, tp_node *cost, float lr, float decay)
     train_step(m, cost);
 }
 
-static model mnistcnn(int64_t batch, bool training)
+/* Returns the logits; decay[0] and [1]: the matrices that decay. */
+static tp_node *mnistcnn_layers(model *m, bool training, tp_node *decay[2])
 {
-    model m;
     tp_pool_attrs p;
-    memset(&m, 0, sizeof m);
     memset(&p, 0, sizeof p);
     p.size_h = p.size_w = 2;
-    m.g = tp_graph_new(NULL);
-    m.x_shape = tp_make_shape(batch, 28, 28, 1);
-    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 28, 28, 1));
-    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
-    tp_node *w0, *w1, *h = conv(tp_affine(m.x, 2, -1), "conv0", 1, 32);
+    tp_node *h = conv(tp_affine(m->x, 2, -1), "conv0", 1, 32);
     h = tp_nn_max_pool(h, &p);
     h = conv(h, "conv1", 32, 32);
     h = conv(h, "conv2", 32, 32);
     h = tp_nn_max_pool(h, &p);
     h = conv(h, "conv3", 32, 32);
-    h = dense(tp_batch_flatten(h), "fc0", 1568, 512, true, &w0);
+    h = dense(tp_batch_flatten(h), "fc0", 1568, 512, true, &decay[0]);
+    return dense(training ? tp_nn_dropout(h, 0.5f) : h, "fc1", 512, 10, false, &decay[1]);
+}
+static tp_node *mnistcnn_cost(model *m, tp_node *logits, tp_node *const decay[2])
+{
+    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m->label));
+    return tp_add(cost, tp_affine(tp_add(tp_l2_loss(decay[0]), tp_l2_loss(decay[1])), 1e-5f, 0));
+}
+
+static model mnistcnn(int64_t batch, bool training)
+{
+    model m;
+    memset(&m, 0, sizeof m);
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, 28, 28, 1);
+    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 28, 28, 1));
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *decay[2], *logits = mnistcnn_layers(&m, training, decay);
     const double conv0 = 28.0 * 28 * 9 * 32, conv12 = 14.0 * 14 * 288 * 32, conv3 = 7.0 * 7 * 288 * 32,
                  fc = 1568.0 * 512 + 5120;
-    tp_node *logits = dense(training ? tp_nn_dropout(h, 0.5f) : h, "fc1", 512, 10, false, &w1);
     if (!training) {
         m.fetch[m.n_fetch++] = logits;
         m.flops = 2.0 * (double)batch * (conv0 + conv12 * 2 + conv3 + fc);
         return m;
     }
-    tp_node *cost = tp_mean(tp_sparse_softmax_cross_entropy(logits, m.label));
-    cost = tp_add(cost, tp_affine(tp_add(tp_l2_loss(w0), tp_l2_loss(w1)), 1e-5f, 0));
-    train_by_adam(&m, cost, 1e-3f, 0, 0);
+    train_by_adam(&m, mnistcnn_cost(&m, logits, decay), 1e-3f, 0, 0);
     m.flops = 2.0 * (double)batch * (conv0 * 2 + conv12 * 6 + conv3 * 3 + fc * 3);
     return m;
 }
@@ -219,32 +232,26 @@ static tp_node *bn_relu(model *m, tp_node *x, const char *name, bool training)
 }
 
 /* tensorpack's cifar10-resnet with n = 3: pre-activation blocks of 16, 32 and 64 channels. */
-static model resnet20(int64_t batch, bool training)
+static tp_node *resnet20_layers(model *m, bool training)
 {
-    model m;
     tp_pool_attrs p;
-    memset(&m, 0, sizeof m);
     memset(&p, 0, sizeof p);
     p.size_h = p.size_w = 2;
-    double flops = 0;
-    m.g = tp_graph_new(NULL);
-    m.x_shape = tp_make_shape(batch, 32, 32, 3);
-    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 32, 32, 3));
-    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
-    tp_node *l = bn_relu(&m, res_conv(tp_affine(m.x, 1 / 128.0f, 0), "conv0", 16, 1, true, &flops), "bn0", training);
+    double *flops = &m->flops; /* of an image */
+    tp_node *l = bn_relu(m, res_conv(tp_affine(m->x, 1 / 128.0f, 0), "conv0", 16, 1, true, flops), "bn0", training);
     for (int stage = 0; stage < 3; stage++)
         for (int k = 0; k < 3; k++) {
             char name[32];
             const bool wider = stage > 0 && k == 0;
             const int64_t in = l->shape.dim[3], out = (int64_t)16 << stage;
             snprintf(name, sizeof name, "res%d.%d/bn0", stage, k);
-            tp_node *c = stage == 0 && k == 0 ? l : bn_relu(&m, l, name, training);
+            tp_node *c = stage == 0 && k == 0 ? l : bn_relu(m, l, name, training);
             snprintf(name, sizeof name, "res%d.%d/conv1", stage, k);
-            c = res_conv(c, name, out, wider ? 2 : 1, false, &flops);
+            c = res_conv(c, name, out, wider ? 2 : 1, false, flops);
             snprintf(name, sizeof name, "res%d.%d/bn1", stage, k);
-            c = bn_relu(&m, c, name, training);
+            c = bn_relu(m, c, name, training);
             snprintf(name, sizeof name, "res%d.%d/conv2", stage, k);
-            c = res_conv(c, name, out, 1, false, &flops);
+            c = res_conv(c, name, out, 1, false, flops);
             if (wider) {
                 const int64_t pad[4] = {0, 0, 0, in / 2};
                 l = tp_pad(tp_nn_avg_pool(l, &p), pad, pad, TP_PAD_CONSTANT, 0);
@@ -252,9 +259,20 @@ static model resnet20(int64_t batch, bool training)
             l = tp_add(c, l);
         }
     const int axes[2] = {1, 2};
-    l = tp_reduce_mean(bn_relu(&m, l, "bnlast", training), axes, 2, false);
-    tp_node *logits = dense(l, "fc", 64, 10, false, NULL);
-    m.flops = (double)batch * flops;
+    l = tp_reduce_mean(bn_relu(m, l, "bnlast", training), axes, 2, false);
+    return dense(l, "fc", 64, 10, false, NULL);
+}
+
+static model resnet20(int64_t batch, bool training)
+{
+    model m;
+    memset(&m, 0, sizeof m);
+    m.g = tp_graph_new(NULL);
+    m.x_shape = tp_make_shape(batch, 32, 32, 3);
+    m.x = tp_placeholder(m.g, "x", TP_F32, tp_make_shape(TP_ANY, 32, 32, 3));
+    m.label = tp_placeholder(m.g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *logits = resnet20_layers(&m, training);
+    m.flops *= (double)batch;
     if (!training) {
         m.flops /= 3;
         m.fetch[m.n_fetch++] = logits;
@@ -437,7 +455,7 @@ static model gpt(void)
 }
 
 /* A workload's model by its name, of which `g` stays NULL if there is none. */
-static model find_model(const char *workload, bool resident)
+static TP__UNUSED model find_model(const char *workload, bool resident)
 {
     const char *b = strstr(workload, ".b");
     const int64_t batch = b ? atoll(b + 2) : 1;

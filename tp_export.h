@@ -189,7 +189,15 @@ typedef struct tp__c_writer {
     unsigned helpers;
 } tp__c_writer;
 
-enum { TP__C_CONV = 1, TP__C_MATMUL = 2, TP__C_POOL = 4, TP__C_SOFTMAX = 8, TP__C_MOVE = 16, TP__C_REDUCE = 32 };
+enum {
+    TP__C_CONV = 1,
+    TP__C_MATMUL = 2,
+    TP__C_POOL = 4,
+    TP__C_SOFTMAX = 8,
+    TP__C_MOVE = 16,
+    TP__C_REDUCE = 32,
+    TP__C_CONV_TRANSPOSE = 64
+};
 
 /* Helpers that the C file may contain: naive loops that take every size and stride as an argument. */
 static const struct {
@@ -291,7 +299,29 @@ static const struct {
                "        else y[b] += x[i];\n"
                "    }\n"
                "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
-               "}\n"}};
+               "}\n"},
+    {"conv2d_transpose",
+     "(const float *y, const float *w, float *x, const int *g)\n"
+     "{ /* g: as of conv2d, which makes y of x; here x is made of y */\n"
+     "    const int cg = g[1] / g[15];\n"
+     "    int b, i, j, o, p, q, c;\n"
+     "    for (i = 0; i < g[0] * g[1] * g[2] * g[3]; i++) x[i] = 0.0f;\n"
+     "    for (b = 0; b < g[0]; b++)\n"
+     "        for (i = 0; i < g[7]; i++)\n"
+     "            for (j = 0; j < g[8]; j++)\n"
+     "                for (o = 0; o < g[4]; o++) {\n"
+     "                    const float v = y[b * g[20] + i * g[21] + j * g[22] + o * g[23]];\n"
+     "                    const int c0 = o / (g[4] / g[15]) * cg;\n"
+     "                    for (p = 0; p < g[5]; p++)\n"
+     "                        for (q = 0; q < g[6]; q++) {\n"
+     "                            const int h = i * g[9] + p * g[11] - g[13], l = j * g[10] + q * g[12] - g[14];\n"
+     "                            if (h < 0 || h >= g[2] || l < 0 || l >= g[3]) continue;\n"
+     "                            for (c = 0; c < cg; c++)\n"
+     "                                x[b * g[16] + h * g[17] + l * g[18] + (c0 + c) * g[19]] +=\n"
+     "                                    v * w[((p * g[6] + q) * cg + c) * g[4] + o];\n"
+     "                        }\n"
+     "                }\n"
+     "}\n"}};
 
 /* Writes a float as C: the shortest decimal that reads back as the same float. */
 static void tp__c_float(tp_buf *out, float v)
@@ -539,17 +569,29 @@ static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shap
                   box->ndim);
 }
 
-static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
+/* Writes the geometry of a convolution of x by a filter. */
+static void tp__c_conv_geometry(tp__c_writer *w, const tp__step *s, const tp_shape *x, const tp_shape *filter)
 {
-    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->call.attrs;
-    const tp__conv g = tp__conv_geometry(a, &s->call.in[0].shape, &s->call.in[1].shape);
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)s->call.attrs, x, filter);
     const int64_t v[24] = {g.B,          g.C,          g.H,          g.W,          g.O,          g.KH,
                            g.KW,         g.OH,         g.OW,         g.stride_h,   g.stride_w,   g.dilation_h,
                            g.dilation_w, g.top,        g.left,       g.groups,     g.x_stride_b, g.x_stride_h,
                            g.x_stride_w, g.x_stride_c, g.y_stride_b, g.y_stride_h, g.y_stride_w, g.y_stride_c};
-    w->helpers |= TP__C_CONV;
     tp__c_ints(&w->body, "g", v, 24);
+}
+static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
+{
+    w->helpers |= TP__C_CONV;
+    tp__c_conv_geometry(w, s, &s->call.in[0].shape, &s->call.in[1].shape);
     tp__c_product(w, s, "conv2d");
+}
+/* conv2d_input_grad, which a Conv2DTranspose is: of dy, the filter, and an x of which only the shape matters. */
+static void tp__c_conv2d_transpose(tp__c_writer *w, const tp__step *s)
+{
+    w->helpers |= TP__C_CONV_TRANSPOSE;
+    tp__c_conv_geometry(w, s, &s->call.in[2].shape, &s->call.in[1].shape);
+    tp__c_call(w, s, "conv2d_transpose", 2, 0);
+    tp_buf_printf(&w->body, ", g);\n");
 }
 
 static tp_status tp__c_matmul(tp__c_writer *w, const tp__step *s)
@@ -739,6 +781,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(&w->body, "    { /* %s: %s */\n", s->name, row->name);
     if (row == &tp__op_fused) st = tp__c_fused(w, s);
     else if (row == &tp__op_conv2d) tp__c_conv2d(w, s);
+    else if (row == &tp__op_conv2d_input_grad && !s->call.fused.add) tp__c_conv2d_transpose(w, s);
     else if (row == &tp__op_matmul) st = tp__c_matmul(w, s);
     else if (row == &tp__op_max_pool || row == &tp__op_avg_pool) tp__c_pool(w, s);
     else if (row == &tp__op_softmax || row == &tp__op_log_softmax) tp__c_softmax(w, s);

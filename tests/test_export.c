@@ -257,6 +257,17 @@ TEST(a_residual_block)
     finish("residual block", g, x, y, 2);
 }
 
+/* As a network that segments images ends: transposed convolutions, the second without padding. */
+TEST(transposed_convolutions)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 5, 3));
+    tp_node *y = tp_conv2d_transpose(x, "up0", .filters = 4, .kernel_size = 3, .strides = 2, .activation = tp_relu);
+    y = tp_conv2d_transpose(y, "up1", .filters = 2, .kernel_size = 4, .kernel_size_w = 2, .strides = 3,
+                            .padding = TP_VALID);
+    finish("transposed", g, x, y, 2);
+}
+
 /* What the two networks do not have: grouped and dilated convolutions, channels first, transposes, joins, broadcasts of
  * every kind, and each element-wise function. */
 TEST(every_other_form)

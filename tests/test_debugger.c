@@ -330,7 +330,7 @@ TEST(a_filter_of_ones_own)
     CHECK_ERR(tp_debug_cli_add_tensor_filter(cb, "has_nan", first_above_1, folder), TP_ERR_NAME,
               "has a filter 'has_nan'");
     CHECK_ERR(tp_debug_cli_add_tensor_filter(other, "a", first_above_1, folder), TP_ERR_ARG, "is no debugger");
-    CHECK_ERR(tp_debug_cli_add_tensor_filter(cb, "", first_above_1, folder), TP_ERR_ARG, "needs");
+    CHECK_ERR(tp_debug_cli_add_tensor_filter(cb, "", first_above_1, folder), TP_ERR_ARG, "name must not be empty");
     for (int i = 5; i <= 32; i++) {
         char name[20];
         snprintf(name, sizeof name, "f%d", i);

@@ -104,7 +104,7 @@
  *
  *     for n ranks, k buckets, `bytes` of gradients: the last bucket can start only when the backward pass is over, the others
  *     are sent during the backward pass. `bandwidth` is that of one rank, in and out; `unpacking` is the copy from the host to a
- *     GPU. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
+ *     GPU, or on a CPU the two copies into a bucket and out of it. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
  *     175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s between host and GPU. Then the formula gives
  *     this scaling efficiency, the speed of n GPUs in percent of n times the speed of one GPU:
  *
@@ -116,9 +116,9 @@
  *
  *     The formula ignores the wait for the slowest rank, and assumes that MPI moves data while the processor computes: a thread
  *     calls MPI for that twice a millisecond. On one machine that has no more processors than ranks communication does not
- *     overlap with computation, so there step = compute + T + unpacking. The table is computed, not measured.
- *     tests/bench/ranks.c measures a step and prints the formula's value beside it; the formula has not yet been confirmed on a
- *     machine without other load.
+ *     overlap with computation, so there step = compute + T + unpacking. The table is computed, not measured; a case of
+ *     tests/test_mpi.c computes it again. tests/bench/ranks.c measures a step and prints the formula's value beside it, from a bandwidth and a
+ *     latency measured in the same job: tests/bench/RESULTS.md has both for 1, 2 and 4 ranks of one machine.
  *
  *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step communicate with each
  *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after

@@ -8,6 +8,7 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_test.h"
+#include <math.h>
 
 /* ==== >>helpers ======================================================================================= */
 
@@ -651,5 +652,44 @@ TEST(servers_and_workers_on_gpus)
     }
 }
 #endif
+
+/* ==== >>cost model ==================================================================================== */
+
+/* The efficiency of n GPUs in percent, by the formula of HOW IT WORKS in tp_train.h and what it assumes of ResNet-50. */
+static double efficiency(int n, double gb_per_s, bool half)
+{
+    const double compute = 0.175, backward = compute * 2 / 3, bytes = 25.6e6 * 4, buckets = 7, latency = 10e-6;
+    const double sent = half ? bytes / 2 : bytes, unpacking = bytes / 12e9;
+    const double all = 2.0 * (n - 1) / n * sent / (gb_per_s * 1e9) + buckets * 2 * log2(n) * latency;
+    return 100 * compute / (compute + fmax(all / buckets, all - backward * (buckets - 1) / buckets) + unpacking);
+}
+TEST(the_table_of_the_cost_model_follows_from_its_formula)
+{
+    static const struct {
+        const char *text;
+        double gb_per_s;
+        bool half;
+    } row[] = {{"12.5 GB/s (100 Gbit/s) ", 12.5, false},
+               {"3.1 GB/s (25 Gbit/s) ", 3.125, false},
+               {"1.25 GB/s (10 Gbit/s) ", 1.25, false},
+               {"1.25 GB/s, float16 ", 1.25, true}};
+    char line[300];
+    int found = 0;
+    FILE *header = fopen("tp_train.h", "r");
+    if (!header) TEST_SKIP("needs the folder of the headers as the current one");
+    while (fgets(line, sizeof line, header))
+        for (int i = 0; i < TP_COUNT(row); i++) {
+            const char *at = strstr(line, row[i].text);
+            if (!at) continue;
+            char *end = line + (at - line) + strlen(row[i].text);
+            for (int n = 8; n <= 1024; n *= n == 8 ? 8 : 4) {
+                const long said = strtol(end, &end, 10), is = lround(efficiency(n, row[i].gb_per_s, row[i].half));
+                CHECK_MSG(said == is, "%d GPUs, %s: %ld in the header, %ld by the formula", n, row[i].text, said, is);
+            }
+            found++;
+        }
+    fclose(header);
+    CHECK(found == TP_COUNT(row));
+}
 
 TEST_MAIN()

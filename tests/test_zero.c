@@ -98,7 +98,7 @@ static bool reached(const tp_freeze_variables_desc *d)
 }
 ZERO(tp_freeze_variables_desc, stop_gradient)
 {
-    const tp_freeze_variables_desc unset = {TP_UNSET, TP_UNSET}, no = {TP_NO, TP_NO}, zero = {0, 0};
+    const tp_freeze_variables_desc unset = {TP_UNSET, TP_UNSET, 0}, no = {TP_NO, TP_NO, 0}, zero = {0, 0, 0};
     CHECK(!reached(NULL) && !reached(&unset) && !reached(&zero) && reached(&no));
 }
 

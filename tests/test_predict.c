@@ -656,7 +656,7 @@ TEST(mistakes_are_sentences_and_leak_nothing)
                                         "there is no tensor 'image' for an input",
                                         "output_names must name at least one tensor",
                                         "build_graph is NULL",
-                                        "matmul",
+                                        "MatMul",
                                         "nowhere.npz",
                                         "-1 towers make no sense",
                                         "needs a name without"};

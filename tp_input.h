@@ -5872,9 +5872,7 @@ static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
 /* Reads exactly n bytes of a file at offset `at`. */
 static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
 {
-    if (tp__os_seek(f->fd, (int64_t)at) != 0)
-        return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
-    const int64_t got = tp__os_read(f->fd, to, n);
+    const int64_t got = tp__os_read_at(f->fd, to, n, (int64_t)at);
     if (got < 0) return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
     if ((uint64_t)got != n) return tp_fail(TP_ERR_FORMAT, "%s has become shorter while it was read", f->path);
     return TP_OK;

@@ -1176,13 +1176,14 @@ static int tp__os_open(const char *path, int mode)
 /* If a signal interrupts close(), the file is closed already: on Linux, the BSDs and macOS close() must not be repeated. */
 static int tp__os_close(int fd) { return TP_OS_CLOSE(fd) == 0 || errno == EINTR ? 0 : -1; }
 
-/* Read n bytes, fewer only at the end of the file; return their number. */
-static int64_t tp__os_read(int fd, void *data, size_t n)
+/* Read n bytes from byte `at` on, or from where the file is if `at` is negative; fewer only at the end of the file. Return their number. */
+static int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
 {
     size_t done = 0;
     while (done < n) {
-        const ssize_t got =
-            TP_OS_READ(fd, (char *)data + done, n - done < TP__OS_MAX_BYTES ? n - done : TP__OS_MAX_BYTES);
+        const size_t most = n - done < TP__OS_MAX_BYTES ? n - done : TP__OS_MAX_BYTES;
+        char *to = (char *)data + done;
+        const ssize_t got = at < 0 ? TP_OS_READ(fd, to, most) : pread(fd, to, most, (off_t)at + (off_t)done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return -1;
         if (got == 0) break;
@@ -1190,6 +1191,7 @@ static int64_t tp__os_read(int fd, void *data, size_t n)
     }
     return (int64_t)done;
 }
+static int64_t tp__os_read(int fd, void *data, size_t n) { return tp__os_read_at(fd, data, n, -1); }
 
 static int tp__os_write(int fd, const void *data, size_t n)
 {
@@ -1443,6 +1445,10 @@ static int tp__os_seek(int fd, int64_t at)
 {
     return _lseeki64(fd, at < 0 ? 0 : at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
 }
+static TP__UNUSED int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
+{
+    return tp__os_seek(fd, at) == 0 ? tp__os_read(fd, data, n) : -1;
+}
 
 static int tp__os_sync(int fd) { return _commit(fd); }
 /* Windows need not sync directories, because tp__os_rename writes the change to the disk. */
@@ -1606,6 +1612,10 @@ static int tp__os_no_files(void)
 static int tp__os_open(const char *path, int mode) { return (void)path, (void)mode, tp__os_no_files(); }
 static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
 static int64_t tp__os_read(int fd, void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
+static TP__UNUSED int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
+{
+    return (void)at, tp__os_read(fd, data, n);
+}
 static int tp__os_write(int fd, const void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
 static int tp__os_seek(int fd, int64_t at) { return (void)fd, (void)at, tp__os_no_files(); }
 static int tp__os_sync(int fd) { return (void)fd, tp__os_no_files(); }

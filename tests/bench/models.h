@@ -455,7 +455,7 @@ static model gpt(void)
 }
 
 /* A workload's model by its name, of which `g` stays NULL if there is none. */
-static TP__UNUSED model find_model(const char *workload, bool resident)
+static inline model find_model(const char *workload, bool resident)
 {
     const char *b = strstr(workload, ".b");
     const int64_t batch = b ? atoll(b + 2) : 1;

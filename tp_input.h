@@ -7171,6 +7171,20 @@ typedef struct tp__image_header {
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
+/* A segment of Huffman tables: for each a byte of class and number, 16 counts of codes of each length, and a byte for each code. A table has
+ * at most 256 codes; the stb_image of 2022 writes past its arrays if there are more. */
+static bool tp__huffman_tables_fit(const uint8_t *p, size_t n)
+{
+    while (n >= 17) {
+        size_t codes = 0;
+        for (int i = 1; i <= 16; i++) codes += p[i];
+        if (codes > 256 || codes > n - 17) return false;
+        p += 17 + codes;
+        n -= 17 + codes;
+    }
+    return n == 0;
+}
+
 /* A JPEG file consists of segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff
  * is followed by 0 or by a restart marker. The file ends with an end marker. */
 static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_header *look)
@@ -7195,6 +7209,10 @@ static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_header *look)
         if (kind >= 0xc0 && kind <= 0xcf && kind != 0xc4 && kind != 0xc8 && kind != 0xcc && length >= 7 && !look->w) {
             look->h = tp__be16(p + at + 3);
             look->w = tp__be16(p + at + 5);
+        }
+        if (kind == 0xc4 && !tp__huffman_tables_fit(p + at + 2, length - 2)) {
+            look->damage = "a Huffman table has too many codes, or its segment another length";
+            return;
         }
         at += length;
     }

@@ -998,6 +998,16 @@ TEST(what_is_no_image_has_a_sentence)
         CHECK_ERR(tp_image_decode(ref_png_rgb, n, 3, &t), TP_ERR_FORMAT, "is a damaged PNG: it is cut short");
     for (size_t n = 3; n < sizeof ref_jpeg420; n += 7)
         CHECK_ERR(tp_image_decode(ref_jpeg420, n, 3, &t), TP_ERR_FORMAT, "is a damaged JPEG: it is cut short");
+    unsigned char jpeg[sizeof ref_jpeg420];
+    int tables = 0;
+    for (size_t at = 2; at + 20 < sizeof jpeg && ref_jpeg420[at + 1] != 0xda; at++) { /* tables of 257 codes and more */
+        if (ref_jpeg420[at] != 0xff || ref_jpeg420[at + 1] != 0xc4) continue;
+        memcpy(jpeg, ref_jpeg420, sizeof jpeg);
+        memset(jpeg + at + 5, 0xff, 16);
+        tables++;
+        CHECK_ERR(tp_image_decode(jpeg, sizeof jpeg, 3, &t), TP_ERR_FORMAT, "is a damaged JPEG: a Huffman table has");
+    }
+    CHECK(tables > 0);
     for (size_t n = 2; n < sizeof ref_bmp; n += 61)
         CHECK_ERR(tp_image_decode(ref_bmp, n, 3, &t), TP_ERR_FORMAT, "is a damaged BMP: it is cut short");
     unsigned char png[sizeof ref_png_rgb], bmp[sizeof ref_bmp_grey];

@@ -8,9 +8,11 @@ dir=build/test/numbers
 rm -rf "$dir"; mkdir -p "$dir"
 cat >"$dir/bits.c" <<'C'
 #define TP_IMPLEMENTATION
-#define TP_STATIC /* what is not used is not compiled */
 #include "tp_optim.h"
 #include "tp_layers.h"
+
+#include <stdio.h>
+#include <string.h>
 
 static uint64_t sum = 14695981039346656037u;
 static void take(const char *name, const tp_tensor *t)
@@ -89,11 +91,16 @@ int main(void)
     return 0;
 }
 C
-# same <what it is compared with> <name> <compiler and options>
+# same <what it is compared with> <name> <configuration> <compiler and options>: the headers are those that make test has compiled for
+# this configuration with these options, if they are up to date; else, and for "-", they are compiled here, and only what is used.
+fresh() { [ -e "$1" ] && [ -e "$1.command" ] && [ -z "$(find tp_*.h -newer "$1")" ]; }
+declared="" # what makes a program's own TP_IMPLEMENTATION implement nothing
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
 same() {
     [ -z "$ONLY" ] || case $2 in $1 | *$ONLY*) ;; *) return 0 ;; esac
-    local with=$1 name=$2; shift 2
-    "$@" -I. -Wno-psabi "$dir/bits.c" -o "$dir/$name" -lm -lpthread
+    local with=$1 name=$2 library=build/test/$3-library.o; shift 3
+    if fresh "$library"; then set -- "$@" $declared -x c "$dir/bits.c" -x none "$library"; else set -- "$@" -DTP_STATIC "$dir/bits.c"; fi
+    "$@" -I. -Wno-psabi -o "$dir/$name" -lm -lpthread
     "$dir/$name" 2>/dev/null >"$dir/$name.txt"
     cmp "$dir/$with.txt" "$dir/$name.txt" || { diff "$dir/$with.txt" "$dir/$name.txt" | head -n 4; echo "other bits: $*"; exit 1; }
 }
@@ -108,19 +115,19 @@ if grep -nE '\b(strtod|strtof|atof|sscanf|vsnprintf)\(|\b(sn|f)?printf\([^;]*%[-
     echo "the C library's numbers follow the locale"
     exit 1
 fi
-same gcc gcc gcc -O0
+same gcc gcc gcc-c11 gcc -std=c11 -O2
 [ "$(wc -l <"$dir/gcc.txt")" -gt 40 ] # it has printed something
-same gcc gcc-ofast gcc -Ofast -ffp-contract=fast
+same gcc gcc-ofast ofast gcc -std=c11 -Ofast -ffp-contract=fast
 refused constants_are_double gcc -fsingle-precision-constant
 if command -v clang >/dev/null; then
-    same clang clang clang -O0
-    same clang clang-ofast clang -Ofast -fno-finite-math-only -ffp-contract=fast
+    same clang clang clang-c99 clang -std=c99 -O2
+    same clang clang-ofast clang-ofast clang -std=c99 -Ofast -fno-finite-math-only # which contracts products and sums
     refused "add -fno-finite-math-only after -Ofast or -ffast-math" clang -Ofast
 fi
 # x87: SSE2's bits
 if [ "$(uname -m)" = x86_64 ]; then
     TP_ISA=sse2 "$dir/gcc" >"$dir/sse2.txt" 2>/dev/null
-    same sse2 gcc-387 gcc -O1 -mfpmath=387
-    if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686-linux-gnu-gcc -O1 -static; fi
+    same sse2 gcc-387 - gcc -O1 -mfpmath=387
+    if command -v i686-linux-gnu-gcc >/dev/null; then same sse2 i686 i686 i686-linux-gnu-gcc -std=c11 -O2 -static; fi
 fi
 echo ok

@@ -229,7 +229,7 @@ else
 fi
 # arithmetic as its users bend it (tests/check_numbers.sh compares the bits): the headers so, the tests that judge them plainly
 numeric="test_ops test_ops_nn test_tensor test_optim test_train"
-configuration ofast "$numeric" "gcc -std=c11 -Ofast"
+configuration ofast "$numeric" "gcc -std=c11 -Ofast -ffp-contract=fast"
 judged_with "-O1 -fno-fast-math"
 quick
 configuration clang-ofast "$numeric" "clang -std=c99 -Ofast -fno-finite-math-only"

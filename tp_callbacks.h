@@ -10065,7 +10065,7 @@ static const char *const tp__report_tail[] = {
     "  const right = Math.max(60, ...all.map(b => b.x + b.w / 2), ...frames.map(f => f.x + f.w));\n",
     "  return { width: right + 8 + labelRoom(edges, right), height: y - 38 + below };\n",
     "}\n",
-    "/* What the shapes beside the edges need at the right. */\n",
+    "/* The width that shapes beside edges need at the right of the drawing. */\n",
     "function labelRoom(edges, right) { return Math.max(0, ...edges.map(e => e.from.x + 7 + textWidth(e.shape, 11) - right)); }\n",
     "\n",
     "/* With as many frames as lie around their own boxes and no other. */\n",

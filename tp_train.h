@@ -2330,7 +2330,11 @@ static void tp__job_listen(bool listens) { (void)listens; }
 static void tp__job_look_for_signal(void) {}
 #else
 static volatile sig_atomic_t tp__job_terminated;
-static void tp__job_on_terminate(int number) { (void)number, tp__job_terminated = 1; }
+static void tp__job_on_terminate(int number)
+{
+    signal(number, SIG_DFL); /* a second one ends the process at once, even if that thread hangs in MPI */
+    tp__job_terminated = 1;
+}
 static void tp__job_listen(bool listens)
 {
     void (*const mine)(int) = tp__job_on_terminate;

@@ -226,7 +226,7 @@ TP_DEF void *tp__fill_named_zeros(void *desc, const char *type, const tp__zero_o
 #define TP_KEYWORDS /* defined if the macros with named options exist */
 #endif
 #ifndef __cplusplus
-#define TP_HERE                                ((tp_at)TP_AT) /* the file and line of this text, a tp_at */
+#define TP_HERE                                ((tp_at)TP_AT) /* the source file and line where this macro is written, as a tp_at */
 #define TP__BRACES(type_)
 #define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names as the first argument: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
 #define TP_OPTIONS(type_, ...)                 TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
@@ -243,12 +243,12 @@ extern "C++" {
 #include <initializer_list>
 #include <type_traits>
 #include <utility>
-template <class T> struct tp__cxx_braced_options { T options; }; /* for {{.filters = 32}}, where the macro adds the outer braces */
+template <class T> struct tp__cxx_braced_options { T options; }; /* a call's options that have braces of their own: the macro adds braces around {.filters = 32} */
 /* Converts to the type of the field that it is given to. */
 template <class A> struct tp__cxx_convert {
     A value;
     template <class M> requires std::is_convertible_v<A, M> operator M() const { return static_cast<M>(value); }
-    template <class M> requires(std::is_pointer_v<M> && std::is_same_v<A, decltype(NULL)>) operator M() const { return nullptr; } /* converts NULL */
+    template <class M> requires(std::is_pointer_v<M> && std::is_same_v<A, decltype(NULL)>) operator M() const { return nullptr; } /* NULL becomes a null pointer of the field's type */
 };
 /* Options without names, for the fields after at_ and after the macro's own arguments (`skipped` fields). */
 template <class T, int skipped> struct tp__cxx_positional {
@@ -264,7 +264,7 @@ template <class T, int skipped> struct tp__cxx_positional {
     }
     template <class... A> static T fields(A... value) { return T{value...}; }
 };
-/* The value of an argument that is in the call before the options. */
+/* The value of an argument that stands before the options in a macro call. */
 template <class M> struct tp__cxx_value {
     M value;
     tp__cxx_value(M v) : value(v) {}
@@ -288,7 +288,8 @@ template <class T> struct tp__cxx_call {
             if (n < N) (options.*list)[n++] = value;
         return std::move(*this);
     }
-    /* It is an option by name: all bytes but those of its field are zero in `named`, and those of its field are zero in options. */
+    /* Adds one option that was given by name. `named` is a struct in which only that option's bytes are set, and in `options` these
+     * bytes are still zero. */
     template <class F> tp__cxx_call &&with(long, F, T named) &&
     {
         unsigned char *to = (unsigned char *)&options;
@@ -490,7 +491,7 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b);
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
 /* tp_make_shape(2, 3): a shape with the given dimensions. tp_make_shape(): the shape of a scalar, which has none. */
-#ifndef __cplusplus /* Both arrays begin with an extra 0, which is no dimension, because an array may not be empty. */
+#ifndef __cplusplus /* an extra 0 precedes the dimensions, because C allows no empty array */
 #define tp_make_shape(...)                                                                  \
     tp_make_shape_n((int)(sizeof((const int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1, \
                     (const int64_t[]){0, __VA_ARGS__} + 1)
@@ -2390,7 +2391,7 @@ TP__UNUSED TP__SMALL static const char *tp__part_end(const char *s)
     for (int depth = 0; *s && (depth || *s != '&'); s++) depth += (*s == '(') - (*s == ')');
     return s;
 }
-/* One part in words: "n >= 0" is "n must be at least 0", "(x || n == 0)" is "x must not be NULL, or n must be 0". */
+/* Writes one part of a C condition in words: "n >= 0" is "n must be at least 0", "(x || n == 0)" is "x must not be NULL, or n must be 0". */
 TP__UNUSED TP__SMALL static void tp__part_in_words(tp__words *w, const char *s, const char *end)
 {
     static const char *const words[][2] = {{"==", " must be "},          {"!=", " must not be "},
@@ -2424,7 +2425,7 @@ TP__UNUSED TP__SMALL static void tp__part_in_words(tp__words *w, const char *s, 
  * the rest. A private function is named as the public one that calls it. */
 TP__UNUSED TP__SMALL static void tp__misuse_in_words(tp__words *w, const char *function, const char *needs)
 {
-    int n[2] = {0, 0}; /* parts that are names: all, and those that are written */
+    int n[2] = {0, 0}; /* number of arguments that must not be NULL: all, and those already listed */
     const bool is_private = strncmp(function, "tp__", 4) == 0;
     w->n = 0;
     tp__words_put(w, is_private ? "tp_" : ""), tp__words_put(w, function + (is_private ? 4 : 0)),
@@ -2867,7 +2868,7 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
 /* A conversion of printf: the flags, width and precision between % and the letter. */
 typedef struct tp__spec {
     bool left, plus, space, alt, zero;
-    int width, precision; /* of a conversion such as %8.3f; -1: not given */
+    int width, precision; /* 8 and 3 in %8.3f; -1: not given */
 } tp__spec;
 
 static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char conversion)
@@ -3061,8 +3062,8 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     return status;
 }
 
-/* After a call of a function of the program: an error without a sentence gets one, so that the sentence of an earlier error is not taken
- * for its sentence. before: tp__n_errors before the call; name: the object that has the function. */
+/* Call it after a callback of the user's program returned `st`. If that is an error for which the callback set no sentence, sets one:
+ * otherwise the sentence of an earlier error would be shown. before: tp__n_errors before the callback; name: the object that has it. */
 TP__UNUSED static tp_status tp__told(const char *name, unsigned before, tp_status st)
 {
     if (st >= TP_OK || tp__n_errors != before) return st;
@@ -3196,8 +3197,8 @@ static void tp__log_default(tp_log_level level, const char *message)
     if (tp__logger.file) tp__log_line(tp__logger.file, false, level, message);
 }
 
-/* Whether this text is new. When the table is full, new texts count as known and are not shown, after one notice: such
- * messages are warnings inside loops, where showing none is better than showing too many. */
+/* Whether a message is logged for the first time. When the table of messages is full, new messages count as known and are not shown,
+ * after one notice: they are warnings inside loops, where showing none is better than showing too many. */
 static bool tp__log_first_time(const char *message)
 {
     uint64_t h = tp_hash_name(message);
@@ -3316,7 +3317,7 @@ static bool tp__holds_working_dir(const char *dir)
 
 /* Rename `from` to <path><sep><date and time>, followed by a number if that name exists; the new name is written to `to`. An empty
  * file or directory of that name is made first, so that no other file is replaced. kind: TP__OS_FILE or TP__OS_DIR. from NULL:
- * only make it. */
+ * only make the empty file or directory. */
 static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int kind, char *to)
 {
     char when[32];
@@ -3678,7 +3679,7 @@ TP__COLD_END
 static bool tp__buf_reserve(tp_buf *b, size_t n)
 {
     if (b->failed) return false;
-    /* room for the bytes and the NUL; also false for an empty buffer of capacity 0 */
+    /* is there room for n bytes and the NUL? not in a buffer of capacity 0 */
     if (n < b->cap - b->len) return true;
     size_t needed = b->len + n + 1, cap = b->cap ? b->cap : 32;
     if (n > PTRDIFF_MAX - b->len - 1) needed = SIZE_MAX; /* impossible size: tp_realloc reports the error */
@@ -4324,7 +4325,7 @@ TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, ui
     out[3] = c3;
 }
 
-/* Two words of tp_philox, with a counter_hi (all ones) that no step reaches. */
+/* The key is two of the words that tp_philox gives for a counter whose high half, all ones, is never used as a step. */
 TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream)
 {
     uint32_t r[4];
@@ -4577,7 +4578,7 @@ struct tp_pool {
     tp__watch *watch; /* where this run records when threads are busy; NULL: it does not record */
     double spin;
     tp__os_mutex run_lock; /* the caller holds this lock during its run, so that runs follow one another */
-    tp__os_mutex lock;     /* protects the two conditions */
+    tp__os_mutex lock;     /* protects the two condition variables */
     tp__os_cond wake, done;
     tp__os_thread *id;
 };
@@ -4635,7 +4636,7 @@ static int64_t tp__pool_work(tp_pool *p, int worker)
     while (left > 0) {
         const int64_t share = tp__pool_share(p, left);
         if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            continue; /* another thread changed p->left; `left` has the new value */
+            continue; /* another thread claimed chunks meanwhile; `left` now has the new count */
         if (p->watch && done == 0) begun = tp__clock_ns();
         for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
         done += share;
@@ -5213,7 +5214,7 @@ TP__COLD_END
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
 
-/* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
+/* Returns c - rate * sum. The product is rounded first, so the result equals that of two separate operations (no fused multiply-add). */
 TP__UNUSED static float tp__descend_value(float c, float rate, float sum)
 {
     volatile float step = rate * sum;
@@ -5656,7 +5657,7 @@ TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x)
 
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
-/* The words of blocks first .. first + blocks, four per block: out[4 i + w] = word w of (key, first + i, step). */
+/* Fills `out` with random words, four for each of `blocks` blocks: out[4 i + w] is word w of tp_philox(key, first + i, step). */
 static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t step, uint64_t first, int64_t blocks,
                              uint32_t *out)
 {
@@ -6547,7 +6548,7 @@ static unsigned tp__dist_symbol(unsigned dist)
 
 static unsigned tp__dist_extra(unsigned symbol) { return symbol < 4 ? 0 : symbol / 2 - 1; }
 
-/* The length of a token in the fixed code, in bits. */
+/* The number of bits that a token takes in deflate's fixed Huffman code. */
 static unsigned tp__deflate_cost(uint32_t token)
 {
     if (!(token >> 31)) return token < 144 ? 8 : 9;
@@ -6751,7 +6752,8 @@ TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char 
     tp__os_close(fd);
     if (s || !gunzip) return s;
 
-    /* The magic number decides. With a name in .gz, an empty file or the byte 0x1f alone is a gzip file that is cut short. */
+    /* A file is a gzip file if it begins with gzip's magic number. A file named *.gz that is empty or is the byte 0x1f alone counts as a
+     * gzip file that is cut short. */
     const uint8_t *p = (const uint8_t *)*data;
     size_t n = strlen(path);
     bool named = n > 3 && strcmp(path + n - 3, ".gz") == 0 && *size < 2 && (*size == 0 || p[0] == 0x1f);
@@ -7083,7 +7085,7 @@ static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
     return (size_t)total;
 }
 
-/* Send t as an npy file to sink, in pieces. t has passed tp__npy_check. */
+/* Pass tensor t in npy format to the function `sink`, in pieces. tp__npy_check must have accepted t. */
 static tp_status tp__npy_emit(const tp_tensor *t, tp__sink_fn sink, void *user)
 {
     char header[TP__NPY_HEADER];
@@ -8946,7 +8948,8 @@ static void tp__tf_add(tp__tf_out *b, const char *key, size_t key_length, const 
 static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size_t *n)
 {
     uint8_t tail[5] = {0};
-    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block lists one offset of a key */
+    if (b->restarts.len == 0)
+        tp_buf_put(&b->restarts, tail, 4); /* LevelDB's format: an empty block also lists one entry's offset, 0 */
     *n = (size_t)(tp__put_varint(tp__put_varint(handle, w->at), b->bytes.len + b->restarts.len + 4) - handle);
     tp__put_le(tail, b->restarts.len / 4, 4);
     tp_buf_put(&b->bytes, b->restarts.data, b->restarts.len);
@@ -9095,8 +9098,8 @@ static bool tp__tf_remove_file(void *user, const char *name)
     return false;
 }
 
-/* Remove the data files of a prefix, except shard 0 of `keep`. path: the n bytes of the prefix, whose folder is dir, and room for
- * 21 more bytes. */
+/* Remove a checkpoint's data files, except shard 0 of `keep` shards (0: keep none). dir: their folder. path: a buffer that
+ * begins with the n bytes of the prefix and has room for 21 more. */
 static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int keep)
 {
     const char *slash = tp__os_last_separator(path);

@@ -101,8 +101,9 @@ typedef struct tp__even {
     const float *bias;
 } tp__even;
 
-/* Values of batch normalisation for each of C channels, the last axis: y = (x - mean) scale + beta, then an optional
- * ReLU; backward dx = scale (dy - c1 - (x - mean) c2). With the ReLU, dy is taken as 0 where y is not positive. */
+/* Vectors of batch normalisation, with one value for each of C channels (the last axis): y = (x - mean) scale + beta,
+ * then an optional ReLU; backward dx = scale (dy - c1 - (x - mean) c2). With the ReLU, dy is taken as 0 where y is not
+ * positive. */
 typedef struct tp__bn {
     int64_t C;
     const float *mean, *scale, *beta, *c1, *c2;
@@ -112,21 +113,21 @@ typedef struct tp__bn {
 /* One row of a convolution whose groups have few channels; vectors run along the channels of y. y[pixel][group out + o] = sum over
  * taps and j < in of x[tap][pixel][group in + j] w[tap][j][group out + o]. The gradient by w adds the products of x and dy to dw. */
 typedef struct tp__source {
-    int64_t x, w; /* offsets: in x, of what the tap reads for pixel 0, and of its weights in w and dw */
+    int64_t x, w; /* offset in x of the value that the tap reads for pixel 0; offset of its weights in w and dw */
     int64_t first,
-        last; /* the tap reads x for the pixels first <= pixel < last; for the other pixels it lies outside of the image */
+        last; /* the tap reads x for the pixels first <= pixel < last; for others it is outside of the image */
 } tp__source;
 typedef struct tp__taps {
-    int64_t channels, in, out;      /* channels of a pixel of y, and of a group: in x and in y */
-    int64_t pixels, x_step, y_step; /* the number of pixels; floats from one to the next in x and in y */
+    int64_t channels, in, out;      /* numbers of channels: of y, of a group in x, of a group in y */
+    int64_t pixels, x_step, y_step; /* number of pixels; floats from one pixel to the next in x and in y */
     int64_t first,
         last; /* all taps read x for the pixels first <= pixel < last; in the forward pass these are all pixels */
     int n_tap;
     const tp__source *tap;
     const float *x, *w;
-    float *y;        /* written; the gradient does not use y, w, bias and relu */
-    const float *dy; /* read by the gradient */
-    float *dw;       /* filter gradient; the kernel adds to its old values */
+    float *y;        /* the forward pass writes y; the gradient does not use y, w, bias and relu */
+    const float *dy; /* gradient of y, from which dw is computed */
+    float *dw;       /* filter gradient; the kernel adds to the values that dw has */
     const float *bias;
     bool relu;
 } tp__taps;
@@ -141,9 +142,10 @@ struct tp__isa {
     int level;
     /* vw: floats in a vector; mr: rows of the largest register tile. A tile has one or two vectors of columns */
     int vw, mr;
-    /* kernels of tiles, [vectors - 1][rows]; NULL: use the next larger one */
+    /* kernels of register tiles, indexed by [vectors of columns - 1][rows]; NULL: use the kernel with the next larger
+     * number of rows */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t);
-    /* kernels of even tiles with one vector of columns, [rows]; NULL: there is none */
+    /* kernels of even tiles with one vector of columns, indexed by the number of rows; NULL: there is no such kernel */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);
     /* functions that pack a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a
      * transposed A */
@@ -383,7 +385,8 @@ TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *w
 static int tp__x86_level(void)
 {
     unsigned a, b, c, d, xcr0, xcr0_high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* bits OSXSAVE and FMA */
+    /* CPUID's bits OSXSAVE and FMA */
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0;
     __asm__("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
     if ((xcr0 & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
@@ -455,8 +458,8 @@ static int64_t tp__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tp__max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t tp__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* A function carves its scratch memory and is called twice: without memory it computes the size, with memory it sets
- * the pointers. */
+/* Scratch memory that a kernel divides among its arrays. The function that does this is called twice: without memory it
+ * computes the size, with memory it sets the pointers. */
 typedef struct tp__carver {
     char *base; /* NULL: only the scratch size is computed */
     size_t used;
@@ -541,7 +544,8 @@ static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns
     t->c[t->m] = t->c[t->m - 1];
     (*tile ? tile[0] : tile[1])(t);
 }
-/* Repeats the last row's pointer up to mr, since a kernel reads mr pointers. */
+/* Fills the tile's list of row pointers up to mr entries with the last row's pointer, since a kernel reads mr
+ * pointers. */
 static void tp__tile_pad(tp__tile *t, int mr)
 {
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
@@ -553,7 +557,7 @@ static void tp__prefetch_row(const float *row, int64_t n)
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
-/* Writes zeros to columns n.. of a panel's k rows. */
+/* Writes zeros to the columns from n on in a panel of k rows. */
 static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
 {
     if (n == width) return;
@@ -566,7 +570,8 @@ static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from
     for (int64_t i = 0; i < rows; i++) memcpy(dst + i * to, src + i * from, (size_t)n * sizeof *dst);
 }
 
-/* part[0][0..n) += part[1] + ... in a fixed tree; the parts are `stride` floats apart. */
+/* Adds partial sums of n floats each in a fixed tree: part[0] += part[1] + part[2] + ...; the parts are `stride` floats
+ * apart. */
 static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride, int parts, int64_t n)
 {
     for (int step = 1; step < parts; step *= 2)
@@ -612,7 +617,7 @@ typedef struct tp__gemm_args {
 #define TP__K_PARTS    2048    /* k is divided into parts from here on, if the output is small */
 #define TP__KC_STREAM  128     /* values of k in a block if a block of A has all rows */
 #define TP__NC         256     /* columns in a block */
-#define TP__MB         8       /* tiles of rows in a block */
+#define TP__MB         8       /* number of register tiles of rows in a block */
 #define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
 #define TP__LDB_NEAR   32      /* B is read in place for many rows of A if a row of B has at most this many panels */
 #define TP__LDA_NEAR   1024    /* a transposed A is read in place if its rows have at most this many floats */
@@ -639,7 +644,7 @@ typedef struct tp__gemm_plan {
     /* B is large and few blocks of rows use it: each block packs the panels that it uses */
     bool pack_here;
     int64_t packed_from;         /* number of the first panel of B that is packed */
-    int64_t pack_k, pack_panels; /* values of k and number of panels in a chunk of packing */
+    int64_t pack_k, pack_panels; /* size of a chunk that packs B: values of k, and number of panels */
     float *packed, *part;
     float *packed_a; /* all of A, packed once if several chunks of columns need it */
     int64_t slot_a;  /* floats of a thread's slot that are for A; the rest is for B */
@@ -695,7 +700,8 @@ static bool tp__gemm_is_even(const tp__gemm_args *a, const struct tp__isa *isa)
     return tp__even_product_of[isa->level] && a->K > 0 && a->K <= TP__KC && !a->descend &&
            (isa->vw > 4 || a->N % isa->vw == 0);
 }
-/* The even tiles of a product with A in place, from a row and a column of C on; b: its columns, rows ldb apart. */
+/* Describes the even tiles that compute C from a row and a column on. A is read in place; b points to the first column
+ * of B, whose rows are ldb floats apart. */
 static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t column, const float *b, int64_t ldb)
 {
     tp__even e;
@@ -730,7 +736,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     }
     p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
-    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold the partial sums */
+    /* k stays whole, because C, which gradient descent updates, cannot hold partial sums */
+    if (a->descend && p->parts == 1) p->kc = p->k_part;
 
     tp__gemm_choose_blocks(p); /* 2. */
 
@@ -770,7 +777,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     return tp__carved(&c);
 }
 
-/* Packs one panel of n columns, [K][width]: B[K,n], or its transpose [n,K] if tb, rows ldb apart. */
+/* Packs n columns of B into one panel, [K][width]. B is [K,n] or, if tb, its transpose [n,K]; its rows are ldb floats
+ * apart. */
 static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float *B, int64_t ldb, bool tb, int64_t K,
                            int64_t n)
 {
@@ -781,8 +789,8 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
     } else isa->panel(panel, width, B, ldb, K, n);
 }
 
-/* Packs panels [panel, end) of B, k from k0, after the `at` values of k that they already have. The distance of two panels
- * is `panel_stride` floats. */
+/* Packs the panels [panel, end) of B, for kn values of k from k0 on. Each panel holds `at` values of k already. Panels
+ * are `panel_stride` floats apart. */
 static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t panel_stride, int64_t at, int64_t panel,
                             int64_t end, int64_t k0, int64_t kn)
 {
@@ -869,7 +877,8 @@ static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b
     return p->g.B + k * *ldb + panel * p->nr;
 }
 
-/* C -= rate A B in columns [column, end) of some rows, for a sum that is too short for a tile: row by row. */
+/* Computes the gradient descent step C -= rate A B for some rows and the columns [column, end), row by row. Used where
+ * K is too small for register tiles. */
 static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows, int64_t column, int64_t end)
 {
     const tp__gemm_args *g = &p->g;
@@ -990,7 +999,8 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
 /* n rounded up to a multiple of a power of two */
 static int64_t tp__round_up(int64_t n, int64_t to) { return (n + to - 1) & -to; }
 
-/* The same product with fewer transposed operands: a single row is also a column. */
+/* Marks a matrix of a single row or column as transposed, or not, so that no values must be moved: its transpose has
+ * the same memory. */
 static void tp__gemm_untranspose(tp__gemm_args *a)
 {
     if (a->ta && a->M == 1 && a->lda == 1) a->ta = false, a->lda = a->K;
@@ -1004,14 +1014,15 @@ static void tp__gemm_untranspose(tp__gemm_args *a)
  * transposed; or along k: then each value of C is a dot product. An operand whose memory runs the other way is transposed first. */
 typedef enum tp__along { TP__ALONG_N, TP__ALONG_M, TP__ALONG_K } tp__along;
 
-/* Chooses by the number of lanes that are computed with, full or empty; a value that is transposed costs as much as half a vector,
- * and the lanes of a dot product are added in about three operations. A transposed A is never read along k, so that a step of
- * gradient descent has the same sums as the gradient by itself. */
+/* Chooses the index along which vectors run by estimated cost: the number of lanes that are computed, full or empty;
+ * half a vector for each value that must be transposed; about three operations to add the lanes of a dot product. A
+ * transposed A is never read along k, so that a step of gradient descent has the same sums as the gradient by
+ * itself. */
 static tp__along tp__gemm_along(const tp__gemm_args *a, const struct tp__isa *isa)
 {
     const int64_t M = a->M, N = a->N, K = a->K, vw = isa->vw;
     if (a->descend || K < 1) return TP__ALONG_N;
-    const int64_t lanes = vw > 8 ? 8 : vw; /* a vector of sixteen that is half empty is replaced by one of eight */
+    const int64_t lanes = vw > 8 ? 8 : vw; /* vectors of eight floats replace a vector of sixteen that is half empty */
     const int64_t back = N == 1 ? 0 : (a->accumulate ? 2 : 1) * M * N;
     const int64_t n = M * K * tp__round_up(N, lanes) + (a->tb && N > 1 ? N * K * vw / 2 : 0);
     const int64_t m = N * K * tp__round_up(M, lanes) + ((a->ta ? 0 : M * K) + back) * vw / 2;
@@ -1030,7 +1041,7 @@ static bool tp__gemm_is_small(const tp__gemm_args *a, const struct tp__isa *isa)
     return a->M * a->N * a->K <= TP__CHUNK_MIN / 2 && tp__gemm_is_even(a, isa);
 }
 
-/* a is changed: a single column is read in place, transposed or not */
+/* The transposed flag of *a is cleared for a B of a single column, which can be read in place. */
 static size_t tp__gemm_along_n_scratch(tp_device *d, tp__gemm_args *a)
 {
     if (a->tb && a->N == 1) a->tb = false, a->ldb = 1;
@@ -1068,13 +1079,13 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
 /* -- along m ------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct tp__gemm_turned {
-    const tp__gemm_args *g; /* the caller's product */
+    const tp__gemm_args *g; /* the product as the caller described it */
     const struct tp__isa *isa;
-    float *ct;  /* C^T */
-    int64_t mb; /* rows of C in a chunk */
+    float *ct;          /* C^T */
+    int64_t chunk_rows; /* rows of C in a chunk */
 } tp__gemm_turned;
 
-/* The product that gives C^T, without epilogue. */
+/* Returns the arguments of the product that computes C^T, without bias and activation. */
 static tp__gemm_args tp__gemm_turn(const tp__gemm_args *a)
 {
     tp__gemm_args t = *a;
@@ -1092,7 +1103,7 @@ static void tp__gemm_turn_back(void *user, int64_t chunk)
 {
     const tp__gemm_turned *x = (const tp__gemm_turned *)user;
     const tp__gemm_args *g = x->g;
-    const int64_t row0 = chunk * x->mb, rows = tp__min64(x->mb, g->M - row0);
+    const int64_t row0 = chunk * x->chunk_rows, rows = tp__min64(x->chunk_rows, g->M - row0);
     float *c = g->C + row0 * g->ldc;
     if (x->ct != g->C) x->isa->transpose(c, g->ldc, g->N, x->ct + row0, g->M, g->N, rows);
     if (!g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU) return;
@@ -1105,12 +1116,12 @@ static void tp__gemm_along_m(tp_device *d, const tp__gemm_args *a, void *scratch
     tp__carver c = tp__carver_over(scratch);
     tp__gemm_args t = tp__gemm_turn(a);
     tp__gemm_turned x = {a, d->isa, (float *)tp__carve(&c, a->M * a->N, sizeof(float)), 0};
-    if (a->N == 1 && a->ldc == 1) x.ct = a->C; /* one column is its own transpose */
+    if (a->N == 1 && a->ldc == 1) x.ct = a->C; /* a single column has the same memory as its transpose */
     t.C = x.ct;
-    x.mb = tp__ceil_div(TP__PACK_ALONE, a->N);
+    x.chunk_rows = tp__ceil_div(TP__PACK_ALONE, a->N);
     if (a->accumulate && x.ct != a->C) x.isa->transpose(x.ct, a->M, a->M, a->C, a->ldc, a->M, a->N);
     tp__gemm_along_n(d, &t, c.base + c.used);
-    tp_device_parallel(d, tp__ceil_div(a->M, x.mb), tp__gemm_turn_back, &x);
+    tp_device_parallel(d, tp__ceil_div(a->M, x.chunk_rows), tp__gemm_turn_back, &x);
 }
 
 /* -- along k ------------------------------------------------------------------------------------------------------------------ */
@@ -1118,11 +1129,11 @@ static void tp__gemm_along_m(tp_device *d, const tp__gemm_args *a, void *scratch
 typedef struct tp__gemm_dots {
     const tp__gemm_args *g;
     const struct tp__isa *isa;
-    const float *x, *y; /* rows of op(A) and of op(B)^T, those of the operand with more rows in y */
-    int64_t ldx, ldy, xs, ys;
-    int64_t cx, cy;   /* floats from the values of C of one row of x, or of y, to those of the next */
-    int64_t each;     /* rows of y in a chunk */
-    bool x_is_column; /* rows of x belong to columns of C */
+    const float *x, *y; /* rows of op(A) and of op(B)^T; y is the operand with more rows, x the other */
+    int64_t ldx, ldy, x_rows, y_rows;
+    int64_t c_step_x, c_step_y; /* floats from C's value for a row of x, or of y, to that for the next row */
+    int64_t chunk_rows;         /* rows of y in a chunk of work */
+    bool x_is_column;           /* true: a row of x gives a column of C; false: a row of C */
 } tp__gemm_dots;
 
 /* A chunk of the dot products: some rows of y, a few at a time, with all of x. */
@@ -1131,16 +1142,16 @@ static void tp__gemm_dots_chunk(void *user, int64_t chunk)
     const tp__gemm_dots *p = (const tp__gemm_dots *)user;
     const tp__gemm_args *g = p->g;
     const bool plain = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
-    const int64_t end = tp__min64((chunk + 1) * p->each, p->ys);
-    for (int64_t j = chunk * p->each, n; j < end; j += n) {
+    const int64_t end = tp__min64((chunk + 1) * p->chunk_rows, p->y_rows);
+    for (int64_t j = chunk * p->chunk_rows, n; j < end; j += n) {
         n = tp__min64(TP__DOTS, end - j);
-        for (int64_t i = 0; i < p->xs; i += 4) {
-            const int m = (int)tp__min64(4, p->xs - i);
+        for (int64_t i = 0; i < p->x_rows; i += 4) {
+            const int m = (int)tp__min64(4, p->x_rows - i);
             float sum[4 * TP__DOTS];
             p->isa->dots(g->K, p->x + i * p->ldx, p->ldx, m, p->y + j * p->ldy, p->ldy, n, sum);
             for (int64_t q = 0; q < m; q++) {
-                float *c = g->C + (i + q) * p->cx + j * p->cy;
-                for (int64_t l = 0; l < n; l++, c += p->cy) {
+                float *c = g->C + (i + q) * p->c_step_x + j * p->c_step_y;
+                for (int64_t l = 0; l < n; l++, c += p->c_step_y) {
                     const float v = sum[q * TP__DOTS + l];
                     if (plain) *c = v;
                     else
@@ -1165,11 +1176,11 @@ static void tp__gemm_along_k(tp_device *d, const tp__gemm_args *a, void *scratch
     tp__gemm_dots p;
     p.g = a, p.isa = d->isa;
     p.x_is_column = a->N < a->M;
-    p.x = p.x_is_column ? b : a->A, p.ldx = p.x_is_column ? ldb : a->lda, p.xs = p.x_is_column ? a->N : a->M;
-    p.y = p.x_is_column ? a->A : b, p.ldy = p.x_is_column ? a->lda : ldb, p.ys = p.x_is_column ? a->M : a->N;
-    p.cx = p.x_is_column ? 1 : a->ldc, p.cy = p.x_is_column ? a->ldc : 1;
-    p.each = tp__round_up(tp__ceil_div(TP__CHUNK_MIN / 2, a->K * p.xs), TP__DOTS);
-    tp_device_parallel(d, tp__ceil_div(p.ys, p.each), tp__gemm_dots_chunk, &p);
+    p.x = p.x_is_column ? b : a->A, p.ldx = p.x_is_column ? ldb : a->lda, p.x_rows = p.x_is_column ? a->N : a->M;
+    p.y = p.x_is_column ? a->A : b, p.ldy = p.x_is_column ? a->lda : ldb, p.y_rows = p.x_is_column ? a->M : a->N;
+    p.c_step_x = p.x_is_column ? 1 : a->ldc, p.c_step_y = p.x_is_column ? a->ldc : 1;
+    p.chunk_rows = tp__round_up(tp__ceil_div(TP__CHUNK_MIN / 2, a->K * p.x_rows), TP__DOTS);
+    tp_device_parallel(d, tp__ceil_div(p.y_rows, p.chunk_rows), tp__gemm_dots_chunk, &p);
 }
 
 TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args *product)
@@ -1205,7 +1216,7 @@ TP__UNUSED static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K
     return tp__ceil_div(N, 2 * isa->vw) * 2 * isa->vw * K;
 }
 
-/* Packs B[K,N], or its transpose [N,K] if tb, rows ldb apart, into panels. */
+/* Packs B[K,N] into panels; if tb, B is stored as [N,K]. Its rows are ldb floats apart. */
 TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed, const float *B, int64_t ldb, bool tb,
                                        int64_t K, int64_t N)
 {
@@ -1217,15 +1228,16 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
 }
 
 #define TP__PACKED_BLOCK 98304 /* floats in a block of B that is reused while it is in L2 */
-/* Computes C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
+/* Computes m rows of C (+)= A B + bias, with B packed before, on the calling thread. */
 typedef struct tp__by_packed {
     const struct tp__isa *isa;
     const float *A;
     int64_t lda, step; /* lda: floats between two rows of A; step: between the values of a row along k */
-    int64_t gap;       /* if A is stored in panels of 2 vw columns, the floats from one panel to the next; else 0 */
+    /* floats from one panel of A to the next, if A is stored in panels of two vectors of columns; else 0 */
+    int64_t gap;
     float *C;
     int64_t ldc;
-    /* packed: B in panels of packed_k rows, of which the first K are used. bias: N values or NULL */
+    /* packed: the panels of B, each with packed_k rows, of which the first K are used. bias: N values or NULL */
     const float *packed, *bias;
     int64_t packed_k, K, N;
     bool add;
@@ -1269,7 +1281,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             }
         }
 }
-/* The same as tp__by_packed, with plain arguments, without bias, and with A not in panels. */
+/* The same as tp__by_packed, but with plain arguments, without bias, and with A stored by rows, not in panels. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)
@@ -1282,8 +1294,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* NHWC. 3x3 convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error against double is that of
- * the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the 4 output positions of its tile. */
+/* Images are NHWC. 3x3 convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error
+ * against double is that of the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the
+ * 4 output positions of its tile. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -1328,7 +1341,7 @@ typedef struct tp__piece {
 
 #define TP__BUFFER_FLOATS 49152 /* floats in a piece's buffer, which should stay in L2 */
 
-/* Cuts the grid into pieces of about `work` units; one position counts as `each` units. */
+/* Cuts the grid into pieces of about `work` units of work each; one position counts as `each` units. */
 TP__SMALL static void tp__grid_split(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->stride_w + g->window_w) * g->c,
@@ -1442,7 +1455,7 @@ static int64_t tp__prefetch_share(const tp__prefetch *a, int64_t times) { return
 static void tp__prefetch_next(tp__prefetch *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
-    if (n == 0) return; /* nothing is left to prefetch, and the pointer may be invalid */
+    if (n == 0) return; /* nothing is left to prefetch, and the address may be invalid */
     tp__prefetch_row(a->at, n);
     a->at += (n + 15) / 16 * 16;
 }
@@ -1477,9 +1490,10 @@ typedef struct tp__gather {
     bool input_grad;
     /* the phase: the first position in dst; the next ones are step_y, step_x apart */
     int64_t phase_y, phase_x;
-    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: channels of a pixel of dst, of all groups */
-    int64_t ic, oc, groups;                          /* input and output channels of one group; number of groups */
-    int64_t taps, K, nr, panels, group_floats;       /* group_floats: floats of a group's packed weights */
+    /* dst_pixel: number of channels in a pixel of dst, all groups together */
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel;
+    int64_t ic, oc, groups;                    /* input and output channels of one group; number of groups */
+    int64_t taps, K, nr, panels, group_floats; /* group_floats: floats of a group's packed weights */
     int runs, k_blocks;
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
     float *dst, *packed;
@@ -1489,7 +1503,8 @@ typedef struct tp__gather {
     tp__slots slots;
 } tp__gather;
 
-/* Computes the offset of kernel row or column r in a phase; returns false if the phase does not use it. */
+/* Computes the offset in the source that kernel row or column r reads in this phase of the stride; returns false if the
+ * phase does not use it. */
 static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, int64_t stride, int64_t *at)
 {
     int64_t i = phase + pad - r * dilation;
@@ -2233,14 +2248,14 @@ typedef struct tp__depthwise {
      * to the next; from_step: those of `from` */
     int64_t to_h, to_w, to_step, from_h, from_w, from_step;
     int64_t rows, block; /* number of rows of all images of `to`, and of rows in a chunk */
-    tp__taps row;        /* what all rows have in common */
+    tp__taps row;        /* arguments that are the same for all rows */
     int parts;
     float *part;
     float *packed;   /* the weights of the input gradient, (KH,KW,O/groups,C); NULL if w is already in that order */
     tp__slots slots; /* each slot has two lists of taps */
 } tp__depthwise;
 
-/* Whether the convolution is computed here, and not as one matrix product for each group. */
+/* Whether a convolution in groups is computed along the channels, not as one matrix product for each group. */
 static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
 {
     return g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
@@ -2413,17 +2428,17 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
     const int64_t pixels = a->g.B * a->g.H * a->g.W;
     tp__gemm_args g;
     memset(&g, 0, sizeof g);
-    if (pass == TP__CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
+    if (pass == TP__CONV_FORWARD) { /* for each pixel: y[o] = sum over c of x[c] w[c,o] */
         g.M = pixels, g.N = a->g.O, g.K = a->g.C;
         g.A = a->x, g.B = a->w, g.C = a->y;
         g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
         g.epilogue = a->epilogue;
-    } else if (pass == TP__CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
+    } else if (pass == TP__CONV_INPUT_GRAD) { /* for each pixel: dx[c] = sum over o of dy[o] w[c,o] */
         g.tb = true;
         g.M = pixels, g.N = a->g.C, g.K = a->g.O;
         g.A = a->dy, g.B = a->w, g.C = a->dx;
         g.lda = a->g.O, g.ldb = a->g.O, g.ldc = a->g.C;
-    } else { /* dw[c,o] = x[pixel,c] dy[pixel,o] */
+    } else { /* dw[c,o] = sum over pixels of x[pixel,c] dy[pixel,o] */
         g.ta = true;
         g.M = a->g.C, g.N = a->g.O, g.K = pixels;
         g.A = a->x, g.B = a->dy, g.C = a->dw;
@@ -2638,7 +2653,7 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
     }
 }
 
-/* Copies rows [row, row + rows) of A, values [k, k + n) of k, to to[i][TP__AMX_STAGE]. */
+/* Copies rows [row, row + rows) of A, for the values [k, k + n) of k, to the staging buffer to[i][TP__AMX_STAGE]. */
 static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
 {
     const tp__gemm_args *g = &p->g;
@@ -2650,7 +2665,8 @@ static void tp__amx_copy_a(const tp__amx *p, int64_t group, int64_t row, int64_t
     else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, n, g->A + k * g->lda + row, g->lda, n, rows);
     else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
 }
-/* Copies columns [column, column + n) of B, values [k, k + kn) of k, to to[k][TP__AMX_SIDE]. */
+/* Copies columns [column, column + n) of B, for the values [k, k + kn) of k, to the staging buffer
+ * to[k][TP__AMX_SIDE]. */
 static void tp__amx_copy_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn, float *to)
 {
     const tp__gemm_args *g = &p->g;
@@ -2668,8 +2684,9 @@ static void tp__amx_copy_b(const tp__amx *p, int64_t group, int64_t column, int6
 
 TP__COLD_END
 
-/* Splits sixteen floats into their three parts, each in the upper half of its lane. Values that would round to infinity are
- * truncated; values that are not finite get no mid and lo. seen: bits of mid and lo, infinities. */
+/* Splits sixteen floats into their three bf16 parts hi, mid and lo, each in the upper half of its lane. Values that
+ * would round to infinity are truncated; values that are not finite get no mid and lo. seen[0] collects the bits of mid
+ * and lo, seen[1] is not zero where a value is infinite. */
 static inline __attribute__((always_inline)) void tp__amx_split(const float *x, tp__amx_bits *part, tp__amx_bits *seen)
 {
     const tp__amx_bits bits = *(const tp__amx_bits *)(const void *)x, near = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -2684,16 +2701,16 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
     seen[1] |= ~finite & ~nan;
 }
 
-/* How a block of the stage becomes two AMX tiles, each with 16 rows of 32 bf16. Row i of these 32 rows is made from two vectors
- * of 16 floats: one begins at (i % 16) row + (i / 16) half in the block, the other `gap` floats later. Blocks are `block` floats
- * apart. A tile holds the values of k in pairs. Here a pair is k and k + 16, in A and in B, so that whole vectors can be
- * interleaved without a shuffle of k. */
+/* How a block of a staging buffer becomes two AMX tiles, each with 16 rows of 32 bf16. Row i of these 32 rows is made
+ * from two vectors of 16 floats: one begins at (i % 16) row + (i / 16) half in the block, the other `gap` floats later.
+ * Blocks are `block` floats apart. A tile holds the values of k in pairs. Here a pair is k and k + 16, in A and in B,
+ * so that whole vectors can be interleaved without a shuffle of k. */
 typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
 } tp__amx_layout;
 
-/* Converts a panel's stage of `steps` blocks to AMX tiles, with the three parts `plane` values apart. Returns the
- * panel's kind. */
+/* Converts the staging buffer of a panel, `steps` blocks, to AMX tiles, with the three bf16 parts of a value `plane`
+ * values apart. Returns the panel's kind. */
 static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float *stage, int64_t steps, uint16_t *to,
                                            int64_t plane)
 {
@@ -2716,13 +2733,14 @@ static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float 
 
 TP__COLD_BEGIN
 
-/* Packs one panel of A (if b: of B), values [k, k + kn), padded with zeros to whole blocks. Returns its kind. */
+/* Packs one panel of A (of B if `b`), values [k, k + kn) of k, padded with zeros to whole blocks. Returns the panel's
+ * kind. */
 static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
                              float *stage)
 {
     static const tp__amx_layout layout[2] = {
-        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: stage[row][k] */
-        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: stage[k][column] */
+        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A is staged as [row][k] */
+        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B is staged as [k][column] */
     };
     const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_round_up(kn) * TP__AMX_SIDE;
     unsigned kind = 0;
@@ -2804,7 +2822,8 @@ static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uin
         }
 }
 
-/* Stores the sums of a block, rows ldv apart, to a part of k, or (part < 0) to C. add: to the old values; last: last block of k. */
+/* Stores the sums of a block, whose rows are ldv floats apart, as partial sums of part `part` of k or, if part < 0, to
+ * C. add: adds to the values stored before; last: the block is the last one along k. */
 static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t row, int64_t rows, int64_t column,
                         int64_t n, bool add, bool last, const float *v, int64_t ldv)
 {
@@ -3346,7 +3365,8 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
     }
 }
 
-/* For row i of the tile: runs one statement for the first vector of columns, and another for the second, if any. */
+/* Expands to one statement for the first vector of columns in row i of the tile and, if there is a second vector,
+ * another statement for that. */
 #define TP__BOTH(i, first, second) \
     if (mr > i) {                  \
         first;                     \
@@ -3472,8 +3492,8 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 /* clang-format on */
 
 #if TP__WIDE
-/* With one vector of columns there is little work per row pointer. Here the rows are equally far apart, so that six
- * addresses serve sixteen rows. X(row, address, gaps beyond it). */
+/* The rows of an even tile: X(row, address, gaps beyond it). With one vector of columns there is little work per row
+ * pointer; the rows are equally far apart, so six addresses serve sixteen rows. */
 #define TP__EVEN(X) \
     X(0, 0, 0)      \
     X(1, 0, 1)      \
@@ -3541,8 +3561,9 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
-/* Computes c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k] from row `row` on, as long as there are mr rows; returns the
- * first row that is left. Of the last vector only the columns of `last` are read and written; all if it is whole. */
+/* Computes tiles of mr rows and nv vectors of columns of C (+)= A B from row `row` on, while mr rows are left; returns
+ * the first row that is left. The mask `last` tells which columns of the last vector exist; it is not used if that
+ * vector is `whole`. */
 TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows, TP__F(vmask) last, int mr, int nv,
                                     bool whole)
 {
@@ -3619,8 +3640,8 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
     }
     return row;
 }
-/* `rows` rows of a strip of at most two vectors of columns; the rows that are left over take smaller tiles. A mask costs nothing
- * in vectors of sixteen, so that these have no loop for a whole strip. */
+/* Computes `rows` rows of a strip of at most two vectors of columns; rows that do not fill a tile take smaller tiles. A
+ * mask costs nothing in vectors of sixteen floats, so these have no separate loop for a whole strip. */
 #define TP__STRIP(name_, nv_, mr_)                                                                              \
     static void TP__F(name_)(const tp__even *t, int64_t rows, int64_t n)                                        \
     {                                                                                                           \
@@ -3645,11 +3666,11 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 #define TP__WIDEST          8
 #define TP__WIDE_VECTORS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #endif
-#define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip of more columns has two vectors */
+#define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip with more columns than this has two vectors */
 TP__STRIP(strip1, 1, TP__MAIN)
 TP__STRIP(strip2, 2, (TP__VW == 8 ? 6 : TP__MAIN / 2))
-/* One or two rows and nv whole vectors of columns; sums of more vectors than two hide how long each addition takes, and B is read
- * in the order of its addresses. */
+/* Computes one or two rows of nv whole vectors of columns. With more than two vectors the sums hide how long each
+ * addition takes, and B is read in the order of its addresses. */
 TP__INLINE void TP__F(wide_rows)(const tp__even *e, int mr, int nv)
 {
     const V zero = vset(0.0f);
@@ -3712,13 +3733,13 @@ static int64_t TP__F(wide)(tp__even *e, int64_t rows, int64_t n)
     }
     return n;
 }
-/* Moves to the columns of B and C that are n further on. */
+/* Moves to the columns that are n further on, in B, C and bias. */
 TP__INLINE void TP__F(even_advance)(tp__even *e, int64_t n)
 {
     e->b += n, e->c += n;
     if (e->bias) e->bias += n;
 }
-/* `rows` rows of at most two vectors of columns */
+/* Computes `rows` rows of a strip of at most two vectors of columns. */
 static void TP__F(strip)(const tp__even *t, int64_t rows, int64_t n)
 {
     if (n > TP__STRIP_2) {
@@ -3726,7 +3747,8 @@ static void TP__F(strip)(const tp__even *t, int64_t rows, int64_t n)
         return;
     }
 #if TP__VW == 16
-    /* up to eight columns: a vector of eight is at least as fast, and some processors compute two at a time */
+    /* more than one vector: for the rest a vector of eight is at least as fast, and some processors compute two at a
+     * time */
     if (n > TP__VW) {
         tp__even e = *t;
         TP__F(strip1)(t, rows, TP__VW);
@@ -3751,7 +3773,8 @@ static void TP__F(strips)(const tp__even *t, int64_t rows, int64_t n)
     }
     if (n > 0) TP__F(strip)(&e, rows, n);
 }
-/* `rows` rows and n columns of a product with B in place. Winograd's products of few rows are one strip: a call costs little. */
+/* Computes `rows` rows and n columns of a product whose B is read in place. Products of at most two vectors of columns,
+ * as Winograd has, go directly to the code of one strip, because a call costs time there. */
 static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 {
     if (rows > 2 && n <= 2 * TP__VW) TP__F(strip)(t, rows, n);
@@ -3771,7 +3794,8 @@ static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rat
     const V r = vset(rate);
     const int64_t K = t->K, step = t->step, ldb = t->ldb;
     const float *b = t->b;
-    while (rows-- > 0) { /* begins with the last row, which the forward pass read last, so that it is still cached */
+    /* goes from the last row to the first: the forward pass read the last row last, so it is still cached */
+    while (rows-- > 0) {
         const float *a = t->a + rows * t->a_gap;
         float *c = t->c + rows * t->c_gap;
         int64_t j = 0;
@@ -3829,7 +3853,8 @@ static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const flo
 
 /* -- transposing ----------------------------------------------------------------------------------------- */
 #if TP__VW == 16
-/* c[l]: of four rows, the columns l, 4 + l, 8 + l, 12 + l, each in a quarter of the vector; `left` of the rows exist */
+/* Transposes 4x4 blocks of four rows of 16 floats: c[l] gets the columns l, 4 + l, 8 + l and 12 + l, one in each
+ * quarter of the vector. Only the first `left` rows exist; the others count as zeros. */
 TP__INLINE void TP__F(turn_four)(const float *s, int64_t lds, int64_t left, __mmask16 some, __m512 *c)
 {
     const __m512 x0 = left > 0 ? _mm512_maskz_loadu_ps(some, s) : vset(0.0f);
@@ -3845,7 +3870,8 @@ TP__INLINE void TP__F(turn_four)(const float *s, int64_t lds, int64_t left, __mm
     c[2] = (__m512)_mm512_maskz_unpacklo_pd(0xff, hi01, hi23);
     c[3] = (__m512)_mm512_maskz_unpackhi_pd(0xff, hi01, hi23);
 }
-/* Stores the columns l, 4 + l, 8 + l, 12 + l, as far as there are so many, from the quarters of them that turn_four computed. */
+/* Stores the columns l, 4 + l, 8 + l and 12 + l of 16 rows, as far as they exist; c0 to c3 are the results of turn_four
+ * for four rows each. */
 TP__INLINE void TP__F(turn_out)(float *q, int64_t ldd, int width, bool whole, __mmask16 mask, __m512 c0, __m512 c1,
                                 __m512 c2, __m512 c3)
 {
@@ -3935,7 +3961,8 @@ static void TP__F(row)(tp__tile *t, int64_t n)
     TP__F(even_product)(&e, 1, n);
 }
 #else
-/* B misses the cache; eight vectors at a time are fast, because B is then read in the order of its addresses. */
+/* B misses the cache: eight vectors of columns at a time are fast, because B is then read in the order of its
+ * addresses */
 #define TP__COLUMNS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 TP__INLINE void TP__F(row_columns)(const tp__tile *t, int nv, float *sum)
 {
@@ -3988,7 +4015,7 @@ TP__INLINE TP__F(four) TP__F(fold)(V v)
     return v;
 #endif
 }
-/* out[j]: the sum of the lanes of the vector for j */
+/* Sets out[0] to out[3] to the sums of the lanes of s0 to s3. */
 TP__INLINE void TP__F(sums4)(V s0, V s1, V s2, V s3, float *out)
 {
     TP__F(four) a = TP__F(fold)(s0), b = TP__F(fold)(s1), c = TP__F(fold)(s2), d = TP__F(fold)(s3);
@@ -4048,7 +4075,7 @@ TP__INLINE void TP__F(dot_rows)(int64_t K, const float *a, int64_t lda, int m, c
 static void TP__F(dots)(int64_t K, const float *a, int64_t lda, int m, const float *b, int64_t ldb, int64_t n,
                         float *out)
 {
-#if TP__VW == 16 /* more rows would not fit into the registers of the others */
+#if TP__VW == 16 /* three or four rows at a time need 32 vector registers, which only AVX-512 has */
     if (m == 4) TP__F(dot_rows)(K, a, lda, 4, b, ldb, n, out);
     else if (m == 3) TP__F(dot_rows)(K, a, lda, 3, b, ldb, n, out);
     else
@@ -4126,7 +4153,7 @@ static float TP__F(max)(int64_t n, const float *x)
     int64_t i = 0;
     for (; i + TP__VW <= n; i += TP__VW) {
         V a = vload(x + i);
-        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN in x stays */
+        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN in x is kept */
     }
     vstore(lane, m);
     for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
@@ -4203,7 +4230,7 @@ TP__INLINE V TP__F(vlog)(V x)
     V f = (V)(bits - (e << 23)) - vset(1.0f);
     e -= tiny & viset(23);
     V y = TP__F(log_sum)(__builtin_convertvector(e, V), f);
-    /* the logarithms of infinity and, corrected on the next lines, of NaN, 0 and negative numbers */
+    /* sets the logarithm of infinity; the next lines set those of NaN, 0 and negative numbers */
     y = vsel((VI)(x < vset(INFINITY)), y, x);
     y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
     return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
@@ -4524,13 +4551,15 @@ static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g,
 
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
 #define TP__NINE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-/* A block of channels: as many whole groups as fit into a vector. Where a group has one channel in x and in y (`single`, a
- * constant), vectors of x are read as they are; else block_x() brings to each lane the channel of x that it needs. */
+/* A block of channels: as many whole groups as fit into a vector. Where a group has one channel in x and in y
+ * (`single`, a constant), vectors of x are read as they are; else block_x() brings to each lane the channel of x that
+ * it needs. */
 typedef struct TP__F(block) {
-    int64_t c, n,
-        left; /* the first channel in y, the number of channels, and that of all channels from the first one on */
-    int64_t x_c, x_n, x_left; /* the same in x */
-    VI lane;                  /* for each channel in y: the first channel of its group in x, counted from x_c */
+    /* in y: the block's first channel, its number of channels, and the number of channels from its first one to the end */
+    int64_t c, n, left;
+    int64_t x_c, x_n, x_left; /* the same three numbers for the channels of x */
+    /* for each channel of y in the block: the first channel of its group in x, relative to x_c */
+    VI lane;
 } TP__F(block);
 #define BLOCK       TP__F(block)
 
@@ -4584,7 +4613,7 @@ TP__INLINE V TP__F(block_x)(const BLOCK *b, const float *x, int j, bool single, 
     return v;
 }
 
-/* A block of channels of `pixels` pixels, 4 or 1. */
+/* Computes a block of channels for `pixels` pixels, 4 or 1. */
 TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK *b, int pixels, bool single, bool whole)
 {
 #define X(i) V s##i = vset(0.0f);
@@ -4920,8 +4949,8 @@ TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
     return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
 }
 
-/* Without dy: s1 = mean of the rows, s2 = sum of (x - s1)^2. With dy: s1 = sum of dy, s2 = sum of dy (x - mean). Each is computed
- * as two sums, over even and odd rows. */
+/* The sums of batch norm over rows, for each channel. Without dy: s1 = mean of x, s2 = sum of (x - s1)^2. With dy: s1 =
+ * sum of dy, s2 = sum of dy (x - mean). Each is computed as two sums, over even and odd rows. */
 static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
 {
     const V zero = vset(0.0f);
@@ -5718,13 +5747,15 @@ static void tp__global_norm_fast(const tp_call *k)
 }
 
 /* -- moves: copies of a strided array (tp__move of tp_graph.h) ------------------------ >>fast move */
-/* A move whose adjacent dimensions are merged into two or more. Threads share the work along all but the inner two. */
+/* A strided copy whose adjacent dimensions are merged where possible; at least two remain. Threads share the work along
+ * all but the inner two. */
 typedef struct tp__move_job {
     tp__move move;
     int64_t n_outer, grain;
 } tp__move_job;
 
-/* Adds a dimension inside the others; merges it with the innermost of them if the strides of both allow one loop. */
+/* Adds a dimension to a strided copy, inside the others; merges it with the innermost of them if the strides of source
+ * and destination allow one loop. */
 static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
@@ -5742,7 +5773,7 @@ static void tp__move_merge(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     m->src_stride[m->ndim++] = ss;
 }
 
-/* Adds a dimension of size 1 in front of the others. */
+/* Adds a dimension of size 1 outside the others. */
 static void tp__move_wrap(tp__move *m)
 {
     for (int d = m->ndim++; d > 0; d--) {
@@ -5839,7 +5870,8 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
-/* Returns the row of x for row `row` of y (rows are numbered over all dimensions but the last); -1: the row is all border. */
+/* For pad: returns the row of x that row `row` of y copies (rows are numbered over all dimensions but the last); -1:
+ * the row of y is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;
@@ -5852,7 +5884,7 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     }
     return at;
 }
-/* Whether only the last axis has a border. Then the rows keep their order. */
+/* Whether the padding adds a border only along the last axis. Then the rows keep their order. */
 static bool tp__pad_last_only(const tp__pad_attrs *t, int last_dim)
 {
     for (int d = 0; d < last_dim; d++)
@@ -5940,7 +5972,7 @@ static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
     float *dp = (float *)k->out[0].data;
-    float *to = NULL; /* row of dp to which the previous row of dy is added, while the next one is fetched */
+    float *to = NULL; /* row of the gradient to which the previous row of dy is added, while the next one is fetched */
     memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
@@ -6254,7 +6286,7 @@ typedef struct tp__bn_job {
     /* pieces x 2 x C: mean and sum of squared differences from the mean; backward the two sums of each channel */
     double *part;
     float *block; /* pieces x 2 x C floats: the sums of a block */
-    float *stat;  /* 4 x C: mean, scale, c1, c2 of tp__bn */
+    float *stat;  /* four vectors of C floats: mean, scale, c1, c2 of tp__bn */
     tp__bn ch;
 } tp__bn_job;
 /* Merges the mean and sum of squared differences of n rows into those of `n_before` rows. */
@@ -6544,7 +6576,8 @@ static int64_t tp__rnn_block(tp_device *d, int64_t B)
     const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
     return tp__min64(tp__max64(each, 8), 128);
 }
-/* A table of rows in place of the input x: position i has row ids[i] of the table. */
+/* A table of rows (an embedding) in place of the input x of an LSTM or GRU: position i of x is row ids[i] of the
+ * table. */
 typedef struct tp__rnn_table {
     const tp_operand *ids; /* NULL: there is no table, x itself is given */
     int64_t V;
@@ -6556,14 +6589,14 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* For a sequence op whose input comes from a table: returns the row of E Wx for a position. For an invalid id,
- * returns row 0; the run fails, as in the gather that the table replaces. */
+/* For a sequence op whose input comes from a table: returns the row of `table`, the table's products with Wx, for a
+ * position. For an invalid id it returns row 0; the run fails, as in the gather that the table replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);
     return table + (id >= 0 && id < t->V ? id : 0) * width;
 }
-/* Sums the rows of dy by id: P[v] = sum of the rows whose id is v. */
+/* Sums the rows of dy that have the same id: P[v] = sum of the rows whose id is v. */
 static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P, const float *dy, int64_t width)
 {
     tp_operand in[2], out;
@@ -6586,12 +6619,13 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
 }
 
 #define TP__RNN_ROWS     512 /* number of rows (samples times steps) that the backward pass processes together */
-/* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `max_rows` rows. */
+/* What the backward pass of an LSTM stores about the steps [from, to), to compute dW: K = (to - from) B rows for a
+ * batch of B samples, with space for `max_rows` rows. */
 typedef struct tp__lstm_stored {
     int64_t from, to;
     float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows, as isa->tiles packs them */
-    int64_t *at;            /* for each k, the row of P that it is added to */
-    bool add;               /* add to dW of earlier steps instead of replacing it */
+    int64_t *at;            /* for each of the K rows: where in `product` the row begins to which it is added */
+    bool add;               /* adds to the dW of earlier steps instead of replacing it */
 } tp__lstm_stored;
 typedef struct tp__lstm_job {
     const tp_call *k;
@@ -6602,20 +6636,23 @@ typedef struct tp__lstm_job {
     int64_t block, panels, x_panels; /* panels: of all gates; x_panels: panels of Wx that are needed */
     bool back;
     const float *x, *w;
-    float *wx, *wh; /* packed Wx and Wh; backward their transposes */
+    float *wx, *wh; /* packed weights: Wx of the input, Wh of the state; backward their transposes */
     float *h, *c;
-    float *gates;   /* forward: the gates of one step, if those of all steps are not an output */
-    float *product; /* with a table E: E Wx + b, backward its gradient P; each row is padded to whole panels */
+    float *gates; /* forward: the gates of one step, unless the gates of all steps are an output of the op */
+    /* with a table: the table's rows times Wx, plus b; backward the gradient of these products, with rows padded to
+     * whole panels */
+    float *product;
     /* Backward processes `steps` steps at a time; stored: the values of these steps and of the previous ones. */
     int64_t steps, max_rows, stored_index, blocks;
     tp__lstm_stored stored[2];
-    /* n_in: rows of the requested parts of dW and db, of which x_in belong to x and h_in to h */
+    /* numbers of rows of dW and db that are requested: in all, those that belong to x, those that belong to h */
     int64_t n_in, x_in, h_in;
-    float *row;            /* for each block: a sample's dgates, then its inputs */
-    tp__gemm_args gemm[2]; /* with a table E: dWx = E^T P and dE = P Wx^T */
+    float *row;            /* for each block of samples: a sample's dgates, then its inputs */
+    tp__gemm_args gemm[2]; /* with a table: the products that give dWx and the table's gradient */
     void *gemm_scratch;
 } tp__lstm_job;
-/* Floats from one row to the next, where a row has whole panels; padded, so that rows do not map to the same cache set. */
+/* Returns the floats from one row of gate gradients to the next: whole panels, padded so that rows do not map to the
+ * same cache set. */
 static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
 /* Computes the plan of an LSTM from the shapes; returns the bytes of scratch. */
@@ -6684,7 +6721,7 @@ static void tp__lstm_pack(void *user, int64_t chunk)
     tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
                     tp__min64(N - column, nr));
 }
-/* Multiplies m rows of x or of the table (of_x), or of h, by W. */
+/* Multiplies m rows A by the packed weights: by Wx if of_x (rows of x or of the table), else by Wh (rows of h). */
 static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const float *A, int64_t lda, float *gates,
                              int64_t ldc)
 {
@@ -6779,7 +6816,8 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
         tp__by_packed_rows(&p, b1 - b0);
     }
 }
-/* A chunk of an LSTM's dW and db, or of P: a few panels of columns; for dW also some tiles of rows. */
+/* A chunk of an LSTM's dW and db: a few panels of columns and some tiles of rows; or, with a table, of the gradient of
+ * the table's products: a few panels of columns. */
 #define TP__DW_PANELS    4
 #define TP__DW_TILES     10
 static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
@@ -6889,7 +6927,8 @@ typedef struct tp__gru_job {
     const struct tp__isa *isa;
     tp__rnn r;
     tp__rnn_table table;
-    /* products over all steps. Forward: x Wgx, x Wcx. Backward: the two terms of dx, then x^T dgates, h^T dgates and dE */
+    /* A GRU's matrix products over all steps. Forward: x Wgx, x Wcx. Backward: the two terms of dx, then x^T dgates,
+     * h^T dgates and the gradient of the table */
     tp__gemm_args gemm[8];
     float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
@@ -6931,7 +6970,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool backward, void
             a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
             continue;
         }
-        for (int q = i; q < 8; q += 6) { /* the products for dx and dE */
+        for (int q = i; q < 8; q += 6) { /* the products for dx and, with a table, for the table's gradient */
             a[q].tb = true;
             a[q].accumulate = i > 0;
             a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
@@ -7195,7 +7234,7 @@ static size_t tp__attention_scratch(const tp_call *k)
 }
 
 /* -- dropout -------------------------------------------------------------------------- >>fast dropout */
-static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from must be a multiple of 4 */
+static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* `from` must be a multiple of 4 */
 {
     const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
     const struct tp__isa *isa = k->device->isa;
@@ -7219,8 +7258,9 @@ static int64_t tp__apply_pieces(const tp_operand *var)
 {
     return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
 }
-/* Finds piece `index` of the list of all variables, which is cut into pieces of TP__APPLY_GRAIN elements. *i: its variable, *first:
- * the index of the first piece of that one. The search goes on from *i and *first: 0, or those of an earlier piece. */
+/* Finds piece `index` of the list of all variables, which is cut into pieces of TP__APPLY_GRAIN elements. Sets *i to
+ * its variable, *first to the index of that variable's first piece, [*from, *to) to its elements. The search begins at
+ * *i and *first: both 0, or as an earlier piece left them. */
 static void tp__apply_find(const tp_call *k, int64_t index, int *i, int64_t *first, int64_t *from, int64_t *to)
 {
     for (; index - *first >= tp__apply_pieces(&k->var[*i]); ++*i) *first += tp__apply_pieces(&k->var[*i]);
@@ -7233,7 +7273,8 @@ typedef struct tp__apply_job {
     tp__piece_fn piece;
     int64_t pieces, chunks;
 } tp__apply_job;
-#define TP__APPLY_CHUNKS 64 /* chunks that all pieces are dealt to: each looks for its first piece */
+/* number of chunks of work; a chunk consists of adjacent pieces, and searches for the variable of its first piece */
+#define TP__APPLY_CHUNKS 64
 static void tp__apply_chunk(void *user, int64_t chunk)
 {
     const tp__apply_job *j = (const tp__apply_job *)user;

@@ -59,7 +59,7 @@
 #define TP__LATE        256               /* largest number of small downloads that one wait() completes */
 
 typedef struct tp__product {
-    uint64_t key; /* 0: this table entry is free */
+    uint64_t key; /* the product's hash; 0: this table entry is free */
     cublasLtMatmulAlgo_t algo;
     bool plain; /* cuBLASLt has no algorithm: use tp__plain_product */
 } tp__product;
@@ -98,7 +98,7 @@ typedef struct tp__cuda {
     tp__staged staged[TP__STAGED];
     /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
     pthread_mutex_t staging, filling;
-    cudaEvent_t mark; /* an event that other GPUs wait for */
+    cudaEvent_t mark; /* event that marks how far `stream` has come, for other streams and GPUs to wait for */
     struct tp__communicator *communicators;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
     char *download_buffer;               /* pinned memory for small downloads */
@@ -1142,7 +1142,7 @@ static int64_t tp__product_of(const tp_shape *s, int from, int to)
 }
 static int tp__axis(int axis, int ndim) { return axis < 0 ? axis + ndim : axis; }
 
-/* A shape with strides, as kernels use it. */
+/* The dimensions of a shape and their strides in elements, in a form that is passed to kernels. */
 typedef struct tp__dims {
     int n;
     int64_t dim[TP_MAX_DIMS], stride[TP_MAX_DIMS];
@@ -1185,7 +1185,7 @@ static tp__divisor tp__divide_by(int64_t d, int64_t max_numerator) /* max_numera
     }
     return v;
 }
-/* Not inlined: the code is long and rarely needed. */
+/* A 64-bit division, kept out of line because its code is long and rarely needed. */
 static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
 __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 {
@@ -2117,7 +2117,8 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (d.op) cublasLtMatmulDescDestroy(d.op);
 }
 
-/* Returns the index of x's matrix for matrix i of c; leading dimensions broadcast. */
+/* Returns the index of the matrix of operand x (a or b) from which matrix i of the product c is computed; leading
+ * dimensions are broadcast. */
 static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
@@ -2277,7 +2278,7 @@ static tp__folded tp__fold_broadcast(const tp_shape *large, const tp_shape *smal
     for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
     return tp__fold(large, reduced);
 }
-/* Returns the offset of item i in merged dimensions. */
+/* Returns the offset in memory of item number i, counted over the merged dimensions. */
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
@@ -2419,7 +2420,8 @@ typedef struct tp__reduce_cut {
     bool by_four;                 /* a thread loads four adjacent elements at a time */
     int64_t n_part, chunk;        /* parts per output; elements in a part (for columns: passes) */
     int64_t A, R, B;              /* for columns: x as (A, R, B), summed over R */
-    int64_t width, pitch, n_tile; /* elements that a block's pass reads, distance between two passes, number of tiles */
+    /* numbers: of elements that a block reads in a pass, of elements from one pass to the next, of tiles in a row */
+    int64_t width, pitch, n_tile;
 } tp__reduce_cut;
 
 /* number of blocks that is enough for any GPU; a constant, so that sums do not depend on the GPU */
@@ -2714,7 +2716,7 @@ static size_t tp__reduction_scratch(const tp_call *k, const tp__folded *f, bool 
         tp__cut_reduction(f, columns && (d == TP_F32 || d == TP_F64 || d == TP_F16 || d == TP_BF16));
     return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
 }
-/* Scratch of ops that may use the columns kernel, and of ops that may not. */
+/* Scratch bytes of reductions: of those that may use the columns kernel, then of those that may not. */
 static size_t tp__reduce_scratch(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2733,7 +2735,7 @@ static void tp__reduce_sum_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* the factor size_ratio depends only on shapes */
+/* op size_ratio: stores a factor that depends only on shapes */
 template <class T> TP_KERNEL tp__put_scalar(T *y, double v)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
@@ -3496,7 +3498,8 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
         } break;                \
         }                       \
     } while (0)
-/* Returns the largest unit that divides several numbers, which the caller combined by OR in `bits`. */
+/* Returns the largest copy unit, at most 16 bytes, that divides several sizes; `bits` is the bitwise OR of these
+ * sizes. */
 static int64_t tp__unit_of(uint64_t bits)
 {
     int64_t unit = 16;
@@ -3504,8 +3507,8 @@ static int64_t tp__unit_of(uint64_t bits)
     return unit;
 }
 
-/* Loads or stores four adjacent elements in one access, of which only m exist; every operand begins at a multiple of 64
- * bytes. */
+/* Two functions: load or store four adjacent elements, of which only m exist; all four in one access. Every operand
+ * begins at a multiple of 64 bytes. */
 template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
 {
     if (m == 4) {
@@ -3525,7 +3528,7 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
             if (j < m) tp__put(p, i + j, x[j]);
 }
 
-/* Fills a unit with a number, converted to the element type. */
+/* Fills a copy unit with a number, converted to the element type. */
 template <class T> __device__ __forceinline__ T tp__pattern(float value, int dtype)
 {
     union {
@@ -3586,7 +3589,7 @@ static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
     m.size = (int64_t)tp__dtype_size(x->dtype);
     return m;
 }
-/* Adds a dimension inside the last one; merges the two if the strides allow it. */
+/* Adds a dimension to a strided copy, inside the others; merges it with the innermost one if the strides allow it. */
 static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
 {
     const int d = m->ndim - 1;
@@ -4272,7 +4275,8 @@ TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
         place[i] = (uint32_t)i;
     }
 }
-/* The range of a row's sorted positions; begin and end are 0 for rows without an index. */
+/* Finds, for each row of the table, the range [begin, end) of the sorted positions that have its index; both are 0 if
+ * no position has it. */
 TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, int64_t n, uint32_t rows)
 {
     TP_EACH(i, n)
@@ -4283,7 +4287,7 @@ TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, i
         if (i == n - 1 || key[i + 1] != row) end[row] = (uint32_t)i + 1;
     }
 }
-/* V adjacent columns of a row. */
+/* V adjacent columns of a row, loaded and stored in one access. */
 template <class T, int V> struct alignas(V * sizeof(T)) tp__columns {
     T v[V];
 };
@@ -4337,7 +4341,7 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
 /* Layout of the scratch memory of a sort: keys and positions twice, counts, bounds, sums of pieces. */
 typedef struct tp__sort_scratch {
     int64_t n, rows, width;
-    size_t keys, counts, bounds, sums; /* sizes in bytes */
+    size_t keys, counts, bounds, sums; /* byte sizes of the four arrays */
 } tp__sort_scratch;
 static tp__sort_scratch tp__sort_scratch_of(const tp_call *k)
 {
@@ -4493,7 +4497,8 @@ static void tp__print_cuda(const tp_call *k)
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, shared, 8);
-    /* minus the index of the first bad element: the maximum of these values is reduced; a double holds an index exactly */
+    /* minus the index of the first NaN or infinity, so that a maximum over all threads finds the first one; a double
+     * holds an index exactly */
     double bad = -1e300;
     TP_EACH(f, (n + 3) / 4)
     {
@@ -4501,7 +4506,7 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < 4; j++) /* elements past the end are 0 */
+        for (int j = 0; j < 4; j++) /* elements past the end were loaded as 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
         tp__put_four(y, i, m, v);
     }
@@ -4806,7 +4811,7 @@ static void tp__ema_debias_cuda(const tp_call *k)
 typedef struct tp__apply_list {
     int n;
     int dtype, rates_dtype; /* dtype of the variables; dtype of the scalars */
-    const void *scalar[3];  /* indices: enum tp__apply_scalars */
+    const void *scalar[3];  /* the optimizer's scalars, such as its rate, indexed by enum tp__apply_scalars */
     const uint8_t *pred;
     void *w[TP__APPLY_MAX], *slot[3][TP__APPLY_MAX];
     const void *g[TP__APPLY_MAX];
@@ -5733,7 +5738,8 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
-    algo[n] = 1; /* fallback: the implicit matrix products, deterministic and with a small workspace */
+    /* fallback: cuDNN's algorithms by implicit matrix products, which are deterministic and need little workspace */
+    algo[n] = 1;
     math[n++] = wanted_math;
     if (pass == TP__CONV_FORWARD) {
         algo[n] = 0;
@@ -6003,7 +6009,7 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
         if (j->frame && j->pass != TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->pass == TP__CONV_FILTER_GRAD && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, workspace, add);
-        /* all of cuDNN's codes for "not supported" have the same thousands */
+        /* cuDNN's status codes for "not supported" have the same number of thousands */
         if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) {
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
                    k->op->name, cudnnGetErrorString(st));
@@ -6272,14 +6278,14 @@ static void tp__max_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.y_elements, (const T *)k->in[0].data,
                                           (T *)k->out[0].data, at8, at32););
 }
-static void tp__max_pool_grad_cuda(const tp_call *k) /* inputs: dy, argmax, x (only its shape) */
+static void tp__max_pool_grad_cuda(const tp_call *k) /* inputs of max_pool_grad: dy, argmax, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.x_elements, (const T *)k->in[0].data,
                           tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
 }
-static void tp__max_pool_take_cuda(const tp_call *k) /* inputs: x, argmax */
+static void tp__max_pool_take_cuda(const tp_call *k) /* inputs of max_pool_take: x, argmax */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
     TP_REALS(k->in[0].dtype,
@@ -6292,7 +6298,7 @@ static void tp__avg_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.y_elements, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
-static void tp__avg_pool_grad_cuda(const tp_call *k) /* inputs: dy, x (only its shape) */
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* inputs of avg_pool_grad: dy, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
     TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__avg_pool_grad_kernel, T, g, g.x_elements, (const T *)k->in[0].data,
@@ -6403,7 +6409,8 @@ template <class R, int V> struct tp__bn_sums {
 
 /* -- channels last */
 
-/* The rows [from, to) of this block's piece; a thread processes every slots-th row. */
+/* The rows [from, to) of x that this block sums. The threads of one slot process every slots-th row, beginning with row
+ * from + slot. */
 struct tp__bn_block {
     int64_t from, to, c;
     int lane, slot, slots;
@@ -6454,9 +6461,10 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     __syncthreads();
     const int tile_columns = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * tile_columns, piece = blockIdx.x / s.tiles;
-    /* for each channel, combine the sums of all slots */
+    /* for each channel, combine the sums that the block's slots (groups of threads) have of their rows */
     for (int t = (int)threadIdx.x; t < tile_columns && c0 + t < s.C; t += TP__THREADS) {
-        const R near = means[t]; /* the first slot's mean: small differences from this mean keep precision */
+        /* the mean of the first slot's rows: differences from it are small, which keeps precision */
+        const R near = means[t];
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
             total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * tile_columns + t] - near);
@@ -6557,7 +6565,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
         }
     }
 }
-/* stat holds, for each channel: gamma inv, dbeta/N, inv dgamma/N */
+/* stat, the vectors for batch norm's dx, holds for each channel: gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
 TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
 {
@@ -6594,11 +6602,12 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
 
 /* -- channels before the last axis: (outer, C, inner) */
 
-/* Returns the index of element e of channel c. */
+/* Returns the index in x of element e of channel c, where x is (outer, C, inner). */
 template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
 {
     const I o = e / (I)s.inner;
-    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + (e - o inner), rearranged */
+    /* with o = e / inner this is (o C + c) inner + (e - o inner), rearranged */
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e;
 }
 template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
@@ -6627,7 +6636,7 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     }
     const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    /* total sums differences from the piece's first element: they are small, which keeps precision */
+    /* `total` sums differences from the piece's first element: they are small, which keeps precision */
     for (int v = 0; v < V; v++) total += n * (mean[v] - near);
     const R all = near + tp__block_sum(total, shared) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
@@ -6724,7 +6733,7 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-/* sums over the 32 slots; all slots get the result */
+/* Adds the values of the block's 32 slots, separately for each of their eight lanes; all slots get the result. */
 __device__ __forceinline__ double tp__bn_add_slots(double x, double *shared)
 {
     __syncthreads();
@@ -6736,7 +6745,7 @@ __device__ __forceinline__ double tp__bn_add_slots(double x, double *shared)
     }
     return shared[threadIdx.x & 7];
 }
-/* stat holds, for each channel: mean, gamma inv, beta */
+/* stat, the vectors for batch norm's y, holds for each channel: mean, gamma inv, beta */
 template <class T, class P>
 TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *gamma, const P *beta, P *out_mean,
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
@@ -6865,7 +6874,8 @@ static void tp__batch_norm_cuda(const tp_call *k)
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
 }
-static void tp__batch_norm_grad_cuda(const tp_call *k) /* inputs: dy, x, gamma, mean, inv; beta if a ReLU follows */
+/* inputs of batch_norm_grad: dy, x, gamma, mean, inv; beta if a ReLU follows */
+static void tp__batch_norm_grad_cuda(const tp_call *k)
 {
     const bool relu = k->fused.mask != 0; /* with a ReLU, dy is the gradient of the ReLU's output */
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
@@ -6897,7 +6907,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* inputs: dy, x, gamma, 
         else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, dx, (const tp__real<T> *)stat);
     });
 }
-static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs: x, gamma, beta, mean, var */
+static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_infer: x, gamma, beta, mean, var */
 {
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
     TP_REALS(k->in[0].dtype, {
@@ -6968,12 +6978,13 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         }                                                               \
     } while (0)
 
-/* Returns the index in the row of the lane's item i. */
+/* Returns the position in the row of the i-th element that this lane keeps. */
 template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
 {
     return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
 }
-/* Loads the lane's items from i on, four or one; `other` past the end. */
+/* Loads the elements of a row that this lane keeps, from its i-th on, four or one; elements past the end get the value
+ * `other`. */
 template <bool FOURS, class T>
 __device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool in_range,
                                             tp__real<T> other, tp__real<T> *v)
@@ -7510,9 +7521,11 @@ typedef struct tp__ctc_args {
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    double *norm, *a, *later, *total; /* shapes: norm (B,T), `a` and `later` (B,T (2L+1)), total (B) */
-    /* (B,L): 2 * next + first, where next is the next position of the same label, n if none, and first is 1 for the
-     * label's first position */
+    /* norm (B,T): logarithm of each softmax's sum; `a` and `later` (B,T (2L+1)): forward and backward sums over paths;
+     * total (B) */
+    double *norm, *a, *later, *total;
+    /* (B,L): for each label 2 * next + first, where next is the index of the next equal label in the sequence (n if
+     * there is none), and first is 1 for the first of equal labels */
     int32_t *next_same_label;
     tp__fault fault;
 } tp__ctc_args;
@@ -7520,7 +7533,8 @@ __device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t
 {
     return dtype == TP_I64 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
-/* The class of position s. tp__ctc_skips: whether a path may reach s from s - 2. */
+/* CTC puts a blank before, between and after the labels. tp__ctc_class: the class of position s in that list.
+ * tp__ctc_skips: whether a path may go from position s - 2 to s directly. */
 __device__ __forceinline__ int64_t tp__ctc_class(const tp__ctc_args &g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__ctc_int(g.labels, g.dtype[0], b * g.L + (s >> 1)) : g.blank;
@@ -7561,7 +7575,7 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
     }
 }
 
-/* The walk of one block of ctc_loss: forward or backward through sequence b. */
+/* The part of ctc_loss that one block computes: it walks forward or backward through sequence b. */
 typedef struct tp__ctc_way {
     int64_t b, n, steps; /* n: number of labels; there are 2 n + 1 positions */
     double *log_sums;    /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
@@ -7930,7 +7944,7 @@ static tp__lstm_buffers tp__lstm_buffers_of(const tp_call *k)
 }
 static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_buffers_of(k).bytes; }
 
-template <class T> static void tp__lstm_run(const tp_call *k) /* inputs: x, W, b, h0, c0 */
+template <class T> static void tp__lstm_run(const tp_call *k) /* inputs of lstm: x, W, b, h0, c0 */
 {
     typedef tp__real<T> R;
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
@@ -8021,7 +8035,7 @@ static tp__lstm_back_buffers tp__lstm_back_buffers_of(const tp_call *k)
 static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_buffers_of(k).bytes; }
 
 template <class T>
-static void tp__lstm_back_run(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+static void tp__lstm_back_run(const tp_call *k) /* inputs of lstm_grad: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -8119,7 +8133,7 @@ static tp__gru_buffers tp__gru_buffers_of(const tp_call *k)
 }
 static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_buffers_of(k).bytes; }
 
-template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, bg, Wc, bc, h0 */
+template <class T> static void tp__gru_run(const tp_call *k) /* inputs of gru: x, Wg, bg, Wc, bc, h0 */
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -8224,7 +8238,8 @@ static tp__gru_back_buffers tp__gru_back_buffers_of(const tp_call *k)
 }
 static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_buffers_of(k).bytes; }
 
-template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy, dh_T, x, Wg, Wc, h0, y, gates */
+/* inputs of gru_grad: dy, dh_T, x, Wg, Wc, h0, y, gates */
+template <class T> static void tp__gru_back_run(const tp_call *k)
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -8276,13 +8291,14 @@ typedef struct tp__attention_args {
     bool by_four; /* the rows of each head are aligned to four elements */
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
-    void *delta, *out[3]; /* out: forward y and lse, backward dq, dk and dv */
+    void *delta, *out[3]; /* outputs: of attention y and lse, of its gradient dq, dk and dv */
     int lse_type;         /* dtype of lse, the second output; the inputs and delta have the type of the computation */
 } tp__attention_args;
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
 };
-/* SIZE: rows and columns of a tile; DEEP: depth of a slice; SLICES: number of elements in two slices. */
+/* SIZE: rows and columns of a tile of attention scores; DEEP: how much of the head's size a slice of it covers; SLICES:
+ * number of elements in two slices. */
 template <class R> struct tp__tile {
     enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, SLICES = 2 * DEEP * SIZE };
 };
@@ -8354,13 +8370,13 @@ template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R
         *(tp__pack<R, tp__tile<R>::M> *)(tile + (tx * M + j) * SIZE + (ty ^ tx) * M) = p;
     }
 }
-/* Maps element n of a thread's ND elements to its index in the head's slice. */
+/* Returns the index, within the head's channels, of the n-th of the ND elements that this thread computes of a row. */
 template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 {
     const int V = ND < 4 ? ND : 4;
     return n / V * 16 * V + (int)(threadIdx.x & 15) * V + n % V;
 }
-/* Adds the product tile x to sum, over n rows of x. */
+/* sum += tile x, a product of a tile of scores with n rows of x. */
 template <int ND, class T, class R>
 __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *shared, const T *x,
                                               int64_t pitch, int n, int D, bool by_four)
@@ -8608,7 +8624,8 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
 #define TP__MMA_COLUMNS 32
 #define TP__MMA_THREADS 128
 template <class T> struct tp__mma {
-    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* PER: numbers per word; DEEP: depth of a product */
+    /* PER: numbers in a 32-bit word; DEEP: depth of the product that one instruction mma computes */
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER };
 };
 __device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a number to TF32 */
 {
@@ -8732,7 +8749,8 @@ __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float
             const float *u = s[2 * k], *v = s[2 * k + 1];
             a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
             a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
-        } else { /* sums of columns 2t and 2t+1 are used as words t and t+4 */
+        } else {
+            /* mma wants columns t and t+4 from this thread, which has 2t and 2t+1; rows of x are loaded in that order */
             a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
             a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
         }
@@ -8831,7 +8849,7 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
 template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const tp__attention_args a)
 {
     const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
-    TP_DYNAMIC_SHARED(unsigned, row_s); /* the names are as in tp__attention_back */
+    TP_DYNAMIC_SHARED(unsigned, row_s); /* tiles of the operands of the scores (_s) and of dy v^T (_p) */
     unsigned *row_p = row_s + TP__MMA_ROWS * PITCH, *column_s = row_p + TP__MMA_ROWS * PITCH,
              *column_p = column_s + TP__MMA_COLUMNS * PITCH;
     const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
@@ -9128,7 +9146,7 @@ static void tp__resize_cuda(const tp_call *k)
                                         TP_RUN(k, (tp__resize_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
                                                (T *)k->out[0].data);););
 }
-static void tp__resize_back_cuda(const tp_call *k) /* inputs: dy, x (only its shape) */
+static void tp__resize_back_cuda(const tp_call *k) /* inputs of resize_grad: dy, x (only its shape) */
 {
     const tp__resize_args a = tp__resize_args_of(k, &k->in[1].shape, true);
     const int64_t n = tp__size(&k->out[0]);
@@ -9332,7 +9350,7 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         else TP_RUN(k, (tp__sampler_gather<T, 1>), pixels * a->C, *a, a->index[now], d, at, to, pixels);
     }
 }
-static void tp__sampler_back_cuda(const tp_call *k) /* inputs: dy, image, coords */
+static void tp__sampler_back_cuda(const tp_call *k) /* inputs of bilinear_sampler_grad: dy, image, coords */
 {
     const tp__sampler_args a = tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true);
     const int64_t places = a.B * a.n;
@@ -9565,7 +9583,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->say = say;
     c->ordinal = ordinal;
     c->limit = SIZE_MAX;
-    c->workspace_bytes = (size_t)32 << 20; /* the largest workspace that kernels for Hopper use */
+    c->workspace_bytes = (size_t)32 << 20; /* cuBLASLt's kernels for Hopper use no more than this */
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);
     const char *what;

@@ -336,9 +336,9 @@ typedef struct tp_df_filter_desc {
     tp_dataflow *df;
     tp_filter_fn keep;
     void *user;
-    uint64_t seed; /* seed of call->key */
+    uint64_t seed; /* seed of the random key that `keep` gets in call->key */
     void (*release)(void *user);
-    int64_t size; /* how many datapoints of a pass are kept, which tp_df_size then says; 0: unknown, the size of df */
+    int64_t size; /* datapoints kept per pass, as tp_df_size reports; 0: unknown, it reports the size of df */
 } tp_df_filter_desc;
 TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
 /* Gives each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
@@ -848,8 +848,8 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
  * POINTS   are (x, y) in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
  *          boxes that leave the image are kept as they are.
  * SIZES    heights and widths are at most 2^24.
- * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT), the
- *          one behind where that is a border of two; points are rotated about the same centre as the image (tensorpack is
+ * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT), or
+ *          the right or lower one if that is on the border of two; points are rotated about the same centre as the image (tensorpack is
  *          off by half a pixel there); Hue on uint8 does not round hue and saturation to bytes in between; warping uses
  *          exact weights (OpenCV's are multiples of 1/32). Left out: GaussianDeform, and the wrappers of other Python
  *          libraries (IAAugmentor, Albumentations). */
@@ -2173,7 +2173,7 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     return tp_df_fail(at, st, "%s", text);
 }
 
-/* A flow that fails with the sentence set by tp__set_owner. */
+/* Returns a poison flow with the error sentence that tp__set_owner set: a flow was given two owners. */
 static tp_dataflow *tp__df_owned_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -2538,7 +2538,7 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 
 /* -- mnist ---- >>df mnist */
 
-/* false: `set_name` is neither "train" nor "test". */
+/* Sets *train to whether set_name is "train". Returns false if set_name is neither "train" nor "test". */
 static bool tp__train_or_test(const char *set_name, bool *train)
 {
     *train = set_name && strcmp(set_name, "train") == 0;
@@ -3422,7 +3422,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
-    tp__endless e; /* must be first: shared functions take the flow below from it */
+    tp__endless e; /* must be the first member: shared functions find the flow below through it */
     int64_t size, given;
     bool keep_state, started;
 } tp__fixed_flow;
@@ -3439,7 +3439,7 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, if df's size is right */
+    if (!f->keep_state) { /* reserve enough passes of df for each pass, so that no two passes share one (if df's size is right) */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
@@ -3495,7 +3495,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
  * not change until the next call. */
 
 typedef struct tp__shuffle_flow {
-    tp__endless e; /* must be first: shared functions take the flow below from it */
+    tp__endless e; /* must be the first member: shared functions find the flow below through it */
     int capacity, reuse, interval;
     tp_datapoint *slot; /* the buffer: capacity + 1 datapoints */
     int *ring;          /* indices into slot, in order; begins at head */
@@ -3853,7 +3853,7 @@ static int tp__choose_draw(const tp__several_flows *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->n_draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->cumulative[i])) i++; /* ends: r is below 1, and the last flow that can be chosen has the limit 2 */
+    while (!(r < f->cumulative[i])) i++; /* the loop ends, because r is below 1 and the last limit is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4273,7 +4273,7 @@ typedef struct tp__by_shape {
 typedef struct tp__by_shape_flow {
     tp_dataflow *df;
     int64_t batch, index;
-    /* the collections hold the datapoints that passes 0 to done-1 left over; -1: they are in the middle of a pass */
+    /* number of passes, from pass 0 on, whose left-over datapoints the collections hold; -1: a pass is being read */
     int64_t done;
     int idx, n, cap;
     bool keep_state;
@@ -4486,7 +4486,8 @@ typedef struct tp__crew {
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
-    const char *key_name; /* name of the flow that gives the same datapoints without threads */
+    const char
+        *key_name; /* the name in the random key: that of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
     /* numbers of workers, of started workers, of slots. Without workers the caller does all the work, in slot 0 */
     int n_worker, n_started, n_slot;
@@ -4497,10 +4498,11 @@ typedef struct tp__crew {
     int held, busy; /* busy: number of workers that have a slot */
     int n_ready;    /* number of slots in in_order that are ready */
     int wake_at,
-        taken; /* wake_at: see above; taken: datapoints taken since the time `since`, when the caller last began to wait */
+        taken; /* wake_at: number of ready datapoints at which the waiting caller is woken; taken: number that it has taken since
+                * the time `since`, when it last began to wait */
     double since;
     bool reading, ended, paused, quit;
-    bool stopping; /* atomic: the crew is being restarted or freed, so that a flow below must stop waiting */
+    bool stopping; /* atomic: the threads are being restarted or ended, so a flow below that waits must stop waiting */
     int64_t index; /* number of the next datapoint of the flow below */
 } tp__crew;
 
@@ -4715,7 +4717,7 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-/* Gets more slots for the caller: TP_OK (given_to_caller is not empty), TP_END or TP_STOP. */
+/* Waits until mapped datapoints are ready and moves their slots to given_to_caller. TP_END: the data have ended; TP_STOP. */
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4850,8 +4852,8 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* Makes a crew that reads the flow d->df with this many threads and buffers; d->fn NULL: the threads only read.
- * key_name: see tp__crew. */
+/* Makes a flow whose threads read the flow d->df and map its datapoints; d->fn NULL: they only read. key_name: name of the flow for
+ * the random key. */
 static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
                                  int buffers)
 {
@@ -4960,7 +4962,7 @@ static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
     tp_status st = TP_OK;
     const int first = (int)(f->n_draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        /* of each f->n consecutive datapoints, flow i gives the one at `position` */
+        /* the flows give datapoints in turn: of the next f->n datapoints, flow i gives number `position` */
         const int position = (i - first + f->n) % f->n;
         st = tp_df_seek(f->df[i], n / f->n + (position < n % f->n), NULL);
     }
@@ -5239,10 +5241,10 @@ typedef struct tp__procs_flow {
     tp__procs_worker *worker;
     int n_workers, slots, started; /* started: number of running workers */
     int64_t generation, position;
-    bool orders_sent; /* the workers have got the orders of this generation */
+    bool orders_sent; /* the worker processes were told where to start after the last restart or seek */
     int held_worker;  /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
-    char broken[256]; /* the reason for which the flow fails until the next restart */
+    char broken[256]; /* the reason why the flow fails until its next restart; "": it works */
 } tp__procs_flow;
 
 static void tp__procs_stop(tp__procs_flow *f)
@@ -5343,8 +5345,8 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
-/* Reads the next report of worker i about this generation. For a failure the sentence is set. TP_STOP: the source must stop; the
- * report can be read later. */
+/* Reads the next report of worker process i that was sent after the last restart or seek. If the report says that a datapoint failed,
+ * sets the error sentence. TP_STOP: the flow must stop waiting; the report can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_message *message)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
@@ -5549,7 +5551,7 @@ enum { TP__CIFAR_SIDE = 32, TP__CIFAR_PIXELS = 32 * 32, TP__CIFAR_IMAGE = 3 * 32
 
 typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
-        *variable; /* for example "tp_df_cifar10", "cifar10", the folder in the archive, "cifar10_data" */
+        *variable; /* the constructor's name; the folders in $TP_DATA, in the archive, and in $TENSORPACK_DATASET ("cifar10_data") */
     const char *train[6], *test[2];
     int labels, classes[2]; /* number of label bytes of an image, and number of classes for each */
 } tp__cifar_kind;
@@ -5805,8 +5807,8 @@ static void tp__tfrecord_tail(uint8_t tail[4], const void *data, size_t size)
     tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, size)), 4);
 }
 
-/* Turns the bytes that were appended to out since tp__tfrecord_begin returned `at` into a record: the data need not be
- * copied. */
+/* tp__tfrecord_begin and tp__tfrecord_end write a TFRecord record around bytes that the caller appends to `out` between the two calls,
+ * without a copy. `at`: the position that tp__tfrecord_begin returned. */
 TP__UNUSED static size_t tp__tfrecord_begin(tp_buf *out)
 {
     static const char head[TP__TFRECORD_HEAD] = "";
@@ -6869,7 +6871,7 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 /* -- flows of text ---- >>df text */
 
 typedef struct tp__text_flow {
-    tp__order order; /* of its fields, `next` is the index of the next piece, and `at` is not used */
+    tp__order order; /* order.next is the index of the next piece of the text; order.at is not used */
     int32_t *id;
     int64_t n; /* number of ids in the text */
     int64_t sequence, batch;
@@ -7039,7 +7041,7 @@ struct tp__jpeg;
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, limit; /* need: size that would have been enough; limit: largest size of one allocation */
+    size_t cap, used, need, limit; /* bytes; need: that the image needed; limit: largest allocation allowed */
     bool nomem, too_large;
     struct tp__jpeg *jpeg; /* the decoder of libjpeg; NULL: not needed yet */
 } tp__stb;
@@ -7130,7 +7132,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* gcc gives false warnings with -Ofast */
 #endif
 #endif
-/* The stb_image of 2022 declares one name and defines the other. */
+/* The stb_image.h of 2022 has a bug: it declares the first of these names, but defines the second. */
 #define stbi_set_unpremultiply_on_load_thread stbi__unpremultiply_on_load_thread
 #include TP_STB_IMAGE
 #ifdef TP_NO_THREADS /* stb_image still declares these functions, but does not define them */
@@ -7159,7 +7161,7 @@ TP__COLD_BEGIN
 #define TP__MAX_PIXELS ((int64_t)64 << 20)
 
 typedef struct tp__image_header {
-    const char *kind; /* "jpeg", "png" or "bmp"; NULL: none of them */
+    const char *kind; /* the format, "jpeg", "png" or "bmp"; NULL: another one */
     uint64_t w, h;
     const char *damage; /* what is damaged; NULL: nothing that is visible without decoding */
     /* A palette with fewer entries than the pixel values can index: stb_image would use uninitialised stack memory. `pad` zero
@@ -8329,7 +8331,7 @@ struct tp_augmentor {
     tp_augmentor **child;
     double *prob; /* cumulative probabilities of the children */
     int n_child;
-    int places; /* number of places of this augmentor and all augmentors below it */
+    int places; /* number of augmentors in the tree that begins at this one, itself included */
     void (*release)(void *user);
     void *user;
     const struct tp__isa *isa; /* vector kernels for noise; NULL: naive loops */
@@ -10143,7 +10145,7 @@ static tp_status tp__aug_identity_draw(tp__aug_draw *d, const tp_augmentor *a)
 }
 TP_DEF tp_augmentor *tp_aug_identity(void) { return tp__aug_new("tp_aug_identity", tp__aug_identity_draw, NULL, 0); }
 
-/* Returns the place of child k; `first` is the place of child 0. */
+/* Returns the depth-first number (place) of child k in the tree of augmentors; `first` is that of child 0. */
 static int tp__aug_place_of(const tp_augmentor *a, int first, int k)
 {
     for (int i = 0; i < k; i++) first += a->child[i]->places;
@@ -11670,7 +11672,7 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
 
 struct tp_queue {
     tp_mutex *mutex;
-    /* Wakes all waiting threads: one that gives up must not consume a signal meant for another. */
+    /* always signalled to all waiting threads: a thread that stops waiting must not consume the signal meant for another one */
     tp_cond *not_full, *data;
     tp_datapoint *slot;
     int capacity, head, filled;
@@ -12157,7 +12159,7 @@ static int64_t tp__feeder_size(tp_input_source *s)
     return n < 0 ? n : n / tp__feeder_per_tower(f);
 }
 
-/* Takes the datapoints of a run. TP_END: not enough are left. */
+/* Waits for the datapoints that a run needs and takes them. TP_END: the data end before. */
 static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -12228,7 +12230,7 @@ static tp_status tp__feeder_created(tp_hook *h, tp_session *session)
     return TP_OK;
 }
 
-/* Makes the batch of a tower: a view of rows of the ring. */
+/* Makes the batch of a tower: a view of consecutive samples in the ring of BatchQueueInput. */
 static tp_status tp__feeder_batch(const tp_input_source *s, tp_run_request *r, int tower)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
@@ -12306,7 +12308,7 @@ static tp_status tp__feeder_hooks(tp_input_source *s, tp_hook *const **hook, int
     return TP_OK;
 }
 
-/* Makes room for the nodes of one more tower, and returns where its inputs go; NULL: out of memory. */
+/* Makes room for the input nodes of one more tower, and returns the address for them; NULL: out of memory. */
 static tp_node **tp__feeder_tower(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -12441,7 +12443,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         tp__queue_retain(shared);
         f->shared = shared;
         s->reset_state = tp__shared_reset;
-        s->seek = NULL; /* a source with the caller's queue has no position */
+        s->seek = NULL; /* data from a queue of the caller have no position to seek to */
     }
     f->mutex = tp_mutex_new();
     f->not_full = tp_cond_new();
@@ -13040,7 +13042,7 @@ typedef struct tp__staging {
     tp_tensor *value;        /* the staged values: n_round * n_tower * n_spec */
     int64_t *position_after; /* for each of the n_round rounds, the position of the source after it */
     int n_round, head, filled;
-    bool held; /* a run uses the first staged round */
+    bool held; /* the first staged round is in use by a run, so its memory must not change */
     bool running, primed, closed, stop;
     tp_status error; /* error of the staging thread */
     char error_text[2048];
@@ -13872,7 +13874,7 @@ typedef struct tp__zmq_flow {
     int64_t received[2];         /* atomic: good messages from each address */
     tp_run_request *run;         /* for ZMQInput: the run that waits for a message */
     const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
-    /* for tp_zmq_input_to_dataset: `like` points to it; only its name and signature are used */
+    /* for tp_zmq_input_to_dataset: a source with only a name and the wanted signature; `like` then points to it */
     tp_input_source own;
 } tp__zmq_flow;
 
@@ -13920,7 +13922,7 @@ static int tp__zmq_recv(zmq_msg_t *m, void *socket)
     return rc;
 }
 
-/* Receives the message that waits at a socket. TP_STOP: there was none. */
+/* Receives a message from a socket, without waiting. TP_STOP: no message has arrived. */
 static tp_status tp__zmq_receive(tp__zmq_flow *f, int socket, zmq_msg_t *m)
 {
     int rc = tp__zmq_recv(m, f->end.socket[socket]);

@@ -131,7 +131,7 @@ typedef struct tp_train_state {
     tp_status (*poll)(struct tp_train_state *train);
     tp_callback *due_; /* list of callbacks that requested a checkpoint in this phase */
     bool save_failed_; /* the last checkpoint could not be written */
-    bool without_dir_; /* that no logger directory was set was logged */
+    bool without_dir_; /* the log already says that no logger directory is set */
     bool within_;      /* an epoch has begun, and its triggers are not finished */
     int64_t done_;     /* number of finished steps of this epoch */
     tp_status end_;    /* set in after_train: the status with which the loop ended */
@@ -315,7 +315,7 @@ struct tp_monitors {
     int n_monitor;
     struct tp__history *history; /* history of each name */
     int n_history, cap_history;
-    tp_summary_value *clean_; /* buffer of tp_monitors_put_summary */
+    tp_summary_value *clean_; /* reused buffer for a summary whose tags are cleaned */
     char *tags_;
     size_t cap_clean_, cap_tags_;
     tp_tensor image_;
@@ -334,8 +334,8 @@ TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const t
  * each scalar, then process_summary. */
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary);
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
-/* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. A callback that another one
- * reports to in the same phase stands after it in the list. */
+/* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. A callback that
+ * wants the value that another callback reports in the same phase must come after it in the list of callbacks. */
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat);
 /* Gets all values of a name, oldest first, including those from before a resume if a JSONWriter has them. *stats is valid
  * until the next value is reported. Returns their number; 0, without an error, if there are none. */
@@ -1215,9 +1215,9 @@ TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v
 
 enum { TP__LIMITS_HALF = 774, TP__N_LIMITS = 2 * TP__LIMITS_HALF + 3, TP__LIMITS_ROOM = 2047 };
 
-/* Counts the finite elements of t: element x in the bucket of the first limit above x. There are TP__LIMITS_ROOM limits, ascending.
- * all: min, max, number, sum, sum of squares. The search makes the same 11 comparisons for each x, without a branch, so that
- * the processor works on several elements at a time. */
+/* Counts the finite elements of tensor t for a histogram: element x belongs to the bucket of the first limit above x. There are
+ * TP__LIMITS_ROOM limits, ascending. all: becomes min, max, number, sum and sum of squares of the elements. The search makes the
+ * same 11 comparisons for each x, without a branch, so that the processor works on several elements at a time. */
 TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit, double *count, double all[5])
 {
     const int64_t n = tp_tensor_size(t);
@@ -1369,7 +1369,7 @@ typedef struct tp__json {
     const char *p, *end;
     int depth;
     double number;  /* the last number that was read */
-    bool has_epoch; /* the last object of the outermost array has an epoch_num */
+    bool has_epoch; /* the JSON text's last record has an epoch_num */
     double epoch;
     int n_record;
     double step, limit; /* step: global_step of the last object; limit: the largest global_step to keep */
@@ -1411,7 +1411,7 @@ static bool tp__json_text(tp__json *j, char *buf, size_t size)
     return true;
 }
 
-/* Passes a value that is a number to number_fn. */
+/* Calls number_fn for a JSON value if it is a number. */
 static tp_status tp__json_number(const tp__json *j, const char *key, const char *value)
 {
     tp_stat s;
@@ -2029,7 +2029,7 @@ static bool *tp__written_variables(const tp_graph *g)
     return written;
 }
 
-/* Reads the value of v. *same: it equals the value of the first tower's variable, bit for bit. */
+/* Reads the value of variable v. *same: v is a tower's copy, and equals the first tower's variable bit for bit. */
 static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *value, bool *same)
 {
     tp_tensor first;
@@ -2270,7 +2270,7 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
             if (cb->checkpoint && cb->is_resumed_from == resumed_from) st = cb->checkpoint(cb);
     if (st == TP_OK && (first || force))
         st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
-    /* also the callbacks inside a wrapper that does not set `inner` */
+    /* callbacks inside a wrapper that does not set `inner` were not found in the list: call their after_checkpoint here */
     for (tp_callback *cb = first; cb; cb = cb->next_due_) {
         if (cb->due_ && st == TP_OK) st = tp__after_checkpoint(cb, NULL);
         cb->due_ = false;
@@ -2584,8 +2584,8 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
     return cb->n_inner == 1 && cb->inner[0] != user ? TP_STOP : TP_OK;
 }
 
-/* Called when the statistic that cb needs has not been reported. The second time this is an error, or a warning if another
- * callback is wrapped, because that callback may report the statistic later. */
+/* Called when the statistic that callback cb needs has not been reported. The second time this is an error, or only a warning if the
+ * list has a wrapped callback, because that one may report the statistic later. */
 static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
 {
     tp_buf names;
@@ -2778,7 +2778,7 @@ typedef struct tp__enable {
     bool (*pred)(tp_callback *wrapper, void *user);
     void *user;
     int64_t every_k_steps, every_k_epochs;
-    bool run_enabled; /* result of the condition in before_run; after_run uses it too */
+    bool run_enabled; /* the condition's result in before_run, which after_run of the same run uses too */
 } tp__enable;
 
 static bool tp__enabled(tp_callback *cb)
@@ -2867,7 +2867,8 @@ typedef struct tp__members {
     double *seconds;
 } tp__members;
 
-/* After a hook of a member: if it failed, its name begins the sentence. n_errors: as `before` of tp__told. */
+/* Call it after a hook of a group's member returned `st`: if the hook failed, puts the member's name in front of the error sentence.
+ * n_errors: tp__n_errors before the hook. */
 static void tp__members_close(tp_callback *cb);
 static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st)
 {
@@ -2877,7 +2878,7 @@ static tp_status tp__members_named(const tp_callback *member, unsigned n_errors,
     const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
     return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
 }
-/* The same, and checks for Ctrl-C. */
+/* Call it after a hook of a group's member returned `st`: names the member in the error sentence; checks for Ctrl-C if it succeeded. */
 static tp_status tp__members_called(const tp_callback *group, const tp_callback *member, unsigned n_errors,
                                     tp_status st)
 {
@@ -4712,7 +4713,7 @@ static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
         tp__gpu_util_shut(u);
         return TP_OK;
     }
-    const int n = u->samples > 1 ? u->samples - 1 : 1; /* excludes the last sample, taken at the end of the epoch */
+    const int n = u->samples > 1 ? u->samples - 1 : 1; /* without the last sample, of the end of the epoch */
     for (int i = 0; i < u->n && st == TP_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);
@@ -5255,7 +5256,7 @@ static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->
 
 /* After Ctrl-C: requests a checkpoint of the current step, unless it is already saved. */
 typedef struct tp__asked_savers {
-    bool any_folder; /* include savers in folders that auto-resume does not read */
+    bool any_folder; /* also ask savers whose folders auto-resume does not read */
     int n;
 } tp__asked_savers;
 
@@ -5337,7 +5338,7 @@ typedef struct tp__best {
     tp__score unsaved; /* a score better than `saved` whose model could not be saved */
 } tp__best;
 
-/* Compares values too, because epochs without steps have the same global_step and may have different values. */
+/* Whether two scores have the same step and value: epochs without steps have the same global_step, but may have different values. */
 static bool tp__same_score(const tp__score *a, const tp__score *b)
 {
     return a->is_set == b->is_set &&
@@ -5662,7 +5663,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
 
 /* ==== >>inference ===================================================================================== */
 
-/* Returned when there is no memory for an inferencer, because NULL would end a list of inferencers. Never written. */
+/* A constant inferencer that constructors return when out of memory, because NULL would end a list of inferencers. */
 static tp_inferencer tp__no_inferencer;
 
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes)
@@ -6851,7 +6852,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
 
 typedef struct tp__schedule {
     tp__setter setter;
-    tp_schedule_point *point; /* in ascending order of `at` */
+    tp_schedule_point *point; /* the points of the schedule, in ascending order of epoch or step */
     int n, interp;
     bool step_based, set_at_beginning, have_due;
     double due; /* the schedule's value when the checkpoint was written */
@@ -8440,7 +8441,7 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
     if (fd < 0) return false;
     bool ok =
         tp__os_fstat(fd, &is) == 0 && is.kind == TP__OS_FILE && is.size == before && tp__os_seek(fd, (int64_t)at) == 0;
-    /* the disk is full: end the list again where it ended before, and write blanks over the rest */
+    /* the disk is full: write the final ']' of the JSON list where it was before, and blanks over the rest of the file */
     if (ok && tp__os_write(fd, data, n) != 0) {
         ok = false;
         memset(blank, ' ', sizeof blank);
@@ -10755,7 +10756,7 @@ typedef struct tp__report_track {
     char *tag;
     int kind;             /* TP_SUMMARY_HISTOGRAM or TP_SUMMARY_IMAGE */
     int64_t seen, stride; /* seen: number of summaries so far; every stride-th one and the newest are kept */
-    bool newest;          /* the last entry is kept only because it is the newest */
+    bool newest;          /* the last entry is the newest summary, and not a stride-th one */
     tp__report_entry *entry;
     int n;
 } tp__report_track;

@@ -501,7 +501,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
                 tp_buf_printf(o, "e%d", index);
                 continue;
             }
-            int writer = j - 1; /* the last instruction that wrote to the operand `index` of the kind `from` */
+            int writer = j - 1; /* the operand was written by an earlier instruction: find the last one that wrote it */
             while (writer >= 0 && !(p->instr[writer].to == from && p->instr[writer].out == index)) writer--;
             tp_buf_printf(o, "t%d", writer);
         }
@@ -585,7 +585,7 @@ static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
     tp__c_conv_geometry(w, s, &s->call.in[0].shape, &s->call.in[1].shape);
     tp__c_product(w, s, "conv2d");
 }
-/* conv2d_input_grad, which a Conv2DTranspose is: of dy, the filter, and an x of which only the shape matters. */
+/* Writes a transposed convolution (the op conv2d_input_grad). Its operands are dy, the filter, and x, of which only the shape is used. */
 static void tp__c_conv2d_transpose(tp__c_writer *w, const tp__step *s)
 {
     w->helpers |= TP__C_CONV_TRANSPOSE;
@@ -1035,7 +1035,7 @@ static const int tp__onnx_to_own[4] = {0, 2, 3, 1}; /* for each axis of the valu
 typedef struct tp__onnx_value {
     const char *name;    /* name of the value in the ONNX file */
     const char *form[2]; /* name of the tensor that holds this form; NULL: the form does not exist yet */
-    /* if this value is a flattened image, the image; the second form is flattened in its own order */
+    /* set if this value is a flattened image: the image. With channels first its elements have another order */
     const tp_node *flat;
     const tp_tensor *constant; /* the constant, if the value depends on no input */
     const tp_operation *user;  /* one of the ops that read the value */
@@ -1086,7 +1086,7 @@ static tp__onnx_value *tp__onnx_raw(const tp__onnx *w, const tp_node *n)
 {
     return &w->value[w->first[n->op->id] + n->index];
 }
-/* Finds the node whose value n has: skips ops that do nothing at inference. */
+/* Finds the node that computes the value of node n: skips ops that do nothing at inference, such as dropout. */
 static const tp_node *tp__onnx_root(const tp__onnx *w, const tp_node *n)
 {
     while (!tp__onnx_raw(w, n)->input && tp__onnx_passes_through(w, n->op->row)) n = n->op->in[0];
@@ -1182,7 +1182,7 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
     tp__pb_varint(&head, 9u << 3 | 2u);
     tp__pb_varint(&head, bytes);
     if (head.failed) b->failed = true;
-    tp__pb_varint(b, field << 3 | 2u); /* writes the large part directly, without a second copy */
+    tp__pb_varint(b, field << 3 | 2u); /* elements go straight into b, without a second copy */
     tp__pb_varint(b, head.len + bytes);
     tp_buf_put(b, head.data, head.len);
     if (tp__little_endian() || size == 1) tp_buf_put(b, data, bytes);
@@ -2508,7 +2508,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     return w->st;
 }
 
-/* Computes the constants with the session. Their values are valid until the next run of e. */
+/* Computes all values that depend on no input, in one run. They are valid until the next run with the same tp_exec. */
 static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 {
     const tp_graph *g = w->s->graph;

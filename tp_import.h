@@ -45,7 +45,7 @@ extern "C" {
 
 typedef struct tp_onnx_value {
     const char *name; /* name of the input or output in the file */
-    tp_node *node;    /* has the same name, in the scope of the import, unless that is taken */
+    tp_node *node;    /* the node; its name is that in the file, in the import's scope, unless it is taken */
 } tp_onnx_value;
 typedef struct tp_onnx_dim {
     const char *name; /* name of a dimension without a fixed size, such as "batch" */
@@ -146,7 +146,7 @@ typedef struct tp__import_value {
     tp_node *node[2]; /* the value's node in the user's graph, and in the graph for constant folding */
     tp_tensor known;
     bool is_known;
-    bool partial;  /* the value is an int64 list in which some elements are unknown dimensions: see tp__is_any */
+    bool partial;  /* the value is an int64 list; some of its elements are unknown sizes of dimensions */
     bool variable; /* the value is a variable, which will change: its shape is known, but it is never folded */
 } tp__import_value;
 /* In a list of sizes, an unknown size is stored as TP__OV_ANY plus the number of its symbol, which stands for one dimension of a
@@ -1028,7 +1028,7 @@ static void tp__import_gemm(tp__import_node *n)
 typedef struct tp__window {
     int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* size of the window for H and W, or for D, H and W */
     int axes;
-    bool same_padding, no_padding; /* the padding equals tp's SAME; there is no padding */
+    bool same_padding, no_padding; /* same_padding: the padding is what TP_SAME gives */
     bool unknown_padding;          /* the amount of padding depends on an unknown size */
     bool one_axis;                 /* the ONNX node has only one spatial axis */
 } tp__window;
@@ -1697,7 +1697,7 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
             return NULL;
         }
         if ((new_size >= 0 && old_size >= 0) || new_size == 1 || old_size > 1) continue;
-        /* the size of x or the wanted size is unknown: add zeros of the wanted shape, which broadcasts x at run time */
+        /* a size is known only at run time: add zeros of the wanted shape, which broadcasts x to it */
         const tp_dtype dtype = x->dtype;
         tp_node *wide = tp__bytes_to_int32(x), *zeros;
         if (new_size >= 0) {
@@ -2172,7 +2172,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     return row;
 }
 
-/* Reshapes x to (rows, rest..): merges its first `used` axes. */
+/* Merges the first `used` axes of x, which have `rows` elements together, into one axis. */
 static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
 {
     tp_shape s = x->shape;
@@ -2498,8 +2498,8 @@ static double tp__resize_common(tp__import_node *n, const tp_node *x, const char
     return common;
 }
 
-/* Multiplies y along one axis by the matrix of weights. *inside, if not NULL, is 1 for elements inside the image: it is
- * multiplied by the flags of this axis. NULL after an error. */
+/* Resizes one axis of y: multiplies it by a matrix of weights. *inside is 1 for output elements inside the image, else 0; NULL:
+ * all are inside. It is updated for this axis. Returns NULL after an error. */
 static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize *r, int axis, tp_node **inside)
 {
     tp_graph *g = tp_node_graph(y);
@@ -2866,7 +2866,7 @@ static void tp__import_attention(tp__import_node *n)
     }
     const double scale = (double)tp__import_node_float(n, "scale", (float)(1.0 / sqrt((double)E)));
     const float half = (float)sqrt(scale), cap = tp__import_node_float(n, "softcap", 0.0f);
-    if (cap > 0 && cap < FLT_MIN) { /* such a cap is too small: kernels treat denormal numbers as zero */
+    if (cap > 0 && cap < FLT_MIN) { /* a soft cap of the scores that is denormal: kernels treat it as zero */
         tp__import_node_unsupported(n, "a softcap that small");
         return;
     }
@@ -3455,7 +3455,7 @@ static bool tp__importer_is_repeated(const char *const *name, int i)
 static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
 {
     const char *scope = tp_name_scope(c->g[0]);
-    int index; /* of "relu:0", the name of an output in TensorFlow, tp_graph_find looks for "relu" */
+    int index; /* names of TensorFlow's outputs have an index, "relu:0": tp_graph_find looks for "relu" */
     const int n = (int)tp__split_name(name, &index);
     const char *full = tp_arena_printf(&c->g[0]->arena, "%s%s%.*s", scope, *scope ? "/" : "", index ? n + 2 : n, name);
     if (!full) tp__importer_nomem(c);

@@ -383,7 +383,7 @@ typedef struct tp_rnn_desc {
     const char *name;
     int units;         /* required */
     float forget_bias; /* LSTM only: default 1; write TP_ZERO for 0 */
-    tp_tri time_major; /* x and y are (T,B,..); default TP_NO */
+    tp_tri time_major; /* TP_YES: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
     /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
      * returned */
     tp_rnn_state *state;
@@ -408,7 +408,7 @@ typedef struct tp_multi_head_attention_desc {
     int heads;                  /* number of heads, which divides units; required */
     int units;                  /* default: C */
     tp_tri causal;              /* causal: a query does not attend to later keys; default TP_NO */
-    tp_node *key, *value;       /* default of key: x; default of value: key */
+    tp_node *key, *value;       /* key: default the layer's input; value: default key */
     tp_tri use_bias;            /* default TP_YES */
     tp_init kernel_initializer; /* default glorot uniform */
     tp_init bias_initializer;   /* default zeros */
@@ -516,7 +516,8 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
     for (int TP__U(tp__a) = (tp_argscope_begin((g), TP__ARGSCOPE_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
-/* Whether L is one layer or a list in parentheses. With a list, TP__IF_LIST becomes a call whose second argument is 1. */
+/* TP__IS_LIST tells whether an argument of TP_ARGSCOPE is one layer (0) or a list of layers in parentheses (1): only with a list
+ * TP__IF_LIST becomes a macro call, whose result has a 1 as second argument. */
 #define TP__IF_LIST(...)            x_, 1
 #define TP__SECOND(a, b, ...)       b
 #define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
@@ -914,7 +915,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
 
 typedef struct tp__argscope_entry {
     const tp_layer_type *type;
-    void *desc; /* options, already merged with the enclosing scopes, so that a look-up needs only the nearest entry */
+    void *desc; /* options, merged with those of the enclosing argscopes: a look-up needs only the nearest entry */
     struct tp__argscope_entry *next;
 } tp__argscope_entry;
 

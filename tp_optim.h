@@ -86,8 +86,8 @@ struct tp_optimizer {
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
-    /* during apply_gradients: a later update of the same variables in the same run follows. State that belongs to no variable and
-     * advances once per run is then left to that one: what reads it in later updates may have to wait for this update */
+    /* during apply_gradients: a later update of the same variables in the same run follows. Only the
+     * last update advances state that belongs to no variable (Adam's powers), once per run; the others leave it unchanged */
     bool more;
     void *user;
     struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */
@@ -870,7 +870,7 @@ typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_nod
 typedef struct tp__adam_rule {
     float beta1, beta2, epsilon, decay;
     tp__adam_fn apply;
-    /* Of the updates in one run so far, whether one is unconditional; if none is, the scalar bool that tells whether one happens */
+    /* happens: one of the updates of this run so far has no condition; otherwise `due` is a scalar bool, true if one of them happens */
     bool happens;
     tp_node *due;
 } tp__adam_rule;
@@ -896,7 +896,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     if (!o->after) d->happens = false, d->due = NULL;
     if (!o->pred) d->happens = true;
     else d->due = d->due ? tp_logical_or(d->due, o->pred) : o->pred;
-    if (tp_graph_status(o->graph) == TP_OK && !o->more) { /* new powers from the values at the start of the run */
+    if (tp_graph_status(o->graph) == TP_OK && !o->more) { /* beta1_power and beta2_power advance once per run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), d->happens ? NULL : d->due);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), d->happens ? NULL : d->due);
     }
@@ -961,9 +961,9 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
 
 /* The parameters of the update function `fn`, and the initial values of its slots. */
 typedef struct tp__slot_rule {
-    float decay, momentum, epsilon;                  /* RMSProp; Adadelta without momentum */
-    float learning_rate_power, l1, l2, l2_shrinkage; /* Ftrl */
-    float beta1, beta2, weight_decay;                /* Lion */
+    float decay, momentum, epsilon;                  /* of RMSProp; Adadelta has no momentum */
+    float learning_rate_power, l1, l2, l2_shrinkage; /* of Ftrl */
+    float beta1, beta2, weight_decay;                /* of Lion */
     float initial[3];
     tp__group_fn fn;
 } tp__slot_rule;

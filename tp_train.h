@@ -188,7 +188,7 @@ struct tp_trainer {
     tp_graph *graph;
     tp_node *train_op; /* the node that each step runs; may be set */
     tp_node *cost;     /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
-    int stop_on_nan;   /* see tp_train_config; may be set before setup_callbacks */
+    int stop_on_nan;   /* tp_tri: end when cost is NaN, default TP_YES; may be set before setup_callbacks */
     /* Builds the training towers. May be set before setup_graph, which calls it once, as its last action: state.input is then
      * set up for the graph, and state.tower_func has the model's inputs and build_graph. A function of your own calls, for each
      * tower, tp_tower_enter, tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which
@@ -204,7 +204,7 @@ struct tp_trainer {
      * training as success, at once; an error ends it, with the sentence given to tp_fail. A step without a run increments
      * local_step alone. */
     tp_status (*run_step)(tp_trainer *t);
-    tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
+    tp_status (*initialize_hooks)(tp_trainer *t); /* default: tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                   /* makes the session; may be set before initialize */
     bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
     int n_devices; /* number of towers, also with your own build; 0: one. With more, a QueueInput of a config is staged */
@@ -218,7 +218,7 @@ struct tp_trainer {
     void *user;              /* for your own use */
     tp_callback **callback_; /* the registered callbacks; setup_callbacks moves them into group_ */
     int n_callback_, cap_callback_;
-    bool unsaved_is_ok; /* see tp_train_config */
+    bool unsaved_is_ok; /* return TP_OK even if the last checkpoint or another file could not be written */
     tp_node *learning_rate_;
     tp_callback *group_;
     tp_hook *hooks_[1];
@@ -306,8 +306,8 @@ typedef struct tp_train_desc {
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;         /* default 1; write TP_NONE for 0 */
     int64_t max_epoch;              /* default 9999999; TP_NONE: no epoch at all */
-    int stop_on_nan, unsaved_is_ok; /* as in tp_train_config */
-    tp_tri report;                  /* as in tp_train_config */
+    int stop_on_nan, unsaved_is_ok; /* the same as these fields of tp_train_config */
+    tp_tri report;                  /* TP_NO: the default monitors write no report.html. Default TP_YES */
 } tp_train_desc;
 /* Calls setup_callbacks, initialize and main_loop. Takes over everything that d points at, but not t. [Trainer.train,
  * train_with_defaults] */
@@ -502,7 +502,7 @@ typedef struct tp_distributed_trainer_replicated_desc {
     int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* numbers of the devices, copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
-    double patience;           /* as in tp_horovod_trainer_desc */
+    double patience;           /* seconds without a heartbeat until a rank counts as failed; default 5 */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
 
@@ -516,7 +516,7 @@ typedef struct tp_distributed_trainer_parameter_server_desc {
         caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
     bool deterministic; /* true: updates are made in the order of the workers; false: as gradients arrive */
-    double patience;    /* as in tp_horovod_trainer_desc */
+    double patience;    /* seconds without a heartbeat until a rank counts as failed; default 5 */
 } tp_distributed_trainer_parameter_server_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d);
 
@@ -875,7 +875,7 @@ typedef struct tp__multi {
     tp_trainer *t;
     const tp_model *model;
     tp_optimizer *opt;
-    tp_node **cost; /* context of each tower */
+    tp_node **cost; /* the cost of each tower */
     tp_node **var;  /* the n_var trained variables: of the first tower, or shared by all */
     int n_var;
 } tp__multi;
@@ -919,7 +919,7 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     const tp_status st = tp_input_get_tensors(t->input_, in);
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
-    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* this poison cost stops the other towers, too */
+    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* an error also ends the other towers' building */
     tp_node *cost = st == TP_OK ? tp__tower_cost(t, in) : NULL;
     if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
     return cost ? cost : tp_poison(t->graph);
@@ -1038,7 +1038,7 @@ static void tp__replicated_update(tp__multi *b)
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    /* the last layers come first, because their gradients are computed first */
+    /* reduce the gradients of the last layers first, because they are computed first */
     for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) {
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) tower_grads[k] = gvs[k * b->n_var + i].grad;
@@ -1584,7 +1584,7 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
         (long long)s->global_step);
 }
 
-/* Returns the scalar that is fetched in each step together with the step counter. */
+/* Registers the callback that ends the training when the cost is NaN. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
     if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
@@ -2106,7 +2106,7 @@ typedef struct tp__rank_state {
     struct tp__share *share; /* shares of the n_ps servers: each has its own variables */
     tp_optimizer *opt;
     tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that opt wraps */
-    void *leaf_user;    /* user pointer of the innermost optimizer */
+    void *leaf_user;    /* the innermost optimizer's `user` pointer */
 } tp__rank_state;
 
 /* Returns the number of processes according to the launcher's environment variable, whose name is set in *name; 0:
@@ -2217,7 +2217,7 @@ static void tp__job_fail(const char *fmt, ...)
     j->failed = true;
 }
 
-/* Sends *l to all other ranks. The copy is kept, because nothing waits for the end of the send. */
+/* Sends a control message to all other ranks. A copy of it is kept, because nothing waits until it is sent. */
 static void tp__job_send_to_all(const tp__control_message *l)
 {
     tp__job_state *j = &tp__job;
@@ -2353,7 +2353,7 @@ static void tp__job_look_for_signal(void)
 #ifdef _WIN32
     raise(SIGTERM);
 #else
-    kill(getpid(), SIGTERM); /* this thread blocks signals: another thread gets it */
+    kill(getpid(), SIGTERM); /* another thread gets the signal, because this one blocks signals */
 #endif
 }
 #endif
@@ -3401,8 +3401,8 @@ static void tp__share_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* Receives the new values of the variables k->var, which begin at index a->first of the share's variables. If the job is over,
- * the outputs are the old values, and the run ends before it changes a variable. */
+/* The kernel that receives a server's new values of some of its variables, the first of which is number attrs->first. If the job is
+ * over, the outputs are the old values, and the run ends before it changes a variable. */
 static void tp__share_receive(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
@@ -3491,7 +3491,7 @@ static bool tp__shares_assign(tp_trainer *t, const tp_grad_var *gvs, int n)
     return true;
 }
 
-/* Builds the worker's half of a share: adds the op that reads and sends s->grad. */
+/* Adds the op with which a worker sends a server the gradients of that server's variables, and the learning rate and condition. */
 static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_graph *g = s->trainer->graph;
@@ -4486,7 +4486,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.session_init = c->session_init;
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
-    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* here TP_NONE is passed on to tp_train */
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE stays TP_NONE: tp_train handles it */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     d.report = c->report;

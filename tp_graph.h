@@ -108,16 +108,16 @@ typedef struct tp_variable tp_variable;
 /* One output value of an operation. Read the fields, never write them. */
 typedef struct tp_node {
     tp_operation *op;
-    int index; /* index of this output among the outputs of op */
+    int index; /* the number of this output among the outputs of its operation */
     tp_dtype dtype;
-    tp_shape shape; /* the shape; TP_ANY for each dimension that is not known yet */
+    tp_shape shape; /* the shape; TP_ANY stands for a dimension that is not known yet */
 } tp_node;
 
 /* One operation of a graph: a row of the op table applied to inputs. Read the fields, never write them. */
 struct tp_operation {
     tp_graph *graph;
     const tp_op *row;
-    const char *name; /* for example "tower0/conv1/Relu" */
+    const char *name; /* the full name, for example "tower0/conv1/Relu" */
     int id;           /* number of the operation in the order of creation */
     int n_in, n_out, n_ctrl, n_var;
     tp_node **in;
@@ -144,11 +144,12 @@ typedef enum tp_init_kind {
 typedef enum { TP_FAN_IN = 1, TP_FAN_OUT, TP_FAN_AVG } tp_fan_mode;
 typedef enum { TP_DIST_TRUNCATED_NORMAL = 1, TP_DIST_NORMAL, TP_DIST_UNIFORM } tp_distribution;
 typedef struct tp_init {
-    int kind; /* a tp_init_kind */
-    /* meaning by kind: constant: value a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
+    int kind; /* how the values are chosen: a tp_init_kind */
+    /* by kind: constant: the value is a. normal: mean a, deviation b. uniform: from a up to b. variance scaling: scale
+     * a */
     float a, b;
     int mode, distribution;
-    const float *values; /* for TP_INIT_VALUES; copied when the variable is made */
+    const float *values; /* the values, for TP_INIT_VALUES; copied when the variable is made */
     int64_t n_values;
 } tp_init;
 
@@ -196,12 +197,13 @@ enum {
      * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
     TP_OP_DYNAMIC_SHAPE = 1 << 5, /* the op's output shape is not a function of input shapes and attributes */
-    TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting; the row has block
-                                   * functions */
-    TP_OP_ANY_DTYPE = 1 << 7,     /* copies elements without computing: naive_f32 serves every dtype */
-    TP_OP_VIEW = 1 << 8,          /* output 0 is an alias of input 0 with another shape: no work at run time */
-    TP_OP_SOURCE = 1 << 9,        /* a placeholder, constant or variable, which has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10,     /* no output may be in the buffer of an input, even if the input is not read later */
+    /* element i of the output depends on element i of the inputs alone, after broadcasting; the row has block functions,
+     * which compute a part of the output */
+    TP_OP_ELEMENTWISE = 1 << 6,
+    TP_OP_ANY_DTYPE = 1 << 7, /* copies elements without computing: naive_f32 serves every dtype */
+    TP_OP_VIEW = 1 << 8,      /* output 0 is an alias of input 0 with another shape: no work at run time */
+    TP_OP_SOURCE = 1 << 9,    /* a placeholder, constant or variable, which has no kernel */
+    TP_OP_NO_ALIAS = 1 << 10, /* no output may be in the buffer of an input, even if the input is not read later */
     /* the op computes products, with half-precision operands where the session allows it */
     TP_OP_HALF = 1 << 11,
     TP_OP_FOLLOWS = 1 << 12, /* output 0 is stored in the precision of input 0 */
@@ -253,19 +255,20 @@ typedef struct tp_grad {
     tp_node *out; /* the operation's outputs, op->out */
 } tp_grad;
 
-/* Computes a block of an element-wise op: n elements, from contiguous inputs (already broadcast) to contiguous output. */
+/* Computes a block of the output of an element-wise op: n elements. Inputs (already broadcast) and output are
+ * contiguous. */
 typedef void (*tp_block_fn)(int64_t n, void *y, const void *const *in, const void *attrs);
 
 struct tp_op {
-    const char *name;  /* for example "softmax"; automatic node names use `label` */
+    const char *name;  /* the op's name, for example "softmax"; automatic node names use `label` */
     const char *label; /* TensorFlow's name for the op, "Softmax" */
     unsigned flags;
-    int min_in, max_in;  /* numbers of inputs; max_in -1: any number */
+    int min_in, max_in;  /* least and largest number of inputs; max_in -1: any number */
     int n_out;           /* number of outputs, auxiliary ones included; -1: the shape rule sets it */
     const tp_attr *attr; /* the attributes' schema, ends with a NULL name; NULL: no attributes */
     size_t attr_size;
     tp_status (*infer)(tp_infer *s);
-    void (*grad)(tp_grad *g); /* NULL: no gradient flows through the op */
+    void (*grad)(tp_grad *g); /* adds the nodes of the gradient; NULL: no gradient flows through the op */
     /* naive loops, which define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn naive_f32, naive_f64;
     tp_kernel_fn fast; /* fast kernel for float32 (TP_OP_ANY_DTYPE rows: for every dtype) on the CPU, or NULL */
@@ -296,8 +299,8 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
 /* Applies any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs are
  * node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
-/* In all functions that have inputs, g may be NULL: the graph is then that of the inputs. */
-/* tp_apply with all options: written variables, a name (NULL: the row's label), a user pointer. */
+/* In all functions that have nodes as inputs, the graph g may be NULL: it is then the graph of the inputs. */
+/* The same as tp_apply, with all options: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
     tp_node *const *in;
@@ -316,12 +319,13 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 typedef struct tp_graph_config {
     uint64_t seed; /* seed of all random numbers in this graph; default 42; write (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
-TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
+TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* returns NULL if memory runs out */
 TP_DEF void tp_graph_free(tp_graph *g);
 TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* status of the first mistake, TP_OK if none */
 TP_DEF const char *tp_graph_error(const tp_graph *g); /* sentence of the first mistake, "" if none */
 TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
-/* Records a mistake in the graph, which keeps only the first one, and returns the poison node. at may be NULL. */
+/* Records a mistake in the graph, which keeps only the first one, and returns the poison node. `at`, the mistake's
+ * place in the source, may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
@@ -329,7 +333,7 @@ TP_DEF tp_graph *tp_node_graph(const tp_node *n);
 /* From this call to the next one, errors and new nodes get this place instead of their builder's (>>places); layers set the
  * place to their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
-/* zeroed memory that is freed with the graph; NULL: out of memory */
+/* returns zeroed memory that is freed with the graph; NULL if memory runs out */
 TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size);
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
 TP_DEF int tp_graph_n_operations(const tp_graph *g);
@@ -348,7 +352,7 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
  * "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name);
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
-TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
+TP_DEF const char *tp_node_name(const tp_node *n); /* the name of the operation that has this output */
 /* Names a node: returns an identity op on x with this name in the current scope. Names are made unique, as in TensorFlow: the second
  * node called "cost" is "cost_1". A lookup of "cost" then finds the first one, and warns. */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
@@ -370,16 +374,16 @@ struct tp_variable_desc;
 typedef tp_node *(*tp_getter_fn)(tp_getter_call *call, struct tp_variable_desc *d, void *user);
 typedef struct tp_variable_scope_desc {
     const char *name; /* NULL: stay in the current variable scope, without a new name scope */
-    int reuse;        /* a tp_reuse */
+    int reuse;        /* whether get_variable makes or reuses variables: a tp_reuse */
     tp_getter_fn getter;
     void *getter_user;
     bool no_name_scope;
 } tp_variable_scope_desc;
-/* opens a name scope of the same name too */
+/* Opens a variable scope and, unless no_name_scope is set, a name scope of the same name. */
 TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
 TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g);
 TP_DEF const char *tp_variable_scope(const tp_graph *g);
-/* the reuse mode of the current scope: TP_REUSE_NO, _YES or _AUTO */
+/* the reuse mode of the current variable scope: TP_REUSE_NO, _YES or _AUTO */
 TP_DEF int tp_variable_scope_reuse(const tp_graph *g);
 #define TP__U(x) TP__CAT(x, __LINE__)
 /* Opens a name scope for a block: TP_NAME_SCOPE(g, "losses") { ... }  Leave the block at its end only (no break, return
@@ -428,11 +432,11 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
  * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
-    tp_tri stop_gradient;   /* default TP_YES */
-    tp_tri skip_collection; /* default TP_NO */
-    int end_;               /* TP_FREEZE_VARIABLES ends its list with it: C wants something in place of each "..." */
+    tp_tri stop_gradient;   /* whether no gradient flows to the variables; default TP_YES */
+    tp_tri skip_collection; /* whether the variables are moved to MODEL_VARIABLES; default TP_NO */
+    int end_;               /* unused; it lets the macro TP_FREEZE_VARIABLES be called without options */
 } tp_freeze_variables_desc;
-/* d may be NULL for the defaults */
+/* `d`, the options, may be NULL for the defaults. */
 TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d);
 #ifdef TP_KEYWORDS
 /* Freezes the variables of a block: TP_FREEZE_VARIABLES(g) { ... }, or TP_FREEZE_VARIABLES(g, .skip_collection = true) { ... }
@@ -480,7 +484,7 @@ typedef struct tp_regularizer {
 
 struct tp_variable {
     tp_graph *graph;
-    const char *name; /* for example "conv0/W" */
+    const char *name; /* the full name, for example "conv0/W" */
     tp_node *node;    /* the variable's value at the start of a run */
     tp_dtype dtype;
     tp_shape shape;
@@ -493,10 +497,10 @@ struct tp_variable {
 
 typedef struct tp_variable_desc {
     const char *name;
-    tp_dtype dtype; /* default TP_F32 */
+    tp_dtype dtype; /* element type; default TP_F32 */
     tp_shape shape;
-    tp_init init;           /* unset: glorot uniform for floats, else zeros */
-    int trainable;          /* tp_tri; default TP_YES */
+    tp_init init;           /* how the variable is initialised; unset: glorot uniform for floats, else zeros */
+    int trainable;          /* whether the variable is trained: a tp_tri; default TP_YES */
     bool local;             /* adds the variable to LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
     const char *collection; /* one more collection to add the variable to, or NULL */
     /* the regularizer's value is added to REGULARIZATION_LOSSES when the variable is made */
@@ -549,13 +553,14 @@ typedef struct tp_tower_desc {
     const char *name;    /* name of the tower's scope; NULL or "": no name scope */
     const char *vs_name; /* name of the tower's variable scope; NULL or "": the current one */
     bool is_training;
-    int index, total; /* number of this tower and of all training towers; total 0 = 1 */
+    int index, total; /* index of this tower; total: number of training towers, where 0 means 1 */
 } tp_tower_desc;
 /* Enters a tower. Only one tower can be open at a time. NULL after a mistake (which the graph keeps). [tfutils:
  * TowerContext] */
 TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d);
 TP_DEF void tp_tower_leave(tp_graph *g);
-TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside of a tower */
+/* the open tower; NULL outside of a tower */
+TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g);
 /* Nodes of a collection that were added inside the current tower; the array is freed with the graph. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
@@ -588,12 +593,12 @@ typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
     tp_node **in;    /* the inputs, one per entry of the signature */
-    tp_node *output; /* the function's result; may be NULL */
+    tp_node *output; /* the node that the tower function returned; may be NULL */
 } tp_tower_handle;
 /* Makes a tower function. The names in specs must be unique, without ':', '/', ' '. The specs are copied. [tfutils:
  * TowerFunc] */
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n);
-/* may be called only inside a tower; adds a tower handle */
+/* Calls a tower function inside an open tower, and adds a handle of this tower. */
 TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in);
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
@@ -651,9 +656,9 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
 /* -- sources */
 /* A value that each run must feed. name NULL: "Placeholder". */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape);
-TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* value is copied */
-TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* a float32 scalar */
-TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* a scalar of this dtype */
+TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* a constant, a copy of `value` */
+TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* a constant, a float32 scalar */
+TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* a constant, a scalar of this dtype */
 /* a constant of x's shape and dtype; the values of x are not read */
 TP_DEF tp_node *tp_fill_like(tp_node *x, float value);
 TP_DEF tp_node *tp_zeros_like(tp_node *x);
@@ -675,12 +680,13 @@ TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* if a = b, the gradient goes to a */
+/* the larger of two values; if they are equal, the gradient goes to a */
+TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b);     /* the remainder has the sign of b, as in Python */
-TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b); /* comparisons give TP_BOOL */
+TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b);     /* a modulo b: the result has the sign of b, as in Python */
+TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b); /* a > b; this and the other comparisons give TP_BOOL */
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_less_equal(tp_node *a, tp_node *b);
@@ -689,7 +695,7 @@ TP_DEF tp_node *tp_not_equal(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_not(tp_node *a);
-TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b); /* element-wise cond ? a : b */
+TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b); /* element-wise: a where cond is true, else b */
 TP_DEF tp_node *tp_neg(tp_node *x);
 TP_DEF tp_node *tp_abs(tp_node *x);
 TP_DEF tp_node *tp_sign(tp_node *x);
@@ -705,9 +711,9 @@ TP_DEF tp_node *tp_asin(tp_node *x);
 TP_DEF tp_node *tp_acos(tp_node *x);
 TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
-TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), computed with the error function */
-TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu approximated by tanh */
-TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
+TP_DEF tp_node *tp_gelu(tp_node *x);      /* gelu: x Phi(x), where Phi is computed with the error function */
+TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu, approximated by tanh */
+TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish or SiLU */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
 TP_DEF tp_node *tp_softplus(tp_node *x);
@@ -731,7 +737,7 @@ TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims);
-/* equal maxima share the gradient */
+/* the maximum; equal maxima share the gradient */
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims);
@@ -739,10 +745,11 @@ TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep
 TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
-TP_DEF tp_node *tp_l2_loss(tp_node *x); /* 0.5 * sum(x^2) */
+TP_DEF tp_node *tp_l2_loss(tp_node *x); /* the L2 loss, 0.5 * sum(x^2) */
 /* fraction of elements that are exactly 0; it has no gradient */
 TP_DEF tp_node *tp_zero_fraction(tp_node *x);
-TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
+/* sqrt of the sum of the squares of all elements, a float32 scalar */
+TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);
 /* int64 indices of the maxima along an axis; the first one of equal elements */
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis);
 /* Running sums along an axis. exclusive: without the element itself; reverse: from the end. */
@@ -764,11 +771,11 @@ TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool tran
 typedef enum { TP_FORMAT_DEFAULT = 0, TP_NHWC, TP_NCHW } tp_data_format;
 typedef enum { TP_PADDING_DEFAULT = 0, TP_SAME, TP_VALID } tp_padding;
 typedef struct tp_conv2d_attrs {
-    int stride_h, stride_w;     /* default 1 */
-    int dilation_h, dilation_w; /* default 1 */
+    int stride_h, stride_w;     /* default 1; distance between two windows, in rows and columns */
+    int dilation_h, dilation_w; /* default 1; distance between two taps of the filter */
     int padding;                /* tp_padding; default SAME */
     int data_format;            /* tp_data_format; default NHWC */
-    int groups;                 /* default 1 */
+    int groups;                 /* number of groups of channels; default 1 */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w has the shape (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
@@ -776,8 +783,8 @@ TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_lik
 /* Adds b (C) along the channels; x has rank 2 or more; NCHW adds along axis 1. */
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format);
 typedef struct tp_pool_attrs {
-    int size_h, size_w, stride_h, stride_w; /* default of the strides: the size of the window */
-    int padding;                            /* default VALID */
+    int size_h, size_w, stride_h, stride_w; /* size of the window; the strides' default is that size */
+    int padding;                            /* a tp_padding; default VALID */
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
@@ -788,8 +795,7 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* the mean 
 typedef struct tp_resize_attrs {
     int out_h, out_w;
     bool align_corners, half_pixel_centers; /* give at most one of align_corners and half_pixel_centers */
-    bool nearest;                           /* the builders set it: tp_resize_nearest to true, tp_resize_bilinear to
-                                             * false */
+    bool nearest; /* set by the builder: tp_resize_nearest sets it, tp_resize_bilinear clears it */
     int data_format;
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
@@ -944,9 +950,9 @@ typedef enum {
  * fetches the collection SUMMARIES gives the values to the monitors. */
 typedef struct tp_summary_attrs {
     const char *tag;
-    int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
+    int kind; /* the kind: TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
-/* the tag of a summary node; NULL if n is no summary */
+/* tag and kind of a summary node; NULL if n is no summary */
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
 /* Adds summaries of x: tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, .name = "x"). Tags: <name>-summary, -histogram,
  * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... As in tensorpack
@@ -957,10 +963,11 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
     int types;              /* kinds of summaries: a sum of tp_summary_type */
-    const char *name;       /* default: the op's name */
-    const char *collection; /* default SUMMARIES; TP_NO_COLLECTION: none */
-    int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
-    const char *const *collections; /* several collections instead of one; the list ends with NULL */
+    const char *name;       /* the beginning of the tags; default: the op's name */
+    const char *collection; /* the collection that gets the summaries; default SUMMARIES; TP_NO_COLLECTION: none */
+    /* whether only the main training tower adds summaries (default TP_YES); TP_NO: all towers do */
+    int main_tower_only;
+    const char *const *collections; /* instead of `collection`: several collections; the list ends with NULL */
 } tp_tensor_summary_desc;
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
@@ -968,10 +975,12 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
  * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
-    float decay;                    /* default 0.95; write TP_ZERO for 0 */
-    const char *collection;         /* default MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
-    const char *summary_collection; /* default SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *summary_collections; /* several collections instead of one; the list ends with NULL */
+    float decay; /* the average's decay; default 0.95; write TP_ZERO for 0 */
+    /* gets the returned nodes; default MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run them yourself */
+    const char *collection;
+    const char *summary_collection; /* gets the summaries of the averages; default SUMMARIES; TP_NO_COLLECTION: none */
+    /* several collections for the summaries instead of one; the list ends with NULL */
+    const char *const *summary_collections;
 } tp_moving_summary_desc;
 /* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns n nodes; running one updates its average with
  * the current value. Returns NULL in a tower that is not the main one, in a variable scope with reuse, and after a mistake. The
@@ -984,8 +993,8 @@ typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
     int types;                      /* kinds of summaries: a sum of tp_summary_type */
-    const char *collection;         /* default SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *collections; /* several collections instead of one; the list ends with NULL */
+    const char *collection;         /* gets the summaries; default SUMMARIES; TP_NO_COLLECTION: none */
+    const char *const *collections; /* instead of `collection`: several collections; the list ends with NULL */
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
@@ -1040,8 +1049,9 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;     /* default: one per processor. One seed gives the same bits for any number of threads. */
-    const char *isa; /* instruction set; NULL = the best; see tp_cpu_device_new */
+    /* number of threads; default: one per processor. One seed gives the same bits for any number of threads. */
+    int threads;
+    const char *isa; /* name of the CPU's instruction set; NULL: the best; see tp_cpu_device_new */
     /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
     tp_device *const *devices;
     int n_devices;
@@ -1049,7 +1059,7 @@ typedef struct tp_session_config {
      * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
     bool no_fusion;         /* runs op by op without fusion, for debugging; the bits are the same */
-    tp_precision precision; /* a tp_precision */
+    tp_precision precision; /* which number formats products may use: a tp_precision */
     /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
@@ -1200,9 +1210,9 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
 /* A hook takes part in each run: it adds fetches before the run, and gets their values after it. [callbacks: SessionRunHook] */
 
 typedef struct tp_run_request tp_run_request;
-/* returns the index of the node's value in tp_run_values; -1 and a sentence on failure */
+/* adds a fetch; returns the index of its value in tp_run_values, or -1 and an error sentence */
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n);
-/* the value is borrowed until the run has ended */
+/* feeds a value, which is borrowed until the run has ended */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
 /* Traces this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
  * second request fails. */
@@ -1215,7 +1225,7 @@ TP_DEF int tp_request_datapoints(const tp_run_request *r);
  * the sentence ends with `what`, for example "QueueInput waited for data". */
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
-    const tp_tensor *const *value; /* the values of this hook's fetches, in the order requested */
+    const tp_tensor *const *value; /* the values of this hook's fetches, in the order in which it requested them */
     int n;
 } tp_run_values;
 typedef struct tp_hook {
@@ -1403,7 +1413,7 @@ TP_DEF void tp_predictor_reset(tp_predictor *p);
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
-TP_DEF void tp_predictor_free(tp_predictor *p); /* p may be NULL */
+TP_DEF void tp_predictor_free(tp_predictor *p); /* frees a predictor; p may be NULL */
 
 /* ==== >>places ======================================================================================== */
 /* The place of an operation is the file and line of the user's call that added it: its `at`, with which error sentences begin. A
@@ -1414,8 +1424,9 @@ TP_DEF void tp_predictor_free(tp_predictor *p); /* p may be NULL */
  * have the place of the operation that they differentiate. Your own builder in a header gets its caller's line by such a macro. */
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
 TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
-#define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
-#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* this macro is set while an implementation is compiled */
+#define TP__PLACE(at_, ...) at_(__VA_ARGS__, __FILE__, __LINE__)
+/* replaces TP__PLACE while an implementation is compiled: calls get no place */
+#define TP__UNPLACED(at_, ...) __VA_ARGS__
 #define TP__PLACED             TP__PLACE
 /* clang-format off */
 #define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
@@ -1588,7 +1599,7 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
-/* For TP_OPTIONS: the macros TP__PART_<type> tell which option types belong to this header. */
+/* For the macro TP_OPTIONS: the macros TP__PART_<type> tell which option types are defined in this header. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
 #define TP__PART_tp_apply_desc            graph
 #define TP__PART_tp_graph_config          graph
@@ -1634,11 +1645,12 @@ typedef struct tp__leaky_attrs {
     float alpha;
 } tp__leaky_attrs;
 typedef struct tp__cast_attrs {
-    tp_dtype from, to; /* from: dtype of the input, because a block function does not get it otherwise */
+    /* dtypes of the input and of the result; a block function is not told the input's dtype otherwise */
+    tp_dtype from, to;
 } tp__cast_attrs;
 typedef struct tp__reduce_attrs {
     int axes[TP_MAX_DIMS];
-    int n_axes; /* number of axes; 0: all axes */
+    int n_axes; /* number of axes to reduce; 0: all axes */
     bool keep_dims;
 } tp__reduce_attrs;
 typedef struct tp__axis_attrs {
@@ -1659,7 +1671,7 @@ typedef struct tp__fill_attrs {
 } tp__fill_attrs;
 typedef struct tp__transpose_attrs {
     int perm[TP_MAX_DIMS];
-    int n; /* number of axes; 0: their order is reversed */
+    int n; /* number of axes in perm; 0: the order of all axes is reversed */
 } tp__transpose_attrs;
 typedef struct tp__all_reduce_attrs {
     bool mean;
@@ -1672,7 +1684,7 @@ typedef struct tp__slice_attrs {
 } tp__slice_attrs;
 typedef struct tp__pad_attrs {
     int64_t before[TP_MAX_DIMS], after[TP_MAX_DIMS];
-    int mode; /* a tp_pad_mode */
+    int mode; /* how the border is filled: a tp_pad_mode */
     float value;
 } tp__pad_attrs;
 typedef struct tp__tile_attrs {
@@ -1730,7 +1742,7 @@ typedef struct tp__random_attrs {
 typedef struct tp__assign_attrs {
     float decay;
 } tp__assign_attrs;
-/* Attributes of optimizers. n: the number of variables. */
+/* Attributes that all optimizers have. n: the number of variables. */
 typedef struct tp__apply_attrs {
     int n;
 } tp__apply_attrs;
@@ -1740,7 +1752,7 @@ typedef struct tp__momentum_attrs {
     float momentum;
     bool nesterov;
 } tp__momentum_attrs;
-typedef struct tp__adam_attrs { /* used by AdamW and LAMB, too */
+typedef struct tp__adam_attrs { /* the attributes of Adam, AdamW and LAMB */
     tp__apply_attrs list;
     float beta1, beta2, epsilon, decay;
 } tp__adam_attrs;
@@ -1765,13 +1777,13 @@ typedef struct tp__lion_attrs {
 enum tp__apply_scalars { TP__LEARNING_RATE, TP__BETA1_POWER, TP__BETA2_POWER };
 /* Updates elements [from, to) of variable i by one optimizer. */
 typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
-/* The description of an optimizer. */
+/* What distinguishes an optimizer: its numbers of slots and scalars, and its loops. */
 typedef struct tp__update {
     int min_slots, max_slots; /* least and largest number of slots per variable */
     int scalars;              /* number of inputs after the gradients: of enum tp__apply_scalars */
     double flops;             /* FLOPs per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
-    tp__piece_fn piece_fast; /* for float32 on the CPU; NULL: piece_f32 is used */
+    tp__piece_fn piece_fast; /* a fast loop for float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
 /* The node of a step of the optimizer whose op has this name ("apply_lion"). attrs: its attribute struct; slots: lists of n
  * variables each, as many as the op has, optional ones at the end may be NULL; scalars: in the order of enum tp__apply_scalars;
@@ -1880,18 +1892,19 @@ typedef struct tp__instr {
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand of a chain is broadcast */
 
 typedef struct tp__external {
-    int access, size; /* access: TP__DIRECT, ...; size: bytes of an element */
-    /* element i of the result reads, for INNER, index i % period; for OUTER, index (i / inner) % period */
+    int access, size; /* access: how the operand is broadcast (TP__DIRECT, ...); size: bytes of an element */
+    /* which element of the operand is read for element i of the result: for INNER i % period, for OUTER (i / inner) %
+     * period */
     int64_t inner, period;
     int64_t stride[TP_MAX_DIMS];
     int reg; /* the register that holds a block of the broadcast operand; -1 if it is read directly */
 } tp__external;
 
 typedef struct tp__program {
-    tp_shape shape; /* shape of every result */
+    tp_shape shape; /* the shape of the chain's results; all have the same */
     int64_t n;
     int n_instr, n_external, n_out, n_reg;
-    /* arrays that are as long as this chain needs: most chains are short */
+    /* arrays, each as long as this chain needs: most chains are short */
     tp__instr *instr;
     tp__external *external;
     int *out_size;
@@ -2112,26 +2125,27 @@ struct tp_graph {
  * Inputs and outputs: n_in inputs, n_out outputs; or from min_in to max_in inputs. */
 #define TP__IO(n_in_, n_out_)                  n_in_, n_in_, n_out_
 #define TP__IO_RANGE(min_in_, max_in_, n_out_) min_in_, max_in_, n_out_
-/* The columns for attributes. TP__ATTRS: struct tp__<op>_attrs with the schema tp__<op>_schema. TP__ATTRS_OF: a struct of another
- * name with that schema. */
+/* Columns of an op's row for its attributes. TP__ATTRS: struct tp__<op>_attrs with the schema tp__<op>_schema.
+ * TP__ATTRS_OF: a struct of another name with that schema. */
 #define TP__ATTRS(op_)           tp__##op_##_schema, sizeof(tp__##op_##_attrs)
 #define TP__ATTRS_OF(op_, type_) tp__##op_##_schema, sizeof(type_)
 #define TP__NO_ATTRS             NULL, 0
-/* Maps: the block functions of an element-wise op. MAPS: one for each number type. REAL_MAPS: one for each real type. ANY_MAP:
- * the same for all number types. BYTE_MAP: one for bytes. */
+/* Columns of the row of an element-wise op: its block functions ("maps"). MAPS: one for each number type. REAL_MAPS:
+ * one for each real type. ANY_MAP: the same for all number types. BYTE_MAP: one for bytes. */
 #define TP__MAPS(fn_)      tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 #define TP__ANY_MAP(fn_)   tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
 #define TP__BYTE_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
-/* Kernels of the other ops. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for float32 and integers, and fn_f64. With _FAST, fn_fast
- * of tp_fast.h is added. */
+/* Columns of an op's row for its kernels, unless it is element-wise. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for
+ * float32 and integers, and fn_f64. With _FAST, fn_fast of tp_fast.h is added. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NAIVE(fn_)                 TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
 #define TP__NAIVE_FAST(fn_)            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
 #define TP__NUMBERS(fn_)               TP__KERNELS(fn_##_any, fn_##_f64, NULL)
 #define TP__NUMBERS_FAST(fn_)          TP__KERNELS(fn_##_any, fn_##_f64, fn_##_fast)
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
-/* The functions that return the number of FLOPs (NULL: one per output element) and the size of the scratch memory. */
+/* Columns of an op's row: the functions that return the number of FLOPs (NULL: one per output element) and the size of
+ * the scratch memory. */
 #define TP__FLOPS(flops_)                   flops_, NULL
 #define TP__FLOPS_SCRATCH(flops_, scratch_) flops_, scratch_
 /* The last three fields of an op's row: bits of the inputs of which only the shape is read, the ONNX operator, the sentence of
@@ -2142,22 +2156,22 @@ struct tp_graph {
 #define TP__FAULT(sentence_)                 0, NULL, sentence_
 #define TP__REST(shape_only_, onnx_, fault_) shape_only_, onnx_, fault_
 
-/* The fields of tp_op that a row does not need are 0. */
+/* A row of the op table; its last six fields are 0. */
 #define TP__ROW(...)                     \
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
-/* A TP__ROW into whose fast kernel other ops can be fused. */
+/* A row for an op whose fast kernel can also compute other ops that are fused into it. */
 #define TP__FUSING_ROW(fuses_, in_place_, ...)            \
     {                                                     \
         __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
     }
-/* A TP_OP_HALF row some of whose operands stay float32. */
+/* A row for an op with the flag TP_OP_HALF, some of whose operands stay float32. */
 #define TP__HALF_ROW(single_in_, single_out_, ...)              \
     {                                                           \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0, NULL \
     }
-/* A TP__HALF_ROW of a sequence op; x_: index of its input x. */
+/* A row for a sequence op with the flag TP_OP_HALF; x_: index of its input x. */
 #define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...)       \
     {                                                            \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
@@ -2286,7 +2300,7 @@ static const tp_operation tp__no_operation = {
     NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
-/* The sentence of the mistake for which tp__no_node was last returned in this thread. */
+/* The sentence of the mistake for which a builder last returned tp__no_node in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_sentence[256];
 static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the place in the source is not known yet */
 
@@ -2300,7 +2314,7 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
     return text;
 }
 
-/* The same check as TP__REQUIRE, but the graph keeps the mistake. */
+/* The same check as TP__REQUIRE, but the mistake is recorded in the graph. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
     if (!(cond_)) {                               \
         tp__graph_misuse((g_), __func__, #cond_); \
@@ -2370,7 +2384,7 @@ TP_DEF const char *tp_node_name(const tp_node *n)
     return n->op->name;
 }
 
-/* Only the first mistake is kept, because later ones mostly follow from it. */
+/* only the first mistake is kept, because later ones mostly follow from it */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
@@ -2697,7 +2711,7 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
     return text;
 }
 
-/* tp__nearest_text for a node ("cost", "cost:0") or a variable that does not exist. */
+/* The text of tp__nearest_text for the name of a node ("cost", "cost:0") or variable that does not exist. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
     char op[512]; /* longer names are not compared */
@@ -2707,7 +2721,8 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
     snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->op.n; i++) tp__nearest_try(&n, ((const tp_operation *)g->op.item[i])->name);
-    for (size_t i = 0; i < g->by_name.cap; i++) /* further names, see tp__importer_findable */
+    /* these include the names that an importer gives to nodes, see tp__importer_findable */
+    for (size_t i = 0; i < g->by_name.cap; i++)
         if (g->by_name.key[i]) tp__nearest_try(&n, g->by_name.key[i]);
     return tp__nearest_text(&n, text);
 }
@@ -2796,7 +2811,8 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
     char near[TP__NEAREST_TEXT];
     if (!n) {
         tp_fail(TP_ERR_NAME, "there is no node '%s' in the graph%s", name, tp__node_near(g, name, near));
-        tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+        /* if the caller passes this NULL on, the error there tells the name that was not found: see tp__missing */
+        tp__remember_missing(g, name);
     }
     return n;
 }
@@ -3068,7 +3084,8 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (g && g->status != TP_OK) return &g->poison;
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the first graph of an input keeps the sentence */
+    /* inputs of several graphs are a mistake, which is recorded in the first input's graph */
+    for (int i = 0; i < d->n_in && !g; i++) {
         g = tp_node_graph(d->in[i]);
         if (tp__is_broken(g)) continue;
         for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
@@ -3462,7 +3479,8 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
     char near[TP__NEAREST_TEXT];
     if (!v) {
         tp_fail(TP_ERR_NAME, "there is no variable '%s' in the graph%s", name, tp__variable_near(g, name, near));
-        tp__remember_missing(g, name); /* a later error about this NULL gives the name: see tp__missing */
+        /* if the caller passes this NULL on, the error there tells the name that was not found: see tp__missing */
+        tp__remember_missing(g, name);
     }
     return v;
 }
@@ -3533,7 +3551,9 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
 
 struct tp_getter_call {
     tp_graph *g;
-    int level; /* the getters of scopes below this level are not called yet */
+    /* getters of variable scopes are called from the innermost outwards; those at this level or above have been
+     * called */
+    int level;
 };
 
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
@@ -3621,7 +3641,7 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
 
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
-    const bool *flags = (const bool *)user; /* [0]: the option stop_gradient, [1]: skip_collection */
+    const bool *flags = (const bool *)user; /* flags[0]: the option stop_gradient; flags[1]: skip_collection */
     const bool trained = d->trainable != TP_NO;
     if (trained && flags[1]) d->trainable = TP_NO;
     tp_node *v = tp_getter_next(call, d);
@@ -4611,7 +4631,7 @@ TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i)
     }
     return NULL;
 }
-/* tp_tower_handles_find without a sentence */
+/* The same as tp_tower_handles_find, but a name that is not found is no error. */
 static const tp_tower_handle *tp__tower_named(tp_tower_handles h, const char *ns_name)
 {
     const tp_tower_handle *t;
@@ -4657,7 +4677,7 @@ static tp_node *tp__tower_variable(const tp_tower_handle *h, const char *name)
     return v ? v->node : NULL;
 }
 
-/* tp_tower_handle_get without a sentence, for callers that look elsewhere too. */
+/* The same as tp_tower_handle_get, but a name that is not found is no error: the caller looks elsewhere too. */
 static tp_node *tp__tower_node(const tp_tower_handle *h, const char *name)
 {
     int index;
@@ -4701,7 +4721,7 @@ TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const cha
     return n;
 }
 
-/* Calls tp__tower_node or tp__tower_variable (argument `one`) for each name of a list. */
+/* Looks up each name of a list with the function `one`, tp__tower_node or tp__tower_variable. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
                                        tp_node *(*one)(const tp_tower_handle *h, const char *name),
                                        const char *value_kind)
@@ -4855,8 +4875,9 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
     const int last_id = y->op->id, n_op = last_id + 1;
-    char *above = (char *)tp_calloc((size_t)n_op, 1); /* id -> whether y depends on the operation */
-    char *below = (char *)tp_calloc((size_t)n_op, 1); /* id -> bit 0: whether the operation depends on an x */
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* for each operation id: whether y depends on the operation */
+    /* for each operation id, bit 0: whether the operation depends on an x */
+    char *below = (char *)tp_calloc((size_t)n_op, 1);
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
     if (!above || !below || !head) {
         tp__graph_nomem(g);
@@ -4963,7 +4984,7 @@ enum {
 };
 enum { TP__RE_I = 1, TP__RE_M = 2, TP__RE_S = 4, TP__RE_X = 8, TP__RE_A = 16, TP__RE_U = 32, TP__RE_NOT = 64 };
 enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
-#define TP__RE_CATEGORY 0xffffffffu /* the `high` of a set item for \d, \D, \s, \S, \w, \W */
+#define TP__RE_CATEGORY 0xffffffffu /* value of `high` in a set's item that stands for \d, \D, \s, \S, \w or \W */
 #define TP__RE_MANY     0xffffffffu /* a repetition without upper bound */
 #define TP__RE_CODE     30000
 #define TP__RE_DEPTH    100
@@ -5575,7 +5596,7 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
  * constants. */
 enum {
     TP__RE_RESTORE = -1 /* restores the register: reg[a] = b */,
-    TP__RE_FAILED = -2 /* marks row a, position b as failed */
+    TP__RE_FAILED = -2 /* marks position b as failed in row a of the table of failures */
 };
 typedef struct tp__re_entry {
     int32_t action, a, b;
@@ -5870,14 +5891,15 @@ typedef struct tp__filter {
     tp_graph *g;
     tp_at at;
     const char *filter_name;
-    tp_regex *re; /* NULL: all names match */
+    tp_regex *re; /* the compiled pattern; NULL: all names match */
     bool search;
     int n_matched;
     tp__nearest near;
 } tp__filter;
 
-/* search: a match anywhere in the name, as re.search; else as re.match of the pattern with `$` appended, as in tensorpack: of a|b
- * the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a mistake in the pattern, with `at` and `filter_name`. */
+/* Opens a filter. search: a match anywhere in the name, as re.search; else as re.match of the pattern with `$`
+ * appended, as in tensorpack: of a|b the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a
+ * mistake in the pattern, with `at` and `filter_name`. */
 TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *filter_name,
                                        const char *pattern, bool search)
 {
@@ -6032,7 +6054,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
 
 typedef struct tp__gradient_rule {
     const char *what;
-    bool (*match)(tp_grad *g); /* returns true if it has set g->din */
+    bool (*match)(tp_grad *g); /* a gradient rule; it returns true if it has set g->din */
 } tp__gradient_rule;
 static const tp__gradient_rule tp__gradient_rules[] = {
     {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
@@ -6506,7 +6528,7 @@ typedef struct tp__group {
 } tp__group;
 
 typedef struct tp__compiler {
-    tp_arena arena; /* freed at the end of planning */
+    tp_arena arena; /* memory that is freed at the end of planning */
     tp_exec *exec;
     tp_graph *g;
     tp__plan *plan;
@@ -6890,8 +6912,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
  * forward op reports bad indices in place of the gather; the backward op has the output of gather_grad as one more
  * output. */
 
-/* Finds the gather whose output x is, through views; NULL if there is none, if a value on the way is fed, or if an op
- * on the way has control inputs or runs on another device. */
+/* Returns the gather whose output is x, also if views of that output are between them; NULL if there is none, if a
+ * value on the way is fed, or if an op on the way has control inputs or runs on another device. */
 static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
 {
     for (;; x = x->op->in[0]) {
@@ -6902,7 +6924,7 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
     }
 }
 
-/* Whether x is the memory of a variable that an op with a smaller id than `id` writes, or the result of such a write. */
+/* Whether x is the memory of a variable that some op with an id below `id` writes, or the result of such a write. */
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
@@ -6944,7 +6966,7 @@ static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o
     return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
 }
 
-/* Returns the gradient that this gather_grad reads through views. The caller checks that it is dx, output 0 of a
+/* Returns the gradient that this gather_grad reads, also through views. The caller checks that it is dx, output 0 of a
  * sequence op's gradient. */
 static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
 {
@@ -7040,7 +7062,7 @@ typedef struct tp__edge {
 typedef struct tp__edges {
     tp__edge **from; /* for each op id, the ops that must run after it */
     int *degree;     /* for each op id, the number of ops that must run before it and are not yet ordered */
-    bool ok;         /* false if memory ran out */
+    bool ok;         /* becomes false if memory runs out */
 } tp__edges;
 
 /* Records that op a must run before op b. */
@@ -7073,7 +7095,7 @@ static bool tp__op_writes(const tp__compiler *c, int id, const tp_variable *v)
 static void tp__plan_edges(tp__compiler *c, tp__edges *g)
 {
     int *last_writer =
-        tp__alloc_ints(c, c->g->var.n, -1, &g->ok); /* of each variable, among the ops that were looked at */
+        tp__alloc_ints(c, c->g->var.n, -1, &g->ok); /* for each variable: the last op so far that writes it; -1: none */
     if (!last_writer) return;
     for (int id = 0; id < c->n_op; id++) {
         const tp_operation *o = c->op[id];
@@ -7212,7 +7234,8 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__keeps_float32(const tp__compiler *c, const tp_node *n)
 {
-    return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* n is the product's only output */
+    /* no check of n's index is needed, because a product has one output */
+    return c->keeps_float32[n->op->id] && c->fed[tp__value_of(c, n)] < 0;
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -7561,8 +7584,8 @@ static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* Finds, for the gradient o of a batch norm that reads a gradient masked by a ReLU, the batch norm whose output that
- * ReLU reads; NULL if there is none. */
+/* Finds, for op o, the gradient of a batch norm that reads a gradient masked by a ReLU, the batch norm whose output
+ * that ReLU reads; NULL if there is none. */
 static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *mask = o->in[0]->op;
@@ -7579,13 +7602,14 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
         return NULL;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
         return NULL;
-    /* no value between the batch norm and o may be fed, and beta must not have changed */
+    /* no value between the batch norm and its gradient o may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
-    /* whether o reads the result, the mean and the deviation of this batch norm */
+    /* o must read the y, mean and inv that this batch norm computes, not fed values */
     const int *fed = &c->fed[tp__value_of(c, y)];
     if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
-    if (tp__memory_of(c, mask->in[0])) return NULL; /* the variable could be written before o reads it */
+    /* if the gradient is in a variable's memory, another op could write it before op o reads it */
+    if (tp__memory_of(c, mask->in[0])) return NULL;
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
     return c->value[tp__alias_root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
@@ -7782,7 +7806,7 @@ static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp
         return TP_OK;
     const tp__affine_attrs *t = (const tp__affine_attrs *)affine->attrs;
     if (t->offset != 0 || t->scale == 0) return TP_OK;
-    if (tp__memory_of(c, affine->in[0])) return TP_OK; /* a writer could change the variable before o reads it */
+    if (tp__memory_of(c, affine->in[0])) return TP_OK; /* another op could write the variable before op o reads it */
     tp__fusion *f = tp__fuse(c, o, rule, 0);
     if (!f) return tp__nomem_plan();
     f->in[0] = affine->in[0];
@@ -7997,7 +8021,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
             }
             void *y = s->to == TP__FROM_REG ? (void *)registers[s->out]
                                             : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
-            in[s->n_in] = s->attrs; /* the parameters of a vector function */
+            in[s->n_in] = s->attrs; /* a vector function gets its attributes as one more argument */
             if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
             else s->block(n, y, in, s->attrs);
         }
@@ -8114,7 +8138,7 @@ static size_t tp__step_scratch(const tp__step *s)
     tp_call k = s->call;
     const int n = k.n_in + k.n_out + k.n_var;
     if (!s->convert || n > 64) return s->row->scratch(&k);
-    for (int i = 0; i < n; i++) { /* the operands as the float kernel gets them */
+    for (int i = 0; i < n; i++) { /* the operands, half precision converted to float, as the float kernel gets them */
         op[i] = s->operand[i];
         if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
     }
@@ -8398,7 +8422,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
     if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-        ins->from[i] = TP__FROM_REG; /* tp__chain_result replaces the number of the member by a register */
+        ins->from[i] = TP__FROM_REG; /* the index of an op in the chain; tp__chain_result replaces it by a register */
         ins->in[i] = member;
         ch->last_use[member] = m;
         return TP_OK;
@@ -9046,8 +9070,9 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
 
 /* -- all steps, and facts about a plan for its runs ---------------------------------------------------- */
 
-/* Whether the step has an effect on the host. Recordings cannot contain it. An op whose effect is a fault writes it to
- * the device's memory and can be recorded. */
+/* Whether the step must run on the host in each run, because it has an effect there (prints, communicates); a recording
+ * of a GPU cannot contain it. An op whose only effect is that it may report bad data does this through the device's
+ * memory, and can be recorded. */
 static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
 
 /* Chooses the device that records the plan; -1: none. It must be able to record; all other devices must be able to take
@@ -9252,7 +9277,7 @@ TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 }
 TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
 
-/* For the error sentence about a full device: tells whether the limit is the session's own. */
+/* Returns what the error sentence about a full device says of memory_fraction, if this session limits the memory. */
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
     const double fraction = (double)tp__float_option(s->config.memory_fraction, 0.99f);
@@ -10092,8 +10117,8 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
     return st;
 }
 
-/* Whether x is an integer that is fed, except for a cast: then the text says where in the fed tensor the value is: "; 'label' has
- * it at element 37". */
+/* Finds the bad number `value` in the input x of an op. If x is a fed integer tensor, perhaps behind a cast, returns true and
+ * writes the place for the error sentence: "; 'label' has it at element 37". */
 static bool tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text, size_t size)
 {
     while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity) x = x->op->in[0];
@@ -10237,7 +10262,8 @@ TP_DEF int tp_session_cancel(tp_session *s)
 {
     TP__REQUIRE(s, 0)
     return (int)(uint32_t)TP__WIDE_ADD(
-        &s->runs, (uint64_t)1 << 32); /* adds 1 to the upper half; the lower half counts runs in progress */
+        /* one more cancellation in the upper half; the lower half counts the runs in progress */
+        &s->runs, (uint64_t)1 << 32);
 }
 
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
@@ -10606,7 +10632,7 @@ static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches
         if (st != TP_OK) return st;
         h->count[i] = r->n_fetch - h->first[i];
     }
-    if (r->n_fetch >= h->cap_value) { /* also without fetches, so that h->value is never NULL */
+    if (r->n_fetch >= h->cap_value) { /* allocated even without fetches, so that h->value is never NULL */
         const int cap = r->n_fetch * 2 + 1;
         const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)cap * sizeof *v);
         if (!v) return TP_ERR_NOMEM;
@@ -11996,7 +12022,8 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
-    /* init is kept to mark its owner; the session already has its values */
+    /* the predictor keeps the initialiser, so that passing it twice is detected; its values are in the session already
+     * and are freed */
     if (p && init && init->run == tp__restore_run) tp_dict_free(&((tp__restore *)(void *)init)->dict);
     return p;
 }
@@ -12250,7 +12277,8 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                 continue;
             }
             in[a] = blocks[a];
-            for (int64_t i = 0; i < m; i++) { /* index of element i of y in the smaller operand x */
+            /* index in the smaller operand x of the element that element i of y reads */
+            for (int64_t i = 0; i < m; i++) {
                 int64_t index_left = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
                     dim[d] = index_left % y->shape.dim[d];
@@ -13080,8 +13108,8 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* tp__out_begin: the offset of the first element that output o is computed from. tp__run_begin: the offset of the output's run j
- * from that element. */
+/* tp__out_begin: the offset in x of the first element from which output o is computed. tp__run_begin: the offset of
+ * output o's run number j from that element. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -13688,7 +13716,8 @@ TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fract
 #ifdef TP__ROWS
 static const tp_attr tp__axis_schema[] = {TP__ATTR(tp__axis_attrs, INT, axis), TP__ATTRS_END};
 
-/* Returns the row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
+/* Converts `axis`, which may count from the end, to an index of x's dimensions. Returns -1, and reports the error, if x
+ * has no such axis. */
 static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
     const int d = tp__axis(axis, x->ndim);
@@ -14018,7 +14047,8 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 #ifdef TP__FIRST_PASS
 #define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
 
-/* Copies dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
+/* A strided copy: dst[sum over d of i_d dst_stride[d]] = src[sum over d of i_d src_stride[d]] for all indices with i_d
+ * < dim[d]; strides count elements. */
 typedef struct tp__move {
     int ndim;
     int64_t dim[TP__MOVE_DIMS], dst_stride[TP__MOVE_DIMS], src_stride[TP__MOVE_DIMS];
@@ -14090,7 +14120,8 @@ static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const
     tp__move_do(k, &m);
 }
 
-/* y[i_0, i_1, ..] = x[first + the sum of i_d stride[d]] for all elements of output 0, where x is input 0. */
+/* Copies elements of input 0 (x) in a strided order to output 0: y[i_0, i_1, ...] = x[first + sum over d of i_d
+ * stride[d]]. */
 static void tp__move_strided(const tp_call *k, int64_t first, const int64_t *stride)
 {
     const tp_shape *y = &k->out[0].shape;
@@ -14139,7 +14170,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double converted = 0;
     if (n <= 0) return;
-    if (value == 0 && !signbit(value)) { /* a value whose bytes are all zero in every type */
+    if (value == 0 && !signbit(value)) { /* zero has only zero bytes in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
@@ -14147,8 +14178,8 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
     tp__fill(dst, &converted, tp_dtype_size(dtype), n);
 }
 
-/* The shape rule of a gradient op whose last input is x: dx has the shape of x; dy, which is input i, must have the shape y. `is`
- * tells in the error sentence what has the shape y. */
+/* The shape rule of a gradient op whose last input is x: dx has the shape of x, and input i, which is dy, must have the
+ * shape y. `is`: the words of the error sentence before that shape, for example "the slice is". */
 static tp_status tp__infer_dx(tp_infer *s, int i, const tp_shape *y, const char *is)
 {
     const tp_type *dy = &s->in[i], *x = &s->in[s->n_in - 1];
@@ -14842,7 +14873,8 @@ static tp_node *tp__slice_grad(tp_node *dy, tp_node *x, const void *attrs)
 
 /* -- shared by pad and pad_grad: which element of x stands where in y, and the shape of y */
 #ifdef TP__FIRST_PASS
-/* Returns the element of x (n long) that place i of y holds, along one dimension; -1: the border's value. */
+/* For pad, along one dimension: returns the index in x (n long) of the element that is copied to index i of y; -1: the
+ * border's constant. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
     const int64_t at = i - before;
@@ -14851,7 +14883,7 @@ static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
     if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
     return -1;
 }
-/* Returns the element of x that element i of y holds; -1: the border's value. */
+/* For pad: returns the number of the element of x that is copied to element i of y; -1: the border's constant. */
 static int64_t tp__pad_element(int64_t i, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t index[TP_MAX_DIMS];
@@ -15089,7 +15121,7 @@ static tp_status tp__infer_indices(tp_infer *s, const tp_type *indices)
     return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
                          tp_dtype_name(indices->dtype));
 }
-/* y = the shape of the gathered rows. */
+/* Sets y to the shape of the rows that gather returns. */
 static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
 {
     char text[TP_SHAPE_TEXT];
@@ -15927,7 +15959,7 @@ static tp_status tp__max_pool_infer(tp_infer *s)
     s->out[1].shape = s->out[0].shape;
     return TP_OK;
 }
-static void tp__max_pool_gradient(tp_grad *g); /* the gradient is an op max_pool_grad */
+static void tp__max_pool_gradient(tp_grad *g); /* the gradient of max_pool is the op max_pool_grad */
 static const tp_op tp__op_max_pool =
     TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs),
             tp__max_pool_infer, tp__max_pool_gradient, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
@@ -15946,7 +15978,7 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k)
     TP__POOL_LOOP(g) dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
 }
 #ifdef TP__ROWS
-static void tp__max_pool_grad_gradient(tp_grad *g); /* the gradient is an op max_pool_take */
+static void tp__max_pool_grad_gradient(tp_grad *g); /* the gradient of max_pool_grad is the op max_pool_take */
 static const tp_op tp__op_max_pool_grad =
     TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
             TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_grad_infer, tp__max_pool_grad_gradient,
@@ -15995,7 +16027,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static void tp__avg_pool_gradient(tp_grad *g); /* the gradient is an op avg_pool_grad */
+static void tp__avg_pool_gradient(tp_grad *g); /* the gradient of avg_pool is the op avg_pool_grad */
 static const tp_op tp__op_avg_pool =
     TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_infer,
             tp__avg_pool_gradient, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
@@ -16044,7 +16076,7 @@ typedef struct tp__blend { /* how a result is interpolated: y = (1 - part) x[low
     int64_t low, high;
     double part;
 } tp__blend;
-/* Returns where output i of n_out is, among n_in pixels. */
+/* Returns which of n_in source pixels are blended for result i of n_out, along one dimension. */
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
@@ -16063,7 +16095,7 @@ typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
     const tp__blend *column; /* source positions of the output columns, in the scratch memory */
 } tp__resized;
-/* NCHW is treated as more images of one channel. */
+/* Images in NCHW are treated as B C images of one channel. */
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
@@ -16155,7 +16187,7 @@ static tp_status tp__resize_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__resize_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-static void tp__resize_gradient(tp_grad *g); /* the gradient is an op resize_grad */
+static void tp__resize_gradient(tp_grad *g); /* the gradient of resize is the op resize_grad */
 static const tp_op tp__op_resize =
     TP__ROW("resize", "Resize", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS_OF(resize, tp_resize_attrs), tp__resize_infer,
             tp__resize_gradient, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
@@ -16284,7 +16316,7 @@ static tp_status tp__sampler_infer(tp_infer *s)
     s->out[0].shape.dim[3] = x->dim[3];
     return TP_OK;
 }
-static void tp__sampler_gradient(tp_grad *g); /* the gradient is an op bilinear_sampler_grad */
+static void tp__sampler_gradient(tp_grad *g); /* the gradient of bilinear_sampler is the op bilinear_sampler_grad */
 static const tp_op tp__op_bilinear_sampler =
     TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(sampler), tp__sampler_infer,
             tp__sampler_gradient, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
@@ -16502,7 +16534,7 @@ static tp_status tp__batch_norm_shape(tp_infer *s)
     s->out[1] = s->out[2] = s->out[3] = s->in[1];
     return st;
 }
-static void tp__batch_norm_gradient(tp_grad *g); /* the gradient is an op batch_norm_grad */
+static void tp__batch_norm_gradient(tp_grad *g); /* the gradient of batch_norm is the op batch_norm_grad */
 static const tp_op tp__op_batch_norm =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
                    TP_OP_FOLLOWS | TP__OP_BATCH_NORM, TP__IO(3, 4), TP__ATTRS(bn), tp__batch_norm_shape,
@@ -16677,7 +16709,7 @@ static tp_status tp__layer_norm_infer(tp_infer *s)
     s->out[2].shape = s->out[1].shape;
     return TP_OK;
 }
-static void tp__layer_norm_gradient(tp_grad *g); /* the gradient is an op layer_norm_grad */
+static void tp__layer_norm_gradient(tp_grad *g); /* the gradient of layer_norm is the op layer_norm_grad */
 static const tp_op tp__op_layer_norm = TP__ROW(
     "layer_norm", "LayerNorm", TP_OP_PURE, TP__IO(3, 3), TP__ATTRS(ln), tp__layer_norm_infer, tp__layer_norm_gradient,
     TP__NAIVE_FAST(tp__layer_norm), TP__FLOPS(tp__bn_flops), TP__ONNX("LayerNormalization"));
@@ -16932,7 +16964,7 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
  * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
-#define TP__NONE (-(double)INFINITY) /* the logarithm of 0 */
+#define TP__NONE (-(double)INFINITY) /* stands for the logarithm of 0 */
 /* Returns log(e^a + e^b + e^c). */
 static double TP__F(tp__ctc_add)(double a, double b, double c)
 {
@@ -16942,14 +16974,17 @@ static double TP__F(tp__ctc_add)(double a, double b, double c)
     return largest + (double)TP__RLOG(sum);
 }
 #ifdef TP__REAL_IS_FLOAT
-/* One sequence of the batch. */
+/* What ctc_loss knows of one sequence of the batch. */
 typedef struct tp__ctc {
     const tp_call *k;
-    int64_t b, C, L, steps; /* number of steps, and of labels (L), of the longest sequence */
-    int64_t row, step;      /* offset of the sequence in the logits, and distance between its steps */
-    int64_t T, S;           /* numbers of steps and of places (2L + 1) of this sequence */
+    /* index of the sequence; number of classes; length of the longest label list; steps of the longest sequence */
+    int64_t b, C, L, steps;
+    int64_t row, step; /* offset of the sequence in the logits, and distance between its steps */
+    int64_t T, S;      /* number of steps of this sequence; length of its list of labels and blanks, 2L + 1 */
     int64_t blank;
-    double *norm, *a, *two_rows; /* log of the sum of each softmax; CTC's a_t(s); two more rows of S values */
+    /* for each step: log of the softmax's sum; a_t(s), the log of the forward sums over paths; and two rows of S values
+     * for the backward sums */
+    double *norm, *a, *two_rows;
 } tp__ctc;
 /* Returns the number of doubles of scratch memory for a sequence. */
 static int64_t tp__ctc_doubles(const tp_call *k)
@@ -16985,7 +17020,8 @@ static bool tp__ctc_sequence(tp__ctc *g, const tp_call *k, int64_t b)
     }
     return true;
 }
-/* tp__ctc_class: the class of place s. tp__ctc_skips: whether a path may reach s from two places before it. */
+/* CTC puts a blank before, between and after the labels. tp__ctc_class: the class at place s of that list.
+ * tp__ctc_skips: whether a path may go from place s - 2 to s directly. */
 static int64_t tp__ctc_class(const tp__ctc *g, int64_t s)
 {
     return s & 1 ? tp__index_at(&g->k->in[1], g->b * g->L + s / 2) : g->blank;
@@ -16995,7 +17031,8 @@ static bool tp__ctc_skips(const tp__ctc *g, int64_t s)
     return (s & 1) && s > 1 && tp__ctc_class(g, s) != tp__ctc_class(g, s - 2);
 }
 #endif
-/* Computes a_t for all steps. Returns the logarithm of the sum over all paths. */
+/* Computes CTC's forward sums over paths, the logarithms a_t(s), for all steps. Returns the logarithm of the sum over
+ * all paths. */
 static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
 {
     const int64_t S = g->S;
@@ -17016,7 +17053,8 @@ static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
     if (g->T > 0) return TP__F(tp__ctc_add)(previous[-1], S > 1 ? previous[-2] : TP__NONE, TP__NONE);
     return S == 1 ? 0 : TP__NONE;
 }
-/* Computes dx from a_t and, step by step backwards, b_t. all: the result of tp__ctc_forward. */
+/* Computes ctc_loss's dx from the forward sums a_t and, going back step by step, the backward sums b_t. all: the result
+ * of tp__ctc_forward. */
 static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, double all)
 {
     const int64_t S = g->S;
@@ -17283,7 +17321,7 @@ static tp_status tp__lstm_infer(tp_infer *s)
     s->out[4] = s->out[0]; /* output 4 has the cell states */
     return st == TP_OK ? tp__rnn_check(s, 1, "", &s->in[3].shape, 4) : st;
 }
-static void tp__lstm_gradient(tp_grad *g); /* the gradient is an op lstm_grad */
+static void tp__lstm_gradient(tp_grad *g); /* the gradient of lstm is the op lstm_grad */
 static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(
     0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(5, 5), TP__ATTRS(lstm), tp__lstm_infer,
     tp__lstm_gradient, TP__NAIVE_FAST(tp__lstm), TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_scratch), TP__ONNX("LSTM"));
@@ -17394,7 +17432,8 @@ static void TP__F(tp__gru)(const tp_call *k)
             for (int64_t q = 0; q < H; q++) c[q] = TP__RTANH(TP__F(tp__rnn_sum)(&r, bc[q], x + row * I, rh, wc + q, H));
             for (int64_t u = 0; u < H; u++) h[u] = g[H + u] * h[u] + (1 - g[H + u]) * c[u];
             TP__F(tp__copy)(H, y ? y + row * H : NULL, h);
-            TP__F(tp__copy)(3 * H, gates ? gates + row * 3 * H : NULL, g); /* c follows g: r, u and c are copied */
+            /* the vector c follows r and u (g) in memory: one copy writes all three */
+            TP__F(tp__copy)(3 * H, gates ? gates + row * 3 * H : NULL, g);
         }
         TP__F(tp__copy)(H, last ? last + b * H : NULL, h);
     }
@@ -17412,7 +17451,7 @@ static tp_status tp__gru_infer(tp_infer *s)
     if (st == TP_OK) st = tp__rnn_check(s, 1, "gates' ", &s->in[5].shape, 2);
     return st == TP_OK ? tp__rnn_check(s, 3, "candidate's ", &s->in[5].shape, 1) : st;
 }
-static void tp__gru_gradient(tp_grad *g); /* the gradient is an op gru_grad */
+static void tp__gru_gradient(tp_grad *g); /* the gradient of gru is the op gru_grad */
 static const tp_op tp__op_gru = TP__SEQUENCE_ROW(
     0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(6, 3), TP__ATTRS(gru), tp__gru_infer,
     tp__gru_gradient, TP__NAIVE_FAST(tp__gru), TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_scratch), TP__ONNX("GRU"));
@@ -17591,7 +17630,7 @@ static tp_status tp__attention_infer(tp_infer *s)
     s->out[1].shape.dim[0] = q->dim[0], s->out[1].shape.dim[1] = t->heads, s->out[1].shape.dim[2] = q->dim[1];
     return TP_OK;
 }
-static void tp__attention_gradient(tp_grad *g); /* the gradient is an op attention_grad */
+static void tp__attention_gradient(tp_grad *g); /* the gradient of attention is the op attention_grad */
 static const tp_op tp__op_attention =
     TP__HALF_ROW(0, 0x2u, "attention", "Attention", TP_OP_HALF, TP__IO(3, 2), TP__ATTRS(attention), tp__attention_infer,
                  tp__attention_gradient, TP__NAIVE_FAST(tp__attention),
@@ -17709,7 +17748,7 @@ TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(
 static const tp_attr tp__random_schema[] = {TP__ATTR(tp__random_attrs, SHAPE, shape),
                                             TP__ATTR(tp__random_attrs, FLOAT, a), TP__ATTR(tp__random_attrs, FLOAT, b),
                                             TP__ATTR(tp__random_attrs, INT, kind), TP__ATTRS_END};
-static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from must be a multiple of 4 */
+static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* `from` must be a multiple of 4 */
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
     const tp_dtype dtype = k->out[0].dtype;
@@ -17962,7 +18001,7 @@ static double tp__apply_flops(const tp_call *k)
     {                       \
         "n", TP_ATTR_INT, 0 \
     } /* the first attribute of each optimizer */
-/* attrs_ is TP__ATTRS(name) */
+/* A row of an optimizer. attrs_: TP__ATTRS(name), its attributes. */
 #define TP__APPLY_ROW(name_, label_, attrs_, update_, scratch_, ...)                                            \
     {                                                                                                           \
         name_, label_, TP_OP_WRITES_VAR, TP__IO_RANGE(2, -1, 1), attrs_, tp__apply_infer, NULL,                 \

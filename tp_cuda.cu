@@ -82,13 +82,13 @@ typedef struct tp__cuda {
     cudaStream_t stream;
     /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
     cudaMemPool_t pool;
-    size_t limit;         /* the most bytes that may be allocated from the pool */
+    size_t limit;         /* the most bytes that this device may allocate from the pool */
     uint64_t peer_access; /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* workspace of cuBLASLt: only one product at a time uses it, as all are on one stream */
     size_t workspace_bytes;
-    char *stage[TP__STAGES]; /* buffers of pinned memory for transfers */
+    char *stage[TP__STAGES]; /* buffers of pinned host memory, used in turn for transfers */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
     cudaStream_t copying; /* uploads staged values while kernels run on `stream` */
@@ -101,7 +101,7 @@ typedef struct tp__cuda {
     cudaEvent_t mark; /* event that marks how far `stream` has come, for other streams and GPUs to wait for */
     struct tp__communicator *communicators;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
-    char *download_buffer;               /* pinned memory for small downloads */
+    char *download_buffer;               /* pinned host memory for small downloads */
     size_t late_used;
     struct {
         void *to;
@@ -121,7 +121,7 @@ static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 /* Kernels return nothing: an error is stored until the next wait(). */
 static void tp__store_error(tp__cuda *c, const char *action, const char *reason)
 {
-    cudaGetLastError(); /* clears CUDA's error, because it is stored here */
+    cudaGetLastError(); /* clears CUDA's own error; it is stored in c instead */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, action, reason);
@@ -541,7 +541,7 @@ static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
             cudaMemPoolSetAccess(c->pool, &access, 1);
         } else {
             cudaSetDevice(other->ordinal);
-            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* an error means that access is already enabled */
+            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* an error here means that access is already enabled */
         }
     }
     cudaGetLastError();
@@ -584,7 +584,7 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
     tp_status st = tp__cuda_status(c, cudaStreamEndCapture(c->stream, &graph), "recording");
     if (st == TP_OK) st = tp__cuda_status(c, cudaGraphInstantiate(&exec, graph, 0), "recording");
     if (graph) cudaGraphDestroy(graph);
-    if (st == TP_OK && c->status != TP_OK) { /* a kernel could not be recorded */
+    if (st == TP_OK && c->status != TP_OK) { /* one of the kernels could not be recorded */
         st = c->fail(c->status, "%s", c->error);
         cudaGraphExecDestroy(exec);
     }
@@ -723,7 +723,7 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
 typedef struct tp__job_communicator {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t done; /* event that is recorded after the last sum */
+    cudaEvent_t done; /* event that is recorded after the last sum over ranks */
 } tp__job_communicator;
 
 static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
@@ -1173,7 +1173,8 @@ typedef struct tp__divisor {
     uint32_t factor, shift;
     bool small;
 } tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t max_numerator) /* max_numerator: the largest one that occurs */
+/* max_numerator: the largest number that is divided */
+static tp__divisor tp__divide_by(int64_t d, int64_t max_numerator)
 {
     tp__divisor v;
     memset(&v, 0, sizeof v);
@@ -2419,8 +2420,9 @@ typedef struct tp__reduce_cut {
     int lanes;                    /* threads that share an item, a part of an output's elements (not for columns) */
     bool by_four;                 /* a thread loads four adjacent elements at a time */
     int64_t n_part, chunk;        /* parts per output; elements in a part (for columns: passes) */
-    int64_t A, R, B;              /* for columns: x as (A, R, B), summed over R */
-    /* numbers: of elements that a block reads in a pass, of elements from one pass to the next, of tiles in a row */
+    int64_t A, R, B;              /* for columns: x is read as an array (A, R, B) and summed over R */
+    /* of the columns kernel: elements that a block reads in a pass, elements from one pass to the next; number of tiles
+     * in a row */
     int64_t width, pitch, n_tile;
 } tp__reduce_cut;
 
@@ -2588,7 +2590,8 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
               t = (int)threadIdx.x;
     const int64_t passes = tp__reduce_ceil_div(c.R * c.B, c.pitch), from = part * c.chunk,
                   to = from + c.chunk < passes ? from + c.chunk : passes,
-                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may be incomplete */
+                  /* passes in which all elements exist; the last pass may lack some */
+                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to;
     const T *p = x + begin;
     sum total[4];
 #pragma unroll
@@ -2924,7 +2927,7 @@ static void tp__broadcast_like_cuda(const tp_call *k)
 #define TP__SQUARES_LIST 128
 typedef struct tp__squares_list {
     int n;
-    int64_t piece; /* size of a piece in elements */
+    int64_t piece; /* elements of a tensor that a block adds */
     struct {
         const void *data;
         int64_t size;
@@ -3149,7 +3152,7 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
                 v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
                 mine += v[e];
             }
-            sum upto = mine; /* sum of this lane and all lower lanes */
+            sum upto = mine; /* sum over this lane and all lower lanes of the warp */
             for (int d = 1; d < 32; d <<= 1) {
                 const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
                 if (lane >= d) upto += other;
@@ -3340,7 +3343,7 @@ static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_
 /* Integer indices of rows, for gather, one_hot and ops on the last axis. */
 typedef struct tp__indices {
     const void *data;
-    bool is_int64; /* the indices are int64; false: int32 */
+    bool is_int64; /* the indices' type: int64, or int32 if false */
     int64_t n, rows;
 } tp__indices;
 static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
@@ -3355,7 +3358,7 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t bad_at, tp__fault f)
 {
-    /* another thread has already reported an invalid index */
+    /* return if another thread has already reported an invalid index */
     if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return;
     for (int64_t i = 0; i <= bad_at; i++) {
         const int64_t row = tp__row_of(s, i);
@@ -3430,7 +3433,7 @@ TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, 
             const int64_t label =
                 long_labels ? ((const int64_t *)labels)[row] : (int64_t)((const int32_t *)labels)[row];
             const R of_label = label >= 0 && label < C ? tp__get(x, row * C + label) : (R)INFINITY;
-            in_top_k = of_label - of_label == 0; /* whether the label's value is finite */
+            in_top_k = of_label - of_label == 0; /* false if the label's value is not finite */
             for (int64_t c = lane; c < C && in_top_k; c += lanes) larger += tp__get(x, row * C + c) > of_label;
         }
         larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, shared);
@@ -3577,7 +3580,7 @@ typedef struct tp__moving {
     int64_t dim[TP__MOVE_MAX], dst_stride[TP__MOVE_MAX], src_stride[TP__MOVE_MAX];
     char *dst;
     const char *src;
-    int64_t size; /* size of an element in bytes */
+    int64_t size; /* size of an element of the copy in bytes */
 } tp__moving;
 
 static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
@@ -3781,8 +3784,8 @@ typedef struct tp__part_list {
     int64_t row; /* length of a row of the whole tensor, in copy units of 1 to 16 bytes */
     void *part[TP__PARTS_MAX];
     int64_t size[TP__PARTS_MAX], at[TP__PARTS_MAX]; /* number of copy units in each part; offset of the part in a row */
-    tp__divisor width[TP__PARTS_MAX];                /* copy units of each part in a row */
-    uint32_t first[TP__PARTS_MAX + 1];               /* index of each part's first block */
+    tp__divisor width[TP__PARTS_MAX];                /* number of copy units that a part has in each row */
+    uint32_t first[TP__PARTS_MAX + 1];               /* index of the first block that copies each part */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
@@ -3866,7 +3869,7 @@ static void tp__concat_grad_cuda(const tp_call *k)
 {
     tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__axis_attrs *)k->attrs)->axis, false);
 }
-static void tp__split_cuda(const tp_call *k) /* also runs the op unstack */
+static void tp__split_cuda(const tp_call *k) /* the kernel of the ops split and unstack */
 {
     tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__parts_attrs *)k->attrs)->axis, false);
 }
@@ -3943,7 +3946,8 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
         else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
     }
     const int last_dim = b.ndim - 1;
-    if (last_dim >= 0 && (mode == TP_PAD_CONSTANT || ydim[last_dim] == b.x[last_dim])) { /* copy several elements at a time */
+    /* the last dimension is copied in units of several elements */
+    if (last_dim >= 0 && (mode == TP_PAD_CONSTANT || ydim[last_dim] == b.x[last_dim])) {
         const int64_t times =
             tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last_dim] * size) |
                         (uint64_t)(b.x[last_dim] * size) | (uint64_t)(b.before[last_dim] * size)) /
@@ -4006,7 +4010,7 @@ static void tp__pad_grad_cuda(const tp_call *k)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp__dims y = tp__dims_of(&k->in[0].shape), x = tp__dims_of(&k->out[0].shape);
-    if (t->mode == TP_PAD_CONSTANT) { /* copies the part inside the border */
+    if (t->mode == TP_PAD_CONSTANT) { /* dx is the part of dy inside the border */
         tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
         for (int d = 0; d < y.n; d++) {
             m.src += t->before[d] * y.stride[d] * m.size;
@@ -4046,7 +4050,7 @@ typedef struct tp__copies {
     int64_t n, copies, piece; /* elements of x; number of copies of each element; copies in a piece */
     int ndim;
     tp__divisor x[TP_MAX_DIMS], times[TP_MAX_DIMS];
-    int64_t stride[TP_MAX_DIMS]; /* strides of y */
+    int64_t stride[TP_MAX_DIMS]; /* strides of y that correspond to the dimensions of x */
 } tp__copies;
 template <class T, class P> TP_KERNEL tp__tile_grad_sum(P *sums, const T *dy, const __grid_constant__ tp__copies p)
 {
@@ -4271,7 +4275,8 @@ TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
     TP_EACH(i, s.n)
     {
         const int64_t row = tp__row_of(s, i);
-        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* invalid indices are sorted last */
+        /* an invalid index gets the largest key, so that it is sorted last */
+        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows);
         place[i] = (uint32_t)i;
     }
 }
@@ -4419,7 +4424,8 @@ static void tp__one_hot_cuda(const tp_call *k)
 /* -- print: computes sums in a fixed order and the first elements and copies them to pinned memory as one struct; the CPU's
  *    function of the op then writes the line, on a thread of the driver. The next print of this stream waits for it. */
 #define TP__LOOK_BLOCKS 1024
-static int64_t tp__print_blocks(const tp_call *k) /* the number of blocks depends only on the shape */
+/* the number of blocks, and so the order of the sums, depends only on the shape */
+static int64_t tp__print_blocks(const tp_call *k)
 {
     const int64_t needed = (tp__size(&k->in[0]) + 4095) / 4096;
     return needed < TP__LOOK_BLOCKS ? needed : TP__LOOK_BLOCKS;
@@ -4816,7 +4822,7 @@ typedef struct tp__apply_list {
     void *w[TP__APPLY_MAX], *slot[3][TP__APPLY_MAX];
     const void *g[TP__APPLY_MAX];
     int64_t size[TP__APPLY_MAX];
-    uint32_t first[TP__APPLY_MAX + 1]; /* index of each variable's first block */
+    uint32_t first[TP__APPLY_MAX + 1]; /* index of the first block that updates each variable */
     float attrs[8];                     /* the op's attributes, for example a tp__adam_attrs */
 } tp__apply_list;
 
@@ -5139,7 +5145,7 @@ static void tp__apply_lists(const tp_call *k, tp__apply_launch_fn launch)
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
         bool full = p.n == TP__APPLY_MAX || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
-        /* a variable that is listed twice needs two launches */
+        /* a variable that is listed twice is updated by two launches */
         for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data;
         if (blocks == 0) continue;
         if (full && p.n > 0) {
@@ -5295,7 +5301,7 @@ static int64_t tp__extra_pad_column(const tp__conv *g)
 
 /* -- conv2d: bias and ReLU after it, and bias_add */
 
-/* single: b is float32, whatever the type of x */
+/* single: the bias b is float32, whatever the type of x */
 template <class T, int V, class I>
 TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
 {
@@ -5468,7 +5474,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, 
 typedef struct tp__depth_cut {
     int64_t places, per_piece, pieces, tiles, passes, taps; /* a tile is 32 filters (NHWC) or one filter (NCHW) */
 } tp__depth_cut;
-static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* the pieces depend only on the shape */
+static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* how many pieces there are depends only on the shape */
 {
     tp__depth_cut s;
     s.places = g->B * g->OH * g->OW;
@@ -5868,7 +5874,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
                   most = TP__CONV_ELEMENTS;
     j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || filter_elements == 0)
-        return j; /* without elements all sums are empty */
+        return j; /* a tensor without elements: all sums are empty, and no kernel runs */
     const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
                        g->dilation_w == 1 && g->top == 0 && g->left == 0;
@@ -6077,7 +6083,7 @@ static void tp__bias_add_cuda(const tp_call *k)
 
 typedef struct tp__pool_shape {
     int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left, x_elements,
-        y_elements;  /* x_elements: number of elements of x */
+        y_elements;  /* number of elements of x, and of y */
     bool nchw, by_four; /* by_four: a thread processes four channels */
 } tp__pool_shape;
 
@@ -6323,7 +6329,7 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
  * `lanes` groups of channels, and its other threads further rows. Otherwise a block sums one channel. */
 
 typedef struct tp__bn_cut {
-    int64_t C, inner, n;       /* n: elements per channel */
+    int64_t C, inner, n;       /* n: number of elements per channel */
     int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
     int64_t tiles;             /* number of blocks that together cover all channels */
     int lanes;                 /* with channels last: number of adjacent threads that read a row, a power of two */
@@ -6936,7 +6942,7 @@ typedef struct tp__row_shape {
     int C, lanes;
 } tp__row_shape;
 
-#define TP__ROW_LONGEST (16 * TP__THREADS) /* longest row that fits into registers */
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* the longest row whose elements fit into a block's registers */
 
 static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
 {
@@ -7332,7 +7338,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
             R gamma[4];
             tp__row_get<FOURS, T>(s, j.gamma, lane, i, in_range, (R)0, gamma);
 #pragma unroll
-            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* dy is 0 beyond the end of the row */
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* dy was loaded as 0 beyond the end of the row */
                 xhat[e] = (xhat[e] - mean) * inv;
                 dgamma[e] += dy[e] * xhat[e];
                 dbeta[e] += dy[e];
@@ -7352,7 +7358,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
     if (!j.partial) return;
     double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
 #pragma unroll
-    for (int i = 0; i < N; i++) { /* add the partial sums of the block's groups, in order */
+    for (int i = 0; i < N; i++) { /* add the sums dgamma and dbeta of the block's groups of threads, in order */
         if (groups > 1) {
             __syncthreads();
             side[t] = dgamma[i];
@@ -7410,7 +7416,7 @@ TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const
 static int64_t tp__ln_parts(const tp_call *k)
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
-    int64_t parts = rows / 32; /* 32 rows per block, four per warp */
+    int64_t parts = rows / 32; /* a block processes 32 rows, four for each warp */
     if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
     else if (C > 512) parts = rows / 8;
     return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
@@ -7668,7 +7674,8 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
     double *log_sums = w.log_sums;
     for (int64_t i = 0; i < steps; i++) {
-        const int64_t t = backward ? steps - 1 - i : i, u = backward ? t + 1 : t - 1; /* u: index of the previous step */
+        /* u: index of the step that the walk visited before t */
+        const int64_t t = backward ? steps - 1 - i : i, u = backward ? t + 1 : t - 1;
         for (int64_t s = tid; s < S; s += blockDim.x) {
             double v = (backward ? s >= S - 2 : s < 2) ? 0 : none;
             if (i > 0) {
@@ -7832,7 +7839,7 @@ template <class R> TP_KERNEL tp__seq_columns_end(const R *part, void *y, int dty
     }
 }
 #define TP__SEQ_CHUNKS 64
-/* part: memory for TP__SEQ_CHUNKS * N numbers */
+/* `part`: memory for TP__SEQ_CHUNKS * N partial sums */
 template <class T>
 static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
                                 int64_t N)
@@ -8303,7 +8310,7 @@ template <class R> struct tp__tile {
     enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, SLICES = 2 * DEEP * SIZE };
 };
 
-/* Loads x[0..3], of which `left` elements exist. */
+/* Loads x[0] to x[3], of which `left` elements exist; the others become 0. */
 template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool by_four, R v[4])
 {
     if (by_four && left >= 4) {
@@ -8417,7 +8424,7 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
 /* The work of a block of attention: a tile of a head. The last tiles come first, since they attend to the most keys. */
 typedef struct tp__attention_piece {
     int64_t b, head, tile;
-    int slice; /* the head's first element that this block computes */
+    int slice; /* the first element of the head's results that this block computes */
 } tp__attention_piece;
 __device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles,
                                                                    int tile_columns)
@@ -9166,9 +9173,9 @@ static size_t tp__resize_bytes(const tp_call *k)
  *    whose first pixel is itself or one of its neighbours left, above and left above, in that order. So the order of each sum
  *    is fixed. Images are processed in groups, so that the lists stay small. */
 typedef struct tp__sampler_args {
-    int64_t B, H, W, C, n; /* n: number of coordinates per image */
+    int64_t B, H, W, C, n; /* n: number of sampled positions per image */
     int border;
-    int64_t group; /* number of images in a group */
+    int64_t group; /* images whose gradients are computed together */
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
@@ -9310,7 +9317,9 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
         const int64_t pw = at - r * a.W, ph = r - tp__seq_divide(r, a.H) * a.H;
         R sum[V];
         for (int m = 0; m < V; m++) sum[m] = 0;
-        for (int side = 0; side < 4; side++) { /* four pixels: this one, then left, above, left above */
+        /* add the shares of the positions whose first pixel is this one, or the pixel left, above, or left above of
+         * it */
+        for (int side = 0; side < 4; side++) {
             if ((side & 1 && pw == 0) || (side & 2 && ph == 0)) continue;
             const int64_t first = at - (side & 1) - (side & 2 ? a.W : 0);
             for (int64_t l = a.from[first], end = a.from[first + 1]; l < end; l++) {

@@ -322,7 +322,7 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
-/* kernels that have no SSE2 version */
+/* tables of kernels that are not compiled for SSE2: NULL stands there */
 #if TP__ISA_X86
 #define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
 #elif defined(TP__SSE2)
@@ -615,8 +615,8 @@ typedef struct tp__gemm_args {
 #define TP__PACK_ALONE 32768   /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE 16      /* up to this K the product reads A in place, without packing */
 #define TP__K_PARTS    2048    /* k is divided into parts from here on, if the output is small */
-#define TP__KC_STREAM  128     /* values of k in a block if a block of A has all rows */
-#define TP__NC         256     /* columns in a block */
+#define TP__KC_STREAM  128     /* values of k in a block of A, if that block has all rows of A */
+#define TP__NC         256     /* columns of B in a block */
 #define TP__MB         8       /* number of register tiles of rows in a block */
 #define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
 #define TP__LDB_NEAR   32      /* B is read in place for many rows of A if a row of B has at most this many panels */
@@ -663,7 +663,7 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
     const tp__gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
     p->pack_here = !a->tb && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
-    /* if B misses the cache: use each panel for more rows */
+    /* if B misses the cache, blocks have more rows, so that each panel of B is used for more of them */
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
     else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
@@ -751,7 +751,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
 
     /* 4. choose what is packed. B is read in place if few blocks of rows read B and B fits into L2, or if B's rows are
      * short. A is read in place unless A would be read often along its columns, or its rows map to few cache sets */
-    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* the data of A stays in L1 */
+    /* few values of k: the rows of A in use stay in L1 */
+    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0;
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
                                (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
     p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
@@ -760,7 +761,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
               (a->ta ? a->lda <= TP__LDA_NEAR && a->lda % 256 != 0 : !p->pack_a);
     if (p->even) p->pack_a = false;
     p->packed_from = 0;
-    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* a transposed B is packed along its rows */
+    /* a transposed B is packed along its own rows: all of k, one panel at a time */
+    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K;
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
     if (p->row || p->pack_here) p->packed_from = p->panels;
@@ -1066,7 +1068,7 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
     }
     tp__gemm_plan p;
     tp__gemm_plan_make(&p, d, a, scratch);
-    /* packing a small matrix is not worth another thread */
+    /* a small matrix is packed by one thread, because starting another one takes longer */
     const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
     const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
     const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
@@ -1247,7 +1249,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
     const struct tp__isa *isa = p->isa;
     const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
     const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
-    /* columns of B that fit into L2 */
+    /* number of columns of B that fit into L2 */
     const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr;
     const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
     tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
@@ -1304,7 +1306,7 @@ typedef struct tp__conv_args {
     /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
     const float *x, *w, *dy;
     float *y, *dx, *dw;    /* outputs: one of them is written */
-    tp__epilogue epilogue; /* used by the forward pass only */
+    tp__epilogue epilogue; /* bias and activation; used by the forward pass only */
     /* not NULL: a batch norm, whose output is elided, is applied to x: (x - norm[c]) norm[C + c] + norm[2C + c], then a ReLU if
      * norm_relu. Not for the input gradient, and only for one group and a filter larger than 1x1. */
     const float *norm;
@@ -1785,7 +1787,7 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
         for (int64_t x = 0; x < sx; x++) {
             tp__gather g;
             if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0)
-                continue; /* no pixel of the result belongs to this phase */
+                continue; /* no pixel of the result belongs to this phase of the stride */
             tp__gather_runs(&g);
             if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
             tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
@@ -1804,7 +1806,7 @@ typedef struct tp__filter_grad {
     /* blocks: number of blocks of mb rows of dw; each is computed by chunks of its own */
     int64_t nr, panels, blocks, mb;
     int parts;
-    bool pack; /* the dy of a piece is packed into panels */
+    bool pack; /* the rows of dy of a piece are packed into panels */
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the input channels */
     int64_t piece_pixels;
     float *part;
@@ -1854,7 +1856,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
-    /* if not packed, the rows of dy already form a panel */
+    /* if dy is not packed, its rows already form a panel */
     f->pack = a->g.groups > 1 || a->g.O != tp__panel_width(f->isa, a->g.O);
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
@@ -2144,7 +2146,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
         tp__prefetch written =
             tp__prefetch_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                            2 * rows * line); /* prefetch as much as this block of tiles will write */
+                            2 * rows * line); /* prefetch the part of the output that this block of tiles will write */
         for (int place = 0; place < 16; place++) {
             tp__prefetch_next(&next, share);
             tp__prefetch_written(&written, tp__prefetch_share(&written, 16 - place));
@@ -2168,7 +2170,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     tp__slot_release(&w->slots, slot);
 }
 
-/* A chunk of Winograd's filter gradient: one part. */
+/* A chunk of Winograd's filter gradient: one of the partial sums of dw. */
 TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
     tp__wino *w = (tp__wino *)user;
@@ -2491,9 +2493,9 @@ typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
 typedef struct tp__amx {
     tp__gemm_args g; /* the matrix product; of a convolution, that of its first group */
     const struct tp__isa *isa;
-    const tp__conv_args *conv; /* NULL: a matrix product, not a convolution */
+    const tp__conv_args *conv; /* the convolution; NULL: a plain matrix product */
     tp__conv_pass pass;
-    tp__gather w; /* the windows of one phase of a convolution */
+    tp__gather w; /* the image windows that one phase of the convolution reads */
     int64_t groups, b_group, c_group;
     /* blocks along k; values of k in a part (k_part), and values of k that are packed at once (kc) */
     int64_t steps, k_part, kc;
@@ -2857,7 +2859,7 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
     }
 }
 
-/* A chunk of packing: one panel of one group's B. */
+/* A chunk of packing for AMX: one panel of one group's B. */
 static void tp__amx_pack_b(void *user, int64_t chunk)
 {
     tp__amx *p = (tp__amx *)user;
@@ -3264,7 +3266,7 @@ TP__INLINE VD vdsqrt(VD a)
     VD v = {sqrt(a[0]), sqrt(a[1])};
     return v;
 }
-TP__INLINE VQ vwide(VQ a, VQ b) /* multiplies the lower 32 bits of each lane */
+TP__INLINE VQ vwide(VQ a, VQ b) /* returns the 64-bit products of the lower 32 bits of each lane */
 {
     VQ v = {(a[0] & 0xffffffffu) * (b[0] & 0xffffffffu), (a[1] & 0xffffffffu) * (b[1] & 0xffffffffu)};
     return v;
@@ -3572,7 +3574,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         const V zero = vset(0.0f);
         const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
-        const float *ahead = step == 1 ? a0 + mr * gap : b; /* the rows of the next tile */
+        const float *ahead = step == 1 ? a0 + mr * gap : b; /* address of the next tile's rows of A, for prefetching */
 #define TP__LAST(p) (whole ? vload(p) : TP__F(vloadm)(p, last))
 #define TP__ENDS(p) (nv == 1 ? TP__LAST(p) : vload(p))
 #define X(i, r, k)  V p##i = zero, q##i = zero;
@@ -3591,7 +3593,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
             TP__EVEN(X)
 #undef X
             a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
-            /* keeps these six addresses in registers */
+            /* makes the compiler keep these six addresses in registers */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
         float *const c0 = t->c + row * t->c_gap, *c = c0;
@@ -3953,7 +3955,7 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times n columns of a matrix read in place. */
+/* Computes one row times n columns of a matrix that is read in place. */
 #if TP__WIDE
 static void TP__F(row)(tp__tile *t, int64_t n)
 {
@@ -4480,7 +4482,8 @@ TP__INLINE V TP__F(finish_pow)(V a, V b, V y, VI *ok)
     y = vsel((VI)(b == vset(2.0f)), vmul(size, size), y);
     y = vsel((VI)(b == vset(0.5f)), vsqrt(size), y);
     y = vsel((VI)(b == vset(-1.0f)), one / size, y);
-    y = (V)((VI)y ^ (negative & ((VI)big << 31))); /* the lowest bit of big tells whether b is odd */
+    /* in `big` b is rounded to an integer, whose lowest bit tells whether b is odd */
+    y = (V)((VI)y ^ (negative & ((VI)big << 31)));
     *ok = (VI)(size > vset(0.0f)) & (VI)(size < vset(INFINITY)) & (VI)(vabs(b) < vset(4194304.0f));
     return vsel(negative & ~whole, vset(NAN), y);
 }
@@ -5079,7 +5082,7 @@ static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const flo
         const V d = TP__F(part)(dy + c, n), xhat = (TP__F(part)(x + c, n) - m) * i,
                 g = vmul(d, TP__F(part)(gamma + c, n));
         s0 += g;
-        s1 = vfma(g, xhat, s1); /* the padding of the last vector has g = 0 */
+        s1 = vfma(g, xhat, s1); /* the padding of the last vector has g = 0, so that it adds nothing */
         TP__F(put_part)(dgamma + c, n, vfma(d, xhat, TP__F(part)(dgamma + c, n)));
         TP__F(put_part)(dbeta + c, n, TP__F(part)(dbeta + c, n) + d);
     }
@@ -5487,7 +5490,7 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
         j->grain = tp__grain(r->n_sum / j->n_part);
         return;
     }
-    j->B = r->step; /* the summed elements are a row apart: add whole rows */
+    j->B = r->step; /* the elements of one sum are a row apart: whole rows are added at once */
     j->R = r->run;
     j->A = r->n_out / j->B;
     while (j->folded_rows * j->B < 128 && j->folded_rows * 2 <= j->R) j->folded_rows *= 2;
@@ -5601,7 +5604,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
-    /* the sums are complete: there are no parts to add */
+    /* true: each sum has one part, so there is nothing to add up afterwards */
     const bool whole = j.n_part * j.folded_rows == 1 && kind != TP__REDUCE_MEAN;
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
@@ -5658,7 +5661,7 @@ static size_t tp__sum_to_like_scratch(const tp_call *k)
 static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t i = from; i < to; i += 1024) { /* pieces stay in L1 while the terms are added */
+    for (int64_t i = from; i < to; i += 1024) { /* a piece stays in L1 while all terms are added */
         const int64_t n = to - i < 1024 ? to - i : 1024;
         float *y = (float *)k->out[0].data + i;
         const float *in[2];
@@ -6281,8 +6284,8 @@ typedef struct tp__bn_job {
     const struct tp__isa *isa;
     int64_t rows, pieces;
     const float *x, *dy; /* dy is NULL if the statistics of x are computed */
-    const float *more;   /* a tensor to which dx is added, or NULL */
-    float *dx;           /* the output: y forward, dx backward */
+    const float *more;   /* a tensor to which dx is added while it is written, or NULL */
+    float *dx;           /* the tensor that is written: y forward, dx backward */
     /* pieces x 2 x C: mean and sum of squared differences from the mean; backward the two sums of each channel */
     double *part;
     float *block; /* pieces x 2 x C floats: the sums of a block */
@@ -6509,7 +6512,7 @@ static size_t tp__ln_scratch(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG 4  /* the naive loops compute shorter rows */
+#define TP__SOFTMAX_LONG 4  /* rows of the softmax that are shorter are computed by the naive loops */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -6687,7 +6690,8 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool backward, vo
     }
     const bool table = j->table.ids != NULL;
     const int64_t row_floats = tp__rnn_row_floats(j),
-                  max_inputs = (table ? 0 : I) + H + 1; /* while the size is computed, outputs have no pointers */
+                  /* reserves space for all outputs: while the scratch size is computed, outputs have no pointers */
+        max_inputs = (table ? 0 : I) + H + 1;
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
@@ -6794,7 +6798,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
             const int64_t row = step * r->step_stride + b * r->sample_stride, back = row - r->step_stride;
             const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
             const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
-            if (step > 0) { /* prepares the step that is computed next */
+            if (step > 0) { /* prefetches what the next step to be computed reads */
                 tp__prefetch_row(gates + back * G, G);
                 tp__prefetch_row(dy + back * H, H);
             }
@@ -6959,7 +6963,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool backward, void
         j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
     }
-    for (int i = 0; i < 2; i++) { /* i = 0: the gates, i = 1: the candidate */
+    for (int i = 0; i < 2; i++) { /* weights and gates: i = 0 the two gates, i = 1 the candidate */
         const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
         const float *w = (const float *)(i ? wc : wg)->data;
         float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
@@ -7150,7 +7154,7 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
         memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
     }
 }
-/* A chunk of attention: one head of one sample. */
+/* A chunk of attention, forward or backward: one head of one sample. */
 static void tp__attention_chunk(void *user, int64_t chunk)
 {
     tp__attention_job *j = (tp__attention_job *)user;
@@ -7180,7 +7184,8 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         }
     } else {
         const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
-        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* lse is only read */
+        /* log of the sum of exponentials from the forward pass; only read here */
+        float *lse = (float *)k->in[5].data + chunk * h->Tq;
         float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
         float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
         float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
@@ -7357,7 +7362,7 @@ static tp__gemm_args tp__descend_gemm(const tp_call *k)
     g.ta = true;
     g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
     g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
-    /* data is NULL while the scratch size is computed */
+    /* the address of the learning rate; its data is NULL while the scratch size is computed */
     g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
     return g;
 }

@@ -124,7 +124,7 @@ struct tp_operation {
     tp_node *out;        /* n_out values; an op that has only an effect has one, a bool of shape (0) */
     tp_operation **ctrl; /* control dependencies: operations that run before this one */
     tp_variable **var;   /* variables that this op writes in place (WRITES_VAR); of a variable op: its variable */
-    void *attrs;         /* the struct of the op's attributes */
+    void *attrs;         /* the op's attributes, a struct that depends on the op */
     void *user;          /* for TP_OP_HOST ops: the pointer tp_apply_desc.user */
     uint64_t stream;     /* key of the random numbers: hash of the name, or another op's key, to repeat its numbers */
     int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
@@ -166,8 +166,9 @@ typedef struct tp_spec {
             TP__SPEC_PICK(__VA_ARGS__, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, \
                           TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
     }
-#define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
-#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* expands to its tenth argument */
+#define TP__SPEC_TYPE(dtype_, ...) dtype_
+/* expands to its tenth argument, the macro for that number of dimensions */
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_
 #define TP__SPEC_SCALAR(dtype_) \
     {                           \
         0, { 0 }                \
@@ -192,7 +193,7 @@ enum {
     TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
     TP_OP_READS_VAR = 1 << 1,  /* the op's output is the value of a variable */
     TP_OP_WRITES_VAR = 1 << 2, /* the op changes variables in place */
-    TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run the op, in creation order */
+    TP_OP_COLLECTIVE = 1 << 3, /* all ranks of a job must run the op, in the order of creation */
     /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
      * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
@@ -206,7 +207,7 @@ enum {
     TP_OP_NO_ALIAS = 1 << 10, /* no output may be in the buffer of an input, even if the input is not read later */
     /* the op computes products, with half-precision operands where the session allows it */
     TP_OP_HALF = 1 << 11,
-    TP_OP_FOLLOWS = 1 << 12, /* output 0 is stored in the precision of input 0 */
+    TP_OP_FOLLOWS = 1 << 12, /* output 0 has the floating-point precision of input 0 when it is stored */
     /* the op runs as soon as its inputs are computed, before ops that were created earlier */
     TP_OP_EARLY = 1 << 13,
     TP_OP_ANY_DEVICE =
@@ -291,7 +292,7 @@ struct tp_op {
     const struct tp__update *update; /* for optimizers: their slots and formulas; NULL: not an optimizer */
 };
 
-TP_DEF const tp_op *tp_op_registry(int i);        /* row i of the op table; NULL past the end */
+TP_DEF const tp_op *tp_op_registry(int i);        /* returns row i of the op table; NULL past the end */
 TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL and a sentence if there is none */
 /* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
@@ -340,7 +341,7 @@ TP_DEF int tp_graph_n_operations(const tp_graph *g);
 TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
 TP_DEF int tp_graph_n_variables(const tp_graph *g);
 TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
-TP_DEF void tp_graph_finalize(tp_graph *g); /* after this call, adding nodes is a mistake */
+TP_DEF void tp_graph_finalize(tp_graph *g); /* finishes the graph: adding nodes later is a mistake */
 /* writes a table of the trainable variables to out [describe_trainable_vars] */
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
 /* The graph in the language of graphviz: one box per operation, with its row and output shape; variables as cylinders, control
@@ -463,7 +464,8 @@ TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_des
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 /* the nodes of a collection; valid until a node is added */
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n);
-typedef struct tp_collection_backup tp_collection_backup; /* the list is freed with the graph */
+/* a stored list of the nodes in collections; freed with the graph */
+typedef struct tp_collection_backup tp_collection_backup;
 /* Stores the contents of collections. keys NULL: all collections; restoring then empties collections that were added
  * later. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
@@ -577,7 +579,7 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
 typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
 typedef struct tp_towers_desc {
     int n;              /* number of towers */
-    const int *devices; /* device of each tower; NULL: tower i on device i */
+    const int *devices; /* device of each tower; NULL: tower i is on device i */
     bool own_variables; /* later towers create their own variables, tower<i>/..., which are not saved [use_vs] */
 } tp_towers_desc;
 TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
@@ -588,11 +590,11 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
-typedef struct tp_tower_func tp_tower_func; /* the array is freed with the graph */
+typedef struct tp_tower_func tp_tower_func; /* a function that builds a tower from its inputs; freed with the graph */
 typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
-    tp_node **in;    /* the inputs, one per entry of the signature */
+    tp_node **in;    /* the input nodes, one for each entry of the signature */
     tp_node *output; /* the node that the tower function returned; may be NULL */
 } tp_tower_handle;
 /* Makes a tower function. The names in specs must be unique, without ':', '/', ' '. The specs are copied. [tfutils:
@@ -613,7 +615,7 @@ typedef struct tp_tower_handles {
 } tp_tower_handles;
 TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers which);
 TP_DEF int tp_tower_handles_n(tp_tower_handles h);
-/* handle number i; NULL if out of range */
+/* returns handle number i; NULL if there is none */
 TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);
 /* finds a handle by the tower's name; NULL and a sentence if there is none */
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name);
@@ -772,9 +774,9 @@ typedef enum { TP_FORMAT_DEFAULT = 0, TP_NHWC, TP_NCHW } tp_data_format;
 typedef enum { TP_PADDING_DEFAULT = 0, TP_SAME, TP_VALID } tp_padding;
 typedef struct tp_conv2d_attrs {
     int stride_h, stride_w;     /* default 1; distance between two windows, in rows and columns */
-    int dilation_h, dilation_w; /* default 1; distance between two taps of the filter */
-    int padding;                /* tp_padding; default SAME */
-    int data_format;            /* tp_data_format; default NHWC */
+    int dilation_h, dilation_w; /* default 1; distance between two elements of the filter, in pixels */
+    int padding;                /* a tp_padding; default SAME */
+    int data_format;            /* a tp_data_format; default NHWC */
     int groups;                 /* number of groups of channels; default 1 */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w has the shape (KH,KW,C/groups,O) */
@@ -788,7 +790,8 @@ typedef struct tp_pool_attrs {
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
-TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* the mean does not count the padding */
+/* average pooling; the mean does not count the padding */
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a);
 /* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at i (H-1)/(out_h-1),
  * with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns are sampled in the same way. Bilinear
  * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
@@ -1109,12 +1112,12 @@ TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds
 typedef enum tp_trace_kind {
     TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks, including reading data and waiting for it */
     TP_TRACE_PLAN,      /* finding the plan, or making it in the first run of these fetches and shapes */
-    TP_TRACE_FEED,      /* copying the fed values to the devices */
+    TP_TRACE_FEED,      /* time spent copying the fed values to the devices */
     TP_TRACE_KERNEL,    /* a kernel, on the running thread and the threads of the device's pool */
-    TP_TRACE_COPY,      /* copying a value to another device */
+    TP_TRACE_COPY,      /* time spent copying a value to another device */
     TP_TRACE_FETCH,     /* copying the fetched values back, and waiting for the devices */
     TP_TRACE_WORK,      /* the part of a kernel that a thread of the device's pool did */
-    TP_TRACE_IDLE       /* a pool's thread did nothing for this run */
+    TP_TRACE_IDLE       /* time in which a thread of a device's pool did nothing for this run */
 } tp_trace_kind;
 /* Times are nanoseconds of the clock of tp_time; the trace owns the texts. name: for KERNEL and WORK the op ("conv2d"; "fused" is
  * a chain of element-wise ops), else the kind as a word. node and device: for KERNEL, COPY and WORK the operation
@@ -1184,7 +1187,7 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
  * variables (inference beside training, predictors on threads). */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
-TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use */
+TP_DEF tp_exec *tp_session_exec(tp_session *s); /* returns the session's own exec, made at first use */
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values);
 TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
@@ -1194,7 +1197,7 @@ TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 /* Prints the plan of these fetches (which must have been run once): for each kernel its output, bytes, FLOPs, milliseconds if
  * timed, its node and, in brackets, the rules that fused other ops into it; then the size of the arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
-TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measures the time of each kernel from now on */
+TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* from now on, measures the time of each kernel */
 typedef struct tp_plan_info {
     /* numbers of kernels, of element-wise ops inside fused kernels, of ops folded to constants */
     int n_steps, n_fused, n_folded;
@@ -1813,7 +1816,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* the size of the filter is unknown */
+    if (k < 0) { /* the size of the filter is unknown; with padding SAME it does not matter */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -2099,7 +2102,7 @@ struct tp_graph {
     tp_type *infer_in, *infer_out; /* buffers of tp_apply_ex */
     int infer_in_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
-    tp_node **query;       /* the targets of the last call of tp__ancestors */
+    tp_node **query;       /* the target nodes of the last call of tp__ancestors */
     char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
     int n_query, query_op; /* query_op: number of operations at the last call of tp__ancestors */
     /* guards fields that runs change: infer_in and infer_out, query, ancestor, n_session, freed */
@@ -2522,7 +2525,8 @@ static const char *tp__unique_name(tp_graph *g, const char *scope, const char *n
     const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
     if (!full) return tp__graph_nomem(g), (const char *)NULL;
     const char *unique = full;
-    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* 1 + the number of suffixes (_1, _2, ..) used so far */
+    /* 1 + the number of suffixes (_1, _2, ...) that were given to this name; 0: the name is free */
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full);
     if (next) {
         do {
             unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
@@ -2652,7 +2656,7 @@ static int tp__edit_distance(const char *a, const char *b, int max_distance)
     for (int i = 0; i <= na; i++)
         for (int j = 0; j <= nb; j++) {
             const int *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
-            int d = i == 0 ? j : i; /* the edit distance to the empty prefix of b (j = 0) */
+            int d = i == 0 ? j : i; /* if either prefix is empty, the distance is the length of the other */
             if (i > 0 && j > 0) {
                 d = up[j - 1] + (a[i - 1] != b[j - 1]);
                 if (d > up[j] + 1) d = up[j] + 1;
@@ -3776,7 +3780,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
     tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
-        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* skip the copies of variables in replicated towers */
+        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* skip a tower's own copy of a variable */
         const int64_t size = tp_shape_size(&v->shape);
         tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
         count++;
@@ -4168,13 +4172,13 @@ typedef struct tp__towers {
     const tp_towers_desc *desc;
     tp_tower_build_fn fn;
     void *user;
-    tp__building caller_state; /* the graph's state before the towers */
+    tp__building caller_state; /* the graph's state before the towers were built */
     int *base, n_base;         /* number of nodes in each collection before the towers were built */
     tp__tower_build *tower;
-    int running; /* the tower whose state the graph has, -1: none */
+    int running; /* the tower whose state is in the graph's fields; -1: none */
     tp_mutex *lock;
     tp_cond *passed;
-    int running_tower; /* the tower that may run, -1: the caller */
+    int running_tower; /* the tower whose thread may run; -1: the caller's thread */
 } tp__towers;
 
 static void tp__building_save(const tp_graph *g, tp__building *b)
@@ -4580,7 +4584,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     h->ctx = g->tower;
     h->func = f;
     tp__graph_fix_places(g);
-    h->output = f->fn(g, in, f->user); /* fn may call tp_tower_leave and enter other towers */
+    h->output = f->fn(g, in, f->user); /* the tower function may leave this tower and enter others */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
@@ -5011,7 +5015,7 @@ struct tp_regex {
     char *pattern;
     tp__re_inst *code;
     tp__re_item *set;
-    tp__re_name *name; /* named groups; their text points into pattern */
+    tp__re_name *name; /* named groups of the regex; their names point into `pattern` */
     int16_t *outer;    /* loop -> index of the enclosing loop, or -1 */
     int n_code, n_set, n_name, n_loop, n_group, n_row;
     int cap_code, cap_set, cap_name, cap_loop;
@@ -5283,7 +5287,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     const int n = re->n_code - begin;
     int loop = -1;
     if (p->status != TP_OK) return;
-    if (width->high == 0) { /* the item matches no characters, so once is enough */
+    if (width->high == 0) { /* the item matches no characters: repeating it changes nothing */
         low = low > 0;
         high = high > 0;
     }
@@ -5821,7 +5825,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
             m->end = at;
             if (ok) return 1;
             break;
-        default: /* instructions that match one character */
+        default: /* all other instructions match one character */
             ok = at < m->len;
             if (!ok) break;
             ok = tp__re_matches_char(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
@@ -6045,7 +6049,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
     tp_node *dy = g->dout[0];
     const bool channels_last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
     if (channels_last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
-        return false; /* the two ops have different channel axes */
+        return false; /* the bias_add and the pooling have different channel axes */
     g->dout[0] = dy->op->in[0];
     g->op->row->grad(g);
     g->dout[0] = g->din[0] = dy;
@@ -6359,7 +6363,7 @@ typedef struct tp__step {
     tp_kernel_fn fn;
     const char *name;
     tp_call call;
-    tp_operand *operand; /* inputs, then outputs, then variables */
+    tp_operand *operand; /* the operands of the call: inputs, then outputs, then variables */
     int *buffer;         /* buffer of each operand; -1: none */
     int scratch;         /* index of the scratch buffer; -1: none */
     int device;
@@ -6370,7 +6374,7 @@ typedef struct tp__step {
     bool needs_epilogue; /* the kernel handles no bias and no activation: tp__finish_naive applies them */
     const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched the step's op */
     int n_rule;
-    double seconds; /* time measured so far, in seconds */
+    double seconds; /* measured run time of this step, in seconds */
     int64_t runs;
 } tp__step;
 
@@ -6413,7 +6417,7 @@ typedef struct tp__plan {
     tp__step *step;
     int cap_step;
     tp__buffer *buffer;
-    size_t *arena_bytes; /* bytes of the arena on each device */
+    size_t *arena_bytes; /* size of the arena on each device */
     size_t constant_bytes;
     uint64_t arena_version; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
@@ -6505,7 +6509,7 @@ typedef struct tp__replica {
 /* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it without knowing
  * the rules. All zero: the step computes the op alone. */
 typedef struct tp__fusion {
-    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched this op */
     int n_rule;
     int n_absorbed;    /* number of ops that the matched rules absorbed */
     tp_fused fused;    /* the fused parts, as the kernel gets them */
@@ -7033,7 +7037,7 @@ static tp_status tp__plan_rewrite(tp__compiler *c)
         }
     memset(c->need, 0, (size_t)c->n_op);
     memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_mark_needed(c); /* the rewrite may have changed which ops are needed */
+    return tp__plan_mark_needed(c); /* the rewritten operations may need other ones: mark again */
 }
 
 /* -- 3. order: the order in which the ops run ---------------------------------------------------------- */
@@ -7259,7 +7263,7 @@ static void tp__plan_precision(tp__compiler *c)
             constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
             if (in->dtype != TP_F32) continue;
             if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
-                continue; /* the precision of a broadcast operand does not count */
+                continue; /* an operand that is broadcast, such as a bias, does not decide the precision */
             all = all && tp__is_stored_half(c, in);
             any = true;
         }
@@ -7297,7 +7301,7 @@ static tp_dtype tp__operand_precision(const tp__compiler *c, const tp_operation 
         TP_OP_FOLLOWS) /* operands with one value per channel have fewer dimensions; they stay float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__only_moves_values(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
-    /* each operand in the precision in which it is stored */
+    /* an element-wise op reads each operand in the precision in which it is stored */
     if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored;
     return TP_F32;
 }
@@ -7325,7 +7329,8 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
-        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a value that must be copied is no alias */
+        /* an op on another device copies the value, so its output is no alias */
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue;
         const tp_variable *var = tp__memory_of(c, o->in[0]);
         if (var && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
@@ -7529,7 +7534,8 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     bool descends[TP__MAX_DESCENTS];
     int left = n;
     if (apply->n_in != n + 1 || (!d->host && !d->find_kernel(d, tp__op_descend.name)))
-        return TP_OK; /* with a predicate, the update does not always happen */
+        /* one more input is a predicate, with which the update does not always happen; or the device has no kernel */
+        return TP_OK;
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
         if ((descends[i] = left > 1 && tp__can_fuse_descent(c, apply, i))) left--;
     if (left == n) return TP_OK;
@@ -7548,7 +7554,8 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             apply_fusion->var[apply_fusion->n_var++] = apply->var[i];
         }
     apply_fusion->in[apply_fusion->n_in++] = apply->in[n];
-    /* each step runs before those added earlier: last layers first, because their operands were used just before */
+    /* a step added later runs before those added earlier: the products of the last layers come first, because the
+     * backward pass used their operands last */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) {
         if (!descends[i]) continue;
         const tp_operation *m = tp__skip_identities(apply->in[i])->op;
@@ -7845,7 +7852,8 @@ static tp_status tp__plan_fuse(tp__compiler *c)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
-    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the CPU's block functions have no half precision */
+    /* other devices fuse all types; the CPU's block functions have no half precision */
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true;
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -8092,7 +8100,7 @@ static bool tp__has_empty_outputs(const tp__step *s)
     return true;
 }
 
-/* Finds the kernel for a step on its device. */
+/* Finds the kernel that runs a step on its device. */
 static tp_status tp__step_kernel(tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -8160,7 +8168,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
     tp_dtype stored[64];
     size_t converted_bytes = 0;
-    for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 operands */
+    for (int i = 0; i < n && s->convert; i++) { /* half-precision operands are converted, and the kernel gets float32 */
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
@@ -8229,7 +8237,7 @@ static void tp__run_step(const tp__step *s)
 
 /* -- 7. emit: replicas of values on other devices and in other precisions ------------------------------ */
 
-/* Copies a value that would be overwritten otherwise. */
+/* The kernel of a copy step, for values that would be overwritten before they are read. */
 static void tp__copy_kernel(const tp_call *k)
 {
     const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
@@ -8603,7 +8611,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     tp_status st = tp__sum_by_vendor(c, o, &by_vendor);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
-    const bool single_step = host || by_vendor; /* each input is read on its own device */
+    /* one step computes all sums, and each of its inputs is read on its own device */
+    const bool single_step = host || by_vendor;
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
         bool done = single_step && first > 0, is_used = false;
@@ -8906,7 +8915,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     }
     const int n_copy = p->n_step - n_before;
     if (st != TP_OK || n_copy == 0) return st;
-    /* move the copies to the front and renumber lifetimes */
+    /* move the copy steps to the front of the plan, and renumber the lifetimes of buffers */
     tp__step *copies = (tp__step *)tp_arena_alloc(&c->arena, (size_t)n_copy * sizeof *copies);
     if (!copies) return tp__nomem_plan();
     memcpy(copies, p->step + n_before, (size_t)n_copy * sizeof *copies);
@@ -9222,7 +9231,8 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes,
                                   void *host_buffer)
 {
-    if (from->host) return to->upload(to, dst, src, bytes); /* kernels on the host have finished when they return */
+    /* the host's kernels have finished when they return, so no wait is needed */
+    if (from->host) return to->upload(to, dst, src, bytes);
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
     tp_status st = from->download(from, to->host ? dst : host_buffer, src, bytes);
     if (st == TP_OK) st = from->wait(from);
@@ -10072,7 +10082,7 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
  * the second run records the plan; later runs replay the recording, in pieces if host ops are between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    const bool one_by_one = timing || r->trace; /* with timing, each kernel is measured by itself */
+    const bool one_by_one = timing || r->trace; /* when timing or tracing, each kernel is measured by itself */
     if (!one_by_one && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
     p->has_run = 1;
     if (one_by_one || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
@@ -10167,7 +10177,7 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
 static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
     tp_status st = TP_OK;
-    for (int i = 0; i < p->n_device; i++) { /* queue all downloads first, then wait once */
+    for (int i = 0; i < p->n_device; i++) { /* queue the downloads of all devices first, then wait once */
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK)
             st =
@@ -10219,7 +10229,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp__running_add_record(r, TP_TRACE_FEED, moved);
     /* in every kernel denormals are zero, whatever the caller's floating-point mode */
     const unsigned mode = tp__float_mode_enter();
-    tp__watch *const before = tp__watching; /* not NULL if a host op of another run calls this run */
+    tp__watch *const before = tp__watching; /* not NULL if this run was called by a host op of another run */
     if (r->watch) tp__watching = r->watch;
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
@@ -10339,7 +10349,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
     st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st == TP_OK ? d->wait(d) : st; /* wait, because the caller reads the value next */
+    return st == TP_OK ? d->wait(d) : st; /* wait, because the caller may read the value at once */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -11318,7 +11328,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_dict loaded, *d = &r->dict;
     tp_buf graph_only, file_only;
     tp_status st = TP_OK;
-    int n = 0, trainable = 0, found = 0; /* found: trainable variables that the checkpoint has */
+    /* numbers of variables, of trainable ones, and of trainable ones that the checkpoint has */
+    int n = 0, trainable = 0, found = 0;
     if (r->strict && r->relaxed)
         return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
     memset(&loaded, 0, sizeof loaded);
@@ -11590,7 +11601,7 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     return i;
 }
 
-/* Frees the dicts of a list that was passed to tp. */
+/* Frees the dicts in a list of sources that a caller gave away. */
 static void tp__smart_drop(const tp_smart_source *list, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -11649,7 +11660,7 @@ struct tp_predictor {
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
-    int n_given; /* inputs that the caller gives; the others are carried */
+    int n_given; /* number of inputs that the caller gives; the others are carried over from the call before */
     /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
     int *carried_output;
     tp_tensor *state;               /* values of the carried inputs; dtype 0: they are zeros */
@@ -11684,7 +11695,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p->carried_output);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
-    tp_graph_free(p->graph); /* NULL if the session is not the predictor's own */
+    tp_graph_free(p->graph); /* NULL if the caller owns the graph */
     tp_free((void *)p->tower_predictor);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
@@ -12263,7 +12274,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
     const size_t y_size = tp_dtype_size(y->dtype);
     const int64_t n = tp__size(y);
-    double blocks[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element, enough for any dtype */
+    double blocks[TP__MAP_IN][TP__MAP_BLOCK]; /* doubles, because any element type fits into eight bytes */
     const void *in[TP__MAP_IN];
     int64_t dim[TP_MAX_DIMS];
     TP_ASSERT(k->n_in <= TP__MAP_IN);
@@ -13066,7 +13077,7 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
 {
     int64_t stride = 1;
-    int previous_kind = -1; /* whether the next inner dimension is reduced */
+    int previous_kind = -1; /* whether the dimension before, the next inner one, is reduced; -1: none */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -13547,7 +13558,7 @@ static const tp_op tp__op_add_n =
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* the planner can fuse add, but not add_n */
+        return tp_add(xs[0], xs[1]); /* two terms become an add, which the planner can fuse, unlike add_n */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
@@ -13558,7 +13569,8 @@ TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 static void TP__F(tp__all_reduce)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]);
-    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean; /* the shape rule refuses means of integers */
+    /* only floats have a mean: the shape rule refuses integers */
+    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
     const TP__NUM scale = mean ? (TP__NUM)1 / (TP__NUM)k->n_in : 1;
     for (int64_t i = 0; i < n; i++) {
         TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
@@ -14502,7 +14514,7 @@ static void tp__reverse_naive(const tp_call *k)
 }
 static tp_status tp__reverse_infer(tp_infer *s)
 {
-    const tp_status st = tp__infer_reduce(s); /* also checks the axes */
+    const tp_status st = tp__infer_reduce(s); /* checks the axes; the shape that it computes is not used */
     s->out[0] = s->in[0];
     return st;
 }
@@ -14932,7 +14944,7 @@ static void tp__pad_naive(const tp_call *k)
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
     const size_t size = tp_dtype_size(k->in[0].dtype);
     const int64_t n = tp__size(&k->out[0]);
-    double border = 0; /* memory for one element of any type */
+    double border = 0; /* eight bytes, memory for one element of any type */
     tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = tp__pad_element(i, x, y, t);
@@ -15184,7 +15196,7 @@ static void TP__F(tp__gather_grad)(const tp_call *k)
     for (int64_t i = 0; i < rows * width; i++) dp[i] = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
-        if (r < 0 || r >= rows) continue; /* gather has reported the bad index */
+        if (r < 0 || r >= rows) continue; /* an index outside of the table is skipped, because gather has reported it */
         for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
     }
 }
@@ -16128,7 +16140,7 @@ static const tp_attr tp__resize_schema[] = {TP__ATTR(tp_resize_attrs, INT, out_h
                                             TP__ATTR(tp_resize_attrs, BOOL, nearest),
                                             TP__ATTR(tp_resize_attrs, INT, data_format),
                                             TP__ATTRS_END};
-/* Computes the shape of the resized x. */
+/* Computes y, the shape of x after resizing. */
 static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
@@ -16600,7 +16612,7 @@ static void tp__batch_norm_gradient(tp_grad *g)
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
     const int axis = tp__axis(t->axis, x->shape.ndim);
-    if (dvar && t->unbiased) { /* the factor N/(N-1), if N > 1 */
+    if (dvar && t->unbiased) { /* dvar times N/(N-1), or times N if N = 1 */
         tp_node *n = tp__size_ratio(x, mean);
         dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
     }
@@ -17969,7 +17981,7 @@ static const tp_op tp__op_summary =
  * n weights, then n of each slot. */
 #ifdef TP__REAL_IS_FLOAT
 static int tp__apply_n(const tp_call *k) { return ((const tp__apply_attrs *)k->attrs)->n; }
-/* number of slots of each variable */
+/* Returns the number of optimizer slots of each variable. */
 static int tp__apply_slots(const tp_call *k) { return k->n_var / tp__apply_n(k) - 1; }
 /* Whether the step is taken: there is no predicate, or it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_n(k) + k->op->update->scalars); }
@@ -18000,7 +18012,7 @@ static double tp__apply_flops(const tp_call *k)
 #define TP__ATTR_N          \
     {                       \
         "n", TP_ATTR_INT, 0 \
-    } /* the first attribute of each optimizer */
+    } /* the attribute n, which each optimizer has first */
 /* A row of an optimizer. attrs_: TP__ATTRS(name), its attributes. */
 #define TP__APPLY_ROW(name_, label_, attrs_, update_, scratch_, ...)                                            \
     {                                                                                                           \
@@ -18376,7 +18388,7 @@ static void TP__F(tp__lamb)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-/* LAMB needs two passes, so it has kernels of its own */
+/* LAMB has no function for a piece of a variable, because it needs two passes: it has kernels of its own */
 static const tp__update tp__update_lamb = {2, 2, 3, 26, NULL, NULL, NULL};
 static const tp_op tp__op_apply_lamb =
     TP__APPLY_ROW("apply_lamb", "ApplyLAMB", TP__ATTRS(adam), tp__update_lamb, TP__IF_FAST(tp__lamb_scratch, NULL),

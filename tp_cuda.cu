@@ -504,8 +504,8 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
 }
 
-/* Work queued on d from now on runs after the work queued on `other` so far; if `other` is being recorded, d joins the
- * recording. Reports kernels that failed on `other`. */
+/* Work queued on device d from now on runs after the work queued on `other` so far; if `other` is being recorded, d
+ * joins the recording. Reports kernels that failed on `other`. */
 static tp_status tp__cuda_after(tp_device *d, tp_device *other)
 {
     tp__cuda *c = (tp__cuda *)d, *o = (tp__cuda *)other;
@@ -2850,7 +2850,9 @@ typedef struct tp__spread {
     int n;
     tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
-    int inner; /* how 16 bytes of y are read: 0 from any places of x; 1 from adjacent elements; 2 from one element */
+    /* how the elements for 16 bytes of y are read from x: 0: from any places; 1: from adjacent places; 2: from one
+     * place */
+    int inner;
 } tp__spread;
 __device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
 {
@@ -3733,7 +3735,8 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_transposed(k, &m)) return;
     const int last_dim = m.ndim - 1;
-    if (m.dst_stride[last_dim] == 1 && m.src_stride[last_dim] == 1) { /* both are contiguous: copy several elements at a time */
+    /* source and destination are contiguous: copy several elements at a time */
+    if (m.dst_stride[last_dim] == 1 && m.src_stride[last_dim] == 1) {
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last_dim] * m.size);
         for (int d = 0; d < last_dim; d++)
             bits |= (uint64_t)(m.dst_stride[d] * m.size) | (uint64_t)(m.src_stride[d] * m.size);
@@ -3895,7 +3898,8 @@ typedef struct tp__border {
     int64_t x[TP_MAX_DIMS], before[TP_MAX_DIMS], stride[TP_MAX_DIMS];
 } tp__border;
 
-/* The index in x, of length n, for position i; if it is outside [0, n), the element is in a constant border. */
+/* For pad: returns the index in x, of length n, of the element for position i; if it is outside [0, n), the element is
+ * in a constant border. */
 __device__ __forceinline__ int64_t tp__mirrored(int64_t i, int64_t n, int mode)
 {
     if (i >= 0 && i < n) return i;
@@ -5845,7 +5849,7 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv g, cudnn_shape; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
+    tp__conv g, cudnn_shape; /* g: shape of the call; cudnn_shape: the shape in the layout that cuDNN gets */
     int pass, method;
     tp_dtype dtype;
     int64_t images; /* number of images in a call of cuDNN, which counts elements in 32 bits */
@@ -7527,9 +7531,9 @@ typedef struct tp__ctc_args {
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    /* norm (B,T): logarithm of each softmax's sum; `a` and `later` (B,T (2L+1)): forward and backward sums over paths;
+    /* norm (B,T): logarithm of each softmax's sum; forward_sums, backward_sums (B,T (2L+1)): log sums over paths;
      * total (B) */
-    double *norm, *a, *later, *total;
+    double *norm, *forward_sums, *backward_sums, *total;
     /* (B,L): for each label 2 * next + first, where next is the index of the next equal label in the sequence (n if
      * there is none), and first is 1 for the first of equal labels */
     int32_t *next_same_label;
@@ -7582,16 +7586,16 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
 }
 
 /* The part of ctc_loss that one block computes: it walks forward or backward through sequence b. */
-typedef struct tp__ctc_way {
+typedef struct tp__ctc_pass {
     int64_t b, n, steps; /* n: number of labels; there are 2 n + 1 positions */
     double *log_sums;    /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
     bool back;
-} tp__ctc_way;
+} tp__ctc_pass;
 
 /* Checks lengths and labels. If they are invalid, one thread reports it, so that the run fails, and the result is true. All
  * threads of the block must call this. wrong: shared memory for one number. */
 template <class T>
-__device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp__ctc_way &w, int *wrong)
+__device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp__ctc_pass &w, int *wrong)
 {
     const int64_t b = w.b, n = w.n, steps = w.steps, tid = threadIdx.x;
     if (tid == 0) wrong[0] = n < 0 || n > g.L || steps < 0 || steps > g.T;
@@ -7633,7 +7637,7 @@ __device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b,
 /* The walk with one thread per position: the previous step is in shared memory, and the next logit is loaded in
  * advance. */
 template <class T>
-__device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const tp__ctc_way &w, double *last_step)
+__device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const tp__ctc_pass &w, double *last_step)
 {
     typedef tp__real<T> R;
     const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
@@ -7665,7 +7669,7 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
 }
 
 /* The walk if there are more positions than threads: the previous step is read from memory. */
-template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__ctc_args &g, const tp__ctc_way &w)
+template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__ctc_args &g, const tp__ctc_pass &w)
 {
     typedef tp__real<T> R;
     const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
@@ -7701,12 +7705,12 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     typedef tp__real<T> R;
     TP_SHARED(double, last_step, 2 * TP__THREADS);
     TP_SHARED(int, wrong, 1);
-    tp__ctc_way w;
+    tp__ctc_pass w;
     w.back = blockIdx.x >= g.B;
     w.b = w.back ? blockIdx.x - g.B : blockIdx.x;
     w.n = tp__ctc_int(g.label_lengths, g.dtype[1], w.b);
     w.steps = tp__ctc_int(g.lengths, g.dtype[2], w.b);
-    w.log_sums = (w.back ? g.later : g.a) + w.b * g.T * (2 * g.L + 1);
+    w.log_sums = (w.back ? g.backward_sums : g.forward_sums) + w.b * g.T * (2 * g.L + 1);
     if (tp__ctc_is_wrong<T>(g, w, wrong)) return;
     const int64_t n = w.n, steps = w.steps, S = 2 * n + 1;
     if (w.back) tp__ctc_chains(g, w.b, n);
@@ -7738,7 +7742,7 @@ template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
     }
     R blank = 0;
     for (int64_t s = 2 * threadIdx.x; s < S; s += 2 * blockDim.x) {
-        const double v = g.later[at + s] + g.a[at + s];
+        const double v = g.backward_sums[at + s] + g.forward_sums[at + s];
         if (v > none) blank += exp((R)(v - y));
     }
     blank = tp__block_sum(blank, shared);
@@ -7752,7 +7756,7 @@ template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
         const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
         R sum = 0;
         for (int64_t j = i; j < n; j = g.next_same_label[b * g.L + j] >> 1) {
-            const double v = g.later[at + 2 * j + 1] + g.a[at + 2 * j + 1];
+            const double v = g.backward_sums[at + 2 * j + 1] + g.forward_sums[at + 2 * j + 1];
             if (v > none) sum += exp((R)(v - y));
         }
         tp__put(dx, c, exp((R)((double)tp__get(x, c) - norm)) - sum);
@@ -7776,8 +7780,8 @@ static tp__ctc_args tp__ctc_args_of(const tp_call *k, size_t *bytes)
     g.x = k->in[0].data, g.labels = k->in[1].data, g.label_lengths = k->in[2].data, g.lengths = k->in[3].data;
     g.y = k->out[0].data, g.dx = k->out[1].data;
     g.norm = (double *)tp__seq_take(&scratch, g.B * g.T, sizeof(double));
-    g.a = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
-    g.later = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.forward_sums = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
+    g.backward_sums = (double *)tp__seq_take(&scratch, g.B * g.T * (2 * g.L + 1), sizeof(double));
     g.total = (double *)tp__seq_take(&scratch, g.B, sizeof(double));
     g.next_same_label = (int32_t *)tp__seq_take(&scratch, g.B * g.L, sizeof(int32_t));
     g.fault = tp__fault_of(k);
@@ -8505,7 +8509,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     }
 }
 
-/* Computes delta, for each row the sum of dy_i y_i; one warp per row. */
+/* Computes delta for attention's gradient: for each row, the sum of dy y over a head's elements; one warp per row. */
 template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int64_t n)
 {
     typedef tp__real<T> R;
@@ -9173,7 +9177,7 @@ static size_t tp__resize_bytes(const tp_call *k)
  *    whose first pixel is itself or one of its neighbours left, above and left above, in that order. So the order of each sum
  *    is fixed. Images are processed in groups, so that the lists stay small. */
 typedef struct tp__sampler_args {
-    int64_t B, H, W, C, n; /* n: number of sampled positions per image */
+    int64_t B, H, W, C, positions; /* positions: number of sampled positions per image */
     int border;
     int64_t group; /* images whose gradients are computed together */
     uint32_t *key[2], *index[2], *count, *from;
@@ -9184,13 +9188,13 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     tp__sampler_args a;
     memset(&a, 0, sizeof a);
     a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
-    a.n = coords->dim[1] * coords->dim[2];
+    a.positions = coords->dim[1] * coords->dim[2];
     a.border = ((const tp__sampler_attrs *)k->attrs)->border;
     if (!backward) return a;
-    const int64_t max_elements = a.n > a.H * a.W ? a.n : a.H * a.W;
+    const int64_t max_elements = a.positions > a.H * a.W ? a.positions : a.H * a.W;
     a.group = max_elements > 0 && max_elements < ((int64_t)1 << 22) ? ((int64_t)1 << 22) / max_elements : 1;
     if (a.group > a.B) a.group = a.B;
-    const int64_t padded = (a.group * a.n + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.n);
+    const int64_t padded = (a.group * a.positions + 63) / 64 * 64, counts = 256 * tp__sort_tiles(a.group * a.positions);
     uint32_t *at = (uint32_t *)k->scratch;
     for (int i = 0; i < 2; i++) {
         a.key[i] = at + 2 * i * padded;
@@ -9214,8 +9218,8 @@ template <class T, int V, class I>
 TP_KERNEL tp__sampler_kernel(const tp__sampler_args a, const T *image, const T *coords, T *y)
 {
     typedef tp__real<T> R;
-    const I C = (I)(a.C / V), n = (I)a.n;
-    TP_EACH(e, a.B * a.n * C)
+    const I C = (I)(a.C / V), n = (I)a.positions;
+    TP_EACH(e, a.B * a.positions * C)
     {
         const I i = (I)e / C, c = ((I)e - i * C) * V, b = i / n;
         R f[2];
@@ -9252,11 +9256,11 @@ template <class T, int LANES>
 TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *image, const T *coords, T *out)
 {
     typedef tp__real<T> R;
-    const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
+    const int64_t places = a.B * a.positions, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
     const int64_t position = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
     for (int64_t base = 0; base < places; base += step) { /* the loop's range is the same for all lanes of a warp */
         const int64_t i = base + position < places ? base + position : places - 1;
-        const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
+        const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.positions) * a.H * a.W * a.C;
         const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
         R f[2], sum[4] = {0, 0, 0, 0};
         int64_t h[2], w[2];
@@ -9287,7 +9291,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
         int64_t h[2], w[2];
         bool inside = tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f);
         inside = tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f) && inside;
-        a.key[0][i] = inside ? (uint32_t)((tp__seq_divide(i, a.n) * a.H + h[0]) * a.W + w[0]) : total;
+        a.key[0][i] = inside ? (uint32_t)((tp__seq_divide(i, a.positions) * a.H + h[0]) * a.W + w[0]) : total;
         a.index[0][i] = (uint32_t)i;
     }
 }
@@ -9346,9 +9350,9 @@ template <class T>
 static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const T *dy, const T *coords, T *dx)
 {
     for (int64_t b = 0; b < a->B; b += a->group) {
-        const int64_t images = a->B - b < a->group ? a->B - b : a->group, places = images * a->n,
+        const int64_t images = a->B - b < a->group ? a->B - b : a->group, places = images * a->positions,
                       pixels = images * a->H * a->W;
-        const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
+        const T *at = coords + b * a->positions * 2, *d = dy + b * a->positions * a->C;
         T *to = dx + b * a->H * a->W * a->C;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
         /* coordinates outside have the key `pixels`, so that they are sorted last */
@@ -9362,8 +9366,8 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
 static void tp__sampler_back_cuda(const tp_call *k) /* inputs of bilinear_sampler_grad: dy, image, coords */
 {
     const tp__sampler_args a = tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true);
-    const int64_t places = a.B * a.n;
-    if (a.H * a.W >= 0xffffffffll || a.n >= 0xffffffffll) {
+    const int64_t places = a.B * a.positions;
+    if (a.H * a.W >= 0xffffffffll || a.positions >= 0xffffffffll) {
         tp__store_error(tp__cuda_of(k), k->op->name, "an image has more pixels or coordinates than 32 bits number");
         return;
     }

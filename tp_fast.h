@@ -154,7 +154,8 @@ struct tp__isa {
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
     void (*row)(tp__tile *t, int64_t n); /* computes a tile of one row and n columns */
-    /* dot products of K values: of m <= 4 rows of a with n rows of b, rows lda and ldb apart: out[m][TP__DOTS], n <= TP__DOTS */
+    /* computes the dot products of m <= 4 rows of a with n rows of b, K values each; rows are lda and ldb floats apart;
+     * result: out[m][TP__DOTS], n <= TP__DOTS */
     void (*dots)(int64_t K, const float *a, int64_t lda, int m, const float *b, int64_t ldb, int64_t n, float *out);
     void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
     float (*sum)(int64_t n, const float *x);
@@ -898,7 +899,8 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
     p->isa->descend(&e, rows, end - column, *g->descend);
 }
 
-/* A chunk of the matrix product that even tiles compute: a block of rows and panels. Panels in place are one wide panel. */
+/* A chunk of the matrix product that even tiles compute: a block of rows and panels. Panels that are read in place
+ * count as one wide panel. */
 static void tp__gemm_even_chunk(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
@@ -1071,8 +1073,8 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
     /* a small matrix is packed by one thread, because starting another one takes longer */
     const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
     const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
-    const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
-    tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
+    const bool pack_b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
+    tp_device_parallel(pack_b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
     tp_device_parallel(a->M * a->K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
     tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, p.even ? tp__gemm_even_chunk : tp__gemm_chunk, &p);
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
@@ -2002,11 +2004,11 @@ typedef struct tp__wino {
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
-    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
+    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of the transformed weights */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
     /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
     int64_t block_rows, tile_multiple;
-    /* floats of a block of tiles at one of the 16 places: with the input channels (V), with the output channels (M) */
+    /* floats of one of the 16 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
     /* the transformed weights U are stored as panels of [in][columns] at each of the 16 places */
     int64_t u_plane, pack_floats;
@@ -2015,9 +2017,11 @@ typedef struct tp__wino {
     float *u, *part;
     tp__slots slots;
 } tp__wino;
-#define TP__WINO_CHANNELS  16    /* Winograd processes channels in multiples of this number */
-#define TP__WINO_FLOATS    65536 /* floats of V and M for a block of tiles, which should stay in L2 together with U */
-#define TP__WINO_FLOATS_L1 8192  /* floats of V and M if channels are so few that V, M and U may stay in L1 */
+#define TP__WINO_CHANNELS 16 /* Winograd processes channels in multiples of this number */
+/* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
+#define TP__WINO_FLOATS 65536
+/* floats of Winograd's V and M if channels are so few that V, M and U may stay in L1 */
+#define TP__WINO_FLOATS_L1 8192
 
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
@@ -2066,7 +2070,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
     const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->tile_multiple) * w->tile_multiple;
-    /* 16 more floats, because otherwise the 16 places would map to the same cache set */
+    /* 16 floats of padding, because otherwise the 16 planes of transformed tiles would map to the same cache set */
     w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->in * w->out;
@@ -2100,14 +2104,15 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int slot = tp__slot_acquire(&w->slots);
     float *transposed = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
-    for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
+    for (int64_t i = 0; i < 9; i++) /* the filter rotated by 180 degrees, as [tap][o][c] */
         w->isa->transpose(transposed + i * tap, n, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
                           TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, transposed, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
 }
 
-/* Computes V for `rows` rows of tiles from `row`, counted through all images of the piece. Returns the number of tiles. */
+/* Computes Winograd's V for `rows` rows of tiles from `row`, counted through all images of the piece. Returns the
+ * number of tiles. */
 static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
@@ -2483,8 +2488,9 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
 /* rows and columns of a block's output, and values of k in it: two tiles by two, one step along k */
 #define TP__AMX_SIDE  32
 #define TP__AMX_STEP  1024 /* bf16 values of one of the three parts in a block */
-#define TP__AMX_STAGE 128  /* number of values of k that are fetched at once */
-/* 3x3 convolutions with fewer channels stay with Winograd, because fetching would take most of the time */
+#define TP__AMX_STAGE 128  /* number of values of k that are copied to the staging buffer at a time */
+/* 3x3 convolutions with fewer channels stay with Winograd, because copying the image windows would take most of the
+ * time */
 #define TP__AMX_WINO 128
 
 typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
@@ -2586,7 +2592,8 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a,
     p->g.B = a->w;
     p->g.ldb = a->g.O;
     if (pass == TP__CONV_FORWARD) p->g.epilogue = a->epilogue;
-    if (pass == TP__CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
+    /* in the product for the filter gradient a row is a weight, and k runs over the positions */
+    if (pass == TP__CONV_FILTER_GRAD) {
         p->g.K = p->g.M;
         p->g.M = p->w.K;
         p->g.B = a->dy;
@@ -4662,7 +4669,8 @@ static void TP__F(taps)(const tp__taps *t)
     else TP__F(taps_run)(t, false);
 }
 
-/* Adds the gradient of row j of the weights of `taps` taps from k on, 9, 3 or 1, for a block of channels. */
+/* Adds the filter gradient of channel j of each group, for `taps` taps (9, 3 or 1) from tap k on and a block of
+ * channels of y. */
 TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BLOCK *b, int taps, bool single,
                                        bool whole)
 {
@@ -5115,7 +5123,7 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
     return tp__add_32_lanes(lane);
 }
 
-/* gradient of a softmax row: dp = p (dp - less) scale */
+/* Gradient of attention's softmax for a row: dp becomes p (dp - less) scale, where `less` is the sum of p dp. */
 static void TP__F(attention_ds)(int64_t n, const float *p, float *dp, float less, float scale)
 {
     for (int64_t i = 0; i < n; i += TP__VW) {
@@ -6626,9 +6634,10 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
  * batch of B samples, with space for `max_rows` rows. */
 typedef struct tp__lstm_stored {
     int64_t from, to;
-    float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows, as isa->tiles packs them */
-    int64_t *at;            /* for each of the K rows: where in `product` the row begins to which it is added */
-    bool add;               /* adds to the dW of earlier steps instead of replacing it */
+    /* dgates: gradients of the gates, [panel][k][column]; inputs: x and h, in tiles of rows as isa->tiles packs them */
+    float *dgates, *inputs;
+    int64_t *at; /* for each of the K rows: where in `product` the row begins to which it is added */
+    bool add;    /* adds to the dW of earlier steps instead of replacing it */
 } tp__lstm_stored;
 typedef struct tp__lstm_job {
     const tp_call *k;

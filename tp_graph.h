@@ -756,7 +756,7 @@ TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis);
 /* Running sums along an axis. exclusive: without the element itself; reverse: from the end. */
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
-/* along the last axis, in descending order; *indices int32, may be NULL */
+/* the k largest along the last axis, in descending order; *indices int32, may be NULL */
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices);
 /* logits (B,C) and labels (B) give bool (B): whether the label is among the k largest; a tie counts as correct */
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k);
@@ -766,7 +766,8 @@ TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref);
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref);
 
 /* -- linear algebra */
-TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b); /* (..,M,K) times (..,K,N); leading dimensions broadcast */
+/* matrix product of (..,M,K) and (..,K,N); leading dimensions are broadcast */
+TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b);
 
 /* -- neural networks. data_format "NHWC" unless said otherwise; weights are HWIO in both. */
@@ -821,9 +822,9 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x);
 /* Logits (B,..,C) and labels int (B,..) give losses (B,..), for example of each pixel or word; a label outside the classes fails
  * the run. */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
-/* labels are distributions (B,C); losses (B) */
+/* softmax cross entropy; labels are distributions (B,C); losses (B) */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);
-/* element-wise; large logits do not overflow */
+/* sigmoid cross entropy, element-wise; large logits do not overflow */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels);
 typedef struct tp_ctc_attrs {
     int blank;          /* index of the blank class; -1: the last one */
@@ -851,11 +852,11 @@ TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, b
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate);
 
 /* -- shapes */
-/* one dimension may be TP_ANY: it is computed from the others */
+/* x with another shape, of which one dimension may be TP_ANY: it is computed from the others */
 TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape);
 /* gives x the shape of ref; the values of ref are not read */
 TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref);
-TP_DEF tp_node *tp_batch_flatten(tp_node *x); /* (B,...) becomes (B,product) */
+TP_DEF tp_node *tp_batch_flatten(tp_node *x); /* flattens all dimensions but the batch: (B,...) becomes (B,product) */
 TP_DEF tp_node *tp_flatten(tp_node *x);       /* -> (N) */
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
 TP_DEF tp_node *tp_squeeze(tp_node *x, int axis);
@@ -1783,8 +1784,9 @@ typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 /* What distinguishes an optimizer: its numbers of slots and scalars, and its loops. */
 typedef struct tp__update {
     int min_slots, max_slots; /* least and largest number of slots per variable */
-    int scalars;              /* number of inputs after the gradients: of enum tp__apply_scalars */
-    double flops;             /* FLOPs per element with min_slots slots; 4 more for each further slot */
+    /* number of scalar inputs after the gradients: the first ones of enum tp__apply_scalars */
+    int scalars;
+    double flops; /* FLOPs per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
     tp__piece_fn piece_fast; /* a fast loop for float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
@@ -2093,7 +2095,8 @@ struct tp_graph {
     bool in_tower;
     int tower_scopes; /* number of open scopes when the tower had opened its own; used to find scopes left open */
     tp_collection_backup *tower_entry;
-    void **kept[TP__MAX_KEPT]; /* pointers of other headers with one value per tower being built (tp__graph_keep) */
+    /* pointers that other headers keep, with one value for each tower being built (tp__graph_keep) */
+    void **kept[TP__MAX_KEPT];
     int n_kept;
     struct tp__towers *towers; /* the towers of tp_build_on_towers while it builds, else NULL */
     tp_node poison;
@@ -5511,8 +5514,8 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the last jump to the end so far, -1: none; until the end is known, x of a jump is the index of
-                     * the jump before it */
+    int jumps =
+        -1; /* index of the last jump to the end of the alternatives so far, -1: none; until the end is known, the x of each jump holds the index of the jump before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
@@ -7591,8 +7594,8 @@ static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* Finds, for op o, the gradient of a batch norm that reads a gradient masked by a ReLU, the batch norm whose output
- * that ReLU reads; NULL if there is none. */
+/* If op o is the gradient of a batch norm and its dy is masked by a ReLU, returns the batch norm whose output that ReLU
+ * reads; NULL if there is none. */
 static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *mask = o->in[0]->op;
@@ -7974,7 +7977,8 @@ static void tp__external_load(const tp__program *p, const tp__external *e, const
         }
         return;
     }
-    /* along the last dimension that has more than one element, then the next index of the others */
+    /* copies runs along the last dimension that has more than one element; after each run moves to the next index of
+     * the other dimensions */
     int64_t index[TP_MAX_DIMS] = {0}, index_left = i0, at = 0;
     int last = p->shape.ndim - 1;
     for (int d = last; d >= 0; d--) {
@@ -12308,7 +12312,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
 
 static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
 
-/* All operands must have one element type, for which the row has a block. */
+/* All operands must have one element type, for which the row has a block function. */
 static tp_status tp__infer_map(tp_infer *s)
 {
     const tp_dtype d = s->in[s->n_in - 1].dtype;
@@ -13119,8 +13123,8 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* tp__out_begin: the offset in x of the first element from which output o is computed. tp__run_begin: the offset of
- * output o's run number j from that element. */
+/* tp__out_begin: the offset in x of the first element from which output o is computed. tp__run_begin: the offset from
+ * that element to the first one of the j-th run of equally spaced elements. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -13130,7 +13134,7 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
     return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
 }
 
-/* Returns the offset of element i of the n_sum elements that output o is computed from. */
+/* Returns the offset in x of the i-th of the n_sum elements from which output o is computed. */
 static int64_t tp__element(const tp__reduction *r, int64_t o, int64_t i)
 {
     return tp__out_begin(r, o) + tp__run_begin(r, i / r->run) + i % r->run * r->step;
@@ -14557,7 +14561,7 @@ static void tp__move_parts(const tp_call *k, const tp_operand *whole, const tp_o
     }
 }
 
-/* Refuses input i of an op whose inputs have one element type, if it has another one. */
+/* Refuses input i if its element type differs, for an op whose inputs must all have the same. */
 static tp_status tp__infer_same_dtype(tp_infer *s, int i)
 {
     if (s->in[i].dtype == s->in[0].dtype) return TP_OK;
@@ -15120,7 +15124,7 @@ static int64_t tp__index_at(const tp_operand *x, int64_t i)
 static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
 {
     const int64_t n = tp__size(indices);
-    for (int64_t i = 0; i < n; i++) { /* in order, so that the same bad index is reported every time */
+    for (int64_t i = 0; i < n; i++) { /* indices are checked in order, so that every run reports the same bad index */
         const int64_t r = tp__index_at(indices, i);
         if (r >= 0 && r < rows) continue;
         tp_kernel_fault(k, r);

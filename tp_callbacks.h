@@ -1216,12 +1216,12 @@ TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v
 enum { TP__LIMITS_HALF = 774, TP__N_LIMITS = 2 * TP__LIMITS_HALF + 3, TP__LIMITS_ROOM = 2047 };
 
 /* Counts the finite elements of tensor t for a histogram: element x belongs to the bucket of the first limit above x. There are
- * TP__LIMITS_ROOM limits, ascending. all: becomes min, max, number, sum and sum of squares of the elements. The search makes the
+ * TP__LIMITS_ROOM limits, ascending. totals: becomes min, max, number, sum and sum of squares of the elements. The search makes the
  * same 11 comparisons for each x, without a branch, so that the processor works on several elements at a time. */
-TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit, double *count, double all[5])
+TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit, double *count, double totals[5])
 {
     const int64_t n = tp_tensor_size(t);
-    double low = DBL_MAX, high = -DBL_MAX, num = 0, sum = 0, squares = 0;
+    double low = DBL_MAX, high = -DBL_MAX, count_all = 0, sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) {
         const double x = tp_tensor_get(t, i);
         int below = 0; /* the number of limits that are not above x */
@@ -1229,13 +1229,13 @@ TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit,
         for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
             below += limit[below + step - 1] <= x ? step : 0;
         count[below] += 1;
-        num += 1;
+        count_all += 1;
         sum += x;
         squares += x * x;
         if (x < low) low = x;
         if (x > high) high = x;
     }
-    all[0] = low, all[1] = high, all[2] = num, all[3] = sum, all[4] = squares;
+    totals[0] = low, totals[1] = high, totals[2] = count_all, totals[3] = sum, totals[4] = squares;
 }
 
 /* Appends HistogramProto{min max num sum sum_squares = 1..5, bucket_limit=6, bucket=7} with TensorFlow's buckets: each limit is
@@ -2030,14 +2030,14 @@ static bool *tp__written_variables(const tp_graph *g)
 }
 
 /* Reads the value of variable v. *same: v is a tower's copy, and equals the first tower's variable bit for bit. */
-static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *value, bool *same)
+static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *value, bool *is_same)
 {
     tp_tensor first;
     memset(&first, 0, sizeof first);
     tp_status st = tp_session_read(s, v, value);
     if (st == TP_OK && v->copy_of) st = tp_session_read(s, v->copy_of, &first);
-    *same = st == TP_OK && v->copy_of && tp_tensor_bytes(&first) == tp_tensor_bytes(value) &&
-            memcmp(first.data, value->data, tp_tensor_bytes(value)) == 0;
+    *is_same = st == TP_OK && v->copy_of && tp_tensor_bytes(&first) == tp_tensor_bytes(value) &&
+               memcmp(first.data, value->data, tp_tensor_bytes(value)) == 0;
     tp_tensor_free(&first);
     return st;
 }
@@ -2069,12 +2069,12 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
     for (int i = 0; i < n && st == TP_OK; i++) {
         const tp_variable *v = tp_node_variable(local[i]);
         if (!v || !written[v->id]) continue;
-        bool same = false;
+        bool is_same = false;
         char *name = tp__prefixed("tp:local/", v->name);
         if (!name) st = TP_ERR_NOMEM;
         else if (!save) st = tp__load_copy(train->session, v, tp__dict_get(d, name));
-        else st = tp__read_copy(train->session, v, &value, &same);
-        if (st == TP_OK && save && !same) {
+        else st = tp__read_copy(train->session, v, &value, &is_same);
+        if (st == TP_OK && save && !is_same) {
             tp_tensor *t = tp_dict_add(d, name);
             st = t ? tp_tensor_copy(t, &value) : TP_ERR_NOMEM;
         }
@@ -4082,10 +4082,12 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
         tp__format(out, size, "%s|%s%s", left, bar, right);
         return;
     }
-    for (int less = 0; less < 5; less++) { /* each attempt to fit the text into the line omits one more part */
-        if (less < 4)
-            snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, less < 3 ? "[" : "", less < 2 ? times : "",
-                     less < 2 ? "," : "", less < 3 ? rate : "", less < 3 ? "]" : "", less < 1 ? b->postfix : "");
+    for (int n_omitted = 0; n_omitted < 5;
+         n_omitted++) { /* each attempt to fit the text into the line omits one more part */
+        if (n_omitted < 4)
+            snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, n_omitted < 3 ? "[" : "", n_omitted < 2 ? times : "",
+                     n_omitted < 2 ? "," : "", n_omitted < 3 ? rate : "", n_omitted < 3 ? "]" : "",
+                     n_omitted < 1 ? b->postfix : "");
         else snprintf(out, size, "%.*s", columns > 0 ? columns : 0, left);
         if (tp__columns(out) <= columns) return;
     }
@@ -4781,12 +4783,12 @@ static tp_status tp__gpu_memory_before_train(tp_callback *cb)
     tp__gpu_memory *m = (tp__gpu_memory *)cb->user;
     for (int i = 0; i < m->n; i++) {
         tp_device *d = m->device[i] < cb->train->session->n_device ? cb->train->session->device[m->device[i]] : NULL;
-        tp_memory_use use;
-        memset(&use, 0, sizeof use);
+        tp_memory_use memory;
+        memset(&memory, 0, sizeof memory);
         if (!d)
             return tp_fail(TP_ERR_ARG, "GPUMemoryTracker: the session has no device %d, but %d", m->device[i],
                            cb->train->session->n_device);
-        m->silent[i] = tp_device_memory(d, &use) != TP_OK || use.peak < 0;
+        m->silent[i] = tp_device_memory(d, &memory) != TP_OK || memory.peak < 0;
         if (m->silent[i]) tp_log(TP_LOG_WARN, "GPUMemoryTracker: %s does not tell how much memory it uses.", d->name);
     }
     return TP_OK;
@@ -4798,13 +4800,13 @@ static tp_status tp__gpu_memory_trigger(tp_callback *cb)
     tp_status st = TP_OK;
     for (int i = 0; i < m->n && st == TP_OK; i++) {
         tp_device *d = cb->train->session->device[m->device[i]];
-        tp_memory_use use;
+        tp_memory_use memory;
         char name[80];
-        memset(&use, 0, sizeof use);
-        if (m->silent[i] || tp_device_memory(d, &use) != TP_OK) continue;
+        memset(&memory, 0, sizeof memory);
+        if (m->silent[i] || tp_device_memory(d, &memory) != TP_OK) continue;
         if (d->host) snprintf(name, sizeof name, "PeakMemory(MB)/%s", d->name);
         else snprintf(name, sizeof name, "PeakMemory(MB)/gpu:%d", m->device[i]);
-        st = tp_monitors_put_scalar(cb->train->monitors, name, (double)use.peak / 1e6);
+        st = tp_monitors_put_scalar(cb->train->monitors, name, (double)memory.peak / 1e6);
     }
     return st;
 }
@@ -5012,14 +5014,14 @@ static tp_status tp__saver_setup_graph(tp_callback *cb)
 static tp_status tp__saver_variables(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
-    int all = 0;
+    int n_total = 0;
     for (int i = 0; i < s->n_collections; i++) {
         int n = 0;
         tp_collection(cb->train->graph, s->collections[i], &n);
-        all += n;
+        n_total += n;
     }
     if (!s->n_collections) return TP_OK;
-    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)all + 1) * sizeof *s->variable);
+    s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 1) * sizeof *s->variable);
     if (!s->variable) return TP_ERR_NOMEM;
     s->n_variable = 0;
     for (int i = 0; i < s->n_collections; i++) {
@@ -5036,7 +5038,7 @@ static tp_status tp__saver_variables(tp_callback *cb)
 }
 
 /* Appends a checkpoint to the list; an existing entry of the same step is removed first. */
-static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
+static tp_status tp__saver_add(tp__saver *s, int64_t step, double time_saved)
 {
     int kept = 0;
     for (int i = 0; i < s->n; i++)
@@ -5051,7 +5053,7 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
     }
     s->kept[s->n].step = step;
     s->kept[s->n].keep_forever = 0;
-    s->kept[s->n++].time = made;
+    s->kept[s->n++].time = time_saved;
     return TP_OK;
 }
 
@@ -5368,13 +5370,13 @@ static bool tp__is_of_step(const char *path, int64_t step)
     return false;
 }
 
-/* Finds the checkpoint of a step: the latest one, or an older one that still exists. TP_ERR_NAME: there is none. *any:
- * whether the folder has a list of checkpoints. */
-static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, bool *any)
+/* Finds the checkpoint of a step: the latest one, or an older one that still exists. TP_ERR_NAME: there is none.
+ * *has_list: whether the folder has a list of checkpoints. */
+static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, bool *has_list)
 {
     char name[TP__PATH];
-    *any = tp_checkpoint_state_latest(b->dir, name, sizeof name) == TP_OK;
-    if (*any && tp__checkpoint_path(name, path) == TP_OK && tp__is_of_step(path, step)) return TP_OK;
+    *has_list = tp_checkpoint_state_latest(b->dir, name, sizeof name) == TP_OK;
+    if (*has_list && tp__checkpoint_path(name, path) == TP_OK && tp__is_of_step(path, step)) return TP_OK;
     const tp_status st = tp__path(name, "%s/model-%lld", b->dir, (long long)step);
     return st == TP_OK ? tp__checkpoint_path(name, path) : st;
 }
@@ -5941,10 +5943,10 @@ static tp_status tp__inf_before_run(tp_hook *h, tp_run_request *r)
 static tp_status tp__inf_after_run(tp_hook *h, const tp_run_values *v)
 {
     const tp__inf_hook *i = (const tp__inf_hook *)h->user;
-    const int each = i->inf->n_names;
+    const int n_names = i->inf->n_names;
     tp_status st = TP_OK;
     for (int t = 0; t < i->n_tower && i->inf->on_fetches && st == TP_OK; t++)
-        st = i->inf->on_fetches(i->inf, v->value + t * each, each);
+        st = i->inf->on_fetches(i->inf, v->value + t * n_names, n_names);
     return st;
 }
 
@@ -6060,25 +6062,26 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     tp__runner *r = (tp__runner *)cb->user;
     int n_input = 0;
     tp_hook *const *input = tp_input_hooks(r->input, &n_input);
-    tp_hook **all = (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *all);
-    if (!all) return TP_ERR_NOMEM;
+    tp_hook **hooks =
+        (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *hooks);
+    if (!hooks) return TP_ERR_NOMEM;
     int n = 0;
     for (int i = 0; i < r->n_inf; i++) {
         r->inf[i].hook.name = r->inf[i].inf->name;
         r->inf[i].hook.user = &r->inf[i];
         r->inf[i].hook.before_run = tp__inf_before_run;
         r->inf[i].hook.after_run = tp__inf_after_run;
-        all[n++] = &r->inf[i].hook;
+        hooks[n++] = &r->inf[i].hook;
     }
-    for (int i = 0; i < n_input; i++) all[n++] = input[i];
-    for (int i = 0; i < r->n_extra; i++) all[n++] = r->extra[i];
+    for (int i = 0; i < n_input; i++) hooks[n++] = input[i];
+    for (int i = 0; i < r->n_extra; i++) hooks[n++] = r->extra[i];
     for (int i = 0; i < n; i++) {
         const tp_status st =
-            all[i]->after_create_session ? all[i]->after_create_session(all[i], cb->train->session) : TP_OK;
+            hooks[i]->after_create_session ? hooks[i]->after_create_session(hooks[i], cb->train->session) : TP_OK;
         if (st != TP_OK) return st;
     }
     tp_hooked_session_free(r->session);
-    if (!(r->session = tp_hooked_session_new(cb->train->session, all, n))) return TP_ERR_NOMEM;
+    if (!(r->session = tp_hooked_session_new(cb->train->session, hooks, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
     if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
     else tp_log(TP_LOG_WARN, "[%s] The size of the input is unknown: each pass goes on until it ends.", r->name);
@@ -6677,8 +6680,9 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
     if (param && !tp__set_owner(&param->owner_, param->name, kind, at)) return tp__callback_owned_twice();
-    const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
-    if (!fits) {
+    const bool has_functions =
+        !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
+    if (!has_functions) {
         const bool is_other_kind = array ? param->get_value != NULL : param->get_array != NULL;
         tp_hyper_param_free(param);
         return tp_callback_fail(
@@ -6912,8 +6916,9 @@ static tp_status tp__schedule_before_train(tp_callback *cb)
 {
     const tp__schedule *s = (const tp__schedule *)cb->user;
     double scheduled = 0, is = 0;
-    const bool any = tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled);
-    if (cb->resumed && any == s->have_due && (!any || !(scheduled < s->due || scheduled > s->due))) return TP_OK;
+    const bool is_scheduled = tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled);
+    if (cb->resumed && is_scheduled == s->have_due && (!is_scheduled || !(scheduled < s->due || scheduled > s->due)))
+        return TP_OK;
     tp_status st = tp__setter_trigger(cb);
     if (st != TP_OK || !tp__schedule_value(s, tp__schedule_now(cb), true, &scheduled)) return st;
     if ((st = tp_setter_current_value(cb, &is)) != TP_OK) return st;
@@ -7275,10 +7280,12 @@ static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
     }
     for (int i = 0; i < d->n_op; i++) {
         const tp_operation *o = tp_graph_operation(g, i);
-        bool open = tp__debug_can_repeat(d, o);
-        for (int k = 0; k < o->n_in && open; k++) open = (d->state[o->in[k]->op->id] & TP__DEBUG_OPEN) != 0;
-        for (int k = 0; k < o->n_ctrl && open; k++) open = (d->state[o->ctrl[k]->id] & TP__DEBUG_OPEN) != 0;
-        if (open) d->state[i] |= TP__DEBUG_OPEN;
+        bool can_compute = tp__debug_can_repeat(d, o);
+        for (int k = 0; k < o->n_in && can_compute; k++)
+            can_compute = (d->state[o->in[k]->op->id] & TP__DEBUG_OPEN) != 0;
+        for (int k = 0; k < o->n_ctrl && can_compute; k++)
+            can_compute = (d->state[o->ctrl[k]->id] & TP__DEBUG_OPEN) != 0;
+        if (can_compute) d->state[i] |= TP__DEBUG_OPEN;
     }
     return TP_OK;
 }
@@ -7617,14 +7624,15 @@ static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int
 }
 
 /* Prints the elements of a slice: a line for each index of the dimensions before the last. */
-static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to, bool all)
+static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to,
+                               bool print_all)
 {
     const tp_shape *s = &v->shape;
     const int last_dim = s->ndim - 1;
     int64_t at[TP_MAX_DIMS], lines = 0, left_out = 0;
     for (int i = 0; i < s->ndim; i++) at[i] = from[i];
-    for (bool more = tp_tensor_size(v) > 0; more;) {
-        if (!all && lines >= 20) left_out++;
+    for (bool has_more = tp_tensor_size(v) > 0; has_more;) {
+        if (!print_all && lines >= 20) left_out++;
         else {
             if (s->ndim > 1) tp_buf_printf(&d->out, "[");
             for (int i = 0; i < last_dim; i++) tp_buf_printf(&d->out, "%s%lld", i ? "," : "", (long long)at[i]);
@@ -7634,7 +7642,7 @@ static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_
                 int64_t index = 0;
                 for (int i = 0; i < last_dim; i++) index = index * s->dim[i] + at[i];
                 if (s->ndim) index = index * s->dim[last_dim] + k;
-                if (!all && k - from[last_dim < 0 ? 0 : last_dim] >= 12) {
+                if (!print_all && k - from[last_dim < 0 ? 0 : last_dim] >= 12) {
                     tp_buf_printf(&d->out, " ..");
                     break;
                 }
@@ -7645,7 +7653,7 @@ static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_
         lines++;
         int i = last_dim - 1;
         for (; i >= 0 && ++at[i] >= to[i]; i--) at[i] = from[i];
-        more = i >= 0;
+        has_more = i >= 0;
     }
     if (left_out) tp_buf_printf(&d->out, "%lld more lines: print a slice, or -a for all\n", (long long)left_out);
 }
@@ -7654,10 +7662,10 @@ static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
 {
     int64_t from[TP_MAX_DIMS + 1], to[TP_MAX_DIMS + 1];
     char name[TP__DEBUG_LINE];
-    const bool all = a->n == 3 && strcmp(a->word[2], "-a") == 0;
+    const bool print_all = a->n == 3 && strcmp(a->word[2], "-a") == 0;
     memset(from, 0, sizeof from);
     memset(to, 0, sizeof to);
-    if (a->n < 2 || (a->n > 2 && !all)) {
+    if (a->n < 2 || (a->n > 2 && !print_all)) {
         tp_buf_printf(&d->out, "print NODE[SLICE] [-a]\n");
         return;
     }
@@ -7670,7 +7678,7 @@ static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
     tp_buf_printf(&d->out, "  ");
     tp__debug_summary(&d->out, v);
     tp_buf_printf(&d->out, "\n");
-    if (tp__debug_slice(a->word[1] + length, &v->shape, from, to)) tp__debug_elements(d, v, from, to, all);
+    if (tp__debug_slice(a->word[1] + length, &v->shape, from, to)) tp__debug_elements(d, v, from, to, print_all);
     else tp_buf_printf(&d->out, "'%s' is no slice of this shape; one is [0, 2:5, :]\n", a->word[1] + length);
 }
 
@@ -8446,10 +8454,10 @@ static bool tp__json_overwrite(const char *path, size_t before, size_t at, const
         ok = false;
         memset(blank, ' ', sizeof blank);
         uint64_t left = tp__os_fstat(fd, &is) == 0 && is.size > before ? is.size - before : 0;
-        bool back = tp__os_seek(fd, (int64_t)at) == 0 && tp__os_write(fd, "]", 1) == 0;
-        for (size_t chunk; back && left > 0; left -= chunk) {
+        bool is_repaired = tp__os_seek(fd, (int64_t)at) == 0 && tp__os_write(fd, "]", 1) == 0;
+        for (size_t chunk; is_repaired && left > 0; left -= chunk) {
             chunk = left < sizeof blank ? (size_t)left : sizeof blank;
-            back = tp__os_write(fd, blank, chunk) == 0;
+            is_repaired = tp__os_write(fd, blank, chunk) == 0;
         }
     }
     if (ok && sync) ok = tp__os_sync(fd) == 0;
@@ -10811,14 +10819,14 @@ static void tp__base64(tp_buf *b, const void *data, size_t n)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const unsigned char *p = (const unsigned char *)data;
-    char four[4];
+    char group[4];
     for (size_t i = 0; i < n; i += 3) {
         const unsigned a = p[i], c = i + 1 < n ? p[i + 1] : 0u, d = i + 2 < n ? p[i + 2] : 0u;
-        four[0] = digit[a >> 2];
-        four[1] = digit[(a & 3u) << 4 | c >> 4];
-        four[2] = (char)(i + 1 < n ? digit[(c & 15u) << 2 | d >> 6] : '=');
-        four[3] = (char)(i + 2 < n ? digit[d & 63u] : '=');
-        tp_buf_put(b, four, 4);
+        group[0] = digit[a >> 2];
+        group[1] = digit[(a & 3u) << 4 | c >> 4];
+        group[2] = (char)(i + 1 < n ? digit[(c & 15u) << 2 | d >> 6] : '=');
+        group[3] = (char)(i + 2 < n ? digit[d & 63u] : '=');
+        tp_buf_put(b, group, 4);
     }
 }
 
@@ -11049,13 +11057,13 @@ static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
 static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
 {
     const int64_t n = tp_tensor_size(x);
-    bool any = false;
+    bool found_finite = false;
     for (int64_t i = 0; i < n; i++) {
         const double v = tp_tensor_get(x, i);
         if (!tp__finite(v)) continue;
-        if (!any || v < e->min) e->min = v;
-        if (!any || v > e->max) e->max = v;
-        any = true;
+        if (!found_finite || v < e->min) e->min = v;
+        if (!found_finite || v > e->max) e->max = v;
+        found_finite = true;
     }
     const int bins = TP__REPORT_BINS;
     const double width = e->max / bins - e->min / bins; /* divide first: max - min may overflow */
@@ -11081,13 +11089,13 @@ static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t fir
         for (int64_t z = 0; z < width * s[3]; z++) {
             const int64_t column = z / s[3] * factor, c = z % s[3];
             double sum = 0;
-            int many = 0;
+            int n_pixels = 0;
             for (int64_t i = y * factor; i < (y + 1) * factor && i < s[1]; i++)
-                for (int64_t k = column; k < column + factor && k < s[2]; k++, many++) {
+                for (int64_t k = column; k < column + factor && k < s[2]; k++, n_pixels++) {
                     const double v = tp_tensor_get(x, first + (i * s[2] + k) * s[3] + c);
                     sum += v >= 255 ? 255 : v > 0 ? v : 0;
                 }
-            pixel[y * width * s[3] + z] = (unsigned char)(many ? sum / many : 0);
+            pixel[y * width * s[3] + z] = (unsigned char)(n_pixels ? sum / n_pixels : 0);
         }
     tp__png(&image_png, pixel, height, width, s[3]);
     tp_free(pixel);
@@ -11417,10 +11425,10 @@ static void tp__report_variables(tp_buf *b, const tp_graph *g)
 {
     static const char *const keys[] = {TP_KEY_GLOBAL_VARIABLES, TP_KEY_TRAINABLE_VARIABLES};
     int n = 0, m = 0, written = 0;
-    tp_node *const *all = tp_collection(g, keys[0], &n);
+    tp_node *const *variables = tp_collection(g, keys[0], &n);
     tp_buf_printf(b, "],\n\"variables\":[");
     for (int i = 0; i < n; i++) {
-        const tp_variable *v = tp_node_variable(all[i]);
+        const tp_variable *v = tp_node_variable(variables[i]);
         if (!v || tp__is_training_name(v->name) || written++ > TP__REPORT_OPERATIONS) continue;
         bool trained = false;
         tp_node *const *train = tp_collection(g, keys[1], &m);
@@ -11543,12 +11551,13 @@ static void tp__report_parameters(tp_buf *b, const tp_train_state *train)
 {
     tp_tensor value;
     char text[TP_NUMBER_TEXT];
-    int n = 0, many = 0;
-    tp_node *const *all = train->graph ? tp_collection(train->graph, TP_KEY_GLOBAL_VARIABLES, &many) : NULL;
+    int n = 0, n_variables = 0;
+    tp_node *const *variables =
+        train->graph ? tp_collection(train->graph, TP_KEY_GLOBAL_VARIABLES, &n_variables) : NULL;
     memset(&value, 0, sizeof value);
     tp_buf_printf(b, "{\"title\":\"Parameters\",\"rows\":[");
-    for (int i = 0; i < many && n < 40; i++) {
-        const tp_variable *v = tp_node_variable(all[i]);
+    for (int i = 0; i < n_variables && n < 40; i++) {
+        const tp_variable *v = tp_node_variable(variables[i]);
         const size_t length = v ? strlen(v->name) : 0;
         if (!v || v->shape.ndim != 0 || v->trainable || tp__is_training_name(v->name) || !train->session) continue;
         if (length > 6 && strcmp(v->name + length - 6, "_power") == 0) continue;
@@ -11612,12 +11621,12 @@ static void tp__report_log(tp__report *r, tp_buf *b)
     int64_t n = 0;
     memset(&is, 0, sizeof is);
     const int file = tp__path(path, "%s/log.log", r->dir) == TP_OK ? tp__os_open(path, TP__OS_READ) : -1;
-    const bool cut = file >= 0 && tp__os_fstat(file, &is) == 0 && is.size > sizeof text;
-    if (file >= 0 && (!cut || tp__os_seek(file, (int64_t)(is.size - sizeof text)) == 0))
+    const bool is_long = file >= 0 && tp__os_fstat(file, &is) == 0 && is.size > sizeof text;
+    if (file >= 0 && (!is_long || tp__os_seek(file, (int64_t)(is.size - sizeof text)) == 0))
         n = tp__os_read(file, text, sizeof text);
     if (file >= 0) tp__os_close(file);
     if (n < 0) n = 0;
-    const char *line = cut && n > 0 ? (const char *)memchr(text, '\n', (size_t)n) : NULL;
+    const char *line = is_long && n > 0 ? (const char *)memchr(text, '\n', (size_t)n) : NULL;
     const size_t skip = line ? (size_t)(line + 1 - text) : 0;
     tp__report_text(b, text + skip, (size_t)n - skip);
 }

@@ -381,15 +381,15 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
     }
-    int same = b; /* several buffers may hold the same variable */
+    int first_buffer = b; /* several buffers may hold the same variable: the first one has the array */
     for (int i = 0; i < b && x->var; i++)
-        if (w->constant[i] >= 0 && w->plan->buffer[i].var == x->var) same = i;
-    if (w->constant[same] < 0) {
+        if (w->constant[i] >= 0 && w->plan->buffer[i].var == x->var) first_buffer = i;
+    if (w->constant[first_buffer] < 0) {
         const float *v = (const float *)tp__buffer_data(w->plan, w->exec, b);
         const int64_t n = x->bytes / (int64_t)sizeof(float);
-        w->constant[same] = w->n_constant++;
+        w->constant[first_buffer] = w->n_constant++;
         if (x->var) tp_buf_printf(&w->constants, "/* %s */\n", x->var->name);
-        tp_buf_printf(&w->constants, "static const float %s_c%d[%lld] = {", w->name, w->constant[same],
+        tp_buf_printf(&w->constants, "static const float %s_c%d[%lld] = {", w->name, w->constant[first_buffer],
                       (long long)(n > 0 ? n : 1));
         for (int64_t i = 0; i < n; i++) {
             tp_buf_printf(&w->constants, i % 8 == 0 ? "\n    " : " ");
@@ -399,7 +399,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
         tp_buf_printf(&w->constants, n > 0 ? "};\n" : "0.0f};\n");
         w->constant_bytes += (size_t)x->bytes;
     }
-    tp_buf_printf(out, "%s_c%d", w->name, w->constant[same]);
+    tp_buf_printf(out, "%s_c%d", w->name, w->constant[first_buffer]);
 }
 static void tp__c_operand(tp__c_writer *w, const tp__step *s, int i)
 {
@@ -1379,17 +1379,17 @@ static const char *tp__onnx_broadcast_axis(tp__onnx *w, const tp_node *vector, i
     if (axis == n - 1) return tp__onnx_get(w, vector, TP__OWN);
     const char *name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:along%d", v->name, n - axis));
     if (tp__onnx_is_written(w, name)) return name;
-    tp_shape wide;
+    tp_shape long_shape;
     int64_t behind[TP_MAX_DIMS];
-    memset(&wide, 0, sizeof wide);
-    wide.ndim = n - axis;
-    for (int d = 0; d < TP_MAX_DIMS; d++) wide.dim[d] = 1, behind[d] = d + 1;
+    memset(&long_shape, 0, sizeof long_shape);
+    long_shape.ndim = n - axis;
+    for (int d = 0; d < TP_MAX_DIMS; d++) long_shape.dim[d] = 1, behind[d] = d + 1;
     if (v->constant) {
-        wide.dim[0] = v->constant->shape.dim[0];
-        return tp__onnx_init(w, name, v->constant->dtype, &wide, v->constant->data);
+        long_shape.dim[0] = v->constant->shape.dim[0];
+        return tp__onnx_init(w, name, v->constant->dtype, &long_shape, v->constant->data);
     }
     return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN),
-                            tp__onnx_list(w, behind, wide.ndim - 1), NULL);
+                            tp__onnx_list(w, behind, long_shape.ndim - 1), NULL);
 }
 /* Returns the shape of a value, as a vector. */
 static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
@@ -1450,8 +1450,8 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
         const char *crashing_divisor =
             tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
                           tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
-        const char *safe = tp__onnx_emit(w, "Where", crashing_divisor, tp__onnx_scalar(w, t, 1), b);
-        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the remainder has the divisor's sign */
+        const char *safe_divisor = tp__onnx_emit(w, "Where", crashing_divisor, tp__onnx_scalar(w, t, 1), b);
+        const char *r = tp__onnx_emit(w, "Mod", a, safe_divisor, NULL); /* the remainder has the divisor's sign */
         if (remainder) {
             tp__onnx_emit_to(w, y, "Where", crashing_divisor, zero, r);
             return;
@@ -1459,8 +1459,9 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
         const char *signs_differ = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL),
                                                  tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
         const char *has_remainder = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
-        const char *less = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL), t);
-        const char *q = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Div", a, safe, NULL), less, NULL);
+        const char *rounds_down =
+            tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL), t);
+        const char *q = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Div", a, safe_divisor, NULL), rounds_down, NULL);
         tp__onnx_emit_to(w, y, "Where", crashing_divisor, tp__onnx_emit(w, "Mul", a, b, NULL), q);
     }
 }
@@ -1671,10 +1672,10 @@ static void tp__onnx_flat(tp__onnx *w)
     const tp_node *x = w->op->in[0];
     const int64_t *d = x->shape.dim;
     if (tp__onnx_only_first(w, x) && d[1] > 0 && d[2] > 0 && d[3] > 0) {
-        const bool same = (d[1] == 1 && d[2] == 1) || d[3] == 1;
+        const bool order_is_same = (d[1] == 1 && d[2] == 1) || d[3] == 1;
         const char *in = tp__onnx_in(w, 0, TP__CHANNELS_FIRST);
-        if (!same) tp__onnx_raw(w, &w->op->out[0])->flat = x;
-        tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, same ? TP__OWN : TP__CHANNELS_FIRST), in);
+        if (!order_is_same) tp__onnx_raw(w, &w->op->out[0])->flat = x;
+        tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, order_is_same ? TP__OWN : TP__CHANNELS_FIRST), in);
         return;
     }
     const char *in = tp__onnx_in(w, 0, TP__OWN);
@@ -1713,10 +1714,10 @@ static void tp__onnx_reshape(tp__onnx *w)
 static void tp__onnx_dims(tp__onnx *w) /* Writes expand_dims and squeeze. */
 {
     const tp_node *x = w->op->in[0];
-    const bool more = w->op->row == &tp__op_expand_dims;
-    const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim + more);
+    const bool expands = w->op->row == &tp__op_expand_dims;
+    const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim + expands);
     const char *in = tp__onnx_in(w, 0, TP__OWN);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), more ? "Unsqueeze" : "Squeeze", in,
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), expands ? "Unsqueeze" : "Squeeze", in,
                      tp__onnx_list_of_one(w, axis), NULL);
 }
 static void tp__onnx_transposed(tp__onnx *w)
@@ -1885,28 +1886,28 @@ static void tp__onnx_like(tp__onnx *w) /* Writes fill_like and broadcast_like. *
 static void tp__onnx_sum_to_like(tp__onnx *w)
 {
     const tp_shape *x = &w->op->in[0]->shape, *y = &w->op->out[0].shape;
-    const int lead = x->ndim - y->ndim;
+    const int n_leading = x->ndim - y->ndim;
     int64_t leading_axes[TP_MAX_DIMS], axes[TP_MAX_DIMS];
     int n = 0;
     const char *e = tp__onnx_in(w, 0, TP__OWN), *out = tp__onnx_out(w, w->op, 0, TP__OWN);
-    for (int d = 0; d < lead; d++) leading_axes[d] = d;
+    for (int d = 0; d < n_leading; d++) leading_axes[d] = d;
     for (int d = 0; d < y->ndim; d++) {
-        if (y->dim[d] == 1 && x->dim[d + lead] != 1) axes[n++] = d;
-        if (y->dim[d] < 0 && x->dim[d + lead] != 1 && w->st == TP_OK)
+        if (y->dim[d] == 1 && x->dim[d + n_leading] != 1) axes[n++] = d;
+        if (y->dim[d] < 0 && x->dim[d + n_leading] != 1 && w->st == TP_OK)
             w->st =
                 tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (sum_to_like) must know dimension %d of what it sums to",
                         w->op->name, d);
     }
-    if (lead > 0) {
+    if (n_leading > 0) {
         tp__onnx_int(w, "keepdims", 0);
-        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e, tp__onnx_list(w, leading_axes, lead),
-                             NULL);
+        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e,
+                             tp__onnx_list(w, leading_axes, n_leading), NULL);
     }
     if (n) {
         tp__onnx_int(w, "keepdims", 1);
         tp__onnx_emit_to(w, out, "ReduceSum", e, tp__onnx_list(w, axes, n), NULL);
     }
-    if (!n && lead <= 0) tp__onnx_emit_to(w, out, "Identity", e, NULL, NULL);
+    if (!n && n_leading <= 0) tp__onnx_emit_to(w, out, "Identity", e, NULL, NULL);
 }
 
 /* -- neural networks */
@@ -2051,11 +2052,11 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const int64_t size[2] = {g.KH, g.KW}, stride[2] = {g.stride_h, g.stride_w},
                   dilation[2] = {g.dilation_h, g.dilation_w}, to[2] = {g.H, g.W}, from[2] = {g.OH, g.OW};
-    int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
+    int64_t pads[4] = {0, 0, 0, 0}, output_padding[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
-        const int64_t all = (size[i] - 1) * dilation[i];
-        int64_t padding_total = all; /* the total padding, if the image is large enough for every filter position */
-        if (to[i] >= 0) padding_total = stride[i] * (from[i] - 1) + all + 1 - to[i];
+        const int64_t reach = (size[i] - 1) * dilation[i];
+        int64_t padding_total = reach; /* the total padding, if the image is large enough for every filter position */
+        if (to[i] >= 0) padding_total = stride[i] * (from[i] - 1) + reach + 1 - to[i];
         else if (a->padding == TP_VALID) padding_total = 0;
         if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
             if (w->st == TP_OK)
@@ -2067,14 +2068,14 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
         }
         if (a->padding != TP_VALID && padding_total > 0) pads[i] = padding_total / 2;
         pads[2 + i] = padding_total - pads[i] > 0 ? padding_total - pads[i] : 0;
-        more[i] = padding_total < 0 ? -padding_total : 0;
+        output_padding[i] = padding_total < 0 ? -padding_total : 0;
     }
     const char *x = tp__onnx_in(w, 0, form), *weights = tp__onnx_permuted(w, w->op->in[1], 4, oihw, "oihw");
     tp__onnx_ints(w, "kernel_shape", size, 2);
     tp__onnx_ints(w, "strides", stride, 2);
     tp__onnx_ints(w, "dilations", dilation, 2);
     tp__onnx_ints(w, "pads", pads, 4);
-    if (more[0] || more[1]) tp__onnx_ints(w, "output_padding", more, 2);
+    if (output_padding[0] || output_padding[1]) tp__onnx_ints(w, "output_padding", output_padding, 2);
     if (g.groups != 1) tp__onnx_int(w, "group", g.groups);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), w->op->row->onnx, x, weights, NULL);
 }

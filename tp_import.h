@@ -764,8 +764,8 @@ static void tp__import_pow(tp__import_node *n) /* the result of Pow has the type
     tp_node *a = tp__import_node_input(n, 0), *b = tp__import_node_input(n, 1);
     const tp_dtype d = a->dtype;
     if (!tp_dtype_is_float(d) || a->dtype != b->dtype) {
-        const tp_dtype real = d == TP_F32 && b->dtype != TP_F64 ? TP_F32 : TP_F64;
-        a = tp__cast_if_needed(a, real), b = tp__cast_if_needed(b, real);
+        const tp_dtype compute_type = d == TP_F32 && b->dtype != TP_F64 ? TP_F32 : TP_F64;
+        a = tp__cast_if_needed(a, compute_type), b = tp__cast_if_needed(b, compute_type);
     }
     tp__import_node_set_output(n, 0, tp__cast_if_needed(tp_pow(a, b), d));
 }
@@ -925,8 +925,8 @@ static void tp__import_reduce(tp__import_node *n)
                                                             : strcmp(op, "Prod") == 0 ? tp_reduce_prod
                                                                                       : tp_reduce_sum;
         const tp_dtype d = y->dtype; /* mean and product of integers are computed as doubles */
-        const bool real = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
-        y = tp__cast_if_needed(fn(real ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep_dims), d);
+        const bool through_double = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
+        y = tp__cast_if_needed(fn(through_double ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep_dims), d);
     }
     if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
     else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
@@ -986,9 +986,9 @@ static void tp__import_cum_sum(tp__import_node *n)
     const bool exclusive = tp__import_node_int(n, "exclusive", 0) != 0,
                reverse = tp__import_node_int(n, "reverse", 0) != 0;
     if (n->c->status != TP_OK) return;
-    const tp_dtype real = tp_dtype_is_float(x->dtype) ? x->dtype : TP_F64;
+    const tp_dtype compute_type = tp_dtype_is_float(x->dtype) ? x->dtype : TP_F64;
     tp__import_node_set_output(
-        n, 0, tp__cast_if_needed(tp_cumsum(tp__cast_if_needed(x, real), axis, exclusive, reverse), x->dtype));
+        n, 0, tp__cast_if_needed(tp_cumsum(tp__cast_if_needed(x, compute_type), axis, exclusive, reverse), x->dtype));
 }
 
 /* -- products */
@@ -1097,9 +1097,10 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
 
 static tp_node *tp__pad_space(tp_node *x, const tp__window *w, float value)
 {
-    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, any = 0;
-    for (int i = 0; i < w->axes; i++) any |= before[2 + i] = w->before[i], any |= after[2 + i] = w->after[i];
-    return any ? tp_pad(x, before, after, TP_PAD_CONSTANT, value) : x;
+    int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, is_padded = 0;
+    for (int i = 0; i < w->axes; i++)
+        is_padded |= before[2 + i] = w->before[i], is_padded |= after[2 + i] = w->after[i];
+    return is_padded ? tp_pad(x, before, after, TP_PAD_CONSTANT, value) : x;
 }
 
 static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool same)
@@ -1173,15 +1174,15 @@ static void tp__import_conv_transpose(tp__import_node *n)
             return;
         }
         const int64_t full = tp__limited_product(H - 1, s) + (win.k[i] - 1) * win.dilation[i] + 1 + add;
-        int64_t cut = win.before[i] + win.after[i];
+        int64_t padding = win.before[i] + win.after[i];
         from[i] = win.before[i];
-        size[i] = full - cut;
+        size[i] = full - padding;
         if ((n_output_shape > 0 || strncmp(mode, "SAME", 4) == 0) && i >= is_one_axis) {
             size[i] = n_output_shape > 0 ? output_shape[n_output_shape - (2 - is_one_axis) + i - is_one_axis]
                                          : tp__limited_product(H, s);
             if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* the error is reported below */
-            cut = full - size[i];
-            from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
+            padding = full - size[i];
+            from[i] = padding < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? padding / 2 : padding - padding / 2;
         }
         if (full < H || size[i] < 1) {
             tp__import_node_unsupported(n, "those sizes");
@@ -1231,17 +1232,18 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     if (w->axes == 3) { /* pool first over H and W, then over D */
         const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), D = tp__import_node_dim(n, x, 2);
         int64_t size[3], dim[5] = {N, C * D, tp__import_node_dim(n, x, 3), tp__import_node_dim(n, x, 4), 1};
-        tp__window flat = *w, deep = *w;
+        tp__window plane_window = *w, depth_window = *w;
         if (n->c->status != TP_OK) return x;
         for (int i = 0; i < 3; i++)
             size[i] = (x->shape.dim[2 + i] - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
         for (int i = 0; i < 2; i++)
-            flat.k[i] = w->k[i + 1], flat.stride[i] = w->stride[i + 1], flat.dilation[i] = w->dilation[i + 1];
-        flat.axes = deep.axes = 2;
-        deep.k[1] = deep.stride[1] = deep.dilation[1] = 1;
-        y = tp__pool_windows(n, tp_reshape_to(x, tp_make_shape_n(4, dim)), &flat, mean, false);
+            plane_window.k[i] = w->k[i + 1], plane_window.stride[i] = w->stride[i + 1],
+            plane_window.dilation[i] = w->dilation[i + 1];
+        plane_window.axes = depth_window.axes = 2;
+        depth_window.k[1] = depth_window.stride[1] = depth_window.dilation[1] = 1;
+        y = tp__pool_windows(n, tp_reshape_to(x, tp_make_shape_n(4, dim)), &plane_window, mean, false);
         dim[1] = C, dim[2] = D, dim[3] = size[1] * size[2];
-        y = tp__pool_windows(n, tp_reshape_to(y, tp_make_shape_n(4, dim)), &deep, mean, false);
+        y = tp__pool_windows(n, tp_reshape_to(y, tp_make_shape_n(4, dim)), &depth_window, mean, false);
         for (int i = 0; i < 3; i++) dim[2 + i] = size[i];
         return tp_reshape_to(y, tp_make_shape_n(5, dim));
     }
@@ -1335,8 +1337,8 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
                       reach = (w.k[i] - 1) * w.dilation[i] + 1;
         int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
         if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
-        const int64_t more = (count - 1) * w.stride[i] + reach - full;
-        if (more > 0) w.after[i] += more, has_extra_pad = true;
+        const int64_t missing = (count - 1) * w.stride[i] + reach - full;
+        if (missing > 0) w.after[i] += missing, has_extra_pad = true;
     }
     for (int i = 0; i < w.axes; i++) elements *= w.k[i];
     if (n->c->status != TP_OK) return;
@@ -1382,7 +1384,7 @@ static void tp__import_global_pool(tp__import_node *n)
 /* -- normalisation */
 
 /* Normalises: (x - mean) / sqrt(var + epsilon) over `first` and all following axes. */
-static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mean, tp_node **rdev)
+static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mean, tp_node **reciprocal_deviation)
 {
     int axes[TP_MAX_DIMS], k = 0;
     for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
@@ -1390,7 +1392,7 @@ static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mea
     tp_node *m = tp_reduce_mean(x, axes, k, true), *c = tp_sub(x, m);
     tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp_square(c), axes, k, true), 1.0f, epsilon));
     if (mean) *mean = m;
-    if (rdev) *rdev = r;
+    if (reciprocal_deviation) *reciprocal_deviation = r;
     return tp_mul(c, r);
 }
 
@@ -1496,8 +1498,8 @@ static void tp__import_mean_variance_norm(tp__import_node *n)
     if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) axes[i] = tp__import_node_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
-    tp_node *dev = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
-    tp__import_node_set_output(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
+    tp_node *deviation = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
+    tp__import_node_set_output(n, 0, tp_div(c, tp_affine(deviation, 1.0f, 1e-9f)));
 }
 
 static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a pool over (channels, all other axes) */
@@ -1682,7 +1684,7 @@ static bool tp__import_node_shape(tp__import_node *n, const int64_t *list, int c
 static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int64_t *list, int count)
 {
     int64_t tiles[TP_MAX_DIMS];
-    bool any = false;
+    bool is_tiled = false;
     tp_shape s;
     if (!tp__import_node_shape(n, list, count, &s)) return NULL;
     x = tp__with_ones(x, count, 0);
@@ -1690,7 +1692,7 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
         const int e = d - (x->shape.ndim - count);
         const int64_t old_size = x->shape.dim[d], new_size = e < 0 ? 1 : s.dim[e];
         tiles[d] = old_size == 1 && new_size >= 0 ? new_size : 1;
-        any |= tiles[d] != 1;
+        is_tiled |= tiles[d] != 1;
         if (old_size > 1 && new_size > 1 && new_size != old_size) {
             tp__on_fail(n, TP_ERR_SHAPE, "%s of dimension %d from %lld to %lld", n->op, d, (long long)old_size,
                         (long long)new_size);
@@ -1699,20 +1701,20 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
         if ((new_size >= 0 && old_size >= 0) || new_size == 1 || old_size > 1) continue;
         /* a size is known only at run time: add zeros of the wanted shape, which broadcasts x to it */
         const tp_dtype dtype = x->dtype;
-        tp_node *wide = tp__bytes_to_int32(x), *zeros;
+        tp_node *computable = tp__bytes_to_int32(x), *zeros;
         if (new_size >= 0) {
-            int64_t ones[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
-            ones[d] = new_size;
-            zeros = tp_tile(tp__with_ones(tp__constant_like(wide, 0), x->shape.ndim, 0), ones);
-        } else zeros = tp__importer_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
+            int64_t tile_sizes[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
+            tile_sizes[d] = new_size;
+            zeros = tp_tile(tp__with_ones(tp__constant_like(computable, 0), x->shape.ndim, 0), tile_sizes);
+        } else zeros = tp__importer_zeros_along(n->c, list[e], computable->dtype, d, x->shape.ndim);
         if (!zeros) {
             tp__on_fail(n, TP_ERR_UNSUPPORTED,
                         "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
             return NULL;
         }
-        x = tp__cast_if_needed(tp_add(wide, zeros), dtype);
+        x = tp__cast_if_needed(tp_add(computable, zeros), dtype);
     }
-    return any ? tp_tile(x, tiles) : x;
+    return is_tiled ? tp_tile(x, tiles) : x;
 }
 
 static void tp__import_constant_of_shape(tp__import_node *n)
@@ -1777,22 +1779,22 @@ static void tp__import_reshape(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0);
     int64_t list[TP__ON_INTS], known = 1, x_known = 1;
     const int count = tp__import_node_ints(n, "shape", 1, list);
-    const bool zero = tp__import_node_int(n, "allowzero", 0) != 0;
-    int copied = 0, open = -1, x_any = 0;
+    const bool allow_zero = tp__import_node_int(n, "allowzero", 0) != 0;
+    int copied = 0, free_dim = -1, x_any = 0;
     tp_shape s;
     for (int d = 0; d < count && d < TP_MAX_DIMS; d++) {
-        if (list[d] == 0 && !zero) {
+        if (list[d] == 0 && !allow_zero) {
             if (d >= x->shape.ndim) {
                 tp__on_fail(n, TP_ERR_FORMAT, "Reshape copies dimension %d, which the input does not have", d);
                 return;
             }
             list[d] = x->shape.dim[d] < 0 ? tp__importer_symbol(n->c, x, d) : x->shape.dim[d];
         }
-        if (list[d] == -1 && open >= 0) {
+        if (list[d] == -1 && free_dim >= 0) {
             tp__on_fail(n, TP_ERR_FORMAT, "Reshape to a list with two dimensions of -1");
             return;
         }
-        if (list[d] == -1) open = d;
+        if (list[d] == -1) free_dim = d;
         else if (tp__is_any(list[d])) copied++;
         else if (list[d] > 0 && known <= INT64_MAX / list[d]) known *= list[d];
     }
@@ -1800,7 +1802,8 @@ static void tp__import_reshape(tp__import_node *n)
         if (x->shape.dim[d] < 0) x_any++;
         else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
     /* if input and output have the same unknown dimensions, the -1 follows from the known ones */
-    if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
+    if (free_dim >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0)
+        list[free_dim] = x_known / known;
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
     if (copied > 1) { /* if several dimensions are unknown, reshape to the shape of a node that has them */
@@ -1819,15 +1822,14 @@ static void tp__import_flatten(tp__import_node *n)
         tp__import_node_axis(n, at, nd);
         return;
     }
-    bool any[2] = {false, false};
+    bool is_unknown[2] = {false, false};
     for (int d = 0; d < nd; d++)
-        if (x->shape.dim[d] < 0) any[d >= axis] = true;
+        if (x->shape.dim[d] < 0) is_unknown[d >= axis] = true;
         else flat[d >= axis] *= x->shape.dim[d];
     for (int i = 0; i < 2; i++)
-        if (any[i]) flat[i] = TP_ANY;
-    for (int d = axis; d < nd && any[0] && any[1] && axis != 1; d++)
-        tp__import_node_dim(n, x, d); /* only one unknown size is
-                                                                                           * allowed */
+        if (is_unknown[i]) flat[i] = TP_ANY;
+    for (int d = axis; d < nd && is_unknown[0] && is_unknown[1] && axis != 1; d++)
+        tp__import_node_dim(n, x, d); /* only one unknown size is allowed */
     if (n->c->status != TP_OK) return;
     tp__import_node_set_output(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
@@ -1898,16 +1900,16 @@ static void tp__import_split(tp__import_node *n)
         return;
     }
     /* the axis is unknown: cut off the given sizes in order; the run reports an error if the axis is too short */
-    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__import_node_dim(n, x, axis);
-    const int64_t part_size = (all + n->n_out - 1) / n->n_out;
+    const int64_t axis_size = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__import_node_dim(n, x, axis);
+    const int64_t part_size = (axis_size + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split has %d sizes for %d outputs", count, n->n_out);
         return;
     }
     for (int i = 0; i < n->n_out; i++) {
-        const int64_t k = count > 0 ? size[i] : at + part_size <= all ? part_size : all - at;
-        if (k < 0 || k > all - at) {
+        const int64_t k = count > 0 ? size[i] : at + part_size <= axis_size ? part_size : axis_size - at;
+        if (k < 0 || k > axis_size - at) {
             tp__on_fail(n, TP_ERR_FORMAT, "Split cuts more than there is along axis %d", axis);
             return;
         }
@@ -2111,12 +2113,12 @@ static void tp__import_gather_elements(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     if (n->c->status != TP_OK) return;
-    bool same = x->shape.ndim == index->shape.ndim;
-    for (int d = 0; d < x->shape.ndim && same; d++) {
+    bool same_other_sizes = x->shape.ndim == index->shape.ndim;
+    for (int d = 0; d < x->shape.ndim && same_other_sizes; d++) {
         const int64_t a = x->shape.dim[d], b = index->shape.dim[d];
-        same = d == axis || a == b || a < 0 || b < 0;
+        same_other_sizes = d == axis || a == b || a < 0 || b < 0;
     }
-    if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
+    if (same_other_sizes && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last gathers elements along the last axis */
         const int last_axis = x->shape.ndim - 1;
         tp_node *in[2] = {tp__move_axis(x, axis, last_axis), tp__index_from_start(n, index, x, axis)};
         in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last_axis);
@@ -2137,7 +2139,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
     const int last_axis = index->shape.ndim - 1;
     const int64_t k = last_axis >= 0 ? tp__import_node_dim(n, index, last_axis) : 0;
-    int64_t stride[TP_MAX_DIMS], count = 1, per = 1;
+    int64_t stride[TP_MAX_DIMS], count = 1, row_size = 1;
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (n->c->status != TP_OK) return index;
@@ -2151,7 +2153,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
         stride[d] = *rows;
         *rows *= tp__import_node_dim(n, x, d);
     }
-    for (int d = 0; d < last_axis; d++) *(d < batch ? &count : &per) *= tp__import_node_dim(n, index, d);
+    for (int d = 0; d < last_axis; d++) *(d < batch ? &count : &row_size) *= tp__import_node_dim(n, index, d);
     if (n->c->status != TP_OK) return index;
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
@@ -2162,10 +2164,10 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     }
     row = tp_flatten(row);
     if (batch > 0) { /* adds the first row of each batch element to the indices */
-        if (count * per > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
-        if (!tp__import_node_spend(n, (double)(count * per))) return index;
-        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__importer_nomem(n->c), index;
-        for (int64_t i = 0; i < count * per; i++) ((int64_t *)t.data)[i] = i / per * stride[batch - 1];
+        if (count * row_size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
+        if (!tp__import_node_spend(n, (double)(count * row_size))) return index;
+        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * row_size)) != TP_OK) return tp__importer_nomem(n->c), index;
+        for (int64_t i = 0; i < count * row_size; i++) ((int64_t *)t.data)[i] = i / row_size * stride[batch - 1];
         row = tp_add(row, tp_constant(tp_node_graph(x), &t));
         tp_tensor_free(&t);
     }
@@ -2264,15 +2266,16 @@ static void tp__import_one_hot(tp__import_node *n)
         tp__import_node_unsupported(n, "that depth");
         return;
     }
-    tp_node *hot = tp_one_hot(tp_select(tp_less(index, tp__constant_like(index, 0)),
-                                        tp_add(index, tp__constant_like(index, (double)k)), index),
-                              k, 1.0f, 0.0f),
-            *wide = tp__bytes_to_int32(values);
-    hot = tp__move_axis(tp_greater(hot, tp__constant_like(hot, 0.5)), hot->shape.ndim - 1, axis);
-    tp__import_node_set_output(n, 0,
-                               tp__cast_if_needed(tp_select(hot, tp_squeeze(tp__slice_from(wide, 0, 1, 1), 0),
-                                                            tp_squeeze(tp__slice_from(wide, 0, 0, 1), 0)),
-                                                  values->dtype));
+    tp_node *encoded = tp_one_hot(tp_select(tp_less(index, tp__constant_like(index, 0)),
+                                            tp_add(index, tp__constant_like(index, (double)k)), index),
+                                  k, 1.0f, 0.0f),
+            *values_computed = tp__bytes_to_int32(values);
+    encoded = tp__move_axis(tp_greater(encoded, tp__constant_like(encoded, 0.5)), encoded->shape.ndim - 1, axis);
+    tp__import_node_set_output(
+        n, 0,
+        tp__cast_if_needed(tp_select(encoded, tp_squeeze(tp__slice_from(values_computed, 0, 1, 1), 0),
+                                     tp_squeeze(tp__slice_from(values_computed, 0, 0, 1), 0)),
+                           values->dtype));
 }
 
 static void tp__import_trilu(tp__import_node *n)
@@ -2511,12 +2514,12 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
     if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
         return NULL;
     double *row = (double *)tp__importer_alloc(n->c, (size_t)r->in, sizeof *row);
-    bool all = true;
+    bool all_inside = true;
     if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
         tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
         for (int64_t o = 0; o < r->out; o++) {
             const bool is_inside = tp__resize_row(r, o, row);
-            all &= is_inside;
+            all_inside &= is_inside;
             tp_tensor_set(&in, o, is_inside ? 1.0 : 0.0);
             for (int64_t j = 0; j < r->in; j++) tp_tensor_set(&m, o * r->in + j, row[j]);
         }
@@ -2525,7 +2528,7 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
         y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0)
                     : tp_matmul_ex(y, w, false, true);
         y = tp__move_axis(y, nd - 1, axis);
-        if (!all) {
+        if (!all_inside) {
             tp_node *is_inside = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
             *inside = *inside ? tp_mul(*inside, is_inside) : is_inside;
         }
@@ -2673,12 +2676,12 @@ static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
     else if (kind == 'G') {
         tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
                 *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
-        tp_node *past =
+        tp_node *recurrent =
             tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true), tp__rnn_gate(q->br, 2, H), TP_NHWC);
-        tp_node *now =
+        tp_node *candidate =
             tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true), tp__rnn_gate(q->bw, 2, H), TP_NHWC);
-        now = tp_tanh(tp_add(now, tp_mul(s, past)));
-        h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
+        candidate = tp_tanh(tp_add(candidate, tp_mul(s, recurrent)));
+        h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), candidate), tp_mul(z, h));
     } else { /* LSTM with peepholes; the gates are in the order i, o, f */
         tp_node *in = tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->P, 0, H))));
         tp_node *forget =
@@ -2760,7 +2763,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
     static const int batch_then_time[] = {2, 0, 1, 3}, time = 0;
     tp_node *zero =
         tp_zeros_like(tp_tile(tp_squeeze(tp__slice_from(tp__slice_from(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
-    tp_node *all[2], *hs[2], *cs[2];
+    tp_node *outputs[2], *hs[2], *cs[2];
     for (int64_t d = 0; d < D; d++) {
         const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
         tp__import_node_rnn q;
@@ -2783,10 +2786,10 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         if (n->c->status != TP_OK) return;
         tp_node *y = tp__rnn_direction(n, kind, after, &q);
         if (!y) return;
-        all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = q.h, cs[d] = q.c;
+        outputs[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = q.h, cs[d] = q.c;
     }
     const int by = batch_first ? 1 : 0; /* where the axis of directions is: after the batch, or before it */
-    tp_node *y = tp_stack(all, (int)D, 1);
+    tp_node *y = tp_stack(outputs, (int)D, 1);
     tp__import_node_set_output(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
     tp__import_node_set_output(n, 1, tp_stack(hs, (int)D, by));
     if (kind == 'L') tp__import_node_set_output(n, 2, tp_stack(cs, (int)D, by));
@@ -3010,9 +3013,9 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
         const int first = (int)(strchr(in, in[d]) - in);
         if (first == d) continue;
         tp_node *a = tp__positions(n, x, tp__import_node_dim(n, x, first), 3);
-        tp_node *same =
+        tp_node *is_diagonal =
             tp_equal(tp__with_ones(a, 1, x->shape.ndim - 1 - first), tp__with_ones(a, 1, x->shape.ndim - 1 - d));
-        x = tp_reduce_sum(tp_select(same, x, tp_zeros_like(x)), &d, 1, false);
+        x = tp_reduce_sum(tp_select(is_diagonal, x, tp_zeros_like(x)), &d, 1, false);
         memmove(in + d, in + d + 1, strlen(in + d));
     }
     for (int d = (int)strlen(in) - 1; d >= 0; d--)
@@ -3026,7 +3029,7 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
 
 /* Computes the product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..).
  * `made` receives the letters of the result. NULL after an error. */
-static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[96])
+static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char result_letters[96])
 {
     char shared[32] = "", summed[32] = "", unshared[2][32] = {"", ""};
     /* products of the sizes of: shared, unshared[0], unshared[1], summed */
@@ -3035,9 +3038,9 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[
     for (int i = 0; i < 2; i++)
         for (int d = 0; e->in[i][d]; d++) {
             const char ch[2] = {e->in[i][d], 0};
-            const bool both = strchr(e->in[1 - i], ch[0]) != NULL;
+            const bool in_both = strchr(e->in[1 - i], ch[0]) != NULL;
             size[(int)ch[0]] = tp__import_node_dim(n, e->x[i], d);
-            if (i == 0 || !both) strcat(both ? strchr(e->out, ch[0]) ? shared : summed : unshared[i], ch);
+            if (i == 0 || !in_both) strcat(in_both ? strchr(e->out, ch[0]) ? shared : summed : unshared[i], ch);
         }
     if (n->c->status != TP_OK) return NULL;
     const char *group[4] = {shared, unshared[0], unshared[1], summed};
@@ -3051,20 +3054,20 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[
         const int64_t matrix[3] = {product[0], i ? product[3] : product[1], i ? product[2] : product[3]};
         e->x[i] = tp_reshape_to(m > 1 ? tp_transpose(e->x[i], perm, m) : e->x[i], tp_make_shape_n(3, matrix));
     }
-    snprintf(made, 96, "%s%s%s", shared, unshared[0], unshared[1]);
-    const int m = (int)strlen(made);
+    snprintf(result_letters, 96, "%s%s%s", shared, unshared[0], unshared[1]);
+    const int m = (int)strlen(result_letters);
     if (m > TP_MAX_DIMS) {
         tp__import_node_unsupported(n, "that many dimensions");
         return NULL;
     }
-    for (int d = 0; d < m; d++) dim[d] = size[(int)made[d]];
+    for (int d = 0; d < m; d++) dim[d] = size[(int)result_letters[d]];
     return tp_reshape_to(tp_matmul(e->x[0], e->x[1]), tp_make_shape_n(m, dim));
 }
 
 static void tp__import_einsum(tp__import_node *n)
 {
     const char *eq = tp__import_node_string(n, "equation", "");
-    char text[128], made[96] = "";
+    char text[128], result_letters[96] = "";
     int perm[TP_MAX_DIMS];
     tp__einsum e;
     memset(&e, 0, sizeof e);
@@ -3076,15 +3079,15 @@ static void tp__import_einsum(tp__import_node *n)
     for (int i = 0; i < e.n_in; i++)
         if (!tp__einsum_reduce(n, &e, i)) return;
     tp_node *y = e.x[0];
-    if (e.n_in == 1) memcpy(made, e.in[0], sizeof e.in[0]);
-    else y = tp__einsum_product(n, &e, made);
+    if (e.n_in == 1) memcpy(result_letters, e.in[0], sizeof e.in[0]);
+    else y = tp__einsum_product(n, &e, result_letters);
     if (!y) return;
-    const int m = (int)strlen(made);
-    if (strlen(e.out) != strlen(made)) {
+    const int m = (int)strlen(result_letters);
+    if (strlen(e.out) != strlen(result_letters)) {
         tp__on_fail(n, TP_ERR_FORMAT, "Einsum '%s' asks for a letter that no input has", eq);
         return;
     }
-    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(made, e.out[d]) - made);
+    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(result_letters, e.out[d]) - result_letters);
     tp__import_node_set_output(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
@@ -3450,7 +3453,6 @@ static bool tp__importer_is_repeated(const char *const *name, int i)
 
 #define TP__IMPORT_OPERANDS 16384 /* largest number of inputs or outputs of a node */
 
-/* Builds or folds a node and stores its outputs as values of the file. */
 /* Lets tp_graph_find find a value of the file by its name there, beside the name of its operation in the graph. */
 static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
 {
@@ -3464,6 +3466,7 @@ static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
         tp__importer_nomem(c);
 }
 
+/* Builds a node in the graph, or computes it if its inputs are known, and stores its outputs as values of the file. */
 static void tp__import_node_run(tp__import_node *n)
 {
     tp__importer *c = n->c;

@@ -2720,9 +2720,9 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     }
     f->order.n = tp__int_option(d->size, 1000);
     f->random = tp__tri_is_yes(d->random, true);
-    const bool unit = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
+    const bool is_unit_range = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
     f->low = tp__float_option(d->low, 0.0f);
-    f->span = unit ? 1.0f : tp__float_option(d->high, 0.0f) - f->low;
+    f->span = is_unit_range ? 1.0f : tp__float_option(d->high, 0.0f) - f->low;
     return df;
 }
 
@@ -3389,8 +3389,8 @@ static tp_status tp__take_restart(tp_dataflow *df, int64_t pass)
 static int64_t tp__take_size(tp_dataflow *df)
 {
     const tp__take_flow *f = (const tp__take_flow *)df->user;
-    const int64_t all = tp_df_size(f->df);
-    return all < f->n ? all : f->n; /* size of the pass; -1: unknown */
+    const int64_t size_below = tp_df_size(f->df);
+    return size_below < f->n ? size_below : f->n; /* size of the pass; -1: unknown */
 }
 static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
@@ -4183,9 +4183,9 @@ static tp_status tp__cache_read(tp__cache_flow *f)
     }
     st = tp_df_next(f->df, &f->point[f->n]);
     if (st == TP_END) {
-        const tp_status made = tp__order_init(&f->order, f->n, f->shuffle);
-        f->complete = made == TP_OK;
-        return made == TP_OK ? TP_END : made;
+        const tp_status order_status = tp__order_init(&f->order, f->n, f->shuffle);
+        f->complete = order_status == TP_OK;
+        return order_status == TP_OK ? TP_END : order_status;
     }
     if (st == TP_OK) st = tp__datapoint_own(&f->point[f->n]);
     if (st == TP_OK) f->n++;
@@ -5582,15 +5582,15 @@ static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, co
 /* Enlarges t to `rows` rows and keeps its contents. */
 static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
 {
-    tp_tensor more;
-    memset(&more, 0, sizeof more);
+    tp_tensor enlarged;
+    memset(&enlarged, 0, sizeof enlarged);
     tp_shape shape = t->shape;
     shape.dim[0] = rows;
-    const tp_status st = tp_tensor_resize(&more, t->dtype, shape);
+    const tp_status st = tp_tensor_resize(&enlarged, t->dtype, shape);
     if (st != TP_OK) return st;
-    if (tp_tensor_bytes(t)) memcpy(more.data, t->data, tp_tensor_bytes(t));
+    if (tp_tensor_bytes(t)) memcpy(enlarged.data, t->data, tp_tensor_bytes(t));
     tp_tensor_free(t);
-    *t = more;
+    *t = enlarged;
     return TP_OK;
 }
 
@@ -5635,9 +5635,9 @@ static tp_status tp__cifar_load(const tp__cifar_kind *kind, int which_label, con
         char *data = NULL;
         size_t size = 0;
         st = tp__cifar_read(kind, place.data, file[i], &path, &data, &size);
-        const int64_t more = (int64_t)(size / ((size_t)kind->labels + TP__CIFAR_IMAGE));
-        if (st == TP_OK) st = tp__rows_grow(image, rows + more);
-        if (st == TP_OK) st = tp__rows_grow(label, rows + more);
+        const int64_t n_images = (int64_t)(size / ((size_t)kind->labels + TP__CIFAR_IMAGE));
+        if (st == TP_OK) st = tp__rows_grow(image, rows + n_images);
+        if (st == TP_OK) st = tp__rows_grow(label, rows + n_images);
         if (st == TP_OK) st = tp__cifar_parse(kind, which_label, data, size, path.data, image, label, &rows);
         tp_free(data);
     }
@@ -5684,14 +5684,14 @@ TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d)
 TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    tp_df_cifar10_desc same;
-    memset(&same, 0, sizeof same);
-    same.at_ = d->at_;
-    same.which = d->which;
-    same.dir = d->dir;
-    same.shuffle = d->shuffle;
-    same.seed = d->seed;
-    return tp__df_cifar(&tp__cifar100, tp__tri_is_yes(d->coarse, false) ? 0 : 1, &same);
+    tp_df_cifar10_desc options;
+    memset(&options, 0, sizeof options);
+    options.at_ = d->at_;
+    options.which = d->which;
+    options.dir = d->dir;
+    options.shuffle = d->shuffle;
+    options.seed = d->seed;
+    return tp__df_cifar(&tp__cifar100, tp__tri_is_yes(d->coarse, false) ? 0 : 1, &options);
 }
 
 /* -- means */
@@ -5729,8 +5729,8 @@ static tp_status tp__df_mean(tp_dataflow *df, int index, bool channels, tp_tenso
     tp_datapoint_free(&dp);
     if (st == TP_OK) st = tp_tensor_resize(mean, TP_F32, channels ? tp_make_shape_n(1, &count) : shape);
     if (st == TP_OK) st = tp_df_restart(df, 0);
-    const double per = st == TP_OK && count ? (double)n * (double)(tp_shape_size(&shape) / count) : 1;
-    for (int64_t i = 0; i < count && st == TP_OK; i++) ((float *)mean->data)[i] = (float)(sum[i] / per);
+    const double terms_per_mean = st == TP_OK && count ? (double)n * (double)(tp_shape_size(&shape) / count) : 1;
+    for (int64_t i = 0; i < count && st == TP_OK; i++) ((float *)mean->data)[i] = (float)(sum[i] / terms_per_mean);
     tp_free(sum);
     return st;
 }
@@ -6119,19 +6119,20 @@ static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
 /* Copies the values of a float or an int64 list to t, which has the right size. */
 static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
 {
-    tp__pb p = v->list, many;
+    tp__pb p = v->list, packed_numbers;
     tp__pb_field f;
     char *to = (char *)t->data;
     const size_t width = tp_dtype_size(t->dtype);
     while (tp__pb_next(&p, &f)) {
         if (f.number != 1) continue;
-        many = f.sub;
+        packed_numbers = f.sub;
         const bool packed = f.wire == 2;
-        for (bool first = true; packed ? many.at < many.end && !many.bad : first; first = false, to += width) {
+        for (bool first = true; packed ? packed_numbers.at < packed_numbers.end && !packed_numbers.bad : first;
+             first = false, to += width) {
             const uint64_t bits = !packed                         ? f.value
-                                  : v->kind == TP__EXAMPLE_FLOATS ? tp__pb_get_fixed(&many, 4)
-                                                                  : tp__pb_get_varint(&many);
-            if (many.bad) return false;
+                                  : v->kind == TP__EXAMPLE_FLOATS ? tp__pb_get_fixed(&packed_numbers, 4)
+                                                                  : tp__pb_get_varint(&packed_numbers);
+            if (packed_numbers.bad) return false;
             if (v->kind == TP__EXAMPLE_FLOATS) {
                 const uint32_t low = (uint32_t)bits;
                 float x;
@@ -6529,9 +6530,9 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     if (!header) return TP_OK;
     if (!tp__csv_row(c))
         return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->data_name);
-    int more = TP__CSV_MORE;
-    for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
-        if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
+    int field_end = TP__CSV_MORE;
+    for (*fields = 0; field_end == TP__CSV_MORE; ++*fields) {
+        if ((field_end = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
         for (int j = 0; j < t->n; j++) {
             const char *name = t->column[j].name;
             if (!name || strlen(name) != length || memcmp(name, field, length) != 0) continue;
@@ -6554,11 +6555,11 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
     const int64_t line = c->line;
     char *field;
     size_t length;
-    int more = TP__CSV_MORE;
+    int field_end = TP__CSV_MORE;
     int64_t k = 0;
-    for (; more == TP__CSV_MORE; k++) {
+    for (; field_end == TP__CSV_MORE; k++) {
         const int64_t line_number = c->line;
-        if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
+        if ((field_end = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
         for (int j = 0; j < t->n; j++) {
             const int64_t count = tp__csv_count(&t->column[j]), part = k - t->first[j];
             if (part < 0 || part >= count) continue;
@@ -7526,18 +7527,18 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
 #if defined(TP__STB) || defined(TP_JPEG)
     tp__stb own_memory;
     memset(&own_memory, 0, sizeof own_memory);
-    tp__stb *use = s ? s : &own_memory;
+    tp__stb *decoder = s ? s : &own_memory;
 #endif
 #ifdef TP_JPEG
     if (look.kind[0] == 'J') {
-        const tp_status done = tp__jpeg_decode(use, (const uint8_t *)data, size, &look, data_name, channels, image);
+        const tp_status done = tp__jpeg_decode(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
         if (!s) tp__stb_free_all(&own_memory);
         return done;
     }
 #endif
 #ifdef TP__STB
-    const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, data_name, channels, image);
-    tp__stb_resize_block(use, s != NULL && done == TP_OK); /* resizing may change the last error */
+    const tp_status done = tp__image_unpack(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
+    tp__stb_resize_block(decoder, s != NULL && done == TP_OK); /* resizing may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -8781,9 +8782,9 @@ static void tp__aug_reverse3(char *to, const char *from, int64_t n)
     const char *p = from + 3 * (n - 1);
     if (n > 0) memcpy(to, p, 3); /* the byte after the last pixel must not be read */
     for (i = 1; i + 1 < n; i++) {
-        uint32_t four;
-        memcpy(&four, p - 3 * i, 4);
-        memcpy(to + 3 * i, &four, 4);
+        uint32_t four_bytes;
+        memcpy(&four_bytes, p - 3 * i, 4);
+        memcpy(to + 3 * i, &four_bytes, 4);
     }
     if (n > 1) memcpy(to + 3 * (n - 1), from, 3);
 }
@@ -9208,18 +9209,18 @@ static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const 
     const int64_t n = r->x.w * r->x.c;
     const tp_status st = tp__aug_reserve_like(r, ty->out, tx->out);
     if (st != TP_OK) return st;
-    float *wide = tp__aug_work(r, 0, n), *row = wide ? tp__aug_work(r, 1, tx->out * r->x.c) : NULL;
+    float *mixed_row = tp__aug_work(r, 0, n), *row = mixed_row ? tp__aug_work(r, 1, tx->out * r->x.c) : NULL;
     if (!row) return TP_ERR_NOMEM;
     for (int64_t i = 0; i < ty->out; i++) {
         const char *from = r->x.data + ((const int32_t *)ty->start.data)[i] * r->x.stride;
         const float *w = (const float *)ty->weight.data + i * ty->taps;
         if (r->x.dtype == TP_U8) {
-            tp__aug_mix_bytes(wide, (const unsigned char *)from, r->x.stride, w, ty->taps, n);
+            tp__aug_mix_bytes(mixed_row, (const unsigned char *)from, r->x.stride, w, ty->taps, n);
         } else {
             const float *floats = (const float *)(const void *)from;
-            tp__aug_mix_floats(wide, floats, r->x.stride / (int64_t)sizeof(float), w, ty->taps, n);
+            tp__aug_mix_floats(mixed_row, floats, r->x.stride / (int64_t)sizeof(float), w, ty->taps, n);
         }
-        tp__aug_mix_pixels(row, wide, (const int32_t *)tx->start.data, (const float *)tx->weight.data, tx->taps,
+        tp__aug_mix_pixels(row, mixed_row, (const int32_t *)tx->start.data, (const float *)tx->weight.data, tx->taps,
                            tx->out, r->x.c);
         tp__aug_put_row(row, &r->y, i, 0.5f);
     }
@@ -9440,13 +9441,13 @@ static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bo
         for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = k < period ? (float)b[k] : pattern[k - period];
         tp__aug_scale_add_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
     } else {
-        float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;
+        float *offsets = tp__aug_work(r, 1, c), *x = offsets ? tp__aug_work(r, 0, row) : NULL;
         if (!x) return TP_ERR_NOMEM;
-        for (int64_t k = 0; k < c; k++) each[k] = (float)b[one_offset ? 0 : k];
+        for (int64_t k = 0; k < c; k++) offsets[k] = (float)b[one_offset ? 0 : k];
         for (int64_t i = 0; i < r->x.h; i++) {
             float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
             if (at == x) tp__aug_get_row(at, &r->x, i);
-            tp__aug_scale_add_floats(at, (float)a, each, one_offset ? 1 : c, row);
+            tp__aug_scale_add_floats(at, (float)a, offsets, one_offset ? 1 : c, row);
             if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
             else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
         }
@@ -9571,8 +9572,8 @@ static float tp__aug_colour(float hue, float at, float max, float range)
 {
     float k = hue + at;
     if (k >= 6.0f) k -= 6.0f;
-    const float far = 4.0f - k, less = k < far ? k : far;
-    return max - range * (less < 0.0f ? 0.0f : less > 1.0f ? 1.0f : less);
+    const float falling = 4.0f - k, smaller = k < falling ? k : falling;
+    return max - range * (smaller < 0.0f ? 0.0f : smaller > 1.0f ? 1.0f : smaller);
 }
 /* Turns the hue of a row. p: sixths of the circle to add; indices of red and blue. */
 static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
@@ -10254,13 +10255,13 @@ TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, cons
     tp_augmentor *a = tp__aug_parent("tp_aug_random_choose", tp__aug_choose_draw, augs, n);
     if (!a || a->poison != TP_OK) return a;
     double sum = 0;
-    bool fine = true;
+    bool are_valid = true;
     for (int i = 0; i < n; i++) {
-        fine = fine && (!prob || prob[i] >= 0);
+        are_valid = are_valid && (!prob || prob[i] >= 0);
         sum += prob ? prob[i] : 1.0 / n;
         a->prob[i] = sum;
     }
-    if (fine && sum > 0.999999 && sum < 1.000001) return a;
+    if (are_valid && sum > 0.999999 && sum < 1.000001) return a;
     tp_aug_free(a);
     return tp__aug_fail(NULL, TP_ERR_ARG,
                         "tp_aug_random_choose: the probabilities must not be negative and sum to 1, their sum is %g",
@@ -11093,13 +11094,13 @@ TP_DEF tp_augmentor *tp_aug_to_float32(void)
 static tp_status tp__aug_blur_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_gaussian_blur_desc *o = (const tp_aug_gaussian_blur_desc *)a->desc;
-    const bool same = tp__tri_is_yes(o->symmetric, true);
+    const bool is_symmetric = tp__tri_is_yes(o->symmetric, true);
     tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_blur, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
     for (int k = 0; k < 2; k++) s->number[k] = (double)(2 * tp__aug_randint(d, o->size_range[0], o->size_range[1]) + 1);
     for (int k = 2; k < 4; k++) s->number[k] = tp__aug_uniform(d, (double)o->sigma_range[0], (double)o->sigma_range[1]);
-    if (same) s->number[1] = s->number[0];
-    if (same) s->number[3] = s->number[2];
+    if (is_symmetric) s->number[1] = s->number[0];
+    if (is_symmetric) s->number[3] = s->number[2];
     return TP_OK;
 }
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
@@ -11455,23 +11456,24 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     const size_t head = 4 + 4 * (size_t)shape.ndim;
     if (size < head)
         return tp_fail(TP_ERR_FORMAT, "%s is truncated: %zu bytes, its header alone has %zu", what, size, head);
-    size_t count = 1, bytes = 0, all;
-    bool fits = true;
+    size_t count = 1, bytes = 0, file_size;
+    bool is_possible = true;
     for (int i = 0; i < shape.ndim; i++) {
         const unsigned char *d = p + 4 + 4 * i;
         shape.dim[i] = (int64_t)((uint32_t)d[0] << 24 | (uint32_t)d[1] << 16 | (uint32_t)d[2] << 8 | d[3]);
-        fits = fits && tp_mul_size(count, (size_t)shape.dim[i], &count);
+        is_possible = is_possible && tp_mul_size(count, (size_t)shape.dim[i], &count);
     }
     char text[TP_SHAPE_TEXT];
-    fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
-    all = head + bytes;
-    if (!fits || all > size)
+    is_possible = is_possible && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
+    file_size = head + bytes;
+    if (!is_possible || file_size > size)
         return tp_fail(TP_ERR_FORMAT,
                        "%s is truncated, or its header is wrong: the shape %s needs %s%zu bytes, it has %zu", what,
-                       tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8, size);
-    if (all < size)
-        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
-                       all, tp_shape_text(&shape, text));
+                       tp_shape_text(&shape, text), is_possible ? "" : "more than ",
+                       is_possible ? file_size : (size_t)SIZE_MAX / 8, size);
+    if (file_size < size)
+        return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what,
+                       size - file_size, file_size, tp_shape_text(&shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK) return st;
     p += head;
@@ -12050,13 +12052,13 @@ static void tp__shared_thread(void *user)
     tp_queue *q = f->shared;
     tp_status st = TP_OK;
     tp__df_stop = &f->stop;
-    for (bool more = true; more;) {
+    for (bool goes_on = true; goes_on;) {
         st = tp__feeder_read(f, &f->fresh);
         if (st != TP_OK) break;
         tp_mutex_lock(q->mutex);
         tp__queue_wait_not_full(q, &f->stop);
-        more = !q->closed && !f->stop;
-        if (more) {
+        goes_on = !q->closed && !f->stop;
+        if (goes_on) {
             tp__datapoint_swap(tp__queue_place(q), &f->fresh);
             tp__queue_filled(q);
         }
@@ -12703,26 +12705,26 @@ static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int
     size_t stack_bytes = 0;
     if (!tp_mul_size((size_t)n_op + 1, sizeof(tp_operation *), &stack_bytes)) return TP_ERR_NOMEM;
     bool *seen = (bool *)tp_calloc((size_t)n_op + 1, 1);
-    const tp_operation **todo = (const tp_operation **)tp_malloc(stack_bytes);
+    const tp_operation **pending = (const tp_operation **)tp_malloc(stack_bytes);
     int k = 0;
-    for (int i = 0; i < n && seen && todo; i++)
+    for (int i = 0; i < n && seen && pending; i++)
         if (node[i] && !seen[node[i]->op->id]) {
             seen[node[i]->op->id] = true;
-            todo[k++] = node[i]->op;
+            pending[k++] = node[i]->op;
         }
     while (k > 0) {
-        const tp_operation *o = todo[--k];
+        const tp_operation *o = pending[--k];
         *flags |= o->row->flags;
         for (int i = 0; i < o->n_in + o->n_ctrl; i++) {
             const tp_operation *p = i < o->n_in ? o->in[i]->op : o->ctrl[i - o->n_in];
             if (seen[p->id]) continue;
             seen[p->id] = true;
-            todo[k++] = p;
+            pending[k++] = p;
         }
     }
-    const bool ok = seen && todo;
+    const bool ok = seen && pending;
     tp_free(seen);
-    tp_free((void *)todo);
+    tp_free((void *)pending);
     return ok ? TP_OK : TP_ERR_NOMEM;
 }
 
@@ -12801,9 +12803,9 @@ static void tp__tensor_close(tp_input_source *s)
     if (t->release) t->release(t->user);
 }
 
-static tp_input_source *tp__tensor_new(const char *name, size_t more)
+static tp_input_source *tp__tensor_new(const char *name, size_t extra_bytes)
 {
-    tp_input_source *s = tp_feedfree_input(name, sizeof(tp__tensor_source) + more);
+    tp_input_source *s = tp_feedfree_input(name, sizeof(tp__tensor_source) + extra_bytes);
     if (!s) return NULL;
     s->get_input_tensors = tp__tensor_tensors;
     s->hooks = tp__tensor_hooks;
@@ -13122,9 +13124,9 @@ static tp_status tp__staging_compute_round(tp_input_source *s, int round)
     if (st == TP_OK && taken != r->n_feed)
         st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed a node that is not one of its tensors", s->name,
                      g->input->name);
-    const tp_run_values none = {NULL, 0};
+    const tp_run_values no_values = {NULL, 0};
     for (int i = 0; i < g->n_inner && st == TP_OK; i++)
-        if (g->inner[i]->after_run) st = g->inner[i]->after_run(g->inner[i], &none);
+        if (g->inner[i]->after_run) st = g->inner[i]->after_run(g->inner[i], &no_values);
     if (st == TP_OK) g->position_after[round] = g->input->consumed;
     return st;
 }
@@ -13618,7 +13620,7 @@ static const tp__wire_type tp__wire_types[] = {
 /* Returns the number of bytes of dp's message. */
 static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
 {
-    size_t all = 4;
+    size_t message_size = 4;
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *t = &dp->c[i];
         char component_name[64], text[TP_SHAPE_TEXT];
@@ -13635,11 +13637,11 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
                                tp_shape_text(&t->shape, text), INT32_MAX);
         const size_t head = 16 + 4 * (size_t)t->shape.ndim;
         bytes = tp_tensor_bytes(t);
-        if (bytes > PTRDIFF_MAX - head - all)
+        if (bytes > PTRDIFF_MAX - head - message_size)
             return tp_fail(TP_ERR_NOMEM, "%s: the message is larger than memory can be", component_name);
-        all += head + bytes;
+        message_size += head + bytes;
     }
-    *size = all;
+    *size = message_size;
     return TP_OK;
 }
 

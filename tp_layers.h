@@ -1758,17 +1758,17 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     tp_graph *g = tp_node_graph(x);
     const int total = tp_current_tower_context(g)->total;
     int axes[4], n = 0;
-    tp_node *tower_means[2], *all[2];
+    tp_node *tower_means[2], *means[2];
     for (int i = 0; i < x->shape.ndim; i++)
         if (i != axis) axes[n++] = i;
     tower_means[0] = tp_reduce_mean(x, axes, n, false);
     tower_means[1] = tp_reduce_mean(tp_square(x), axes, n, false);
-    tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", all);
-    tp_node *s2 = tp_sub(all[1], tp_square(all[0]));
+    tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", means);
+    tp_node *s2 = tp_sub(means[1], tp_square(means[0]));
     tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
-    tp_node *y = tp_sub(x, tp__per_channel(all[0], x, axis));
+    tp_node *y = tp_sub(x, tp__per_channel(means[0], x, axis));
     y = tp_add(tp_mul(y, tp__per_channel(scale, x, axis)), tp__per_channel(beta, x, axis));
-    *mean = all[0];
+    *mean = means[0];
     *var = s2;
     if (unbiased) {
         tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), (float)total, 0.0f);
@@ -2265,15 +2265,15 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     int axes[2] = {axis == 1 ? 2 : 1, axis == 1 ? 3 : 2};
     const int64_t c = x->shape.dim[axis];
     const int64_t split[3] = {TP_ANY, groups, c / groups}, times[3] = {1, 1, c / groups};
-    int64_t back[4] = {TP_ANY, 1, 1, 1};
+    int64_t group_shape[4] = {TP_ANY, 1, 1, 1};
     tp_node *m = x->shape.ndim == 4 ? tp_reduce_mean(x, axes, 2, true) : x;
     if (groups == c || tp_is_poison(m)) return m;
     m = tp_reduce_mean(tp_reshape_to(m, tp_make_shape_n(3, split)), &last_axis, 1, true);
     if (groups > 1) {
         m = tp_tile(m, times);
-        back[axis] = c;
+        group_shape[axis] = c;
     }
-    return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
+    return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, group_shape));
 }
 
 /* `allow_2d`: inputs of two dimensions (B,C) are allowed too. */
@@ -2471,11 +2471,11 @@ static tp_node *tp__concat_with_build(tp_node *x, const void *desc)
         return tp__layer_fail(g, TP_ERR_ARG, "ConcatWith needs .dim, the axis: 1, 2, .. or from the end -1, -2, ..");
     if ((d->tensor != NULL) == (d->tensors != NULL) || n <= 0)
         return tp__layer_fail(g, TP_ERR_ARG, "ConcatWith needs either .tensor or .tensors with .n_tensors");
-    tp_node **all = (tp_node **)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *all);
-    if (!all) return tp_poison(g);
-    all[0] = x;
-    for (int i = 0; i < n; i++) all[i + 1] = d->tensor ? d->tensor : d->tensors[i];
-    return tp_concat(all, n + 1, d->dim);
+    tp_node **operands = (tp_node **)tp_graph_alloc(g, (size_t)(n + 1) * sizeof *operands);
+    if (!operands) return tp_poison(g);
+    operands[0] = x;
+    for (int i = 0; i < n; i++) operands[i + 1] = d->tensor ? d->tensor : d->tensors[i];
+    return tp_concat(operands, n + 1, d->dim);
 }
 
 TP__LAYER_TYPE("ConcatWith", concat_with, tp__concat_with_fields, false, true, false);

@@ -570,13 +570,13 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
     tp_graph *g = o ? o->graph : tp_node_graph(cost);
     TP__GRAPH_REQUIRE(g, o && cost, tp_poison(g))
     int n = 0, m = 0, reached = 0;
-    tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node *const *trainable = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **vars = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *vars);
     tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *gvs);
     tp__filter f;
     if (!vars || !gvs || !tp__filter_open(&f, g, NULL, "minimize", regex, false)) return tp_poison(g);
     for (int i = 0; i < n; i++)
-        if (tp__filter_matches(&f, tp_node_name(all[i]))) vars[m++] = all[i];
+        if (tp__filter_matches(&f, tp_node_name(trainable[i]))) vars[m++] = trainable[i];
     char near[TP__NEAREST_TEXT];
     tp__nearest_text(&f.near, near);
     f.n_matched = 1; /* the warning about no matching variable is not needed, because here that is an error */
@@ -586,7 +586,7 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
                       : tp_graph_fail(
                             g, NULL, TP_ERR_NAME,
                             "minimize: there is no trainable variable '%s'%s The graph has %d, the first is '%s'",
-                            regex ? regex : ".*", *near ? near : ".", n, tp_node_name(all[0]));
+                            regex ? regex : ".*", *near ? near : ".", n, tp_node_name(trainable[0]));
     tp_optimizer_compute_gradients(o, cost, vars, m, gvs);
     for (int i = 0; i < m; i++) reached += gvs[i].grad != NULL;
     if (reached == 0 && tp_graph_status(g) == TP_OK)
@@ -646,9 +646,9 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     const tp_variable *v = tp_node_variable(var);
     d.local = v && v->local;
     tp_node *n = tp__make_slot(o, var, slot, name, &d);
-    tp_variable *made = tp_node_variable(n);
+    tp_variable *slot_variable = tp_node_variable(n);
     const struct tp__slot *first = v && v->copy_of ? tp__find_slot(o, v->copy_of->node, slot) : NULL;
-    if (made && first) made->copy_of = tp_node_variable(first->node);
+    if (slot_variable && first) slot_variable->copy_of = tp_node_variable(first->node);
     return n;
 }
 
@@ -744,10 +744,10 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
         done[dtype] = true;
         int n_part = 0;
         for (int i = first; i < n && tp_graph_status(g) == TP_OK; i++) {
-            bool made = gvs[i].var->dtype != dtype;
-            for (int k = first; k < i && !made; k++)
-                made = gvs[k].var->dtype == dtype && tp_node_device(gvs[k].var) == tp_node_device(gvs[i].var);
-            if (!made)
+            bool is_done = gvs[i].var->dtype != dtype;
+            for (int k = first; k < i && !is_done; k++)
+                is_done = gvs[k].var->dtype == dtype && tp_node_device(gvs[k].var) == tp_node_device(gvs[i].var);
+            if (!is_done)
                 group_ops[n_part++] = tp__apply_one_group(o, gvs, n, dtype, tp_node_device(gvs[i].var), fn, initial);
         }
         if (tp_graph_status(g) == TP_OK)
@@ -1250,8 +1250,8 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
     tp_node *scale = o->loss_scale, *inverse = tp_reciprocal(scale), *finite = NULL;
     tp_node *good_steps = tp_optimizer_scalar(o, "loss_scale/good_steps", 0.0f);
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
-        tp_node *all = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
-        finite = finite ? tp_logical_and(finite, all) : all;
+        tp_node *all_finite = tp_reduce_all(tp_is_finite(gvs[i].grad), NULL, 0, false);
+        finite = finite ? tp_logical_and(finite, all_finite) : all_finite;
         plain[i].var = gvs[i].var;
         plain[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(inverse, gvs[i].grad->dtype));
     }
@@ -1259,14 +1259,15 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
         tp_name_scope_pop(g);
         return tp_poison(g);
     }
-    tp_node *now = tp_optimizer_read(o, scale), *more = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
-            *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
+    tp_node *now = tp_optimizer_read(o, scale),
+            *finite_updates = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
+            *due = tp_greater_equal(finite_updates, tp_const_as(g, TP_F32, q->interval));
     tp_node *new_scale = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
-    tp_node *less = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
+    tp_node *halved = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
     tp_node *zero = tp_zeros_like(good_steps);
     tp_node *ops[3];
-    ops[0] = tp_assign(scale, tp_select(finite, new_scale, less), o->pred);
-    ops[1] = tp_assign(good_steps, tp_select(finite, tp_select(due, zero, more), zero), o->pred);
+    ops[0] = tp_assign(scale, tp_select(finite, new_scale, halved), o->pred);
+    ops[1] = tp_assign(good_steps, tp_select(finite, tp_select(due, zero, finite_updates), zero), o->pred);
     tp_name_scope_pop(g);
     ops[2] = tp_apply_gradients_if(o->inner, plain, n, o->pred ? tp_logical_and(finite, o->pred) : finite);
     return tp_graph_status(g) == TP_OK ? tp_group(g, ops, 3, "update_and_scale") : tp_poison(g);

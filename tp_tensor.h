@@ -1815,9 +1815,9 @@ static TP__UNUSED void tp__os_memory(int64_t *total, int64_t *available)
 #elif defined(__linux__)
     char text[1024];
     tp__os_peek("/proc/meminfo", text, sizeof text);
-    const char *all = strstr(text, "MemTotal:"), *line = strstr(text, "MemAvailable:");
-    if (all) *total = 1024 * strtoll(all + 9, NULL, 10);
-    if (line) *available = 1024 * strtoll(line + 13, NULL, 10);
+    const char *total_line = strstr(text, "MemTotal:"), *available_line = strstr(text, "MemAvailable:");
+    if (total_line) *total = 1024 * strtoll(total_line + 9, NULL, 10);
+    if (available_line) *available = 1024 * strtoll(available_line + 13, NULL, 10);
 #endif
 }
 static TP__UNUSED double tp__os_free_memory(void)
@@ -2785,16 +2785,16 @@ TP_DEF float tp_parse_float(const char *text, const char **end)
 /* Write the fewest digits that read back as the number with these bits, which is finite and not negative. Returns their count. */
 static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double value, char *digit, int *point)
 {
-    char all[TP__EXACT_DIGITS + 1];
-    int whole, n = tp__exact_digits(value, all, &whole);
+    char exact_digits[TP__EXACT_DIGITS + 1];
+    int whole, n = tp__exact_digits(value, exact_digits, &whole);
     for (int keep = 1;; keep++) {
-        memcpy(digit, all, (size_t)n);
+        memcpy(digit, exact_digits, (size_t)n);
         *point = whole;
         int left = tp__round_digits(digit, n, keep, point);
         if (keep >= n || tp__nearest_bits(type, digit, left, *point) == bits) return left;
         if (bits & (((uint64_t)1 << type->fraction) - 1)) continue;
         /* For a power of two the neighbour above is twice as far away as the one below: also try to round upwards. */
-        memcpy(digit, all, (size_t)keep);
+        memcpy(digit, exact_digits, (size_t)keep);
         digit[keep] = '9';
         *point = whole;
         left = tp__round_digits(digit, keep + 1, keep, point);
@@ -3326,10 +3326,10 @@ static tp_status tp__set_aside(const char *from, const char *path, const char *s
         const tp_status st =
             i == 1 ? tp__path(to, "%s%s%s", path, sep, when) : tp__path(to, "%s%s%s-%d", path, sep, when, i);
         if (st != TP_OK) return st;
-        const int made = kind == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
-        if (made < 0 && errno == EEXIST) continue;
-        if (made < 0) return tp_fail(TP_ERR_IO, "'%s' cannot be made: %s", to, tp__os_error());
-        if (kind == TP__OS_FILE) tp__os_close(made);
+        const int new_fd = kind == TP__OS_DIR ? tp__os_mkdir(to) : tp__os_open(to, TP__OS_NEW);
+        if (new_fd < 0 && errno == EEXIST) continue;
+        if (new_fd < 0) return tp_fail(TP_ERR_IO, "'%s' cannot be made: %s", to, tp__os_error());
+        if (kind == TP__OS_FILE) tp__os_close(new_fd);
         if (!from || tp__os_rename(from, to) == 0) return TP_OK;
         const int error = errno;
         if (kind == TP__OS_DIR) tp__os_rmdir(to);
@@ -4058,7 +4058,7 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
     return TP_OK;
 }
 
-static void tp__device_use(tp_device *d, int more);
+static void tp__device_use(tp_device *d, int change);
 
 /* Free the memory that t owns. */
 static void tp__tensor_drop(tp_tensor *t)
@@ -5037,10 +5037,10 @@ static void tp__cpu_close(tp_device *d)
     tp_free(d);
 }
 
-/* Add `more` (1 or -1) to the device's users; at 0 the device is freed. No effect without tp_device_ready. */
-static void tp__device_use(tp_device *d, int more)
+/* Add `change` (1 or -1) to the device's users; at 0 the device is freed. No effect without tp_device_ready. */
+static void tp__device_use(tp_device *d, int change)
 {
-    if (d->destroy && __atomic_add_fetch(&d->users_, more, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
+    if (d->destroy && __atomic_add_fetch(&d->users_, change, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
 }
 static void tp__device_close(tp_device *d)
 {
@@ -6428,9 +6428,9 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
     }
     for (int text = 8; text <= 16; text += 8) { /* skip the file name and the comment */
         if (!(p[3] & text)) continue;
-        const void *zero = memchr(p + at, 0, n - at);
-        if (!zero) return 0;
-        at = (size_t)((const uint8_t *)zero - p) + 1;
+        const void *text_end = memchr(p + at, 0, n - at);
+        if (!text_end) return 0;
+        at = (size_t)((const uint8_t *)text_end - p) + 1;
     }
     if (p[3] & 2) {
         if (n - at < 2 || tp__le16(p + at) != (tp_crc32(0, p, at) & 0xFFFF)) return 0;
@@ -6464,10 +6464,11 @@ TP__SMALL static tp_status tp__gunzip(const char *data_name, const uint8_t *p, s
         s.in += header;
         reason = tp__inflate_run(&s);
         if (reason) break;
-        size_t made = s.len - before;
+        size_t output_size = s.len - before;
         if (end - s.in < 8) reason = tp__inflate_short;
-        else if (tp__le32(s.in) != tp_crc32(0, made ? s.out + before : p, made)) reason = "the checksum does not match";
-        else if (tp__le32(s.in + 4) != (uint32_t)(made & 0xFFFFFFFFu)) reason = "the size does not match";
+        else if (tp__le32(s.in) != tp_crc32(0, output_size ? s.out + before : p, output_size))
+            reason = "the checksum does not match";
+        else if (tp__le32(s.in + 4) != (uint32_t)(output_size & 0xFFFFFFFFu)) reason = "the size does not match";
         else s.in += 8;
     }
     if (reason) {
@@ -6602,10 +6603,10 @@ static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t
         last_dist = dist;
         const uint8_t *a = in + pos, *b = a - dist;
         if (a[best] == b[best]) {
-            size_t same = 0;
-            while (same < max_length && a[same] == b[same]) same++;
-            if (same > best && (same > 3 || dist <= 4096)) {
-                best = same;
+            size_t match_length = 0;
+            while (match_length < max_length && a[match_length] == b[match_length]) match_length++;
+            if (match_length > best && (match_length > 3 || dist <= 4096)) {
+                best = match_length;
                 best_dist = dist;
             }
         }
@@ -7287,8 +7288,8 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
 {
     size_t size = (size_t)h->size;
     bool order = !h->fortran || h->shape.ndim < 2;
-    bool same = !h->swap && size == tp_dtype_size(h->dtype) && h->kind != 'b' && (h->kind != 'u' || size == 1);
-    if (order && same) {
+    bool is_unchanged = !h->swap && size == tp_dtype_size(h->dtype) && h->kind != 'b' && (h->kind != 'u' || size == 1);
+    if (order && is_unchanged) {
         if (n) memcpy(dst, src, n * size);
         return true;
     }
@@ -7303,7 +7304,7 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
     stride[0] = 1;
     for (int d = 1; d < h->shape.ndim; d++) stride[d] = stride[d - 1] * (size_t)h->shape.dim[d - 1];
     for (size_t k = 0; k < n; k++) {
-        if (same) memcpy((uint8_t *)dst + k * size, src + at * size, size);
+        if (is_unchanged) memcpy((uint8_t *)dst + k * size, src + at * size, size);
         else if (!tp__npy_element(h, dst, k, src + at * size)) return false;
         for (int d = h->shape.ndim - 1; d >= 0; d--) {
             at += stride[d];
@@ -7777,13 +7778,13 @@ static int tp__utf8(const char *name)
     const unsigned char *p = (const unsigned char *)name;
     int has_multibyte = 0;
     while (*p) {
-        int more = *p < 0x80 ? 0 : *p < 0xC2 ? -1 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : *p < 0xF5 ? 3 : -1;
-        if (more < 0) return -1;
-        if (more) has_multibyte = 1;
+        int n_following = *p < 0x80 ? 0 : *p < 0xC2 ? -1 : *p < 0xE0 ? 1 : *p < 0xF0 ? 2 : *p < 0xF5 ? 3 : -1;
+        if (n_following < 0) return -1;
+        if (n_following) has_multibyte = 1;
         if ((*p == 0xE0 && p[1] < 0xA0) || (*p == 0xED && p[1] > 0x9F) || (*p == 0xF0 && p[1] < 0x90) ||
             (*p == 0xF4 && p[1] > 0x8F))
             return -1;
-        for (p++; more > 0; more--, p++)
+        for (p++; n_following > 0; n_following--, p++)
             if ((*p & 0xC0) != 0x80) return -1;
     }
     return has_multibyte;
@@ -8704,21 +8705,22 @@ typedef struct tp__tf {
 
 static tp_status tp__tf_header(tp__tf *t, tp__pb m)
 {
-    uint64_t big = 0, consumer = 0;
+    uint64_t endianness = 0, consumer = 0;
     tp__pb_field f, g;
     t->shards = 0;
     while (tp__pb_next(&m, &f)) {
         if (f.number == 1) t->shards = f.value;
-        if (f.number == 2) big = f.value;
+        if (f.number == 2) endianness = f.value;
         while (f.number == 3 && tp__pb_next(&f.sub, &g))
             if (g.number == 2) consumer = g.value;
         m.bad |= f.sub.bad;
     }
-    if (m.bad || big > 1 || t->shards == 0 || t->shards > 99999) return tp__tf_bad(t->data_name, "its header is wrong");
+    if (m.bad || endianness > 1 || t->shards == 0 || t->shards > 99999)
+        return tp__tf_bad(t->data_name, "its header is wrong");
     if (consumer > 1)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: the checkpoint is of a version (%llu) that is not known here",
                        t->data_name, (unsigned long long)consumer);
-    t->swap = (big == 1) == tp__little_endian();
+    t->swap = (endianness == 1) == tp__little_endian();
     return TP_OK;
 }
 
@@ -8761,8 +8763,8 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     tp__entry *e = tp__entries_add(&t->list, name);
     if (!e) return TP_ERR_NOMEM;
     e->h.swap = t->swap;
-    for (bool more = true; more;) {
-        more = tp__pb_next(&m, &f);
+    for (bool has_more = true; has_more;) {
+        has_more = tp__pb_next(&m, &f);
         bool ok = !m.bad;
         const uint64_t v = f.value;
         if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* types from 100 on are reference types: 100 + type */

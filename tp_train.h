@@ -758,10 +758,10 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
 static void tp__gate_updates(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
-    tp_node **all = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *all);
-    if (!all || t->gate_gradients != TP_YES) return;
-    for (int i = 0; i < n; i++) all[i] = gvs[i].grad;
-    tp_node *gate = tp_group(g, all, n, "gate_gradients");
+    tp_node **grads = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *grads);
+    if (!grads || t->gate_gradients != TP_YES) return;
+    for (int i = 0; i < n; i++) grads[i] = gvs[i].grad;
+    tp_node *gate = tp_group(g, grads, n, "gate_gradients");
     for (int i = 0; i < n; i++) {
         tp_device_enter(g, tp_node_device(gvs[i].grad));
         gvs[i].grad = tp_with_dependencies(gvs[i].grad, &gate, 1);
@@ -930,11 +930,11 @@ static bool tp__find_trained(tp__multi *b)
 {
     tp_graph *g = b->t->graph;
     int n = 0, n_trained = 0;
-    tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node *const *trainable = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     b->var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof(tp_node *));
     for (int i = 0; i < n && b->var; i++) {
-        const tp_variable *v = tp_node_variable(all[i]);
-        if (v && !v->local) b->var[n_trained++] = all[i];
+        const tp_variable *v = tp_node_variable(trainable[i]);
+        if (v && !v->local) b->var[n_trained++] = trainable[i];
         else if (v && b->own_variables && !v->copy_of)
             tp_graph_fail(
                 g, NULL, TP_ERR_STATE,
@@ -967,7 +967,7 @@ static tp_node *tp__sum_of_costs(const tp__multi *b)
 }
 
 /* Reports an error for gradients that only some towers have. wrt[k * n_var], ... are the variables of tower k. */
-static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int each, int tower)
+static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int n_wrt, int tower)
 {
     tp_buf names;
     memset(&names, 0, sizeof names);
@@ -976,7 +976,7 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     if (!has_gradient) return;
     bool *first = has_gradient + b->n_var;
     tp__has_gradients(b->cost[0], wrt, b->n_var, first);
-    tp__has_gradients(b->cost[tower], wrt + tower * each, b->n_var, has_gradient);
+    tp__has_gradients(b->cost[tower], wrt + tower * n_wrt, b->n_var, has_gradient);
     for (int i = 0; i < b->n_var; i++)
         if (has_gradient[i] != first[i]) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
     if (names.len)
@@ -1028,16 +1028,16 @@ static void tp__replicated_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
     tp_graph *g = t->graph;
-    const int n = t->n_devices, all = n * b->n_var;
-    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)all + 1) * sizeof *gvs);
-    tp_node **nodes = (tp_node **)tp_graph_alloc(g, ((size_t)all + 2 * (size_t)n) * sizeof *nodes);
+    const int n = t->n_devices, n_copies = n * b->n_var;
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n_copies + 1) * sizeof *gvs);
+    tp_node **nodes = (tp_node **)tp_graph_alloc(g, ((size_t)n_copies + 2 * (size_t)n) * sizeof *nodes);
     if (!gvs || !nodes) return;
     tp_node **wrt = nodes + 2 * n, **tower_grads = nodes, **update = nodes + n;
     for (int k = 0; k < n; k++)
         for (int i = 0; i < b->n_var; i++) wrt[k * b->n_var + i] = tp__copy_in_tower(b, b->var[i], k);
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
-    tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
+    tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, n_copies, gvs);
     /* reduce the gradients of the last layers first, because they are computed first */
     for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) {
         if (!gvs[i].grad) continue;
@@ -1643,13 +1643,13 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
         else tp__drop_listed((void *const *)(const void *)monitors, i);
         if (has_null) accepted[n++] = monitors[i];
     }
-    tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
+    tp_monitors *dispatcher = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
     tp_free((void *)accepted);
     if (st != TP_OK) return st;
-    st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
+    st = tp_trainer_register_callback(t, dispatcher ? &dispatcher->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
-    t->state.monitors = all;
+    dispatcher->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
+    t->state.monitors = dispatcher;
     return TP_OK;
 }
 
@@ -2060,17 +2060,18 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
     tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
     if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
     if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
-    tp_callback **all = st == TP_OK ? (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all) : NULL;
-    if (!all) {
+    tp_callback **joined =
+        st == TP_OK ? (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *joined) : NULL;
+    if (!joined) {
         tp__free_lists(d->callbacks, n, monitors, n_monitors);
         tp__free_lists(extra, n_extra, NULL, 0);
         tp__drop_init(d->session_init);
         return TP_ERR_NOMEM;
     }
-    for (int i = 0; i < n; i++) all[i] = d->callbacks[i];
-    for (int i = 0; i < n_extra; i++) all[n + i] = extra[i];
-    st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
-    tp_free((void *)all);
+    for (int i = 0; i < n; i++) joined[i] = d->callbacks[i];
+    for (int i = 0; i < n_extra; i++) joined[n + i] = extra[i];
+    st = tp__train_with(t, d, joined, n + n_extra, monitors, n_monitors);
+    tp_free((void *)joined);
     return st;
 }
 
@@ -2628,14 +2629,14 @@ static tp_status tp__job_start(tp_status begun, MPI_Request *request)
  * as a slow rank sends its part: it is then not freed, since the job ends. */
 static tp_status tp__job_broadcast(void *data, size_t bytes, int root)
 {
-    const size_t most = (size_t)16 << 20;
+    const size_t piece_limit = (size_t)16 << 20;
     const bool sends = tp__job.rank == root;
     MPI_Request q = MPI_REQUEST_NULL;
     tp_status st = tp__job_status();
-    char *buffer = st == TP_OK ? (char *)tp_malloc(bytes < most ? bytes + 1 : most) : NULL;
+    char *buffer = st == TP_OK ? (char *)tp_malloc(bytes < piece_limit ? bytes + 1 : piece_limit) : NULL;
     if (st == TP_OK && !buffer) st = TP_ERR_NOMEM;
     for (size_t at = 0; at < bytes && st == TP_OK;) {
-        const size_t n = bytes - at < most ? bytes - at : most;
+        const size_t n = bytes - at < piece_limit ? bytes - at : piece_limit;
         if (sends) memcpy(buffer, (const char *)data + at, n);
         tp_mutex_lock(tp__job.lock);
         const int rc = MPI_Ibcast(buffer, (int)n, MPI_BYTE, root, tp__job.data, &q);
@@ -2647,7 +2648,7 @@ static tp_status tp__job_broadcast(void *data, size_t bytes, int root)
     if (q == MPI_REQUEST_NULL) tp_free(buffer);
     return st;
 }
-static tp_status tp__job_gather(const void *own_data, size_t bytes, void *all)
+static tp_status tp__job_gather(const void *own_data, size_t bytes, void *gathered)
 {
     const size_t n = (size_t)tp__job.size * bytes;
     MPI_Request q = MPI_REQUEST_NULL;
@@ -2659,7 +2660,7 @@ static tp_status tp__job_gather(const void *own_data, size_t bytes, void *all)
     const int rc = MPI_Iallgather(buffer + n, (int)bytes, MPI_BYTE, buffer, (int)bytes, MPI_BYTE, tp__job.data, &q);
     tp_mutex_unlock(tp__job.lock);
     st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Iallgather", rc), &q);
-    if (st == TP_OK) memcpy(all, buffer, n);
+    if (st == TP_OK) memcpy(gathered, buffer, n);
     if (q == MPI_REQUEST_NULL) tp_free(buffer);
     return st;
 }
@@ -3058,10 +3059,10 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
 /* Whether gradient x fits into the bucket that begins with `first` and already has n gradients of `bytes` bytes. */
 static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
 {
-    const int64_t more = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
+    const int64_t added_bytes = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
     return n == 0 ||
            (n < TP_MAX_OUTPUTS && first->grad->dtype == x->grad->dtype &&
-            tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + more <= t->ranks_->bucket_bytes);
+            tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + added_bytes <= t->ranks_->bucket_bytes);
 }
 
 /* Makes the buckets of gradients, in the order in which their last gradients are computed, which is the same on all
@@ -3216,17 +3217,17 @@ static tp_status tp__compare_graphs(tp_trainer *t)
     int different_rank = 0;
     memset(&text, 0, sizeof text);
     memset(sentence, 0, sizeof sentence);
-    tp__graph_facts *all = (tp__graph_facts *)tp_calloc((size_t)j->size, sizeof *all);
-    tp_status st = all ? tp__describe_step(t, &text, &own_facts) : TP_ERR_NOMEM;
-    if (st == TP_OK) st = tp__job_gather(&own_facts, sizeof own_facts, all);
+    tp__graph_facts *facts = (tp__graph_facts *)tp_calloc((size_t)j->size, sizeof *facts);
+    tp_status st = facts ? tp__describe_step(t, &text, &own_facts) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp__job_gather(&own_facts, sizeof own_facts, facts);
     for (int r = 1; r < j->size && st == TP_OK && different_rank == 0; r++)
-        if (memcmp(&all[r], &all[0], sizeof own_facts) != 0) different_rank = r;
+        if (memcmp(&facts[r], &facts[0], sizeof own_facts) != 0) different_rank = r;
     if (st == TP_OK && different_rank > 0) {
-        const size_t n = (size_t)all[different_rank].length;
+        const size_t n = (size_t)facts[different_rank].length;
         char *other_text = (char *)tp_calloc(n + 1, 1);
         if (other_text && j->rank == different_rank) memcpy(other_text, text.data, n);
         st = other_text ? tp__job_broadcast(other_text, n, different_rank) : TP_ERR_NOMEM;
-        if (st == TP_OK) tp__report_difference(all, different_rank, text.data, other_text, sentence, sizeof sentence);
+        if (st == TP_OK) tp__report_difference(facts, different_rank, text.data, other_text, sentence, sizeof sentence);
         if (st == TP_OK) st = tp__job_broadcast(sentence, sizeof sentence, 0);
         tp_free(other_text);
         tp_mutex_lock(j->lock);
@@ -3235,7 +3236,7 @@ static tp_status tp__compare_graphs(tp_trainer *t)
         if (st == TP_OK) st = tp_fail(TP_ERR_STATE, "%s: %s", t->name, sentence);
     }
     tp_buf_free(&text);
-    tp_free(all);
+    tp_free(facts);
     return st;
 }
 
@@ -3924,10 +3925,10 @@ static tp_status tp__ranks_session(tp_trainer *t)
 static tp_status tp__all_agree(bool *ok)
 {
     const int n = tp__job.size, own_ok = *ok;
-    int *all = (int *)tp_calloc((size_t)n, sizeof *all);
-    const tp_status st = all ? tp__job_gather(&own_ok, sizeof own_ok, all) : TP_ERR_NOMEM;
-    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && all[r];
-    tp_free(all);
+    int *answers = (int *)tp_calloc((size_t)n, sizeof *answers);
+    const tp_status st = answers ? tp__job_gather(&own_ok, sizeof own_ok, answers) : TP_ERR_NOMEM;
+    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && answers[r];
+    tp_free(answers);
     return st;
 }
 

@@ -5514,8 +5514,9 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps =
-        -1; /* index of the last jump to the end of the alternatives so far, -1: none; until the end is known, the x of each jump holds the index of the jump before it */
+    /* index of the last jump to the end of the alternatives so far, -1: none; until the end is known, the x of each jump
+     * holds the index of the jump before it */
+    int jumps = -1;
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;

@@ -364,7 +364,7 @@ typedef struct tp_cb_lambda_desc {
     tp_status (*after_train)(tp_callback *cb);
     void *user;
     void (*release)(void *user); /* called once, when the callback is freed */
-    const char *name;            /* default "CallbackFactory" */
+    const char *name;            /* name of the callback; default "CallbackFactory" */
 } tp_cb_lambda_desc;
 TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
 TP_DEF void *tp_lambda_user(const tp_callback *cb);
@@ -377,7 +377,7 @@ typedef struct tp_cb_periodic_trigger_desc {
     tp_callback *cb;
     int64_t every_k_steps;
     int64_t every_k_epochs;
-    tp_tri before_train; /* default TP_NO */
+    tp_tri before_train; /* whether it triggers before training, too; default TP_NO */
 } tp_cb_periodic_trigger_desc;
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
 
@@ -429,9 +429,9 @@ typedef struct tp_cb_run_op_desc {
     tp_node *(*fn)(tp_graph *g, void *user);
     void *user;
     const char *op_name;
-    tp_tri run_before;     /* default TP_YES */
-    tp_tri run_as_trigger; /* default TP_YES */
-    tp_tri run_step;       /* default TP_NO */
+    tp_tri run_before;     /* whether the op runs before training; default TP_YES */
+    tp_tri run_as_trigger; /* whether to act at each trigger; default TP_YES */
+    tp_tri run_step;       /* whether to act in each step; default TP_NO */
     tp_tri verbose;        /* log each time the op runs; default TP_NO */
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
@@ -440,7 +440,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
  * [callbacks: RunUpdateOps] */
 typedef struct tp_cb_run_update_ops_desc {
     tp_at at_;
-    const char *collection; /* default UPDATE_OPS */
+    const char *collection; /* name of the collection of ops; default UPDATE_OPS */
 } tp_cb_run_update_ops_desc;
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
@@ -449,7 +449,7 @@ TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
  * on older ops. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
-    const char *collection; /* default MOVING_SUMMARY_OPS */
+    const char *collection; /* name of the collection of ops; default MOVING_SUMMARY_OPS */
     tp_node *train_op;
     const char *train_op_name; /* name of the train_op, looked up in setup_graph; instead of train_op */
 } tp_cb_moving_average_summary_desc;
@@ -461,8 +461,8 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
     int64_t period;   /* period in steps; 0: only the last step of an epoch */
-    tp_tri run_alone; /* default TP_NO */
-    const char *key;  /* default SUMMARIES */
+    tp_tri run_alone; /* whether the summaries are evaluated in a run of their own; default TP_NO */
+    const char *key;  /* name of the collection of summaries; default SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
@@ -488,8 +488,8 @@ TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
  * Checks before training, at each trigger (run_as_trigger) and after every step (run_step). [callbacks: CheckNumerics] */
 typedef struct tp_cb_check_numerics_desc {
     tp_at at_;
-    tp_tri run_as_trigger; /* default TP_YES */
-    tp_tri run_step;       /* default TP_NO */
+    tp_tri run_as_trigger; /* whether to act at each trigger; default TP_YES */
+    tp_tri run_step;       /* whether to act in each step; default TP_NO */
 } tp_cb_check_numerics_desc;
 TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
 /* Reports the mean of scalars over the last window_size steps as <name>/SMA when global_step % window_size == 0.
@@ -510,11 +510,11 @@ TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_avera
 typedef struct tp_cb_dump_tensor_as_image_desc {
     tp_at at_;
     const char *tensor_name;
-    const char *prefix; /* default: the op's name; '/' becomes '_' */
+    const char *prefix; /* beginning of the file names; default: the op's name; '/' becomes '_' */
     /* Makes the image or images from the value; NULL: the value itself. *image is empty at first: size it with tp_tensor_resize. */
     tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
     void *user;
-    double scale; /* default 255; write TP_ZERO for 0 */
+    double scale; /* factor for the pixels; default 255; write TP_ZERO for 0 */
 } tp_cb_dump_tensor_as_image_desc;
 TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
 
@@ -563,7 +563,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 /* Logs the estimated remaining time, computed from the last k epochs. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
-    int last_k_epochs; /* default 5 */
+    int last_k_epochs; /* number of epochs that are averaged; default 5 */
     tp_tri median;     /* TP_YES: use the median time of an epoch, TP_NO: the mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
@@ -597,7 +597,7 @@ TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
-    int patience;     /* default 5 */
+    int patience;     /* triggers without improvement after which training ends; default 5 */
     double threshold; /* smallest change that counts as an improvement; 0: any */
     tp_tri reverse;   /* TP_YES: larger is better, for example for an accuracy; default TP_NO */
 } tp_cb_early_stopping_desc;
@@ -611,9 +611,9 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 typedef struct tp_cb_gpu_utilization_tracker_desc {
     tp_at at_;
     int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi shows them */
-    int n_devices;             /* default: those of $CUDA_VISIBLE_DEVICES, else all */
+    int n_devices;             /* number of devices; default: those of $CUDA_VISIBLE_DEVICES, else all */
     double interval;           /* seconds between two samples; default 1 */
-    const char *library;       /* default: libnvidia-ml.so.1, on Windows nvml.dll */
+    const char *library;       /* file name of the library to load; default: libnvidia-ml.so.1, on Windows nvml.dll */
 } tp_cb_gpu_utilization_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
 
@@ -623,7 +623,7 @@ TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_t
 typedef struct tp_cb_gpu_memory_tracker_desc {
     tp_at at_;
     int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as for tp_device_enter */
-    int n_devices;             /* default: device 0 alone */
+    int n_devices;             /* number of devices; default: device 0 alone */
 } tp_cb_gpu_memory_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d);
 
@@ -635,9 +635,9 @@ TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_des
  * the tag "trace-<global_step>", which TensorBoard shows on the graph. [callbacks: GraphProfiler] */
 typedef struct tp_cb_graph_profiler_desc {
     tp_at at_;
-    tp_tri dump_metadata; /* default TP_NO */
-    tp_tri dump_tracing;  /* default TP_YES */
-    tp_tri dump_event;    /* default TP_NO */
+    tp_tri dump_metadata; /* whether to write runmetadata-<global_step>.pb; default TP_NO */
+    tp_tri dump_tracing;  /* whether to write chrome-trace-<global_step>.json; default TP_YES */
+    tp_tri dump_event;    /* whether to send the metadata to the monitors; default TP_NO */
 } tp_cb_graph_profiler_desc;
 TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
 
@@ -653,10 +653,12 @@ typedef struct tp_cb_model_saver_desc {
     tp_at at_;
     /* number of checkpoints to keep; default 10; TP_NONE: all, tensorpack's 0 */
     int max_to_keep;
-    float keep_checkpoint_every_n_hours;           /* default 0.5; TP_ZERO: keeps every checkpoint */
-    const char *checkpoint_dir;                    /* default: the logger's directory; created if missing */
+    /* hours between checkpoints that are never deleted; default 0.5; TP_ZERO: keeps every checkpoint */
+    float keep_checkpoint_every_n_hours;
+    /* folder of the checkpoints; default: the logger's directory; created if missing */
+    const char *checkpoint_dir;
     const char *var_collections[TP_MAX_NAMES + 1]; /* collections of variables to save; default GLOBAL_VARIABLES */
-    tp_checkpoint_format format;                   /* default TP_CHECKPOINT_NPZ */
+    tp_checkpoint_format format;                   /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
@@ -671,7 +673,7 @@ typedef struct tp_cb_min_saver_desc {
     const char *monitor_stat;
     tp_tri reverse;             /* TP_YES: keep the maximum, not the minimum; default TP_NO */
     const char *filename;       /* default "min-<stat>"; a final .npz is replaced by the suffix of the format */
-    const char *checkpoint_dir; /* default: the logger's directory */
+    const char *checkpoint_dir; /* folder of the checkpoints; default: the logger's directory */
 } tp_cb_min_saver_desc;
 typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
@@ -714,15 +716,15 @@ TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
-    const char *prefix; /* default "validation"; "" for no prefix */
+    const char *prefix; /* first part of the reported names; default "validation"; "" for no prefix */
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
 /* Reports the mean of a vector whose entries are 1 where the model was wrong, over all samples; exact also with a smaller
  * last batch. [callbacks: ClassificationError] */
 typedef struct tp_inf_classification_error_desc {
     tp_at at_;
-    const char *wrong_tensor_name; /* default "incorrect_vector" */
-    const char *summary_name;      /* default "validation_error" */
+    const char *wrong_tensor_name; /* name of the vector of mistakes; default "incorrect_vector" */
+    const char *summary_name;      /* name of the reported mean; default "validation_error" */
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
 /* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. [callbacks:
@@ -731,7 +733,7 @@ typedef struct tp_inf_binary_classification_desc {
     tp_at at_;
     const char *pred_tensor_name;
     const char *label_tensor_name;
-    const char *prefix; /* default "val" */
+    const char *prefix; /* first part of the reported names; default "val" */
 } tp_inf_binary_classification_desc;
 TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d);
 
@@ -745,8 +747,8 @@ typedef struct tp_cb_inference_runner_desc {
     tp_dataflow *df; /* give either df or .input */
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     tp_input_source *input;
-    const char *tower_name;    /* default "InferenceTower" */
-    tp_tower_func *tower_func; /* default: the trainer's tower function */
+    const char *tower_name;    /* name of the inference tower; default "InferenceTower" */
+    tp_tower_func *tower_func; /* function that builds the tower; default: the trainer's tower function */
     int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
@@ -761,8 +763,8 @@ typedef struct tp_cb_data_parallel_inference_runner_desc {
     int n_devices;      /* number of towers; required */
     const int *devices; /* number of the session's device for each tower; NULL: 0, 1, .. */
     tp_input_source *input;
-    const char *tower_name;    /* default "InferenceTower" */
-    tp_tower_func *tower_func; /* default: the trainer's tower function */
+    const char *tower_name;    /* name of the inference tower; default "InferenceTower" */
+    tp_tower_func *tower_func; /* function that builds the tower; default: the trainer's tower function */
 } tp_cb_data_parallel_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d);
 /* For a runner of your own, which builds the model for inference itself. `build` is called once, in setup_graph: it calls
@@ -775,9 +777,10 @@ typedef struct tp_cb_inference_runner_base_desc {
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     tp_input_source *input;
     tp_status (*build)(tp_callback *runner, tp_input_source *input, void *user);
-    tp_node *(*find)(tp_callback *runner, const char *name, void *user); /* default: tp_callback_find */
+    /* finds a node by name; default: tp_callback_find */
+    tp_node *(*find)(tp_callback *runner, const char *name, void *user);
     void *user;
-    const char *name; /* default "InferenceRunnerBase" */
+    const char *name; /* name of the callback; default "InferenceRunnerBase" */
 } tp_cb_inference_runner_base_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d);
 /* Adds a hook to the runs of an inference runner; the hook is borrowed. Call it before training.
@@ -842,7 +845,7 @@ TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value);
 typedef struct tp_cb_human_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
-    const char *file_name; /* default "hyper.txt" */
+    const char *file_name; /* name of the file; default "hyper.txt" */
     tp_hyper_param *param;
 } tp_cb_human_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d);
@@ -864,8 +867,8 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     /* number of points; 0: up to the last point that is not {0, 0}; required if the last point is {0, 0} */
     int n_schedule;
     int interp;              /* interpolation, a tp_interp */
-    tp_tri step_based;       /* default TP_NO */
-    tp_tri set_at_beginning; /* default TP_YES */
+    tp_tri step_based;       /* whether the schedule counts steps instead of epochs; default TP_NO */
+    tp_tri set_at_beginning; /* whether the value is set before training, too; default TP_YES */
     tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
@@ -893,7 +896,7 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
     void *user;
     double threshold;
     int last_k;
-    tp_tri reverse; /* default TP_NO */
+    tp_tri reverse; /* whether larger is better; default TP_NO */
     tp_hyper_param *param;
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
@@ -935,7 +938,7 @@ TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const cha
  * [callbacks: InjectShell] */
 typedef struct tp_cb_inject_shell_desc {
     tp_at at_;
-    const char *file; /* default "INJECT_SHELL.tmp", in the working directory of the program */
+    const char *file; /* name of the file; default "INJECT_SHELL.tmp", in the working directory of the program */
 } tp_cb_inject_shell_desc;
 TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
 
@@ -947,9 +950,9 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
  * [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
-    const char *logdir; /* default: the logger's directory; must exist */
+    const char *logdir; /* folder of the event files; default: the logger's directory; must exist */
     int max_queue;      /* events kept in memory before they are written; default 10; TP_NONE: none */
-    double flush_secs;  /* default 120; write TP_ZERO for 0 */
+    double flush_secs;  /* seconds between two writes; default 120; write TP_ZERO for 0 */
     tp_tri split_files; /* whether each epoch gets a new file; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
@@ -981,8 +984,8 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
  * before its first step. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
-    tp_tri enable_step;                      /* default TP_NO */
-    tp_tri enable_epoch;                     /* default TP_YES */
+    tp_tri enable_step;                      /* whether to print at each step; default TP_NO */
+    tp_tri enable_epoch;                     /* whether to print at each epoch; default TP_YES */
     const char *whitelist[TP_MAX_NAMES + 1]; /* names to print; none: all */
     const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;
@@ -1004,14 +1007,14 @@ TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d);
  * after_train waits at most 10 s for data that is still in the queue. [callbacks: CometMLMonitor] */
 typedef struct tp_monitor_comet_desc {
     tp_at at_;
-    const char *api_key;         /* default: $COMET_API_KEY */
-    const char *project_name;    /* default: $COMET_PROJECT_NAME, else "general" */
-    const char *workspace;       /* default: $COMET_WORKSPACE, else your default one */
-    const char *experiment_name; /* NULL: Comet chooses a name */
+    const char *api_key;         /* key of the Comet account; default: $COMET_API_KEY */
+    const char *project_name;    /* name of the Comet project; default: $COMET_PROJECT_NAME, else "general" */
+    const char *workspace;       /* name of the Comet workspace; default: $COMET_WORKSPACE, else your default one */
+    const char *experiment_name; /* name of the Comet experiment; NULL: Comet chooses a name */
     const char *experiment_key;  /* key of an experiment to continue; NULL: a new one */
     const char *tags[TP_MAX_NAMES + 1];
-    const char *url;     /* default "https://www.comet.com/api/rest/v2" */
-    const char *library; /* default: libcurl by its usual names */
+    const char *url;     /* address of the Comet server; default "https://www.comet.com/api/rest/v2" */
+    const char *library; /* file name of the library to load; default: libcurl by its usual names */
 } tp_monitor_comet_desc;
 TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
 

@@ -121,7 +121,7 @@ typedef struct tp_export_serving_desc {
     int n_tags;
     /* signature name, written as a parameter, like the tags; default "prediction_pipeline" */
     const char *signature_name;
-    int64_t version; /* default 1 */
+    int64_t version; /* version of the exported model; default 1 */
     /* maximum batch size. 0 = 64 if all inputs and outputs begin with the batch, else no batching; TP_NONE: no
      * batching */
     int max_batch_size;

@@ -163,7 +163,7 @@ typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
     int n;
-    tp_tri shuffle; /* default TP_YES */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
@@ -201,8 +201,8 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
 typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* which images: "train" or "test" */
-    const char *dir;   /* NULL: the default folder, see above */
-    tp_tri shuffle;    /* default TP_YES */
+    const char *dir;   /* folder of the files; NULL: the default folder, see above */
+    tp_tri shuffle;    /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
@@ -214,7 +214,7 @@ typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": the two have different images */
     int64_t size;      /* number of images; default 12000 for train, 2000 for test; TP_NONE: none */
-    tp_tri shuffle;    /* default TP_YES */
+    tp_tri shuffle;    /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
 TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d);
@@ -224,7 +224,7 @@ typedef struct tp_df_idx_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    tp_tri shuffle; /* default TP_YES */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_idx_desc;
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
@@ -248,7 +248,7 @@ typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    tp_tri remainder; /* default TP_NO */
+    tp_tri remainder; /* whether an incomplete last batch is given; default TP_NO */
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
@@ -282,7 +282,7 @@ typedef struct tp_df_map_component_desc {
     tp_map_component_fn fn;
     int index; /* index of the component, from 0 */
     void *user;
-    tp_tri keeps_all; /* default TP_NO */
+    tp_tri keeps_all; /* whether fn keeps each datapoint; default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_component_desc;
@@ -301,7 +301,7 @@ typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t size;
-    tp_tri keep_state; /* default TP_YES */
+    tp_tri keep_state; /* whether the next pass continues where this one ended; default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer of buffer_size datapoints. A pass of this flow never ends: df is restarted at the end of each pass of
@@ -312,8 +312,8 @@ typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
     int buffer_size;
-    int num_reuse;        /* default 1 */
-    int shuffle_interval; /* default: buffer_size/3, at least 1 */
+    int num_reuse;        /* how often each datapoint is given; default 1 */
+    int shuffle_interval; /* datapoints between two shuffles; default: buffer_size/3, at least 1 */
     uint64_t seed;
 } tp_df_locally_shuffle_desc;
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
@@ -368,7 +368,7 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
 typedef struct tp_df_cache_desc {
     tp_at at_;
     tp_dataflow *df;
-    tp_tri shuffle; /* default TP_NO */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_NO */
     uint64_t seed;
 } tp_df_cache_desc;
 TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
@@ -383,7 +383,7 @@ typedef struct tp_df_batch_by_shape_desc {
     tp_dataflow *df;
     int64_t batch_size;
     int idx;           /* number of the component whose shape is compared */
-    tp_tri keep_state; /* default TP_YES */
+    tp_tri keep_state; /* whether leftover datapoints go into the next pass; default TP_YES */
 } tp_df_batch_by_shape_desc;
 TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
 
@@ -466,7 +466,7 @@ typedef struct tp_df_parallel_map_desc {
     void *user;
     int num_thread;   /* number of threads; 0: one per processor */
     int buffer_size;  /* maximum number of datapoints that are being mapped or wait; default 200 */
-    tp_tri ordered;   /* default TP_YES */
+    tp_tri ordered;   /* whether the order of the flow below is kept; default TP_YES */
     tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
@@ -551,7 +551,7 @@ typedef struct tp_df_cifar10_desc {
     tp_at at_;
     const char *which; /* which images: "train" or "test" */
     const char *dir;   /* folder of the files; NULL: the default folder */
-    tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
+    tp_tri shuffle;    /* whether each pass has another, random order; default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar10_desc;
 TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
@@ -560,9 +560,9 @@ TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
 typedef struct tp_df_cifar100_desc {
     tp_at at_;
     const char *which; /* which images: "train" or "test" */
-    const char *dir;   /* NULL: the default folder */
+    const char *dir;   /* folder of the files; NULL: the default folder */
     tp_tri coarse;     /* TP_YES: one of the 20 coarse labels, TP_NO: one of the 100 fine ones; default TP_NO */
-    tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
+    tp_tri shuffle;    /* whether each pass has another, random order; default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar100_desc;
 TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
@@ -580,7 +580,7 @@ typedef struct tp_df_npz_desc {
     const char *path;
     /* names of the arrays; none given: all arrays, in the order of the file */
     const char *names[TP_MAX_COMPONENTS + 1];
-    tp_tri shuffle; /* default TP_YES */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
 TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d);
@@ -645,7 +645,7 @@ typedef struct tp_df_csv_desc {
     int n;
     tp_tri header;  /* the first line has the names of the columns; default TP_YES */
     char separator; /* the character between fields; default ',' */
-    tp_tri shuffle; /* default TP_YES */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_csv_desc;
 TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
@@ -683,7 +683,7 @@ typedef struct tp_df_text_chars_desc {
     const char *path;
     /* the vocabulary; needed during the call only; NULL: tp_vocabulary_chars of the file */
     const tp_vocabulary *vocabulary;
-    int sequence_length; /* default 50 */
+    int sequence_length; /* length of a sequence; default 50 */
     int64_t size;        /* datapoints per pass; default the number of pieces that fit into the text */
     tp_tri shuffle;      /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
@@ -700,8 +700,8 @@ typedef struct tp_df_text_words_desc {
     const char *path;
     /* the vocabulary; needed during the call only; NULL: tp_vocabulary_words(path, 1, 0) */
     const tp_vocabulary *vocabulary;
-    int batch_size;      /* default 20 */
-    int sequence_length; /* default 35 */
+    int batch_size;      /* sequences in a batch; default 20 */
+    int sequence_length; /* length of a sequence; default 35 */
     double begin, end;   /* 0 <= begin < end <= 1; end: default 1 */
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
@@ -733,7 +733,7 @@ typedef struct tp_df_image_from_file_desc {
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* a larger image is an error; default 64 Mi */
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
-    tp_tri shuffle;       /* default TP_NO */
+    tp_tri shuffle;       /* whether each pass has another, random order; default TP_NO */
     uint64_t seed;
 } tp_df_image_from_file_desc;
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
@@ -745,10 +745,10 @@ typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
     int channel;          /* 3: RGB, 1: grey; default 3 */
-    int64_t max_pixels;   /* default 64 Mi */
+    int64_t max_pixels;   /* largest number of pixels of an image; default 64 Mi */
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
-    tp_tri shuffle;       /* default TP_YES */
+    tp_tri shuffle;       /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_image_folder_desc;
 TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d);
@@ -762,10 +762,10 @@ typedef struct tp_df_image_list_desc {
     const char *list;
     const char *dir;      /* folder for relative paths; NULL: the current folder */
     int channel;          /* 3: RGB, 1: grey; default 3 */
-    int64_t max_pixels;   /* default 64 Mi */
+    int64_t max_pixels;   /* largest number of pixels of an image; default 64 Mi */
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
-    tp_tri shuffle;       /* default TP_YES */
+    tp_tri shuffle;       /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_image_list_desc;
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
@@ -775,7 +775,7 @@ TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
  * for the first 256 files). */
 typedef struct tp_image_options {
     int channel;          /* 3: RGB, 1: grey; default 3 */
-    int64_t max_pixels;   /* default 64 Mi */
+    int64_t max_pixels;   /* largest number of pixels of an image; default 64 Mi */
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
@@ -789,7 +789,7 @@ typedef struct tp_df_lmdb_desc {
     tp_at at_;
     const char *path;
     tp_tri raw;     /* TP_YES: two components, the key and the undecoded value, uint8 (length); default TP_NO */
-    tp_tri shuffle; /* default TP_YES */
+    tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
@@ -968,16 +968,16 @@ typedef enum tp_edge {
 typedef struct tp_aug_resize_desc {
     tp_at at_;
     int h, w;         /* height and width; w = 0 means h */
-    int interp;       /* tp_inter; default LINEAR */
-    tp_tri antialias; /* default TP_NO */
+    int interp;       /* interpolation; tp_inter; default LINEAR */
+    tp_tri antialias; /* whether to smooth when shrinking; default TP_NO */
 } tp_aug_resize_desc;
 TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
 /* Resizes so that the shortest edge is `size`; the other edge keeps the proportion (rounded). [imgaug: ResizeShortestEdge] */
 typedef struct tp_aug_resize_shortest_edge_desc {
     tp_at at_;
     int size;
-    int interp;       /* tp_inter; default LINEAR */
-    tp_tri antialias; /* default TP_NO */
+    int interp;       /* interpolation; tp_inter; default LINEAR */
+    tp_tri antialias; /* whether to smooth when shrinking; default TP_NO */
 } tp_aug_resize_shortest_edge_desc;
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
 /* Resizes the width by uniform(xrange), then the height by uniform(yrange), drawn in this order, rounded; with `pixels` the
@@ -986,11 +986,12 @@ TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_e
 typedef struct tp_aug_random_resize_desc {
     tp_at at_;
     float xrange[2], yrange[2]; /* xrange is used for both if yrange is not given */
-    tp_tri pixels;              /* default TP_NO */
+    tp_tri pixels;              /* whether the range is in pixels; default TP_NO */
     int minimum[2];             /* least width and height in pixels */
-    float aspect_ratio_thres;   /* default 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
-    int interp;                 /* tp_inter; default LINEAR */
-    tp_tri antialias;           /* default TP_NO */
+    /* largest relative change of the aspect ratio; default 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
+    float aspect_ratio_thres;
+    int interp;       /* interpolation; tp_inter; default LINEAR */
+    tp_tri antialias; /* whether to smooth when shrinking; default TP_NO */
 } tp_aug_random_resize_desc;
 TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
@@ -1014,11 +1015,11 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
  * If none fits, the shortest edge is resized and the middle is cropped. [imgaug: GoogleNetRandomCropAndResize] */
 typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
-    float crop_area_fraction[2]; /* default 0.08 to 1 */
-    float aspect_ratio_range[2]; /* default 0.75 to 1.333 */
-    int target_shape;            /* default 224 */
-    int interp;                  /* tp_inter; default LINEAR */
-    tp_tri antialias;            /* default TP_NO */
+    float crop_area_fraction[2]; /* range of the cropped part of the area; default 0.08 to 1 */
+    float aspect_ratio_range[2]; /* range of the aspect ratio; default 0.75 to 1.333 */
+    int target_shape;            /* height and width of the result; default 224 */
+    int interp;                  /* interpolation; tp_inter; default LINEAR */
+    tp_tri antialias;            /* whether to smooth when shrinking; default TP_NO */
 } tp_aug_google_net_random_crop_and_resize_desc;
 TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d);
 /* Fills a rectangle. Its sides are randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 are drawn in this order.
@@ -1034,7 +1035,7 @@ typedef struct tp_aug_pad_desc {
     tp_at at_;
     int pad;
     int top, bottom, left, right;
-    int border; /* tp_edge; default CONSTANT */
+    int border; /* what is outside of the image; tp_edge; default CONSTANT */
     float border_value;
 } tp_aug_pad_desc;
 TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
@@ -1055,14 +1056,14 @@ TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d);
 /* Mirrors the image with probability prob: horiz exchanges left and right, vert top and bottom; set one of them. [imgaug: Flip] */
 typedef struct tp_aug_flip_desc {
     tp_at at_;
-    tp_tri horiz, vert; /* default TP_NO */
-    float prob;         /* default 0.5; TP_ZERO: never */
+    tp_tri horiz, vert; /* which sides are exchanged; default TP_NO */
+    float prob;         /* probability of the change; default 0.5; TP_ZERO: never */
 } tp_aug_flip_desc;
 TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d);
 /* Exchanges rows and columns with probability prob. [imgaug: Transpose] */
 typedef struct tp_aug_transpose_desc {
     tp_at at_;
-    float prob; /* default 0.5; TP_ZERO: never */
+    float prob; /* probability of the change; default 0.5; TP_ZERO: never */
 } tp_aug_transpose_desc;
 TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
 /* Shifts by round(uniform(-f*W, f*W)) pixels to the right, then by round(uniform(-f*H, f*H)) down; a half is rounded to the even
@@ -1070,7 +1071,7 @@ TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
 typedef struct tp_aug_shift_desc {
     tp_at at_;
     float horiz_frac, vert_frac; /* fractions of W and H, below 1 */
-    int border;                  /* tp_edge; default REPLICATE */
+    int border;                  /* what is outside of the image; tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_shift_desc;
 TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
@@ -1080,9 +1081,9 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
-    float center_range[2]; /* default 0 to 1 */
-    int interp;            /* tp_inter; default LINEAR */
-    int border;            /* tp_edge; default REPLICATE */
+    float center_range[2]; /* range of the centre, as fractions of the size; default 0 to 1 */
+    int interp;            /* interpolation; tp_inter; default LINEAR */
+    int border;            /* what is outside of the image; tp_edge; default REPLICATE */
     float step_deg;        /* the angle is a multiple of this many degrees; 0: any angle */
     float border_value;
 } tp_aug_rotation_desc;
@@ -1092,7 +1093,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
-    int interp;     /* tp_inter; default LINEAR */
+    int interp;     /* interpolation; tp_inter; default LINEAR */
     float step_deg; /* the angle is a multiple of this many degrees; 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
@@ -1104,8 +1105,8 @@ typedef struct tp_aug_affine_desc {
     float translate_frac[2]; /* fractions of W and H; default: no translation */
     float rotate_max_deg;
     float shear; /* maximum shear in degrees */
-    int interp;  /* tp_inter; default LINEAR */
-    int border;  /* tp_edge; default REPLICATE */
+    int interp;  /* interpolation; tp_inter; default LINEAR */
+    int border;  /* what is outside of the image; tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_affine_desc;
 TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
@@ -1116,13 +1117,13 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
 typedef struct tp_aug_brightness_desc {
     tp_at at_;
     float delta;
-    tp_tri clip; /* default TP_YES */
+    tp_tri clip; /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_brightness_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d);
 typedef struct tp_aug_brightness_scale_desc { /* Multiplies all pixels by a random factor. */
     tp_at at_;
     float range[2];
-    tp_tri clip; /* default TP_YES */
+    tp_tri clip; /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_brightness_scale_desc;
 /* Multiplies all pixels by a random factor. [imgaug: BrightnessScale] */
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d);
@@ -1132,35 +1133,35 @@ typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
     tp_tri rgb;  /* the order of colours; default: each channel has its own mean */
-    tp_tri clip; /* default TP_YES */
+    tp_tri clip; /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_contrast_desc;
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
 /* Changes the saturation: x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
 typedef struct tp_aug_saturation_desc {
     tp_at at_;
-    float alpha; /* default 0.4; TP_ZERO: no change */
-    tp_tri rgb;  /* default TP_YES */
-    tp_tri clip; /* default TP_YES */
+    float alpha; /* largest change of the saturation; default 0.4; TP_ZERO: no change */
+    tp_tri rgb;  /* order of the colours: RGB (TP_YES) or BGR; default TP_YES */
+    tp_tri clip; /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_saturation_desc;
 TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d);
 /* Turns the hue by twice the number of degrees drawn from range. [imgaug: Hue] */
 typedef struct tp_aug_hue_desc {
     tp_at at_;
-    float range[2]; /* default 0 to 180 */
-    tp_tri rgb;     /* default TP_YES */
+    float range[2]; /* range of the degrees; default 0 to 180 */
+    tp_tri rgb;     /* order of the colours: RGB (TP_YES) or BGR; default TP_YES */
 } tp_aug_hue_desc;
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
 /* Gamma correction: 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped.
  * [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
-    float range[2]; /* default -0.5 to 0.5; must be above -1 */
+    float range[2]; /* range of g; default -0.5 to 0.5; must be above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
 typedef struct tp_aug_clip_desc { /* Limits pixel values to [min, max]. */
     tp_at at_;
     float min;
-    float max; /* default 255; write TP_ZERO for 0 */
+    float max; /* largest value of the result; default 255; write TP_ZERO for 0 */
 } tp_aug_clip_desc;
 TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* Limits pixel values to [min, max]. [imgaug: Clip] */
 /* Adds the eigenvectors of colour times their eigenvalues times 3 normal numbers with standard deviation std: AlexNet's noise.
@@ -1170,7 +1171,7 @@ typedef struct tp_aug_lighting_desc {
     float std;
     float eigval[3]; /* eigenvalues; default: ImageNet's, for RGB in 0..255 */
     float eigvec[9]; /* (3,3), each column an eigenvector; default: ImageNet's */
-    tp_tri clip;     /* default TP_YES */
+    tp_tri clip;     /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_lighting_desc;
 TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d);
 /* Normalises: (x - mean) / max(standard deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
@@ -1184,7 +1185,7 @@ TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
-    float max;          /* default 255; write TP_ZERO for 0 */
+    float max;          /* largest value of the result; default 255; write TP_ZERO for 0 */
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
@@ -1192,7 +1193,7 @@ TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_de
 typedef struct tp_aug_grayscale_desc {
     tp_at at_;
     tp_tri keepdims;  /* whether the result is (H,W,1) or (H,W); default TP_YES */
-    tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
+    tp_tri rgb;       /* order of the colours: RGB (TP_YES) or BGR; default TP_NO: the image is BGR, as in tensorpack */
     tp_tri keepshape; /* TP_YES: the result has three equal channels; default TP_NO */
 } tp_aug_grayscale_desc;
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
@@ -1211,7 +1212,7 @@ typedef enum tp_color {
 typedef struct tp_aug_color_space_desc {
     tp_at at_;
     int mode;        /* the conversion, a tp_color */
-    tp_tri keepdims; /* default TP_YES */
+    tp_tri keepdims; /* whether a grey result is (H,W,1), not (H,W); default TP_YES */
 } tp_aug_color_space_desc;
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* Converts colours. [imgaug: ColorSpace] */
 TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits pixels to 0..255 and drops the fraction [imgaug: ToUint8] */
@@ -1224,8 +1225,8 @@ TP_DEF tp_augmentor *tp_aug_to_float32(void); /* casts to float32 [imgaug: ToFlo
  * kernels (1 2 1)/4, (1 4 6 4 1)/16, (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
 typedef struct tp_aug_gaussian_blur_desc {
     tp_at at_;
-    int size_range[2];    /* default 0 to 3 */
-    float sigma_range[2]; /* default 0 to 0 */
+    int size_range[2];    /* range of half the kernel size; default 0 to 3 */
+    float sigma_range[2]; /* range of sigma; default 0 to 0 */
     tp_tri symmetric;     /* y uses the numbers drawn for x; default TP_YES */
 } tp_aug_gaussian_blur_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
@@ -1234,23 +1235,23 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
  * are limited to 0..255. C is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
-    int quality_range[2]; /* default 40 to 100; must be within 1 to 100 */
-    tp_tri subsample;     /* default TP_YES */
+    int quality_range[2]; /* range of the JPEG quality; default 40 to 100; must be within 1 to 100 */
+    tp_tri subsample;     /* whether colour has half the resolution; default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
 /* Adds sigma times a random normal number to each element. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
-    float sigma; /* default 1; TP_ZERO: no noise */
-    tp_tri clip; /* default TP_YES */
+    float sigma; /* standard deviation of the noise; default 1; TP_ZERO: no noise */
+    tp_tri clip; /* whether values are limited to 0..255; default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
 /* An element becomes 0 if its random number is below black_prob, and 255 if it is above 1 - white_prob. [imgaug:
  * SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
-    float white_prob; /* default 0.05; TP_ZERO: no white */
-    float black_prob; /* default 0.05; TP_ZERO: no black */
+    float white_prob; /* probability of white; default 0.05; TP_ZERO: no white */
+    float black_prob; /* probability of black; default 0.05; TP_ZERO: no black */
 } tp_aug_salt_pepper_noise_desc;
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
@@ -1266,7 +1267,7 @@ typedef struct tp_df_augment_image_desc {
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the image */
-    tp_tri catch_exceptions;  /* default TP_NO */
+    tp_tri catch_exceptions;  /* whether a datapoint with an error is dropped; default TP_NO */
     int num_thread;           /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
@@ -1279,7 +1280,7 @@ typedef struct tp_df_augment_coordinates_desc {
     tp_augmentor *augmentors;
     int img_index;
     int coords_index;        /* component of the points; default 1; TP_NONE: component 0 */
-    tp_tri catch_exceptions; /* default TP_NO */
+    tp_tri catch_exceptions; /* whether a datapoint with an error is dropped; default TP_NO */
     int num_thread;          /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
@@ -1296,7 +1297,7 @@ typedef struct tp_df_augment_images_desc {
     int coords_index[8], n_coords_index; /* numbers of the components with points */
     int box_index[8], n_box_index;       /* numbers of the components with boxes */
     float mask_fill;
-    tp_tri catch_exceptions; /* default TP_NO */
+    tp_tri catch_exceptions; /* whether a datapoint with an error is dropped; default TP_NO */
     int num_thread;          /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;

@@ -90,16 +90,16 @@ typedef tp_node *(*tp_activation)(tp_node *x);
 typedef struct tp_conv2d_desc {
     tp_at at_;
     const char *name;
-    int filters;                        /* required */
-    int kernel_size, kernel_size_w;     /* required */
-    int strides, strides_w;             /* default 1 */
-    tp_padding padding;                 /* default TP_SAME */
-    tp_data_format data_format;         /* default TP_NHWC */
-    int dilation_rate, dilation_rate_w; /* default 1 */
+    int filters;                        /* number of output channels; required */
+    int kernel_size, kernel_size_w;     /* height and width of the filter; required */
+    int strides, strides_w;             /* distance between two windows; default 1 */
+    tp_padding padding;                 /* padding of the image; default TP_SAME */
+    tp_data_format data_format;         /* order of the dimensions; default TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* distance between two elements of the filter; default 1 */
     int split;                          /* groups: each group of output channels reads only its own group of input
                                          * channels; default 1 */
-    tp_activation activation;           /* default none */
-    tp_tri use_bias;                    /* default TP_YES */
+    tp_activation activation;           /* function that is applied last; default none */
+    tp_tri use_bias;                    /* whether a bias is added; default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_conv2d_desc;
@@ -112,9 +112,9 @@ TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d);
 typedef struct tp_fully_connected_desc {
     tp_at at_;
     const char *name;
-    int units;                /* required */
-    tp_activation activation; /* default none */
-    tp_tri use_bias;          /* default TP_YES */
+    int units;                /* number of outputs; required */
+    tp_activation activation; /* function that is applied last; default none */
+    tp_tri use_bias;          /* whether a bias is added; default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_fully_connected_desc;
@@ -124,10 +124,10 @@ TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d
 typedef struct tp_pooling_desc {
     tp_at at_;
     const char *name;
-    int pool_size, pool_size_w; /* required */
-    int strides, strides_w;     /* default: pool_size */
-    tp_padding padding;         /* default TP_VALID, unlike Conv2D */
-    tp_data_format data_format; /* default TP_NHWC */
+    int pool_size, pool_size_w; /* height and width of the window; required */
+    int strides, strides_w;     /* distance between two windows; default: pool_size */
+    tp_padding padding;         /* padding of the image; default TP_VALID, unlike Conv2D */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_pooling_desc;
 typedef tp_pooling_desc tp_max_pooling_desc;
 typedef tp_pooling_desc tp_avg_pooling_desc;
@@ -138,7 +138,7 @@ TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d);
 typedef struct tp_global_avg_pooling_desc {
     tp_at at_;
     const char *name;
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_global_avg_pooling_desc;
 TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d);
 
@@ -171,16 +171,17 @@ typedef enum tp_sync_statistics {
 typedef struct tp_batch_norm_desc {
     tp_at at_;
     const char *name;
-    int axis;                   /* the channel axis: 1 or 3; default: as data_format says, 1 for two dimensions */
-    tp_tri training;            /* default: whether the tower is a training tower */
-    float momentum;             /* default 0.9; write TP_ZERO for 0 */
-    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    int axis; /* the channel axis: 1 or 3; default: as data_format says, 1 for two dimensions */
+    /* whether the layer works as in training; default: whether the tower is a training tower */
+    tp_tri training;
+    float momentum;             /* decay of the running averages; default 0.9; write TP_ZERO for 0 */
+    float epsilon;              /* added to avoid a division by 0; default 1e-5; write TP_ZERO for 0 */
     tp_tri center, scale;       /* create beta, gamma; default TP_YES */
-    tp_init beta_initializer;   /* default zeros */
-    tp_init gamma_initializer;  /* default ones */
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_init beta_initializer;   /* initial value of beta; default zeros */
+    tp_init gamma_initializer;  /* initial value of gamma; default ones */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
     tp_ema_update ema_update;
-    int virtual_batch_size; /* default: the whole batch */
+    int virtual_batch_size; /* number of samples that are normalised together; default: the whole batch */
     tp_sync_statistics sync_statistics;
 } tp_batch_norm_desc;
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
@@ -190,9 +191,9 @@ TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 typedef struct tp_dropout_desc {
     tp_at at_;
     const char *name;
-    float rate;      /* default 0.5; write TP_ZERO for 0 */
+    float rate;      /* probability that an element becomes 0; default 0.5; write TP_ZERO for 0 */
     float keep_prob; /* 1-rate; give rate or keep_prob, not both */
-    tp_tri training; /* default: whether the tower is a training tower */
+    tp_tri training; /* whether the layer works as in training; default: whether the tower is a training tower */
 } tp_dropout_desc;
 TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d);
 
@@ -211,13 +212,13 @@ TP_DEF tp_node *tp_bn_relu(tp_node *x);
 typedef struct tp_conv2d_transpose_desc {
     tp_at at_;
     const char *name;
-    int filters;                    /* required */
-    int kernel_size, kernel_size_w; /* required */
-    int strides, strides_w;         /* default 1 */
-    tp_padding padding;             /* default TP_SAME */
-    tp_data_format data_format;     /* default TP_NHWC */
-    tp_activation activation;       /* default none */
-    tp_tri use_bias;                /* default TP_YES */
+    int filters;                    /* number of output channels; required */
+    int kernel_size, kernel_size_w; /* height and width of the filter; required */
+    int strides, strides_w;         /* distance between two windows; default 1 */
+    tp_padding padding;             /* padding of the image; default TP_SAME */
+    tp_data_format data_format;     /* order of the dimensions; default TP_NHWC */
+    tp_activation activation;       /* function that is applied last; default none */
+    tp_tri use_bias;                /* whether a bias is added; default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_conv2d_transpose_desc;
@@ -230,13 +231,13 @@ typedef struct tp_depthwise_conv2d_desc {
     tp_at at_;
     const char *name;
     int depth_multiplier;               /* M, filters per input channel; default 1 */
-    int kernel_size, kernel_size_w;     /* required */
-    int strides, strides_w;             /* default 1 */
-    tp_padding padding;                 /* default TP_SAME */
-    tp_data_format data_format;         /* default TP_NHWC */
-    int dilation_rate, dilation_rate_w; /* default 1 */
-    tp_activation activation;           /* default none */
-    tp_tri use_bias;                    /* default TP_NO, unlike Conv2D */
+    int kernel_size, kernel_size_w;     /* height and width of the filter; required */
+    int strides, strides_w;             /* distance between two windows; default 1 */
+    tp_padding padding;                 /* padding of the image; default TP_SAME */
+    tp_data_format data_format;         /* order of the dimensions; default TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* distance between two elements of the filter; default 1 */
+    tp_activation activation;           /* function that is applied last; default none */
+    tp_tri use_bias;                    /* whether a bias is added; default TP_NO, unlike Conv2D */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_depthwise_conv2d_desc;
@@ -249,7 +250,7 @@ typedef struct tp_fixed_unpooling_desc {
     const char *name;
     int shape, shape_w; /* SH, SW: factors of height and width; required */
     tp_node *unpool_mat;
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_fixed_unpooling_desc;
 TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d);
 
@@ -259,7 +260,7 @@ typedef struct tp_caffe_bilinear_upsample_desc {
     tp_at at_;
     const char *name;
     int shape;                  /* factor of height and width; required */
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_caffe_bilinear_upsample_desc;
 TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d);
 
@@ -271,20 +272,20 @@ TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_
 typedef struct tp_layer_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    float epsilon;              /* added to avoid a division by 0; default 1e-5; write TP_ZERO for 0 */
     tp_tri center, scale;       /* create beta, gamma; default TP_YES */
-    tp_init gamma_initializer;  /* default ones */
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_init gamma_initializer;  /* initial value of gamma; default ones */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_layer_norm_desc;
 typedef tp_layer_norm_desc tp_instance_norm_desc;
 typedef struct tp_group_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    float epsilon;              /* added to avoid a division by 0; default 1e-5; write TP_ZERO for 0 */
     tp_tri center, scale;       /* create beta, gamma; default TP_YES */
-    tp_init gamma_initializer;  /* default ones */
-    tp_data_format data_format; /* default TP_NHWC */
-    int groups;                 /* default 32 */
+    tp_init gamma_initializer;  /* initial value of gamma; default ones */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
+    int groups;                 /* number of groups of channels; default 32 */
 } tp_group_norm_desc;
 TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d);
 TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d);
@@ -298,14 +299,14 @@ TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d);
 typedef struct tp_batch_renorm_desc {
     tp_at at_;
     const char *name;
-    float rmax; /* required, 1 or more */
+    float rmax; /* upper bound of the correction r; required, 1 or more */
     float dmax; /* required, TP_ZERO for 0; rmax_node and dmax_node can be given instead of rmax and dmax */
     tp_node *rmax_node, *dmax_node;
-    float momentum;             /* default 0.9; write TP_ZERO for 0 */
-    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    float momentum;             /* decay of the running averages; default 0.9; write TP_ZERO for 0 */
+    float epsilon;              /* added to avoid a division by 0; default 1e-5; write TP_ZERO for 0 */
     tp_tri center, scale;       /* create beta, gamma; default TP_YES */
-    tp_init gamma_initializer;  /* default ones */
-    tp_data_format data_format; /* default TP_NHWC */
+    tp_init gamma_initializer;  /* initial value of gamma; default ones */
+    tp_data_format data_format; /* order of the dimensions; default TP_NHWC */
 } tp_batch_renorm_desc;
 TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
 
@@ -313,7 +314,7 @@ TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
 typedef struct tp_prelu_desc {
     tp_at at_;
     const char *name;
-    float init; /* default 0.001; write TP_ZERO for 0 */
+    float init; /* initial value of alpha; default 0.001; write TP_ZERO for 0 */
 } tp_prelu_desc;
 TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
 
@@ -321,7 +322,7 @@ TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
 typedef struct tp_maxout_desc {
     tp_at at_;
     const char *name;
-    int num_unit; /* required */
+    int num_unit; /* number of channels of which the largest is taken; required */
 } tp_maxout_desc;
 TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d);
 
@@ -332,7 +333,7 @@ typedef struct tp_concat_with_desc {
     tp_node *tensor;         /* one tensor: give either `tensor` or `tensors` */
     tp_node *const *tensors; /* a list of n_tensors tensors */
     int n_tensors;
-    int dim; /* required: 1, 2, ..; or -1 for the last axis, -2, .. */
+    int dim; /* axis of the concatenation; required: 1, 2, ..; or -1 for the last axis, -2, .. */
 } tp_concat_with_desc;
 TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d);
 
@@ -342,7 +343,7 @@ TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d);
 typedef struct tp_grid_sample_desc {
     tp_at at_;
     const char *name;
-    tp_node *coords; /* required */
+    tp_node *coords; /* the positions (B,H2,W2,2); required */
     int border_mode; /* tp_border: a position outside reads: 0 = TP_BORDER_REPEAT, the nearest pixel;
                       * TP_BORDER_CONSTANT, zeros */
 } tp_grid_sample_desc;
@@ -353,8 +354,8 @@ TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d);
 typedef struct tp_softmax_layer_desc {
     tp_at at_;
     const char *name;
-    tp_tri use_temperature; /* default TP_NO */
-    float temperature_init; /* default 1 */
+    tp_tri use_temperature; /* whether the softmax has a temperature; default TP_NO */
+    float temperature_init; /* initial temperature; default 1 */
 } tp_softmax_layer_desc;
 TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 
@@ -365,8 +366,8 @@ TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 typedef struct tp_embedding_desc {
     tp_at at_;
     const char *name;
-    int vocab, units;           /* required */
-    tp_init kernel_initializer; /* default glorot uniform */
+    int vocab, units;           /* size of the vocabulary, length of a row; required */
+    tp_init kernel_initializer; /* initial value of the weights; default glorot uniform */
     tp_regularizer kernel_regularizer;
 } tp_embedding_desc;
 TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
@@ -381,14 +382,14 @@ typedef struct tp_rnn_state { /* states of shape (B,units); NULL = zeros. Only L
 typedef struct tp_rnn_desc {
     tp_at at_;
     const char *name;
-    int units;         /* required */
+    int units;         /* size of the state; required */
     float forget_bias; /* LSTM only: default 1; write TP_ZERO for 0 */
     tp_tri time_major; /* TP_YES: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
     /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
      * returned */
     tp_rnn_state *state;
-    tp_init kernel_initializer; /* default glorot uniform */
-    tp_init bias_initializer;   /* default zeros, ones for the GRU's gates */
+    tp_init kernel_initializer; /* initial value of the weights; default glorot uniform */
+    tp_init bias_initializer;   /* initial value of the biases; default zeros, ones for the GRU's gates */
 } tp_rnn_desc;
 typedef tp_rnn_desc tp_lstm_desc;
 typedef tp_rnn_desc tp_gru_desc;
@@ -406,12 +407,12 @@ typedef struct tp_multi_head_attention_desc {
     tp_at at_;
     const char *name;
     int heads;                  /* number of heads, which divides units; required */
-    int units;                  /* default: C */
+    int units;                  /* size of queries, keys and values; default: C */
     tp_tri causal;              /* causal: a query does not attend to later keys; default TP_NO */
     tp_node *key, *value;       /* key: default the layer's input; value: default key */
-    tp_tri use_bias;            /* default TP_YES */
-    tp_init kernel_initializer; /* default glorot uniform */
-    tp_init bias_initializer;   /* default zeros */
+    tp_tri use_bias;            /* whether a bias is added; default TP_YES */
+    tp_init kernel_initializer; /* initial value of the weights; default glorot uniform */
+    tp_init bias_initializer;   /* initial value of the biases; default zeros */
     tp_regularizer kernel_regularizer;
 } tp_multi_head_attention_desc;
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);

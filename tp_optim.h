@@ -136,8 +136,8 @@ TP_DEF tp_optimizer *tp_sgd_(tp_node *lr, const tp_sgd_desc *d);
 /* Momentum: a = momentum*a + g; w -= lr*a, or with nesterov w -= lr*(g + momentum*a). Slot "momentum": <var>/Momentum. */
 typedef struct tp_momentum_desc {
     tp_at at_;
-    float momentum;      /* default 0.9; write TP_ZERO for 0 */
-    tp_tri use_nesterov; /* default TP_NO; for tp_nesterov: TP_YES */
+    float momentum;      /* decay of the accumulated gradient; default 0.9; write TP_ZERO for 0 */
+    tp_tri use_nesterov; /* whether Nesterov's formula is used; default TP_NO; for tp_nesterov: TP_YES */
 } tp_momentum_desc;
 typedef tp_momentum_desc tp_nesterov_desc;
 TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d);
@@ -148,19 +148,19 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
  * beta1_power and beta2_power hold beta^t of the next update. */
 typedef struct tp_adam_desc {
     tp_at at_;
-    float beta1;   /* default 0.9; write TP_ZERO for 0 */
-    float beta2;   /* default 0.999; write TP_ZERO for 0 */
-    float epsilon; /* default 1e-8; write TP_ZERO for 0 */
+    float beta1;   /* decay of the average of gradients; default 0.9; write TP_ZERO for 0 */
+    float beta2;   /* decay of the average of squared gradients; default 0.999; write TP_ZERO for 0 */
+    float epsilon; /* added to avoid a division by 0; default 1e-8; write TP_ZERO for 0 */
 } tp_adam_desc;
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 
 /* AdamW: first w -= lr*decay*w, then Adam; so the decay is not part of the averages. Slots as in Adam. */
 typedef struct tp_adamw_desc {
     tp_at at_;
-    float beta1;        /* default 0.9; write TP_ZERO for 0 */
-    float beta2;        /* default 0.999; write TP_ZERO for 0 */
-    float epsilon;      /* default 1e-8; write TP_ZERO for 0 */
-    float weight_decay; /* default 0.01; write TP_ZERO for 0 */
+    float beta1;        /* decay of the average of gradients; default 0.9; write TP_ZERO for 0 */
+    float beta2;        /* decay of the average of squared gradients; default 0.999; write TP_ZERO for 0 */
+    float epsilon;      /* added to avoid a division by 0; default 1e-8; write TP_ZERO for 0 */
+    float weight_decay; /* rate of the weight decay; default 0.01; write TP_ZERO for 0 */
 } tp_adamw_desc;
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
 
@@ -169,17 +169,17 @@ TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
  * <var>/RMSProp_1; centered: "rms": <var>/RMSProp, "mg": <var>/RMSProp_1, "momentum": <var>/RMSProp_2. */
 typedef struct tp_rmsprop_desc {
     tp_at at_;
-    float decay;     /* default 0.9; write TP_ZERO for 0 */
+    float decay;     /* decay of the average of squared gradients; default 0.9; write TP_ZERO for 0 */
     float momentum;  /* 0 */
-    float epsilon;   /* default 1e-10; write TP_ZERO for 0 */
-    tp_tri centered; /* default TP_NO */
+    float epsilon;   /* added to avoid a division by 0; default 1e-10; write TP_ZERO for 0 */
+    tp_tri centered; /* whether the square of the averaged gradient is subtracted; default TP_NO */
 } tp_rmsprop_desc;
 TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d);
 
 /* Adagrad: a += g*g, where a starts at initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
 typedef struct tp_adagrad_desc {
     tp_at at_;
-    float initial_accumulator_value; /* default 0.1 */
+    float initial_accumulator_value; /* initial value of the slot a; default 0.1 */
 } tp_adagrad_desc;
 TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d);
 
@@ -187,8 +187,8 @@ TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d);
  * "accum": <var>/Adadelta, "accum_update": <var>/Adadelta_1. */
 typedef struct tp_adadelta_desc {
     tp_at at_;
-    float rho;     /* default 0.95; write TP_ZERO for 0 */
-    float epsilon; /* default 1e-8 */
+    float rho;     /* decay of both averages; default 0.95; write TP_ZERO for 0 */
+    float epsilon; /* added to avoid a division by 0; default 1e-8 */
 } tp_adadelta_desc;
 TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
 
@@ -196,8 +196,9 @@ TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
  * which starts at initial_accumulator_value, "linear": <var>/Ftrl_1. */
 typedef struct tp_ftrl_desc {
     tp_at at_;
-    float learning_rate_power;       /* default -0.5; write TP_ZERO for 0; never positive */
-    float initial_accumulator_value; /* default 0.1 */
+    /* exponent of the accumulated squares; default -0.5; write TP_ZERO for 0; never positive */
+    float learning_rate_power;
+    float initial_accumulator_value; /* initial value of the slot accum; default 0.1 */
     float l1, l2, l2_shrinkage;      /* 0 */
 } tp_ftrl_desc;
 TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
@@ -205,9 +206,9 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
 /* Layer-wise adaptive Adam for large batches: tp_apply_lamb has the formula. Slots "m": <var>/LAMB, "v": <var>/LAMB_1. */
 typedef struct tp_lamb_desc {
     tp_at at_;
-    float beta1;        /* default 0.9; write TP_ZERO for 0 */
-    float beta2;        /* default 0.999; write TP_ZERO for 0 */
-    float epsilon;      /* default 1e-6; write TP_ZERO for 0 */
+    float beta1;        /* decay of the average of gradients; default 0.9; write TP_ZERO for 0 */
+    float beta2;        /* decay of the average of squared gradients; default 0.999; write TP_ZERO for 0 */
+    float epsilon;      /* added to avoid a division by 0; default 1e-6; write TP_ZERO for 0 */
     float weight_decay; /* 0 */
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
@@ -217,9 +218,9 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
  * <var>/Lion. */
 typedef struct tp_lion_desc {
     tp_at at_;
-    float beta1;        /* default 0.9; TP_ZERO for 0 */
-    float beta2;        /* default 0.99; TP_ZERO for 0 */
-    float weight_decay; /* default 0 */
+    float beta1;        /* weight of m in the update; default 0.9; TP_ZERO for 0 */
+    float beta2;        /* decay of the average of gradients; default 0.99; TP_ZERO for 0 */
+    float weight_decay; /* rate of the weight decay; default 0 */
 } tp_lion_desc;
 TP_DEF tp_optimizer *tp_lion_(tp_node *lr, const tp_lion_desc *d);
 
@@ -275,8 +276,8 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
  * loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
     tp_at at_;
-    float initial; /* default 65536 */
-    int interval;  /* default 2000 */
+    float initial; /* initial scale of the cost; default 65536 */
+    int interval;  /* finite updates in a row after which the scale is doubled; default 2000 */
     float minimum; /* lower bound of the scale; default 1 */
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
@@ -961,9 +962,9 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
 
 /* The parameters of the update function `fn`, and the initial values of its slots. */
 typedef struct tp__slot_rule {
-    float decay, momentum, epsilon;                  /* of RMSProp; Adadelta has no momentum */
-    float learning_rate_power, l1, l2, l2_shrinkage; /* of Ftrl */
-    float beta1, beta2, weight_decay;                /* of Lion */
+    float decay, momentum, epsilon;                  /* attributes of RMSProp and, without momentum, of Adadelta */
+    float learning_rate_power, l1, l2, l2_shrinkage; /* attributes of FTRL */
+    float beta1, beta2, weight_decay;                /* attributes of Lion */
     float initial[3];
     tp__group_fn fn;
 } tp__slot_rule;

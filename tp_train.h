@@ -303,9 +303,9 @@ typedef struct tp_train_desc {
     tp_monitor *const *monitors; /* tp_train_with_defaults: NULL = the default ones, unless n_monitors is TP_NONE */
     int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     tp_session_init *session_init;
-    int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
-    int64_t starting_epoch;         /* default 1; write TP_NONE for 0 */
-    int64_t max_epoch;              /* default 9999999; TP_NONE: no epoch at all */
+    int64_t steps_per_epoch;        /* number of steps in an epoch; required; TP_NO_STEPS: epochs without steps */
+    int64_t starting_epoch;         /* number of the first epoch; default 1; write TP_NONE for 0 */
+    int64_t max_epoch;              /* number of the last epoch; default 9999999; TP_NONE: no epoch at all */
     int stop_on_nan, unsaved_is_ok; /* the same as these fields of tp_train_config */
     tp_tri report;                  /* TP_NO: the default monitors write no report.html. Default TP_YES */
 } tp_train_desc;
@@ -351,11 +351,12 @@ typedef enum tp_all_reduce_mode {
  * state that belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
-    int n_devices;      /* required */
+    int n_devices;      /* number of devices; required */
     const int *devices; /* the array is copied */
     tp_tri average;     /* TP_NO: gradients are summed. Default TP_YES */
     tp_all_reduce_mode mode;
-    tp_tri broadcast_every_epoch; /* default TP_YES */
+    /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
+    tp_tri broadcast_every_epoch;
 } tp_sync_multi_gpu_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d);
 
@@ -371,7 +372,7 @@ typedef enum tp_ps_device {
  * of the towers' gradients and applies it once. [train: SyncMultiGPUTrainerParameterServer] */
 typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
     tp_at at_;
-    int n_devices;      /* required */
+    int n_devices;      /* number of devices; required */
     const int *devices; /* the array is copied */
     tp_ps_device ps_device;
 } tp_sync_multi_gpu_trainer_parameter_server_desc;
@@ -386,7 +387,7 @@ TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
  * step. [train: AsyncMultiGPUTrainer] */
 typedef struct tp_async_multi_gpu_trainer_desc {
     tp_at at_;
-    int n_devices;         /* required */
+    int n_devices;         /* number of devices; required */
     const int *devices;    /* the array is copied */
     tp_tri scale_gradient; /* each gradient is divided by n_devices. Default TP_YES */
 } tp_async_multi_gpu_trainer_desc;
@@ -446,8 +447,9 @@ typedef struct tp_horovod_trainer_desc {
     bool
         deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
                          * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
-    int64_t bucket_bytes;         /* bytes of gradients per bucket; default 16 MiB */
-    tp_tri broadcast_every_epoch; /* default TP_YES */
+    int64_t bucket_bytes; /* bytes of gradients per bucket; default 16 MiB */
+    /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
+    tp_tri broadcast_every_epoch;
     /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a
      * failure before the job is aborted; default 5 */
     double patience;
@@ -549,12 +551,13 @@ typedef struct tp_train_config {
     const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
     const tp_session_config *session_config;   /* NULL: the default configuration */
     tp_session_init *session_init;
-    int64_t starting_epoch;  /* default 1; write TP_NONE for 0 */
-    int64_t steps_per_epoch; /* default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
-    int64_t max_epoch;       /* default 99999; TP_NONE: no epoch at all */
-    tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
-    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
-    uint64_t seed;           /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
+    int64_t starting_epoch; /* number of the first epoch; default 1; write TP_NONE for 0 */
+    /* number of steps in an epoch; default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
+    int64_t steps_per_epoch;
+    int64_t max_epoch;    /* number of the last epoch; default 99999; TP_NONE: no epoch at all */
+    tp_tri auto_resume;   /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
+    tp_tri always_resume; /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
+    uint64_t seed;        /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.

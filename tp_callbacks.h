@@ -1196,7 +1196,7 @@ static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned fiel
 /* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in one piece for speed: most records are of this kind */
 TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    /* protobuf's wire types, and the most bytes of a record beside its tag */
+    /* wire types of protobuf, and the largest size of a record without its tag, in bytes */
     enum { BYTES = 2, FIXED32 = 5, MOST = 2 * (1 + 10) + 5 };
     const size_t n = strlen(tag);
     uint32_t bits;
@@ -1966,7 +1966,7 @@ static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, voi
 
 typedef struct tp__naming {
     tp_train_state *train;
-    const tp_callback *cb; /* the callback whose number among those of the same name and id is needed */
+    const tp_callback *cb; /* the callback whose state gets a name: several of the same name and id are numbered */
     int occurrence;
 } tp__naming;
 
@@ -2876,7 +2876,7 @@ static void tp__members_close(tp_callback *cb);
 static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st)
 {
     if (st >= TP_OK || member->close == tp__members_close) return st;
-    tp__told(member->name, n_errors, st);
+    tp__add_missing_sentence(member->name, n_errors, st);
     const size_t n = strlen(member->name);
     const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
     return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
@@ -3275,8 +3275,8 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 
 typedef struct tp__collection_op {
     const char *key;
-    tp_node *group; /* NULL: the collection is empty */
-    tp_node *with;  /* if not NULL, the updates run with this op, not with each step */
+    tp_node *group;    /* NULL: the collection is empty */
+    tp_node *train_op; /* if not NULL, the updates run with this op, not with each step */
     const char *with_name;
 } tp__collection_op;
 
@@ -3284,7 +3284,7 @@ static tp_status tp__collection_with_op(tp_callback *cb, tp_node *const *ops, in
 {
     const tp__collection_op *c = (const tp__collection_op *)cb->user;
     tp_graph *g = cb->train->graph;
-    tp_node *with = c->with ? c->with : tp_callback_find(cb, c->with_name);
+    tp_node *with = c->train_op ? c->train_op : tp_callback_find(cb, c->with_name);
     if (!with) return TP_ERR_NAME;
     if (tp_is_poison(with) || tp_node_graph(with) != g)
         return tp_fail(TP_ERR_ARG, "%s: the train_op is no op of this graph", cb->name);
@@ -3299,7 +3299,7 @@ static tp_status tp__collection_setup_graph(tp_callback *cb)
     tp__collection_op *c = (tp__collection_op *)cb->user;
     int n = 0;
     tp_node *const *ops = tp_collection(cb->train->graph, c->key, &n);
-    if (c->with || c->with_name) return tp__collection_with_op(cb, ops, n);
+    if (c->train_op || c->with_name) return tp__collection_with_op(cb, ops, n);
     if (!n) return TP_OK;
     tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n, c->key);
     c->group = tp_group(cb->train->graph, ops, n, NULL);
@@ -3339,7 +3339,7 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
                                 "MovingAverageSummary: give .train_op or .train_op_name, not both");
     tp_callback *cb = tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
     tp__collection_op *c = cb ? (tp__collection_op *)cb->user : NULL;
-    if (c) c->with = d->train_op;
+    if (c) c->train_op = d->train_op;
     if (c && d->train_op_name && !(c->with_name = tp_arena_strdup(&cb->mem_, d->train_op_name))) {
         tp_callback_free(cb);
         return NULL;
@@ -4274,10 +4274,10 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
  * EstimatedTimeLeft */
 
 typedef struct tp__eta {
-    int k, n;
+    int max_epochs, n;
     bool median;
     double last;
-    double *seconds, *sorted; /* times of the last k epochs, oldest first */
+    double *seconds, *sorted; /* times of the last max_epochs epochs, oldest first */
 } tp__eta;
 
 static tp_status tp__eta_before_train(tp_callback *cb)
@@ -4292,7 +4292,7 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
 {
     tp__eta *e = (tp__eta *)cb->user;
     const double now = tp_time();
-    if (e->n == e->k) memmove(e->seconds, e->seconds + 1, (size_t)--e->n * sizeof(double));
+    if (e->n == e->max_epochs) memmove(e->seconds, e->seconds + 1, (size_t)--e->n * sizeof(double));
     e->seconds[e->n++] = now - e->last;
     e->last = now;
     double epoch_seconds = 0;
@@ -4321,7 +4321,7 @@ TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_d
     tp_callback *cb = tp_callback_new("EstimatedTimeLeft", sizeof(tp__eta));
     tp__eta *e = cb ? (tp__eta *)cb->user : NULL;
     if (e) {
-        e->k = k;
+        e->max_epochs = k;
         e->median = d->median != TP_NO;
         e->seconds = (double *)tp_arena_alloc(&cb->mem_, (size_t)k * sizeof(double));
         e->sorted = (double *)tp_arena_alloc(&cb->mem_, (size_t)k * sizeof(double));
@@ -8585,7 +8585,7 @@ static tp_status tp__json_before_train(tp_callback *cb)
 static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
-    const size_t n = j->written ? j->written + 2 : 1; /* skip ", ", or the '[' of the first record */
+    const size_t n = j->written ? j->written + 2 : 1; /* skip the records in the file and ", ", or only the '[' */
     const int64_t written = (int64_t)j->written;
     if (j->records.len <= n) return TP_OK;
     const tp_status st = tp_state_put_i64(d, prefix, "written", &written, 1);

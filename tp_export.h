@@ -1044,8 +1044,8 @@ typedef struct tp__onnx_value {
 } tp__onnx_value;
 
 typedef struct tp__onnx {
-    tp_session *s;
-    const tp_export_onnx_desc *d;
+    tp_session *session;
+    const tp_export_onnx_desc *options;
     tp_arena names;
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
@@ -1056,7 +1056,7 @@ typedef struct tp__onnx {
     tp_type *type;          /* shape of each value, inferred for inputs of another batch size */
     const tp_operation *op; /* the op that is being written */
     int n_names, opset;
-    tp_status st; /* status of the first error */
+    tp_status status; /* status of the first error */
 } tp__onnx;
 
 static tp_status tp__onnx_nomem(void)
@@ -1066,7 +1066,7 @@ static tp_status tp__onnx_nomem(void)
 /* Returns name, or ""; if name is NULL, because the arena had no memory, records an error. */
 static const char *tp__onnx_check_name(tp__onnx *w, const char *name)
 {
-    if (!name) w->st = tp__onnx_nomem();
+    if (!name) w->status = tp__onnx_nomem();
     return name ? name : "";
 }
 static const char *tp__onnx_unique_name(tp__onnx *w)
@@ -1078,7 +1078,7 @@ static const char *tp__onnx_unique_name(tp__onnx *w)
 
 static bool tp__onnx_passes_through(const tp__onnx *w, const tp_op *row)
 {
-    if (w->d->keep_identities) return false;
+    if (w->options->keep_identities) return false;
     return row == &tp__op_identity || row == &tp__op_stop_gradient || row == &tp__op_print ||
            row == &tp__op_check_numerics || row == &tp__op_summary || row == &tp__op_dropout;
 }
@@ -1194,10 +1194,10 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
 static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data)
 {
     const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
-    if (w->st == TP_OK && (bytes > most || w->init.len > most - bytes))
-        w->st = tp_fail(TP_ERR_UNSUPPORTED,
-                        "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold", name);
-    if (w->st == TP_OK) tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
+    if (w->status == TP_OK && (bytes > most || w->init.len > most - bytes))
+        w->status = tp_fail(TP_ERR_UNSUPPORTED,
+                            "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold", name);
+    if (w->status == TP_OK) tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
     return name;
 }
 static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
@@ -1219,9 +1219,9 @@ static const char *tp__onnx_list_of_one(tp__onnx *w, int64_t v) { return tp__onn
 /* Whether an initializer or a value of this name has been written. Marks it as written. */
 static bool tp__onnx_is_written(tp__onnx *w, const char *name)
 {
-    if (w->st != TP_OK || tp__map_get(&w->written, name)) return true;
-    if (!tp__map_put(&w->written, name, w)) w->st = tp__onnx_nomem();
-    return w->st != TP_OK;
+    if (w->status != TP_OK || tp__map_get(&w->written, name)) return true;
+    if (!tp__map_put(&w->written, name, w)) w->status = tp__onnx_nomem();
+    return w->status != TP_OK;
 }
 
 /* Writes t with leading dimensions of 1 up to n dimensions and with permuted axes. If `as` is not NULL, it is the shape that is
@@ -1248,7 +1248,7 @@ static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const t
     }
     char *data = (char *)tp_malloc((size_t)count * size + 1);
     if (!data) {
-        w->st = tp__onnx_nomem();
+        w->status = tp__onnx_nomem();
         return name;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -1290,7 +1290,7 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     tp__onnx_value *v = tp__onnx_raw(w, n);
     const int ndim = n->shape.ndim;
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
-    if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
+    if (v->form[form] || w->status != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name =
         form == TP__OWN ? v->name : tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
     /* the attributes stored so far belong to the node that uses the value, not to the nodes that are written here */
@@ -1309,10 +1309,10 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
             unsqueezed = tp__onnx_emit(w, "Unsqueeze", unsqueezed, tp__onnx_list(w, new_axes, 4 - ndim), NULL);
         tp__onnx_transpose(w, name, unsqueezed, tp__onnx_to_first, 4);
     } else {
-        w->st = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
-                        n->op->name, n->op->row->name);
+        w->status = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: output %d of '%s' (%s) has no ONNX form", n->index,
+                            n->op->name, n->op->row->name);
     }
-    if (w->attr.failed) w->st = tp__onnx_nomem();
+    if (w->attr.failed) w->status = tp__onnx_nomem();
     tp_buf_free(&w->attr);
     w->attr = attr;
     return v->form[form] = name;
@@ -1421,10 +1421,10 @@ static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *
 static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 {
     const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
-    if (!v->constant && w->st == TP_OK)
-        w->st = tp_fail(TP_ERR_UNSUPPORTED,
-                        "ONNX export: '%s' (%s) needs weights that do not depend on the inputs, but '%s' does",
-                        w->op->name, w->op->row->name, tp_node_name(w->op->in[i]));
+    if (!v->constant && w->status == TP_OK)
+        w->status = tp_fail(TP_ERR_UNSUPPORTED,
+                            "ONNX export: '%s' (%s) needs weights that do not depend on the inputs, but '%s' does",
+                            w->op->name, w->op->row->name, tp_node_name(w->op->in[i]));
     return v->constant;
 }
 
@@ -1515,7 +1515,7 @@ static void tp__onnx_map(tp__onnx *w)
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
     } else { /* ONNX has the same op; its name is in the row of the op table */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
-        if (!in) w->st = tp__onnx_nomem();
+        if (!in) w->status = tp__onnx_nomem();
         for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
         if (in) tp__onnx_emit_n(w, row->onnx, in, w->op->n_in, &y, 1);
     }
@@ -1684,11 +1684,11 @@ static void tp__onnx_flat(tp__onnx *w)
 /* ONNX's Reshape reads 0 as "the same dimension as the input". */
 static void tp__onnx_check_new_zero(tp__onnx *w, const tp_node *x, const tp_shape *s)
 {
-    for (int d = 0; d < s->ndim && w->st == TP_OK; d++)
+    for (int d = 0; d < s->ndim && w->status == TP_OK; d++)
         if (s->dim[d] == 0 && !(d < x->shape.ndim && x->shape.dim[d] == 0))
-            w->st = tp_fail(TP_ERR_UNSUPPORTED,
-                            "ONNX export: '%s' (%s) makes a dimension of 0, which ONNX cannot say before opset 14",
-                            w->op->name, w->op->row->name);
+            w->status = tp_fail(TP_ERR_UNSUPPORTED,
+                                "ONNX export: '%s' (%s) makes a dimension of 0, which ONNX cannot say before opset 14",
+                                w->op->name, w->op->row->name);
 }
 static void tp__onnx_reshape(tp__onnx *w)
 {
@@ -1755,7 +1755,7 @@ static void tp__onnx_parts(tp__onnx *w)
     const int64_t at = form == TP__OWN ? axis : tp__onnx_to_own[axis];
     const char **part = (const char **)tp_arena_alloc(&w->names, (size_t)n * sizeof *part);
     if (!part) {
-        w->st = tp__onnx_nomem();
+        w->status = tp__onnx_nomem();
         return;
     }
     for (int i = 0; i < n && joins; i++) {
@@ -1863,7 +1863,7 @@ static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it coun
     const tp_shape shape = tp_make_shape_n(1, &n);
     int64_t *v = (int64_t *)tp_arena_alloc(&w->names, (size_t)n * sizeof *v);
     if (!v) {
-        w->st = tp__onnx_nomem();
+        w->status = tp__onnx_nomem();
         return;
     }
     for (int64_t i = 0; i < n; i++) v[i] = i;
@@ -1893,8 +1893,8 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
     for (int d = 0; d < n_leading; d++) leading_axes[d] = d;
     for (int d = 0; d < y->ndim; d++) {
         if (y->dim[d] == 1 && x->dim[d + n_leading] != 1) axes[n++] = d;
-        if (y->dim[d] < 0 && x->dim[d + n_leading] != 1 && w->st == TP_OK)
-            w->st =
+        if (y->dim[d] < 0 && x->dim[d + n_leading] != 1 && w->status == TP_OK)
+            w->status =
                 tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (sum_to_like) must know dimension %d of what it sums to",
                         w->op->name, d);
     }
@@ -1917,7 +1917,7 @@ static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_opera
 {
     const tp__pad_attrs *a = (const tp__pad_attrs *)pad->attrs;
     const tp__onnx_value *v = tp__onnx_raw(w, &pad->out[0]);
-    if (!w->d->fold || a->mode != TP_PAD_CONSTANT || a->value != 0.0f || v->input || v->uses != 1) return NULL;
+    if (!w->options->fold || a->mode != TP_PAD_CONSTANT || a->value != 0.0f || v->input || v->uses != 1) return NULL;
     const tp_operation *conv = v->user;
     if (conv->row != &tp__op_conv2d || tp__onnx_root(w, conv->in[0]) != &pad->out[0]) return NULL;
     const tp_conv2d_attrs *c = (const tp_conv2d_attrs *)conv->attrs;
@@ -1935,7 +1935,7 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     int64_t pads[4] = {0, 0, 0, 0};
     bool by_reader = false;
     for (int i = 0; i < 2 && same; i++) {
-        int64_t total = (size[i] - 1) * dilation[i]; /* for stride 1 this padding is right for any image size */
+        int64_t total = (size[i] - 1) * dilation[i]; /* with stride 1, SAME pads by this number for any image size */
         if (size[i] < 0 || (in[i] < 0 && stride[i] != 1)) by_reader = true;
         if (in[i] >= 0) total += ((in[i] + stride[i] - 1) / stride[i] - 1) * stride[i] + 1 - in[i];
         if (total < 0) total = 0;
@@ -1949,8 +1949,9 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     if (kh >= 0 && kw >= 0) tp__onnx_ints(w, "kernel_shape", size, 2);
     tp__onnx_ints(w, "strides", stride, 2);
     if (dh != 1 || dw != 1) tp__onnx_ints(w, "dilations", dilation, 2);
-    if (by_reader && (dh != 1 || dw != 1) && w->st == TP_OK) /* ONNX Runtime does not support auto_pad with dilations */
-        w->st = tp_fail(
+    if (by_reader && (dh != 1 || dw != 1) &&
+        w->status == TP_OK) /* ONNX Runtime does not support auto_pad with dilations */
+        w->status = tp_fail(
             TP_ERR_UNSUPPORTED,
             "ONNX export: '%s' (conv2d) must know height, width and the filter's size, since it is dilated, has "
             "strides and is padded to the same size",
@@ -1978,7 +1979,7 @@ static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operatio
 {
     const tp_operation *n = tp__onnx_only_user(w, &last_op->out[0], &tp__op_batch_norm_infer);
     const tp_tensor *weights = tp__onnx_at(w, conv->in[1])->constant;
-    if (!n || !w->d->fold || !weights || weights->dtype != TP_F32) return NULL;
+    if (!n || !w->options->fold || !weights || weights->dtype != TP_F32) return NULL;
     if (tp__axis(((const tp__bn_attrs *)n->attrs)->axis, 4) != (nchw ? 1 : 3)) return NULL;
     for (int i = 1; i < 5; i++)
         if (!tp__onnx_at(w, n->in[i])->constant) return NULL;
@@ -1998,9 +1999,9 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
     memset(&scaled, 0, sizeof scaled);
     memset(&moved, 0, sizeof moved);
     for (int i = 1; i < 5; i++) of[i] = tp__onnx_at(w, norm->in[i])->constant;
-    if (w->st == TP_OK) w->st = tp_tensor_copy(&scaled, old);
-    if (w->st == TP_OK) w->st = tp_tensor_resize(&moved, TP_F32, tp_make_shape_n(1, &O));
-    for (int64_t o = 0; o < O && w->st == TP_OK; o++) {
+    if (w->status == TP_OK) w->status = tp_tensor_copy(&scaled, old);
+    if (w->status == TP_OK) w->status = tp_tensor_resize(&moved, TP_F32, tp_make_shape_n(1, &O));
+    for (int64_t o = 0; o < O && w->status == TP_OK; o++) {
         const double scale = tp_tensor_get(of[1], o) / sqrt(tp_tensor_get(of[4], o) + epsilon);
         for (int64_t i = o; i < n; i += O) tp_tensor_set(&scaled, i, tp_tensor_get(old, i) * scale);
         tp_tensor_set(&moved, o,
@@ -2009,8 +2010,8 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
     }
     *weights = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:weights", norm->name));
     *b = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:bias", norm->name));
-    if (w->st == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL);
-    if (w->st == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data);
+    if (w->status == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL);
+    if (w->status == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data);
     tp_tensor_free(&scaled);
     tp_tensor_free(&moved);
 }
@@ -2059,8 +2060,8 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
         if (to[i] >= 0) padding_total = stride[i] * (from[i] - 1) + reach + 1 - to[i];
         else if (a->padding == TP_VALID) padding_total = 0;
         if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
-            if (w->st == TP_OK)
-                w->st =
+            if (w->status == TP_OK)
+                w->status =
                     tp_fail(TP_ERR_UNSUPPORTED,
                             "ONNX export: '%s' (%s) must know height and width of what it makes, and its filter's size",
                             w->op->name, w->op->row->name);
@@ -2194,7 +2195,7 @@ static void tp__onnx_layer_norm(tp__onnx *w)
     const char *x = tp__onnx_in(w, 0, TP__OWN), *gamma = tp__onnx_in(w, 1, TP__OWN), *beta = tp__onnx_in(w, 2, TP__OWN);
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
     const int64_t last_axis = -1;
-    if (w->d->opset != 13) {
+    if (w->options->opset != 13) {
         w->opset = 17;
         tp__onnx_float(w, "epsilon", epsilon);
         tp__onnx_emit_to(w, y, "LayerNormalization", x, gamma, beta);
@@ -2246,7 +2247,7 @@ static void tp__onnx_rnn(tp__onnx *w)
         lstm ? ((const tp__lstm_attrs *)op->attrs)->batch_major : ((const tp__gru_attrs *)op->attrs)->batch_major;
     const tp_tensor *kernel = tp__onnx_constant(w, 1), *bias = tp__onnx_constant(w, 2), *more = NULL, *more_bias = NULL;
     if (!lstm) more = tp__onnx_constant(w, 3), more_bias = tp__onnx_constant(w, 4);
-    if (w->st != TP_OK) return;
+    if (w->status != TP_OK) return;
     const int64_t gates = lstm ? 4 : 3, H = lstm ? kernel->shape.dim[1] / 4 : more->shape.dim[1];
     const int64_t I = kernel->shape.dim[0] - H, G = gates * H;
     const int64_t w_dim[3] = {1, G, I}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
@@ -2256,11 +2257,11 @@ static void tp__onnx_rnn(tp__onnx *w)
     memset(&W, 0, sizeof W);
     memset(&R, 0, sizeof R);
     memset(&B, 0, sizeof B);
-    w->st = tp_tensor_resize(&W, kernel->dtype, tp_make_shape_n(3, w_dim));
-    if (w->st == TP_OK) w->st = tp_tensor_resize(&R, kernel->dtype, tp_make_shape_n(3, r_dim));
-    if (w->st == TP_OK) w->st = tp_tensor_resize(&B, kernel->dtype, tp_make_shape_n(2, b_dim));
+    w->status = tp_tensor_resize(&W, kernel->dtype, tp_make_shape_n(3, w_dim));
+    if (w->status == TP_OK) w->status = tp_tensor_resize(&R, kernel->dtype, tp_make_shape_n(3, r_dim));
+    if (w->status == TP_OK) w->status = tp_tensor_resize(&B, kernel->dtype, tp_make_shape_n(2, b_dim));
     const char *in[7] = {"", "", "", "", "", "", ""}, *out[3] = {"", "", ""};
-    if (w->st == TP_OK) {
+    if (w->status == TP_OK) {
         for (int64_t q = 0; q < G; q++) {
             const int64_t gate = q / H, u = q % H, column = (lstm ? lstm_from[gate] : gru_from[gate]) * H + u;
             const tp_tensor *k = !lstm && gate == 2 ? more : kernel, *kb = !lstm && gate == 2 ? more_bias : bias;
@@ -2309,10 +2310,10 @@ static const char *tp__onnx_causal_mask(tp__onnx *w)
         tp_tensor m;
         memset(&m, 0, sizeof m);
         const char *name = tp__onnx_unique_name(w);
-        if (w->st == TP_OK) w->st = tp_tensor_resize(&m, t, tp_make_shape_n(2, dim));
-        for (int64_t i = 0; i < Tq * Tk && w->st == TP_OK; i++)
+        if (w->status == TP_OK) w->status = tp_tensor_resize(&m, t, tp_make_shape_n(2, dim));
+        for (int64_t i = 0; i < Tq * Tk && w->status == TP_OK; i++)
             tp_tensor_set(&m, i, i % Tk <= i / Tk + Tk - Tq ? 0 : -(double)INFINITY);
-        if (w->st == TP_OK) tp__onnx_init(w, name, t, &m.shape, m.data);
+        if (w->status == TP_OK) tp__onnx_init(w, name, t, &m.shape, m.data);
         tp_tensor_free(&m);
         return name;
     }
@@ -2331,7 +2332,7 @@ static void tp__onnx_attention(tp__onnx *w)
     const int64_t split[4] = {0, 0, a->heads, D}, join[3] = {0, 0, C};
     static const int perm[3][4] = {{0, 2, 1, 3}, {0, 2, 3, 1}, {0, 2, 1, 3}};
     if (C < 0) {
-        w->st =
+        w->status =
             tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (attention) must know the last dimension of q", w->op->name);
         return;
     }
@@ -2438,7 +2439,7 @@ static bool tp__onnx_shape_only(const tp_operation *op, int i)
 static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                int n_outputs)
 {
-    const tp_graph *g = w->s->graph;
+    const tp_graph *g = w->session->graph;
     const int n = g->op.n;
     for (int i = 0; i < n_inputs; i++) {
         tp__onnx_value *v = tp__onnx_raw(w, inputs[i]);
@@ -2506,13 +2507,13 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             taken = outputs[k] == root || (k < i && tp__onnx_root(w, outputs[k]) == root);
         if (!taken) v->name = tp_node_name(outputs[i]);
     }
-    return w->st;
+    return w->status;
 }
 
 /* Computes all values that depend on no input, in one run. They are valid until the next run with the same tp_exec. */
 static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 {
-    const tp_graph *g = w->s->graph;
+    const tp_graph *g = w->session->graph;
     int n = 0, k = 0;
     for (int pass = 0; pass < 2; pass++) { /* count the constants, then collect them */
         tp_node **fetch = pass && n ? (tp_node **)tp_malloc((size_t)n * sizeof *fetch) : NULL;
@@ -2541,7 +2542,7 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 static void tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_inputs)
 {
     const int64_t batch = 9973;
-    const tp_graph *g = w->s->graph;
+    const tp_graph *g = w->session->graph;
     tp_type in[64], out[64];
     tp_infer s;
     for (int id = 0; id < g->op.n; id++) {
@@ -2604,16 +2605,16 @@ static void tp__onnx_value_info(tp__onnx *w, tp_buf *graph, unsigned field, cons
 static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, tp_buf *model)
 {
-    const tp_graph *g = w->s->graph;
+    const tp_graph *g = w->session->graph;
     tp_buf graph, opset;
     memset(&graph, 0, sizeof graph);
     memset(&opset, 0, sizeof opset);
-    for (int id = 0; id < g->op.n && w->st == TP_OK; id++) {
+    for (int id = 0; id < g->op.n && w->status == TP_OK; id++) {
         w->op = (const tp_operation *)g->op.item[id];
         if (w->done[id] || tp__onnx_passes_through(w, w->op->row)) continue;
         tp__onnx_find(w->op->row)(w);
     }
-    for (int i = 0; i < n_outputs && w->st == TP_OK; i++) {
+    for (int i = 0; i < n_outputs && w->status == TP_OK; i++) {
         const char *name = tp_node_name(outputs[i]);
         w->op = outputs[i]->op;
         if (outputs[i]->index)
@@ -2621,11 +2622,11 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
         const char *tensor = tp__onnx_get(w, outputs[i], TP__OWN);
         if (strcmp(tensor, name) != 0) tp__onnx_emit_to(w, name, "Identity", tensor, NULL, NULL);
     }
-    if (w->st != TP_OK) return w->st;
+    if (w->status != TP_OK) return w->status;
     if (w->node.failed || w->init.failed || w->attr.failed) return tp__onnx_nomem();
     if (w->node.data) tp_buf_put(&graph, w->node.data, w->node.len);
     tp_buf_free(&w->node);
-    tp__pb_text(&graph, 2, w->d->name ? w->d->name : "model");
+    tp__pb_text(&graph, 2, w->options->name ? w->options->name : "model");
     if (w->init.data) tp_buf_put(&graph, w->init.data, w->init.len);
     tp_buf_free(&w->init);
     for (int i = 0; i < n_inputs; i++) tp__onnx_value_info(w, &graph, 11, inputs[i]);
@@ -2641,7 +2642,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     tp__pb_text(&opset, 1, "");
     tp__pb_int(&opset, 2, w->opset);
     tp__pb_message(model, 8, &opset);
-    return model->failed || w->st != TP_OK ? tp__onnx_nomem() : TP_OK;
+    return model->failed || w->status != TP_OK ? tp__onnx_nomem() : TP_OK;
 }
 
 /* *batched (may be NULL): whether every input and output has an unknown first dimension, the batch. */
@@ -2652,13 +2653,13 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     tp__onnx w;
     memset(&standard, 0, sizeof standard);
     memset(&w, 0, sizeof w);
-    w.s = s;
-    w.d = d ? d : &standard;
+    w.session = s;
+    w.options = d ? d : &standard;
     w.opset = 13;
-    if (w.d->opset != 0 && w.d->opset != 13 && w.d->opset != 17)
+    if (w.options->opset != 0 && w.options->opset != 13 && w.options->opset != 17)
         return tp_fail(TP_ERR_ARG, "ONNX export: opset %d is not written: choose 13 or 17, or 0 for what is needed",
-                       w.d->opset);
-    if (w.d->opset) w.opset = w.d->opset;
+                       w.options->opset);
+    if (w.options->opset) w.opset = w.options->opset;
     if (n_outputs < 1) return tp_fail(TP_ERR_ARG, "ONNX export: there are no outputs");
     tp_status st = tp__check_run(s, NULL, 0, outputs, n_outputs);
     for (int i = 0; i < n_inputs && st == TP_OK; i++)

@@ -162,15 +162,15 @@ typedef struct tp__symbol {
 /* The state of an import. Operators are built into the user's graph; if all inputs are known, into a private graph, whose
  * session computes the value. */
 typedef struct tp__importer {
-    tp_graph *g[2];
-    int side; /* index of the graph in which nodes are being built */
+    tp_graph *graph[2];
+    int graph_index; /* index of the graph in which nodes are being built */
     tp_session *session;
-    const tp_import_onnx_desc *d;
+    const tp_import_onnx_desc *options;
     const char *model_name;
     const char *path; /* folder of the file, for external data; NULL when importing from memory */
     tp_arena mem;
     tp__map values;
-    tp__list all;
+    tp__list all_values;
     tp__list symbols; /* list of symbols: item i is symbol i + 1 */
     int64_t opset;
     double work, max_work; /* number of elements listed and operations computed so far, and its limit */
@@ -187,7 +187,7 @@ typedef struct tp__import_attr {
 
 /* The ONNX node that is being built. */
 typedef struct tp__import_node {
-    tp__importer *c;
+    tp__importer *importer;
     const struct tp__import_row *row;
     const char *name, *op;
     tp__import_value **in; /* NULL for an omitted optional input */
@@ -223,7 +223,7 @@ static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status 
     tp__vformat(text, sizeof text, fmt, ap);
     va_end(ap);
     if (c->status != TP_OK) return c->status;
-    const tp_graph *g = c->g[c->side];
+    const tp_graph *g = c->graph[c->graph_index];
     if (g && tp_graph_status(g) == TP_ERR_NOMEM) { /* a node that is missing for lack of memory causes other errors */
         st = TP_ERR_NOMEM;
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
@@ -239,11 +239,11 @@ static tp_status tp__importer_nomem(tp__importer *c)
  * that products of a few dimensions cannot overflow. */
 #define TP__IMPORT_MAX            ((int64_t)1 << 28)
 #define TP__IMPORT_LAST           TP__VALUE_MAX
-#define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
+#define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->importer, (n_)->name, (st_), __VA_ARGS__)
 static bool tp__import_node_spend(tp__import_node *n, double work)
 {
-    n->c->work += work;
-    if (n->c->work <= n->c->max_work) return n->c->status == TP_OK;
+    n->importer->work += work;
+    if (n->importer->work <= n->importer->max_work) return n->importer->status == TP_OK;
     tp__on_fail(n, TP_ERR_UNSUPPORTED,
                 "%s: what follows from constants takes too many operations to compute; .max_work "
                 "is how many are allowed",
@@ -254,7 +254,7 @@ static bool tp__import_node_spend(tp__import_node *n, double work)
 static tp_node *tp__import_node_unsupported(tp__import_node *n, const char *reason)
 {
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s cannot be expressed", n->op, reason);
-    return tp_poison(n->c->g[n->c->side]);
+    return tp_poison(n->importer->graph[n->importer->graph_index]);
 }
 
 static void *tp__importer_alloc(tp__importer *c, size_t n, size_t size)
@@ -299,7 +299,7 @@ static const char *tp__importer_name(tp__importer *c, const char *name)
 static tp__import_value *tp__importer_value(tp__importer *c, const char *name)
 {
     tp__import_value *v = (tp__import_value *)tp__importer_alloc(c, 1, sizeof *v);
-    if (!v || !tp__list_add(&c->all, v) || !tp__map_put(&c->values, name, v)) {
+    if (!v || !tp__list_add(&c->all_values, v) || !tp__map_put(&c->values, name, v)) {
         tp__importer_nomem(c);
         return NULL;
     }
@@ -459,8 +459,8 @@ static tp_status tp__importer_tensor(tp__importer *c, tp__pb msg, tp_tensor *t, 
 
 static tp_node *tp__importer_node(tp__importer *c, tp__import_value *v, const char *node, const char *op)
 {
-    tp_graph *g = c->g[c->side];
-    if (v->node[c->side]) return v->node[c->side];
+    tp_graph *g = c->graph[c->graph_index];
+    if (v->node[c->graph_index]) return v->node[c->graph_index];
     if (v->partial) {
         tp__importer_fail(
             c, node, TP_ERR_UNSUPPORTED,
@@ -469,14 +469,14 @@ static tp_node *tp__importer_node(tp__importer *c, tp__import_value *v, const ch
             op, op[0] ? ": " : "", v->name);
         return tp_poison(g);
     }
-    return v->node[c->side] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
+    return v->node[c->graph_index] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
 }
 
 static tp_node *tp__import_node_input(tp__import_node *n, int i)
 {
-    if (i < n->n_in && n->in[i]) return tp__importer_node(n->c, n->in[i], n->name, n->op);
+    if (i < n->n_in && n->in[i]) return tp__importer_node(n->importer, n->in[i], n->name, n->op);
     tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
-    return tp_poison(n->c->g[n->c->side]);
+    return tp_poison(n->importer->graph[n->importer->graph_index]);
 }
 static bool tp__import_node_has(const tp__import_node *n, int i) { return i < n->n_in && n->in[i]; }
 static const tp_tensor *tp__import_node_known(const tp__import_node *n, int i)
@@ -525,7 +525,7 @@ static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtyp
     }
     if (!tp__import_node_spend(n, (double)tp_shape_size(&shape))) return NULL;
     if (tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
-        tp__importer_nomem(n->c);
+        tp__importer_nomem(n->importer);
         return NULL;
     }
     n->set[i] = true;
@@ -576,7 +576,7 @@ static float tp__import_node_float(tp__import_node *n, const char *name, float o
 static const char *tp__import_node_string(tp__import_node *n, const char *name, const char *otherwise)
 {
     tp__pb_field f;
-    return tp__import_node_field(n, name, 4, 2, &f) ? tp__importer_string(n->c, f.sub) : otherwise;
+    return tp__import_node_field(n, name, 4, 2, &f) ? tp__importer_string(n->importer, f.sub) : otherwise;
 }
 /* Reads a list of integers from the attribute or, in newer files, from input i (-1: no such input). Returns their number, or -1
  * if there is no list. */
@@ -627,7 +627,7 @@ static bool tp__import_node_axes(tp__import_node *n, const int64_t *axes, int co
     memset(flag, 0, TP_MAX_DIMS * sizeof *flag);
     for (int i = 0; i < count; i++) {
         const int a = tp__import_node_axis(n, axes[i], ndim);
-        if (n->c->status != TP_OK) return false;
+        if (n->importer->status != TP_OK) return false;
         if (flag[a]) return tp__on_fail(n, TP_ERR_FORMAT, "%s names axis %d twice", n->op, a), false;
         flag[a] = true;
     }
@@ -673,7 +673,7 @@ static tp_node *tp__index_list(tp__import_node *n, const int64_t *index, int64_t
     tp_tensor t;
     memset(&t, 0, sizeof t);
     tp_tensor_view(&t, TP_I64, tp__shape1(count), index);
-    return tp_constant(n->c->g[n->c->side], &t);
+    return tp_constant(n->importer->graph[n->importer->graph_index], &t);
 }
 /* Slices an axis: `count` elements from `begin` on; count -1: to the end. */
 static tp_node *tp__slice_from(tp_node *x, int axis, int64_t begin, int64_t count)
@@ -900,7 +900,8 @@ static void tp__import_reduce(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *y;
     int axes[TP_MAX_DIMS], k = 0;
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag)) return;
+    if (n->importer->status != TP_OK || !tp__import_node_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag))
+        return;
     for (int d = 0; d < x->shape.ndim; d++)
         if (flag[d] || count <= 0) axes[k++] = d;
     if ((count <= 0 && tp__import_node_int(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
@@ -938,7 +939,7 @@ static int64_t *tp__import_node_list(tp__import_node *n, int64_t count)
 {
     if (count >= 0 && count <= TP__IMPORT_MAX && !tp__import_node_spend(n, (double)count)) return NULL;
     if (count >= 0 && count <= TP__IMPORT_MAX)
-        return (int64_t *)tp__importer_alloc(n->c, (size_t)count, sizeof(int64_t));
+        return (int64_t *)tp__importer_alloc(n->importer, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
     return NULL;
 }
@@ -951,7 +952,7 @@ static void tp__import_arg(tp__import_node *n) /* Builds ArgMax and ArgMin. */
     if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
     if (select_last) x = tp_reverse(x, &axis, 1);
     if (select_last) tp__import_node_dim(n, x, axis);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_node *y = tp_argmax(x, axis);
     if (select_last) y = tp_sub(tp__constant_like(y, (double)(x->shape.dim[axis] - 1)), y);
     tp__import_node_set_output(n, 0, tp__import_node_int(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
@@ -965,7 +966,7 @@ static void tp__import_top_k(tp__import_node *n)
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
     const bool smallest = !tp__import_node_int(n, "largest", 1);
     const tp_dtype d = x->dtype;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (k < 1 || k > INT_MAX) {
         tp__import_node_unsupported(n, "that k");
         return;
@@ -985,7 +986,7 @@ static void tp__import_cum_sum(tp__import_node *n)
     const int axis = tp__import_node_axis(n, tp__known_int(at, 0), x->shape.ndim);
     const bool exclusive = tp__import_node_int(n, "exclusive", 0) != 0,
                reverse = tp__import_node_int(n, "reverse", 0) != 0;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     const tp_dtype compute_type = tp_dtype_is_float(x->dtype) ? x->dtype : TP_F64;
     tp__import_node_set_output(
         n, 0, tp__cast_if_needed(tp_cumsum(tp__cast_if_needed(x, compute_type), axis, exclusive, reverse), x->dtype));
@@ -1092,7 +1093,7 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
         w->unknown_padding |= !exact;
     }
     w->unknown_padding = w->unknown_padding && w->same_padding;
-    return n->c->status == TP_OK;
+    return n->importer->status == TP_OK;
 }
 
 static tp_node *tp__pad_space(tp_node *x, const tp__window *w, float value)
@@ -1133,7 +1134,7 @@ static void tp__import_conv(tp__import_node *n)
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &is_one_axis);
     w = tp__weight(n, w, &win);
-    if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
+    if (n->importer->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int64_t groups = tp__import_node_int(n, "group", 1);
     const tp_conv2d_attrs a =
         tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same_padding && !win.no_padding);
@@ -1156,7 +1157,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
     w = tp__weight(n, w, &win);
     const int64_t groups = tp__import_node_int(n, "group", 1),
                   O = tp__limited_product(tp__import_node_dim(n, w, 2), groups);
-    if (n->c->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
+    if (n->importer->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int n_extra = tp__import_node_ints(n, "output_padding", -1, extra),
               n_output_shape = tp__import_node_ints(n, "output_shape", -1, output_shape);
     if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - is_one_axis) ||
@@ -1191,7 +1192,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
         more[2 + i] =
             (from[i] + size[i] > full ? from[i] + size[i] : full) - H; /* if the output is larger, its border is zero */
     }
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
     tp_node *like = tp_pad(tp_tile(tp__slice_from(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
@@ -1220,7 +1221,7 @@ static bool tp__import_node_window_counts(tp__import_node *n, const tp_node *x, 
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: a window of %lld by %lld is larger than the picture, or too large",
                         n->op, (long long)w->k[0], (long long)w->k[1]);
     }
-    return n->c->status == TP_OK;
+    return n->importer->status == TP_OK;
 }
 
 /* Computes the maximum or mean of each window of a padded x. Dilated windows: combines one shifted image per element of
@@ -1233,7 +1234,7 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
         const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), D = tp__import_node_dim(n, x, 2);
         int64_t size[3], dim[5] = {N, C * D, tp__import_node_dim(n, x, 3), tp__import_node_dim(n, x, 4), 1};
         tp__window plane_window = *w, depth_window = *w;
-        if (n->c->status != TP_OK) return x;
+        if (n->importer->status != TP_OK) return x;
         for (int i = 0; i < 3; i++)
             size[i] = (x->shape.dim[2 + i] - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
         for (int i = 0; i < 2; i++)
@@ -1255,8 +1256,8 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
     if (!tp__import_node_window_counts(n, x, w, size)) return x;
-    for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
-        for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
+    for (int64_t p = 0; p < w->k[0] && n->importer->status == TP_OK; p++)
+        for (int64_t q = 0; q < w->k[1] && n->importer->status == TP_OK; q++) {
             tp_node *part = tp__slice_every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
             part = tp__slice_every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
             y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
@@ -1274,12 +1275,12 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     memset(&t, 0, sizeof t);
     if (!tp__import_node_rank(n, x, 4, 4)) return x;
     for (int d = 0; d < 4; d++) dim[d] = tp__import_node_dim(n, x, d);
-    if (n->c->status != TP_OK) return x;
+    if (n->importer->status != TP_OK) return x;
     strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
     strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
     if (dim[0] * strides[0] > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
     if (!tp__import_node_spend(n, (double)(dim[0] * strides[0]))) return x;
-    if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__importer_nomem(n->c), x;
+    if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__importer_nomem(n->importer), x;
     for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
         const int64_t h = i / dim[3] % dim[2], v = i % dim[3];
         ((int64_t *)t.data)[i] = i - h * dim[3] - v + h * strides[2] + v * strides[3];
@@ -1288,8 +1289,8 @@ static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window
     tp_tensor_free(&t);
     x = tp__pad_space(x, w, -HUGE_VALF);
     if (!tp__import_node_window_counts(n, x, w, size)) return x;
-    for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
-        for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
+    for (int64_t p = 0; p < w->k[0] && n->importer->status == TP_OK; p++)
+        for (int64_t q = 0; q < w->k[1] && n->importer->status == TP_OK; q++) {
             tp_node *part[2] = {x, place};
             for (int i = 0; i < 2; i++) {
                 part[i] = tp__slice_every(n, part[i], 2, p * w->dilation[0], w->stride[0], size[0]);
@@ -1325,7 +1326,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
         if (kind == 'L' || w.axes == 3 || tp__import_node_output_used(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
             tp__import_node_int(n, "ceil_mode", 0) || tp__import_node_int(n, "count_include_pad", 0))
             for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, 2 + i);
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
         tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
         return;
@@ -1341,7 +1342,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
         if (missing > 0) w.after[i] += missing, has_extra_pad = true;
     }
     for (int i = 0; i < w.axes; i++) elements *= w.k[i];
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_node *y;
     if (kind == 'M' && tp__import_node_output_used(n, 1)) y = tp__pool_places(n, x, &w);
     else if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
@@ -1361,7 +1362,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
             int64_t dim[5] = {1, 1};
             for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__import_node_dim(n, x, 2 + i);
             tp_node *ones =
-                n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__constant_like(x, 1), 2 + w.axes, 0), dim) : x;
+                n->importer->status == TP_OK ? tp_tile(tp__with_ones(tp__constant_like(x, 1), 2 + w.axes, 0), dim) : x;
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
             tp__window padding = w;
             for (int i = 0; i < w.axes && all; i++)
@@ -1418,7 +1419,7 @@ static void tp__import_layer_norm(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *scale = tp__import_node_input(n, 1), *mean = NULL, *rdev = NULL;
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
     const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (axis == x->shape.ndim - 1 && scale->shape.ndim == 1 && tp__import_node_has(n, 2) && n->n_out == 1) {
         tp__import_node_set_output(n, 0, tp_nn_layer_norm(x, scale, tp__import_node_input(n, 2), epsilon));
         return;
@@ -1457,7 +1458,7 @@ static void tp__import_group_norm(tp__import_node *n)
     const int behind = x->shape.ndim - 2;
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS - 1)) return;
     const int64_t groups = tp__import_node_int(n, "num_groups", 0), C = tp__import_node_dim(n, x, 1);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (groups < 1 || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
         return;
@@ -1467,11 +1468,11 @@ static void tp__import_group_norm(tp__import_node *n)
     for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__import_node_dim(n, x, d - 1);
     split.dim[1] = groups;
     split.dim[2] = C / groups;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__import_node_float(n, "epsilon", 1e-5f), NULL, NULL);
     tp_node *scale = tp__import_node_input(n, 1), *bias = tp__import_node_input(n, 2);
     /* the file has one scale per group */
-    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C)
+    if (n->importer->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C)
         y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
                             x);
     else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
@@ -1495,7 +1496,7 @@ static void tp__import_mean_variance_norm(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0);
     if (count < 0) count = 3;
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
+    if (n->importer->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) axes[i] = tp__import_node_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
     tp_node *deviation = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
@@ -1522,7 +1523,7 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     w.axes = 2;
     for (int i = 0; i < 2; i++) w.k[i] = w.stride[i] = w.dilation[i] = 1;
     w.k[0] = size;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     y = tp__pool_windows(
         n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
         true, false);
@@ -1545,10 +1546,10 @@ static tp_node *tp__hardmax(tp_node *x)
 static void tp__import_softmax(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
-    const bool old = n->c->opset < 13;
+    const bool old = n->importer->opset < 13;
     const int last_axis = x->shape.ndim - 1,
               axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", old ? 1 : -1), x->shape.ndim);
-    if (n->c->status != TP_OK || tp_is_poison(x)) return;
+    if (n->importer->status != TP_OK || tp_is_poison(x)) return;
     if (n->op[0] == 'H') tp__import_node_dim(n, x, axis);
     if (!old || axis == last_axis)
         tp__import_node_set_output(n, 0,
@@ -1615,17 +1616,18 @@ static void tp__import_shape(tp__import_node *n) /* the shape may be known altho
     int64_t from = tp__import_node_int(n, "start", 0), to = tp__import_node_int(n, "end", nd);
     from = from < 0 ? from + nd : from, to = to < 0 ? to + nd : to;
     from = from < 0 ? 0 : from > nd ? nd : from, to = to > nd ? nd : to < from ? from : to;
-    tp_tensor *t = n->c->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
+    tp_tensor *t = n->importer->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
     for (int64_t i = from; i < to && t; i++) {
         n->partial |= x->shape.dim[i] < 0;
-        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? tp__importer_symbol(n->c, x, (int)i) : x->shape.dim[i];
+        ((int64_t *)t->data)[i - from] =
+            x->shape.dim[i] < 0 ? tp__importer_symbol(n->importer, x, (int)i) : x->shape.dim[i];
     }
 }
 
 static void tp__import_size(tp__import_node *n)
 {
     const int64_t size = tp_shape_size(&tp__import_node_input(n, 0)->shape);
-    tp_tensor *t = n->c->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
+    tp_tensor *t = n->importer->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
     n->partial = size < 0;
     if (t) *(int64_t *)t->data = size < 0 ? TP__OV_ANY : size;
 }
@@ -1637,7 +1639,7 @@ static void tp__import_constant(tp__import_node *n)
     if (tp__import_node_attr(n, "value")) {
         if (tp__import_node_field(n, "value", 5, 2, &f) &&
             (t = tp__import_node_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
-            tp__importer_tensor(n->c, f.sub, t, NULL, n->name);
+            tp__importer_tensor(n->importer, f.sub, t, NULL, n->name);
     } else if (tp__import_node_attr(n, "value_float")) {
         const float v = tp__import_node_float(n, "value_float", 0);
         if ((t = tp__import_node_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL) *(float *)t->data = v;
@@ -1677,7 +1679,7 @@ static bool tp__import_node_shape(tp__import_node *n, const int64_t *list, int c
         if (s->dim[d] < TP_ANY)
             return tp__on_fail(n, TP_ERR_FORMAT, "%s has a dimension of %lld", n->op, (long long)list[d]), false;
     }
-    return n->c->status == TP_OK;
+    return n->importer->status == TP_OK;
 }
 
 /* Broadcasts x to a shape of `count` known sizes or symbols; NULL after an error. */
@@ -1706,7 +1708,7 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
             int64_t tile_sizes[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
             tile_sizes[d] = new_size;
             zeros = tp_tile(tp__with_ones(tp__constant_like(computable, 0), x->shape.ndim, 0), tile_sizes);
-        } else zeros = tp__importer_zeros_along(n->c, list[e], computable->dtype, d, x->shape.ndim);
+        } else zeros = tp__importer_zeros_along(n->importer, list[e], computable->dtype, d, x->shape.ndim);
         if (!zeros) {
             tp__on_fail(n, TP_ERR_UNSUPPORTED,
                         "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
@@ -1731,7 +1733,7 @@ static void tp__import_constant_of_shape(tp__import_node *n)
         return;
     }
     if (tp__import_node_attr(n, "value") && (!tp__import_node_field(n, "value", 5, 2, &f) ||
-                                             tp__importer_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK)) {
+                                             tp__importer_tensor(n->importer, f.sub, &v, NULL, n->name) != TP_OK)) {
         tp_tensor_free(&v);
         return;
     }
@@ -1741,7 +1743,8 @@ static void tp__import_constant_of_shape(tp__import_node *n)
         return;
     }
     if (tp_shape_size(&s) < 0) {
-        tp_node *x = v.data ? tp_constant(n->c->g[n->c->side], &v) : tp_const(n->c->g[n->c->side], 0.0f);
+        tp_node *x = v.data ? tp_constant(n->importer->graph[n->importer->graph_index], &v)
+                            : tp_const(n->importer->graph[n->importer->graph_index], 0.0f);
         tp_tensor_free(&v);
         x = tp__import_node_expand(n, tp_reshape_to(x, tp_make_shape_n(0, NULL)), list, count);
         if (x) tp__import_node_set_output(n, 0, x);
@@ -1788,7 +1791,7 @@ static void tp__import_reshape(tp__import_node *n)
                 tp__on_fail(n, TP_ERR_FORMAT, "Reshape copies dimension %d, which the input does not have", d);
                 return;
             }
-            list[d] = x->shape.dim[d] < 0 ? tp__importer_symbol(n->c, x, d) : x->shape.dim[d];
+            list[d] = x->shape.dim[d] < 0 ? tp__importer_symbol(n->importer, x, d) : x->shape.dim[d];
         }
         if (list[d] == -1 && free_dim >= 0) {
             tp__on_fail(n, TP_ERR_FORMAT, "Reshape to a list with two dimensions of -1");
@@ -1807,7 +1810,8 @@ static void tp__import_reshape(tp__import_node *n)
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
     if (copied > 1) { /* if several dimensions are unknown, reshape to the shape of a node that has them */
-        tp_node *ref = tp__import_node_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
+        tp_node *ref =
+            tp__import_node_expand(n, tp_const(n->importer->graph[n->importer->graph_index], 0.0f), list, count);
         if (ref) tp__import_node_set_output(n, 0, tp_reshape_like(x, ref));
     } else tp__import_node_set_output(n, 0, tp_reshape_to(x, s));
 }
@@ -1830,7 +1834,7 @@ static void tp__import_flatten(tp__import_node *n)
         if (is_unknown[i]) flat[i] = TP_ANY;
     for (int d = axis; d < nd && is_unknown[0] && is_unknown[1] && axis != 1; d++)
         tp__import_node_dim(n, x, d); /* only one unknown size is allowed */
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp__import_node_set_output(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
@@ -1842,7 +1846,7 @@ static void tp__import_squeeze(tp__import_node *n) /* Builds Squeeze and Unsquee
     const bool add = n->op[0] == 'U';
     const int nd = x->shape.ndim + (add && count > 0 ? count : 0);
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK || tp_is_poison(x)) return;
+    if (n->importer->status != TP_OK || tp_is_poison(x)) return;
     if (nd > TP_MAX_DIMS) {
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS);
         return;
@@ -1852,7 +1856,7 @@ static void tp__import_squeeze(tp__import_node *n) /* Builds Squeeze and Unsquee
         if (flag[d]) x = tp_expand_dims(x, d);
     for (int d = 0; d < nd && !add && count < 0; d++)
         tp__import_node_dim(n, x, d); /* the size must be known, because only dimensions of 1 are removed */
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     for (int d = nd - 1; d >= 0 && !add; d--)
         if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
     tp__import_node_set_output(n, 0, count == 0 || (!add && x == tp__import_node_input(n, 0)) ? tp_identity(x) : x);
@@ -1875,7 +1879,7 @@ static void tp__import_transpose(tp__import_node *n)
 
 static void tp__import_concat(tp__import_node *n)
 {
-    tp_node **xs = (tp_node **)tp__importer_alloc(n->c, (size_t)n->n_in, sizeof *xs);
+    tp_node **xs = (tp_node **)tp__importer_alloc(n->importer, (size_t)n->n_in, sizeof *xs);
     if (!xs) return;
     if (n->n_in < 1) {
         tp__on_fail(n, TP_ERR_FORMAT, "Concat has no inputs");
@@ -1883,7 +1887,7 @@ static void tp__import_concat(tp__import_node *n)
     }
     for (int i = 0; i < n->n_in; i++) xs[i] = tp__import_node_input(n, i);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 1), xs[0]->shape.ndim);
-    if (n->c->status == TP_OK)
+    if (n->importer->status == TP_OK)
         tp__import_node_set_output(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
 }
 
@@ -1894,7 +1898,7 @@ static void tp__import_split(tp__import_node *n)
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim),
               count = tp__import_node_ints(n, "split", 1, size);
     const int64_t equal = tp__import_node_int(n, "num_outputs", n->n_out);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (equal != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split into %lld has %d outputs", (long long)equal, n->n_out);
         return;
@@ -1902,7 +1906,7 @@ static void tp__import_split(tp__import_node *n)
     /* the axis is unknown: cut off the given sizes in order; the run reports an error if the axis is too short */
     const int64_t axis_size = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__import_node_dim(n, x, axis);
     const int64_t part_size = (axis_size + n->n_out - 1) / n->n_out;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split has %d sizes for %d outputs", count, n->n_out);
         return;
@@ -1924,20 +1928,20 @@ static void tp__import_slice(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *y = x;
     const int count = tp__import_node_ints(n, "starts", 1, from), n_to = tp__import_node_ints(n, "ends", 2, to);
     const int n_axes = tp__import_node_ints(n, "axes", 3, axes), n_steps = tp__import_node_ints(n, "steps", 4, steps);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (count < 0 || count != n_to || (n_axes >= 0 && n_axes != count) || (n_steps >= 0 && n_steps != count)) {
         tp__on_fail(n, TP_ERR_FORMAT, "Slice has lists of different lengths");
         return;
     }
     for (int i = 0; i < count; i++) {
         const int axis = tp__import_node_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
-        const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, max_step = TP__IMPORT_LAST;
+        const int64_t size = n->importer->status == TP_OK ? x->shape.dim[axis] : 1, max_step = TP__IMPORT_LAST;
         const int64_t step = n_steps < 0            ? 1
                              : steps[i] > max_step  ? max_step
                              : steps[i] < -max_step ? -max_step
                                                     : steps[i];
         int64_t a = from[i], b = to[i];
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         if (step == 0) {
             tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of 0");
             return;
@@ -1955,7 +1959,7 @@ static void tp__import_slice(tp__import_node *n)
             y = tp__slice_from(y, axis, a, b - a);
             continue;
         }
-        if (tp__import_node_dim(n, x, axis) < 0 || n->c->status != TP_OK) return;
+        if (tp__import_node_dim(n, x, axis) < 0 || n->importer->status != TP_OK) return;
         a = a < 0 ? a + size : a, b = b < 0 ? b + size : b;
         if (step > 0) {
             a = a < 0 ? 0 : a > size ? size : a, b = b < a ? a : b > size ? size : b;
@@ -1964,7 +1968,7 @@ static void tp__import_slice(tp__import_node *n)
             a = a < 0 ? -1 : a > size - 1 ? size - 1 : a, b = b < -1 ? -1 : b > a ? a : b;
             y = tp__slice_every(n, y, axis, a, step, (a - b - step - 1) / -step);
         }
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
     }
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : y);
 }
@@ -1979,7 +1983,7 @@ static void tp__import_pad(tp__import_node *n)
     const float value = v ? (float)tp_tensor_get(v, 0) : tp__import_node_float(n, "value", 0.0f);
     const int k = n_axes >= 0 ? n_axes : x->shape.ndim;
     bool negative = false, any = false;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (count != 2 * k) {
         tp__on_fail(n, TP_ERR_FORMAT, "Pad has %d numbers for %d axes", count, k);
         return;
@@ -1995,7 +1999,7 @@ static void tp__import_pad(tp__import_node *n)
         negative |= pads[i] < 0 || pads[i + k] < 0;
         any |= pads[i] || pads[i + k];
     }
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative padding crops */
         const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
         if (a || b) y = tp__slice_from(y, d, a, tp__import_node_dim(n, x, d) - a - b);
@@ -2028,7 +2032,7 @@ static void tp__import_tile(tp__import_node *n)
     int64_t list[TP__ON_INTS];
     tp_node *x = tp__import_node_input(n, 0);
     const int count = tp__import_node_ints(n, "", 1, list);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (count != x->shape.ndim)
         tp__on_fail(n, TP_ERR_FORMAT, "Tile has %d repeats for %d dimensions", count, x->shape.ndim);
     else tp__import_node_set_output(n, 0, count ? tp_tile(x, list) : tp_identity(x));
@@ -2051,7 +2055,8 @@ static tp_node *tp__index_from_start(tp__import_node *n, tp_node *index, tp_node
     tp_node *size;
     if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__constant_like(index, (double)x->shape.dim[axis]);
     else { /* the size of the axis is known only at run time */
-        tp_node *zeros = tp__importer_zeros_along(n->c, tp__importer_symbol(n->c, x, axis), index->dtype, 0, 1);
+        tp_node *zeros =
+            tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), index->dtype, 0, 1);
         size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
     }
     return tp_select(tp_less(index, tp__constant_like(index, 0)), tp_add(index, size), index);
@@ -2064,7 +2069,7 @@ static void tp__import_gather(tp__import_node *n)
     const tp_tensor *known = tp__import_node_known(n, 1);
     bool negative = !known;
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (negative) index = tp__index_from_start(n, index, x, axis);
     /* Permutes (index.., rest..): moves the first `axis` dimensions of rest to the front. */
     tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index);
@@ -2086,13 +2091,13 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
     stride[x->shape.ndim] = 1;
     for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__import_node_dim(n, x, d);
     for (int d = 0; d < index->shape.ndim; d++) size *= tp__import_node_dim(n, index, d);
-    if (n->c->status != TP_OK) return index;
+    if (n->importer->status != TP_OK) return index;
     if (index->shape.ndim != x->shape.ndim || size > 1 << 26) {
         tp__import_node_unsupported(n, "an index of that shape");
         return index;
     }
     if (!tp__import_node_spend(n, (double)size)) return index;
-    if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->c), index;
+    if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->importer), index;
     for (int64_t i = 0; i < size; i++) {
         int64_t index_left = i;
         at = 0;
@@ -2112,7 +2117,7 @@ static void tp__import_gather_elements(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     bool same_other_sizes = x->shape.ndim == index->shape.ndim;
     for (int d = 0; d < x->shape.ndim && same_other_sizes; d++) {
         const int64_t a = x->shape.dim[d], b = index->shape.dim[d];
@@ -2127,7 +2132,7 @@ static void tp__import_gather_elements(tp__import_node *n)
         return;
     }
     tp_node *flat = tp__flat_elements(n, x, index, axis);
-    if (n->c->status == TP_OK)
+    if (n->importer->status == TP_OK)
         tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
 }
 
@@ -2142,7 +2147,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     int64_t stride[TP_MAX_DIMS], count = 1, row_size = 1;
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (n->c->status != TP_OK) return index;
+    if (n->importer->status != TP_OK) return index;
     if (last_axis < 0 || k < 1 || k > TP_MAX_DIMS || batch < 0 || batch + k > x->shape.ndim || batch > last_axis) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s has places of %lld numbers in a value with %d dimensions", n->op,
                     (long long)k, x->shape.ndim);
@@ -2154,7 +2159,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
         *rows *= tp__import_node_dim(n, x, d);
     }
     for (int d = 0; d < last_axis; d++) *(d < batch ? &count : &row_size) *= tp__import_node_dim(n, index, d);
-    if (n->c->status != TP_OK) return index;
+    if (n->importer->status != TP_OK) return index;
     tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
         tp_node *index_of_axis = tp_squeeze(tp__slice_from(place, last_axis, j, 1), last_axis);
@@ -2166,7 +2171,8 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     if (batch > 0) { /* adds the first row of each batch element to the indices */
         if (count * row_size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "that many places");
         if (!tp__import_node_spend(n, (double)(count * row_size))) return index;
-        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * row_size)) != TP_OK) return tp__importer_nomem(n->c), index;
+        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * row_size)) != TP_OK)
+            return tp__importer_nomem(n->importer), index;
         for (int64_t i = 0; i < count * row_size; i++) ((int64_t *)t.data)[i] = i / row_size * stride[batch - 1];
         row = tp_add(row, tp_constant(tp_node_graph(x), &t));
         tp_tensor_free(&t);
@@ -2190,7 +2196,7 @@ static void tp__import_gather_nd(tp__import_node *n)
     int64_t rows = 1;
     int used = 0;
     tp_node *row = tp__flat_places(n, x, index, tp__import_node_int(n, "batch_dims", 0), &rows, &used);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_shape s = index->shape; /* all dimensions of index but the last, then the rest of x */
     s.ndim--;
     for (int d = used; d < x->shape.ndim && s.ndim < TP_MAX_DIMS; d++) s.dim[s.ndim++] = x->shape.dim[d];
@@ -2198,8 +2204,8 @@ static void tp__import_gather_nd(tp__import_node *n)
 }
 
 static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis);
-/* Builds ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul.
- * gather's gradient is the op that adds rows. */
+/* Builds ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul. Rows are added
+ * by the op that is the gradient of gather. */
 static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *reduction = tp__import_node_string(n, "reduction", "none");
@@ -2212,7 +2218,8 @@ static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_n
                                                                             : NULL;
     if (mix) { /* with a reduction: apply the updates to the rows one after the other */
         const int64_t count = tp__import_node_dim(n, row, 0), rows = tp__import_node_dim(n, x, 0);
-        if (n->c->status != TP_OK || count > 256) return tp__import_node_unsupported(n, "that many updates to mix");
+        if (n->importer->status != TP_OK || count > 256)
+            return tp__import_node_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
         for (int64_t i = 0; i < count && !tp_is_poison(x); i++) {
             tp_node *is_target = tp__with_ones(tp_equal(place, tp__slice_from(row, 0, i, 1)), 1, x->shape.ndim - 1);
@@ -2234,9 +2241,9 @@ static void tp__import_scatter_elements(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1),
             *updates = tp__import_node_input(n, 2);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_node *flat = tp__flat_elements(n, x, index, axis);
-    if (n->c->status == TP_OK)
+    if (n->importer->status == TP_OK)
         tp__import_node_set_output(n, 0,
                                    tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
 }
@@ -2247,7 +2254,7 @@ static void tp__import_scatter_nd(tp__import_node *n)
     int used = 0;
     tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
     for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__import_node_dim(n, index, d);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp__import_node_set_output(
         n, 0,
         tp_reshape_like(
@@ -2261,7 +2268,7 @@ static void tp__import_one_hot(tp__import_node *n)
     if (!depth) return;
     const int64_t k = tp__known_int(depth, 0);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), index->shape.ndim + 1);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (k < 1 || k > INT_MAX) {
         tp__import_node_unsupported(n, "that depth");
         return;
@@ -2288,14 +2295,14 @@ static void tp__import_trilu(tp__import_node *n)
     memset(&t, 0, sizeof t);
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t dim[2] = {tp__import_node_dim(n, x, x->shape.ndim - 2), tp__import_node_dim(n, x, x->shape.ndim - 1)};
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (dim[0] * dim[1] > TP__IMPORT_MAX) {
         tp__import_node_unsupported(n, "a matrix that large");
         return;
     }
     if (!tp__import_node_spend(n, (double)(dim[0] * dim[1]))) return;
     if (tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
-        tp__importer_nomem(n->c);
+        tp__importer_nomem(n->importer);
         return;
     }
     for (int64_t i = 0; i < dim[0] * dim[1]; i++)
@@ -2311,7 +2318,7 @@ static void tp__import_eye_like(tp__import_node *n)
     const int64_t k = tp__import_node_int(n, "k", 0), elem = tp__import_node_int(n, "dtype", 0);
     if (!tp__import_node_rank(n, x, 2, 2)) return;
     const int64_t dim[2] = {tp__import_node_dim(n, x, 0), tp__import_node_dim(n, x, 1)};
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (elem && !tp__import_dtype(elem)) {
         tp__import_node_unsupported(n, tp__import_dtype_name(elem));
         return;
@@ -2330,7 +2337,7 @@ static void tp__import_depth_space(tp__import_node *n) /* Builds DepthToSpace an
     if (!tp__import_node_rank(n, x, 4, 4)) return;
     const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), H = tp__import_node_dim(n, x, 2),
                   W = tp__import_node_dim(n, x, 3);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (b < 1 || b > 4096 || (to_space ? C % (b * b) : H % b || W % b)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s with blocks of %lld", n->op, (long long)b);
         return;
@@ -2348,7 +2355,7 @@ static void tp__import_center_crop_pad(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *y = x;
     const int count = tp__import_node_ints(n, "", 1, size), n_axes = tp__import_node_ints(n, "axes", -1, axes);
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (count != (n_axes >= 0 ? n_axes : x->shape.ndim)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, count,
                     n_axes >= 0 ? n_axes : x->shape.ndim);
@@ -2358,7 +2365,7 @@ static void tp__import_center_crop_pad(tp__import_node *n)
     for (int i = 0; i < count; i++) {
         const int d = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         const int64_t old_size = tp__import_node_dim(n, x, d), new_size = size[i];
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         if (new_size < 0 || new_size > TP__IMPORT_LAST) {
             tp__on_fail(n, TP_ERR_FORMAT, "%s to a size of %lld", n->op, (long long)new_size);
             return;
@@ -2366,7 +2373,7 @@ static void tp__import_center_crop_pad(tp__import_node *n)
         if (old_size > new_size) y = tp__slice_from(y, d, (old_size - new_size) / 2, new_size);
         else before[d] = (new_size - old_size) / 2, after[d] = new_size - old_size - before[d];
     }
-    if (n->c->status == TP_OK) tp__import_node_set_output(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
+    if (n->importer->status == TP_OK) tp__import_node_set_output(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
 }
 
 /* -- resizing: each axis is multiplied by a matrix of weights, so that one function does every mode */
@@ -2430,8 +2437,8 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 /* An unknown size must be the size of the same dimension of x, such as the batch. */
 static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis, int64_t size)
 {
-    const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->c->symbols.n
-                              ? (const tp__symbol *)n->c->symbols.item[size - TP__OV_ANY - 1]
+    const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->importer->symbols.n
+                              ? (const tp__symbol *)n->importer->symbols.item[size - TP__OV_ANY - 1]
                               : NULL;
     if (s && s->axis == axis && (s->node == x || axis < 2)) return true;
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; give it in .dims",
@@ -2468,7 +2475,7 @@ static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__res
     return true;
 }
 
-/* Reads the scales of k axes, from the attribute or from input `at`. */
+/* Reads the scales of `k` axes, from the attribute "scales" or from input number `at`. */
 static void tp__resize_scales(tp__import_node *n, int at, int k, float *scales)
 {
     const tp_tensor *st = NULL;
@@ -2482,7 +2489,7 @@ static void tp__resize_scales(tp__import_node *n, int at, int k, float *scales)
     } else if ((st = tp__import_node_need(n, at)) != NULL)
         for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
             scales[count] = (float)tp_tensor_get(st, count);
-    if (n->c->status == TP_OK && count != k)
+    if (n->importer->status == TP_OK && count != k)
         tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
 }
 
@@ -2513,7 +2520,7 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
     const int64_t dim[2] = {r->out, r->in};
     if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
         return NULL;
-    double *row = (double *)tp__importer_alloc(n->c, (size_t)r->in, sizeof *row);
+    double *row = (double *)tp__importer_alloc(n->importer, (size_t)r->in, sizeof *row);
     bool all_inside = true;
     if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
         tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
@@ -2532,7 +2539,7 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
             tp_node *is_inside = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
             *inside = *inside ? tp_mul(*inside, is_inside) : is_inside;
         }
-    } else tp__importer_nomem(n->c);
+    } else tp__importer_nomem(n->importer);
     tp_tensor_free(&m);
     tp_tensor_free(&in);
     return y;
@@ -2541,7 +2548,7 @@ static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize
 static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample. */
 {
     tp_node *x = tp__import_node_input(n, 0), *y = x, *inside = NULL;
-    const bool old = n->op[0] == 'U' || n->c->opset < 11;
+    const bool old = n->op[0] == 'U' || n->importer->opset < 11;
     int64_t sizes[TP__ON_INTS], axes[TP__ON_INTS];
     float scales[TP_MAX_DIMS];
     const int nd = x->shape.ndim, at = old ? 1 : 2, n_axes = tp__import_node_ints(n, "axes", -1, axes);
@@ -2564,14 +2571,14 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
         if (roi && tp_tensor_size(roi) != 2 * k)
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
     }
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (tp__import_resize_open(n, x, &r, n_sizes, sizes, n_axes)) return;
     const double common = tp__resize_common(n, x, policy, n_sizes, sizes, n_axes, axes);
     const tp_dtype d = x->dtype;
     y = tp_dtype_is_float(d) ? y : tp__cast_if_needed(y, TP_F64);
     for (int i = 0; i < k; i++) {
         const int axis = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, nd);
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         if (n_sizes <= 0 && scales[i] == 1.0f && !roi) continue;
         if (n_sizes > 0 && tp__is_any(sizes[i]) && tp__resize_keeps_size(n, x, axis, sizes[i])) continue;
         r.in = tp__import_node_dim(n, x, axis);
@@ -2584,7 +2591,7 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
             const double out = floor((double)r.in * (r.end - r.start) * r.scale);
             r.out = out > 0 && out < 1 << 20 ? (int64_t)out : 0;
         }
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         if (r.out == r.in && (r.scale == 1.0 || r.in == 0) && !roi) continue;
         if (r.in < 1 || r.out < 1 || !(r.scale > 0) || r.in > 1 << 20 || r.out > 1 << 20 || r.in * r.out > 1 << 26 ||
             !(r.scale < 1e9) || !(fabs(r.start) < 1e9) || !(fabs(r.end) < 1e9)) {
@@ -2612,7 +2619,7 @@ static void tp__import_class_loss(
     const int last_axis = x->shape.ndim - 1;
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int64_t C = tp__import_node_dim(n, x, 1);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     tp_node *p = tp__move_axis(x, 1, last_axis); /* (N, .., C) */
     if (softmax) p = tp_log_softmax(p);
     if (tp__import_node_output_used(n, 1)) tp__import_node_set_output(n, 1, tp__move_axis(p, last_axis, 1));
@@ -2660,9 +2667,9 @@ static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, t
 
 /* The operands of one direction, and its state before and after. */
 typedef struct tp__import_node_rnn {
-    tp_node *x, *xs;                /* xs: the inputs in the order of the steps */
-    tp_node *w, *r, *bw, *br, *sum; /* sum: of the biases bw (for x) and br (for h) */
-    tp_node *P;                     /* weights of an LSTM's peepholes, or NULL */
+    tp_node *x, *inputs;                     /* inputs: the inputs in the order of the steps */
+    tp_node *w, *r, *bias_x, *bias_h, *bias; /* bias: the sum of bias_x and bias_h */
+    tp_node *peepholes;                      /* weights of an LSTM's peepholes, or NULL */
     tp_node *h, *c;
     int64_t H;
 } tp__import_node_rnn;
@@ -2670,25 +2677,26 @@ typedef struct tp__import_node_rnn {
 /* Builds one step of a cell that has no sequence op; updates q->h and q->c. */
 static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
 {
-    tp_node *w = q->w, *r = q->r, *sum = q->sum, *h = q->h, *c = q->c;
+    tp_node *w = q->w, *r = q->r, *sum = q->bias, *h = q->h, *c = q->c;
     const int64_t H = q->H;
     if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
     else if (kind == 'G') {
         tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
                 *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
         tp_node *recurrent =
-            tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true), tp__rnn_gate(q->br, 2, H), TP_NHWC);
-        tp_node *candidate =
-            tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true), tp__rnn_gate(q->bw, 2, H), TP_NHWC);
+            tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true), tp__rnn_gate(q->bias_h, 2, H), TP_NHWC);
+        tp_node *candidate = tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true),
+                                            tp__rnn_gate(q->bias_x, 2, H), TP_NHWC);
         candidate = tp_tanh(tp_add(candidate, tp_mul(s, recurrent)));
         h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), candidate), tp_mul(z, h));
     } else { /* LSTM with peepholes; the gates are in the order i, o, f */
-        tp_node *in = tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->P, 0, H))));
+        tp_node *in =
+            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->peepholes, 0, H))));
         tp_node *forget =
-            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(q->P, 2, H))));
+            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(q->peepholes, 2, H))));
         tp_node *next = tp_add(tp_mul(forget, c), tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H))));
         tp_node *out =
-            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(q->P, 1, H))));
+            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(q->peepholes, 1, H))));
         c = next;
         h = tp_mul(out, tp_tanh(c));
     }
@@ -2699,15 +2707,15 @@ static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
 static tp_node *tp__rnn_unrolled(tp__import_node *n, char kind, tp__import_node_rnn *q)
 {
     const int64_t T = tp__import_node_dim(n, q->x, 0);
-    if (n->c->status != TP_OK) return NULL;
+    if (n->importer->status != TP_OK) return NULL;
     if (T > 4096 || T < 1) {
         tp__import_node_unsupported(n, "that many steps");
         return NULL;
     }
-    tp_node **step = (tp_node **)tp__importer_alloc(n->c, (size_t)T, sizeof *step);
+    tp_node **step = (tp_node **)tp__importer_alloc(n->importer, (size_t)T, sizeof *step);
     if (!step) return NULL;
     for (int64_t t = 0; t < T; t++) {
-        tp__rnn_step(kind, q, tp__rnn_part(q->xs, t));
+        tp__rnn_step(kind, q, tp__rnn_part(q->inputs, t));
         step[t] = q->h;
     }
     return tp_stack(step, (int)T, 0);
@@ -2718,13 +2726,13 @@ static tp_node *tp__rnn_direction(tp__import_node *n, char kind, bool after, tp_
 {
     tp_node *hl = NULL, *cl = NULL, *y;
     const int64_t H = q->H;
-    if (kind == 'L' && !q->P) {
-        y = tp_nn_lstm(q->xs, tp__rnn_kernel(q->w, q->r, "0321", H), tp__rnn_gates(q->sum, "0321", H), q->h, q->c, 0.0f,
-                       false, &hl, &cl);
+    if (kind == 'L' && !q->peepholes) {
+        y = tp_nn_lstm(q->inputs, tp__rnn_kernel(q->w, q->r, "0321", H), tp__rnn_gates(q->bias, "0321", H), q->h, q->c,
+                       0.0f, false, &hl, &cl);
         q->h = hl, q->c = cl;
     } else if (kind == 'G' && !after) {
-        y = tp_nn_gru(q->xs, tp__rnn_kernel(q->w, q->r, "10", H), tp__rnn_gates(q->sum, "10", H),
-                      tp__rnn_kernel(q->w, q->r, "2", H), tp__rnn_gates(q->sum, "2", H), q->h, false, &hl);
+        y = tp_nn_gru(q->inputs, tp__rnn_kernel(q->w, q->r, "10", H), tp__rnn_gates(q->bias, "10", H),
+                      tp__rnn_kernel(q->w, q->r, "2", H), tp__rnn_gates(q->bias, "2", H), q->h, false, &hl);
         q->h = hl;
     } else y = tp__rnn_unrolled(n, kind, q);
     return y;
@@ -2742,7 +2750,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         return;
     if (batch_first) x = tp__move_axis(x, 1, 0);
     const int64_t D = tp__import_node_dim(n, R, 0), H = tp__import_node_dim(n, R, 2);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (tp__import_node_attr(n, "clip") || tp__import_node_attr(n, "activations") ||
         (kind == 'L' && tp__import_node_int(n, "input_forget", 0))) {
         tp__import_node_unsupported(n, "clip, activations or input_forget");
@@ -2770,11 +2778,11 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         memset(&q, 0, sizeof q);
         q.H = H;
         q.x = x;
-        q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.xs = backwards ? tp_reverse(x, &time, 1) : x;
+        q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.inputs = backwards ? tp_reverse(x, &time, 1) : x;
         tp_node *b = tp__import_node_has(n, 3) ? tp__rnn_part(tp__import_node_input(n, 3), d) : NULL;
         if (!b) b = tp_tile(tp__with_ones(tp__constant_like(x, 0), 1, 0), bias_size);
-        q.bw = tp__slice_from(b, 0, 0, gates * H), q.br = tp__slice_from(b, 0, gates * H, gates * H);
-        q.sum = tp_add(q.bw, q.br), q.h = q.c = zero;
+        q.bias_x = tp__slice_from(b, 0, 0, gates * H), q.bias_h = tp__slice_from(b, 0, gates * H, gates * H);
+        q.bias = tp_add(q.bias_x, q.bias_h), q.h = q.c = zero;
         for (int i = 0; i < 2; i++)
             if (tp__import_node_has(n, 5 + i) && (i == 0 || kind == 'L')) {
                 tp_node *start = tp__import_node_input(n, 5 + i);
@@ -2782,8 +2790,8 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
                 if (i) q.c = start;
                 else q.h = start;
             }
-        if (kind == 'L' && tp__import_node_has(n, 7)) q.P = tp__rnn_part(tp__import_node_input(n, 7), d);
-        if (n->c->status != TP_OK) return;
+        if (kind == 'L' && tp__import_node_has(n, 7)) q.peepholes = tp__rnn_part(tp__import_node_input(n, 7), d);
+        if (n->importer->status != TP_OK) return;
         tp_node *y = tp__rnn_direction(n, kind, after, &q);
         if (!y) return;
         outputs[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = q.h, cs[d] = q.c;
@@ -2806,14 +2814,14 @@ static tp_node *tp__split_heads(tp__import_node *n, tp_node *x, int64_t heads)
                   dim[4] = {x->shape.dim[0], tp__import_node_dim(n, x, 1), heads, heads > 0 ? C / heads : 0};
     if (heads < 1 || C % heads != 0)
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld heads of %lld channels", n->op, (long long)heads, (long long)C);
-    return n->c->status == TP_OK ? tp_transpose(tp_reshape_to(x, tp_make_shape_n(4, dim)), perm, 4) : x;
+    return n->importer->status == TP_OK ? tp_transpose(tp_reshape_to(x, tp_make_shape_n(4, dim)), perm, 4) : x;
 }
 static tp_node *tp__merge_heads(tp__import_node *n, tp_node *x)
 {
     static const int perm[] = {0, 2, 1, 3};
     const int64_t dim[3] = {x->shape.dim[0], tp__import_node_dim(n, x, 2),
                             tp__import_node_dim(n, x, 1) * tp__import_node_dim(n, x, 3)};
-    return n->c->status == TP_OK ? tp_reshape_to(tp_transpose(x, perm, 4), tp_make_shape_n(3, dim)) : x;
+    return n->importer->status == TP_OK ? tp_reshape_to(tp_transpose(x, perm, 4), tp_make_shape_n(3, dim)) : x;
 }
 /* Makes a constant with 0, 1, .. along one of the last two axes of (1,1,S,T). */
 static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis)
@@ -2821,11 +2829,11 @@ static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size
     tp_tensor t;
     memset(&t, 0, sizeof t);
     if (size > TP__IMPORT_MAX) return tp__import_node_unsupported(n, "a sequence that long");
-    if (!tp__import_node_spend(n, (double)size)) return tp_poison(n->c->g[n->c->side]);
+    if (!tp__import_node_spend(n, (double)size)) return tp_poison(n->importer->graph[n->importer->graph_index]);
     if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
-        return tp__importer_nomem(n->c), tp_poison(n->c->g[n->c->side]);
+        return tp__importer_nomem(n->importer), tp_poison(n->importer->graph[n->importer->graph_index]);
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
-    tp_node *y = tp_constant(n->c->g[n->c->side], &t);
+    tp_node *y = tp_constant(n->importer->graph[n->importer->graph_index], &t);
     tp_tensor_free(&t);
     return axis == 3 ? y : tp_expand_dims(y, 1);
 }
@@ -2841,7 +2849,7 @@ static void tp__import_attention(tp__import_node *n)
     Q = tp__split_heads(n, Q, tp__import_node_int(n, "q_num_heads", 0));
     K = tp__split_heads(n, K, tp__import_node_int(n, "kv_num_heads", 0));
     V = tp__split_heads(n, V, tp__import_node_int(n, "kv_num_heads", 0));
-    if (n->c->status != TP_OK || !tp__import_node_rank(n, Q, 4, 4) || !tp__import_node_rank(n, K, 4, 4) ||
+    if (n->importer->status != TP_OK || !tp__import_node_rank(n, Q, 4, 4) || !tp__import_node_rank(n, K, 4, 4) ||
         !tp__import_node_rank(n, V, 4, 4))
         return;
     if (tp__import_node_has(n, 4) && tp__import_node_has(n, 5)) {
@@ -2853,7 +2861,7 @@ static void tp__import_attention(tp__import_node *n)
     tp__import_node_set_output(n, 2, V);
     const int64_t heads = tp__import_node_dim(n, Q, 1), kv = tp__import_node_dim(n, K, 1),
                   S = tp__import_node_dim(n, Q, 2), T = tp__import_node_dim(n, K, 2), E = tp__import_node_dim(n, Q, 3);
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (kv < 1 || heads % kv != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld query heads for %lld key heads", n->op, (long long)heads,
                     (long long)kv);
@@ -2883,7 +2891,7 @@ static void tp__import_attention(tp__import_node *n)
         const int64_t n_missing = T - tp__import_node_dim(n, m, m->shape.ndim - 1);
         const bool is_bool = m->dtype == TP_BOOL;
         int64_t none[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
-        if (n->c->status != TP_OK) return;
+        if (n->importer->status != TP_OK) return;
         if (n_missing > 0) {
             more[m->shape.ndim - 1] = n_missing;
             m = tp_pad(m, none, more, TP_PAD_CONSTANT, is_bool ? 0.0f : -HUGE_VALF);
@@ -2914,10 +2922,10 @@ static void tp__import_rotary(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0), *cache[2] = {tp__import_node_input(n, 1), tp__import_node_input(n, 2)};
     const bool flat = x->shape.ndim == 3, interleaved = tp__import_node_int(n, "interleaved", 0) != 0;
     x = tp__split_heads(n, x, tp__import_node_int(n, "num_heads", 0)); /* reshaped to (B, heads, S, size) */
-    if (n->c->status != TP_OK || !tp__import_node_rank(n, x, 4, 4)) return;
+    if (n->importer->status != TP_OK || !tp__import_node_rank(n, x, 4, 4)) return;
     const int64_t size = tp__import_node_dim(n, x, 3), some = tp__import_node_int(n, "rotary_embedding_dim", 0),
                   dim = some ? some : size;
-    if (n->c->status != TP_OK) return;
+    if (n->importer->status != TP_OK) return;
     if (dim < 2 || dim % 2 || dim > size) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: a rotation of %lld of %lld numbers", n->op, (long long)dim, (long long)size);
         return;
@@ -3042,7 +3050,7 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char resul
             size[(int)ch[0]] = tp__import_node_dim(n, e->x[i], d);
             if (i == 0 || !in_both) strcat(in_both ? strchr(e->out, ch[0]) ? shared : summed : unshared[i], ch);
         }
-    if (n->c->status != TP_OK) return NULL;
+    if (n->importer->status != TP_OK) return NULL;
     const char *group[4] = {shared, unshared[0], unshared[1], summed};
     for (int i = 0; i < 4; i++)
         for (const char *p = group[i]; *p; p++) product[i] *= size[(int)*p];
@@ -3096,7 +3104,7 @@ static void tp__import_window(tp__import_node *n) /* Builds HannWindow, HammingW
     const tp_tensor *t = tp__import_node_known_number(n, 0);
     const int64_t elem = tp__import_node_int(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
     const double pi = 3.14159265358979323846, a0 = n->op[0] == 'B' ? 0.42 : n->op[2] == 'm' ? 25.0 / 46 : 0.5;
-    if (!t || n->c->status != TP_OK) return;
+    if (!t || n->importer->status != TP_OK) return;
     if (size < 0 || size > 1 << 28 || !tp__import_dtype(elem)) {
         tp__import_node_unsupported(n, "that size or type");
         return;
@@ -3119,25 +3127,25 @@ static void tp__import_if(tp__import_node *n)
     int i = 0;
     if (!cond || !tp__import_node_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f))
         return;
-    if (n->c->depth >= 16) {
+    if (n->importer->depth >= 16) {
         tp__on_fail(n, TP_ERR_FORMAT, "If inside If, deeper than 16");
         return;
     }
-    n->c->depth++;
-    if (tp__importer_initializers(n->c, f.sub) == TP_OK) tp__importer_nodes(n->c, f.sub);
-    n->c->depth--;
-    for (tp__pb g = f.sub; n->c->status == TP_OK && tp__pb_next(&g, &e);) {
+    n->importer->depth++;
+    if (tp__importer_initializers(n->importer, f.sub) == TP_OK) tp__importer_nodes(n->importer, f.sub);
+    n->importer->depth--;
+    for (tp__pb g = f.sub; n->importer->status == TP_OK && tp__pb_next(&g, &e);) {
         if (e.number != 12 || e.wire != 2) continue; /* an output of the branch is an output of the node */
         const char *text = "";
         while (tp__pb_next(&e.sub, &name))
-            if (name.number == 1 && name.wire == 2) text = tp__importer_string(n->c, name.sub);
-        tp__import_value *v = (tp__import_value *)tp__map_get(&n->c->values, text);
+            if (name.number == 1 && name.wire == 2) text = tp__importer_string(n->importer, name.sub);
+        tp__import_value *v = (tp__import_value *)tp__map_get(&n->importer->values, text);
         if (!v) tp__on_fail(n, TP_ERR_FORMAT, "If: its branch gives '%s', which nothing makes", text);
         else if (i < n->n_out && v->is_known) {
             n->set[i] = tp_tensor_copy(&n->value[i], &v->known) == TP_OK;
-            if (!n->set[i]) tp__importer_nomem(n->c);
+            if (!n->set[i]) tp__importer_nomem(n->importer);
             n->partial |= v->partial;
-        } else tp__import_node_set_output(n, i, tp__importer_node(n->c, v, n->name, n->op));
+        } else tp__import_node_set_output(n, i, tp__importer_node(n->importer, v, n->name, n->op));
         i++;
     }
 }
@@ -3321,38 +3329,38 @@ TP_DEF const char *tp_import_onnx_operator(int i)
 /* Creates the graph for folding and its session; replaces them when the graph has grown. reset: only frees them. */
 static tp_status tp__importer_scratch(tp__importer *c, bool reset)
 {
-    if (reset || (c->g[1] && tp_graph_n_operations(c->g[1]) > 512)) {
+    if (reset || (c->graph[1] && tp_graph_n_operations(c->graph[1]) > 512)) {
         tp_session_free(c->session);
-        tp_graph_free(c->g[1]);
+        tp_graph_free(c->graph[1]);
         c->session = NULL;
-        c->g[1] = NULL;
-        for (int i = 0; i < c->all.n; i++) ((tp__import_value *)c->all.item[i])->node[1] = NULL;
+        c->graph[1] = NULL;
+        for (int i = 0; i < c->all_values.n; i++) ((tp__import_value *)c->all_values.item[i])->node[1] = NULL;
     }
-    if (reset || c->g[1]) return TP_OK;
+    if (reset || c->graph[1]) return TP_OK;
     tp_session_config config = tp_default_session_config();
     config.threads = 1;
-    c->g[1] = tp_graph_new(NULL);
-    c->session = c->g[1] ? tp_session_new(c->g[1], &config) : NULL;
+    c->graph[1] = tp_graph_new(NULL);
+    c->session = c->graph[1] ? tp_session_new(c->graph[1], &config) : NULL;
     return c->session ? TP_OK : tp__importer_nomem(c);
 }
 
 /* Builds the node in the current graph; an error of the graph becomes the import's error. */
 static void tp__import_node_build(tp__import_node *n)
 {
-    tp__importer *c = n->c;
-    tp_graph *g = c->g[c->side];
+    tp__importer *c = n->importer;
+    tp_graph *g = c->graph[c->graph_index];
     memset(n->made, 0, (size_t)n->n_out * sizeof *n->made);
     n->partial = false;
-    if (c->side == 0) tp_name_scope_push(g, tp__importer_name(c, n->name));
+    if (c->graph_index == 0) tp_name_scope_push(g, tp__importer_name(c, n->name));
     n->row->build(n);
-    if (c->side == 0) tp_name_scope_pop(g);
+    if (c->graph_index == 0) tp_name_scope_pop(g);
     if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
         tp__importer_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with its output %d cannot be expressed", n->op, i);
-        else if (y && c->side && tp_shape_size(&y->shape) > TP__IMPORT_MAX)
+        else if (y && c->graph_index && tp_shape_size(&y->shape) > TP__IMPORT_MAX)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives too many numbers", n->op);
     }
 }
@@ -3360,14 +3368,14 @@ static void tp__import_node_build(tp__import_node *n)
 /* Builds the node in the graph for folding and computes its outputs. */
 static void tp__import_node_fold(tp__import_node *n)
 {
-    tp__importer *c = n->c;
+    tp__importer *c = n->importer;
     if (tp__importer_scratch(c, false) != TP_OK) return;
-    const int first = tp_graph_n_operations(c->g[1]);
-    c->side = 1;
+    const int first = tp_graph_n_operations(c->graph[1]);
+    c->graph_index = 1;
     tp__import_node_build(n);
-    c->side = 0;
-    for (int i = first; i < tp_graph_n_operations(c->g[1]) && c->status == TP_OK; i++)
-        tp__import_node_spend(n, tp__operation_work(tp_graph_operation(c->g[1], i)));
+    c->graph_index = 0;
+    for (int i = first; i < tp_graph_n_operations(c->graph[1]) && c->status == TP_OK; i++)
+        tp__import_node_spend(n, tp__operation_work(tp_graph_operation(c->graph[1], i)));
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         if (!n->made[i] || !n->out[i][0]) continue;
         const tp_status st = tp_session_eval(c->session, n->made[i], &n->value[i]);
@@ -3382,7 +3390,7 @@ static void tp__import_node_fold(tp__import_node *n)
 static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **assumed, int64_t guess,
                                   int64_t step)
 {
-    tp__importer *c = n->c;
+    tp__importer *c = n->importer;
     for (int i = 0; i < n->n_in; i++) {
         assumed[i] = in[i];
         if (!in[i] || !in[i]->partial) continue;
@@ -3403,7 +3411,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
 {
     static const int64_t guess[2] = {100003, 200003},
                          step[2] = {1, 7}; /* in each trial run the size of symbol k is guess + k step */
-    tp__importer *c = n->c;
+    tp__importer *c = n->importer;
     tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);
     if (!stand || !first) return;
@@ -3456,20 +3464,21 @@ static bool tp__importer_is_repeated(const char *const *name, int i)
 /* Lets tp_graph_find find a value of the file by its name there, beside the name of its operation in the graph. */
 static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
 {
-    const char *scope = tp_name_scope(c->g[0]);
+    const char *scope = tp_name_scope(c->graph[0]);
     int index; /* names of TensorFlow's outputs have an index, "relu:0": tp_graph_find looks for "relu" */
     const int n = (int)tp__split_name(name, &index);
-    const char *full = tp_arena_printf(&c->g[0]->arena, "%s%s%.*s", scope, *scope ? "/" : "", index ? n + 2 : n, name);
+    const char *full =
+        tp_arena_printf(&c->graph[0]->arena, "%s%s%.*s", scope, *scope ? "/" : "", index ? n + 2 : n, name);
     if (!full) tp__importer_nomem(c);
-    else if (y->index == 0 && !tp_is_poison(y) && !tp__map_get(&c->g[0]->by_name, full) &&
-             !tp__map_put(&c->g[0]->by_name, full, y->op))
+    else if (y->index == 0 && !tp_is_poison(y) && !tp__map_get(&c->graph[0]->by_name, full) &&
+             !tp__map_put(&c->graph[0]->by_name, full, y->op))
         tp__importer_nomem(c);
 }
 
 /* Builds a node in the graph, or computes it if its inputs are known, and stores its outputs as values of the file. */
 static void tp__import_node_run(tp__import_node *n)
 {
-    tp__importer *c = n->c;
+    tp__importer *c = n->importer;
     bool known = true, partial = false, variable = false;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
@@ -3503,7 +3512,7 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
     const char *domain = "", *name = NULL;
     int n_in = 0, n_out = 0, n_attr = 0;
     memset(&n, 0, sizeof n);
-    n.c = c;
+    n.importer = c;
     n.op = "";
     for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
     if (m.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
@@ -3584,17 +3593,17 @@ static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
             if (v) {
                 v->known = t;
                 v->is_known = true;
-                if (c->d && c->d->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
+                if (c->options && c->options->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
                     tp_variable_desc d;
                     memset(&d, 0, sizeof d);
                     d.name = tp__importer_name(c, name);
                     d.dtype = t.dtype;
                     d.shape = t.shape;
                     d.init = tp_init_values((const float *)t.data, tp_tensor_size(&t));
-                    v->node[0] = tp_get_variable(c->g[0], &d);
+                    v->node[0] = tp_get_variable(c->graph[0], &d);
                     v->variable = true;
-                    if (tp_graph_status(c->g[0]) != TP_OK)
-                        tp__importer_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+                    if (tp_graph_status(c->graph[0]) != TP_OK)
+                        tp__importer_fail(c, name, tp_graph_status(c->graph[0]), "%s", tp_graph_error(c->graph[0]));
                 }
                 continue;
             }
@@ -3629,8 +3638,8 @@ static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char 
                         if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
                         if (d.number != 2 || d.wire != 2) continue;
                         const char *text = tp__importer_string(c, d.sub);
-                        for (int i = 0; c->d && i < c->d->n_dims; i++)
-                            if (strcmp(c->d->dims[i].name, text) == 0) size = c->d->dims[i].size;
+                        for (int i = 0; c->options && i < c->options->n_dims; i++)
+                            if (strcmp(c->options->dims[i].name, text) == 0) size = c->options->dims[i].size;
                     }
                     if (shape->ndim == TP_MAX_DIMS)
                         return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "'%s' has more than %d dimensions", *name,
@@ -3660,8 +3669,8 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
     const tp_dtype dtype = tp__import_dtype(elem);
     if (!tp__shape_fits(&shape))
         return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
-    for (int i = 0; c->d && i < c->d->n_inputs; i++)
-        if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
+    for (int i = 0; c->options && i < c->options->n_inputs; i++)
+        if (strcmp(c->options->inputs[i].name, name) == 0) node = c->options->inputs[i].node;
     if (!dtype)
         return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "the input '%s' is %s, which tp does not have", name,
                                  tp__import_dtype_name(elem));
@@ -3675,9 +3684,9 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
         return tp__importer_fail(
             c, NULL, TP_ERR_UNSUPPORTED,
             "the input '%s' does not say how many dimensions it has; give a node for it in .inputs", name);
-    if (!node) node = tp_placeholder(c->g[0], tp__importer_name(c, name), dtype, shape);
-    if (tp_graph_status(c->g[0]) != TP_OK)
-        return tp__importer_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+    if (!node) node = tp_placeholder(c->graph[0], tp__importer_name(c, name), dtype, shape);
+    if (tp_graph_status(c->graph[0]) != TP_OK)
+        return tp__importer_fail(c, name, tp_graph_status(c->graph[0]), "%s", tp_graph_error(c->graph[0]));
     tp__import_value *v = tp__importer_value(c, name);
     if (!v) return c->status;
     v->node[0] = node;
@@ -3688,7 +3697,7 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
         v->is_known = tp_tensor_copy(&v->known, &view) == TP_OK;
         if (!v->is_known) return tp__importer_nomem(c);
     }
-    m->input[m->n_input].name = tp_graph_strdup(c->g[0], name);
+    m->input[m->n_input].name = tp_graph_strdup(c->graph[0], name);
     m->input[m->n_input++].node = node;
     return TP_OK;
 }
@@ -3704,7 +3713,7 @@ static void tp__importer_output_names(tp__importer *c, tp__pb graph, const char 
     for (int i = 0; tp__pb_next(&graph, &f);) {
         if (f.number != 12 || f.wire != 2) continue;
         if (tp__importer_signature(c, f.sub, &name[i], &elem, &shape, &has_shape) != TP_OK) return;
-        full[i] = tp__unique_name(c->g[0], tp_name_scope(c->g[0]), tp__importer_name(c, name[i]));
+        full[i] = tp__unique_name(c->graph[0], tp_name_scope(c->graph[0]), tp__importer_name(c, name[i]));
         if (!full[i++]) tp__importer_nomem(c);
     }
 }
@@ -3733,16 +3742,16 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
                                  "the model does not say which version of the operators it uses");
     for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
     if (p.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
-    m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
-    m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
+    m->input = (tp_onnx_value *)tp_graph_alloc(c->graph[0], (size_t)(n_in + 1) * sizeof *m->input);
+    m->output = (tp_onnx_value *)tp_graph_alloc(c->graph[0], (size_t)(n_out + 1) * sizeof *m->output);
     if (!m->input || !m->output) return tp__importer_nomem(c);
     tp__importer_initializers(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__importer_input(c, f.sub, m);
-    for (int i = 0; c->status == TP_OK && c->d && i < c->d->n_inputs; i++) {
+    for (int i = 0; c->status == TP_OK && c->options && i < c->options->n_inputs; i++) {
         bool used = false;
-        for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->d->inputs[i].name) == 0;
-        if (!used) tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
+        for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->options->inputs[i].name) == 0;
+        if (!used) tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->options->inputs[i].name);
     }
     const char **name = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *name);
     const char **full = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *full);
@@ -3751,12 +3760,12 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     for (int i = 0; i < n_out && c->status == TP_OK; i++) {
         tp__import_value *v = (tp__import_value *)tp__map_get(&c->values, name[i]);
         if (!v) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name[i]);
-        m->output[i].name = tp_graph_strdup(c->g[0], name[i]);
+        m->output[i].name = tp_graph_strdup(c->graph[0], name[i]);
         tp_node *y = tp_identity(tp__importer_node(c, v, NULL, ""));
         m->output[m->n_output++].node = tp_is_poison(y) ? y : tp__rename(y, full[i]);
     }
-    if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
-        tp__importer_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+    if (c->status == TP_OK && tp_graph_status(c->graph[0]) != TP_OK)
+        tp__importer_fail(c, NULL, tp_graph_status(c->graph[0]), "%s", tp_graph_error(c->graph[0]));
     return c->status;
 }
 
@@ -3767,8 +3776,8 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp__pb file = {(const uint8_t *)data, size ? (const uint8_t *)data + size : (const uint8_t *)data, false};
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
-    c.g[0] = g;
-    c.d = d;
+    c.graph[0] = g;
+    c.options = d;
     c.model_name = model_name;
     c.path = path;
     c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
@@ -3777,8 +3786,8 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     const tp_status st = tp__importer_model(&c, file, m);
     if (d && d->scope) tp_name_scope_pop(g);
     tp__importer_scratch(&c, true);
-    for (int i = 0; i < c.all.n; i++) tp_tensor_free(&((tp__import_value *)c.all.item[i])->known);
-    tp_free((void *)c.all.item);
+    for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
+    tp_free((void *)c.all_values.item);
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);

@@ -2053,7 +2053,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
     /* set the floating-point mode of the numeric kernels, so that all threads that read flows compute the same numbers */
     const unsigned mode = tp__float_mode_enter();
     const unsigned n_errors = tp__n_errors;
-    const tp_status st = tp__told(df->name, n_errors, df->next(df, dp));
+    const tp_status st = tp__add_missing_sentence(df->name, n_errors, df->next(df, dp));
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
     if (st == TP_END) df->state_ = TP__DF_ENDED;
@@ -3423,7 +3423,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
-    tp__endless e; /* must be the first member: shared functions find the flow below through it */
+    tp__endless endless; /* must be the first member: shared functions find the flow below through it */
     int64_t size, given;
     bool keep_state, started;
 } tp__fixed_flow;
@@ -3432,7 +3432,7 @@ static tp_status tp__fixed_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     if (f->given == f->size) return TP_END;
-    tp_status st = tp__endless_next(&f->e, dp);
+    tp_status st = tp__endless_next(&f->endless, dp);
     if (st == TP_OK) f->given++;
     return st;
 }
@@ -3441,14 +3441,14 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
     if (!f->keep_state) { /* reserve enough passes of df for each pass, so that no two passes share one (if df's size is right) */
-        const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
-        return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
+        const int64_t n = tp_df_size(f->endless.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
+        return tp__endless_start(&f->endless, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     /* the usual case: the next pass continues where this one ended */
-    if (f->started && f->e.position == pass * f->size) return TP_OK;
-    tp_status st = tp__endless_start(&f->e, 0, pass * f->size);
+    if (f->started && f->endless.position == pass * f->size) return TP_OK;
+    tp_status st = tp__endless_start(&f->endless, 0, pass * f->size);
     f->started = st == TP_OK;
     return st;
 }
@@ -3460,16 +3460,16 @@ static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp_status st = TP_OK;
     while (*skipped < n_skip && st == TP_OK) {
         int64_t k = 0;
-        st = tp_df_seek(f->e.df, n_skip - *skipped, &k);
-        if (k > 0) f->e.none_given = false;
-        f->e.position += k;
+        st = tp_df_seek(f->endless.df, n_skip - *skipped, &k);
+        if (k > 0) f->endless.none_given = false;
+        f->endless.position += k;
         f->given += k;
         *skipped += k;
-        if (st == TP_OK && *skipped < n_skip) st = tp__endless_next_pass(&f->e);
+        if (st == TP_OK && *skipped < n_skip) st = tp__endless_next_pass(&f->endless);
     }
     return st;
 }
-static void tp__fixed_close(tp_dataflow *df) { tp_df_free(((tp__fixed_flow *)df->user)->e.df); }
+static void tp__fixed_close(tp_dataflow *df) { tp_df_free(((tp__fixed_flow *)df->user)->endless.df); }
 
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 {
@@ -3477,7 +3477,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
     tp_dataflow *df;
     if (!tp__df_around(&d->at_, d->df, "tp_df_fixed_size", sizeof(tp__fixed_flow), 0, &df)) return df;
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
-    f->e.df = d->df;
+    f->endless.df = d->df;
     f->size = d->size;
     f->keep_state = tp__tri_is_yes(d->keep_state, true);
     df->next = tp__fixed_next;
@@ -3496,7 +3496,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
  * not change until the next call. */
 
 typedef struct tp__shuffle_flow {
-    tp__endless e; /* must be the first member: shared functions find the flow below through it */
+    tp__endless endless; /* must be the first member: shared functions find the flow below through it */
     int capacity, reuse, interval;
     tp_datapoint *slot; /* the buffer: capacity + 1 datapoints */
     int *ring;          /* indices into slot, in order; begins at head */
@@ -3527,7 +3527,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
     for (;;) {
         tp_status st;
         if (f->n_used == f->reuse) { /* read the next datapoint */
-            if ((st = tp__endless_next(&f->e, &f->in)) != TP_OK) return st;
+            if ((st = tp__endless_next(&f->endless, &f->in)) != TP_OK) return st;
             if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
             if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
             f->inputs++;
@@ -3563,18 +3563,18 @@ static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
     f->n_used = f->reuse;
     f->inputs = 0;
     f->key = tp__df_key(df->seed, df->name, pass);
-    return tp__endless_start(&f->e, pass, 0);
+    return tp__endless_start(&f->endless, pass, 0);
 }
 static int64_t tp__shuffle_size(tp_dataflow *df)
 {
     const tp__shuffle_flow *f = (const tp__shuffle_flow *)df->user;
-    const int64_t n = tp_df_size(f->e.df);
+    const int64_t n = tp_df_size(f->endless.df);
     return n < 0 || n > INT64_MAX / f->reuse ? -1 : n * f->reuse;
 }
 static void tp__shuffle_close(tp_dataflow *df)
 {
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
-    tp_df_free(f->e.df);
+    tp_df_free(f->endless.df);
     for (int i = 0; f->slot && i <= f->capacity; i++) tp_datapoint_free(&f->slot[i]);
     tp_free(f->slot);
     tp_free(f->ring);
@@ -3588,7 +3588,7 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     tp_dataflow *df;
     if (!tp__df_around(&d->at_, d->df, "tp_df_locally_shuffle", sizeof(tp__shuffle_flow), d->seed, &df)) return df;
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
-    f->e.df = d->df;
+    f->endless.df = d->df;
     df->next = tp__shuffle_next;
     df->restart = tp__shuffle_restart;
     df->size = tp__shuffle_size;
@@ -4532,7 +4532,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     call.drop = false;
     tp_status st = tp_datapoint_view(&s->out, &s->in);
     const unsigned n_errors = tp__n_errors;
-    if (st == TP_OK) st = tp__told(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
+    if (st == TP_OK) st = tp__add_missing_sentence(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
     s->is_dropped = call.drop;
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
@@ -8368,7 +8368,7 @@ typedef struct tp__aug_kind {
 
 struct tp__aug_step {
     const tp__aug_kind *kind;
-    const tp_augmentor *a;
+    const tp_augmentor *augmentor;
     double number[12];
     int64_t h, w; /* size of the step's input image */
     uint64_t key;
@@ -8487,7 +8487,7 @@ static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, co
     tp__aug_step *s = &t->step_[t->n++];
     memset(s, 0, sizeof *s);
     s->kind = kind;
-    s->a = a;
+    s->augmentor = a;
     s->h = d->h;
     s->w = d->w;
     s->key = d->key;
@@ -8703,7 +8703,8 @@ static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int6
         const tp__aug_step *s = &t->step_[i];
         if (!s->kind->moves_pixels) continue;
         if (!s->kind->point)
-            return tp_fail(TP_ERR_UNSUPPORTED, "%s: without coords_fn it cannot be applied to points", s->a->name);
+            return tp_fail(TP_ERR_UNSUPPORTED, "%s: without coords_fn it cannot be applied to points",
+                           s->augmentor->name);
         for (int64_t k = 0; k < n; k++) s->kind->point(s, p + k * step, p + k * step + 1);
     }
     return TP_OK;
@@ -8998,7 +8999,8 @@ static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p,
 static tp_status tp__aug_need_rgb(const tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c == 3) return TP_OK;
-    return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 3", s->a->name, (long long)r->x.c);
+    return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 3", s->augmentor->name,
+                   (long long)r->x.c);
 }
 
 /* -- resampling: resize and blur ---- >>aug resample */
@@ -9763,7 +9765,7 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
     const bool three_channels = grey && s->number[2] > 0;
     const int64_t in = from_grey ? 1 : 3, out = grey && !three_channels ? 1 : 3, w = r->x.w;
     if (r->x.c != in)
-        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->a->name,
+        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->augmentor->name,
                        (long long)r->x.c, (long long)in);
     const tp_status st = tp__aug_reserve(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
     if (st != TP_OK) return st;
@@ -9824,8 +9826,8 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
         const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         unsigned char *bytes = (unsigned char *)r->x.data + i;
         float *to = r->x.dtype == TP_U8 ? x : (float *)(void *)r->x.data + i;
-        tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
-        tp__random_normals(s->a->isa, (m + 1) / 2, words, noise);
+        tp__random_words(s->augmentor->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
+        tp__random_normals(s->augmentor->isa, (m + 1) / 2, words, noise);
         if (to == x) tp__aug_floats(x, bytes, m);
         tp__aug_add_noise(to, noise, s->number[0], m);
         if (to == x) tp__aug_bytes(bytes, x, 0.0f, m);
@@ -9846,7 +9848,7 @@ static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s
     uint32_t words[TP__AUG_NOISE];
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
         const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
-        tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
+        tp__random_words(s->augmentor->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
         for (int64_t k = 0; k < m; k++) {
             const float u = (float)(words[k] >> 8) * (1.0f / 16777216.0f);
             if (!(u > white) && !(u < black)) continue;
@@ -9995,7 +9997,7 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
 static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c != 1 && r->x.c != 3)
-        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 1 or 3", s->a->name,
+        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 1 or 3", s->augmentor->name,
                        (long long)r->x.c);
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
@@ -10054,7 +10056,7 @@ TP__COLD_BEGIN
 static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
 {
     tp_aug_call call;
-    call.user = s->a->user;
+    call.user = s->augmentor->user;
     call.key = s->key;
     call.index = s->index;
     return call;
@@ -10062,9 +10064,10 @@ static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
 /* what the augmentation step stores: rows and columns of the result */
 static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
+    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->augmentor->desc;
     const tp_aug_image_fn fn = r->mask ? d->mask_fn : d->fn;
-    if (!fn) return tp_fail(TP_ERR_UNSUPPORTED, "%s: without mask_fn it cannot be applied to a mask", s->a->name);
+    if (!fn)
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: without mask_fn it cannot be applied to a mask", s->augmentor->name);
     tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     tp_tensor *to = &r->t->image_[r->buffer == 0], in;
@@ -10081,7 +10084,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     if (n < 2 || n > 3 || to->shape.dim[0] != (int64_t)s->number[0] || to->shape.dim[1] != (int64_t)s->number[1] ||
         tp_shape_size(&to->shape) < 1 || !to->data || (!r->mask && to->dtype != TP_U8 && to->dtype != TP_F32))
         return tp_fail(TP_ERR_SHAPE, "%s: the function made %s %s of an image, it must be uint8 or float32 of %gx%g",
-                       s->a->name, tp_dtype_name(to->dtype), tp_shape_text(&to->shape, text), s->number[0],
+                       s->augmentor->name, tp_dtype_name(to->dtype), tp_shape_text(&to->shape, text), s->number[0],
                        s->number[1]);
     r->y.data = (char *)to->data;
     r->y.dtype = to->dtype;
@@ -10100,7 +10103,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 }
 static void tp__aug_map_point(const tp__aug_step *s, float *x, float *y)
 {
-    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
+    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->augmentor->desc;
     const tp_aug_call call = tp__aug_map_call(s);
     d->coords_fn(x, y, &call);
 }
@@ -11865,7 +11868,7 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
  * component, with one sample per row, and its number of rows is a multiple of the batch size: a batch is contiguous rows. */
 
 typedef struct tp__feeder {
-    tp__endless e;
+    tp__endless endless;
     int64_t start; /* the position to which reset_state goes */
     bool queue, threaded, quiet_end;
     /* the caller's queue, used instead of the ring; slots then hold only the datapoints of the current run */
@@ -11906,7 +11909,7 @@ static void tp__feeder_size_ema(tp__feeder *f, float waiting)
 
 static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
 {
-    tp_status st = tp__endless_next(&f->e, dp);
+    tp_status st = tp__endless_next(&f->endless, dp);
     return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
 }
 
@@ -11946,8 +11949,8 @@ static tp_status tp__feeder_fill(tp_input_source *s, int at)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (!f->batch) return tp__feeder_read(f, &f->slot[at]);
-    const tp_status st = tp__endless_next(&f->e, &f->sample);
-    return st == TP_OK ? tp__feeder_row(s, at, &f->sample, f->e.position - 1) : st;
+    const tp_status st = tp__endless_next(&f->endless, &f->sample);
+    return st == TP_OK ? tp__feeder_row(s, at, &f->sample, f->endless.position - 1) : st;
 }
 
 /* Makes room for n slots in the ring. */
@@ -12074,7 +12077,7 @@ static tp_status tp__shared_reset(tp_input_source *s)
     tp__feeder *f = (tp__feeder *)s->user;
     if (f->running) return TP_OK;
     tp_status st = tp__feeder_reserve(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_per_tower(f));
-    if (st == TP_OK) st = tp__endless_start(&f->e, 0, 0);
+    if (st == TP_OK) st = tp__endless_start(&f->endless, 0, 0);
     if (st != TP_OK) return st;
     tp_mutex_lock(f->shared->mutex);
     f->shared->producers++;
@@ -12142,7 +12145,7 @@ static tp_status tp__feeder_reset(tp_input_source *s)
     s->consumed = f->start;
     const int64_t towers = f->n_tower > 0 ? f->n_tower : 1;
     tp_status st = tp__feeder_reserve(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_per_tower(f));
-    if (st == TP_OK) st = tp__endless_start(&f->e, 0, f->start);
+    if (st == TP_OK) st = tp__endless_start(&f->endless, 0, f->start);
     if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, s);
     f->running = st == TP_OK;
     return st;
@@ -12158,7 +12161,7 @@ static tp_status tp__feeder_seek(tp_input_source *s, int64_t consumed)
 static int64_t tp__feeder_size(tp_input_source *s)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
-    const int64_t n = tp_df_size(f->e.df);
+    const int64_t n = tp_df_size(f->endless.df);
     return n < 0 ? n : n / tp__feeder_per_tower(f);
 }
 
@@ -12270,7 +12273,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     for (int t = 0; t < towers && f->batch && st == TP_OK; t++) st = tp__feeder_batch(s, r, t);
     for (int t = 0; t < towers && !f->batch && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
-        st = tp__feeder_check(s, f->shared ? "the queue" : f->e.df->name, dp, s->consumed + t);
+        st = tp__feeder_check(s, f->shared ? "the queue" : f->endless.df->name, dp, s->consumed + t);
         for (int i = 0; i < s->n_spec && st == TP_OK; i++)
             st = tp_request_feed(r, f->node[t * s->n_spec + i], &dp->c[i]);
     }
@@ -12325,7 +12328,7 @@ static tp_node **tp__feeder_tower(tp_input_source *s)
 static tp_status tp__feed_setup(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
-    tp_status st = tp_df_status(f->e.df);
+    tp_status st = tp_df_status(f->endless.df);
     if (st != TP_OK) return st;
     f->n_tower = 0;
     tp_node **node = tp__feeder_tower(s);
@@ -12355,7 +12358,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_graph *g = s->graph;
-    tp_status st = tp_df_status(f->e.df);
+    tp_status st = tp_df_status(f->endless.df);
     if (st == TP_OK) st = tp__feeder_scope(s);
     if (st != TP_OK) return st;
     const char *name = tp_arena_printf(&s->mem_, "%squeue_size", f->scope);
@@ -12393,7 +12396,7 @@ static void tp__feeder_close(tp_input_source *s)
     tp__feeder *f = (tp__feeder *)s->user;
     if (!f) return;
     tp__feeder_stop(f);
-    tp_df_free(f->e.df);
+    tp_df_free(f->endless.df);
     for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
     for (int i = 0; i < s->n_spec && f->row; i++) tp_tensor_free(&f->row[i]);
     tp_free(f->row);
@@ -12435,8 +12438,8 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
     s->size = tp__feeder_size;
     s->hooks = tp__feeder_hooks;
     s->close = tp__feeder_close;
-    f->e.df = df;
-    f->e.one_pass = !tp__tri_is_yes(infinite, true);
+    f->endless.df = df;
+    f->endless.one_pass = !tp__tri_is_yes(infinite, true);
     f->queue = queue;
 #ifndef TP_NO_THREADS
     f->threaded = queue;
@@ -12658,7 +12661,7 @@ TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *type
 static tp_status tp__dataset_setup(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
-    const tp_dataflow *df = f->e.df;
+    const tp_dataflow *df = f->endless.df;
     const tp_status st = tp_df_status(df);
     if (st != TP_OK) return st;
     const tp__typed *t = df->next == tp__typed_next ? (const tp__typed *)df->user : NULL;
@@ -14038,7 +14041,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 
 static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
 {
-    const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
+    const tp_dataflow *df = ((const tp__feeder *)s->user)->endless.df;
     return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* NULL if the flow is a poison flow */
 }
 
@@ -14067,7 +14070,7 @@ static tp_status tp__zmq_setup(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp__zmq_flow *z = tp__zmq_of(s);
-    tp_status st = tp_df_status(f->e.df);
+    tp_status st = tp_df_status(f->endless.df);
     if (st == TP_OK) st = tp__feeder_scope(s);
     if (st != TP_OK) return st;
     z->like = s;
@@ -14097,7 +14100,7 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
         return tp_df_fail(NULL, TP_ERR_ARG, "tp_zmq_input_to_dataset: %s is no ZMQInput", s ? s->name : "NULL");
     if (!specs || n < 1) return tp_df_fail(NULL, TP_ERR_ARG, "tp_zmq_input_to_dataset: it needs a signature");
     const tp__zmq_flow *z = tp__zmq_of(s);
-    const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->e.df);
+    const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->endless.df);
     if (wrong != TP_OK) return tp__df_failed(NULL, wrong);
     if (z->end.context)
         return tp_df_fail(NULL, TP_ERR_STATE,

@@ -957,9 +957,9 @@ typedef struct tp__layer_own_type {
 
 typedef struct tp__layers {
     void *scope, *current; /* the tower's innermost open argscope; the layer that is being built */
-    tp__layer_call *use;
+    tp__layer_call *calls;
     tp__layer_name *logged; /* names of the scopes whose shapes were logged */
-    tp__layer_own_type *own;
+    tp__layer_own_type *own_types;
 } tp__layers;
 
 static tp__layers *tp__layers_of(tp_graph *g)
@@ -1079,7 +1079,7 @@ static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t
 static const tp_layer_type *tp__own_layer(tp_graph *g, const char *name)
 {
     const tp__layers *s = tp__layers_of(g);
-    for (const tp__layer_own_type *o = s ? s->own : NULL; o; o = o->next)
+    for (const tp__layer_own_type *o = s ? s->own_types : NULL; o; o = o->next)
         if (strcmp(o->type.name, name) == 0 || strcmp(o->type.c_name, name) == 0) return &o->type;
     return NULL;
 }
@@ -1281,8 +1281,8 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         if (!t->own_output && head.name && !tp_is_poison(y)) y = tp_named(y, "output");
         if (!tp_is_poison(y)) {
             u->op = y->op;
-            u->next = s->use;
-            s->use = u;
+            u->next = s->calls;
+            s->calls = u;
             if (u->logged) tp__layer_log_end(u, y);
         }
     }
@@ -1344,7 +1344,7 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
     TP__GRAPH_REQUIRE(g, y, tp_poison(g))
     if (tp_is_poison(y)) return y;
     const tp__layers *s = tp__layers_of(g);
-    for (const tp__layer_call *u = s ? s->use : NULL; u; u = u->next) {
+    for (const tp__layer_call *u = s ? s->calls : NULL; u; u = u->next) {
         if (u->op != y->op) continue;
         for (const tp__layer_held *h = u->held; h; h = h->next)
             if (strcmp(h->key, key) == 0) return h->node;
@@ -2797,8 +2797,8 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
     tp__layer_own_type *o = (tp__layer_own_type *)tp_graph_alloc(g, sizeof *o);
     if (!o) return;
     o->type = *type;
-    o->next = s->own;
-    s->own = o;
+    o->next = s->own_types;
+    s->own_types = o;
 }
 
 /* ==== >>linear ======================================================================================== */

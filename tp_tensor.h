@@ -2548,15 +2548,15 @@ TP__UNUSED static float tp__float_option(float v, float otherwise)
 TP__UNUSED static int64_t tp__int_option(int64_t v, int64_t otherwise) { return v == TP_NONE ? 0 : v ? v : otherwise; }
 
 #define TP__EXACT_DIGITS 780 /* a double has at most 767 digits, and no more digits of a text matter for rounding */
-#define TP__LONG_WORDS   200
+#define TP__BIG_WORDS    200
 
-/* A natural number of up to TP__LONG_WORDS words: n words, the lowest first. */
-typedef struct tp__long {
+/* A natural number of up to TP__BIG_WORDS words: n words, the lowest first. */
+typedef struct tp__big_number {
     int n;
-    uint32_t word[TP__LONG_WORDS];
-} tp__long;
+    uint32_t word[TP__BIG_WORDS];
+} tp__big_number;
 
-static void tp__long_mul(tp__long *a, uint32_t by, uint32_t add)
+static void tp__big_mul(tp__big_number *a, uint32_t by, uint32_t add)
 {
     uint64_t carry = add;
     for (int i = 0; i < a->n; i++) {
@@ -2564,25 +2564,25 @@ static void tp__long_mul(tp__long *a, uint32_t by, uint32_t add)
         a->word[i] = (uint32_t)carry;
         carry >>= 32;
     }
-    if (carry && a->n < TP__LONG_WORDS) a->word[a->n++] = (uint32_t)carry;
+    if (carry && a->n < TP__BIG_WORDS) a->word[a->n++] = (uint32_t)carry;
 }
 
 /* a *= 5^fives 2^twos */
-static void tp__long_scale(tp__long *a, int fives, int twos)
+static void tp__big_scale(tp__big_number *a, int fives, int twos)
 {
-    for (; fives >= 13; fives -= 13) tp__long_mul(a, 1220703125u, 0);
-    for (; fives > 0; fives--) tp__long_mul(a, 5, 0);
-    for (; twos >= 31; twos -= 31) tp__long_mul(a, 1u << 31, 0);
-    if (twos > 0) tp__long_mul(a, 1u << twos, 0);
+    for (; fives >= 13; fives -= 13) tp__big_mul(a, 1220703125u, 0);
+    for (; fives > 0; fives--) tp__big_mul(a, 5, 0);
+    for (; twos >= 31; twos -= 31) tp__big_mul(a, 1u << 31, 0);
+    if (twos > 0) tp__big_mul(a, 1u << twos, 0);
 }
 
-static void tp__long_set(tp__long *a, uint64_t value)
+static void tp__big_set(tp__big_number *a, uint64_t value)
 {
     a->n = 0;
     for (; value; value >>= 32) a->word[a->n++] = (uint32_t)value;
 }
 
-static int tp__long_compare(const tp__long *a, const tp__long *b)
+static int tp__big_compare(const tp__big_number *a, const tp__big_number *b)
 {
     if (a->n != b->n) return a->n < b->n ? -1 : 1;
     for (int i = a->n - 1; i >= 0; i--)
@@ -2616,9 +2616,9 @@ static int tp__exact_digits(double value, char *digit, int *point)
     *point = 0;
     if (!m) return 0;
     for (; exponent < 0 && !(m & 1); exponent++) m >>= 1;
-    tp__long a;
-    tp__long_set(&a, m);
-    tp__long_scale(&a, exponent < 0 ? -exponent : 0, exponent > 0 ? exponent : 0);
+    tp__big_number a;
+    tp__big_set(&a, m);
+    tp__big_scale(&a, exponent < 0 ? -exponent : 0, exponent > 0 ? exponent : 0);
     while (a.n > 0) { /* produces nine digits at a time, the lowest ones first */
         uint64_t remainder = 0;
         for (int i = a.n - 1; i >= 0; i--) {
@@ -2681,27 +2681,27 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
     bits =
         place - type->lowest > 4000 ? type->infinity - 1 : bits + ((uint64_t)(place - type->lowest) << type->fraction);
     if (bits >= type->infinity) bits = type->infinity - 1;
-    tp__long text;
+    tp__big_number text;
     text.n = 0;
     for (int i = 0; i < n; i++) {
-        if (text.n == 0) tp__long_set(&text, (uint64_t)(digit[i] - '0'));
-        else tp__long_mul(&text, 10, (uint32_t)(digit[i] - '0'));
+        if (text.n == 0) tp__big_set(&text, (uint64_t)(digit[i] - '0'));
+        else tp__big_mul(&text, 10, (uint32_t)(digit[i] - '0'));
     }
     const int tens = point - n;
     for (;;) {
         int exponent, order[2];
         for (int above = 0; above < 2;
              above++) { /* compare the text with the midpoint between this number and its neighbour */
-            tp__long a = text, b;
+            tp__big_number a = text, b;
             if (!above && bits == 0) {
                 order[0] = 1;
                 continue;
             }
-            tp__long_set(&b, 2 * tp__significand(type, above ? bits : bits - 1, &exponent) + 1);
+            tp__big_set(&b, 2 * tp__significand(type, above ? bits : bits - 1, &exponent) + 1);
             const int shift = exponent - 1 - tens;
-            tp__long_scale(&a, tens > 0 ? tens : 0, shift < 0 ? -shift : 0);
-            tp__long_scale(&b, tens < 0 ? -tens : 0, shift > 0 ? shift : 0);
-            order[above] = tp__long_compare(&a, &b);
+            tp__big_scale(&a, tens > 0 ? tens : 0, shift < 0 ? -shift : 0);
+            tp__big_scale(&b, tens < 0 ? -tens : 0, shift > 0 ? shift : 0);
+            order[above] = tp__big_compare(&a, &b);
         }
         if (order[0] < 0 || (order[0] == 0 && (bits & 1))) bits--;
         else if ((order[1] > 0 || (order[1] == 0 && (bits & 1))) && bits < type->infinity) bits++;
@@ -3064,7 +3064,7 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
 
 /* Call it after a callback of the user's program returned `st`. If that is an error for which the callback set no sentence, sets one:
  * otherwise the sentence of an earlier error would be shown. before: tp__n_errors before the callback; name: the object that has it. */
-TP__UNUSED static tp_status tp__told(const char *name, unsigned before, tp_status st)
+TP__UNUSED static tp_status tp__add_missing_sentence(const char *name, unsigned before, tp_status st)
 {
     if (st >= TP_OK || tp__n_errors != before) return st;
     return tp_fail(st, "%s: a function of the program returned %s without a sentence: tp_fail gives one", name,

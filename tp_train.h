@@ -1489,7 +1489,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
     const unsigned n_errors = tp__n_errors;
-    if (st == TP_OK) st = tp__told(t->name, n_errors, t->build(t, m));
+    if (st == TP_OK) st = tp__add_missing_sentence(t->name, n_errors, t->build(t, m));
     if (st == TP_OK) st = tp__graph_result(t->graph);
     if (st == TP_OK && tp_current_tower_context(t->graph))
         st = tp_fail(TP_ERR_STATE, "%s: the tower '%s' is still open after build: tp_tower_leave is missing", t->name,
@@ -1844,7 +1844,7 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st != TP_OK) return st;
     t->finishing_ = "this step is finished";
     const unsigned n_errors = tp__n_errors;
-    st = tp__told(t->name, n_errors, t->run_step(t));
+    st = tp__add_missing_sentence(t->name, n_errors, t->run_step(t));
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;

@@ -86,8 +86,8 @@ struct tp_optimizer {
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
-    /* during apply_gradients: a later update of the same variables in the same run follows. Only the
-     * last update advances state that belongs to no variable (Adam's powers), once per run; the others leave it unchanged */
+    /* during apply_gradients: true if another update of the same variables follows in the same run. State that belongs to no
+     * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
     bool more;
     void *user;
     struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */

@@ -3131,8 +3131,8 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
  *     TP__VW           floats in a vector: 16, 8 or 4
  *     TP__MR           rows of the largest register tile: 14 or 6
  * Vectors are the compiler's vector types (`a + b` adds lanes). Multiply-and-add is fused only in vfma(): a product that is
- * added to something elsewhere uses vmul(), which the compiler cannot contract. No vector is passed in a real call: every
- * function that takes or returns a vector is inlined. */
+ * added to something elsewhere uses vmul(), which the compiler cannot contract. Where an optimizer is at work, no vector is
+ * passed in a real call: every function that takes or returns a vector is inlined. */
 
 #if TP__VW == 4 && defined(TP__SSE2)
 #define TP__WIDE 0 /* few machines have only SSE2, so kernels that another loop can replace are left out */
@@ -3140,7 +3140,11 @@ TP__UNUSED static int64_t tp__fast_scale_add_bytes(unsigned char *x, float a, co
 #define TP__WIDE 1
 #endif
 #define TP__F(name_) TP__CAT(TP__CAT(tp__, name_), TP__CAT(_, TP__ISA_SUFFIX))
-#define TP__INLINE   static inline __attribute__((always_inline, unused))
+#if defined __OPTIMIZE__ || defined _WIN32
+#define TP__INLINE static inline __attribute__((always_inline, unused))
+#else /* Without an optimizer a constant argument removes nothing: each call would hold a kernel's code in all its forms. */
+#define TP__INLINE static inline __attribute__((unused))
+#endif
 
 #define V      TP__F(v)
 #define VI     TP__F(vi)

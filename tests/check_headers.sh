@@ -19,22 +19,21 @@ all_of_them cat >"$dir/all.c"
 for cc in "${fronts[@]}"; do accept "$cc" "$dir/all.c"; done
 all_of_them tac >"$dir/all.c"
 for cc in "${fronts[0]}" "${fronts[4]}"; do accept "$cc" "$dir/all.c"; done
-# two units, one implementation, included twice
-printf '#define TP_IMPLEMENTATION\n#include "tp_train.h"\n#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint main(void) { return other(); }\n' >"$dir/one.c"
-printf '#include "tp_layers.h"\n#include "tp_train.h"\nint other(void);\nint other(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"
-gcc -std=c11 -O0 -I. -c "$dir/one.c" -o "$dir/one.o"
-gcc -std=c11 -O0 -I. "$dir/one.o" "$dir/two.c" -o "$dir/both" -lm -lpthread
+# two units, one implementation, which includes a header twice
+library() { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h tp_train.h; }
+library >"$dir/library.c"
+printf '#include "tp_layers.h"\n#include "tp_train.h"\nint main(void) { return tp_version()[0] == 0; }\n' >"$dir/two.c"
+gcc -std=c11 -O0 -I. -c "$dir/library.c" -o "$dir/library.o"
+gcc -std=c11 -O0 -I. "$dir/two.c" "$dir/library.o" -o "$dir/both" -lm -lpthread
 "$dir/both"
 # the implementation was compiled at all, and exports nothing but tp names
-[ "$(nm -g --defined-only "$dir/one.o" | wc -l)" -gt 200 ]
-nm -g --defined-only "$dir/one.o" | awk '{print $3}' | grep -vE '^(tp_|main$)' && { echo "names without tp_"; exit 1; }
+[ "$(nm -g --defined-only "$dir/library.o" | wc -l)" -gt 200 ]
+nm -g --defined-only "$dir/library.o" | awk '{print $3}' | grep -v '^tp_' && { echo "names without tp_"; exit 1; }
 # static: nothing at all
-sed 's/TP_IMPLEMENTATION/TP_STATIC\n#define TP_IMPLEMENTATION/' "$dir/one.c" | sed 's/int other(void);//; s/other()/0/' >"$dir/static.c"
+{ echo '#define TP_STATIC'; library; echo 'int main(void) { return 0; }'; } >"$dir/static.c"
 gcc -std=c11 -O0 -Wall -Wextra -I. -c "$dir/static.c" -o "$dir/static.o"
 [ "$(nm -g --defined-only "$dir/static.o" | grep -cv ' main$')" = 0 ]
 # each header's own program compiles as it stands in its first comment, and links with the implementation that is there
-{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$dir/library.c"
-gcc -std=c11 -O0 -I. -c "$dir/library.c" -o "$dir/library.o"
 implemented="" # makes the program's own TP_IMPLEMENTATION implement nothing
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 for h in tp_*.h; do

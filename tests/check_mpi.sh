@@ -20,7 +20,7 @@ export LSAN_OPTIONS=suppressions=$PWD/tests/mpi.supp:print_suppressions=0
 implemented=""
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_train.h tp_layers.h; } >"$dir/library.c"
-$mpicc -std=c11 -O1 -g $sanitize -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1
+$mpicc -std=c11 -O0 -g $sanitize -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1
 for t in tests/test_mpi.c tests/mpi_job.c examples/mpi_train.c; do
     $mpicc -std=gnu11 -O0 -g $sanitize -Wall -Wextra -Werror -DTP_MPI $implemented -Itests -I. "$t" "$dir/library.o" \
         -o "$dir/$(basename "$t" .c)" -lm -lpthread || exit 1

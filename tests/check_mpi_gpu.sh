@@ -18,7 +18,7 @@ for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}
 shim="-g1 -DTP_CUDA_SHIM -Itests/gpu/shim -I."
 library=build/test/mpi/library.o # of check_mpi.sh, which runs before
 if [ -e "$library" ] && [ -z "$(find tp_*.h -newer "$library")" ] && [ -z "${SANITIZE:-}" ]; then cp "$library" "$dir/library.o"
-else $mpicc -std=c11 -O1 -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1; fi
+else $mpicc -std=c11 -O0 -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1; fi
 for f in tp_cuda.cu tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp; do
     g++ -x c++ -std=c++17 -O0 $shim -Wno-unknown-pragmas -c "$f" -o "$dir/$(basename "$f").o" || exit 1
 done

@@ -23,7 +23,7 @@ compile() { # <object> <command...>: in the background
 }
 rm -f "$out"/*.o "$out/$name"
 if [ "$name" = test_cuda ]; then
-    compile tp_cuda.o $cxx -fsanitize="$memory" tp_cuda.cu
+    compile tp_cuda.o $cxx -fsanitize="$memory" --param asan-instrumentation-with-call-threshold=50 tp_cuda.cu
     compile nothing $cxx -fsyntax-only -DTP_NO_NCCL tp_cuda.cu
     compile test.o gcc -std=gnu11 $flags -fsanitize="$memory" -DTP_NAIVE $warn tests/gpu/test_cuda.c
 else

@@ -354,8 +354,8 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
 TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb);
 TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy);
 
-/* A callback made of up to four functions; they get `user` with tp_lambda_user(cb). [callbacks:
- * CallbackFactory] */
+/* A callback made of up to four functions; they get `user` with tp_lambda_user(cb). trigger is called at the end of each epoch.
+ * For the other hooks fill in a callback of your own: tp_callback_new. [callbacks: CallbackFactory] */
 typedef struct tp_cb_lambda_desc {
     tp_at at_;
     tp_status (*setup_graph)(tp_callback *cb);

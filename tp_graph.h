@@ -4871,8 +4871,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     for (int i = 0; i < n; i++)
         if (tp_is_poison(xs[i])) return;
     if (!tp_dtype_is_float(y->dtype)) {
-        tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient", y->op->name,
-                      tp_dtype_name(y->dtype));
+        tp_graph_fail(g, &y->op->at, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
+                      y->op->name, tp_dtype_name(y->dtype));
         return;
     }
     tp__name_scope_enter(g, "");

@@ -194,6 +194,7 @@ typedef struct tp_dropout_desc {
     float rate;      /* probability that an element becomes 0; default 0.5; write TP_ZERO for 0 */
     float keep_prob; /* 1-rate; give rate or keep_prob, not both */
     tp_tri training; /* whether the layer works as in training; default: whether the tower is a training tower */
+    int end_;        /* tp_dropout ends its list with it: C wants something in place of each "..." */
 } tp_dropout_desc;
 TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d);
 
@@ -427,7 +428,8 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
 #define tp_avg_pooling(x, ...) TP__CALL_X(layers, tp_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_global_avg_pooling(x, ...) TP__CALL_X(layers, tp_global_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_batch_norm(x, ...) TP__CALL_X(layers, tp_batch_norm, x, #__VA_ARGS__, __VA_ARGS__)
-#define tp_dropout(x, ...) TP__CALL_X(layers, tp_dropout, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_dropout(...)                 TP__DROPOUT(__VA_ARGS__, .end_ = 0)
+#define TP__DROPOUT(x, ...)             TP__CALL_X(layers, tp_dropout, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_conv2d_transpose(x, ...) TP__CALL_X(layers, tp_conv2d_transpose, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_deconv2d_desc, #__VA_ARGS__, __VA_ARGS__))
 #define tp_depthwise_conv2d(x, ...) TP__CALL_X(layers, tp_depthwise_conv2d, x, #__VA_ARGS__, __VA_ARGS__)

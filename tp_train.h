@@ -736,7 +736,7 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
     if (tp_graph_status(g) != TP_OK) return NULL;
     if (!cost) tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
     else if (cost->shape.ndim != 0)
-        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
+        tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE, "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
                       tp_node_name(cost), tp_shape_text(&cost->shape, text));
     return tp_graph_status(g) == TP_OK ? cost : NULL;
 }
@@ -772,15 +772,16 @@ static void tp__gate_updates(const tp_trainer *t, tp_grad_var *gvs, int n)
     }
 }
 
-/* Removes pairs without a gradient, with a warning. It is an error if no pair is left. */
-static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
+/* Removes pairs without a gradient of the cost, with a warning. It is an error if no pair is left. */
+static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
     const tp_gradproc filter = tp_gradproc_filter_none();
     if (tp_graph_status(g) != TP_OK) return 0;
     n = tp_gradproc_run(&filter, g, gvs, n);
     if (n == 0)
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
+        tp_graph_fail(g, &cost->op->at, TP_ERR_ARG,
+                      "the cost '%s' depends on no trainable variable: there is nothing to train", tp_node_name(cost));
     return tp_graph_status(g) == TP_OK ? n : 0;
 }
 
@@ -801,7 +802,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_optimizer *opt = tp__model_optimizer(t, m);
     if (!opt) return;
     tp_optimizer_compute_gradients(opt, cost, var, n, gv);
-    n = tp__filter_gradients(t, gv, n);
+    n = tp__filter_gradients(t, cost, gv, n);
     if (n == 0) return;
     tp__ranks_reduce(t, gv, n);
     tp__gate_updates(t, gv, n);
@@ -1052,7 +1053,7 @@ static void tp__replicated_update(tp__multi *b)
     for (int k = 0; k < n_update && tp_graph_status(g) == TP_OK; k++) {
         tp_grad_var *tower_pairs = gvs + k * b->n_var;
         int kept = 0;
-        if (k == 0) kept = tp__filter_gradients(t, tower_pairs, b->n_var);
+        if (k == 0) kept = tp__filter_gradients(t, b->cost[0], tower_pairs, b->n_var);
         for (int i = 0; i < b->n_var && k > 0; i++)
             if (tower_pairs[i].grad) tower_pairs[kept++] = tower_pairs[i];
         if (tp_graph_status(g) != TP_OK) return;
@@ -1074,7 +1075,7 @@ static void tp__server_update(tp__multi *b)
     if (!gvs) return;
     for (int k = 1; k < t->n_devices; k++) tp__different_gradients(b, b->var, 0, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), b->var, b->n_var, gvs);
-    const int n = tp__filter_gradients(t, gvs, b->n_var);
+    const int n = tp__filter_gradients(t, b->cost[0], gvs, b->n_var);
     for (int i = 0; i < n; i++) {
         tp_device_enter(g, tp_node_device(gvs[i].var));
         gvs[i].grad = tp__divided(gvs[i].grad, t->n_devices);
@@ -1101,7 +1102,7 @@ static void tp__async_update(tp__multi *b)
     for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
         tp_grad_var *tower_pairs = gvs + k * b->n_var;
         int kept = 0;
-        if (k == 0) kept = tp__filter_gradients(t, tower_pairs, b->n_var);
+        if (k == 0) kept = tp__filter_gradients(t, b->cost[0], tower_pairs, b->n_var);
         for (int i = 0; i < b->n_var && k > 0; i++)
             if (tower_pairs[i].grad) tower_pairs[kept++] = tower_pairs[i];
         if (tp_graph_status(g) != TP_OK) return;

@@ -604,6 +604,45 @@ TEST(a_column_against_a_row)
     }
 }
 
+static tp_node *wrong_cost_tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    if (*(const int *)user == 2) return tp_named(tp_mean(in[0]), "cost");
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4, 1), tp_init_zeros());
+    tp_node *error = tp_square(tp_matmul(tp_reshape(in[0], TP_ANY, 4), w));
+    return *(const int *)user == 1 ? tp_cast(tp_mean(error), TP_I32) : error;
+}
+/* The line of the node is told, as tp_simple_trainer() knows no other place. */
+TEST(a_wrong_cost_has_its_place)
+{
+    static const char *const want[] = {"Cost must be a scalar tensor, but 'Square' has shape (?,1): take its mean",
+                                       "'Cast' is int32: only a floating value has a gradient; tp_cast its inputs",
+                                       "the cost 'cost' depends on no trainable variable: there is nothing to train"};
+    for (int i = 0; i < 3; i++) {
+        tp_train_config c = line_config(1);
+        c.model.build_graph = wrong_cost_tower, c.model.user = &i;
+        TEST_MAY_ERROR("");
+        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) != TP_OK);
+        CHECK_HAS(tp_last_error(), want[i]);
+        CHECK_HAS(tp_last_error(), "test_newcomer.c:");
+    }
+}
+
+/* Without a name, too, it compiles without a warning. */
+TEST(a_dropout_without_a_name)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_tower_desc d = {.is_training = true};
+    if (CHECK(tp_tower_enter(g, &d))) {
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2)), *y = tp_dropout(x);
+        CHECK_STR(y->op->row->name, "dropout");
+        y = tp_dropout(x, .rate = 0);
+        CHECK_STR(y->op->row->name, "identity");
+        tp_tower_leave(g);
+    }
+    CHECK_STR(tp_graph_error(g), "");
+    tp_graph_free(g);
+}
+
 static bool keep_even(const tp_datapoint *dp, const tp_map_call *call)
 {
     (void)call;

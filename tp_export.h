@@ -894,6 +894,14 @@ static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
     return st == TP_ERR_NOMEM ? tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C") : st;
 }
 
+/* The sentence of an input that is no node of the session: a NULL may come from tp_graph_find, and then has a name. */
+static tp_status tp__export_no_input(const char *what, const tp_session *s, const tp_node *input, int i)
+{
+    char name[TP__MISSING_TEXT] = "";
+    return input ? tp_fail(TP_ERR_ARG, "%s: input %d is not a node of this session's graph", what, i)
+                 : tp_fail(TP_ERR_ARG, "%s: input %d is NULL%s", what, i, tp__node_missing(s->graph, name));
+}
+
 /* Makes the feed of input i, of which only the type is read. Unknown dimensions are .batch; 1 if that is not given and only the first
  * one is unknown. */
 static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_export_c_desc *d, tp_feed *feed)
@@ -902,8 +910,7 @@ static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_expo
     char text[TP_SHAPE_TEXT];
     const bool given = d && d->batch > 0;
     bool later = false; /* a dimension after the first one is unknown */
-    if (!input || input->op->graph != s->graph)
-        return tp_fail(TP_ERR_ARG, "C export: input %d is not a node of this session's graph", i);
+    if (!input || input->op->graph != s->graph) return tp__export_no_input("C export", s, input, i);
     feed->node = input;
     feed->value.dtype = input->dtype;
     feed->value.shape = input->shape;
@@ -2664,7 +2671,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     tp_status st = tp__check_run(s, NULL, 0, outputs, n_outputs);
     for (int i = 0; i < n_inputs && st == TP_OK; i++)
         if (!inputs[i] || inputs[i]->op->graph != s->graph || tp_is_poison(inputs[i]))
-            st = tp_fail(TP_ERR_ARG, "ONNX export: input %d is not a node of this session's graph", i);
+            st = tp__export_no_input("ONNX export", s, inputs[i], i);
     if (st != TP_OK) return st;
     const tp_graph *g = s->graph;
     const size_t n = (size_t)g->op.n + 1;

@@ -349,7 +349,8 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
-/* Find a node or an operation by name. If there is none they return NULL, and tp_last_error() has the most similar name.
+/* Find a node or an operation by name. If there is none they return NULL, and tp_last_error() has the most similar name. While a
+ * tower is built, tp_graph_find looks among the tower's own nodes first: "cost" is not that of another tower.
  * "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name);
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
@@ -1176,6 +1177,12 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
 /* For debugging while the graph is being built: computes x from the variables' initial values and the feeds, and copies it to
  * *value; value NULL: logs its shape and first elements. Each call makes a new session on the CPU, which is slow. */
 TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value);
+/* Tests the gradient of y, for ops and layers of your own: a weighted sum of y's elements is differentiated by each floating feed,
+ * and each element of these gradients is compared with a central difference. Feed float64, if your op has naive_f64, and values
+ * that are no kinks (0 for relu). TP_ERR_NUMERIC and a sentence: some element differs by more than tolerance * max(1, |gradient|);
+ * tolerance 0: 1e-6, with float32 feeds 0.02. *worst (NULL: not asked for): the largest such difference. Random ops give the same
+ * numbers in each run. Like tp_eval_now it makes a session of its own; it adds nodes to the graph. */
+TP_DEF tp_status tp_check_gradients(tp_node *y, const tp_feed *feeds, int n_feeds, double tolerance, double *worst);
 /* Read and set the current value of a variable; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
@@ -2814,8 +2821,13 @@ TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
-    tp_node *n = tp__node_named(g, name);
-    char near[TP__NEAREST_TEXT];
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    char near[TP__NEAREST_TEXT], in_tower[512];
+    tp_node *n = NULL;
+    if (tower && tower->ns_name && tower->ns_name[0] &&
+        snprintf(in_tower, sizeof in_tower, "%s/%s", tower->ns_name, name) < (int)sizeof in_tower)
+        n = tp__node_named(g, in_tower);
+    if (!n) n = tp__node_named(g, name);
     if (!n) {
         tp_fail(TP_ERR_NAME, "there is no node '%s' in the graph%s", name, tp__node_near(g, name, near));
         /* if the caller passes this NULL on, the error there tells the name that was not found: see tp__missing */
@@ -3089,6 +3101,11 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
     const tp_op *row = d->row;
     if (g && g->status != TP_OK) return &g->poison;
+    if (!row->name || !row->label || !row->infer || row->n_out == 0 || row->n_out > TP_MAX_OUTPUTS)
+        return tp_graph_fail(
+            g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
+            "the row of op %s is not filled in: it needs name, label, infer (the shape rule) and n_out",
+            row->name ? row->name : "without a name");
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
     /* inputs of several graphs are a mistake, which is recorded in the first input's graph */
@@ -4819,6 +4836,21 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     return sum;
 }
 
+/* A gradient has the shape and the type of its input: a mistake in the grad function of a row is told here, not by a later op. */
+static void tp__check_gradient_type(tp_graph *g, const tp_operation *o, int i, const tp_node *dx)
+{
+    const tp_node *x = o->in[i];
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (g->status != TP_OK || tp_is_poison(dx) || !tp_dtype_is_float(x->dtype)) return;
+    if (dx->dtype == x->dtype && tp_shape_compatible(&dx->shape, &x->shape)) return;
+    tp_graph_fail(
+        g, NULL, TP_ERR_SHAPE,
+        "%s: its gradient function gives input %d, which is %s %s, a gradient of %s %s: their shapes and types "
+        "must be equal",
+        o->name, i, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a), tp_dtype_name(dx->dtype),
+        tp_shape_text(&dx->shape, b));
+}
+
 static bool tp__cheaper_gradient(tp_grad *g);
 /* Adds the gradients of o's inputs, computed from those of its outputs, in the scope "<scope>/<name of o>_grad". The gradient of
  * an input that depends on an x is added to the contributions of that input. */
@@ -4847,6 +4879,8 @@ static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, con
     if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
     tp_device_leave(g);
     tp_name_scope_pop(g);
+    for (int i = 0; i < o->n_in; i++)
+        if (din[i]) tp__check_gradient_type(g, o, i, din[i]);
     g->at = at;
     for (int i = 0; i < o->n_in; i++) {
         tp_node *x = o->in[i];
@@ -4871,8 +4905,9 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     for (int i = 0; i < n; i++)
         if (tp_is_poison(xs[i])) return;
     if (!tp_dtype_is_float(y->dtype)) {
-        tp_graph_fail(g, &y->op->at, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
-                      y->op->name, tp_dtype_name(y->dtype));
+        tp_graph_fail(g, &y->op->at, TP_ERR_DTYPE,
+                      "'%s' is %s: only a floating value has a gradient; tp_cast its inputs", y->op->name,
+                      tp_dtype_name(y->dtype));
         return;
     }
     tp__name_scope_enter(g, "");
@@ -4881,6 +4916,12 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     tp_device_enter(g, tp_node_device(y));
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
+    if (!tp_is_poison(dy) && (dy->dtype != y->dtype || !tp_shape_compatible(&dy->shape, &y->shape))) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        tp_graph_fail(g, &y->op->at, TP_ERR_SHAPE, "the gradient of '%s' is %s %s, but it is itself %s %s", y->op->name,
+                      tp_dtype_name(dy->dtype), tp_shape_text(&dy->shape, a), tp_dtype_name(y->dtype),
+                      tp_shape_text(&y->shape, b));
+    }
     const int last_id = y->op->id, n_op = last_id + 1;
     char *above = (char *)tp_calloc((size_t)n_op, 1); /* for each operation id: whether y depends on the operation */
     /* for each operation id, bit 0: whether the operation depends on an x */
@@ -10313,6 +10354,136 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
     return st == TP_OK ? tp_tensor_copy(value, v) : st;
 }
 
+/* One test of gradients: its nodes, feeds that it may change, and what it found. */
+typedef struct tp__gradient_test {
+    tp_node *cost, **x, **dx; /* n of x: the nodes of the floating feeds; dx NULL: y does not depend on it */
+    int *feed_of;             /* index of the feed of x[i] */
+    int n, n_feed;
+    tp_feed *feed;
+    tp_tensor *gradient;
+    tp_session *session;
+    double
+        worst; /* the largest difference, of element `element` of x[at]: `said` by the gradient, `found` by differences */
+    int at;
+    int64_t element;
+    double said, found;
+} tp__gradient_test;
+
+static tp_status tp__gradient_test_run(const tp__gradient_test *t, tp_node *const *fetches, int n, const tp_tensor **v)
+{
+    tp_exec *e = tp_session_exec(t->session);
+    if (!e) return TP_ERR_NOMEM;
+    tp_exec_set_random_step(e, 0);
+    return tp_exec_run(e, t->feed, t->n_feed, fetches, n, v);
+}
+
+/* Compares the gradient of x[i], element by element. */
+static tp_status tp__gradient_test_one(tp__gradient_test *t, int i)
+{
+    tp_tensor *x = &t->feed[t->feed_of[i]].value;
+    const double step = x->dtype == TP_F64 ? 1e-5 : 1e-2;
+    for (int64_t k = 0; k < tp_tensor_size(x); k++) {
+        const double at = tp_tensor_get(x, k), h = step * fmax(1, fabs(at));
+        double cost[2], moved[2];
+        for (int side = 0; side < 2; side++) {
+            const tp_tensor *v = NULL;
+            tp_tensor_set(x, k, side ? at + h : at - h);
+            moved[side] = tp_tensor_get(x, k); /* as it was rounded */
+            const tp_status st = tp__gradient_test_run(t, &t->cost, 1, &v);
+            if (st != TP_OK) return st;
+            cost[side] = tp_tensor_get(v, 0);
+        }
+        tp_tensor_set(x, k, at);
+        const double found = (cost[1] - cost[0]) / (moved[1] - moved[0]);
+        const double said = t->dx[i] ? tp_tensor_get(&t->gradient[i], k) : 0;
+        const double off = fabs(found - said) / fmax(1, fmax(fabs(found), fabs(said)));
+        if (off <= t->worst) continue;
+        t->worst = off, t->at = i, t->element = k, t->said = said, t->found = found;
+        if (!(off <= DBL_MAX)) return TP_OK; /* NaN: nothing is worse */
+    }
+    return TP_OK;
+}
+
+/* Adds the nodes, and makes the session and the tensors that the test changes. */
+static tp_status tp__gradient_test_begin(tp__gradient_test *t, tp_node *y, const tp_feed *feeds)
+{
+    tp_graph *g = tp_node_graph(y);
+    tp_node *flat = tp_flatten(y), *number = tp_cumsum(tp_ones_like(flat), 0, false, false);
+    t->cost = tp_sum(tp_mul(flat, tp_sin(tp_affine(number, 1.7f, 0)))); /* a plain sum would hide what cancels in it */
+    t->feed = (tp_feed *)tp_graph_alloc(g, ((size_t)t->n_feed + 1) * sizeof *t->feed);
+    t->x = (tp_node **)tp_graph_alloc(g, ((size_t)t->n_feed + 1) * sizeof *t->x);
+    t->dx = (tp_node **)tp_graph_alloc(g, ((size_t)t->n_feed + 1) * sizeof *t->dx);
+    t->feed_of = (int *)tp_graph_alloc(g, ((size_t)t->n_feed + 1) * sizeof *t->feed_of);
+    t->gradient = (tp_tensor *)tp_graph_alloc(g, ((size_t)t->n_feed + 1) * sizeof *t->gradient);
+    if (!t->feed || !t->x || !t->dx || !t->feed_of || !t->gradient) return TP_ERR_NOMEM;
+    for (int i = 0; i < t->n_feed; i++) {
+        t->feed[i].node = feeds[i].node;
+        const tp_status st = tp_tensor_copy(&t->feed[i].value, &feeds[i].value);
+        if (st != TP_OK) return st;
+        if (!feeds[i].node || !tp_dtype_is_float(feeds[i].node->dtype)) continue;
+        t->feed_of[t->n] = i;
+        t->x[t->n++] = feeds[i].node;
+    }
+    if (t->n == 0) tp_graph_fail(g, NULL, TP_ERR_ARG, "no floating value is fed: there is no gradient to test");
+    tp_gradients(t->cost, t->x, t->n, t->dx);
+    if (tp__is_broken(g)) return tp_fail(g->status, "%s", g->error);
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.threads = 1;
+    t->session = tp_session_new(g, &c);
+    return t->session ? TP_OK : TP_ERR_NOMEM;
+}
+
+static tp_status tp__gradient_test_all(tp__gradient_test *t, tp_node *y, const tp_feed *feeds, double tolerance)
+{
+    tp_status st = tp__gradient_test_begin(t, y, feeds);
+    const tp_tensor *v = NULL;
+    bool single = false;
+    for (int i = 0; i < t->n && st == TP_OK; i++) {
+        single = single || t->x[i]->dtype != TP_F64;
+        if (!t->dx[i]) continue;
+        st = tp__gradient_test_run(t, &t->dx[i], 1, &v);
+        if (st == TP_OK) st = tp_tensor_copy(&t->gradient[i], v);
+        if (st == TP_OK && !tp_shape_equal(&v->shape, &t->feed[t->feed_of[i]].value.shape)) {
+            char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+            st = tp_fail(TP_ERR_SHAPE, "the gradient of '%s' by '%s' has shape %s, but '%s' has shape %s", y->op->name,
+                         t->x[i]->op->name, tp_shape_text(&v->shape, a), t->x[i]->op->name,
+                         tp_shape_text(&t->feed[t->feed_of[i]].value.shape, b));
+        }
+    }
+    for (int i = 0; i < t->n && st == TP_OK; i++) st = tp__gradient_test_one(t, i);
+    if (tolerance <= 0) tolerance = single ? 0.02 : 1e-6;
+    if (st != TP_OK || t->worst <= tolerance) return st;
+    char place[TP__PLACE_TEXT];
+    return tp_fail(TP_ERR_NUMERIC,
+                   "%sthe gradient of '%s' by element %lld of '%s' is %g, by finite differences %g: look at the grad "
+                   "function%s",
+                   tp__place_text(&y->op->at, place), y->op->name, (long long)t->element, t->x[t->at]->op->name,
+                   t->said, t->found, t->dx[t->at] ? "" : ", which sets no gradient of this input");
+}
+
+TP_DEF tp_status tp_check_gradients(tp_node *y, const tp_feed *feeds, int n_feeds, double tolerance, double *worst)
+{
+    tp_graph *g = tp_node_graph(y);
+    tp__gradient_test t;
+    memset(&t, 0, sizeof t);
+    if (worst) *worst = NAN;
+    TP__REQUIRE(y && feeds && n_feeds > 0, TP_ERR_ARG)
+    if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_sentence);
+    if (!tp_dtype_is_float(y->dtype))
+        return tp_fail(TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient", y->op->name,
+                       tp_dtype_name(y->dtype));
+    t.n_feed = n_feeds;
+    const tp_status st = tp__gradient_test_all(&t, y, feeds, tolerance);
+    if (worst && (st == TP_OK || st == TP_ERR_NUMERIC)) *worst = t.worst;
+    for (int i = 0; i < n_feeds; i++) {
+        if (t.feed) tp_tensor_free(&t.feed[i].value);
+        if (t.gradient) tp_tensor_free(&t.gradient[i]);
+    }
+    tp_session_free(t.session);
+    return st;
+}
+
 TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value)
 {
     tp_graph *g = tp_node_graph(x);
@@ -12038,6 +12209,9 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
+    if (p && !init && !c->session_creator && tp_graph_n_variables(tp_session_graph(tp_predictor_session(p))) > 0)
+        tp_log(TP_LOG_WARN,
+               "predictor: neither .checkpoint nor .session_init: the variables have their initial values");
     /* the predictor keeps the initialiser, so that passing it twice is detected; its values are in the session already
      * and are freed */
     if (p && init && init->run == tp__restore_run) tp_dict_free(&((tp__restore *)(void *)init)->dict);
@@ -16902,11 +17076,18 @@ static tp_status tp__xent_infer(tp_infer *s)
     s->out[1] = s->in[0];
     return TP_OK;
 }
+/* One hot labels for a number of classes that is known only when the op runs, as in a batch whose samples are the classes. */
+static tp_node *tp__one_hot_like(tp_node *softmax, tp_node *label)
+{
+    tp_node *number = tp_cumsum(tp_ones_like(softmax), 1, true, false);
+    return tp_cast(tp_equal(number, tp_expand_dims(tp_cast(label, softmax->dtype), 1)), softmax->dtype);
+}
 static void tp__xent_gradient(tp_grad *g)
 {
     tp_node *softmax = &g->out[1], *dx = NULL;
     if (g->dout[0]) {
-        tp_node *one_hot = tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f);
+        tp_node *one_hot = g->in[0]->shape.dim[1] != TP_ANY ? tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f)
+                                                            : tp__one_hot_like(softmax, g->in[1]);
         if (one_hot->dtype != softmax->dtype) one_hot = tp_cast(one_hot, softmax->dtype);
         dx = tp_mul(tp_sub(softmax, one_hot), tp_expand_dims(g->dout[0], 1));
     }

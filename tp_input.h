@@ -2634,7 +2634,9 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     tp_dataflow *df = NULL;
     if (!d->fn) df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: the function is NULL");
     else if (d->indexed == TP_YES && d->size < 1)
-        df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
+        df = tp_df_fail(&d->at_, TP_ERR_ARG,
+                        "tp_df_from_generator: .indexed needs .size, the datapoints of a pass, which is %lld",
+                        (long long)d->size);
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
     if (!df || df->next) { /* the arguments were wrong: release what the flow would have owned */
         if (d->release) d->release(d->user);
@@ -6532,8 +6534,13 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     if (!tp__csv_row(c))
         return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->data_name);
     int field_end = TP__CSV_MORE;
+    char names[300];
+    size_t listed = 0;
     for (*fields = 0; field_end == TP__CSV_MORE; ++*fields) {
         if ((field_end = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
+        if (listed < sizeof names) /* cut where it is full */
+            listed += (size_t)snprintf(names + listed, sizeof names - listed, "%s%.*s", *fields ? ", " : "",
+                                       length < 60 ? (int)length : 60, field);
         for (int j = 0; j < t->n; j++) {
             const char *name = t->column[j].name;
             if (!name || strlen(name) != length || memcmp(name, field, length) != 0) continue;
@@ -6545,8 +6552,8 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     }
     for (int j = 0; j < t->n; j++)
         if (t->first[j] < 0)
-            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"", c->data_name, (long long)line,
-                           t->column[j].name);
+            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"; the columns are %s", c->data_name,
+                           (long long)line, t->column[j].name, names);
     return TP_OK;
 }
 

@@ -526,6 +526,18 @@ TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, t
     return o;
 }
 
+/* Whether an operation from number `first` on writes one of the variables. */
+static bool tp__updates_a_variable(const tp_graph *g, int first, const tp_grad_var *gvs, int n)
+{
+    for (int id = first; id < tp_graph_n_operations(g); id++) {
+        const tp_operation *op = tp_graph_operation(g, id);
+        for (int i = 0; i < op->n_var; i++)
+            for (int j = 0; j < n; j++)
+                if (op->var[i] == tp_node_variable(gvs[j].var)) return true;
+    }
+    return false;
+}
+
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
     TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
@@ -554,9 +566,14 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
     if (kept == 0) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
     tp_node *outer = o->pred;
     o->pred = pred;
+    const int first = tp_graph_n_operations(g);
     tp_node *op = o->apply_gradients(o, with_gradient, kept);
     o->pred = outer;
-    return op ? op : tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
+    if (!op) return tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
+    if (tp_graph_status(g) == TP_OK && !o->inner && !tp__updates_a_variable(g, first, with_gradient, kept))
+        tp_log(TP_LOG_WARN, "%s: its update writes none of the %d variables: tp_assign_sub(var, ..) writes one",
+               o->name, kept);
+    return op;
 }
 
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n)

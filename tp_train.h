@@ -736,8 +736,9 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
     if (tp_graph_status(g) != TP_OK) return NULL;
     if (!cost) tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
     else if (cost->shape.ndim != 0)
-        tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE, "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
-                      tp_node_name(cost), tp_shape_text(&cost->shape, text));
+        tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
+                      "Cost must be a scalar tensor, but '%s' has shape %s: take its mean", tp_node_name(cost),
+                      tp_shape_text(&cost->shape, text));
     return tp_graph_status(g) == TP_OK ? cost : NULL;
 }
 
@@ -4453,7 +4454,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
             TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,
             c->data ? ", not both"
                     : "; a program that feeds its placeholders itself gives .data = tp_placeholder_input(). If one "
-                      "was given, there was no memory for it");
+                      "was given, it is NULL: its constructor got a NULL, or found no memory");
     if (c->checkpoint && c->session_init)
         return tp_fail(TP_ERR_ARG, "%s: give .session_init or .checkpoint, not both", t->name);
     if (c->checkpoint && !(c->session_init = tp_smart_init(c->checkpoint, false))) return TP_ERR_NOMEM;

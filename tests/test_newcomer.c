@@ -627,6 +627,197 @@ TEST(a_wrong_cost_has_its_place)
     }
 }
 
+/* -- an op of one's own: y (B,C) = a (B,D) b (D,C), whose row or gradient is wrong in some way */
+
+static int row_mistake;
+static tp_status product_infer(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = tp_make_shape(s->in[0].shape.dim[0], s->in[1].shape.dim[1]);
+    return TP_OK;
+}
+static void product_f64(const tp_call *k)
+{
+    const double *a = (const double *)k->in[0].data, *b = (const double *)k->in[1].data;
+    const int64_t B = k->in[0].shape.dim[0], D = k->in[0].shape.dim[1], C = k->in[1].shape.dim[1];
+    for (int64_t i = 0; i < B * C; i++) {
+        double sum = 0;
+        for (int64_t d = 0; d < D; d++) sum += a[i / C * D + d] * b[d * C + i % C];
+        ((double *)k->out[0].data)[i] = sum;
+    }
+}
+static void product_grad(tp_grad *g)
+{
+    g->din[0] = tp_matmul_ex(g->dout[0], g->in[1], false, true);
+    if (row_mistake != 1) g->din[1] = tp_matmul_ex(g->in[0], g->dout[0], true, false);
+    if (row_mistake == 2) g->din[0] = tp_affine(g->din[0], 0.5f, 0);
+    if (row_mistake == 3) g->din[1] = tp_permute(g->din[1], 1, 0);
+    if (row_mistake == 4) g->din[0] = tp_cast(g->din[0], TP_F32);
+    if (row_mistake == 5) g->din[0] = g->in[1]; /* its shape may be that of a, as the batch is not known */
+}
+static tp_op product_row(void)
+{
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = row_mistake == 6 ? NULL : "product", row.label = row_mistake == 7 ? NULL : "Product";
+    row.min_in = row.max_in = 2, row.n_out = row_mistake == 8 ? 0 : 1;
+    row.infer = row_mistake == 9 ? NULL : product_infer;
+    row.grad = product_grad, row.naive_f64 = product_f64;
+    return row;
+}
+TEST(an_op_of_ones_own_with_a_mistake)
+{
+    static const char *const want[] = {
+        "",
+        "the gradient of 'Product' by element 0 of 'b' is 0, by finite differences ",
+        "the gradient of 'Product' by element 5 of 'a' is ",
+        "Product: its gradient function gives input 1, which is float64 (3,4), a gradient of float64 (4,3)",
+        "Product: its gradient function gives input 0, which is float64 (?,3), a gradient of float32 (?,3)",
+        "the gradient of 'Product' by 'a' has shape (3,4), but 'a' has shape (2,3)",
+        "the row of op without a name is not filled in: it needs name, label, infer",
+        "the row of op product is not filled in",
+        "the row of op product is not filled in",
+        "the row of op product is not filled in"};
+    static const double a[6] = {1, 2, -1, 0.5, 3, -2}, b[12] = {1, -1, 2, 0.5, 3, 1, -2, 0.25, 1.5, -3, 2, 1};
+    for (row_mistake = 0; row_mistake < 10; row_mistake++) {
+        const tp_op row = product_row();
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *in[2];
+        in[0] =
+            tp_placeholder(g, "a", TP_F64, row_mistake == 5 ? tp_make_shape(TP_ANY, TP_ANY) : tp_make_shape(TP_ANY, 3));
+        in[1] = tp_placeholder(g, "b", TP_F64, tp_make_shape(3, 4));
+        const tp_feed feeds[] = {TP_FEED(in[0], TP_F64, a, 2, 3), TP_FEED(in[1], TP_F64, b, 3, 4)};
+        double worst = 0;
+        const tp_status st = tp_check_gradients(tp_apply(NULL, &row, in, 2, NULL), feeds, 2, 0, &worst);
+        if (row_mistake == 0) CHECK(st == TP_OK && worst < 1e-8);
+        else CHECK_ERR(st, st, want[row_mistake]);
+        if (row_mistake > 0) CHECK(st != TP_OK);
+        if (row_mistake == 1 || row_mistake == 2) CHECK(st == TP_ERR_NUMERIC && worst > 0.1);
+        tp_graph_free(g);
+    }
+}
+TEST(gradients_are_checked)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY)),
+            *i = tp_placeholder(g, "i", TP_I32, tp_make_shape(2));
+    const float three[3] = {0.3f, -1.2f, 2};
+    const int32_t two[2] = {0, 1};
+    const tp_feed feeds[] = {TP_FEED(x, TP_F32, three, 3), TP_FEED(i, TP_I32, two, 2)};
+    double worst = -1;
+    CHECK_OK(tp_check_gradients(tp_softmax(tp_expand_dims(x, 0)), feeds, 2, 0, &worst)); /* a plain sum would be 1 */
+    CHECK(worst >= 0 && worst < 0.02);
+    CHECK_OK(tp_check_gradients(tp_nn_dropout(x, 0.5f), feeds, 1, 0, NULL)); /* the same numbers in each run */
+    CHECK_ERR(tp_check_gradients(tp_cast(x, TP_I32), feeds, 1, 0, NULL), TP_ERR_DTYPE, "only a floating value");
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    i = tp_placeholder(g, "i", TP_I32, tp_make_shape(2));
+    const tp_feed whole = TP_FEED(i, TP_I32, two, 2);
+    CHECK_ERR(tp_check_gradients(tp_cast(i, TP_F32), &whole, 1, 0, &worst), TP_ERR_ARG, "no floating value is fed");
+    CHECK(isnan(worst));
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    tp_node *y = tp_placeholder(g, "y", TP_F32, tp_make_shape(3)), *dy = NULL;
+    tp_gradients_from(tp_square(y), tp_placeholder(g, "dy", TP_F32, tp_make_shape(4)), &y, 1, &dy);
+    CHECK_HAS(tp_graph_error(g), "the gradient of 'Square' is float32 (4), but it is itself float32 (3)");
+    tp_graph_free(g);
+}
+
+/* Contrastive learning: each sample of a batch, whose size is not known, is a class. */
+TEST(as_many_classes_as_samples)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_placeholder(g, "a", TP_F64, tp_make_shape(TP_ANY, 2)),
+            *b = tp_placeholder(g, "b", TP_F64, tp_make_shape(TP_ANY, 2));
+    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *loss = tp_sparse_softmax_cross_entropy(tp_matmul_ex(a, b, false, true), label);
+    static const double va[6] = {1, 2, -1, 0.5, 3, -2}, vb[6] = {0.5, 1, -1, 0.25, 2, -2};
+    static const int32_t labels[3] = {0, 2, 1};
+    const tp_feed feeds[] = {TP_FEED(a, TP_F64, va, 3, 2), TP_FEED(b, TP_F64, vb, 3, 2),
+                             TP_FEED(label, TP_I32, labels, 3)};
+    double worst = 1;
+    CHECK_OK(tp_check_gradients(loss, feeds, 3, 0, &worst));
+    CHECK(worst < 1e-8);
+    tp_graph_free(g);
+}
+
+/* Two towers have a node of the same name: each finds its own. */
+TEST(a_tower_finds_its_own_node)
+{
+    static const char *const name[] = {"tower0", "tower1"};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *made[2] = {NULL, NULL}, *shared = tp_named(tp_const(g, 1), "shared");
+    for (int i = 0; i < 2; i++) {
+        tp_tower_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = name[i];
+        if (!CHECK(tp_tower_enter(g, &d))) break;
+        made[i] = tp_named(tp_const(g, (float)i), "mean");
+        CHECK(tp_graph_find(g, "mean") == made[i] && tp_graph_find(g, "shared") == shared);
+        CHECK(tp_graph_find(g, "tower0/mean") == made[0]);
+        tp_tower_leave(g);
+    }
+    CHECK(tp_graph_find(g, "mean") == NULL && tp_graph_find(g, "tower1/mean") == made[1]);
+    tp_graph_free(g);
+}
+
+static tp_node *computes_only(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    return (void)n, tp_mul(o->learning_rate, gvs[0].grad);
+}
+TEST(an_optimizer_that_writes_nothing)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_ones()), *cost = tp_sum(tp_square(w));
+    tp_optimizer *o = tp_optimizer_new(g, "Mine", computes_only, NULL);
+    if (CHECK(o)) {
+        o->learning_rate = tp_const(g, 1);
+        listen();
+        tp_minimize(o, cost, NULL);
+        CHECK_HAS(logged, "Mine: its update writes none of the 1 variables: tp_assign_sub(var, ..) writes one");
+        listen();
+        tp_minimize(tp_sgd(tp_const(g, 1)), cost, NULL);
+        CHECK_STR(logged, "");
+        tp_set_log(NULL, NULL);
+    }
+    tp_graph_free(g);
+}
+
+static tp_node *one_weight(tp_graph *g, tp_node *const *in, void *user)
+{
+    return (void)user,
+           tp_named(tp_matmul(in[0], tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4, 1), tp_init_zeros())), "y");
+}
+TEST(a_predictor_that_loads_nothing)
+{
+    static const tp_spec in[] = {TP_SPEC("x", TP_F32, TP_ANY, 4)};
+    static const char *const out[] = {"y"};
+    tp_predict_config c = {
+        .inputs = in, .n_inputs = 1, .build_graph = one_weight, .output_names = out, .n_output_names = 1};
+    listen();
+    tp_predictor_free(tp_offline_predictor(&c));
+    CHECK_HAS(logged, "predictor: neither .checkpoint nor .session_init: the variables have their initial values");
+    tp_set_log(NULL, NULL);
+}
+
+TEST(an_exported_input_that_is_not_there)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(1, 2)), *y = tp_relu(x),
+            *none = tp_graph_find(g, "imag");
+    tp_session *s = tp_session_new(g, NULL);
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    static const char want[] =
+        "export: input 0 is NULL; was 'imag' meant? There is no node of that name; did you mean 'image'?";
+    CHECK_ERR(tp_export_c_text(s, &none, 1, &y, 1, &text, NULL, NULL), TP_ERR_ARG, want);
+    none = tp_graph_find(g, "imag");
+    CHECK_ERR(tp_export_onnx_buf(s, &none, 1, &y, 1, &text, NULL), TP_ERR_ARG, want);
+    tp_buf_free(&text);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Without a name, too, it compiles without a warning. */
 TEST(a_dropout_without_a_name)
 {

@@ -4905,9 +4905,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     for (int i = 0; i < n; i++)
         if (tp_is_poison(xs[i])) return;
     if (!tp_dtype_is_float(y->dtype)) {
-        tp_graph_fail(g, &y->op->at, TP_ERR_DTYPE,
-                      "'%s' is %s: only a floating value has a gradient; tp_cast its inputs", y->op->name,
-                      tp_dtype_name(y->dtype));
+        tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
+                      y->op->name, tp_dtype_name(y->dtype));
         return;
     }
     tp__name_scope_enter(g, "");
@@ -4918,7 +4917,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     tp_device_leave(g);
     if (!tp_is_poison(dy) && (dy->dtype != y->dtype || !tp_shape_compatible(&dy->shape, &y->shape))) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        tp_graph_fail(g, &y->op->at, TP_ERR_SHAPE, "the gradient of '%s' is %s %s, but it is itself %s %s", y->op->name,
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the gradient of '%s' is %s %s, but it is itself %s %s", y->op->name,
                       tp_dtype_name(dy->dtype), tp_shape_text(&dy->shape, a), tp_dtype_name(y->dtype),
                       tp_shape_text(&y->shape, b));
     }

@@ -739,6 +739,10 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
         tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
                       "Cost must be a scalar tensor, but '%s' has shape %s: take its mean", tp_node_name(cost),
                       tp_shape_text(&cost->shape, text));
+    else if (!tp_dtype_is_float(cost->dtype))
+        tp_graph_fail(g, &cost->op->at, TP_ERR_DTYPE,
+                      "Cost must be floating, but '%s' is %s: tp_cast what it is made of", tp_node_name(cost),
+                      tp_dtype_name(cost->dtype));
     return tp_graph_status(g) == TP_OK ? cost : NULL;
 }
 

@@ -53,7 +53,7 @@ tp_build_on_towers.outputs tp_gradients_from.dy tp_group.name tp_print.message t
 tp_top_k.indices tp_nn_batch_norm_train.out_mean tp_nn_batch_norm_train.out_var tp_ctc_loss.a tp_nn_lstm.last_h
 tp_nn_lstm.last_c tp_nn_gru.last_h *.pred tp_apply_rmsprop.mgs tp_add_tensor_summary.name
 tp_add_tensor_summary.collection tp_add_activation_summary.name tp_add_activation_summary.collection
-tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
+tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_check_gradients.worst tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
 tp_sym_weighted_loss.name tp_freeze_variables_.d tp_minimize.regex tp_cosine_decay.step tp_warm_up.step tp_exec_run.values
 tp_hooked_run.values tp_hooked_session_free.h tp_new_session_creator.config tp_session_init_run.i
 tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_free.p tp_save_checkpoint.variables

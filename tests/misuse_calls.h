@@ -4155,6 +4155,18 @@ static void call_tp_eval_now(int which)
 }
 static const char *const cases_tp_eval_now[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "!feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?value = NULL", NULL};
 
+static void call_tp_check_gradients(int which)
+{
+    (void)which;
+    tp_node *y_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    const tp_feed *feeds_ = which == 4 ? NULL : feeds();
+    int n_feeds_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT_MIN : 2;
+    double tolerance_ = 0.5;
+    double *worst_ = which == 8 ? NULL : doubles;
+    got_status(tp_check_gradients(y_, feeds_, n_feeds_, tolerance_, worst_));
+}
+static const char *const cases_tp_check_gradients[] = {"Ggood arguments", "?y = poison of no graph", "?y = a node of another graph", "!y = NULL", "!feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?worst = NULL", NULL};
+
 static void call_tp_session_read(int which)
 {
     (void)which;
@@ -9618,6 +9630,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_session_cancel", call_tp_session_cancel, cases_tp_session_cancel},
     {"tp_session_eval", call_tp_session_eval, cases_tp_session_eval},
     {"tp_eval_now", call_tp_eval_now, cases_tp_eval_now},
+    {"tp_check_gradients", call_tp_check_gradients, cases_tp_check_gradients},
     {"tp_session_read", call_tp_session_read, cases_tp_session_read},
     {"tp_session_load", call_tp_session_load, cases_tp_session_load},
     {"tp_get_global_step_value", call_tp_get_global_step_value, cases_tp_get_global_step_value},

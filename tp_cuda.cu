@@ -233,11 +233,11 @@ static void tp__cuda_free(tp_device *d, void *p)
 static tp_status tp__cuda_limit_memory(tp_device *d, double fraction)
 {
     tp__cuda *c = (tp__cuda *)d;
-    size_t left = 0, all = 0;
+    size_t left = 0, total_memory = 0;
     if (!c->pool) return TP_OK;
     cudaSetDevice(c->ordinal);
-    const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &all), "asking for its memory");
-    const size_t limit = fraction < 1 ? (size_t)(fraction * (double)all) : SIZE_MAX;
+    const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &total_memory), "asking for its memory");
+    const size_t limit = fraction < 1 ? (size_t)(fraction * (double)total_memory) : SIZE_MAX;
     if (st == TP_OK && limit < c->limit) __atomic_store_n(&c->limit, limit, __ATOMIC_RELAXED);
     return st;
 }
@@ -528,10 +528,10 @@ static tp_status tp__cuda_after(tp_device *d, tp_device *other)
 static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
 {
     const uint64_t bit = (uint64_t)1 << (other->ordinal & 63);
-    int can = 0;
+    int has_access = 0;
     if (c->peer_access & bit) return;
     c->peer_access |= bit;
-    if (cudaDeviceCanAccessPeer(&can, other->ordinal, c->ordinal) == cudaSuccess && can) {
+    if (cudaDeviceCanAccessPeer(&has_access, other->ordinal, c->ordinal) == cudaSuccess && has_access) {
         if (c->pool) {
             cudaMemAccessDesc access;
             memset(&access, 0, sizeof access);
@@ -653,13 +653,13 @@ static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *co
     int ordinal[TP_MAX_OUTPUTS];
     tp__communicator *made[TP_MAX_OUTPUTS];
     for (const tp__communicator *q = first->communicators; q; q = q->next) {
-        bool same = q->n == n;
-        for (int i = 0; i < n && same; i++) {
+        bool is_same_group = q->n == n;
+        for (int i = 0; i < n && is_same_group; i++) {
             const tp__communicator *communicator = tp__communicator_find((const tp__cuda *)d[i], q->number);
-            same = communicator && communicator->rank == i;
-            if (same) comm[i] = communicator->comm;
+            is_same_group = communicator && communicator->rank == i;
+            if (is_same_group) comm[i] = communicator->comm;
         }
-        if (same) return TP_OK;
+        if (is_same_group) return TP_OK;
     }
     bool enough = true;
     for (int i = 0; i < n; i++) {
@@ -2050,7 +2050,7 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     tp__cuda *u = tp__cuda_of(k);
     cublasLtMatmulHeuristicResult_t found;
     int n = 0;
-    bool plain = false;
+    bool no_algorithm = false;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t pref = NULL;
     cublasStatus_t st = cublasLtMatmulPreferenceCreate(&pref);
@@ -2070,8 +2070,8 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     if (st == CUBLAS_STATUS_SUCCESS) {
         st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->layout_b, d->layout_a, d->layout_c, d->layout_c, pref, 1,
                                             &found, &n);
-        plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
-        if (plain) {
+        no_algorithm = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
+        if (no_algorithm) {
             st = CUBLAS_STATUS_SUCCESS;
             u->say(TP_LOG_WARN,
                    "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
@@ -2081,8 +2081,8 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     }
     if (st == CUBLAS_STATUS_SUCCESS) {
         slot->key = h;
-        slot->plain = plain;
-        if (!plain) slot->algo = found.algo;
+        slot->plain = no_algorithm;
+        if (!no_algorithm) slot->algo = found.algo;
         u->n_product++;
     }
     if (pref) cublasLtMatmulPreferenceDestroy(pref);
@@ -2502,7 +2502,7 @@ __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f,
     typedef tp__number<T> N;
     typedef typename K::few few;
     typename K::sum total = K::none();
-    const bool run = f.n_reduce == 1;
+    const bool one_dimension = f.n_reduce == 1;
     const int64_t step = 4 * (int64_t)lanes;
     int64_t j = from + 4 * (int64_t)lane;
     for (; j + 3 * step + 3 < to; j += 4 * step) {
@@ -2510,7 +2510,7 @@ __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f,
         few s[4];
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            u[i] = tp__four_at(p + (run ? j + i * step : tp__element_at(f, j + i * step)), aligned);
+            u[i] = tp__four_at(p + (one_dimension ? j + i * step : tp__element_at(f, j + i * step)), aligned);
 #pragma unroll
         for (int i = 0; i < 4; i++)
             s[i] = K::join(K::join(K::of(N::get(u[i].v, 0)), K::of(N::get(u[i].v, 1))),
@@ -2518,7 +2518,7 @@ __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f,
         total = K::join(total, (typename K::sum)K::join(K::join(s[0], s[1]), K::join(s[2], s[3])));
     }
     for (; j < to; j += step) {
-        const T *q = p + (run ? j : tp__element_at(f, j));
+        const T *q = p + (one_dimension ? j : tp__element_at(f, j));
         for (int i = 0; i < 4 && j + i < to; i++) total = K::join(total, (typename K::sum)K::of(N::get(q, i)));
     }
     return total;
@@ -2530,7 +2530,7 @@ __device__ __forceinline__ typename K::sum tp__reduce_singly(const tp__folded &f
     typedef tp__number<T> N;
     typedef typename K::few few;
     typename K::sum total = K::none();
-    const bool run = f.n_reduce == 1;
+    const bool one_dimension = f.n_reduce == 1;
     const int64_t stride = f.reduce_stride[0];
     int64_t j = from + lane;
     for (; j + 7 * (int64_t)lanes < to; j += 8 * (int64_t)lanes) {
@@ -2538,13 +2538,13 @@ __device__ __forceinline__ typename K::sum tp__reduce_singly(const tp__folded &f
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             const int64_t e = j + i * (int64_t)lanes;
-            s[i] = K::of(N::get(p, run ? e * stride : tp__element_at(f, e)));
+            s[i] = K::of(N::get(p, one_dimension ? e * stride : tp__element_at(f, e)));
         }
         total = K::join(total, (typename K::sum)K::join(K::join(K::join(s[0], s[1]), K::join(s[2], s[3])),
                                                         K::join(K::join(s[4], s[5]), K::join(s[6], s[7]))));
     }
     for (; j < to; j += lanes)
-        total = K::join(total, (typename K::sum)K::of(N::get(p, run ? j * stride : tp__element_at(f, j))));
+        total = K::join(total, (typename K::sum)K::of(N::get(p, one_dimension ? j * stride : tp__element_at(f, j))));
     return total;
 }
 
@@ -4120,13 +4120,13 @@ static void tp__tile_grad_cuda(const tp_call *k)
         p.times[d] = tp__divide_by(y.dim[d] / x.dim[d], p.copies);
         p.stride[d] = y.stride[d];
     }
-    const int64_t made = p.copies ? (p.copies + p.piece - 1) / p.piece : 0;
+    const int64_t n_pieces = p.copies ? (p.copies + p.piece - 1) / p.piece : 0;
     TP_REALS(
         k->out[0].dtype, const T *dy = (const T *)k->in[0].data; T *dx = (T *)k->out[0].data;
         tp__real<T> *sums = (tp__real<T> *)k->scratch;
-        if (made == 1) TP_RUN(k, (tp__tile_grad_sum<T, T>), p.n, dx, dy, p); else {
-            TP_RUN(k, (tp__tile_grad_sum<T, tp__real<T>>), p.n * made, sums, dy, p);
-            TP_RUN(k, (tp__tile_grad_end<T>), p.n, dx, (const tp__real<T> *)sums, p.n, made);
+        if (n_pieces == 1) TP_RUN(k, (tp__tile_grad_sum<T, T>), p.n, dx, dy, p); else {
+            TP_RUN(k, (tp__tile_grad_sum<T, tp__real<T>>), p.n * n_pieces, sums, dy, p);
+            TP_RUN(k, (tp__tile_grad_end<T>), p.n, dx, (const tp__real<T> *)sums, p.n, n_pieces);
         });
 }
 
@@ -4227,15 +4227,15 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         const bool in_range = first + j * 32 < n;
         k[j] = in_range ? key[first + j * 32] : 0;
         const uint32_t digit = k[j] >> shift & 255u;
-        uint32_t same = __ballot_sync(0xffffffffu, in_range);
+        uint32_t same_digit = __ballot_sync(0xffffffffu, in_range);
         for (int b = 0; b < 8; b++) {
             const uint32_t set = __ballot_sync(0xffffffffu, (int)(digit >> b & 1u));
-            same &= digit >> b & 1u ? set : ~set;
+            same_digit &= digit >> b & 1u ? set : ~set;
         }
-        const uint32_t before = (uint32_t)__popc(same & ((1u << lane) - 1u));
+        const uint32_t before = (uint32_t)__popc(same_digit & ((1u << lane) - 1u));
         rank[j] = count[warp * 256 + digit] + before;
         __syncwarp();
-        if (in_range && before == 0) count[warp * 256 + digit] += (uint32_t)__popc(same);
+        if (in_range && before == 0) count[warp * 256 + digit] += (uint32_t)__popc(same_digit);
         __syncwarp();
     }
     __syncthreads();
@@ -5049,20 +5049,20 @@ template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply
     T *m_at = (T *)p.slot[0][i] + from, *v_at = (T *)p.slot[1][i] + from;
     double ww = 0, rr = 0;
     for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
-        const int many = n - e < 4 ? n - e : 4;
+        const int n_here = n - e < 4 ? n - e : 4;
         R g[4], w[4], m[4], v[4];
-        tp__get_four(g_at, e, many, g);
-        tp__get_four(w_at, e, many, w);
-        tp__get_four(m_at, e, many, m);
-        tp__get_four(v_at, e, many, v);
-        for (int j = 0; j < many; j++) {
+        tp__get_four(g_at, e, n_here, g);
+        tp__get_four(w_at, e, n_here, w);
+        tp__get_four(m_at, e, n_here, m);
+        tp__get_four(v_at, e, n_here, v);
+        for (int j = 0; j < n_here; j++) {
             r.average(g[j], m[j], v[j]);
             const double x = (double)r.lamb_r(w[j], m[j], v[j]);
             ww += (double)w[j] * (double)w[j];
             rr += x * x;
         }
-        tp__put_four(m_at, e, many, m);
-        tp__put_four(v_at, e, many, v);
+        tp__put_four(m_at, e, n_here, m);
+        tp__put_four(v_at, e, n_here, v);
     }
     ww = tp__block_sum(ww, shared);
     rr = tp__block_sum(rr, shared);
@@ -5096,13 +5096,13 @@ template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_con
     const T *m_at = (const T *)p.slot[0][i] + from, *v_at = (const T *)p.slot[1][i] + from;
     T *w_at = (T *)p.w[i] + from;
     for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
-        const int many = n - e < 4 ? n - e : 4;
+        const int n_here = n - e < 4 ? n - e : 4;
         R w[4], m[4], v[4];
-        tp__get_four(w_at, e, many, w);
-        tp__get_four(m_at, e, many, m);
-        tp__get_four(v_at, e, many, v);
+        tp__get_four(w_at, e, n_here, w);
+        tp__get_four(m_at, e, n_here, m);
+        tp__get_four(v_at, e, n_here, v);
         for (int j = 0; j < 4; j++) w[j] -= step * r.lamb_r(w[j], m[j], v[j]);
-        tp__put_four(w_at, e, many, w);
+        tp__put_four(w_at, e, n_here, w);
     }
 }
 
@@ -7686,9 +7686,9 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
                 double from[3];
                 for (int o = 0; o < 3; o++) {
                     const int64_t at = backward ? s + o : s - o;
-                    const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, backward ? at : s));
-                    from[o] = can ? log_sums[u * S + at] : none;
-                    if (can && backward)
+                    const bool skips = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, backward ? at : s));
+                    from[o] = skips ? log_sums[u * S + at] : none;
+                    if (skips && backward)
                         from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
                 }
                 v = tp__ctc_add<R>(from[0], from[1], from[2]);
@@ -8918,7 +8918,7 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
     const int64_t queries = each * ((a.Tq + TP__MMA_ROWS - 1) / TP__MMA_ROWS),
                   keys = each * ((a.Tk + TP__MMA_ROWS - 1) / TP__MMA_ROWS);
     const int bytes = (TP__MMA_ROWS + TP__MMA_COLUMNS) * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
-    const int more = TP__MMA_COLUMNS * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
+    const int column_tile_bytes = TP__MMA_COLUMNS * tp__mma_tile<T, WIDE>::PITCH * (int)sizeof(unsigned);
     if (tp__cuda_of(k)->generation < 8 || a.D > WIDE || queries >> 31 || keys >> 31) return false;
 #define TP__BY_MMA(kernel_, blocks_, bytes_)                                                                      \
     do {                                                                                                          \
@@ -8927,7 +8927,7 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
         else tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                 \
     } while (0)
     if (!backward) {
-        if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + more);
+        if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + column_tile_bytes);
         return true;
     }
     TP_RUN(k, (tp__attention_delta<T>), each * a.Tq * 32, a, each * a.Tq);

@@ -665,11 +665,11 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
     p->pack_here = !a->tb && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
     /* if B misses the cache, blocks have more rows, so that each panel of B is used for more of them */
-    const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
+    const bool b_misses_cache = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
-    else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
+    else p->mb = (b_misses_cache ? 2 * TP__MB : TP__MB) * mr;
     p->mb = tp__min64(M, p->mb);
-    p->pb = tp__min64(p->panels, (large && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
+    p->pb = tp__min64(p->panels, (b_misses_cache && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
     while (!p->row) {
         /* few rows times a large B: B misses the cache, and reading B takes as long as computing eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
@@ -906,12 +906,12 @@ static void tp__gemm_even_chunk(void *user, int64_t chunk)
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
     const int64_t row0 = chunk / p->n_blocks * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
     const int64_t panel0 = chunk % p->n_blocks * p->pb, panel1 = tp__min64(panel0 + p->pb, p->panels);
-    const int64_t wide = panel0 < p->packed_from ? panel1 - panel0 : 1;
-    for (int64_t panel = panel0; panel < panel1; panel += wide) {
+    const int64_t panels_at_once = panel0 < p->packed_from ? panel1 - panel0 : 1;
+    for (int64_t panel = panel0; panel < panel1; panel += panels_at_once) {
         int64_t ldb;
         const float *b = tp__gemm_panel(p, NULL, panel, panel0, 0, p->g.K, &ldb);
         const tp__even e = tp__gemm_even(&p->g, row0, panel * p->nr, b, ldb);
-        tp__even_product_of[p->isa->level](&e, mb, tp__min64(wide * p->nr, p->g.N - panel * p->nr));
+        tp__even_product_of[p->isa->level](&e, mb, tp__min64(panels_at_once * p->nr, p->g.N - panel * p->nr));
     }
 }
 
@@ -1145,7 +1145,7 @@ static void tp__gemm_dots_chunk(void *user, int64_t chunk)
 {
     const tp__gemm_dots *p = (const tp__gemm_dots *)user;
     const tp__gemm_args *g = p->g;
-    const bool plain = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
+    const bool plain_store = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
     const int64_t end = tp__min64((chunk + 1) * p->chunk_rows, p->y_rows);
     for (int64_t j = chunk * p->chunk_rows, n; j < end; j += n) {
         n = tp__min64(TP__DOTS, end - j);
@@ -1157,7 +1157,7 @@ static void tp__gemm_dots_chunk(void *user, int64_t chunk)
                 float *c = g->C + (i + q) * p->c_step_x + j * p->c_step_y;
                 for (int64_t l = 0; l < n; l++, c += p->c_step_y) {
                     const float v = sum[q * TP__DOTS + l];
-                    if (plain) *c = v;
+                    if (plain_store) *c = v;
                     else
                         *c = tp__apply_epilogue(&g->epilogue, p->x_is_column ? i + q : j + l,
                                                 g->accumulate ? v + *c : v);
@@ -1693,7 +1693,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     t.c_gap = g->step_x * g->dst_pixel;
     t.ldb = g->isa->vw;
     t.n = (int)g->oc;
-    const int64_t share = tp__prefetch_share(next, p->images * p->rows);
+    const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
     for (int kb = 0; kb < g->k_blocks; kb++) {
         const bool last = kb == g->k_blocks - 1 && !g->input_grad;
         t.run = g->run + g->k_block[kb].first_run;
@@ -1708,7 +1708,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
                 const float *a = p->at + i * q->image_floats + row * q->stride_h * q->row_floats;
                 float *c =
                     g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
-                tp__prefetch_next(next, share);
+                tp__prefetch_next(next, prefetch_floats);
                 for (int64_t col = 0; col < q->cols; col += t.m) {
                     t.m = tp__even_rows(g->isa, q->cols - col);
                     t.a[0] = a + col * t.a_gap;
@@ -1731,7 +1731,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int64_t positions = p.images * p.rows * q->cols;
     /* the next piece to prefetch: other threads process the pieces up to that one */
     tp__prefetch next = tp__grid_prefetch(q, chunk % q->pieces + g->slots.n);
-    const int64_t share = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
+    const int64_t prefetch_floats = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -1768,7 +1768,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                     }
                 }
                 tp__tile_pad(&t, g->isa->mr);
-                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next, prefetch_floats);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     int64_t column = panel * g->nr, n = tp__min64(g->oc - column, g->nr);
                     t.ldb = tp__panel_width(g->isa, n);
@@ -1911,7 +1911,8 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
         tp__prefetch next_dy = tp__prefetch_of(
             next.at ? a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + pixels * a->g.O : NULL, pixels * a->g.O);
         const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
-        const int64_t share = tp__prefetch_share(&next, tiles), share_dy = tp__prefetch_share(&next_dy, tiles);
+        const int64_t prefetch_floats = tp__prefetch_share(&next, tiles),
+                      share_dy = tp__prefetch_share(&next_dy, tiles);
         if (f->even) {
             t.n = (int)f->og;
             t.ldb = f->pack ? f->isa->vw : a->g.O;
@@ -1921,7 +1922,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent in memory */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
-                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next, prefetch_floats);
                 tp__prefetch_next(&next_dy, share_dy);
                 t.a[0] = p.at + r * a->g.dilation_h * q->row_floats + s * a->g.dilation_w * f->cg + ch;
                 t.c[0] = dw + k * a->g.O;
@@ -1935,7 +1936,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
             for (int64_t k = k0; k < k1; k += t.m) {
                 t.m = tp__tile_rows(k1 - k, f->isa->mr);
-                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next, prefetch_floats);
                 tp__prefetch_next(&next_dy, share_dy);
                 for (int j = 0; j < t.m; j++) {
                     int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
@@ -2134,9 +2135,9 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
-    const int64_t piece_rows = p.images * p.rows, line = w->dst_w * w->out;
+    const int64_t piece_rows = p.images * p.rows, row_floats = w->dst_w * w->out;
     tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n);
-    const int64_t share = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
     tp__even t;
     memset(&t, 0, sizeof t);
     t.K = t.a_gap = w->in;
@@ -2149,11 +2150,11 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
                       whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
-        tp__prefetch written =
-            tp__prefetch_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                            2 * rows * line); /* prefetch the part of the output that this block of tiles will write */
+        tp__prefetch written = tp__prefetch_of(
+            dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * row_floats,
+            2 * rows * row_floats); /* prefetch the part of the output that this block of tiles will write */
         for (int place = 0; place < 16; place++) {
-            tp__prefetch_next(&next, share);
+            tp__prefetch_next(&next, prefetch_floats);
             tp__prefetch_written(&written, tp__prefetch_share(&written, 16 - place));
             for (int64_t column = 0; column < w->out; column += w->nr) {
                 const int64_t n = tp__min64(w->out - column, w->nr);
@@ -2166,7 +2167,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         }
         for (int64_t i = row; i < row + rows; i++) {
             const int64_t y = 2 * (p.row + i % p.rows);
-            const int64_t at = ((p.image + i / p.rows) * w->dst_h + y) * line;
+            const int64_t at = ((p.image + i / p.rows) * w->dst_h + y) * row_floats;
             tp__wino_out_of[w->isa->level](w->out, w->dst_w, w->dst_h - y, m + (i - row) * q->cols * w->out, w->m_plane,
                                            dst + at, w->a->more ? w->a->more + at : NULL, forward ? e->bias : NULL,
                                            forward && e->act == TP_EPILOGUE_RELU);
@@ -2202,7 +2203,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
         tp__prefetch next_dy =
             tp__prefetch_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
         const int64_t share_dy = tp__prefetch_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
-        const int64_t share = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
         for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
             const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
             t.K = tp__wino_source(w, &p, row, rows, v);
@@ -2213,7 +2214,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
                                               m + (i - row) * q->cols * w->out, w->m_plane);
             }
             for (int place = 0; place < 16; place++) {
-                tp__prefetch_next(&next, share);
+                tp__prefetch_next(&next, prefetch_floats);
                 tp__prefetch_next(&next_dy, share_dy);
                 for (int64_t column = 0; column < w->out; column += w->nr) {
                     t.a = v + place * w->v_plane;
@@ -2350,19 +2351,19 @@ static void tp__depthwise_taps(const tp__depthwise *w, int64_t row, int64_t phas
 }
 
 /* Computes a row of `to`: the pixels that all taps read at once, and each other one with a list of the taps that it reads. */
-static void tp__depthwise_row(const tp__depthwise *w, const tp__taps *row, tp__source *some)
+static void tp__depthwise_row(const tp__depthwise *w, const tp__taps *row, tp__source *tap_list)
 {
     for (int64_t p = 0; p < row->pixels;) {
-        const bool all = p >= row->first && p < row->last;
+        const bool is_inside = p >= row->first && p < row->last;
         tp__taps t = *row;
         t.x += p * t.x_step;
         t.y += p * t.y_step;
-        t.pixels = all ? row->last - p : 1;
-        if (!all) {
-            t.tap = some;
+        t.pixels = is_inside ? row->last - p : 1;
+        if (!is_inside) {
+            t.tap = tap_list;
             t.n_tap = 0;
             for (int k = 0; k < row->n_tap; k++)
-                if (p >= row->tap[k].first && p < row->tap[k].last) some[t.n_tap++] = row->tap[k];
+                if (p >= row->tap[k].first && p < row->tap[k].last) tap_list[t.n_tap++] = row->tap[k];
         }
         tp__taps_of[w->isa->level](&t);
         p += t.pixels;
@@ -4689,11 +4690,11 @@ TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BL
 #undef X
     for (int64_t p = 0; p < t->pixels; p++, x += t->x_step, dy += t->y_step) {
         const V v = TP__F(block_part)(dy, b->left, whole);
-        const bool all = p >= t->first && p < t->last;
-#define X(i)                                                         \
-    if (taps > i && (all || (p >= tap[i].first && p < tap[i].last))) \
+        const bool is_inside = p >= t->first && p < t->last;
+#define X(i)                                                               \
+    if (taps > i && (is_inside || (p >= tap[i].first && p < tap[i].last))) \
         s##i = vfma(TP__F(block_x)(b, x + x##i, j, single, whole), v, s##i);
-        if (all) {
+        if (is_inside) {
             TP__NINE(X)
         } else {
             TP__NINE(X)
@@ -5554,8 +5555,8 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__divide_mean(j, v);
     }
 }
-/* A chunk of sums along columns: a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which
- * keeps long sums exact enough. */
+/* A chunk of sums along columns of x as an array (A,R,B): some of the tiles of columns of some parts of R. Sums of 128
+ * rows are added to the tile's total, which keeps long sums exact enough. */
 static void tp__reduce_columns_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
@@ -5834,8 +5835,8 @@ static void tp__move_chunk(void *user, int64_t chunk)
         }
         char *dst = m->dst + at_d * (int64_t)m->size;
         const char *src = m->src + at_s * (int64_t)m->size;
-        const bool run = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
-        const int64_t step_a = run ? m->dim[a] : 16, step_b = run ? m->dim[b] : 16;
+        const bool copies_whole_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
+        const int64_t step_a = copies_whole_rows ? m->dim[a] : 16, step_b = copies_whole_rows ? m->dim[b] : 16;
         for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
             for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
                 for (int64_t i = i0; i < m->dim[a] && i < i0 + step_a; i++)
@@ -6174,7 +6175,7 @@ static bool tp__pool_tiles(const tp__pool *g)
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.window_h * g.window_w);
+    const int window_size = (int)(g.window_h * g.window_w);
     int64_t tap[256];
     uint8_t index[256];
     int n = 0;
@@ -6184,7 +6185,7 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
             const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, h = i * g.stride_h - g.top,
                           v = j * g.stride_w - g.left;
             const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
-            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
+            if (!inside || n != window_size) n = tp__pool_window(&g, i, j, tap, index);
             tp__pool_of[k->device->isa->level](
                 g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
                 index, (float *)k->out[0].data + Y, k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
@@ -6236,7 +6237,7 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.window_h * g.window_w);
+    const int window_size = (int)(g.window_h * g.window_w);
     int64_t tap[256];
     uint8_t index[256];
     int n = 0;
@@ -6245,7 +6246,7 @@ static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
         for (int64_t j = 0; j < g.OW; j++) {
             const int64_t h = i * g.stride_h - g.top, v = j * g.stride_w - g.left;
             const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
-            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
+            if (!inside || n != window_size) n = tp__pool_window(&g, i, j, tap, index);
             tp__mean_taps_of[k->device->isa->level](
                 g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
                 (float *)k->out[0].data + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w);
@@ -6308,10 +6309,10 @@ typedef struct tp__bn_job {
 static void tp__bn_merge(int64_t C, double *mean, double *squares, double n_before, const float *mean_n,
                          const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
-    const double share = n / (n_before + n), weight = n_before * share;
+    const double new_fraction = n / (n_before + n), weight = n_before * new_fraction;
     for (int64_t c = 0; c < C; c++) {
         const double d = (mean_n ? (double)mean_n[c] : mean_n64[c]) - mean[c];
-        mean[c] += d * share;
+        mean[c] += d * new_fraction;
         squares[c] += (squares_n ? (double)squares_n[c] : squares_n64[c]) + d * d * weight;
     }
 }
@@ -6588,8 +6589,8 @@ static void tp__xent_fast(const tp_call *k)
  * bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
 {
-    const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
-    return tp__min64(tp__max64(each, 8), 128);
+    const int64_t samples_per_thread = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
+    return tp__min64(tp__max64(samples_per_thread, 8), 128);
 }
 /* A table of rows (an embedding) in place of the input x of an LSTM or GRU: position i of x is row ids[i] of the
  * table. */
@@ -6856,14 +6857,14 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
     float *dw = (float *)j->k->out[1].data, *db = (float *)j->k->out[2].data;
     if (dw && j->table.ids) dw += j->r.I * G;
     tp__tile t;
-    tp__run all;
+    tp__run whole_run;
     memset(&t, 0, sizeof t);
-    t.run = &all;
+    t.run = &whole_run;
     t.n_run = 1;
     t.ldb = nr;
-    all.at = 0;
-    for (int64_t k = 0; k < K; k += all.len) {
-        all.len = tp__min64(TP__RNN_ROWS, K - k);
+    whole_run.at = 0;
+    for (int64_t k = 0; k < K; k += whole_run.len) {
+        whole_run.len = tp__min64(TP__RNN_ROWS, K - k);
         t.add = left->add || k > 0;
         for (int64_t i = 0; i < j->n_in; i += t.m) {
             t.m = tp__tile_rows(j->n_in - i, j->isa->mr);

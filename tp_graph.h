@@ -4517,11 +4517,11 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
             t.tower[i].output = &g->poison;
         }
         g->towers = &t;
-        for (bool more = true; more;) {
-            more = false;
+        for (bool towers_left = true; towers_left;) {
+            towers_left = false;
             for (int i = 0; i < d->n; i++) {
                 if (!t.tower[i].done) tp__towers_run(&t, i);
-                more = more || !t.tower[i].done;
+                towers_left = towers_left || !t.tower[i].done;
             }
             tp__towers_build_all_reduce(&t);
         }
@@ -5099,14 +5099,14 @@ static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t s
     void *a;
     memcpy(&a, array, sizeof a);
     if (*n == *cap) {
-        const int more = *cap ? 2 * *cap : 16;
-        a = tp_realloc(a, (size_t)more * size);
+        const int new_cap = *cap ? 2 * *cap : 16;
+        a = tp_realloc(a, (size_t)new_cap * size);
         if (!a) {
             tp__re_nomem(p);
             return -1;
         }
         memcpy(array, &a, sizeof a);
-        *cap = more;
+        *cap = new_cap;
     }
     return (*n)++;
 }
@@ -5517,7 +5517,7 @@ static int tp__re_single(tp__re_parser *p, uint32_t c, unsigned flags, tp__re_wi
 
 static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool first)
 {
-    tp__re_width all = {0, 0}, last = {0, 0};
+    tp__re_width total_width = {0, 0}, last = {0, 0};
     int kind = TP__RE_NONE, begin = p->re->n_code;
     while (*p->at && *p->at != '|' && *p->at != ')') {
         const char *item_start = p->at;
@@ -5539,21 +5539,21 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
             const int start = p->re->n_code;
             if (c == '(' && !tp__re_group(p, flags, first && kind == TP__RE_NONE, &width)) continue;
             kind = c == '(' ? TP__RE_ITEM : tp__re_single(p, c, *flags, &width);
-            all.low = tp__re_plus(all.low, last.low);
-            all.high = tp__re_plus(all.high, last.high);
+            total_width.low = tp__re_plus(total_width.low, last.low);
+            total_width.high = tp__re_plus(total_width.high, last.high);
             last = width;
             begin = start;
         }
     }
-    all.low = tp__re_plus(all.low, last.low);
-    all.high = tp__re_plus(all.high, last.high);
-    return all;
+    total_width.low = tp__re_plus(total_width.low, last.low);
+    total_width.high = tp__re_plus(total_width.high, last.high);
+    return total_width;
 }
 
 static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
-    tp__re_width all = {TP__RE_MANY, 0};
+    tp__re_width total_width = {TP__RE_MANY, 0};
     /* index of the last jump to the end of the alternatives so far, -1: none; until the end is known, the x of each jump
      * holds the index of the jump before it */
     int jumps = -1;
@@ -5561,8 +5561,8 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
         const tp__re_width alternative = tp__re_sequence(p, &flags, first);
-        if (alternative.low < all.low) all.low = alternative.low;
-        if (alternative.high > all.high) all.high = alternative.high;
+        if (alternative.low < total_width.low) total_width.low = alternative.low;
+        if (alternative.high > total_width.high) total_width.high = alternative.high;
         if (!tp__re_skip_char(p, '|')) break;
         tp__re_insert(p, begin, TP__RE_SPLIT, 0, 1, re->n_code + 2 - begin);
         tp__re_emit(p, TP__RE_JUMP, 0, jumps, 0);
@@ -5574,7 +5574,7 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
         jumps = before;
     }
     p->depth--;
-    return all;
+    return total_width;
 }
 
 /* Gives numbers to the registers, and to each choice its rows in the table of failures: one row for each possible number of loops
@@ -7039,11 +7039,11 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
             device != tp__device_of(c, from) || d->find_kernel(d, o->row->name) ||
             o->in[1] != from->in[f->fused.table] || o->in[2] != from->in[from->row->sequence])
             return TP_OK;
-        tp_operation *made = tp__changed_op(c, o->id, 0, o->n_ctrl + 1);
-        if (!made) return tp__nomem_plan();
-        made->ctrl[made->n_ctrl - 1] = (tp_operation *)(uintptr_t)from;
-        f->extra_op = made;
-        tp__absorb(c, made, from);
+        tp_operation *rewritten = tp__changed_op(c, o->id, 0, o->n_ctrl + 1);
+        if (!rewritten) return tp__nomem_plan();
+        rewritten->ctrl[rewritten->n_ctrl - 1] = (tp_operation *)(uintptr_t)from;
+        f->extra_op = rewritten;
+        tp__absorb(c, rewritten, from);
         return TP_OK;
     }
     if (!c->need[o->id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) return TP_OK;
@@ -7054,12 +7054,12 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
         t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
         tp__is_written_before(c, gather->in[0], o->id) || tp__is_written_before(c, gather->in[1], o->id))
         return TP_OK;
-    tp_operation *made = tp__changed_op(c, o->id, o->n_in + 1, o->n_ctrl);
-    if (!made) return tp__nomem_plan();
+    tp_operation *rewritten = tp__changed_op(c, o->id, o->n_in + 1, o->n_ctrl);
+    if (!rewritten) return tp__nomem_plan();
     tp__fusion *f = &c->fusion[o->id];
-    made->in[i] = gather->in[0];
-    made->in[made->n_in - 1] = gather->in[1];
-    f->fused.table = made->n_in - 1;
+    rewritten->in[i] = gather->in[0];
+    rewritten->in[rewritten->n_in - 1] = gather->in[1];
+    f->fused.table = rewritten->n_in - 1;
     f->has_extra_output = back;
     f->fault_op = back ? NULL : gather;
     f->rule[f->n_rule++] = rule;
@@ -7299,7 +7299,7 @@ static void tp__plan_precision(tp__compiler *c)
         const int v = c->first_value[o->id];
         c->constant[o->id] = o->row == &tp__op_constant;
         if ((flags & TP_OP_SOURCE) || o->n_var || o->out[0].dtype != TP_F32) continue;
-        bool all = true, any = false, constant = true;
+        bool all_half = true, any_float32 = false, constant = true;
         for (int i = 0; i < o->n_in; i++) {
             const tp_node *in = o->in[i];
             const int from = tp__value_of(c, in);
@@ -7308,11 +7308,11 @@ static void tp__plan_precision(tp__compiler *c)
             if (in->dtype != TP_F32) continue;
             if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
                 continue; /* an operand that is broadcast, such as a bias, does not decide the precision */
-            all = all && tp__is_stored_half(c, in);
-            any = true;
+            all_half = all_half && tp__is_stored_half(c, in);
+            any_float32 = true;
         }
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (c->constant[o->id] || !any) { /* constants are folded in float32 */
+        if (c->constant[o->id] || !any_float32) { /* constants are folded in float32 */
             c->keeps_float32[o->id] = 0;
             continue;
         }
@@ -7321,7 +7321,8 @@ static void tp__plan_precision(tp__compiler *c)
         if (flags & TP_OP_FOLLOWS) {
             const bool follows = tp__is_stored_half(c, o->in[0]) || (tp__keeps_float32(c, o->in[0]) && tp__has_bias(o));
             if (follows && c->fed[v] < 0) c->value[v].type.dtype = half;
-        } else if ((flags & TP_OP_HALF) || (all && ((flags & TP_OP_ELEMENTWISE) || tp__only_moves_values(o) || same))) {
+        } else if ((flags & TP_OP_HALF) ||
+                   (all_half && ((flags & TP_OP_ELEMENTWISE) || tp__only_moves_values(o) || same))) {
             for (int i = 0; i < o->n_out; i++)
                 if (o->out[i].dtype == TP_F32 && c->fed[v + i] < 0 && !c->keeps_float32[o->id] &&
                     !((flags & TP_OP_HALF) && ((o->row->single_out >> i) & 1u)))
@@ -7426,13 +7427,13 @@ static void tp__plan_fold(tp__compiler *c)
         if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !c->plan->device[tp__device_of(c, o)]->host ||
             (o->row->shape_only & 1u) || ((o->row->flags & TP_OP_VIEW) && c->alias[c->first_value[o->id]] < 0))
             continue;
-        bool all = true;
+        bool all_constant = true;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
             const int v = tp__value_of(c, o->in[i]);
-            all = all && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
+            all_constant = all_constant && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
         }
-        c->folded[o->id] = all && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
+        c->folded[o->id] = all_constant && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
     }
 }
 
@@ -7461,8 +7462,8 @@ static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 
 static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned needed)
 {
-    const unsigned can = tp__kernel_fuses(c, o);
-    return (can & needed) == needed && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
+    const unsigned fuses = tp__kernel_fuses(c, o);
+    return (fuses & needed) == needed && (!(fuses & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
 /* Returns the only op that reads value v, if v is not fetched; -1: no op, or several. */
@@ -7701,7 +7702,8 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
-    /* between o and `last` no op may write what the step reads, and no op may have an absorbed op as a control dependency */
+    /* between op o and the last op fused into it no op may write what the step reads, and no op may have an absorbed op
+     * as a control dependency */
     for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
         const tp_operation *w = c->op[c->order[q]];
         if (tp__is_writer(w)) return TP_OK;
@@ -8680,11 +8682,11 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
             s->operand[i].dtype = o->in[i]->dtype;
             s->buffer[i] = tp__buffer_as(c, in, single_step ? on : device, o->in[i]->dtype);
             tp__extend_lifetime(p, s->buffer[i], p->n_step - 1);
-            const tp_type *made = tp__made_type(c, v0 + i);
-            s->operand[n + i] = tp__operand(made);
+            const tp_type *sum_type = tp__made_type(c, v0 + i);
+            s->operand[n + i] = tp__operand(sum_type);
             const bool fed = c->fed[v0 + i] >= 0, dead = fed || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0);
             if (!by_vendor && (dead || (!host && on != device))) continue;
-            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(made), on);
+            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(sum_type), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
             if (!fed) c->value[v0 + i].buffer = s->buffer[n + i];
             tp__extend_lifetime(p, s->buffer[n + i], p->n_step - 1);
@@ -9373,7 +9375,7 @@ static tp_status tp__session_grow(tp_session *s)
                            "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
-        char more[80];
+        char hint[80];
         tp_tensor t; /* fill the values: in the variable's own memory if the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
@@ -9386,7 +9388,7 @@ static tp_status tp__session_grow(tp_session *s)
             st = tp_fail(
                 TP_ERR_NOMEM,
                 "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer%s",
-                d->name, v->name, bytes, tp__memory_limit(s, d, more, sizeof more));
+                d->name, v->name, bytes, tp__memory_limit(s, d, hint, sizeof hint));
         else if (d->host) t.data = data;
         else st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
@@ -9645,12 +9647,12 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     }
     for (tp__plan *p = e->plans; p; p = p->next) {
         if (p->hash != h || p->n_feed != n_feeds || p->n_fetch != n_fetches) continue;
-        bool same = true;
-        for (int i = 0; i < n_fetches; i++) same = same && p->fetch[i] == fetches[i];
-        for (int i = 0; i < n_feeds && same; i++)
-            same = p->feed[i] == feeds[i].node && p->feed_type[i].dtype == feeds[i].value.dtype &&
-                   tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
-        if (same) return p;
+        bool matches = true;
+        for (int i = 0; i < n_fetches; i++) matches = matches && p->fetch[i] == fetches[i];
+        for (int i = 0; i < n_feeds && matches; i++)
+            matches = p->feed[i] == feeds[i].node && p->feed_type[i].dtype == feeds[i].value.dtype &&
+                      tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
+        if (matches) return p;
     }
     /* if there are too many plans, the new one replaces the least recently used one */
     int n = 0;
@@ -10090,12 +10092,12 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     tp_device *d = p->device[p->record_on];
     tp_status st = d->record_begin(d);
     if (st != TP_OK) return st;
-    tp_status run = tp__plan_sync_devices(p, false);
-    if (run == TP_OK) run = tp__run_steps(p, NULL, false, piece->from, piece->to);
+    tp_status run_status = tp__plan_sync_devices(p, false);
+    if (run_status == TP_OK) run_status = tp__run_steps(p, NULL, false, piece->from, piece->to);
     const tp_status back = tp__plan_sync_devices(p, true);
     st = d->record_end(d, &piece->recording);
     if (back != TP_OK) st = back;
-    if (run != TP_OK) st = run;
+    if (run_status != TP_OK) st = run_status;
     return st == TP_OK && !piece->recording ? tp_fail(TP_ERR, "it gave no recording") : st;
 }
 
@@ -10582,9 +10584,9 @@ static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetc
 {
     tp__plan *best = NULL;
     for (tp__plan *p = e->plans; p; p = p->next) {
-        bool same = p->n_fetch == n_fetches;
-        for (int i = 0; i < n_fetches && same; i++) same = p->fetch[i] == fetches[i];
-        if (same && (!best || p->used_at > best->used_at)) best = p;
+        bool matches = p->n_fetch == n_fetches;
+        for (int i = 0; i < n_fetches && matches; i++) matches = p->fetch[i] == fetches[i];
+        if (matches && (!best || p->used_at > best->used_at)) best = p;
     }
     if (!best) tp_fail(TP_ERR_STATE, "these fetches were not run yet, so there is no plan of them");
     return best;
@@ -11338,9 +11340,9 @@ static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
     if (st != TP_ERR_FORMAT && st != TP_ERR_IO) return st;
     snprintf(sentence, sizeof sentence, "%s", tp_last_error());
     tp_dict_free(d);
-    const bool any = tp__older_checkpoint(path, older, d) == TP_OK;
+    const bool found = tp__older_checkpoint(path, older, d) == TP_OK;
     tp_dict_free(d);
-    return tp_fail(st, any ? "%s. An older checkpoint can be read: '%s'" : "%s", sentence, older);
+    return tp_fail(st, found ? "%s. An older checkpoint can be read: '%s'" : "%s", sentence, older);
 }
 
 /* -- session initialisers */
@@ -13611,7 +13613,7 @@ static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs)
 
 /* -- reduce_all, reduce_any: of bools -------------------------------------- >>op reduce_all, reduce_any */
 #ifdef TP__ROWS
-static void tp__reduce_bools(const tp_call *k, bool all)
+static void tp__reduce_bools(const tp_call *k, bool is_all)
 {
     const uint8_t *x = (const uint8_t *)k->in[0].data;
     uint8_t *y = (uint8_t *)k->out[0].data;
@@ -13619,8 +13621,8 @@ static void tp__reduce_bools(const tp_call *k, bool all)
     tp__reduction_of(&r, k);
     for (int64_t o = 0; o < r.n_out; o++) {
         bool found = false; /* reduce_all stops at the first false element, reduce_any at the first true one */
-        for (int64_t i = 0; i < r.n_sum && !found; i++) found = (x[tp__element(&r, o, i)] != 0) != all;
-        y[o] = found != all;
+        for (int64_t i = 0; i < r.n_sum && !found; i++) found = (x[tp__element(&r, o, i)] != 0) != is_all;
+        y[o] = found != is_all;
     }
 }
 static void tp__reduce_all_bytes(const tp_call *k) { tp__reduce_bools(k, true); }
@@ -17281,11 +17283,11 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
         const bool feasible = tp__ctc_sequence(&g, k, b);
         const real *x = TP__IN(0) + g.row;
         real *y = TP__OUT(0), *dx = TP__OUT(1) ? TP__OUT(1) + g.row : NULL;
-        const double all = feasible ? TP__F(tp__ctc_forward)(&g, x) : 0;
-        if (y) y[b] = (real)(zero && all == TP__NONE ? 0 : 0 - all);
+        const double log_total = feasible ? TP__F(tp__ctc_forward)(&g, x) : 0;
+        if (y) y[b] = (real)(zero && log_total == TP__NONE ? 0 : 0 - log_total);
         for (int64_t t = 0; dx && t < g.steps; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
-        if (dx && feasible && all != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, all);
+        if (dx && feasible && log_total != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, log_total);
     }
 }
 static void TP__F(tp__ctc)(const tp_call *k)

@@ -4775,7 +4775,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_free_slots(f, &f->used_by_caller);
     tp__crew_free_slots(f, &f->given_to_caller);
     if (!f->ordered) tp__crew_free_slots(f, &f->unmapped);
-    f->unmapped.n = 0; /* with .ordered the unmapped slots are in in_order too */
+    f->unmapped.n = 0; /* with .ordered, the slots that are not mapped yet are also in the list in_order */
     tp__crew_free_slots(f, &f->in_order);
     f->n_ready = 0;
     f->ended = false;

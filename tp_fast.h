@@ -3090,11 +3090,12 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
 /* -- for tp_input.h ------------------------------------------------------------------------------------ */
 
 #if defined(TP__SSE2)
-/* Returns a v + offset for four integers v, limited to 0 .. 255 and truncated; no v overflows. */
+/* Returns a v + offset for four integers v, truncated, at most 255; the packing of the results makes negative ones 0, and NaN, which
+ * becomes the smallest integer. */
 static inline __attribute__((always_inline)) __m128i tp__scale_add_four(__m128i v, __m128 a, const float *offset)
 {
     const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
-    return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
+    return _mm_cvttps_epi32(_mm_min_ps(_mm_set1_ps(255.0f), x)); /* the second operand, if it is NaN */
 }
 #endif
 /* x = a x + b for the bytes of an image, limited to 0 .. 255 and truncated. The offsets b repeat after `period` elements, a

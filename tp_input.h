@@ -4455,12 +4455,14 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
  *
  * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is
  * woken when `wake_at` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL
- * seconds. Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of
+ * seconds. A worker takes up to `share` unmapped slots at once, work for about a quarter of that time, so that it seldom waits for
+ * the mutex. Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of
  * the slots from the line to given_to_caller at once, collects the slots that it has used in used_by_caller, and frees these
  * when it moves the next ones. */
 
 #define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
+enum { TP__CREW_SHARE = 8 }; /* largest `share` */
 
 typedef struct tp__crew_slot {
     tp_datapoint in, out;
@@ -4503,6 +4505,7 @@ typedef struct tp__crew {
     int wake_at,
         taken; /* wake_at: number of ready datapoints at which the waiting caller is woken; taken: number that it has taken since
                 * the time `since`, when it last began to wait */
+    int share; /* number of read slots that a worker takes at once at most; 1 until the caller has waited */
     double since;
     bool reading, ended, paused, quit;
     bool stopping; /* atomic: the threads are being restarted or ended, so a flow below that waits must stop waiting */
@@ -4566,11 +4569,11 @@ static void tp__crew_ready(tp__crew *f, int k)
     f->n_ready++;
 }
 
-/* Reads until the number of unmapped slots is twice the number of workers; a single worker reads one datapoint. The mutex is
- * locked, except during a read. */
+/* Reads until there are two shares of unmapped slots for each worker; a single worker reads one share. The mutex is locked, except
+ * during a read. */
 static void tp__crew_refill(tp__crew *f)
 {
-    const int max_unmapped = f->n_worker > 1 ? 2 * f->n_worker : 1;
+    const int max_unmapped = f->share * (f->n_worker > 1 ? 2 * f->n_worker : 1);
     tp_status st = TP_OK;
     f->reading = true;
     f->busy++;
@@ -4602,6 +4605,7 @@ static void tp__crew_thread(void *user)
 {
     const tp__crew_worker *w = (const tp__crew_worker *)user;
     tp__crew *f = w->crew;
+    int mine[TP__CREW_SHARE];
     tp__df_stop = &f->stopping;
     tp_mutex_lock(f->mutex);
     while (!f->quit) {
@@ -4610,15 +4614,16 @@ static void tp__crew_thread(void *user)
             tp_cond_wait(f->work, f->mutex);
             continue;
         }
-        if (can_read && f->unmapped.n < f->n_worker) tp__crew_refill(f);
+        if (can_read && f->unmapped.n < f->n_worker * f->share) tp__crew_refill(f);
         if (f->unmapped.n == 0 || f->paused || f->quit) continue;
-        const int k = tp__crew_pop(f, &f->unmapped);
+        const int equal_part = (f->unmapped.n - 1) / f->n_worker + 1, n = equal_part < f->share ? equal_part : f->share;
+        for (int i = 0; i < n; i++) mine[i] = tp__crew_pop(f, &f->unmapped);
         if (f->unmapped.n || (can_read && f->free_slots.n)) tp_cond_signal(f->work);
         f->busy++;
         tp_mutex_unlock(f->mutex);
-        tp__crew_map(f, &f->slot[k], w->number);
+        for (int i = 0; i < n; i++) tp__crew_map(f, &f->slot[mine[i]], w->number);
         tp_mutex_lock(f->mutex);
-        tp__crew_ready(f, k);
+        for (int i = 0; i < n; i++) tp__crew_ready(f, mine[i]);
         f->busy--;
         tp__crew_wake_caller(f);
     }
@@ -4709,9 +4714,11 @@ static bool tp__crew_await(tp__crew *f)
         if (!waits) return false;
         if (first) {
             const double now = tp_time(), seconds_each = (now - f->since) / (f->taken + 1.0),
-                         max_wait = 0.25 * f->n_slot;
+                         max_wait = 0.5 * f->n_slot - 1;
             const double datapoints_per_nap = seconds_each > 0 ? TP__CREW_NAP / seconds_each : 1;
             f->wake_at = 1 + (int)(datapoints_per_nap < max_wait ? datapoints_per_nap : max_wait);
+            f->share = 1 + f->wake_at / (4 * f->n_worker);
+            if (f->share > TP__CREW_SHARE) f->share = TP__CREW_SHARE;
             f->since = now;
             f->taken = 0;
         }
@@ -4875,6 +4882,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->ordered = tp__tri_is_yes(d->ordered, true);
     f->keeps_all = !d->fn || tp__tri_is_yes(d->keeps_all, false);
     f->held = -1;
+    f->share = 1;
     f->paused = true;
     df->next = tp__crew_next;
     df->restart = tp__crew_restart;

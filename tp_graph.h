@@ -2882,7 +2882,8 @@ static bool tp__shape_fits(const tp_shape *s)
 /* Calls the row's shape rule, and checks that its results are valid shapes. */
 static tp_status tp__infer_types(tp_infer *s)
 {
-    const tp_status st = s->op->infer(s);
+    const unsigned before = tp__n_errors;
+    const tp_status st = tp__add_missing_sentence(s->name, before, s->op->infer(s));
     char t[TP_SHAPE_TEXT];
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
         for (int d = 0; d < s->out[i].shape.ndim && d < TP_MAX_DIMS; d++)
@@ -3084,7 +3085,10 @@ static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
     }
     for (int i = 0; i < s.n_out; i++)
         if (tp_dtype_size(s.out[i].dtype) == 0)
-            return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no such element type", op->name);
+            return op->n_in && !s.out[i].dtype
+                       ? tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: its shape rule sets no type of output %d: s->out[%d]",
+                                       op->name, i, i)
+                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no such element type", op->name);
     op->n_out = s.n_out;
     op->out = (tp_node *)tp_graph_alloc(g, (size_t)s.n_out * sizeof *op->out);
     if (!op->out) return &g->poison;

@@ -632,6 +632,8 @@ TEST(a_wrong_cost_has_its_place)
 static int row_mistake;
 static tp_status product_infer(tp_infer *s)
 {
+    if (row_mistake == 10) return TP_ERR_SHAPE;
+    if (row_mistake == 11) return TP_OK;
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = tp_make_shape(s->in[0].shape.dim[0], s->in[1].shape.dim[1]);
     return TP_OK;
@@ -677,9 +679,11 @@ TEST(an_op_of_ones_own_with_a_mistake)
         "the row of op without a name is not filled in: it needs name, label, infer",
         "the row of op product is not filled in",
         "the row of op product is not filled in",
-        "the row of op product is not filled in"};
+        "the row of op product is not filled in",
+        "Product: a function of the program returned TP_ERR_SHAPE without a sentence: tp_fail gives one",
+        "Product: its shape rule sets no type of output 0: s->out[0]"};
     static const double a[6] = {1, 2, -1, 0.5, 3, -2}, b[12] = {1, -1, 2, 0.5, 3, 1, -2, 0.25, 1.5, -3, 2, 1};
-    for (row_mistake = 0; row_mistake < 10; row_mistake++) {
+    for (row_mistake = 0; row_mistake < 12; row_mistake++) {
         const tp_op row = product_row();
         tp_graph *g = tp_graph_new(NULL);
         tp_node *in[2];

@@ -95,9 +95,9 @@
  *
  *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is computed, an
  *     op packs the bucket and starts a non-blocking all-reduce (MPI_Iallreduce, or NCCL's on its own stream). The backward pass
- *     continues. Just before the update a second op for each bucket waits for the all-reduce and unpacks the bucket. The buckets
- *     are numbered, and each starts after the one before it, so that all ranks start them in the same order, whatever other ops
- *     their plans contain. A step costs
+ *     continues. Just before the update a second op for each bucket waits for the all-reduce and unpacks the sums, which have a
+ *     buffer of their own. The buckets are numbered, and each starts after the one before it, so that all ranks start them in the
+ *     same order, whatever other ops their plans contain. A step costs
  *
  *         step = compute + max(T / k, T - backward (k - 1) / k) + unpacking
  *         T    = 2 (n - 1) / n * bytes / bandwidth + k * 2 log2(n) * latency
@@ -2191,7 +2191,8 @@ typedef struct tp__peer {
  * lock held, and none of them blocks. */
 typedef struct tp__job_state {
     bool begun, started_here, failed, stop, chief_lost, served, /* parameter servers take part in this training */
-        ends;                                                   /* this rank is at the end of its program */
+        ends,                                                   /* this rank is at the end of its program */
+        unfinished; /* this rank has stopped waiting for a collective operation of `data` */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
@@ -2632,7 +2633,9 @@ static void tp__job_set_served(bool served)
 
 static tp_status tp__job_start(tp_status begun, MPI_Request *request)
 {
-    return begun == TP_OK ? tp__job_wait(request) : begun;
+    const tp_status st = begun == TP_OK ? tp__job_wait(request) : begun;
+    if (*request != MPI_REQUEST_NULL) tp__job.unfinished = true;
+    return st;
 }
 /* Broadcasts and gathers go through a buffer of their own. When the wait for one fails, MPI may still write into that buffer as soon
  * as a slow rank sends its part: it is then not freed, since the job ends. */
@@ -2682,26 +2685,45 @@ static tp_status tp__job_barrier(void)
     return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Ibarrier", rc), &q);
 }
 
+/* Sets *ok to whether *ok is true on all ranks. */
+static tp_status tp__all_agree(bool *ok)
+{
+    const int n = tp__job.size, own_ok = *ok;
+    int *answers = (int *)tp_calloc((size_t)n, sizeof *answers);
+    const tp_status st = answers ? tp__job_gather(&own_ok, sizeof own_ok, answers) : TP_ERR_NOMEM;
+    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && answers[r];
+    tp_free(answers);
+    return st;
+}
+
 /* Gives the second and each later training a communicator of its own: when the chief stopped the training before, the other ranks had
- * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicator is not freed,
- * because that operation is still pending in it. */
+ * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicator is
+ * freed if no rank has such an operation; else it stays until MPI ends. */
 static tp_status tp__job_renew(int training)
 {
     tp__job_state *j = &tp__job;
-    MPI_Comm renewed = MPI_COMM_NULL;
+    MPI_Comm renewed = MPI_COMM_NULL, old = j->data;
     MPI_Request q = MPI_REQUEST_NULL;
+    bool is_free;
     if (training < 2) return TP_OK;
     tp_mutex_lock(j->lock);
-    const int rc = MPI_Comm_idup(j->control, &renewed, &q);
+    int rc = MPI_Comm_idup(j->control, &renewed, &q);
     tp_mutex_unlock(j->lock);
-    const tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_idup", rc), &q);
+    tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_idup", rc), &q);
     if (st != TP_OK) return st;
     tp_mutex_lock(j->lock);
     MPI_Comm_set_errhandler(renewed, MPI_ERRORS_RETURN);
+    is_free = !j->unfinished && j->in_flight == 0;
     j->data = renewed;
     j->in_flight = 0;
+    j->unfinished = false;
     tp_mutex_unlock(j->lock);
-    return TP_OK;
+    st = tp__all_agree(&is_free);
+    if (st != TP_OK || !is_free) return st;
+    tp_mutex_lock(j->lock);
+    rc = MPI_Comm_free(&old);
+    tp_mutex_unlock(j->lock);
+    return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_free", rc);
 }
 
 /* -- buckets of gradients */
@@ -2711,6 +2733,7 @@ typedef struct tp__bucket {
     MPI_Request request;
     bool in_flight, on_device; /* on_device: the device's library sums this bucket */
     char *host_buffer;         /* buffer in host memory, if the bucket's device has separate memory */
+    char *sums;                /* the sums that MPI_Iallreduce returns; NULL: a deterministic bucket */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2741,6 +2764,14 @@ static char *tp__bucket_host_buffer(tp__bucket *b, const tp_operand *flat, const
     if (d->host) return (char *)flat->data;
     if (!b->host_buffer) b->host_buffer = (char *)tp_malloc((size_t)(bytes + 64 + elements * 4));
     return b->host_buffer;
+}
+
+/* Returns the buffer of the sums. MPI does not sum in place: then Open MPI would send all bytes to one rank and back, which took
+ * twice as long with two ranks. The buffer has large pages, so that another process reads it faster. NULL: out of memory. */
+static char *tp__bucket_sums(tp__bucket *b, size_t bytes)
+{
+    if (!b->sums) b->sums = (char *)tp_alloc_aligned(bytes);
+    return b->sums;
 }
 
 /* Scales float32 values and converts them to float16. */
@@ -2868,10 +2899,14 @@ static void tp__bucket_send(const tp_call *k)
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
-    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* request for the message of a cancelled run */
+    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) { /* request for the message of a cancelled run */
+        j->unfinished = true;
+        return;
+    }
     char *message = tp__bucket_host_buffer(b, &k->out[0], k->device, elements);
     char *rank_part = message + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
-    tp_status st = message ? tp__bucket_pack(k, b, rank_part, elements) : TP_ERR_NOMEM;
+    const bool has_memory = message && (a->deterministic || tp__bucket_sums(b, (size_t)elements * size));
+    tp_status st = has_memory ? tp__bucket_pack(k, b, rank_part, elements) : TP_ERR_NOMEM;
     const MPI_Datatype type = a->half ? j->half : dtype == TP_F64 ? MPI_DOUBLE : MPI_FLOAT;
     int rc = MPI_SUCCESS;
     tp_mutex_lock(j->lock);
@@ -2879,7 +2914,7 @@ static void tp__bucket_send(const tp_call *k)
     else if (a->deterministic)
         rc = MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, message, (int)elements, type, j->data, &b->request);
     else
-        rc = MPI_Iallreduce(MPI_IN_PLACE, message, (int)elements, type, a->half ? j->half_sum : MPI_SUM, j->data,
+        rc = MPI_Iallreduce(message, b->sums, (int)elements, type, a->half ? j->half_sum : MPI_SUM, j->data,
                             &b->request);
     if (rc != MPI_SUCCESS) tp__job_fail("MPI cannot send a bucket of gradients (code %d)", rc);
     b->in_flight = !j->failed;
@@ -2960,10 +2995,11 @@ static void tp__bucket_receive(const tp_call *k)
         tp__bucket_receive_on_device(k, b);
         return;
     }
-    char *message = k->device->host ? (char *)k->in[0].data : b->host_buffer;
+    char *message = b->sums ? b->sums : k->device->host ? (char *)k->in[0].data : b->host_buffer;
     const tp_status st = b->in_flight ? tp__job_wait(&b->request) : tp__job_status();
     tp_mutex_lock(tp__job.lock);
     tp__job.in_flight -= b->in_flight;
+    tp__job.unfinished |= b->in_flight && st != TP_OK;
     if (st == TP_OK) b->in_flight = false;
     tp_mutex_unlock(tp__job.lock);
     const tp_status done = tp__bucket_unpack(k, b, message, st == TP_OK && message);
@@ -3930,17 +3966,6 @@ static tp_status tp__ranks_session(tp_trainer *t)
     return TP_OK;
 }
 
-/* Sets *ok to whether *ok is true on all ranks. */
-static tp_status tp__all_agree(bool *ok)
-{
-    const int n = tp__job.size, own_ok = *ok;
-    int *answers = (int *)tp_calloc((size_t)n, sizeof *answers);
-    const tp_status st = answers ? tp__job_gather(&own_ok, sizeof own_ok, answers) : TP_ERR_NOMEM;
-    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && answers[r];
-    tp_free(answers);
-    return st;
-}
-
 /* Uses the device library's sum over ranks (NCCL) if every rank has such a device and the options allow it. If that fails on one
  * rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
 static tp_status tp__ranks_join(tp_trainer *t)
@@ -4060,7 +4085,9 @@ static void tp__ranks_free(tp_trainer *t)
     if (!t->ranks_) return;
     for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
         next = b->next;
-        if (!tp__bucket_awaited(b)) tp_free(b->host_buffer);
+        const bool awaited = tp__bucket_awaited(b);
+        if (!awaited) tp_free(b->host_buffer);
+        if (!awaited) tp_free_aligned(b->sums);
         tp_free(b);
     }
     tp__shares_free(t->ranks_);

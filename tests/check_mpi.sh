@@ -76,6 +76,8 @@ for trainer in horovod replicated server; do
     job 14 $trainer again; all "a second training after the chief has stopped the first, $trainer"
     [ $trainer != horovod ] || [ "$(grep -o 'the sum is .*' "$dir/log" | sort | uniq -c | awk '$1 == 4' | wc -l)" = 3 ] ||
         { fail "the ranks of a second training have different variables"; grep "the sum is" "$dir/log"; }
+    job 14 $trainer thrice; all "three trainings in one job, $trainer"
+    [ "$(count '2 communicators are open')" = 4 ] || { fail "$trainer: communicators of earlier trainings are not freed"; grep "are open" "$dir/log"; }
     job 12 $trainer empty 2; said 2 "rank 2 of 4 has failed: QueueInput: .*a whole pass gave no datapoint"
     job 12 $trainer nan 1; said 2 "StopOnNaN: the cost '.*cost' is NaN after step [45] of epoch 2"
     job 12 $trainer abort 1

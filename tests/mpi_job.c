@@ -13,7 +13,8 @@
  * many seconds after a training that succeeded. "empty": the rank has no data. "nan": its data become NaN. "abort": they do, and its program
  * aborts after that training. "saved": the chief is killed as it gives a checkpoint its name. "saves": the chief takes the given seconds
  * for that, and meanwhile the rank is killed. "again": "stop", where the chief is slow, and then a second training in the same job; after each
- * of its epochs each rank prints a sum of the trained variables.
+ * of its epochs each rank prints a sum of the trained variables. "thrice": three trainings of one epoch each, each from the checkpoint of
+ * the one before; then each rank prints how many of the library's communicators are open.
  * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>", on stdout or appended to the file TP_TEST_MPI_SAID. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
@@ -21,6 +22,7 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +69,18 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 }
 
 static bool is_second; /* the second training of the job */
+static int n_training;
+
+/* MPI's functions that make and free communicators, by its profiling interface: counted. */
+static int n_open;
+int MPI_Comm_dup(MPI_Comm c, MPI_Comm *made) { return n_open++, PMPI_Comm_dup(c, made); }
+int MPI_Comm_idup(MPI_Comm c, MPI_Comm *made, MPI_Request *q) { return n_open++, PMPI_Comm_idup(c, made, q); }
+int MPI_Comm_split_type(MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm *made)
+{
+    return n_open++, PMPI_Comm_split_type(c, type, key, info, made);
+}
+int MPI_Comm_free(MPI_Comm *c) { return n_open--, PMPI_Comm_free(c); }
+
 static tp_status each_step(tp_callback *cb)
 {
     const int64_t step = cb->train->global_step;
@@ -166,6 +180,7 @@ static tp_trainer *trainer(const char *name, double patience)
 static tp_status train(int argc, char **argv)
 {
     static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, 8, 20), TP_SPEC("y", TP_F32, 8, 1)};
+    n_training++;
     tp_callback *cb = tp_callback_new("EachStep", 0);
     if (cb) {
         cb->chief_only = false;
@@ -187,6 +202,7 @@ static tp_status train(int argc, char **argv)
         .steps_per_epoch = different && strcmp(what, "steps") == 0 ? 30 : 20,
         .max_epoch = strcmp(what, "kill") == 0 || strcmp(what, "resume") == 0 ? 10000
                      : strcmp(what, "half") == 0                              ? 1
+                     : strcmp(what, "thrice") == 0                            ? n_training
                                                                               : 3,
         .auto_resume = TP_YES,
 #ifdef TP_CUDA_SHIM
@@ -217,6 +233,7 @@ int main(int argc, char **argv)
         is_second = true;
         st = train(argc, argv);
     }
+    while (st == TP_OK && strcmp(what, "thrice") == 0 && n_training < 3) st = train(argc, argv);
     if (st != TP_OK && different && strcmp(what, "abort") == 0) abort();
     if (different && strcmp(what, "late") == 0) pass_seconds();
     if (fail_at) fprintf(stderr, "rank %d has made %ld allocations\n", tp_rank(), n_allocation);
@@ -225,6 +242,8 @@ int main(int argc, char **argv)
     FILE *file = said ? fopen(said, "a") : stdout;
     fprintf(file ? file : stdout, "rank %d: %s, %.1f s: %s\n", tp_rank(), tp_status_name(st), tp_time() - began,
             st == TP_OK ? "" : tp_last_error());
+    if (strcmp(what, "thrice") == 0)
+        fprintf(file ? file : stdout, "rank %d: %d communicators are open\n", tp_rank(), n_open);
     if (said && file) fclose(file);
     return st == TP_OK ? 0 : 1;
 }

@@ -447,7 +447,7 @@ typedef struct tp_horovod_trainer_desc {
     bool
         deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
                          * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
-    int64_t bucket_bytes; /* bytes of gradients per bucket; default 16 MiB */
+    int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
     /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
     tp_tri broadcast_every_epoch;
     /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a
@@ -3101,13 +3101,24 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
     for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
 }
 
+/* Returns how many bytes of gradients a bucket may have. The default is a quarter of all gradients, so that all but the last buckets
+ * are sent during the backward pass, but a bucket that is too small costs latency, and one that is too large memory. */
+static int64_t tp__bucket_limit(const tp_trainer *t, const tp_grad_var *gvs, int n)
+{
+    const int64_t least = (int64_t)1 << 20, most = (int64_t)16 << 20;
+    int64_t quarter = 0;
+    if (t->ranks_->bucket_bytes > 0) return t->ranks_->bucket_bytes;
+    for (int i = 0; i < n; i++)
+        quarter += tp_shape_size(&gvs[i].grad->shape) * (int64_t)tp_dtype_size(gvs[i].grad->dtype) / 4;
+    return quarter < least ? least : quarter < most ? quarter : most;
+}
+
 /* Whether gradient x fits into the bucket that begins with `first` and already has n gradients of `bytes` bytes. */
-static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
+static bool tp__bucket_fits(const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes, int64_t limit)
 {
     const int64_t added_bytes = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
-    return n == 0 ||
-           (n < TP_MAX_OUTPUTS && first->grad->dtype == x->grad->dtype &&
-            tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + added_bytes <= t->ranks_->bucket_bytes);
+    return n == 0 || (n < TP_MAX_OUTPUTS && first->grad->dtype == x->grad->dtype &&
+                      tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + added_bytes <= limit);
 }
 
 /* Makes the buckets of gradients, in the order in which their last gradients are computed, which is the same on all
@@ -3134,11 +3145,12 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
         for (; k > 0 && gvs[order[k - 1]].grad->op->id > x->op->id; k--) order[k] = order[k - 1];
         order[k] = i;
     }
+    const int64_t limit = tp__bucket_limit(t, gvs, n);
     int n_bucket = 0;
     for (int i = 0; i < n;) {
         int k = i;
         int64_t bytes = 0;
-        while (k < n && tp__bucket_fits(t, &gvs[order[i]], &gvs[order[k]], k - i, bytes)) {
+        while (k < n && tp__bucket_fits(&gvs[order[i]], &gvs[order[k]], k - i, bytes, limit)) {
             const tp_node *x = gvs[order[k++]].grad;
             bytes += tp_shape_size(&x->shape) * (int64_t)tp_dtype_size(x->dtype);
         }
@@ -4155,12 +4167,12 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
     r->average = d->average != TP_NO;
     r->compression = d->compression;
     r->deterministic = d->deterministic;
-    r->bucket_bytes = d->bucket_bytes > 0 ? d->bucket_bytes : (int64_t)16 << 20;
+    r->bucket_bytes = d->bucket_bytes;
     r->broadcast = d->broadcast_every_epoch != TP_NO;
     t->build = tp__horovod_build;
     t->run_step = tp__ranks_step;
     if (d->bucket_bytes < 0)
-        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG, "%s: .bucket_bytes is %lld: it is positive, or 0 for 16 MiB",
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG, "%s: .bucket_bytes is %lld: it is positive, or 0 for the default",
                       t->name, (long long)d->bucket_bytes);
     return t;
 }

@@ -304,6 +304,32 @@ TEST(buckets_travel_while_gradients_are_computed)
     values_free(&a);
 }
 
+/* By default a network of 3 MiB has three buckets, one for each of its layers. */
+static tp_node *build_three_layers(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *x = in[0];
+    (void)user;
+    for (int i = 0; i < 3; i++) {
+        const char name[2] = {(char)('a' + i), 0};
+        x = tp_matmul(x, tp_get_variable_as(g, name, TP_F32, tp_make_shape(512, 512), tp_init_glorot_uniform()));
+    }
+    return tp_mean(tp_square(x));
+}
+TEST(by_default_a_network_has_several_buckets)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    const tp_spec inputs[] = {TP_SPEC("x", TP_F32, 2, 512)};
+    const tp_model m = {.inputs = inputs, .n_inputs = 1, .build_graph = build_three_layers, .optimizer = momentum};
+    const tp_shape shape = tp_make_shape(2, 512);
+    tp_trainer *t = tp_horovod_trainer();
+    int n_sent = 0;
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_dummy_constant_input(&shape, 1)));
+    for (int i = 0; i < tp_graph_n_operations(t->graph); i++)
+        n_sent += strcmp(tp_graph_operation(t->graph, i)->row->name, "bucket_send") == 0;
+    CHECK_MSG(n_sent == 3, "%d buckets", n_sent);
+    tp_trainer_free(t);
+}
+
 TEST(sums_are_as_many_times_the_mean)
 {
     const int n = tp_size();

@@ -6,8 +6,8 @@ usage: ddp.py python workload ranks rounds seconds      VARIANTS="eager;compile 
 workload: mlp.b<batch>, mnistcnn.b<batch>, resnet20.b<batch>; the batch is that of one rank. build/ranks and build/bench are made by
 run.sh. A line for each variant of PyTorch: the milliseconds of a step, medians over the rounds; ratio: PyTorch's divided by ours;
 single_...: the same of one process on one core; computation: a step without communication, made by all ranks at the same time;
-communication: what a step with it takes more; all_reduce: the bytes of all gradients, summed with nothing beside it. A run during which
-other programs took more than 2% of the processors (Linux: /proc/stat) is made again, up to six times; busy: the most that they took in a run that counts."""
+communication: what a step with it takes more; all_reduce: the bytes of all gradients, summed with nothing beside it. busy:
+the most that other programs took of the processors during a run, its start included (Linux: /proc/stat); root's runs go before them (autogroup)."""
 import json
 import os
 import socket
@@ -104,30 +104,27 @@ def peer(rank, size, port):
 # ==== both in turn ====
 
 
-def processor_seconds():
-    """Seconds that all processors have worked since the machine was started, or were taken from it (steal); those of our processes that have ended."""
-    ours = os.times()
-    try: fields = [int(x) for x in open('/proc/stat').readline().split()[1:9]]
-    except OSError: return 0, 0
-    return (sum(fields) - fields[3] - fields[4]) / os.sysconf('SC_CLK_TCK'), sum(ours[:4])
+def processor_seconds(cores):
+    """Seconds that these processors have worked since the machine was started, or were taken from it (steal); those of our processes that have ended."""
+    worked, ours = 0, os.times()
+    for line in open('/proc/stat') if os.path.exists('/proc/stat') else []:
+        name, *fields = line.split()[:9]
+        if name in [f'cpu{c}' for c in cores]: worked += sum(int(x) for x in fields) - int(fields[3]) - int(fields[4])
+    return worked / os.sysconf('SC_CLK_TCK'), sum(ours[:4])
 
 
 most_busy = 0
 
 
 def last_json(commands, cores):
-    """The line of a run in which other programs were quiet, or of the quietest of six."""
+    """The line of a run; counts what other programs take meanwhile."""
     global most_busy
-    best = None
-    for _ in range(6):
-        began, (all0, ours0) = time.perf_counter(), processor_seconds()
-        line = run_once(commands, cores)
-        all1, ours1 = processor_seconds()
-        busy = ((all1 - all0) - (ours1 - ours0)) / (time.perf_counter() - began) / os.cpu_count()
-        if not best or busy < best[0]: best = busy, line
-        if busy < 0.02: break
-    most_busy = max(most_busy, best[0])
-    return best[1]
+    used = set().union(*cores)
+    began, (all0, ours0) = time.perf_counter(), processor_seconds(used)
+    line = run_once(commands, cores)
+    all1, ours1 = processor_seconds(used)
+    most_busy = max(most_busy, ((all1 - all0) - (ours1 - ours0)) / (time.perf_counter() - began) / len(used))
+    return line
 
 
 def run_once(commands, cores):
@@ -147,6 +144,10 @@ def pair(python, workload, ranks, rounds, seconds):
     if os.environ.get('VARIANTS'): variants = os.environ['VARIANTS'].split(';')
     os.environ.update(OMP_NUM_THREADS='1', GLOO_SOCKET_IFNAME='lo', OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1')
     mpirun = os.environ.get('MPIRUN', 'mpirun').split() + ['-np', str(ranks), '--bind-to', 'core', 'build/ranks', workload, seconds]
+    try: # where Linux shares processors between sessions, this one goes before others
+        os.setsid()
+        with open('/proc/self/autogroup', 'w') as f: f.write('-20')
+    except OSError: pass
     ours, alone, theirs = [], [], {v: ([], []) for v in variants}
 
     def torch_line(variant, n):

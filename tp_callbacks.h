@@ -4718,7 +4718,7 @@ static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
         tp__gpu_util_shut(u);
         return TP_OK;
     }
-    const int n = u->samples > 1 ? u->samples - 1 : 1; /* without the last sample, of the end of the epoch */
+    const int n = u->samples > 1 ? u->samples - 1 : 1; /* the last sample is of the epoch's end */
     for (int i = 0; i < u->n && st == TP_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);

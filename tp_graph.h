@@ -4898,6 +4898,16 @@ static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, con
     }
 }
 
+/* The gradient dy that a caller gives for y has the shape and the type of y. */
+static void tp__check_seed(tp_graph *g, const tp_node *y, const tp_node *dy)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (tp_is_poison(dy) || (dy->dtype == y->dtype && tp_shape_compatible(&dy->shape, &y->shape))) return;
+    tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the gradient of '%s' is %s %s, but it is itself %s %s", y->op->name,
+                  tp_dtype_name(dy->dtype), tp_shape_text(&dy->shape, a), tp_dtype_name(y->dtype),
+                  tp_shape_text(&y->shape, b));
+}
+
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4919,12 +4929,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     tp_device_enter(g, tp_node_device(y));
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
-    if (!tp_is_poison(dy) && (dy->dtype != y->dtype || !tp_shape_compatible(&dy->shape, &y->shape))) {
-        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the gradient of '%s' is %s %s, but it is itself %s %s", y->op->name,
-                      tp_dtype_name(dy->dtype), tp_shape_text(&dy->shape, a), tp_dtype_name(y->dtype),
-                      tp_shape_text(&y->shape, b));
-    }
+    tp__check_seed(g, y, dy);
     const int last_id = y->op->id, n_op = last_id + 1;
     char *above = (char *)tp_calloc((size_t)n_op, 1); /* for each operation id: whether y depends on the operation */
     /* for each operation id, bit 0: whether the operation depends on an x */

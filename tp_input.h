@@ -5063,7 +5063,7 @@ typedef struct tp__procs_report_message {
 } tp__procs_report_message;
 typedef struct tp__procs_component_head { /* the head of one component of a datapoint in the shared memory */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
-    int64_t at, parts; /* at: offset of the component's data from the first head; parts: number of components */
+    int64_t at, parts; /* at: bytes from the head of component 0 to the data; parts: number of components */
 } tp__procs_component_head;
 
 /* -- multi_process: the worker */

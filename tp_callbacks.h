@@ -712,7 +712,8 @@ TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *
 TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 
-/* Reports the unweighted mean of scalars over all batches as <prefix>_<op name>. [callbacks: ScalarStats] */
+/* Reports the unweighted mean of scalars over all batches as <prefix>_<op name>: tp_inf_scalar_stats(TP_NAMES("cost", "accuracy"),
+ * .prefix = "test"). [callbacks: ScalarStats] */
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
@@ -2595,9 +2596,9 @@ static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
     char text[TP__NEAREST_TEXT];
     if (++*times != 2) return TP_OK;
     tp__reported(cb->train->monitors, stat, &names, text);
-    const tp_status st =
-        tp_fail(TP_ERR_NAME, "%s: nobody has reported a statistic '%s' in two epochs. Those that were reported: %s%s",
-                cb->name, stat, names.data ? names.data : "none", text);
+    const tp_status st = tp_fail(
+        TP_ERR_NAME, "%s: nobody has reported a statistic '%s' by its second trigger. Those that were reported: %s%s",
+        cb->name, stat, names.data ? names.data : "none", text);
     tp_buf_free(&names);
     if (tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__wraps_another, cb) == TP_OK) return st;
     tp_log(TP_LOG_WARN, "%s", tp_last_error());
@@ -6051,6 +6052,11 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         inf->train = cb->train;
         if (inf->setup_graph) st = inf->setup_graph(inf);
         if (st != TP_OK) break;
+        if (inf->on_fetches && inf->n_names == 0)
+            tp_log(TP_LOG_WARN, "%s: %s has on_fetches, which will get no values: name them by tp_inferencer_set_names",
+                   r->name, inf->name);
+        if (!inf->on_fetches && inf->n_names > 0)
+            tp_log(TP_LOG_WARN, "%s: %s names values, but has no on_fetches that takes them", r->name, inf->name);
         r->inf[i].node =
             (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)(inf->n_names * r->n_tower) + 1) * sizeof(tp_node *));
         if (!r->inf[i].node) return TP_ERR_NOMEM;
@@ -6087,7 +6093,11 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     if (!(r->session = tp_hooked_session_new(cb->train->session, hooks, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
     if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
-    else tp_log(TP_LOG_WARN, "[%s] The size of the input is unknown: each pass goes on until it ends.", r->name);
+    else
+        tp_log(TP_LOG_WARN,
+               "[%s] The size of the input is unknown: each pass goes on until it ends. A flow that never "
+               "ends needs a size, by .size or tp_df_take.",
+               r->name);
     for (int i = 0; i < r->n_tower; i++)
         if (!tp_session_device(cb->train->session, r->device[i]))
             return tp_fail(TP_ERR_ARG, "%s: there is no device %d: the session has fewer, numbered from 0", r->name,

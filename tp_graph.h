@@ -2888,8 +2888,9 @@ static tp_status tp__infer_types(tp_infer *s)
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
         for (int d = 0; d < s->out[i].shape.ndim && d < TP_MAX_DIMS; d++)
             if (s->out[i].shape.dim[d] < TP_ANY)
-                return tp_infer_fail(s, TP_ERR_SHAPE, "%s: dimension %d would be %lld: it is at least 0, or TP_ANY",
-                                     s->op->name, d, (long long)s->out[i].shape.dim[d]);
+                return tp_infer_fail(s, TP_ERR_SHAPE,
+                                     "%s: dimension %d would be %lld: it must be at least 0, or TP_ANY", s->op->name, d,
+                                     (long long)s->out[i].shape.dim[d]);
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
         if (!tp__shape_fits(&s->out[i].shape))
             return tp_infer_fail(s, TP_ERR_SHAPE, "%s: output %d would have the shape %s, larger than any memory",
@@ -6270,7 +6271,8 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection
     }
     if (x->shape.ndim != 0) {
         char t[TP_SHAPE_TEXT];
-        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed", x->op->name,
+        tp_graph_fail(g, &x->op->at, TP_ERR_SHAPE,
+                      "moving summary of '%s': its shape is %s, a scalar is needed: take its mean", x->op->name,
                       tp_shape_text(&x->shape, t));
         return NULL;
     }
@@ -9359,7 +9361,7 @@ static tp_status tp__session_limits(tp_session *s)
 {
     const double fraction = (double)tp__float_option(s->config.memory_fraction, 0.99f);
     if (!(fraction >= 0 && fraction <= 1))
-        return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it is a part of a GPU's memory, at most 1",
+        return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it must be a part of a GPU's memory, at most 1",
                        fraction);
     tp_status st = TP_OK;
     for (int i = 0; i < s->n_device && st == TP_OK; i++)
@@ -17078,8 +17080,8 @@ static tp_status tp__xent_infer(tp_infer *s)
                              s->op->name, tp_shape_text(x, a), tp_shape_text(l, b),
                              l->ndim > 1 && l->ndim == x->ndim && l->dim[l->ndim - 1] == x->dim[x->ndim - 1]
                                  ? "; tp_softmax_cross_entropy takes a probability for each class"
-                             : l->ndim > 1 ? "; tp_flatten makes one row of the labels"
-                                           : "");
+                             : x->ndim == 2 && l->ndim > 1 ? "; tp_flatten makes one row of the labels"
+                                                           : "");
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = x->dim[0] >= 0 ? x->dim[0] : l->dim[0];

@@ -402,7 +402,9 @@ TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d
 TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 
 /* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
- *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. Variables Wq (C,units), Wk, Wv
+ *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. There is no mask for padding. Attention
+ *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v) with q already divided
+ *    by sqrt(C/heads) and bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S) is 1 at real elements, 0 at padding. Variables Wq (C,units), Wk, Wv
  *    (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
@@ -460,7 +462,9 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
 #define tp_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_global_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_global_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_batch_norm(x, name_, ...) TP__CALL_X1(layers, tp_batch_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
-#define tp_dropout(x, name_, ...) TP__CALL_X1(layers, tp_dropout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_dropout(x, ...)              TP__CAT(TP__DROPOUT, __VA_OPT__(_NAMED))(x __VA_OPT__(, ) __VA_ARGS__)
+#define TP__DROPOUT(x)                  TP__CALL_X(layers, tp_dropout, x, "")
+#define TP__DROPOUT_NAMED(x, name_, ...) TP__CALL_X1(layers, tp_dropout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_conv2d_transpose(x, name_, ...) TP__CALL_X1(layers, tp_conv2d_transpose, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_deconv2d(x, name_, ...) tp_conv2d_transpose_((x), TP__CXX_LAYER(tp_deconv2d_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
 #define tp_depthwise_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_depthwise_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -1429,7 +1433,7 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
     char t[TP_SHAPE_TEXT];
     tp_graph *g = tp_node_graph(x);
     if (format != TP_FORMAT_DEFAULT && format != TP_NHWC && format != TP_NCHW) {
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .data_format %d: it is TP_NHWC or TP_NCHW", layer, (int)format);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .data_format %d: it must be TP_NHWC or TP_NCHW", layer, (int)format);
         return false;
     }
     if (x->shape.ndim != 4) {
@@ -1466,12 +1470,12 @@ static bool tp__conv_attrs(const char *layer, const tp_node *x, tp_data_format f
     if (!tp__layer_image_input(layer, x, format)) return false;
     if (kernel[0] <= 0 || kernel[1] < 0) tp__layer_fail(g, TP_ERR_ARG, "%s needs a .kernel_size of 1 or more", layer);
     if (strides[0] < 0 || strides[1] < 0)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .strides %d: they are 1 or more", layer,
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .strides %d: they must be 1 or more", layer,
                        strides[0] < 0 ? strides[0] : strides[1]);
     if (dilation && (dilation[0] < 0 || dilation[1] < 0))
         tp__layer_fail(g, TP_ERR_ARG, "%s has a negative .dilation_rate", layer);
     if (padding != TP_PADDING_DEFAULT && padding != TP_SAME && padding != TP_VALID)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)padding);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it must be TP_SAME or TP_VALID", layer, (int)padding);
     if (x->shape.dim[format == TP_NCHW ? 1 : 3] <= 0)
         tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs to know its channels: tp_reshape it",
                        tp_shape_text(&x->shape, t), layer);
@@ -1608,7 +1612,7 @@ static bool tp__pooling_attrs(const char *layer, const tp_node *x, const tp_pool
         tp__layer_fail(g, TP_ERR_ARG, "%s needs a .pool_size of 1 or more", layer);
     if (d->strides < 0 || d->strides_w < 0) tp__layer_fail(g, TP_ERR_ARG, "%s has negative .strides", layer);
     if (d->padding != TP_PADDING_DEFAULT && d->padding != TP_SAME && d->padding != TP_VALID)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it is TP_SAME or TP_VALID", layer, (int)d->padding);
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .padding %d: it must be TP_SAME or TP_VALID", layer, (int)d->padding);
     a->size_h = d->pool_size;
     a->size_w = d->pool_size_w ? d->pool_size_w : d->pool_size;
     a->stride_h = d->strides ? d->strides : a->size_h;
@@ -1809,17 +1813,17 @@ static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, 
     if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return false;
     if (!tp__layer_float_input("BatchNorm", x)) return false;
     if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4)) {
-        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it must be 1, or 3 with four dimensions", d->axis);
         return false;
     }
     if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT) {
         tp__layer_fail(g, TP_ERR_ARG,
-                       "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
+                       "BatchNorm has .ema_update %d: it must be TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
                        (int)d->ema_update);
         return false;
     }
     if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT) {
-        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it must be TP_SYNC_NONE or TP_SYNC_TOWERS",
                        (int)d->sync_statistics);
         return false;
     }
@@ -2074,7 +2078,7 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     tp_conv2d_attrs a;
     if (d->depth_multiplier < 0)
-        return tp__layer_fail(g, TP_ERR_ARG, "DepthwiseConv2D has .depth_multiplier %d: it is 1 or more",
+        return tp__layer_fail(g, TP_ERR_ARG, "DepthwiseConv2D has .depth_multiplier %d: it must be 1 or more",
                               d->depth_multiplier);
     if (!tp__conv_attrs("DepthwiseConv2D", x, d->data_format, d->padding, &d->kernel_size, &d->strides,
                         &d->dilation_rate, &a) ||
@@ -2299,7 +2303,8 @@ static tp_node *tp__group_norm_build(tp_node *x, const void *desc)
 {
     const tp_group_norm_desc *d = (const tp_group_norm_desc *)desc;
     if (d->groups < 0)
-        return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "GroupNorm has .groups %d: it is 1 or more", d->groups);
+        return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "GroupNorm has .groups %d: it must be 1 or more",
+                              d->groups);
     return tp__norm("GroupNorm", x, d, d->groups ? d->groups : 32, false);
 }
 static tp_node *tp__layer_norm_as(const char *layer, tp_node *x, const void *desc, int64_t groups)
@@ -2522,7 +2527,8 @@ static tp_node *tp__softmax_layer_build(tp_node *x, const void *desc)
     const float temperature = d->temperature_init != 0.0f ? d->temperature_init : 1.0f;
     if (!tp__layer_float_input("SoftMax", x)) return tp_poison(g);
     if (!(temperature > 0.0f) || temperature == TP_ZERO)
-        return tp__layer_fail(g, TP_ERR_ARG, "SoftMax has .temperature_init %g: it is positive", (double)temperature);
+        return tp__layer_fail(g, TP_ERR_ARG, "SoftMax has .temperature_init %g: it must be positive",
+                              (double)temperature);
     return tp_softmax(d->use_temperature == TP_YES ? tp_mul(x, tp__layer_scalar(x, "invtemp", 1.0f / temperature)) : x);
 }
 
@@ -3026,7 +3032,8 @@ TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float eps
     tp_graph *g = tp_node_graph(labels);
     TP__GRAPH_REQUIRE(g, labels && classes > 0, tp_poison(g))
     if (!(epsilon >= 0 && epsilon <= 1))
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "smooth_labels: epsilon is %g: it is a part of one", (double)epsilon);
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "smooth_labels: epsilon is %g: it must be a part of one",
+                             (double)epsilon);
     const double others = (double)epsilon / (double)classes;
     return tp_named(tp_one_hot(labels, classes, (float)(1.0 - (double)epsilon + others), (float)others),
                     name ? name : "smooth_labels");

@@ -452,7 +452,7 @@ static void tp__compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp
     tp_graph *g = tp_node_graph(cost);
     char t[TP_SHAPE_TEXT];
     if (cost->shape.ndim != 0) {
-        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the cost '%s' has shape %s: it must be a scalar, take its mean",
+        tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE, "the cost '%s' has shape %s: it must be a scalar, take its mean",
                       tp_node_name(cost), tp_shape_text(&cost->shape, t));
         return;
     }
@@ -810,8 +810,8 @@ static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at,
 static void tp__optim_check_rate(tp_optimizer *o, tp_at at, const char *option, float v)
 {
     if (!(v >= 0.0f && v < 1.0f))
-        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is at least 0 and less than 1", o->name, option,
-                      (double)v);
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it must be at least 0 and less than 1", o->name,
+                      option, (double)v);
 }
 
 /* -- gradient descent -------------------------------------------------------------------- >>optimizer sgd */
@@ -924,7 +924,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option, float v)
 {
     if (!(v >= 0.0f))
-        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
+        tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it must not be negative", o->name, option, (double)v);
 }
 
 /* Makes an Adam optimizer; beta1 and beta2 of 0 mean the defaults. */
@@ -1115,7 +1115,7 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d)
     tp_optimizer *o = tp__slot_rule_make(lr, "Ftrl", q.at_, &r, tp__ftrl_slots, 2);
     if (!o) return NULL;
     if (!(r.learning_rate_power <= 0.0f))
-        tp_graph_fail(o->graph, &q.at_, TP_ERR_ARG, "Ftrl has .learning_rate_power %g: it is never positive",
+        tp_graph_fail(o->graph, &q.at_, TP_ERR_ARG, "Ftrl has .learning_rate_power %g: it must not be positive",
                       (double)r.learning_rate_power);
     tp__optim_positive(o, q.at_, "initial_accumulator_value", r.initial[0]);
     tp__optim_not_negative(o, q.at_, "l1", r.l1);

@@ -1243,7 +1243,8 @@ static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *d
     t->devices = copy;
     t->n_devices = ok ? n : 1;
     t->build = tp__multi_build;
-    if (!ok) tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .n_devices is %d: it is 1 to %d", name, n, TP_MAX_OUTPUTS);
+    if (!ok)
+        tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .n_devices is %d: it must be 1 to %d", name, n, TP_MAX_OUTPUTS);
     for (int i = 0; i < n && ok; i++) {
         copy[i] = devices ? devices[i] : i;
         if (copy[i] >= 0) continue;
@@ -4172,8 +4173,9 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
     t->build = tp__horovod_build;
     t->run_step = tp__ranks_step;
     if (d->bucket_bytes < 0)
-        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG, "%s: .bucket_bytes is %lld: it is positive, or 0 for the default",
-                      t->name, (long long)d->bucket_bytes);
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG,
+                      "%s: .bucket_bytes is %lld: it must be positive, or 0 for the default", t->name,
+                      (long long)d->bucket_bytes);
     return t;
 }
 
@@ -4227,7 +4229,7 @@ static tp_status tp__check_cluster(const tp_cluster *c)
         if (serves && is_worker)
             st = tp_fail(TP_ERR_ARG, "the cluster says that rank %d serves and trains: one of both", r);
         else if (!serves && !is_worker)
-            st = tp_fail(TP_ERR_ARG, "the cluster says nothing about rank %d: it is one of .ps or of .workers", r);
+            st = tp_fail(TP_ERR_ARG, "the cluster says nothing about rank %d: it must be one of .ps or of .workers", r);
         else if (r == 0 && (serves || (c->workers && c->workers[0] != 0)))
             st = tp_fail(TP_ERR_ARG, "the cluster's first worker is the chief, and that is rank 0: rank 0 cannot %s",
                          serves ? "be a server" : "stand later in .workers");

@@ -1773,7 +1773,7 @@ static const char *another_wrong_option(int i, tp_graph *g)
     WRONG(i, tp_dropout(flat, "w", .rate = 1), "w: Dropout drops a fraction 1")
     WRONG(i, tp_dropout(flat, "w", .keep_prob = 1.5f), "w: Dropout drops a fraction -0.5")
     WRONG(i, tp_embedding(big, "w", .vocab = 3, .units = 2), "w: input is uint8, Embedding needs int32 or int64")
-    WRONG(i, tp_batch_norm(flat, "w", .axis = 3), "w: BatchNorm has .axis 3: it is 1, or 3 with four dimensions")
+    WRONG(i, tp_batch_norm(flat, "w", .axis = 3), "w: BatchNorm has .axis 3: it must be 1, or 3 with four dimensions")
     WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = (tp_sync_statistics)9), "w: BatchNorm has .sync_statistics 9")
     WRONG(i, tp_batch_norm(flat, "w", .ema_update = (tp_ema_update)-1), "w: BatchNorm has .ema_update -1")
     WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = TP_SYNC_TOWERS, .virtual_batch_size = 2),

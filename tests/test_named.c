@@ -118,6 +118,7 @@ TEST(a_zero_is_zero_and_nothing_is_the_default)
     tp_graph *g = training_graph();
     tp_node *x = image_of(g), *lr = tp_get_scalar_variable(g, "learning_rate", 0.1f);
     tp_node *all = tp_dropout(x, "none", .rate = 0), *some = tp_dropout(x, "some");
+    CHECK_STR(tp_node_name(tp_dropout(x)), "Dropout"); /* every argument but the input may be left out */
     CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
     tp_session *s = tp_session_new(g, NULL);
     float ones[2 * 8 * 8 * 3];

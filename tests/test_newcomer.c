@@ -353,6 +353,54 @@ static tp_train_config line_config(int64_t epochs)
     return c;
 }
 
+/* ---- an inferencer that forgets its names, or its function ---- */
+
+static tp_status takes_values(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    (void)values;
+    *(int *)inf->user += n;
+    return TP_OK;
+}
+TEST(an_inferencer_that_forgets_something)
+{
+    static const tp_spec fake[] = {TP_SPEC("x", TP_F32, 3, 4), TP_SPEC("y", TP_F32, 3, 1)};
+    static const char *const names[] = {"cost"};
+    for (int i = 0; i < 2; i++) {
+        tp_inferencer *inf = tp_inferencer_new("IoU", sizeof(int));
+        if (i == 0) inf->on_fetches = takes_values;
+        else CHECK_OK(tp_inferencer_set_names(inf, names, 1));
+        listen();
+        tp_logger_set_dir(tp_test_tmpdir(), 'd');
+        CHECK_OK(tp_launch_train_with_config(
+            TP_OPTIONS(tp_train_config,
+                       .model = {.inputs = fake, .n_inputs = 2, .build_graph = line_tower, .optimizer = line_optimizer},
+                       .dataflow = tp_df_fake(fake, 2, .size = 4),
+                       TP_CALLBACKS(tp_cb_inference_runner(tp_df_fake(fake, 2, .size = 4), .inferencers = {inf})),
+                       .max_epoch = 1),
+            tp_simple_trainer()));
+        tp_set_log(NULL, NULL);
+        CHECK_HAS(logged, i == 0 ? "IoU has on_fetches, which will get no values: name them by tp_inferencer_set_names"
+                                 : "IoU names values, but has no on_fetches that takes them");
+    }
+}
+
+/* A moving summary of something that is no scalar has the place of that value. */
+TEST(a_summary_of_many_values_has_its_place)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc tower = {.is_training = true};
+    tp_tower_enter(g, &tower);
+    tp_node *x = tp_named(tp_relu(tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2))), "losses");
+    const int line = __LINE__ - 1;
+    char at[64];
+    tp_add_moving_summary(x);
+    tp_tower_leave(g);
+    snprintf(at, sizeof at, "test_newcomer.c:%d: moving summary of 'losses'", line);
+    CHECK_HAS(tp_graph_error(g), at);
+    CHECK_HAS(tp_graph_error(g), "a scalar is needed: take its mean");
+    tp_graph_free(g);
+}
+
 TEST(a_misspelled_statistic)
 {
     listen();
@@ -506,7 +554,7 @@ TEST(an_op_is_named_once)
 {
     static const char *const want[] = {"MatMul: shapes (?,8) and (9,3) do not fit", "fc/MatMul does not work on int32",
                                        "scores: matmul: shapes (?,8) and (9,3) do not fit",
-                                       "x: placeholder: dimension 1 would be -4: it is at least 0, or TP_ANY"};
+                                       "x: placeholder: dimension 1 would be -4: it must be at least 0, or TP_ANY"};
     for (int i = 0; i < 4; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, i == 3 ? tp_make_shape(3, -4) : tp_make_shape(TP_ANY, 8));

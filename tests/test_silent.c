@@ -126,7 +126,7 @@ TEST(a_statistic_that_nobody_reports)
     dir = tp_test_tmpdir();
     CHECK_OK(RUN(1, saver(), source(), best("validaton_error")));
     CHECK_ERR(RUN(5, saver(), source(), best("validaton_error")), TP_ERR_NAME,
-              "'validaton_error' in two epochs. Those that were reported: validation_error; did you mean "
+              "'validaton_error' by its second trigger. Those that were reported: validation_error; did you mean "
               "'validation_error'?");
     CHECK_ERR(RUN(5, source(),
                   tp_cb_stat_monitor_param_setter("f", "nothing", halve, .last_k = 2,
@@ -135,7 +135,7 @@ TEST(a_statistic_that_nobody_reports)
     tp_test_keep_log(); /* what reports it has a schedule of its own: a warning, and it is found when it comes */
     for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
     CHECK_OK(RUN(6, saver(), tp_cb_periodic_trigger(source(), .every_k_epochs = 3), best("validation_error")));
-    CHECK_HAS(tp_test_logged, "nobody has reported a statistic 'validation_error' in two epochs");
+    CHECK_HAS(tp_test_logged, "nobody has reported a statistic 'validation_error' by its second trigger");
     CHECK(step_of("best.npz") == 6);
 }
 

@@ -570,7 +570,7 @@ TEST(wrong_use_is_a_sentence)
         "Sum 'a' of tower0 waits for the other towers, but tower2 is at Sum 'b'",
         "tower1/fc: ",
         "all_reduce",
-        "tower0/bn: BatchNorm has .sync_statistics 7: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
+        "tower0/bn: BatchNorm has .sync_statistics 7: it must be TP_SYNC_NONE or TP_SYNC_TOWERS",
         "BatchNorm has both .sync_statistics and .virtual_batch_size",
         "tower 'tower0' ends with the scope 'tower0/open' still open",
         "tower 'tower0' ends with a device scope still open",

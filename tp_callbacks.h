@@ -795,7 +795,8 @@ typedef struct tp_hyper_param tp_hyper_param;
 struct tp_hyper_param {
     const char *name; /* name of the parameter for log lines */
     void *user;
-    tp_train_state *train; /* set from setup_graph on */
+    /* set from setup_graph on. In a callback of your own: p->train = cb->train, then p->setup_graph(p), in its setup_graph */
+    tp_train_state *train;
     tp_status (*setup_graph)(tp_hyper_param *p);
     tp_status (*get_value)(tp_hyper_param *p, double *value);
     tp_status (*set_value)(tp_hyper_param *p, double value);
@@ -5290,9 +5291,13 @@ static TP__UNUSED void tp__ask_savers(tp_train_state *train)
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    if (d->max_to_keep < -1 || d->keep_checkpoint_every_n_hours < 0)
+    if (d->max_to_keep < -1)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
-                                "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
+                                "ModelSaver: .max_to_keep is %d: it must be at least 1, or TP_NONE for all",
+                                d->max_to_keep);
+    if (!(d->keep_checkpoint_every_n_hours >= 0))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "ModelSaver: .keep_checkpoint_every_n_hours is %g: it must not be negative",
                                 (double)d->keep_checkpoint_every_n_hours);
     char wrong[192];
     if (tp__bad_names("ModelSaver", "var_collections", d->var_collections, wrong))
@@ -6412,6 +6417,11 @@ typedef struct tp__graph_var {
 static tp_status tp__graph_var_setup(tp_hyper_param *p)
 {
     tp__graph_var *v = (tp__graph_var *)p->user;
+    if (!p->train)
+        return tp_fail(
+            TP_ERR_STATE,
+            "the parameter '%s' belongs to no training: in a callback of your own set its .train to cb->train",
+            p->name);
     const tp_graph *g = p->train->graph;
     v->variable = g ? tp__variable_named(g, p->name) : NULL;
     if (!v->variable) {
@@ -6442,7 +6452,7 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
 static tp_status tp__graph_var_get(tp_hyper_param *p, double *value)
 {
     tp__graph_var *v = (tp__graph_var *)p->user;
-    if (!v->variable || !p->train->session)
+    if (!v->variable || !p->train || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' has no value before training", p->name);
     const tp_status st = tp_session_read(p->train->session, v->variable, &v->value);
     if (st == TP_OK) *value = tp_tensor_get(&v->value, 0);
@@ -6452,7 +6462,7 @@ static tp_status tp__graph_var_get(tp_hyper_param *p, double *value)
 static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
 {
     tp__graph_var *v = (tp__graph_var *)p->user;
-    if (!v->variable || !p->train->session)
+    if (!v->variable || !p->train || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
     if (value != value) return tp_fail(TP_ERR_NUMERIC, "the parameter '%s' cannot be set to NaN", p->name);
     if (!tp_dtype_is_float(v->variable->dtype) && value != floor(value))
@@ -6465,7 +6475,7 @@ static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
 static tp_status tp__graph_var_get_array(tp_hyper_param *p, tp_tensor *value)
 {
     const tp__graph_var *v = (const tp__graph_var *)p->user;
-    if (!v->variable || !p->train->session)
+    if (!v->variable || !p->train || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' has no value before training", p->name);
     return tp_session_read(p->train->session, v->variable, value);
 }
@@ -6473,7 +6483,7 @@ static tp_status tp__graph_var_get_array(tp_hyper_param *p, tp_tensor *value)
 static tp_status tp__graph_var_set_array(tp_hyper_param *p, const tp_tensor *value)
 {
     const tp__graph_var *v = (const tp__graph_var *)p->user;
-    if (!v->variable || !p->train->session)
+    if (!v->variable || !p->train || !p->train->session)
         return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
     return tp_session_load(p->train->session, v->variable, value);
 }

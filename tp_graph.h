@@ -10689,7 +10689,9 @@ TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
     TP__REQUIRE(r, -1)
 
     if (!n) {
-        r->status = tp_fail(TP_ERR_ARG, "a hook asks for a node that does not exist");
+        char missing[TP__MISSING_TEXT];
+        r->status =
+            tp_fail(TP_ERR_ARG, "a hook asks for a node that does not exist%s", tp__node_missing(r->graph, missing));
         return -1;
     }
     if (r->n_fetch == r->cap_fetch) {

@@ -4258,7 +4258,8 @@ TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
     return n > 0 ? (size_t)n * tp_dtype_size(t->dtype) : 0;
 }
 
-/* Whether the host can read and write element i; else a sentence about the call of `function` says why not. */
+/* Whether the host can read and write element i; else a sentence about the call of `function` says why not. It is logged, too, as
+ * these functions return no status, but not for each element of a loop. */
 static bool tp__has_element(const tp_tensor *t, int64_t i, const char *function)
 {
     const char *why = !t                              ? "the tensor is NULL"
@@ -4267,10 +4268,12 @@ static bool tp__has_element(const tp_tensor *t, int64_t i, const char *function)
                                                       : NULL;
     char text[TP_SHAPE_TEXT];
     if (!why && i >= 0 && i < tp_tensor_size(t)) return true;
+    const bool again = !strncmp(tp_last_error(), function, strlen(function));
     if (why) tp_fail(TP_ERR_ARG, "%s: %s", function, why);
     else
         tp_fail(TP_ERR_ARG, "%s: there is no element %lld in a tensor of shape %s, which has %lld, numbered from 0",
                 function, (long long)i, tp_shape_text(&t->shape, text), (long long)tp_tensor_size(t));
+    if (!again) tp_log(TP_LOG_WARN, "%s", tp_last_error());
     return false;
 }
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)

@@ -401,6 +401,53 @@ TEST(a_summary_of_many_values_has_its_place)
     tp_graph_free(g);
 }
 
+/* Functions that return a number cannot return a status: the log has the sentence, once for a loop. */
+TEST(an_element_that_is_not_there_is_told)
+{
+    static float data[2];
+    tp_tensor t = TP_EMPTY;
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), data);
+    tp_fail(TP_ERR_ARG, "another sentence");
+    listen();
+    for (int i = 1; i < 5; i++) CHECK(tp_tensor_get(&t, i) == 0);
+    tp_tensor_set(NULL, 0, 1);
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "tp_tensor_get: there is no element 2 in a tensor of shape (2), which has 2, numbered from 0");
+    CHECK(strstr(logged, "no element 3") == NULL);
+    CHECK_HAS(logged, "tp_tensor_set: the tensor is NULL");
+    tp_fail(TP_ERR_ARG, "another sentence");
+}
+
+/* A parameter that a callback of one's own uses, but that was never given its training. */
+TEST(a_parameter_without_a_training)
+{
+    double value;
+    tp_hyper_param *p = tp_param_graph_var("learning_rate");
+    CHECK_ERR(p->setup_graph(p), TP_ERR_STATE, "in a callback of your own set its .train to cb->train");
+    CHECK_ERR(p->get_value(p, &value), TP_ERR_STATE, "the parameter 'learning_rate' has no value before training");
+    CHECK_ERR(p->set_value(p, 1), TP_ERR_STATE, "the parameter 'learning_rate' cannot be set before training");
+    tp_hyper_param_free(p);
+}
+
+/* A callback that fetches a node by a name that is not there. */
+static tp_status asks_for_cots(tp_callback *cb, tp_run_request *r)
+{
+    return tp_request_fetch(r, tp_graph_find(cb->train->graph, "cots")) < 0 ? TP_ERR : TP_OK;
+}
+TEST(a_callback_that_fetches_what_is_not_there)
+{
+    TEST_MAY_ERROR("");
+    tp_callback *cb = tp_callback_new("Asks", 0);
+    cb->before_run = asks_for_cots;
+    CHECK_ERR(tp_launch_train_with_config(TP_OPTIONS(tp_train_config, .model = LINE_MODEL,
+                                                     .dataflow = tp_df_batch(line_data(), 2), TP_CALLBACKS(cb),
+                                                     .max_epoch = 1),
+                                          tp_simple_trainer()),
+              TP_ERR,
+              "a hook asks for a node that does not exist; was 'cots' meant? There is no node of that name; did you "
+              "mean 'cost'?");
+}
+
 TEST(a_misspelled_statistic)
 {
     listen();

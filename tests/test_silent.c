@@ -347,7 +347,7 @@ TEST(savers_that_cannot_begin)
     CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .max_to_keep = -2)), TP_ERR_ARG,
               "ModelSaver: .max_to_keep is -2");
     CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .keep_checkpoint_every_n_hours = -1)), TP_ERR_ARG,
-              "keep_checkpoint_every_n_hours -1");
+              "keep_checkpoint_every_n_hours is -1");
     CHECK_ERR(RUN(1, tp_cb_model_saver(.checkpoint_dir = dir, .format = (tp_checkpoint_format)3)), TP_ERR_ARG,
               "ModelSaver: .format is 3, not one of TP_CHECKPOINT_...");
     CHECK(tp_test_files_in(dir) == 0);

@@ -9389,1370 +9389,1370 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
 /* tests/gen_report.py writes the lines from here on. */
 /* clang-format off */
 static const char *const tp__report_head[] = {
-    "<!DOCTYPE html>\n",
-    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit tests/report_page.html. -->\n",
-    "<html lang=\"en\">\n",
-    "<head>\n",
-    "<meta charset=\"utf-8\">\n",
-    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-    "<meta name=\"color-scheme\" content=\"light dark\">\n",
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n",
-    "<title>Training report</title>\n",
-    "<link rel=\"icon\" href=\"data:,\">\n",
-    "<style>\n",
-    "/* -- colours: light, and dark where the system or the reader asks for it */\n",
-    ":root {\n",
-    "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n",
-    "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
-    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: #5f6b7a; --tint: #eef4ff;\n",
-    "  --flame: 36%; color-scheme: light;\n",
-    "}\n",
-    ":root[data-theme=dark] {\n",
-    "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
-    "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n",
-    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: #a9b4c2; --tint: #1a2940;\n",
-    "  --flame: 34%; color-scheme: dark;\n",
-    "}\n",
-    "* { box-sizing: border-box; }\n",
-    "html { scroll-padding-top: 3.4rem; }\n",
-    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
-    "body { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }\n",
-    "h1 { font-size: 1.4rem; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }\n",
-    "h2 { font-size: 1.15rem; margin: 0 0 .7rem; }\n",
-    "h3 { font-size: .92rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }\n",
-    "a { color: var(--accent); }\n",
-    "button, select, input[type=search] {\n",
-    "  font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px;\n",
-    "  padding: .25rem .6rem; min-height: 2.1rem;\n",
-    "}\n",
-    "button { cursor: pointer; }\n",
-    "button[aria-pressed=true] { border-color: var(--accent); color: var(--accent); font-weight: 600; }\n",
-    "button:hover { border-color: var(--soft); }\n",
-    ":focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }\n",
-    "header, main, footer { max-width: 1500px; margin: 0 auto; padding: .9rem 1.2rem; }\n",
-    ".skip { position: absolute; left: -100vw; }\n",
-    ".skip:focus { left: 1rem; top: .5rem; background: var(--card); padding: .4rem .8rem; z-index: 9; }\n",
-    ".row { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; }\n",
-    ".grow { flex: 1 1 auto; }\n",
-    ".soft { color: var(--soft); }\n",
-    ".small { font-size: .84rem; }\n",
-    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; font-weight: 600; }\n",
-    ".running { color: var(--accent); } .done, .stopped { color: var(--good); } .failed { color: var(--bad); }\n",
-    ".interrupted, .lost { color: var(--warn); }\n",
-    ".bar { height: .6rem; border-radius: 99px; background: var(--line); overflow: hidden; margin: .6rem 0 .3rem; }\n",
-    ".bar > div { height: 100%; background: var(--accent); border-radius: 99px; }\n",
-    ".bar.done > div { background: var(--good); } .bar.failed > div { background: var(--bad); }\n",
-    ".both { display: inline-flex; }\n",
-    ".both button { border-radius: 0; position: relative; }\n",
-    ".both button:first-child { border-radius: 6px 0 0 6px; }\n",
-    ".both button:last-child { border-radius: 0 6px 6px 0; margin-left: -1px; }\n",
-    ".both button[aria-pressed=true] { z-index: 1; }\n",
-    ".both button:focus-visible { z-index: 2; }\n",
-    ".order { line-height: 1.8; }\n",
-    "nav { position: sticky; top: 0; z-index: 5; background: var(--back); border-bottom: 1px solid var(--line); }\n",
-    "header { padding-bottom: .4rem; }\n",
-    "nav div { max-width: 1500px; margin: 0 auto; padding: .35rem 1.2rem; display: flex; gap: 1.3rem; overflow-x: auto;\n",
-    "  scrollbar-width: none; }\n",
-    "nav a { text-decoration: none; white-space: nowrap; padding: .2rem 0; font-weight: 500; }\n",
-    "nav a:hover { text-decoration: underline; text-underline-offset: .3em; }\n",
+    "<!DOCTYPE html>\n"
+    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit tests/report_page.html. -->\n"
+    "<html lang=\"en\">\n"
+    "<head>\n"
+    "<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta name=\"color-scheme\" content=\"light dark\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n"
+    "<title>Training report</title>\n"
+    "<link rel=\"icon\" href=\"data:,\">\n"
+    "<style>\n"
+    "/* -- colours: light, and dark where the system or the reader asks for it */\n"
+    ":root {\n"
+    "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n"
+    "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n"
+    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: #5f6b7a; --tint: #eef4ff;\n"
+    "  --flame: 36%; color-scheme: light;\n"
+    "}\n"
+    ":root[data-theme=dark] {\n"
+    "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n"
+    "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n"
+    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: #a9b4c2; --tint: #1a2940;\n"
+    "  --flame: 34%; color-scheme: dark;\n"
+    "}\n"
+    "* { box-sizing: border-box; }\n"
+    "html { scroll-padding-top: 3.4rem; }\n"
+    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, sans-serif; }\n"
+    "body { -webkit-text-size-adjust: 100%; text-size-adjust: 100%; }\n"
+    "h1 { font-size: 1.4rem; line-height: 1.3; margin: 0; overflow-wrap: anywhere; }\n"
+    "h2 { font-size: 1.15rem; margin: 0 0 .7rem; }\n"
+    "h3 { font-size: .92rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }\n"
+    "a { color: var(--accent); }\n"
+    "button, select, input[type=search] {\n"
+    "  font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px;\n"
+    "  padding: .25rem .6rem; min-height: 2.1rem;\n"
+    "}\n"
+    "button { cursor: pointer; }\n"
+    "button[aria-pressed=true] { border-color: var(--accent); color: var(--accent); font-weight: 600; }\n"
+    "button:hover { border-color: var(--soft); }\n"
+    ":focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }\n"
+    "header, main, footer { max-width: 1500px; margin: 0 auto; padding: .9rem 1.2rem; }\n"
+    ".skip { position: absolute; left: -100vw; }\n"
+    ".skip:focus { left: 1rem; top: .5rem; background: var(--card); padding: .4rem .8rem; z-index: 9; }\n"
+    ".row { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; }\n"
+    ".grow { flex: 1 1 auto; }\n"
+    ".soft { color: var(--soft); }\n"
+    ".small { font-size: .84rem; }\n"
+    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; font-weight: 600; }\n"
+    ".running { color: var(--accent); } .done, .stopped { color: var(--good); } .failed { color: var(--bad); }\n"
+    ".interrupted, .lost { color: var(--warn); }\n"
+    ".bar { height: .6rem; border-radius: 99px; background: var(--line); overflow: hidden; margin: .6rem 0 .3rem; }\n"
+    ".bar > div { height: 100%; background: var(--accent); border-radius: 99px; }\n"
+    ".bar.done > div { background: var(--good); } .bar.failed > div { background: var(--bad); }\n"
+    ".both { display: inline-flex; }\n"
+    ".both button { border-radius: 0; position: relative; }\n"
+    ".both button:first-child { border-radius: 6px 0 0 6px; }\n"
+    ".both button:last-child { border-radius: 0 6px 6px 0; margin-left: -1px; }\n"
+    ".both button[aria-pressed=true] { z-index: 1; }\n"
+    ".both button:focus-visible { z-index: 2; }\n"
+    ".order { line-height: 1.8; }\n"
+    "nav { position: sticky; top: 0; z-index: 5; background: var(--back); border-bottom: 1px solid var(--line); }\n"
+    "header { padding-bottom: .4rem; }\n"
+    "nav div { max-width: 1500px; margin: 0 auto; padding: .35rem 1.2rem; display: flex; gap: 1.3rem; overflow-x: auto;\n"
+    "  scrollbar-width: none; }\n"
+    "nav a { text-decoration: none; white-space: nowrap; padding: .2rem 0; font-weight: 500; }\n"
+    "nav a:hover { text-decoration: underline; text-underline-offset: .3em; }\n"
     "section { margin: .6rem 0 2.4rem; }\n",
-    ".tools { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .55rem .8rem; margin-bottom: .9rem; }\n",
-    ".tools .row { gap: .5rem 1.4rem; }\n",
-    ".tools #runs:not(:empty) { border-top: 1px solid var(--line); margin-top: .55rem; padding-top: .5rem; }\n",
-    ".controls { margin-bottom: .8rem; }\n",
-    ".tools .controls { margin-bottom: 0; }\n",
-    ".controls label { display: inline-flex; gap: .4rem; align-items: center; }\n",
-    ".cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .8rem; }\n",
-    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .8rem .55rem; min-width: 0; }\n",
-    ".card.wide { grid-column: 1 / -1; }\n",
-    ".card .row { flex-wrap: nowrap; }\n",
-    ".card h3 { flex: 1 1 auto; }\n",
-    ".card > .row button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); border-color: transparent; background: none; }\n",
-    ".card > .row button:hover { border-color: var(--line); color: var(--text); }\n",
-    ".plot { display: block; width: 100%; height: 210px; border-radius: 6px; cursor: crosshair; }\n",
-    ".plot { touch-action: pan-y; user-select: none; -webkit-user-select: none; }\n",
-    ".wide .plot { height: 420px; }\n",
-    ".plot svg, .scroll svg { display: block; margin: 0 auto; }\n",
-    ".read { font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; overflow-wrap: anywhere; margin-top: .25rem; }\n",
-    ".read b { color: var(--text); font-weight: 600; }\n",
-    ".read .line { display: flex; justify-content: space-between; gap: .8rem; min-height: 1.5em; white-space: nowrap; }\n",
-    ".read .line > :first-child { overflow: hidden; text-overflow: ellipsis; min-width: 0; }\n",
-    "#flame-read { min-height: 3em; margin: .5rem 0 1rem; }\n",
-    ".key { display: inline-block; width: .8em; height: .8em; border-radius: 3px; margin-right: .4em; vertical-align: -.06em; }\n",
-    "details.group { margin-bottom: .9rem; }\n",
-    "details.group > summary { cursor: pointer; font-weight: 600; padding: .3rem 0 .5rem; }\n",
-    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .7rem .8rem; }\n",
-    ".wrap { overflow-x: auto; }\n",
-    ".split { display: grid; gap: .8rem; align-items: start; }\n",
-    ".split > * { min-width: 0; }\n",
-    "@media (min-width: 1100px) { .split { grid-template-columns: minmax(0, 1fr) minmax(0, 33rem); } }\n",
-    "#variables { margin: 0; }\n",
-    "#variables .scroll { padding-top: 0; }\n",
-    "table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }\n",
-    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }\n",
-    "tr:last-child > * { border-bottom: none; }\n",
-    "thead th { position: sticky; top: 0; background: var(--card); padding-top: .5rem; }\n",
-    "th { color: var(--soft); font-weight: 600; white-space: nowrap; }\n",
-    "td.n, th.n { text-align: right; white-space: nowrap; padding-left: .6rem; }\n",
-    "td { overflow-wrap: anywhere; }\n",
-    "#table td { white-space: nowrap; }\n",
-    "#variables td:first-child { min-width: 11rem; }\n",
-    "#variables td:nth-child(2) { white-space: nowrap; }\n",
-    "#table th:last-child, #table td:last-child, #variables th:last-child, #variables td:last-child { padding-left: .9rem; padding-right: 0; }\n",
-    "#params th { width: 40%; font-weight: 500; }\n",
-    "#params h3 { margin: .2rem 0 .3rem; }\n",
-    "#lines { font-variant-ligatures: none; }\n",
-    "#log-box { max-height: 60vh; }\n",
-    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }\n",
-    "figure { margin: 0; }\n",
-    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid var(--line); }\n",
-    ".pictures { display: flex; flex-wrap: wrap; gap: .4rem; margin: .5rem 0 .4rem; }\n",
-    "input[type=range] { accent-color: var(--accent); width: 9rem; max-width: 100%; }\n",
-    ".two { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); align-items: start; }\n",
-    "svg text { fill: var(--text); font: 11px system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
+    ".tools { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .55rem .8rem; margin-bottom: .9rem; }\n"
+    ".tools .row { gap: .5rem 1.4rem; }\n"
+    ".tools #runs:not(:empty) { border-top: 1px solid var(--line); margin-top: .55rem; padding-top: .5rem; }\n"
+    ".controls { margin-bottom: .8rem; }\n"
+    ".tools .controls { margin-bottom: 0; }\n"
+    ".controls label { display: inline-flex; gap: .4rem; align-items: center; }\n"
+    ".cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .8rem; }\n"
+    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .8rem .55rem; min-width: 0; }\n"
+    ".card.wide { grid-column: 1 / -1; }\n"
+    ".card .row { flex-wrap: nowrap; }\n"
+    ".card h3 { flex: 1 1 auto; }\n"
+    ".card > .row button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); border-color: transparent; background: none; }\n"
+    ".card > .row button:hover { border-color: var(--line); color: var(--text); }\n"
+    ".plot { display: block; width: 100%; height: 210px; border-radius: 6px; cursor: crosshair; }\n"
+    ".plot { touch-action: pan-y; user-select: none; -webkit-user-select: none; }\n"
+    ".wide .plot { height: 420px; }\n"
+    ".plot svg, .scroll svg { display: block; margin: 0 auto; }\n"
+    ".read { font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; overflow-wrap: anywhere; margin-top: .25rem; }\n"
+    ".read b { color: var(--text); font-weight: 600; }\n"
+    ".read .line { display: flex; justify-content: space-between; gap: .8rem; min-height: 1.5em; white-space: nowrap; }\n"
+    ".read .line > :first-child { overflow: hidden; text-overflow: ellipsis; min-width: 0; }\n"
+    "#flame-read { min-height: 3em; margin: .5rem 0 1rem; }\n"
+    ".key { display: inline-block; width: .8em; height: .8em; border-radius: 3px; margin-right: .4em; vertical-align: -.06em; }\n"
+    "details.group { margin-bottom: .9rem; }\n"
+    "details.group > summary { cursor: pointer; font-weight: 600; padding: .3rem 0 .5rem; }\n"
+    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .7rem .8rem; }\n"
+    ".wrap { overflow-x: auto; }\n"
+    ".split { display: grid; gap: .8rem; align-items: start; }\n"
+    ".split > * { min-width: 0; }\n"
+    "@media (min-width: 1100px) { .split { grid-template-columns: minmax(0, 1fr) minmax(0, 33rem); } }\n"
+    "#variables { margin: 0; }\n"
+    "#variables .scroll { padding-top: 0; }\n"
+    "table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }\n"
+    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }\n"
+    "tr:last-child > * { border-bottom: none; }\n"
+    "thead th { position: sticky; top: 0; background: var(--card); padding-top: .5rem; }\n"
+    "th { color: var(--soft); font-weight: 600; white-space: nowrap; }\n"
+    "td.n, th.n { text-align: right; white-space: nowrap; padding-left: .6rem; }\n"
+    "td { overflow-wrap: anywhere; }\n"
+    "#table td { white-space: nowrap; }\n"
+    "#variables td:first-child { min-width: 11rem; }\n"
+    "#variables td:nth-child(2) { white-space: nowrap; }\n"
+    "#table th:last-child, #table td:last-child, #variables th:last-child, #variables td:last-child { padding-left: .9rem; padding-right: 0; }\n"
+    "#params th { width: 40%; font-weight: 500; }\n"
+    "#params h3 { margin: .2rem 0 .3rem; }\n"
+    "#lines { font-variant-ligatures: none; }\n"
+    "#log-box { max-height: 60vh; }\n"
+    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }\n"
+    "figure { margin: 0; }\n"
+    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid var(--line); }\n"
+    ".pictures { display: flex; flex-wrap: wrap; gap: .4rem; margin: .5rem 0 .4rem; }\n"
+    "input[type=range] { accent-color: var(--accent); width: 9rem; max-width: 100%; }\n"
+    ".two { display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); align-items: start; }\n"
+    "svg text { fill: var(--text); font: 11px system-ui, \"Segoe UI\", Roboto, sans-serif; }\n"
     "svg .tick { fill: var(--soft); }\n",
-    "svg .grid { stroke: var(--line); stroke-width: 1; }\n",
-    "svg .frame { fill: none; stroke: var(--soft); stroke-opacity: .7; }\n",
-    "svg .edge { fill: none; stroke: var(--soft); stroke-width: 1.2; }\n",
-    "svg .box { fill: var(--card); stroke: var(--soft); stroke-width: 1; }\n",
-    "svg .scope { fill: var(--tint); stroke: var(--accent); stroke-width: 1.2; }\n",
-    "svg .around { fill: var(--back); fill-opacity: .75; stroke: var(--line); }\n",
-    "svg .weight { fill: var(--accent); }\n",
-    "svg .name { font-weight: 600; font-size: 12px; }\n",
-    "svg .of { fill: var(--soft); }\n",
-    "svg .over { paint-order: stroke; stroke: var(--card); stroke-width: 4px; }\n",
-    "svg .block { stroke: var(--card); stroke-width: .7; }\n",
-    "svg [role=button] { cursor: pointer; }\n",
-    "svg [role=button]:focus-visible { outline: 2px solid var(--accent); }\n",
-    "body.dropping { outline: 3px dashed var(--accent); outline-offset: -6px; }\n",
-    "@media (max-width: 600px) {\n",
-    "  body { font-size: 14px; }\n",
-    "  header, main, footer { padding: .7rem .8rem; }\n",
-    "  nav div { padding: .35rem .8rem; gap: 1.1rem; }\n",
-    "  h1 { font-size: 1.25rem; }\n",
-    "  .plot { height: 190px; }\n",
-    "  .controls label.grow, .controls input[type=search] { width: 100%; }\n",
-    "}\n",
-    "@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }\n",
-    "@media print {\n",
-    "  @page { margin: 14mm; }\n",
-    "  body { background: none; font-size: 11px; }\n",
-    "  header, main, footer { padding: 0; max-width: none; }\n",
-    "  nav, .controls, .tools .row:first-child, .actions, .card button, .skip, .card input, #model > p { display: none !important; }\n",
-    "  .tools { border: none; padding: 0; background: none; }\n",
-    "  .tools #runs { display: flex !important; border: none; padding: 0; margin: 0 0 .6rem; }\n",
-    "  .tools #runs input { display: none; }\n",
-    "  section { margin: 0 0 1.2rem; }\n",
-    "  .bar { border: 1px solid var(--line); }\n",
-    "  .bar > div, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact; }\n",
-    "  .cards { grid-template-columns: 1fr 1fr; }\n",
-    "  .cards { gap: .5rem; }\n",
-    "  .card, figure, tr, #flame { break-inside: avoid; }\n",
-    "  h2, h3, summary { break-after: avoid; }\n",
-    "  .plot, .wide .plot { height: auto !important; }\n",
-    "  .split { display: block; }\n",
-    "  .scroll, .wrap { max-height: none; overflow: visible; border: none; padding: 0; }\n",
-    "  .scroll svg, .plot svg, #flame svg { max-width: 100%; height: auto; }\n",
-    "  #drawing svg { max-height: 225mm; }\n",
-    "  #drawing { break-inside: avoid; }\n",
-    "  #table td:not(.n) { white-space: normal; }\n",
-    "  #table { break-inside: auto; }\n",
-    "  thead th { position: static; background: none; }\n",
-    "  #log-box { max-height: none; }\n",
-    "  pre { font-size: 9.5px; }\n",
-    "}\n",
-    "</style>\n",
-    "<script>\n",
-    "/* The theme, before anything is painted. */\n",
-    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + location.pathname)).theme; } catch (e) { }\n",
-    "if (!/^(dark|light)$/.test(document.documentElement.dataset.theme))\n",
-    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';\n",
-    "</script>\n",
-    "</head>\n",
-    "<body>\n",
-    "<a class=\"skip\" href=\"#curves\">Skip to the curves</a>\n",
-    "<header>\n",
-    "  <div class=\"row\">\n",
-    "    <h1 id=\"title\">Training report</h1><span id=\"status\" class=\"pill\"></span><span class=\"grow\"></span>\n",
-    "    <span class=\"row actions\">\n",
-    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training runs\">Follow</button>\n",
-    "      <button id=\"theme\" title=\"Light, dark, or as the system says\">Theme: system</button>\n",
-    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such files here\">Add a run</button>\n",
-    "      <input id=\"file\" type=\"file\" multiple hidden accept=\".html,.json\">\n",
-    "    </span>\n",
-    "  </div>\n",
-    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" id=\"bar\"><div></div></div>\n",
-    "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n",
-    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing is loaded.</p></noscript>\n",
-    "</header>\n",
-    "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n",
+    "svg .grid { stroke: var(--line); stroke-width: 1; }\n"
+    "svg .frame { fill: none; stroke: var(--soft); stroke-opacity: .7; }\n"
+    "svg .edge { fill: none; stroke: var(--soft); stroke-width: 1.2; }\n"
+    "svg .box { fill: var(--card); stroke: var(--soft); stroke-width: 1; }\n"
+    "svg .scope { fill: var(--tint); stroke: var(--accent); stroke-width: 1.2; }\n"
+    "svg .around { fill: var(--back); fill-opacity: .75; stroke: var(--line); }\n"
+    "svg .weight { fill: var(--accent); }\n"
+    "svg .name { font-weight: 600; font-size: 12px; }\n"
+    "svg .of { fill: var(--soft); }\n"
+    "svg .over { paint-order: stroke; stroke: var(--card); stroke-width: 4px; }\n"
+    "svg .block { stroke: var(--card); stroke-width: .7; }\n"
+    "svg [role=button] { cursor: pointer; }\n"
+    "svg [role=button]:focus-visible { outline: 2px solid var(--accent); }\n"
+    "body.dropping { outline: 3px dashed var(--accent); outline-offset: -6px; }\n"
+    "@media (max-width: 600px) {\n"
+    "  body { font-size: 14px; }\n"
+    "  header, main, footer { padding: .7rem .8rem; }\n"
+    "  nav div { padding: .35rem .8rem; gap: 1.1rem; }\n"
+    "  h1 { font-size: 1.25rem; }\n"
+    "  .plot { height: 190px; }\n"
+    "  .controls label.grow, .controls input[type=search] { width: 100%; }\n"
+    "}\n"
+    "@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }\n"
+    "@media print {\n"
+    "  @page { margin: 14mm; }\n"
+    "  body { background: none; font-size: 11px; }\n"
+    "  header, main, footer { padding: 0; max-width: none; }\n"
+    "  nav, .controls, .tools .row:first-child, .actions, .card button, .skip, .card input, #model > p { display: none !important; }\n"
+    "  .tools { border: none; padding: 0; background: none; }\n"
+    "  .tools #runs { display: flex !important; border: none; padding: 0; margin: 0 0 .6rem; }\n"
+    "  .tools #runs input { display: none; }\n"
+    "  section { margin: 0 0 1.2rem; }\n"
+    "  .bar { border: 1px solid var(--line); }\n"
+    "  .bar > div, .key { print-color-adjust: exact; -webkit-print-color-adjust: exact; }\n"
+    "  .cards { grid-template-columns: 1fr 1fr; }\n"
+    "  .cards { gap: .5rem; }\n"
+    "  .card, figure, tr, #flame { break-inside: avoid; }\n"
+    "  h2, h3, summary { break-after: avoid; }\n"
+    "  .plot, .wide .plot { height: auto !important; }\n"
+    "  .split { display: block; }\n"
+    "  .scroll, .wrap { max-height: none; overflow: visible; border: none; padding: 0; }\n"
+    "  .scroll svg, .plot svg, #flame svg { max-width: 100%; height: auto; }\n"
+    "  #drawing svg { max-height: 225mm; }\n"
+    "  #drawing { break-inside: avoid; }\n"
+    "  #table td:not(.n) { white-space: normal; }\n"
+    "  #table { break-inside: auto; }\n"
+    "  thead th { position: static; background: none; }\n"
+    "  #log-box { max-height: none; }\n"
+    "  pre { font-size: 9.5px; }\n"
+    "}\n"
+    "</style>\n"
+    "<script>\n"
+    "/* The theme, before anything is painted. */\n"
+    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + location.pathname)).theme; } catch (e) { }\n"
+    "if (!/^(dark|light)$/.test(document.documentElement.dataset.theme))\n"
+    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';\n"
+    "</script>\n"
+    "</head>\n"
+    "<body>\n"
+    "<a class=\"skip\" href=\"#curves\">Skip to the curves</a>\n"
+    "<header>\n"
+    "  <div class=\"row\">\n"
+    "    <h1 id=\"title\">Training report</h1><span id=\"status\" class=\"pill\"></span><span class=\"grow\"></span>\n"
+    "    <span class=\"row actions\">\n"
+    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training runs\">Follow</button>\n"
+    "      <button id=\"theme\" title=\"Light, dark, or as the system says\">Theme: system</button>\n"
+    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such files here\">Add a run</button>\n"
+    "      <input id=\"file\" type=\"file\" multiple hidden accept=\".html,.json\">\n"
+    "    </span>\n"
+    "  </div>\n"
+    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" id=\"bar\"><div></div></div>\n"
+    "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n"
+    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing is loaded.</p></noscript>\n"
+    "</header>\n"
+    "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n"
     "<main>\n",
-    "  <section id=\"curves\" hidden><h2>Curves</h2>\n",
-    "    <div class=\"tools\">\n",
-    "    <div class=\"row controls\">\n",
-    "      <label>Show\n",
-    "        <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show the curves whose name has this in it\">\n",
-    "      </label>\n",
-    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output id=\"smoothed\"></output></label>\n",
-    "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n",
-    "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n",
-    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option value=\"epoch\">epoch</option></select></label>\n",
-    "      <button id=\"unzoom\" hidden>Reset zoom</button>\n",
-    "    </div>\n",
-    "    <div id=\"runs\" class=\"row controls small\"></div>\n",
-    "    </div>\n",
-    "    <div id=\"charts\"></div>\n",
-    "  </section>\n",
-    "  <section id=\"histograms\" hidden><h2>Histograms</h2><div id=\"ridges\" class=\"cards\"></div></section>\n",
-    "  <section id=\"images\" hidden><h2>Images</h2><div id=\"pictures\" class=\"cards\"></div></section>\n",
-    "  <section id=\"model\" hidden><h2>Model</h2>\n",
-    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the batch).\n",
-    "      A scope with a <b>+</b> opens, one with a <b>\342\210\222</b> closes. A bar at the left marks what has parameters.</p>\n",
-    "    <div class=\"split\">\n",
-    "      <div id=\"drawing\" class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Drawing of the model\"></div>\n",
-    "      <details id=\"variables\" class=\"group\"><summary>Variables</summary><div class=\"scroll\"></div></details>\n",
-    "    </div>\n",
-    "  </section>\n",
-    "  <section id=\"kernels\" hidden><h2>Time of a step</h2>\n",
-    "    <div class=\"row controls\">\n",
-    "      <span class=\"both\"><button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" aria-pressed=\"false\">Memory traffic</button></span>\n",
-    "      <span class=\"both\"><button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" aria-pressed=\"false\">In order</button></span>\n",
-    "      <button id=\"flame-up\" hidden>Whole step</button>\n",
-    "    </div>\n",
-    "    <div id=\"flame\" class=\"card\"></div><div id=\"flame-read\" class=\"read\" aria-live=\"polite\"></div>\n",
-    "    <div id=\"table\" class=\"card wrap\"></div>\n",
-    "  </section>\n",
-    "  <section id=\"setup\" hidden><h2>Set-up</h2><div id=\"params\" class=\"two\"></div></section>\n",
-    "  <section id=\"log-tail\" hidden><h2>Log</h2><div class=\"scroll\" id=\"log-box\" role=\"region\" tabindex=\"0\" aria-label=\"The last lines of the log\"><pre id=\"lines\"></pre></div></section>\n",
-    "</main>\n",
-    "<footer class=\"soft small\" id=\"foot\"></footer>\n",
-    "<script type=\"application/json\" id=\"data\">\n",
+    "  <section id=\"curves\" hidden><h2>Curves</h2>\n"
+    "    <div class=\"tools\">\n"
+    "    <div class=\"row controls\">\n"
+    "      <label>Show\n"
+    "        <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show the curves whose name has this in it\">\n"
+    "      </label>\n"
+    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output id=\"smoothed\"></output></label>\n"
+    "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n"
+    "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n"
+    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option value=\"epoch\">epoch</option></select></label>\n"
+    "      <button id=\"unzoom\" hidden>Reset zoom</button>\n"
+    "    </div>\n"
+    "    <div id=\"runs\" class=\"row controls small\"></div>\n"
+    "    </div>\n"
+    "    <div id=\"charts\"></div>\n"
+    "  </section>\n"
+    "  <section id=\"histograms\" hidden><h2>Histograms</h2><div id=\"ridges\" class=\"cards\"></div></section>\n"
+    "  <section id=\"images\" hidden><h2>Images</h2><div id=\"pictures\" class=\"cards\"></div></section>\n"
+    "  <section id=\"model\" hidden><h2>Model</h2>\n"
+    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the batch).\n"
+    "      A scope with a <b>+</b> opens, one with a <b>\342\210\222</b> closes. A bar at the left marks what has parameters.</p>\n"
+    "    <div class=\"split\">\n"
+    "      <div id=\"drawing\" class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Drawing of the model\"></div>\n"
+    "      <details id=\"variables\" class=\"group\"><summary>Variables</summary><div class=\"scroll\"></div></details>\n"
+    "    </div>\n"
+    "  </section>\n"
+    "  <section id=\"kernels\" hidden><h2>Time of a step</h2>\n"
+    "    <div class=\"row controls\">\n"
+    "      <span class=\"both\"><button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" aria-pressed=\"false\">Memory traffic</button></span>\n"
+    "      <span class=\"both\"><button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" aria-pressed=\"false\">In order</button></span>\n"
+    "      <button id=\"flame-up\" hidden>Whole step</button>\n"
+    "    </div>\n"
+    "    <div id=\"flame\" class=\"card\"></div><div id=\"flame-read\" class=\"read\" aria-live=\"polite\"></div>\n"
+    "    <div id=\"table\" class=\"card wrap\"></div>\n"
+    "  </section>\n"
+    "  <section id=\"setup\" hidden><h2>Set-up</h2><div id=\"params\" class=\"two\"></div></section>\n"
+    "  <section id=\"log-tail\" hidden><h2>Log</h2><div class=\"scroll\" id=\"log-box\" role=\"region\" tabindex=\"0\" aria-label=\"The last lines of the log\"><pre id=\"lines\"></pre></div></section>\n"
+    "</main>\n"
+    "<footer class=\"soft small\" id=\"foot\"></footer>\n"
+    "<script type=\"application/json\" id=\"data\">\n"
 };
 static const char *const tp__report_tail[] = {
-    "</script>\n",
-    "<script>\n",
-    "'use strict';\n",
-    "/* ---- data ---------------------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n",
-    "function decode(text, Type) {\n",
-    "  const raw = atob(text), bytes = new Uint8Array(raw.length);\n",
-    "  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);\n",
-    "  return new Type(bytes.buffer);\n",
-    "}\n",
-    "\n",
-    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier curve with the same. */\n",
-    "function curvesOf(scalars) {\n",
-    "  const list = scalars.map(s => ({ name: s.name, total: s.total }));\n",
-    "  list.forEach((c, i) => {\n",
-    "    const s = scalars[i];\n",
-    "    Object.defineProperty(c, 'x', { configurable: true, get() {\n",
-    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : Uint32Array);\n",
-    "      Object.defineProperty(c, 'x', { value: x });\n",
-    "      return x;\n",
-    "    } });\n",
-    "    Object.defineProperty(c, 'y', { configurable: true, get() {\n",
-    "      const y = decode(s.values, Float64Array);\n",
-    "      Object.defineProperty(c, 'y', { value: y });\n",
-    "      return y;\n",
-    "    } });\n",
-    "  });\n",
-    "  return list;\n",
-    "}\n",
-    "\n",
-    "/* The records of a stats.json, which may hold NaN and Infinity, as curves. */\n",
-    "function curvesOfStats(text) {\n",
-    "  let records;\n",
-    "  try { records = JSON.parse(text); } catch (e) {\n",
-    "    records = JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': \"$1\"'));\n",
-    "  }\n",
-    "  if (!Array.isArray(records)) throw new Error('this is no stats.json');\n",
-    "  const by = new Map();\n",
-    "  for (const r of records) for (const name of Object.keys(r)) {\n",
-    "    if (name === 'epoch_num' || name === 'global_step') continue;\n",
-    "    const v = Number(r[name]);\n",
-    "    if (typeof r[name] === 'string' && !/^(NaN|-?Infinity)$/.test(r[name])) continue;\n",
-    "    if (!by.has(name)) by.set(name, { name, x: [], y: [] });\n",
-    "    by.get(name).x.push(r.global_step || 0);\n",
-    "    by.get(name).y.push(v);\n",
-    "  }\n",
-    "  return [...by.values()].map(c => (c.total = c.x.length, c));\n",
-    "}\n",
-    "\n",
-    "/* What is in a file that the reader adds: a report or a stats.json. */\n",
-    "function runOfFile(name, text) {\n",
-    "  const mark = '<script type=\"application/json\" id=\"data\">';\n",
-    "  const at = text.indexOf(mark);\n",
-    "  if (at < 0) return { name, curves: curvesOfStats(text) };\n",
-    "  const data = JSON.parse(text.slice(at + mark.length, text.indexOf('<' + '/script>', at)));\n",
-    "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n",
-    "}\n",
-    "\n",
-    "/* ---- numbers ------------------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "function escapeText(s) {\n",
-    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": '&#39;' })[c]);\n",
-    "}\n",
-    "/* The digits that a reader wants on an axis; full() says all of them. */\n",
-    "function short(v) {\n",
-    "  if (!Number.isFinite(v)) return String(v);\n",
-    "  const a = Math.abs(v);\n",
-    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(2).replace(/\\.?0+e/, 'e').replace('e+', 'e');\n",
-    "  return String(Number(v.toPrecision(4)));\n",
-    "}\n",
-    "function full(v) { return String(v); }\n",
-    "function six(v) { return Number.isFinite(v) ? String(Number(v.toPrecision(6))) : String(v); }\n",
-    "function count(n) {\n",
-    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n",
-    "    if (n >= size) return Number((n / size).toPrecision(3)) + ' ' + unit;\n",
-    "  return String(Math.round(n * 100) / 100) + ' ';\n",
-    "}\n",
-    "function span(s) {\n",
-    "  s = Math.max(0, Math.round(s));\n",
-    "  const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;\n",
-    "  if (d) return d + ' d ' + h + ' h';\n",
-    "  if (h) return h + ' h ' + m + ' min';\n",
-    "  return m ? m + ' min ' + (m < 10 ? s % 60 + ' s' : '') : s + ' s';\n",
-    "}\n",
-    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) + ' \302\265s'; }\n",
-    "\n",
-    "/* Round numbers from lo to hi, about n of them. */\n",
-    "function ticks(lo, hi, n) {\n",
+    "</script>\n"
+    "<script>\n"
+    "'use strict';\n"
+    "/* ---- data ---------------------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n"
+    "function decode(text, Type) {\n"
+    "  const raw = atob(text), bytes = new Uint8Array(raw.length);\n"
+    "  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);\n"
+    "  return new Type(bytes.buffer);\n"
+    "}\n"
+    "\n"
+    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier curve with the same. */\n"
+    "function curvesOf(scalars) {\n"
+    "  const list = scalars.map(s => ({ name: s.name, total: s.total }));\n"
+    "  list.forEach((c, i) => {\n"
+    "    const s = scalars[i];\n"
+    "    Object.defineProperty(c, 'x', { configurable: true, get() {\n"
+    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : Uint32Array);\n"
+    "      Object.defineProperty(c, 'x', { value: x });\n"
+    "      return x;\n"
+    "    } });\n"
+    "    Object.defineProperty(c, 'y', { configurable: true, get() {\n"
+    "      const y = decode(s.values, Float64Array);\n"
+    "      Object.defineProperty(c, 'y', { value: y });\n"
+    "      return y;\n"
+    "    } });\n"
+    "  });\n"
+    "  return list;\n"
+    "}\n"
+    "\n"
+    "/* The records of a stats.json, which may hold NaN and Infinity, as curves. */\n"
+    "function curvesOfStats(text) {\n"
+    "  let records;\n"
+    "  try { records = JSON.parse(text); } catch (e) {\n"
+    "    records = JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': \"$1\"'));\n"
+    "  }\n"
+    "  if (!Array.isArray(records)) throw new Error('this is no stats.json');\n"
+    "  const by = new Map();\n"
+    "  for (const r of records) for (const name of Object.keys(r)) {\n"
+    "    if (name === 'epoch_num' || name === 'global_step') continue;\n"
+    "    const v = Number(r[name]);\n"
+    "    if (typeof r[name] === 'string' && !/^(NaN|-?Infinity)$/.test(r[name])) continue;\n"
+    "    if (!by.has(name)) by.set(name, { name, x: [], y: [] });\n"
+    "    by.get(name).x.push(r.global_step || 0);\n"
+    "    by.get(name).y.push(v);\n"
+    "  }\n"
+    "  return [...by.values()].map(c => (c.total = c.x.length, c));\n"
+    "}\n"
+    "\n"
+    "/* What is in a file that the reader adds: a report or a stats.json. */\n"
+    "function runOfFile(name, text) {\n"
+    "  const mark = '<script type=\"application/json\" id=\"data\">';\n"
+    "  const at = text.indexOf(mark);\n"
+    "  if (at < 0) return { name, curves: curvesOfStats(text) };\n"
+    "  const data = JSON.parse(text.slice(at + mark.length, text.indexOf('<' + '/script>', at)));\n"
+    "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n"
+    "}\n"
+    "\n"
+    "/* ---- numbers ------------------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "function escapeText(s) {\n"
+    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": '&#39;' })[c]);\n"
+    "}\n"
+    "/* The digits that a reader wants on an axis; full() says all of them. */\n"
+    "function short(v) {\n"
+    "  if (!Number.isFinite(v)) return String(v);\n"
+    "  const a = Math.abs(v);\n"
+    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(2).replace(/\\.?0+e/, 'e').replace('e+', 'e');\n"
+    "  return String(Number(v.toPrecision(4)));\n"
+    "}\n"
+    "function full(v) { return String(v); }\n"
+    "function six(v) { return Number.isFinite(v) ? String(Number(v.toPrecision(6))) : String(v); }\n"
+    "function count(n) {\n"
+    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n"
+    "    if (n >= size) return Number((n / size).toPrecision(3)) + ' ' + unit;\n"
+    "  return String(Math.round(n * 100) / 100) + ' ';\n"
+    "}\n"
+    "function span(s) {\n"
+    "  s = Math.max(0, Math.round(s));\n"
+    "  const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;\n"
+    "  if (d) return d + ' d ' + h + ' h';\n"
+    "  if (h) return h + ' h ' + m + ' min';\n"
+    "  return m ? m + ' min ' + (m < 10 ? s % 60 + ' s' : '') : s + ' s';\n"
+    "}\n"
+    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) + ' \302\265s'; }\n"
+    "\n"
+    "/* Round numbers from lo to hi, about n of them. */\n"
+    "function ticks(lo, hi, n) {\n"
     "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n",
-    "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n",
-    "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n",
-    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * step);\n",
-    "  return out;\n",
-    "}\n",
-    "function logTicks(lo, hi) {\n",
-    "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n",
-    "  for (let e = a; e <= b; e += Math.max(1, Math.ceil((b - a) / 6)))\n",
-    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) out.push(m * 10 ** e);\n",
-    "  return out.length > 1 ? out : ticks(lo, hi, 4);\n",
-    "}\n",
-    "\n",
-    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. */\n",
-    "function smooth(y, weight) {\n",
-    "  const out = new Float64Array(y.length);\n",
-    "  let last = 0, norm = 0;\n",
-    "  for (let i = 0; i < y.length; i++) {\n",
-    "    if (Number.isFinite(y[i])) {\n",
-    "      last = last * weight + (1 - weight) * y[i];\n",
-    "      norm = norm * weight + (1 - weight);\n",
-    "    }\n",
-    "    out[i] = Number.isFinite(y[i]) ? last / norm : NaN;\n",
-    "  }\n",
-    "  return out;\n",
-    "}\n",
-    "\n",
-    "/* The index of the entry of the ascending x that is nearest to v. */\n",
-    "function nearest(x, v) {\n",
-    "  let a = 0, b = x.length - 1;\n",
-    "  while (a < b) {\n",
-    "    const m = (a + b) >> 1;\n",
-    "    if (x[m] < v) a = m + 1; else b = m;\n",
-    "  }\n",
-    "  return a > 0 && v - x[a - 1] < x[a] - v ? a - 1 : a;\n",
-    "}\n",
-    "\n",
-    "/* How wide a text is in the page's font; a guess where nothing can be measured. */\n",
-    "let pen;\n",
-    "function textWidth(text, size, bold) {\n",
-    "  if (pen === undefined) try { pen = document.createElement('canvas').getContext('2d'); } catch (e) { pen = null; }\n",
-    "  if (!pen) return text.length * size * (bold ? 0.6 : 0.55);\n",
-    "  if (!textWidth.family) textWidth.family = getComputedStyle(document.body).fontFamily;\n",
-    "  pen.font = `${bold ? '600 ' : ''}${size}px ${textWidth.family}`;\n",
-    "  return pen.measureText(text).width;\n",
-    "}\n",
-    "function clip(text, width, size, bold) {\n",
-    "  if (textWidth(text, size, bold) <= width) return text;\n",
-    "  let n = text.length - 1;\n",
-    "  while (n > 1 && textWidth(text.slice(0, n) + '\342\200\246', size, bold) > width) n--;\n",
-    "  return text.slice(0, n) + '\342\200\246';\n",
-    "}\n",
-    "\n",
-    "/* ---- a chart ------------------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "/* The path of y over x: for each pixel its first, lowest, highest and last point, so that no peak is lost. */\n",
-    "function pathOf(x, y, sx, sy, width) {\n",
-    "  let d = '', pen = false, column = -1, first, low, high, last;\n",
-    "  const put = (px, v) => { d += (pen ? 'L' : 'M') + px.toFixed(1) + ' ' + sy(v).toFixed(1); pen = true; };\n",
-    "  const flush = () => {\n",
-    "    if (column < 0) return;\n",
-    "    const seen = [first];\n",
-    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) seen.push(p);\n",
-    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n",
-    "    for (const p of seen) put(p[0], p[1]);\n",
-    "    column = -1;\n",
-    "  };\n",
-    "  for (let i = 0; i < x.length; i++) {\n",
-    "    if (!Number.isFinite(y[i]) || Number.isNaN(sy(y[i]))) { flush(); pen = false; continue; }\n",
-    "    const px = sx(x[i]), here = Math.max(-1e6, Math.min(1e6, Math.floor(px))) + 2e6;\n",
-    "    if ((i + 1 < x.length && sx(x[i + 1]) < 0) || (i > 0 && sx(x[i - 1]) > width)) continue;\n",
-    "    const p = [px, y[i], i];\n",
-    "    if (here !== column) { flush(); column = here; first = low = high = p; }\n",
-    "    if (y[i] < low[1]) low = p;\n",
-    "    if (y[i] > high[1]) high = p;\n",
-    "    last = p;\n",
-    "  }\n",
-    "  flush();\n",
-    "  return d;\n",
-    "}\n",
-    "\n",
-    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, zoom, per}. */\n",
-    "function layoutChart(curves, view) {\n",
-    "  const m = { left: 50, right: 8, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - m.top - m.bottom;\n",
-    "  let x0 = Infinity, x1 = -Infinity;\n",
-    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); }\n",
-    "  if (x0 > x1) { x0 = 0; x1 = 1; }\n",
-    "  if (view.zoom) [x0, x1] = view.zoom;\n",
+    "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n"
+    "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n"
+    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * step);\n"
+    "  return out;\n"
+    "}\n"
+    "function logTicks(lo, hi) {\n"
+    "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n"
+    "  for (let e = a; e <= b; e += Math.max(1, Math.ceil((b - a) / 6)))\n"
+    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) out.push(m * 10 ** e);\n"
+    "  return out.length > 1 ? out : ticks(lo, hi, 4);\n"
+    "}\n"
+    "\n"
+    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. */\n"
+    "function smooth(y, weight) {\n"
+    "  const out = new Float64Array(y.length);\n"
+    "  let last = 0, norm = 0;\n"
+    "  for (let i = 0; i < y.length; i++) {\n"
+    "    if (Number.isFinite(y[i])) {\n"
+    "      last = last * weight + (1 - weight) * y[i];\n"
+    "      norm = norm * weight + (1 - weight);\n"
+    "    }\n"
+    "    out[i] = Number.isFinite(y[i]) ? last / norm : NaN;\n"
+    "  }\n"
+    "  return out;\n"
+    "}\n"
+    "\n"
+    "/* The index of the entry of the ascending x that is nearest to v. */\n"
+    "function nearest(x, v) {\n"
+    "  let a = 0, b = x.length - 1;\n"
+    "  while (a < b) {\n"
+    "    const m = (a + b) >> 1;\n"
+    "    if (x[m] < v) a = m + 1; else b = m;\n"
+    "  }\n"
+    "  return a > 0 && v - x[a - 1] < x[a] - v ? a - 1 : a;\n"
+    "}\n"
+    "\n"
+    "/* How wide a text is in the page's font; a guess where nothing can be measured. */\n"
+    "let pen;\n"
+    "function textWidth(text, size, bold) {\n"
+    "  if (pen === undefined) try { pen = document.createElement('canvas').getContext('2d'); } catch (e) { pen = null; }\n"
+    "  if (!pen) return text.length * size * (bold ? 0.6 : 0.55);\n"
+    "  if (!textWidth.family) textWidth.family = getComputedStyle(document.body).fontFamily;\n"
+    "  pen.font = `${bold ? '600 ' : ''}${size}px ${textWidth.family}`;\n"
+    "  return pen.measureText(text).width;\n"
+    "}\n"
+    "function clip(text, width, size, bold) {\n"
+    "  if (textWidth(text, size, bold) <= width) return text;\n"
+    "  let n = text.length - 1;\n"
+    "  while (n > 1 && textWidth(text.slice(0, n) + '\342\200\246', size, bold) > width) n--;\n"
+    "  return text.slice(0, n) + '\342\200\246';\n"
+    "}\n"
+    "\n"
+    "/* ---- a chart ------------------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "/* The path of y over x: for each pixel its first, lowest, highest and last point, so that no peak is lost. */\n"
+    "function pathOf(x, y, sx, sy, width) {\n"
+    "  let d = '', pen = false, column = -1, first, low, high, last;\n"
+    "  const put = (px, v) => { d += (pen ? 'L' : 'M') + px.toFixed(1) + ' ' + sy(v).toFixed(1); pen = true; };\n"
+    "  const flush = () => {\n"
+    "    if (column < 0) return;\n"
+    "    const seen = [first];\n"
+    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) seen.push(p);\n"
+    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n"
+    "    for (const p of seen) put(p[0], p[1]);\n"
+    "    column = -1;\n"
+    "  };\n"
+    "  for (let i = 0; i < x.length; i++) {\n"
+    "    if (!Number.isFinite(y[i]) || Number.isNaN(sy(y[i]))) { flush(); pen = false; continue; }\n"
+    "    const px = sx(x[i]), here = Math.max(-1e6, Math.min(1e6, Math.floor(px))) + 2e6;\n"
+    "    if ((i + 1 < x.length && sx(x[i + 1]) < 0) || (i > 0 && sx(x[i - 1]) > width)) continue;\n"
+    "    const p = [px, y[i], i];\n"
+    "    if (here !== column) { flush(); column = here; first = low = high = p; }\n"
+    "    if (y[i] < low[1]) low = p;\n"
+    "    if (y[i] > high[1]) high = p;\n"
+    "    last = p;\n"
+    "  }\n"
+    "  flush();\n"
+    "  return d;\n"
+    "}\n"
+    "\n"
+    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, zoom, per}. */\n"
+    "function layoutChart(curves, view) {\n"
+    "  const m = { left: 50, right: 8, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - m.top - m.bottom;\n"
+    "  let x0 = Infinity, x1 = -Infinity;\n"
+    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); }\n"
+    "  if (x0 > x1) { x0 = 0; x1 = 1; }\n"
+    "  if (view.zoom) [x0, x1] = view.zoom;\n"
     "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n",
-    "  const seen = [];\n",
-    "  for (const c of curves) for (const y of c.smooth ? [c.y, c.smooth] : [c.y])\n",
-    "    for (let i = 0; i < y.length; i++) {\n",
-    "      if (c.x[i] < x0 || c.x[i] > x1 || !Number.isFinite(y[i]) || (view.log && y[i] <= 0)) continue;\n",
-    "      seen.push(y[i]);\n",
-    "    }\n",
-    "  let y0 = Infinity, y1 = -Infinity;\n",
-    "  if (view.trim && seen.length > 20) {\n",
-    "    seen.sort((a, b) => a - b);\n",
-    "    y0 = seen[Math.floor(seen.length * 0.02)];\n",
-    "    y1 = seen[Math.ceil(seen.length * 0.98) - 1];\n",
-    "  } else for (const v of seen) { if (v < y0) y0 = v; if (v > y1) y1 = v; }\n",
-    "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n",
-    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * 1.2 : y1 + d; }\n",
-    "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n",
-    "  const sx = v => (v - x0) / (x1 - x0) * w;\n",
-    "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n",
-    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n",
-    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 34) };\n",
-    "}\n",
-    "\n",
-    "let clips = 0;\n",
-    "function chartSvg(curves, view) {\n",
-    "  const L = layoutChart(curves, view), { m, w, h } = L, clip = 'clip' + clips++, per = view.per || 1;\n",
-    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + view.height +\n",
-    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect x=\"-4\" y=\"-4\" width=\"' + (w + 8) + '\" height=\"' + (h + 6) + '\"/></clipPath></defs>' +\n",
-    "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n",
-    "  for (const v of L.rows) {\n",
-    "    const y = L.sy(v).toFixed(1);\n",
-    "    s += '<path class=\"grid\" d=\"M0 ' + y + 'H' + w + '\"/><text class=\"tick\" x=\"-7\" y=\"' + y +\n",
-    "      '\" dy=\".35em\" text-anchor=\"end\">' + short(v) + '</text>';\n",
-    "  }\n",
-    "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 65)) {\n",
-    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n",
-    "    const say = count(v).trim(), x = Math.min(L.sx(v * per), w + m.right - textWidth(say, 11) / 2); /* the last one fits, too */\n",
-    "    s += `<text class=\"tick\" x=\"${x.toFixed(1)}\" y=\"${h + 16}\" text-anchor=\"middle\">${say}</text>`;\n",
-    "  }\n",
-    "  s += '<path class=\"frame\" d=\"M0 ' + h + 'H' + w + '\"/><g clip-path=\"url(#' + clip + ')\">';\n",
-    "  for (const c of curves.slice().reverse()) { /* the first run above the others */\n",
-    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" stroke=\"' + c.colour +\n",
-    "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n",
-    "    if (c.smooth) s += line(c.y, 1, 0.28);\n",
-    "    s += line(c.smooth || c.y, 1.8, 1);\n",
-    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && !Number.isNaN(L.sy(c.y[i])))\n",
-    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.5\" fill=\"' + c.colour + '\"/>';\n",
-    "    let marks = 0;\n",
-    "    for (let i = 0; i < c.x.length && marks < 200; i++) if (!Number.isFinite(c.y[i])) {\n",
-    "      const x = L.sx(c.x[i]);\n",
-    "      if (x < 0 || x > w) continue;\n",
-    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + c.y[i] + '</title></path>';\n",
-    "      marks++;\n",
-    "    }\n",
-    "  }\n",
-    "  return s + '</g><g class=\"cursor\"></g></g></svg>';\n",
-    "}\n",
-    "\n",
-    "/* What stands under the cursor at v: for each curve its nearest point. */\n",
-    "function under(curves, v) {\n",
-    "  return curves.filter(c => c.x.length).map(c => {\n",
-    "    const i = nearest(c.x, v);\n",
-    "    return { curve: c, i, step: c.x[i], value: c.y[i], smooth: c.smooth ? c.smooth[i] : undefined };\n",
-    "  });\n",
-    "}\n",
-    "/* One line for the step and, where there are several runs, one for each of them. `say` makes text of a value. */\n",
-    "function underText(points, per, say, before, after) {\n",
-    "  if (!points.length) return '';\n",
+    "  const seen = [];\n"
+    "  for (const c of curves) for (const y of c.smooth ? [c.y, c.smooth] : [c.y])\n"
+    "    for (let i = 0; i < y.length; i++) {\n"
+    "      if (c.x[i] < x0 || c.x[i] > x1 || !Number.isFinite(y[i]) || (view.log && y[i] <= 0)) continue;\n"
+    "      seen.push(y[i]);\n"
+    "    }\n"
+    "  let y0 = Infinity, y1 = -Infinity;\n"
+    "  if (view.trim && seen.length > 20) {\n"
+    "    seen.sort((a, b) => a - b);\n"
+    "    y0 = seen[Math.floor(seen.length * 0.02)];\n"
+    "    y1 = seen[Math.ceil(seen.length * 0.98) - 1];\n"
+    "  } else for (const v of seen) { if (v < y0) y0 = v; if (v > y1) y1 = v; }\n"
+    "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n"
+    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * 1.2 : y1 + d; }\n"
+    "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n"
+    "  const sx = v => (v - x0) / (x1 - x0) * w;\n"
+    "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n"
+    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n"
+    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 34) };\n"
+    "}\n"
+    "\n"
+    "let clips = 0;\n"
+    "function chartSvg(curves, view) {\n"
+    "  const L = layoutChart(curves, view), { m, w, h } = L, clip = 'clip' + clips++, per = view.per || 1;\n"
+    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + view.height +\n"
+    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect x=\"-4\" y=\"-4\" width=\"' + (w + 8) + '\" height=\"' + (h + 6) + '\"/></clipPath></defs>' +\n"
+    "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n"
+    "  for (const v of L.rows) {\n"
+    "    const y = L.sy(v).toFixed(1);\n"
+    "    s += '<path class=\"grid\" d=\"M0 ' + y + 'H' + w + '\"/><text class=\"tick\" x=\"-7\" y=\"' + y +\n"
+    "      '\" dy=\".35em\" text-anchor=\"end\">' + short(v) + '</text>';\n"
+    "  }\n"
+    "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 65)) {\n"
+    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n"
+    "    const say = count(v).trim(), x = Math.min(L.sx(v * per), w + m.right - textWidth(say, 11) / 2); /* the last one fits, too */\n"
+    "    s += `<text class=\"tick\" x=\"${x.toFixed(1)}\" y=\"${h + 16}\" text-anchor=\"middle\">${say}</text>`;\n"
+    "  }\n"
+    "  s += '<path class=\"frame\" d=\"M0 ' + h + 'H' + w + '\"/><g clip-path=\"url(#' + clip + ')\">';\n"
+    "  for (const c of curves.slice().reverse()) { /* the first run above the others */\n"
+    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" stroke=\"' + c.colour +\n"
+    "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n"
+    "    if (c.smooth) s += line(c.y, 1, 0.28);\n"
+    "    s += line(c.smooth || c.y, 1.8, 1);\n"
+    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && !Number.isNaN(L.sy(c.y[i])))\n"
+    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.5\" fill=\"' + c.colour + '\"/>';\n"
+    "    let marks = 0;\n"
+    "    for (let i = 0; i < c.x.length && marks < 200; i++) if (!Number.isFinite(c.y[i])) {\n"
+    "      const x = L.sx(c.x[i]);\n"
+    "      if (x < 0 || x > w) continue;\n"
+    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + c.y[i] + '</title></path>';\n"
+    "      marks++;\n"
+    "    }\n"
+    "  }\n"
+    "  return s + '</g><g class=\"cursor\"></g></g></svg>';\n"
+    "}\n"
+    "\n"
+    "/* What stands under the cursor at v: for each curve its nearest point. */\n"
+    "function under(curves, v) {\n"
+    "  return curves.filter(c => c.x.length).map(c => {\n"
+    "    const i = nearest(c.x, v);\n"
+    "    return { curve: c, i, step: c.x[i], value: c.y[i], smooth: c.smooth ? c.smooth[i] : undefined };\n"
+    "  });\n"
+    "}\n"
+    "/* One line for the step and, where there are several runs, one for each of them. `say` makes text of a value. */\n"
+    "function underText(points, per, say, before, after) {\n"
+    "  if (!points.length) return '';\n"
     "  const step = points[0].step, line = (a, b) => `<span class=\"line\"><span>${a}</span><span>${b}</span></span>`;\n",
-    "  const at = `${before}step <b>${step}</b>${per > 1 ? ` \302\267 epoch ${short(step / per)}` : ''}${after}`;\n",
-    "  const value = p => (p.step !== step ? `at ${p.step} ` : '') + (p.smooth !== undefined ? `smoothed ${short(p.smooth)} &nbsp;` : '') +\n",
-    "    `<b>${say(p.value)}</b>`;\n",
-    "  if (points.length === 1) return line(at, value(points[0]));\n",
-    "  return line(at, '') + points.map(p =>\n",
-    "    line(`<span class=\"key\" style=\"background:${p.curve.colour}\"></span>${escapeText(p.curve.label)}`, value(p))).join('');\n",
-    "}\n",
-    "\n",
-    "/* ---- histograms ---------------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each step. */\n",
-    "function ridgeSvg(h, width, height, chosen) {\n",
-    "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n",
-    "  const w = width - left - right, depth = height - top - bottom;\n",
-    "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n",
-    "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n",
-    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / per);\n",
-    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); return t; });\n",
-    "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n",
-    "  const sx = v => left + (v - lo) / (hi - lo) * w;\n",
-    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" aria-hidden=\"true\">';\n",
-    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"frame\" d=\"M' + sx(v).toFixed(1) + ' ' + (height - bottom) +\n",
-    "    'v4\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 6) + '\" text-anchor=\"middle\">' + short(v) + '</text>';\n",
-    "  s += `<path class=\"frame\" d=\"M${left} ${height - bottom}h${w}\"/>`;\n",
-    "  s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${top - 14}\">step</text>`;\n",
-    "  for (let k = 0; k < n; k++) {\n",
-    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - lo) / per;\n",
-    "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n",
-    "    for (let i = 0; i < per; i++)\n",
-    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / peak) * 38).toFixed(1);\n",
-    "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n",
-    "    const on = k === chosen;\n",
-    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n",
-    "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n",
-    "    if (k === n - 1 || k === 0 || on)\n",
-    "      s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${(base + 4).toFixed(1)}\">${count(h.steps[k]).trim()}</text>`;\n",
-    "  }\n",
-    "  return s + '</svg>';\n",
-    "}\n",
-    "\n",
-    "/* ---- the model ----------------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "/* A layer is named by the scopes around its operations. */\n",
-    "function scopeOf(name) { const at = name.lastIndexOf('/'); return at < 0 ? '' : name.slice(0, at); }\n",
-    "\n",
-    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with all in it. */\n",
-    "function boxesOf(graph, open) {\n",
-    "  const boxes = new Map(), of = [];\n",
-    "  graph.ops.forEach((op, i) => {\n",
-    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
-    "    let key = '';\n",
-    "    for (let k = 0; k < parts.length; k++) {\n",
-    "      key = parts.slice(0, k + 1).join('/');\n",
-    "      if (!open.has(key)) break;\n",
-    "    }\n",
-    "    const inside = key !== '' && (!open.has(key) || key === parts.join('/'));\n",
-    "    /* an identity that only gives a name is one with what it names */\n",
-    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? of[op[3][0]] : null;\n",
-    "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n",
-    "    if (!boxes.has(id)) {\n",
+    "  const at = `${before}step <b>${step}</b>${per > 1 ? ` \302\267 epoch ${short(step / per)}` : ''}${after}`;\n"
+    "  const value = p => (p.step !== step ? `at ${p.step} ` : '') + (p.smooth !== undefined ? `smoothed ${short(p.smooth)} &nbsp;` : '') +\n"
+    "    `<b>${say(p.value)}</b>`;\n"
+    "  if (points.length === 1) return line(at, value(points[0]));\n"
+    "  return line(at, '') + points.map(p =>\n"
+    "    line(`<span class=\"key\" style=\"background:${p.curve.colour}\"></span>${escapeText(p.curve.label)}`, value(p))).join('');\n"
+    "}\n"
+    "\n"
+    "/* ---- histograms ---------------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each step. */\n"
+    "function ridgeSvg(h, width, height, chosen) {\n"
+    "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n"
+    "  const w = width - left - right, depth = height - top - bottom;\n"
+    "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n"
+    "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n"
+    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / per);\n"
+    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); return t; });\n"
+    "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n"
+    "  const sx = v => left + (v - lo) / (hi - lo) * w;\n"
+    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" aria-hidden=\"true\">';\n"
+    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"frame\" d=\"M' + sx(v).toFixed(1) + ' ' + (height - bottom) +\n"
+    "    'v4\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 6) + '\" text-anchor=\"middle\">' + short(v) + '</text>';\n"
+    "  s += `<path class=\"frame\" d=\"M${left} ${height - bottom}h${w}\"/>`;\n"
+    "  s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${top - 14}\">step</text>`;\n"
+    "  for (let k = 0; k < n; k++) {\n"
+    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - lo) / per;\n"
+    "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n"
+    "    for (let i = 0; i < per; i++)\n"
+    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / peak) * 38).toFixed(1);\n"
+    "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n"
+    "    const on = k === chosen;\n"
+    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n"
+    "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n"
+    "    if (k === n - 1 || k === 0 || on)\n"
+    "      s += `<text class=\"tick\" x=\"${left + w + 8}\" y=\"${(base + 4).toFixed(1)}\">${count(h.steps[k]).trim()}</text>`;\n"
+    "  }\n"
+    "  return s + '</svg>';\n"
+    "}\n"
+    "\n"
+    "/* ---- the model ----------------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "/* A layer is named by the scopes around its operations. */\n"
+    "function scopeOf(name) { const at = name.lastIndexOf('/'); return at < 0 ? '' : name.slice(0, at); }\n"
+    "\n"
+    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with all in it. */\n"
+    "function boxesOf(graph, open) {\n"
+    "  const boxes = new Map(), of = [];\n"
+    "  graph.ops.forEach((op, i) => {\n"
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n"
+    "    let key = '';\n"
+    "    for (let k = 0; k < parts.length; k++) {\n"
+    "      key = parts.slice(0, k + 1).join('/');\n"
+    "      if (!open.has(key)) break;\n"
+    "    }\n"
+    "    const inside = key !== '' && (!open.has(key) || key === parts.join('/'));\n"
+    "    /* an identity that only gives a name is one with what it names */\n"
+    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? of[op[3][0]] : null;\n"
+    "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n"
+    "    if (!boxes.has(id)) {\n"
     "      const title = inside ? key : op[0];\n",
-    "      boxes.set(id, { id, scope: inside ? key : '', title, ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n",
-    "    }\n",
-    "    const b = boxes.get(id);\n",
-    "    if (lone) b.title = op[0];\n",
-    "    b.ops.push(i);\n",
-    "    if (inside && parts.join('/') !== key) b.deep.add(parts.join('/'));\n",
-    "    of[i] = b;\n",
-    "  });\n",
-    "  for (const v of graph.variables) {\n",
-    "    const scope = scopeOf(v[0]);\n",
-    "    for (const b of boxes.values())\n",
-    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) {\n",
-    "        b.parameters += v[2];\n",
-    "        b.weights.push(v);\n",
-    "        break;\n",
-    "      }\n",
-    "  }\n",
-    "  const edges = new Map();\n",
-    "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n",
-    "    if (!of[from] || of[from] === of[i]) return;\n",
-    "    const id = of[from].id + '>' + of[i].id;\n",
-    "    if (!edges.has(id)) edges.set(id, { from: of[from], to: of[i], shape: graph.ops[from][2] });\n",
-    "  }));\n",
-    "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n",
-    "}\n",
-    "\n",
-    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with several inside. */\n",
-    "function openAtFirst(graph) {\n",
-    "  const open = new Set(), inside = new Map();\n",
-    "  for (const op of graph.ops) {\n",
-    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
-    "    for (let k = 1; k < parts.length; k++) {\n",
-    "      const scope = parts.slice(0, k).join('/');\n",
-    "      if (!inside.has(scope)) inside.set(scope, new Set());\n",
-    "      inside.get(scope).add(parts[k]);\n",
-    "    }\n",
-    "  }\n",
-    "  for (let depth = 1; depth < 6; depth++) {\n",
-    "    const next = new Set(open);\n",
-    "    for (const op of graph.ops) {\n",
-    "      const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
-    "      const scope = parts.slice(0, depth).join('/');\n",
-    "      if (parts.length > depth && inside.get(scope).size > 1) next.add(scope);\n",
-    "    }\n",
-    "    if (next.size === open.size || boxesOf(graph, next).boxes.length > 45) break;\n",
-    "    for (const s of next) open.add(s);\n",
-    "  }\n",
-    "  return open;\n",
-    "}\n",
-    "\n",
-    "/* A frame around the boxes of each open scope that has several: {scope, boxes, inner}. */\n",
-    "function framesOf(boxes, open) {\n",
-    "  const frames = [];\n",
-    "  for (const scope of open) {\n",
-    "    const inside = boxes.filter(b => b.scope === scope || b.scope.startsWith(scope + '/'));\n",
-    "    if (inside.length > 1) frames.push({ scope, boxes: inside, inner: [] });\n",
-    "  }\n",
-    "  for (const f of frames) f.inner = frames.filter(g => g.scope.startsWith(f.scope + '/'));\n",
-    "  return frames.sort((a, b) => a.scope.length - b.scope.length);\n",
-    "}\n",
-    "/* How many frames of `inner` lie in one another, at most, of those for which `counts` is true. */\n",
-    "function nested(f, counts) { return Math.max(0, ...f.inner.filter(counts).map(g => 1 + nested(g, counts))); }\n",
-    "\n",
-    "/* What a box says: its title, without the scopes whose frames are around it, and a line or two. */\n",
-    "function wordsOf(b, frames) {\n",
-    "  const around = frames.filter(f => f.boxes.includes(b)), scope = around.length ? around[around.length - 1].scope : '';\n",
-    "  const kinds = [...new Set(b.kinds)], say = kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : '');\n",
-    "  b.lines = [];\n",
-    "  b.name = b.scope && b.scope === scope ? say : scope && b.title.startsWith(scope + '/') ? b.title.slice(scope.length + 1) : b.title;\n",
-    "  if (b.deep.size) b.lines.push(`${b.deep.size + 1} scopes, ${b.ops.length} operations`);\n",
-    "  else if (say.toLowerCase() !== b.name.replace(/_\\d+$/, '').toLowerCase()) b.lines.push(say);\n",
-    "  if (b.parameters) {\n",
-    "    const few = b.weights.length < 3 && !b.deep.size, last = name => name.slice(name.lastIndexOf('/') + 1);\n",
-    "    b.lines.push(`${count(b.parameters).trim()} parameters${few ? ' \302\267 ' + b.weights.map(v => last(v[0]) + ' ' + v[1]).join(', ') : ''}`);\n",
-    "  }\n",
-    "  const parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, b.scope.lastIndexOf('/')) : '';\n",
-    "  const closes = b.deep.size ? '' : b.id.endsWith('/') ? b.scope : parent;\n",
-    "  b.target = b.deep.size ? b.scope : frames.some(f => f.scope === closes) ? '' : closes; /* what a click opens or closes */\n",
+    "      boxes.set(id, { id, scope: inside ? key : '', title, ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n"
+    "    }\n"
+    "    const b = boxes.get(id);\n"
+    "    if (lone) b.title = op[0];\n"
+    "    b.ops.push(i);\n"
+    "    if (inside && parts.join('/') !== key) b.deep.add(parts.join('/'));\n"
+    "    of[i] = b;\n"
+    "  });\n"
+    "  for (const v of graph.variables) {\n"
+    "    const scope = scopeOf(v[0]);\n"
+    "    for (const b of boxes.values())\n"
+    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) {\n"
+    "        b.parameters += v[2];\n"
+    "        b.weights.push(v);\n"
+    "        break;\n"
+    "      }\n"
+    "  }\n"
+    "  const edges = new Map();\n"
+    "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n"
+    "    if (!of[from] || of[from] === of[i]) return;\n"
+    "    const id = of[from].id + '>' + of[i].id;\n"
+    "    if (!edges.has(id)) edges.set(id, { from: of[from], to: of[i], shape: graph.ops[from][2] });\n"
+    "  }));\n"
+    "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n"
+    "}\n"
+    "\n"
+    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with several inside. */\n"
+    "function openAtFirst(graph) {\n"
+    "  const open = new Set(), inside = new Map();\n"
+    "  for (const op of graph.ops) {\n"
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n"
+    "    for (let k = 1; k < parts.length; k++) {\n"
+    "      const scope = parts.slice(0, k).join('/');\n"
+    "      if (!inside.has(scope)) inside.set(scope, new Set());\n"
+    "      inside.get(scope).add(parts[k]);\n"
+    "    }\n"
+    "  }\n"
+    "  for (let depth = 1; depth < 6; depth++) {\n"
+    "    const next = new Set(open);\n"
+    "    for (const op of graph.ops) {\n"
+    "      const parts = scopeOf(op[0]).split('/').filter(Boolean);\n"
+    "      const scope = parts.slice(0, depth).join('/');\n"
+    "      if (parts.length > depth && inside.get(scope).size > 1) next.add(scope);\n"
+    "    }\n"
+    "    if (next.size === open.size || boxesOf(graph, next).boxes.length > 45) break;\n"
+    "    for (const s of next) open.add(s);\n"
+    "  }\n"
+    "  return open;\n"
+    "}\n"
+    "\n"
+    "/* A frame around the boxes of each open scope that has several: {scope, boxes, inner}. */\n"
+    "function framesOf(boxes, open) {\n"
+    "  const frames = [];\n"
+    "  for (const scope of open) {\n"
+    "    const inside = boxes.filter(b => b.scope === scope || b.scope.startsWith(scope + '/'));\n"
+    "    if (inside.length > 1) frames.push({ scope, boxes: inside, inner: [] });\n"
+    "  }\n"
+    "  for (const f of frames) f.inner = frames.filter(g => g.scope.startsWith(f.scope + '/'));\n"
+    "  return frames.sort((a, b) => a.scope.length - b.scope.length);\n"
+    "}\n"
+    "/* How many frames of `inner` lie in one another, at most, of those for which `counts` is true. */\n"
+    "function nested(f, counts) { return Math.max(0, ...f.inner.filter(counts).map(g => 1 + nested(g, counts))); }\n"
+    "\n"
+    "/* What a box says: its title, without the scopes whose frames are around it, and a line or two. */\n"
+    "function wordsOf(b, frames) {\n"
+    "  const around = frames.filter(f => f.boxes.includes(b)), scope = around.length ? around[around.length - 1].scope : '';\n"
+    "  const kinds = [...new Set(b.kinds)], say = kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : '');\n"
+    "  b.lines = [];\n"
+    "  b.name = b.scope && b.scope === scope ? say : scope && b.title.startsWith(scope + '/') ? b.title.slice(scope.length + 1) : b.title;\n"
+    "  if (b.deep.size) b.lines.push(`${b.deep.size + 1} scopes, ${b.ops.length} operations`);\n"
+    "  else if (say.toLowerCase() !== b.name.replace(/_\\d+$/, '').toLowerCase()) b.lines.push(say);\n"
+    "  if (b.parameters) {\n"
+    "    const few = b.weights.length < 3 && !b.deep.size, last = name => name.slice(name.lastIndexOf('/') + 1);\n"
+    "    b.lines.push(`${count(b.parameters).trim()} parameters${few ? ' \302\267 ' + b.weights.map(v => last(v[0]) + ' ' + v[1]).join(', ') : ''}`);\n"
+    "  }\n"
+    "  const parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, b.scope.lastIndexOf('/')) : '';\n"
+    "  const closes = b.deep.size ? '' : b.id.endsWith('/') ? b.scope : parent;\n"
+    "  b.target = b.deep.size ? b.scope : frames.some(f => f.scope === closes) ? '' : closes; /* what a click opens or closes */\n"
     "  const title = textWidth(b.name, 12, true) + (b.target ? 42 : 24);\n",
-    "  b.w = Math.ceil(Math.min(340, Math.max(84, title, ...b.lines.map(l => textWidth(l, 11) + 24))));\n",
-    "  b.h = 30 + 14 * b.lines.length;\n",
-    "}\n",
-    "\n",
-    "/* The row of each box: the longest way from an input; labels stand right above the loss. Edges that close a circle, as a scope makes\n",
-    " * that is left and entered again, are in `back`. */\n",
-    "function rankModel(boxes, edges) {\n",
-    "  const rank = new Map(boxes.map(b => [b, 0]));\n",
-    "  const into = new Map(boxes.map(b => [b, []])), out = new Map(boxes.map(b => [b, []]));\n",
-    "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n",
-    "  const order = [], state = new Map(), back = new Set();\n",
-    "  const visit = b => {\n",
-    "    state.set(b, 1);\n",
-    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); }\n",
-    "    state.set(b, 2);\n",
-    "    order.unshift(b);\n",
-    "  };\n",
-    "  for (const b of boxes) if (!into.get(b).length) visit(b);\n",
-    "  for (const b of boxes) if (!state.has(b)) visit(b);\n",
-    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), rank.get(b) + 1));\n",
-    "  for (const b of order.slice().reverse()) {\n",
-    "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n",
-    "    if (after.length) rank.set(b, Math.min(...after) - 1);\n",
+    "  b.w = Math.ceil(Math.min(340, Math.max(84, title, ...b.lines.map(l => textWidth(l, 11) + 24))));\n"
+    "  b.h = 30 + 14 * b.lines.length;\n"
+    "}\n"
+    "\n"
+    "/* The row of each box: the longest way from an input; labels stand right above the loss. Edges that close a circle, as a scope makes\n"
+    " * that is left and entered again, are in `back`. */\n"
+    "function rankModel(boxes, edges) {\n"
+    "  const rank = new Map(boxes.map(b => [b, 0]));\n"
+    "  const into = new Map(boxes.map(b => [b, []])), out = new Map(boxes.map(b => [b, []]));\n"
+    "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n"
+    "  const order = [], state = new Map(), back = new Set();\n"
+    "  const visit = b => {\n"
+    "    state.set(b, 1);\n"
+    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); }\n"
+    "    state.set(b, 2);\n"
+    "    order.unshift(b);\n"
+    "  };\n"
+    "  for (const b of boxes) if (!into.get(b).length) visit(b);\n"
+    "  for (const b of boxes) if (!state.has(b)) visit(b);\n"
+    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), rank.get(b) + 1));\n"
+    "  for (const b of order.slice().reverse()) {\n"
+    "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n"
+    "    if (after.length) rank.set(b, Math.min(...after) - 1);\n"
+    "  }\n"
+    "  return { order, rank, back };\n"
+    "}\n"
+    "\n"
+    "const ROOM = 20, UNDER = 8; /* of a frame above and below what is in it */\n"
+    "\n"
+    "/* Rows from top to bottom; an edge that is longer than one row gets a place in each. */\n"
+    "function layoutModel(parts, frames) {\n"
+    "  const { boxes, edges } = parts, { order, rank, back } = rankModel(boxes, edges), rows = [];\n"
+    "  const place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n"
+    "  const nearFrame = list => frames.filter(f => list.every(b => f.boxes.includes(b))).pop();\n"
+    "  for (const b of order) { wordsOf(b, frames); b.up = []; b.frame = nearFrame([b]); place(b, rank.get(b)); }\n"
+    "  for (const e of edges) {\n"
+    "    const a = rank.get(e.from), z = rank.get(e.to);\n"
+    "    e.way = [e.from];\n"
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) {\n"
+    "      const d = { w: 26, h: 0, passes: true, up: [e.way[e.way.length - 1]], frame: nearFrame([e.from, e.to]) };\n"
+    "      place(d, r);\n"
+    "      e.way.push(d);\n"
+    "    }\n"
+    "    e.way.push(e.to);\n"
+    "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n"
+    "  }\n"
+    "  for (const f of frames) { f.first = Math.min(...f.boxes.map(b => rank.get(b))); f.last = Math.max(...f.boxes.map(b => rank.get(b))); }\n"
+    "  for (const f of frames) {\n"
+    "    f.above = ROOM * (1 + nested(f, g => g.first === f.first));\n"
+    "    f.below = UNDER * (1 + nested(f, g => g.last === f.last));\n"
+    "    f.beside = 12 * (1 + nested(f, () => true));\n"
+    "  }\n"
+    "  let y = 14, below = 0;\n"
+    "  rows.forEach((row, r) => {\n"
+    "    y += Math.max(0, ...frames.filter(f => f.first === r).map(f => f.above)) + below;\n"
+    "    below = Math.max(0, ...frames.filter(f => f.last === r).map(f => f.below));\n"
+    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; });\n"
+    "    row.sort((a, b) => a.order - b.order);\n"
+    "    let x = 0, last;\n"
+    "    for (const b of row) {\n"
+    "      if (last && last.frame !== b.frame) x += 26;\n"
+    "      b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2);\n"
+    "      x = b.x + b.w / 2 + 22;\n"
+    "      last = b;\n"
+    "    }\n"
+    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under what is above */\n"
+    "    const h = Math.max(...row.map(b => b.h));\n"
+    "    for (const b of row) { b.x += shift; b.y = y; if (b.passes) b.h = h; } /* an edge that passes by goes straight down */\n"
+    "    y += h + 46;\n"
+    "  });\n"
+    "  for (const f of frames) {\n"
+    "    const all = rows.flat().filter(b => b.frame && (b.frame === f || f.inner.includes(b.frame)));\n"
+    "    f.x = Math.min(...all.map(b => b.x - b.w / 2)) - f.beside;\n"
+    "    f.w = Math.max(...all.map(b => b.x + b.w / 2)) + f.beside - f.x;\n"
+    "    f.y = Math.min(...all.map(b => b.y)) - f.above;\n"
+    "    f.h = Math.max(...all.map(b => b.y + b.h)) + f.below - f.y;\n"
     "  }\n",
-    "  return { order, rank, back };\n",
-    "}\n",
-    "\n",
-    "const ROOM = 20, UNDER = 8; /* of a frame above and below what is in it */\n",
-    "\n",
-    "/* Rows from top to bottom; an edge that is longer than one row gets a place in each. */\n",
-    "function layoutModel(parts, frames) {\n",
-    "  const { boxes, edges } = parts, { order, rank, back } = rankModel(boxes, edges), rows = [];\n",
-    "  const place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n",
-    "  const nearFrame = list => frames.filter(f => list.every(b => f.boxes.includes(b))).pop();\n",
-    "  for (const b of order) { wordsOf(b, frames); b.up = []; b.frame = nearFrame([b]); place(b, rank.get(b)); }\n",
-    "  for (const e of edges) {\n",
-    "    const a = rank.get(e.from), z = rank.get(e.to);\n",
-    "    e.way = [e.from];\n",
-    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) {\n",
-    "      const d = { w: 26, h: 0, passes: true, up: [e.way[e.way.length - 1]], frame: nearFrame([e.from, e.to]) };\n",
-    "      place(d, r);\n",
-    "      e.way.push(d);\n",
-    "    }\n",
-    "    e.way.push(e.to);\n",
-    "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n",
-    "  }\n",
-    "  for (const f of frames) { f.first = Math.min(...f.boxes.map(b => rank.get(b))); f.last = Math.max(...f.boxes.map(b => rank.get(b))); }\n",
-    "  for (const f of frames) {\n",
-    "    f.above = ROOM * (1 + nested(f, g => g.first === f.first));\n",
-    "    f.below = UNDER * (1 + nested(f, g => g.last === f.last));\n",
-    "    f.beside = 12 * (1 + nested(f, () => true));\n",
-    "  }\n",
-    "  let y = 14, below = 0;\n",
-    "  rows.forEach((row, r) => {\n",
-    "    y += Math.max(0, ...frames.filter(f => f.first === r).map(f => f.above)) + below;\n",
-    "    below = Math.max(0, ...frames.filter(f => f.last === r).map(f => f.below));\n",
-    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; });\n",
-    "    row.sort((a, b) => a.order - b.order);\n",
-    "    let x = 0, last;\n",
-    "    for (const b of row) {\n",
-    "      if (last && last.frame !== b.frame) x += 26;\n",
-    "      b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2);\n",
-    "      x = b.x + b.w / 2 + 22;\n",
-    "      last = b;\n",
-    "    }\n",
-    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under what is above */\n",
-    "    const h = Math.max(...row.map(b => b.h));\n",
-    "    for (const b of row) { b.x += shift; b.y = y; if (b.passes) b.h = h; } /* an edge that passes by goes straight down */\n",
-    "    y += h + 46;\n",
-    "  });\n",
-    "  for (const f of frames) {\n",
-    "    const all = rows.flat().filter(b => b.frame && (b.frame === f || f.inner.includes(b.frame)));\n",
-    "    f.x = Math.min(...all.map(b => b.x - b.w / 2)) - f.beside;\n",
-    "    f.w = Math.max(...all.map(b => b.x + b.w / 2)) + f.beside - f.x;\n",
-    "    f.y = Math.min(...all.map(b => b.y)) - f.above;\n",
-    "    f.h = Math.max(...all.map(b => b.y + b.h)) + f.below - f.y;\n",
-    "  }\n",
-    "  const all = rows.flat(), least = Math.min(...all.map(b => b.x - b.w / 2), ...frames.map(f => f.x));\n",
-    "  for (const b of all) b.x += 8 - least;\n",
-    "  for (const f of frames) f.x += 8 - least;\n",
-    "  const right = Math.max(60, ...all.map(b => b.x + b.w / 2), ...frames.map(f => f.x + f.w));\n",
-    "  return { width: right + 8 + labelRoom(edges, right), height: y - 38 + below };\n",
-    "}\n",
-    "/* The width that shapes beside edges need at the right of the drawing. */\n",
-    "function labelRoom(edges, right) { return Math.max(0, ...edges.map(e => e.from.x + 7 + textWidth(e.shape, 11) - right)); }\n",
-    "\n",
-    "/* With as many frames as lie around their own boxes and no other. */\n",
-    "function layoutFrames(parts, open) {\n",
-    "  let frames = framesOf(parts.boxes, open), size;\n",
-    "  for (;;) {\n",
-    "    size = layoutModel(parts, frames);\n",
-    "    const crosses = (f, b) => b.x + b.w / 2 > f.x && b.x - b.w / 2 < f.x + f.w && b.y + b.h > f.y && b.y < f.y + f.h;\n",
-    "    const bad = new Set(frames.filter(f => parts.boxes.some(b => !f.boxes.includes(b) && crosses(f, b))));\n",
-    "    if (!bad.size) return { frames, size };\n",
-    "    frames = frames.filter(f => !bad.has(f));\n",
-    "    for (const f of frames) f.inner = f.inner.filter(g => !bad.has(g));\n",
-    "  }\n",
-    "}\n",
-    "function edgesSvg(edges) {\n",
-    "  let s = '', labels = '';\n",
-    "  const told = new Map(); /* the shapes that stand under a box */\n",
-    "  for (const e of edges) {\n",
-    "    let d = '';\n",
-    "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
-    "      const a = e.way[i], b = e.way[i + 1], y0 = a.y + a.h + (i || b.y < a.y ? 0 : 16), mid = (y0 + b.y) / 2;\n",
-    "      d += `${i ? 'L' : 'M'}${a.x.toFixed(1)} ${(a.y + a.h).toFixed(1)}V${y0.toFixed(1)}C${a.x.toFixed(1)} ${mid.toFixed(1)} ` +\n",
-    "        `${b.x.toFixed(1)} ${mid.toFixed(1)} ${b.x.toFixed(1)} ${b.y.toFixed(1)}`;\n",
-    "    }\n",
-    "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
-    "    if (!told.has(e.from)) told.set(e.from, new Set());\n",
-    "    if (told.get(e.from).has(e.shape)) continue;\n",
-    "    const line = told.get(e.from).add(e.shape).size;\n",
-    "    labels += `<text class=\"tick over\" x=\"${(e.from.x + 7).toFixed(1)}\" ` +\n",
-    "      `y=\"${(e.from.y + e.from.h + 2 + 12 * line).toFixed(1)}\">${escapeText(e.shape)}</text>`;\n",
-    "  }\n",
-    "  return s + labels;\n",
-    "}\n",
-    "function buttonOf(scope, opens) {\n",
-    "  return ` role=\"button\" tabindex=\"0\" data-scope=\"${escapeText(scope)}\" aria-label=\"${escapeText((opens ? 'Open ' : 'Close ') + scope)}\"`;\n",
-    "}\n",
-    "function boxSvg(b, graph) {\n",
-    "  const opens = b.deep.size > 0, input = b.lone && b.kinds[0] === 'Placeholder';\n",
-    "  let s = `<g transform=\"translate(${(b.x - b.w / 2).toFixed(1)} ${b.y.toFixed(1)})\"${b.target ? buttonOf(b.target, opens) : ''}>` +\n",
-    "    `<rect class=\"${opens ? 'scope' : 'box'}\" width=\"${b.w}\" height=\"${b.h}\" rx=\"${input ? b.h / 2 : 7}\"/>`;\n",
-    "  if (b.parameters) s += `<rect class=\"weight\" x=\"3.5\" y=\"6\" width=\"3\" height=\"${b.h - 12}\" rx=\"1.5\"/>`;\n",
-    "  const x = input ? b.w / 2 : 13, how = input ? ' text-anchor=\"middle\"' : '';\n",
-    "  s += `<text class=\"name\" x=\"${x}\" y=\"19\"${how}>${escapeText(clip(b.name, b.w - (b.target ? 36 : 22), 12, true))}</text>`;\n",
-    "  b.lines.forEach((l, i) => {\n",
-    "    s += `<text class=\"tick\" x=\"${x}\" y=\"${35 + 14 * i}\"${how}>${escapeText(clip(l, b.w - 20, 11))}</text>`;\n",
-    "  });\n",
-    "  if (b.target) s += `<text class=\"name\" x=\"${b.w - 13}\" y=\"19\" text-anchor=\"middle\">${opens ? '+' : '\342\210\222'}</text>`;\n",
-    "  return s + '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) + '</title></g>';\n",
-    "}\n",
-    "function modelSvg(graph, open) {\n",
-    "  const parts = boxesOf(graph, open);\n",
-    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' || all.length === 1);\n",
-    "  const { frames, size } = layoutFrames(parts, open), width = Math.ceil(size.width), height = Math.ceil(size.height);\n",
-    "  let s = `<svg width=\"${width}\" height=\"${height}\" viewBox=\"0 0 ${width} ${height}\" role=\"group\" ` +\n",
+    "  const all = rows.flat(), least = Math.min(...all.map(b => b.x - b.w / 2), ...frames.map(f => f.x));\n"
+    "  for (const b of all) b.x += 8 - least;\n"
+    "  for (const f of frames) f.x += 8 - least;\n"
+    "  const right = Math.max(60, ...all.map(b => b.x + b.w / 2), ...frames.map(f => f.x + f.w));\n"
+    "  return { width: right + 8 + labelRoom(edges, right), height: y - 38 + below };\n"
+    "}\n"
+    "/* The width that shapes beside edges need at the right of the drawing. */\n"
+    "function labelRoom(edges, right) { return Math.max(0, ...edges.map(e => e.from.x + 7 + textWidth(e.shape, 11) - right)); }\n"
+    "\n"
+    "/* With as many frames as lie around their own boxes and no other. */\n"
+    "function layoutFrames(parts, open) {\n"
+    "  let frames = framesOf(parts.boxes, open), size;\n"
+    "  for (;;) {\n"
+    "    size = layoutModel(parts, frames);\n"
+    "    const crosses = (f, b) => b.x + b.w / 2 > f.x && b.x - b.w / 2 < f.x + f.w && b.y + b.h > f.y && b.y < f.y + f.h;\n"
+    "    const bad = new Set(frames.filter(f => parts.boxes.some(b => !f.boxes.includes(b) && crosses(f, b))));\n"
+    "    if (!bad.size) return { frames, size };\n"
+    "    frames = frames.filter(f => !bad.has(f));\n"
+    "    for (const f of frames) f.inner = f.inner.filter(g => !bad.has(g));\n"
+    "  }\n"
+    "}\n"
+    "function edgesSvg(edges) {\n"
+    "  let s = '', labels = '';\n"
+    "  const told = new Map(); /* the shapes that stand under a box */\n"
+    "  for (const e of edges) {\n"
+    "    let d = '';\n"
+    "    for (let i = 0; i + 1 < e.way.length; i++) {\n"
+    "      const a = e.way[i], b = e.way[i + 1], y0 = a.y + a.h + (i || b.y < a.y ? 0 : 16), mid = (y0 + b.y) / 2;\n"
+    "      d += `${i ? 'L' : 'M'}${a.x.toFixed(1)} ${(a.y + a.h).toFixed(1)}V${y0.toFixed(1)}C${a.x.toFixed(1)} ${mid.toFixed(1)} ` +\n"
+    "        `${b.x.toFixed(1)} ${mid.toFixed(1)} ${b.x.toFixed(1)} ${b.y.toFixed(1)}`;\n"
+    "    }\n"
+    "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n"
+    "    if (!told.has(e.from)) told.set(e.from, new Set());\n"
+    "    if (told.get(e.from).has(e.shape)) continue;\n"
+    "    const line = told.get(e.from).add(e.shape).size;\n"
+    "    labels += `<text class=\"tick over\" x=\"${(e.from.x + 7).toFixed(1)}\" ` +\n"
+    "      `y=\"${(e.from.y + e.from.h + 2 + 12 * line).toFixed(1)}\">${escapeText(e.shape)}</text>`;\n"
+    "  }\n"
+    "  return s + labels;\n"
+    "}\n"
+    "function buttonOf(scope, opens) {\n"
+    "  return ` role=\"button\" tabindex=\"0\" data-scope=\"${escapeText(scope)}\" aria-label=\"${escapeText((opens ? 'Open ' : 'Close ') + scope)}\"`;\n"
+    "}\n"
+    "function boxSvg(b, graph) {\n"
+    "  const opens = b.deep.size > 0, input = b.lone && b.kinds[0] === 'Placeholder';\n"
+    "  let s = `<g transform=\"translate(${(b.x - b.w / 2).toFixed(1)} ${b.y.toFixed(1)})\"${b.target ? buttonOf(b.target, opens) : ''}>` +\n"
+    "    `<rect class=\"${opens ? 'scope' : 'box'}\" width=\"${b.w}\" height=\"${b.h}\" rx=\"${input ? b.h / 2 : 7}\"/>`;\n"
+    "  if (b.parameters) s += `<rect class=\"weight\" x=\"3.5\" y=\"6\" width=\"3\" height=\"${b.h - 12}\" rx=\"1.5\"/>`;\n"
+    "  const x = input ? b.w / 2 : 13, how = input ? ' text-anchor=\"middle\"' : '';\n"
+    "  s += `<text class=\"name\" x=\"${x}\" y=\"19\"${how}>${escapeText(clip(b.name, b.w - (b.target ? 36 : 22), 12, true))}</text>`;\n"
+    "  b.lines.forEach((l, i) => {\n"
+    "    s += `<text class=\"tick\" x=\"${x}\" y=\"${35 + 14 * i}\"${how}>${escapeText(clip(l, b.w - 20, 11))}</text>`;\n"
+    "  });\n"
+    "  if (b.target) s += `<text class=\"name\" x=\"${b.w - 13}\" y=\"19\" text-anchor=\"middle\">${opens ? '+' : '\342\210\222'}</text>`;\n"
+    "  return s + '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) + '</title></g>';\n"
+    "}\n"
+    "function modelSvg(graph, open) {\n"
+    "  const parts = boxesOf(graph, open);\n"
+    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' || all.length === 1);\n"
+    "  const { frames, size } = layoutFrames(parts, open), width = Math.ceil(size.width), height = Math.ceil(size.height);\n"
+    "  let s = `<svg width=\"${width}\" height=\"${height}\" viewBox=\"0 0 ${width} ${height}\" role=\"group\" ` +\n"
     "    `aria-label=\"The model: ${parts.boxes.length} boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" ` +\n",
-    "    'markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
-    "  for (const f of frames) {\n",
-    "    const up = frames.filter(g => g.inner.includes(f)).pop(), name = up ? f.scope.slice(up.scope.length + 1) : f.scope;\n",
-    "    s += `<g transform=\"translate(${f.x.toFixed(1)} ${f.y.toFixed(1)})\"${buttonOf(f.scope, false)}>` +\n",
-    "      `<rect class=\"around\" width=\"${f.w.toFixed(1)}\" height=\"${f.h.toFixed(1)}\" rx=\"10\"/>` +\n",
-    "      `<text class=\"name of\" x=\"10\" y=\"15\">${escapeText(clip(name, f.w - 34, 12, true))}</text>` +\n",
-    "      `<text class=\"name of\" x=\"${(f.w - 13).toFixed(1)}\" y=\"15\" text-anchor=\"middle\">\342\210\222</text></g>`;\n",
-    "  }\n",
-    "  return s + edgesSvg(parts.edges) + parts.boxes.map(b => boxSvg(b, graph)).join('') + '</svg>';\n",
+    "    'markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n"
+    "  for (const f of frames) {\n"
+    "    const up = frames.filter(g => g.inner.includes(f)).pop(), name = up ? f.scope.slice(up.scope.length + 1) : f.scope;\n"
+    "    s += `<g transform=\"translate(${f.x.toFixed(1)} ${f.y.toFixed(1)})\"${buttonOf(f.scope, false)}>` +\n"
+    "      `<rect class=\"around\" width=\"${f.w.toFixed(1)}\" height=\"${f.h.toFixed(1)}\" rx=\"10\"/>` +\n"
+    "      `<text class=\"name of\" x=\"10\" y=\"15\">${escapeText(clip(name, f.w - 34, 12, true))}</text>` +\n"
+    "      `<text class=\"name of\" x=\"${(f.w - 13).toFixed(1)}\" y=\"15\" text-anchor=\"middle\">\342\210\222</text></g>`;\n"
+    "  }\n"
+    "  return s + edgesSvg(parts.edges) + parts.boxes.map(b => boxSvg(b, graph)).join('') + '</svg>';\n"
+    "}\n"
+    "\n"
+    "/* ---- the time of a step -------------------------------------------------------------------------------------------- */\n"
+    "\n"
+    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In order, only\n"
+    " * neighbours of one scope are one; merged, all of a scope are. */\n"
+    "function flameTree(kernels, column, merged) {\n"
+    "  const root = { name: 'step', path: '', value: 0, kids: [] };\n"
+    "  for (const k of kernels) {\n"
+    "    const value = k[column];\n"
+    "    if (!(value > 0)) continue;\n"
+    "    const parts = (k[1] || k[0]).split('/').filter(Boolean);\n"
+    "    let at = root;\n"
+    "    root.value += value;\n"
+    "    parts.forEach((part, i) => {\n"
+    "      const leaf = i === parts.length - 1;\n"
+    "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n"
+    "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n"
+    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : null };\n"
+    "        at.kids.push(kid);\n"
+    "      }\n"
+    "      kid.value += value;\n"
+    "      at = kid;\n"
+    "    });\n"
+    "  }\n"
+    "  const sort = n => { if (merged) n.kids.sort((a, b) => b.value - a.value); n.kids.forEach(sort); };\n"
+    "  sort(root);\n"
+    "  return root;\n"
+    "}\n"
+    "/* Blue where values are computed, orange where their gradients are, grey-green for the rest: updates, feeds, hooks. */\n"
+    "function colourOfBlock(n) {\n"
+    "  let k = n, h = 0;\n"
+    "  while (!k.leaf && k.kids.length) k = k.kids[0];\n"
+    "  for (let i = 0; i < n.name.length; i++) h = (h * 31 + n.name.charCodeAt(i)) >>> 0;\n"
+    "  const rest = !k.leaf || /^(apply_|assign|hooks|feed|fetch|plan|callbacks)/.test(k.leaf[0]), gradient = /^gradients(\\/|$)/.test(n.path);\n"
+    "  const hue = gradient ? 12 + h % 12 : rest ? 150 + h % 20 : 204 + h % 20;\n"
+    "  return `hsl(${hue} ${gradient ? 58 : rest ? 20 : 55}% calc(var(--flame) + ${h % 3 * 2.5}%))`;\n"
+    "}\n"
+    "function flameBlocks(root, width) {\n"
+    "  const blocks = [], walk = (n, x, depth, w) => {\n"
+    "    blocks.push({ n, x, depth, w });\n"
+    "    let at = x;\n"
+    "    for (const k of n.kids) {\n"
+    "      const kw = n.value ? k.value / n.value * w : 0;\n"
+    "      if (kw >= 0.4) walk(k, at, depth + 1, kw);\n"
+    "      at += kw;\n"
+    "    }\n"
+    "  };\n"
+    "  walk(root, 0, 0, width);\n"
+    "  return blocks;\n"
+    "}\n"
+    "function flameSvg(root, width, total, say) {\n"
+    "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n"
+    "  let s = `<svg width=\"${width}\" height=\"${deep * H}\" viewBox=\"0 0 ${width} ${deep * H}\" role=\"group\" aria-label=\"Flame chart\">`;\n"
+    "  blocks.forEach((b, i) => {\n"
+    "    const both = b.n.name + '  ' + say(b.n.value), text = textWidth(both, 11) < b.w - 12 ? both : b.n.name;\n"
+    "    const fill = b.depth === 0 ? 'var(--line)' : colourOfBlock(b.n);\n"
+    "    s += `<g data-block=\"${i}\" role=\"button\"${b.w > 12 ? ' tabindex=\"0\"' : ''} ` +\n"
+    "      `aria-label=\"${escapeText(b.n.path || 'whole step')}, ${say(b.n.value)}\">` +\n"
+    "      `<rect class=\"block\" x=\"${b.x.toFixed(2)}\" y=\"${b.depth * H}\" width=\"${Math.max(0.4, b.w).toFixed(2)}\" ` +\n"
+    "      `height=\"${H - 1}\" rx=\"2\" fill=\"${fill}\"/>`;\n"
+    "    if (b.w > 30) s += `<text x=\"${(b.x + 5).toFixed(1)}\" y=\"${b.depth * H + 15}\"${b.depth ? ' style=\"fill:#fff\"' : ''}>` +\n"
+    "      `${escapeText(clip(text, b.w - 10, 11))}</text>`;\n"
+    "    s += '</g>';\n"
+    "  });\n"
+    "  return { svg: s + '</svg>', blocks };\n"
     "}\n",
-    "\n",
-    "/* ---- the time of a step -------------------------------------------------------------------------------------------- */\n",
-    "\n",
-    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In order, only\n",
-    " * neighbours of one scope are one; merged, all of a scope are. */\n",
-    "function flameTree(kernels, column, merged) {\n",
-    "  const root = { name: 'step', path: '', value: 0, kids: [] };\n",
-    "  for (const k of kernels) {\n",
-    "    const value = k[column];\n",
-    "    if (!(value > 0)) continue;\n",
-    "    const parts = (k[1] || k[0]).split('/').filter(Boolean);\n",
-    "    let at = root;\n",
-    "    root.value += value;\n",
-    "    parts.forEach((part, i) => {\n",
-    "      const leaf = i === parts.length - 1;\n",
-    "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n",
-    "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n",
-    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : null };\n",
-    "        at.kids.push(kid);\n",
-    "      }\n",
-    "      kid.value += value;\n",
-    "      at = kid;\n",
-    "    });\n",
-    "  }\n",
-    "  const sort = n => { if (merged) n.kids.sort((a, b) => b.value - a.value); n.kids.forEach(sort); };\n",
-    "  sort(root);\n",
-    "  return root;\n",
-    "}\n",
-    "/* Blue where values are computed, orange where their gradients are, grey-green for the rest: updates, feeds, hooks. */\n",
-    "function colourOfBlock(n) {\n",
-    "  let k = n, h = 0;\n",
-    "  while (!k.leaf && k.kids.length) k = k.kids[0];\n",
-    "  for (let i = 0; i < n.name.length; i++) h = (h * 31 + n.name.charCodeAt(i)) >>> 0;\n",
-    "  const rest = !k.leaf || /^(apply_|assign|hooks|feed|fetch|plan|callbacks)/.test(k.leaf[0]), gradient = /^gradients(\\/|$)/.test(n.path);\n",
-    "  const hue = gradient ? 12 + h % 12 : rest ? 150 + h % 20 : 204 + h % 20;\n",
-    "  return `hsl(${hue} ${gradient ? 58 : rest ? 20 : 55}% calc(var(--flame) + ${h % 3 * 2.5}%))`;\n",
-    "}\n",
-    "function flameBlocks(root, width) {\n",
-    "  const blocks = [], walk = (n, x, depth, w) => {\n",
-    "    blocks.push({ n, x, depth, w });\n",
-    "    let at = x;\n",
-    "    for (const k of n.kids) {\n",
-    "      const kw = n.value ? k.value / n.value * w : 0;\n",
-    "      if (kw >= 0.4) walk(k, at, depth + 1, kw);\n",
-    "      at += kw;\n",
-    "    }\n",
-    "  };\n",
-    "  walk(root, 0, 0, width);\n",
-    "  return blocks;\n",
-    "}\n",
-    "function flameSvg(root, width, total, say) {\n",
-    "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n",
-    "  let s = `<svg width=\"${width}\" height=\"${deep * H}\" viewBox=\"0 0 ${width} ${deep * H}\" role=\"group\" aria-label=\"Flame chart\">`;\n",
-    "  blocks.forEach((b, i) => {\n",
-    "    const both = b.n.name + '  ' + say(b.n.value), text = textWidth(both, 11) < b.w - 12 ? both : b.n.name;\n",
-    "    const fill = b.depth === 0 ? 'var(--line)' : colourOfBlock(b.n);\n",
-    "    s += `<g data-block=\"${i}\" role=\"button\"${b.w > 12 ? ' tabindex=\"0\"' : ''} ` +\n",
-    "      `aria-label=\"${escapeText(b.n.path || 'whole step')}, ${say(b.n.value)}\">` +\n",
-    "      `<rect class=\"block\" x=\"${b.x.toFixed(2)}\" y=\"${b.depth * H}\" width=\"${Math.max(0.4, b.w).toFixed(2)}\" ` +\n",
-    "      `height=\"${H - 1}\" rx=\"2\" fill=\"${fill}\"/>`;\n",
-    "    if (b.w > 30) s += `<text x=\"${(b.x + 5).toFixed(1)}\" y=\"${b.depth * H + 15}\"${b.depth ? ' style=\"fill:#fff\"' : ''}>` +\n",
-    "      `${escapeText(clip(text, b.w - 10, 11))}</text>`;\n",
-    "    s += '</g>';\n",
-    "  });\n",
-    "  return { svg: s + '</svg>', blocks };\n",
-    "}\n",
-    "function kernelTable(kernels, column, total, top) {\n",
-    "  const by = new Map();\n",
-    "  for (const k of kernels) {\n",
-    "    if (!by.has(k[0])) by.set(k[0], { op: k[0], n: 0, ns: 0, bytes: 0, flops: 0, most: k });\n",
-    "    const r = by.get(k[0]);\n",
-    "    r.n++; r.ns += k[4]; r.bytes += k[5]; r.flops += k[6];\n",
-    "    if (k[column] > r.most[column]) r.most = k;\n",
-    "  }\n",
-    "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n",
-    "  const heads = ['kernels', 'time', 'share', 'bytes', 'GB/s', 'GFLOP/s'].map(h => `<th class=\"n\">${h}</th>`).join('');\n",
-    "  const body = rows.map(r => {\n",
-    "    const share = 100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total);\n",
-    "    const rate = v => v >= 0.01 ? Number(v.toPrecision(3)) : '';\n",
-    "    const cells = [r.n, nanos(r.ns), share.toFixed(1) + ' %', count(r.bytes) + 'B', rate(r.bytes / r.ns), rate(r.flops / r.ns)];\n",
-    "    return `<tr><td>${escapeText(r.op)}</td>${cells.map(c => `<td class=\"n\">${c}</td>`).join('')}<td>${escapeText(r.most[1])}</td></tr>`;\n",
-    "  });\n",
-    "  return `<table><thead><tr><th>operation</th>${heads}<th>largest</th></tr></thead><tbody>${body.join('')}</tbody></table>`;\n",
-    "}\n",
-    "\n",
-    "/* ---- the page ------------------------------------------------------------------------------------------------------ */\n",
-    "\n",
-    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n",
-    "function byId(id) { return document.getElementById(id); }\n",
-    "function keyOfState() { return 'tp:' + location.pathname; }\n",
-    "function loadState() {\n",
-    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [],\n",
-    "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, focus: '' };\n",
-    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n",
-    "}\n",
-    "function saveState() {\n",
-    "  const s = page.state, at = document.activeElement, plot = at && at.dataset && at.dataset.plot;\n",
-    "  s.scroll = window.scrollY;\n",
-    "  s.focus = plot !== undefined && plot !== null ? 'plot:' + page.charts[plot].name : at && at.id || '';\n",
-    "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
-    "}\n",
-    "function setTheme() {\n",
-    "  const t = page.state.theme, system = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches;\n",
-    "  const dark = t === 'dark' || (t === 'system' && system);\n",
-    "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
-    "  byId('theme').textContent = 'Theme: ' + t;\n",
-    "}\n",
-    "\n",
-    "/* After the page has loaded itself again the keyboard is where it was. */\n",
-    "function restoreFocus() {\n",
-    "  const f = page.state.focus, plots = [...document.querySelectorAll('[data-plot]')];\n",
-    "  const el = f.startsWith('plot:') ? plots.find(p => page.charts[p.dataset.plot].name === f.slice(5)) : f && byId(f);\n",
-    "  if (el && el.focus) el.focus({ preventScroll: true });\n",
-    "}\n",
-    "\n",
-    "/* -- progress */\n",
-    "function showProgress() {\n",
-    "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n",
-    "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n",
-    "  const word = lost ? 'lost' : d.status;\n",
-    "  const words = { running: 'running', done: 'finished', lost: 'no news for ' + span(age) };\n",
-    "  byId('status').className = 'pill ' + word;\n",
-    "  byId('status').textContent = words[word] || word;\n",
-    "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n",
-    "  bar.hidden = !(p.total_steps > 0);\n",
-    "  bar.className = 'bar ' + word;\n",
-    "  bar.firstElementChild.style.width = (100 * share).toFixed(2) + '%';\n",
-    "  bar.setAttribute('aria-valuenow', Math.round(100 * share));\n",
-    "  const say = ['epoch ' + p.epoch + (p.max_epoch ? ' of ' + p.max_epoch : ''), 'step ' + p.global_step];\n",
-    "  if (p.total_steps > 0) say.push((100 * share).toFixed(share < 1 ? 1 : 0) + ' %');\n",
+    "function kernelTable(kernels, column, total, top) {\n"
+    "  const by = new Map();\n"
+    "  for (const k of kernels) {\n"
+    "    if (!by.has(k[0])) by.set(k[0], { op: k[0], n: 0, ns: 0, bytes: 0, flops: 0, most: k });\n"
+    "    const r = by.get(k[0]);\n"
+    "    r.n++; r.ns += k[4]; r.bytes += k[5]; r.flops += k[6];\n"
+    "    if (k[column] > r.most[column]) r.most = k;\n"
+    "  }\n"
+    "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n"
+    "  const heads = ['kernels', 'time', 'share', 'bytes', 'GB/s', 'GFLOP/s'].map(h => `<th class=\"n\">${h}</th>`).join('');\n"
+    "  const body = rows.map(r => {\n"
+    "    const share = 100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total);\n"
+    "    const rate = v => v >= 0.01 ? Number(v.toPrecision(3)) : '';\n"
+    "    const cells = [r.n, nanos(r.ns), share.toFixed(1) + ' %', count(r.bytes) + 'B', rate(r.bytes / r.ns), rate(r.flops / r.ns)];\n"
+    "    return `<tr><td>${escapeText(r.op)}</td>${cells.map(c => `<td class=\"n\">${c}</td>`).join('')}<td>${escapeText(r.most[1])}</td></tr>`;\n"
+    "  });\n"
+    "  return `<table><thead><tr><th>operation</th>${heads}<th>largest</th></tr></thead><tbody>${body.join('')}</tbody></table>`;\n"
+    "}\n"
+    "\n"
+    "/* ---- the page ------------------------------------------------------------------------------------------------------ */\n"
+    "\n"
+    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n"
+    "function byId(id) { return document.getElementById(id); }\n"
+    "function keyOfState() { return 'tp:' + location.pathname; }\n"
+    "function loadState() {\n"
+    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [],\n"
+    "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, focus: '' };\n"
+    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n"
+    "}\n"
+    "function saveState() {\n"
+    "  const s = page.state, at = document.activeElement, plot = at && at.dataset && at.dataset.plot;\n"
+    "  s.scroll = window.scrollY;\n"
+    "  s.focus = plot !== undefined && plot !== null ? 'plot:' + page.charts[plot].name : at && at.id || '';\n"
+    "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n"
+    "}\n"
+    "function setTheme() {\n"
+    "  const t = page.state.theme, system = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches;\n"
+    "  const dark = t === 'dark' || (t === 'system' && system);\n"
+    "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n"
+    "  byId('theme').textContent = 'Theme: ' + t;\n"
+    "}\n"
+    "\n"
+    "/* After the page has loaded itself again the keyboard is where it was. */\n"
+    "function restoreFocus() {\n"
+    "  const f = page.state.focus, plots = [...document.querySelectorAll('[data-plot]')];\n"
+    "  const el = f.startsWith('plot:') ? plots.find(p => page.charts[p.dataset.plot].name === f.slice(5)) : f && byId(f);\n"
+    "  if (el && el.focus) el.focus({ preventScroll: true });\n"
+    "}\n"
+    "\n"
+    "/* -- progress */\n"
+    "function showProgress() {\n"
+    "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n"
+    "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n"
+    "  const word = lost ? 'lost' : d.status;\n"
+    "  const words = { running: 'running', done: 'finished', lost: 'no news for ' + span(age) };\n"
+    "  byId('status').className = 'pill ' + word;\n"
+    "  byId('status').textContent = words[word] || word;\n"
+    "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n"
+    "  bar.hidden = !(p.total_steps > 0);\n"
+    "  bar.className = 'bar ' + word;\n"
+    "  bar.firstElementChild.style.width = (100 * share).toFixed(2) + '%';\n"
+    "  bar.setAttribute('aria-valuenow', Math.round(100 * share));\n"
+    "  const say = ['epoch ' + p.epoch + (p.max_epoch ? ' of ' + p.max_epoch : ''), 'step ' + p.global_step];\n"
+    "  if (p.total_steps > 0) say.push((100 * share).toFixed(share < 1 ? 1 : 0) + ' %');\n"
     "  if (running && p.steps_per_second > 0) say.push(short(p.steps_per_second) + ' steps/s');\n",
-    "  say.push((lost ? 'ran for ' : running ? 'running for ' : 'took ') + span(p.elapsed + (running && !lost ? age : 0)));\n",
-    "  if (running && !lost && p.eta - age >= 0.5) say.push('about ' + span(p.eta - age) + ' left');\n",
-    "  byId('progress').textContent = say.map(x => x.replace(/ /g, '\\u00a0')).concat(d.note || []).join(' \302\267 ');\n",
-    "  const percent = running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '';\n",
-    "  document.title = percent + d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
+    "  say.push((lost ? 'ran for ' : running ? 'running for ' : 'took ') + span(p.elapsed + (running && !lost ? age : 0)));\n"
+    "  if (running && !lost && p.eta - age >= 0.5) say.push('about ' + span(p.eta - age) + ' left');\n"
+    "  byId('progress').textContent = say.map(x => x.replace(/ /g, '\\u00a0')).concat(d.note || []).join(' \302\267 ');\n"
+    "  const percent = running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '';\n"
+    "  document.title = percent + d.runs[0].name + ' \302\267 ' + (words[word] || word);\n"
+    "}\n"
+    "\n"
+    "/* -- curves */\n"
+    "function colourOf(i) { return 'var(--c' + i % COLOURS + ')'; }\n"
+    "function namesOf() {\n"
+    "  const names = [];\n"
+    "  const seen = new Set();\n"
+    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); names.push(c.name); }\n"
+    "  return names;\n"
+    "}\n"
+    "function curvesFor(name) {\n"
+    "  const out = [];\n"
+    "  page.runs.forEach((r, i) => {\n"
+    "    if (page.state.hidden.includes(r.name)) return;\n"
+    "    const c = r.curves.find(k => k.name === name);\n"
+    "    if (!c) return;\n"
+    "    const w = Number(page.state.smooth);\n"
+    "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n"
+    "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n"
+    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, total: c.total });\n"
+    "  });\n"
+    "  return out;\n"
+    "}\n"
+    "function showRuns() {\n"
+    "  const label = (r, i) => {\n"
+    "    const name = escapeText(r.name), drop = `<button data-drop=\"${i}\" aria-label=\"Take ${name} away\">\303\227</button>`;\n"
+    "    return `<label><input type=\"checkbox\" data-run=\"${i}\"${page.state.hidden.includes(r.name) ? '' : ' checked'}>` +\n"
+    "      `<span class=\"key\" style=\"background:${colourOf(i)}\"></span>${name}</label>${r.added ? drop : ''}`;\n"
+    "  };\n"
+    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map(label).join(' ');\n"
+    "}\n"
+    "function matches(name) {\n"
+    "  const f = page.state.filter.trim().toLowerCase();\n"
+    "  return !f || f.split('|').some(part => part.trim() && name.toLowerCase().includes(part.trim()));\n"
+    "}\n"
+    "/* What stands before the first slash, but for one in brackets, as in \"samples/sec\". */\n"
+    "function groupOf(name) {\n"
+    "  const at = name.indexOf('/'), bracket = name.indexOf('(');\n"
+    "  return at > 0 && (bracket < 0 || at < bracket) ? name.slice(0, at) : '';\n"
+    "}\n"
+    "function showCharts() {\n"
+    "  const groups = new Map(), names = namesOf().filter(matches), sizes = new Map();\n"
+    "  for (const name of names) sizes.set(groupOf(name), (sizes.get(groupOf(name)) || 0) + 1);\n"
+    "  for (const name of names) {\n"
+    "    const g = sizes.get(groupOf(name)) > 1 ? groupOf(name) : ''; /* one alone needs no heading */\n"
+    "    if (!groups.has(g)) groups.set(g, []);\n"
+    "    groups.get(g).push(name);\n"
+    "  }\n"
+    "  page.charts = [];\n"
+    "  let html = '', n = 0;\n"
+    "  for (const [g, names] of [...groups].sort((a, b) => (a[0] !== '') - (b[0] !== ''))) {\n"
+    "    const cards = '<div class=\"cards\">' + names.map(name => {\n"
+    "      page.charts.push({ name });\n"
+    "      const wide = page.state.wide.includes(name), i = n++;\n"
+    "      return `<div class=\"card${wide ? ' wide' : ''}\" data-chart=\"${i}\"><div class=\"row\"><h3>${escapeText(name)}</h3>` +\n"
+    "        `<button data-wide=\"${i}\" aria-label=\"${wide ? 'Make smaller' : 'Make larger'}\">${wide ? '\342\210\222' : '\342\244\242'}</button></div>` +\n"
+    "        `<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"${i}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n"
+    "    }).join('') + '</div>';\n"
+    "    const open = page.state.shut.includes(g) ? '' : ' open', title = g === '' ? 'Statistics' : escapeText(g);\n"
+    "    html += g === '' && groups.size === 1 ? cards : `<details class=\"group\" data-group=\"${escapeText(g)}\"${open}>` +\n"
+    "      `<summary>${title} <span class=\"soft\">${names.length}</span></summary>${cards}</details>`;\n"
+    "  }\n"
+    "  byId('charts').innerHTML = html || `<p class=\"soft\">${namesOf().length ? 'No curve has such a name.' : 'No number was reported yet: most come with the end of an epoch.'}</p>`;\n"
+    "  byId('unzoom').hidden = !page.state.zoom;\n"
+    "  watch();\n"
     "}\n",
-    "\n",
-    "/* -- curves */\n",
-    "function colourOf(i) { return 'var(--c' + i % COLOURS + ')'; }\n",
-    "function namesOf() {\n",
-    "  const names = [];\n",
-    "  const seen = new Set();\n",
-    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); names.push(c.name); }\n",
-    "  return names;\n",
-    "}\n",
-    "function curvesFor(name) {\n",
-    "  const out = [];\n",
-    "  page.runs.forEach((r, i) => {\n",
-    "    if (page.state.hidden.includes(r.name)) return;\n",
-    "    const c = r.curves.find(k => k.name === name);\n",
-    "    if (!c) return;\n",
-    "    const w = Number(page.state.smooth);\n",
-    "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n",
-    "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n",
-    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, total: c.total });\n",
-    "  });\n",
-    "  return out;\n",
-    "}\n",
-    "function showRuns() {\n",
-    "  const label = (r, i) => {\n",
-    "    const name = escapeText(r.name), drop = `<button data-drop=\"${i}\" aria-label=\"Take ${name} away\">\303\227</button>`;\n",
-    "    return `<label><input type=\"checkbox\" data-run=\"${i}\"${page.state.hidden.includes(r.name) ? '' : ' checked'}>` +\n",
-    "      `<span class=\"key\" style=\"background:${colourOf(i)}\"></span>${name}</label>${r.added ? drop : ''}`;\n",
-    "  };\n",
-    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map(label).join(' ');\n",
-    "}\n",
-    "function matches(name) {\n",
-    "  const f = page.state.filter.trim().toLowerCase();\n",
-    "  return !f || f.split('|').some(part => part.trim() && name.toLowerCase().includes(part.trim()));\n",
-    "}\n",
-    "/* What stands before the first slash, but for one in brackets, as in \"samples/sec\". */\n",
-    "function groupOf(name) {\n",
-    "  const at = name.indexOf('/'), bracket = name.indexOf('(');\n",
-    "  return at > 0 && (bracket < 0 || at < bracket) ? name.slice(0, at) : '';\n",
-    "}\n",
-    "function showCharts() {\n",
-    "  const groups = new Map(), names = namesOf().filter(matches), sizes = new Map();\n",
-    "  for (const name of names) sizes.set(groupOf(name), (sizes.get(groupOf(name)) || 0) + 1);\n",
-    "  for (const name of names) {\n",
-    "    const g = sizes.get(groupOf(name)) > 1 ? groupOf(name) : ''; /* one alone needs no heading */\n",
-    "    if (!groups.has(g)) groups.set(g, []);\n",
-    "    groups.get(g).push(name);\n",
-    "  }\n",
-    "  page.charts = [];\n",
-    "  let html = '', n = 0;\n",
-    "  for (const [g, names] of [...groups].sort((a, b) => (a[0] !== '') - (b[0] !== ''))) {\n",
-    "    const cards = '<div class=\"cards\">' + names.map(name => {\n",
-    "      page.charts.push({ name });\n",
-    "      const wide = page.state.wide.includes(name), i = n++;\n",
-    "      return `<div class=\"card${wide ? ' wide' : ''}\" data-chart=\"${i}\"><div class=\"row\"><h3>${escapeText(name)}</h3>` +\n",
-    "        `<button data-wide=\"${i}\" aria-label=\"${wide ? 'Make smaller' : 'Make larger'}\">${wide ? '\342\210\222' : '\342\244\242'}</button></div>` +\n",
-    "        `<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"${i}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n",
-    "    }).join('') + '</div>';\n",
-    "    const open = page.state.shut.includes(g) ? '' : ' open', title = g === '' ? 'Statistics' : escapeText(g);\n",
-    "    html += g === '' && groups.size === 1 ? cards : `<details class=\"group\" data-group=\"${escapeText(g)}\"${open}>` +\n",
-    "      `<summary>${title} <span class=\"soft\">${names.length}</span></summary>${cards}</details>`;\n",
-    "  }\n",
-    "  byId('charts').innerHTML = html || `<p class=\"soft\">${namesOf().length ? 'No curve has such a name.' : 'No number was reported yet: most come with the end of an epoch.'}</p>`;\n",
-    "  byId('unzoom').hidden = !page.state.zoom;\n",
-    "  watch();\n",
-    "}\n",
-    "/* A chart is drawn when it comes into view, so that 200 of them cost no more than those that are seen. */\n",
-    "function watch() {\n",
-    "  if (page.watcher) page.watcher.disconnect();\n",
-    "  const plots = document.querySelectorAll('[data-plot]');\n",
-    "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n",
-    "  page.watcher = new IntersectionObserver(list => {\n",
-    "    for (const e of list) {\n",
-    "      e.target.inView = e.isIntersecting;\n",
-    "      if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target);\n",
-    "    }\n",
-    "  }, { rootMargin: '200px' });\n",
-    "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n",
-    "}\n",
-    "function redraw(all) {\n",
-    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) drawPlot(p); });\n",
-    "}\n",
-    "function viewOf(el) {\n",
-    "  const s = page.state;\n",
-    "  const per = s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1;\n",
-    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per };\n",
-    "}\n",
-    "function drawPlot(el) {\n",
-    "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n",
-    "  chart.curves = curves;\n",
-    "  chart.layout = layoutChart(curves, view);\n",
-    "  chart.per = page.data.progress.steps_per_epoch || 1;\n",
-    "  el.innerHTML = chartSvg(curves, view);\n",
-    "  el.stale = false;\n",
-    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n",
-    "  const c = curves[0], thin = c && c.total > c.y.length ? ` \302\267 ${count(c.y.length).trim()} of ${count(c.total).trim()} points` : '';\n",
-    "  chart.rest = underText(last, chart.per, six, 'last ', thin);\n",
-    "  readOf(el).innerHTML = chart.rest;\n",
-    "  const newest = last.length ? `, last value ${full(last[0].value)} at step ${last[0].step}` : '';\n",
-    "  el.setAttribute('aria-label', chart.name + newest + '. Arrow keys read it, plus and minus zoom.');\n",
-    "}\n",
-    "function readOf(el) { return el.parentElement.querySelector('.read'); }\n",
-    "/* Put the cursor at the point that is nearest to v, and say what is there. */\n",
-    "function pointAt(el, v) {\n",
-    "  const chart = page.charts[el.dataset.plot];\n",
-    "  if (!chart.layout) return;\n",
-    "  const points = under(chart.curves, v), L = chart.layout, g = el.querySelector('.cursor');\n",
-    "  if (!points.length) return;\n",
-    "  chart.at = points[0].step;\n",
-    "  const x = L.sx(points[0].step).toFixed(1);\n",
-    "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n",
-    "  for (const p of points) {\n",
-    "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n",
-    "    if (!Number.isNaN(y)) s += `<circle cx=\"${L.sx(p.step).toFixed(1)}\" cy=\"${y.toFixed(1)}\" r=\"4\" ` +\n",
-    "      `fill=\"${p.curve.colour}\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>`;\n",
-    "  }\n",
-    "  g.innerHTML = s;\n",
-    "  readOf(el).innerHTML = underText(points, chart.per, full, '', '');\n",
-    "}\n",
-    "function zoomTo(a, b) {\n",
-    "  page.state.zoom = a === null ? null : [Math.min(a, b), Math.max(a, b)];\n",
-    "  byId('unzoom').hidden = !page.state.zoom;\n",
-    "  redraw();\n",
-    "}\n",
-    "function plotKeys(el, e) {\n",
-    "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n",
-    "  if (!c) return false;\n",
-    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at);\n",
-    "  const jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
-    "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n",
-    "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n",
-    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, at); }\n",
-    "  else if (e.key === '-') { const r = L.x1 - L.x0; zoomTo(Math.max(0, at - r), at + r); pointAt(el, at); }\n",
-    "  else if (e.key === '0' || e.key === 'Escape') zoomTo(null);\n",
-    "  else return false;\n",
-    "  return true;\n",
-    "}\n",
-    "\n",
-    "/* -- the other sections */\n",
-    "function showRidges() {\n",
+    "/* A chart is drawn when it comes into view, so that 200 of them cost no more than those that are seen. */\n"
+    "function watch() {\n"
+    "  if (page.watcher) page.watcher.disconnect();\n"
+    "  const plots = document.querySelectorAll('[data-plot]');\n"
+    "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n"
+    "  page.watcher = new IntersectionObserver(list => {\n"
+    "    for (const e of list) {\n"
+    "      e.target.inView = e.isIntersecting;\n"
+    "      if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target);\n"
+    "    }\n"
+    "  }, { rootMargin: '200px' });\n"
+    "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n"
+    "}\n"
+    "function redraw(all) {\n"
+    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) drawPlot(p); });\n"
+    "}\n"
+    "function viewOf(el) {\n"
+    "  const s = page.state;\n"
+    "  const per = s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1;\n"
+    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per };\n"
+    "}\n"
+    "function drawPlot(el) {\n"
+    "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n"
+    "  chart.curves = curves;\n"
+    "  chart.layout = layoutChart(curves, view);\n"
+    "  chart.per = page.data.progress.steps_per_epoch || 1;\n"
+    "  el.innerHTML = chartSvg(curves, view);\n"
+    "  el.stale = false;\n"
+    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n"
+    "  const c = curves[0], thin = c && c.total > c.y.length ? ` \302\267 ${count(c.y.length).trim()} of ${count(c.total).trim()} points` : '';\n"
+    "  chart.rest = underText(last, chart.per, six, 'last ', thin);\n"
+    "  readOf(el).innerHTML = chart.rest;\n"
+    "  const newest = last.length ? `, last value ${full(last[0].value)} at step ${last[0].step}` : '';\n"
+    "  el.setAttribute('aria-label', chart.name + newest + '. Arrow keys read it, plus and minus zoom.');\n"
+    "}\n"
+    "function readOf(el) { return el.parentElement.querySelector('.read'); }\n"
+    "/* Put the cursor at the point that is nearest to v, and say what is there. */\n"
+    "function pointAt(el, v) {\n"
+    "  const chart = page.charts[el.dataset.plot];\n"
+    "  if (!chart.layout) return;\n"
+    "  const points = under(chart.curves, v), L = chart.layout, g = el.querySelector('.cursor');\n"
+    "  if (!points.length) return;\n"
+    "  chart.at = points[0].step;\n"
+    "  const x = L.sx(points[0].step).toFixed(1);\n"
+    "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n"
+    "  for (const p of points) {\n"
+    "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n"
+    "    if (!Number.isNaN(y)) s += `<circle cx=\"${L.sx(p.step).toFixed(1)}\" cy=\"${y.toFixed(1)}\" r=\"4\" ` +\n"
+    "      `fill=\"${p.curve.colour}\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>`;\n"
+    "  }\n"
+    "  g.innerHTML = s;\n"
+    "  readOf(el).innerHTML = underText(points, chart.per, full, '', '');\n"
+    "}\n"
+    "function zoomTo(a, b) {\n"
+    "  page.state.zoom = a === null ? null : [Math.min(a, b), Math.max(a, b)];\n"
+    "  byId('unzoom').hidden = !page.state.zoom;\n"
+    "  redraw();\n"
+    "}\n"
+    "function plotKeys(el, e) {\n"
+    "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n"
+    "  if (!c) return false;\n"
+    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at);\n"
+    "  const jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n"
+    "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n"
+    "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n"
+    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, at); }\n"
+    "  else if (e.key === '-') { const r = L.x1 - L.x0; zoomTo(Math.max(0, at - r), at + r); pointAt(el, at); }\n"
+    "  else if (e.key === '0' || e.key === 'Escape') zoomTo(null);\n"
+    "  else return false;\n"
+    "  return true;\n"
+    "}\n"
+    "\n"
+    "/* -- the other sections */\n"
+    "function showRidges() {\n"
     "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => {\n",
-    "    const name = escapeText(h.name), say = `${name}: its histogram at ${h.steps.length} steps. Arrow keys choose one.`;\n",
-    "    return `<div class=\"card\"><h3>${name}</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" ` +\n",
-    "      `data-ridge=\"${i}\" aria-label=\"${say}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n",
-    "  }).join('');\n",
-    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
-    "}\n",
-    "function drawRidge(el, chosen) {\n",
-    "  const h = page.data.histograms[el.dataset.ridge];\n",
-    "  if (typeof h.bins === 'string') h.bins = decode(h.bins, Float32Array);\n",
-    "  h.chosen = chosen;\n",
-    "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n",
-    "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n",
-    "  readOf(el).innerHTML = `<span class=\"line\"><span>${chosen < 0 ? 'last ' : ''}step <b>${h.steps[k]}</b></span>` +\n",
-    "    `<span>from <b>${short(h.min[k])}</b> to <b>${short(h.max[k])}</b></span></span>`;\n",
-    "}\n",
-    "function showImages() {\n",
-    "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n",
-    "    const k = im.shots.length - 1, name = escapeText(im.name);\n",
-    "    const slider = `<input type=\"range\" min=\"0\" max=\"${k}\" value=\"${k}\" data-image=\"${i}\" aria-label=\"Step of ${name}\">`;\n",
-    "    return `<figure class=\"card\"><div class=\"row\"><h3>${name}</h3></div><div class=\"pictures\"></div>` +\n",
-    "      `<figcaption class=\"row small soft\">${k > 0 ? slider : ''}<span></span></figcaption></figure>`;\n",
-    "  }).join('');\n",
-    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - 1));\n",
-    "}\n",
-    "function showShot(figure, i, k) {\n",
-    "  const shot = page.data.images[i].shots[k], name = escapeText(page.data.images[i].name);\n",
-    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) =>\n",
-    "    `<img alt=\"${name} ${j} at step ${shot.step}\" src=\"data:image/png;base64,${p}\">`).join('');\n",
-    "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n",
-    "}\n",
-    "function showModel() {\n",
-    "  const g = page.data.graph, s = page.state;\n",
-    "  const open = new Set(s.open || openAtFirst(g));\n",
-    "  const host = byId('drawing'), first = !page.open;\n",
-    "  host.innerHTML = modelSvg(g, open);\n",
-    "  if (first) host.scrollLeft = Math.max(0, (host.scrollWidth - host.clientWidth) / 2);\n",
-    "  page.open = open;\n",
-    "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n",
-    "  const rows = g.variables.map(v => `<tr><td>${escapeText(v[0])}</td><td>${escapeText(v[1])}</td><td class=\"n\">${v[2]}</td>` +\n",
-    "    `<td>${v[3] ? 'yes' : 'no'}</td></tr>`);\n",
-    "  if (s.variables === undefined ? window.innerWidth >= 1100 : s.variables) byId('variables').open = true; /* beside the drawing */\n",
-    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th>' +\n",
-    "    `<th class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;\n",
-    "  byId('variables').querySelector('summary').innerHTML =\n",
-    "    `Variables <span class=\"soft\">${g.variables.length}, ${count(total).trim()} trained numbers</span>`;\n",
-    "}\n",
-    "function showFlame() {\n",
-    "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
-    "  const say = column === 4 ? nanos : v => count(v) + 'B';\n",
-    "  const root = flameTree(t.kernels, column, s.merged);\n",
-    "  let at = root;\n",
-    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || at;\n",
-    "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n",
-    "  page.blocks = made.blocks;\n",
-    "  page.flameTotal = root.value;\n",
-    "  page.say = say;\n",
-    "  host.innerHTML = made.svg;\n",
-    "  byId('flame-up').hidden = at === root;\n",
-    "  byId('flame-read').innerHTML = `The faster of two steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
+    "    const name = escapeText(h.name), say = `${name}: its histogram at ${h.steps.length} steps. Arrow keys choose one.`;\n"
+    "    return `<div class=\"card\"><h3>${name}</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" ` +\n"
+    "      `data-ridge=\"${i}\" aria-label=\"${say}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n"
+    "  }).join('');\n"
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n"
+    "}\n"
+    "function drawRidge(el, chosen) {\n"
+    "  const h = page.data.histograms[el.dataset.ridge];\n"
+    "  if (typeof h.bins === 'string') h.bins = decode(h.bins, Float32Array);\n"
+    "  h.chosen = chosen;\n"
+    "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n"
+    "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n"
+    "  readOf(el).innerHTML = `<span class=\"line\"><span>${chosen < 0 ? 'last ' : ''}step <b>${h.steps[k]}</b></span>` +\n"
+    "    `<span>from <b>${short(h.min[k])}</b> to <b>${short(h.max[k])}</b></span></span>`;\n"
+    "}\n"
+    "function showImages() {\n"
+    "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n"
+    "    const k = im.shots.length - 1, name = escapeText(im.name);\n"
+    "    const slider = `<input type=\"range\" min=\"0\" max=\"${k}\" value=\"${k}\" data-image=\"${i}\" aria-label=\"Step of ${name}\">`;\n"
+    "    return `<figure class=\"card\"><div class=\"row\"><h3>${name}</h3></div><div class=\"pictures\"></div>` +\n"
+    "      `<figcaption class=\"row small soft\">${k > 0 ? slider : ''}<span></span></figcaption></figure>`;\n"
+    "  }).join('');\n"
+    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - 1));\n"
+    "}\n"
+    "function showShot(figure, i, k) {\n"
+    "  const shot = page.data.images[i].shots[k], name = escapeText(page.data.images[i].name);\n"
+    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) =>\n"
+    "    `<img alt=\"${name} ${j} at step ${shot.step}\" src=\"data:image/png;base64,${p}\">`).join('');\n"
+    "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n"
+    "}\n"
+    "function showModel() {\n"
+    "  const g = page.data.graph, s = page.state;\n"
+    "  const open = new Set(s.open || openAtFirst(g));\n"
+    "  const host = byId('drawing'), first = !page.open;\n"
+    "  host.innerHTML = modelSvg(g, open);\n"
+    "  if (first) host.scrollLeft = Math.max(0, (host.scrollWidth - host.clientWidth) / 2);\n"
+    "  page.open = open;\n"
+    "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n"
+    "  const rows = g.variables.map(v => `<tr><td>${escapeText(v[0])}</td><td>${escapeText(v[1])}</td><td class=\"n\">${v[2]}</td>` +\n"
+    "    `<td>${v[3] ? 'yes' : 'no'}</td></tr>`);\n"
+    "  if (s.variables === undefined ? window.innerWidth >= 1100 : s.variables) byId('variables').open = true; /* beside the drawing */\n"
+    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th>' +\n"
+    "    `<th class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;\n"
+    "  byId('variables').querySelector('summary').innerHTML =\n"
+    "    `Variables <span class=\"soft\">${g.variables.length}, ${count(total).trim()} trained numbers</span>`;\n"
+    "}\n"
+    "function showFlame() {\n"
+    "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n"
+    "  const say = column === 4 ? nanos : v => count(v) + 'B';\n"
+    "  const root = flameTree(t.kernels, column, s.merged);\n"
+    "  let at = root;\n"
+    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || at;\n"
+    "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n"
+    "  page.blocks = made.blocks;\n"
+    "  page.flameTotal = root.value;\n"
+    "  page.say = say;\n"
+    "  host.innerHTML = made.svg;\n"
+    "  byId('flame-up').hidden = at === root;\n"
+    "  byId('flame-read').innerHTML = `The faster of two steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n"
     "    'parts. They were measured kernel by kernel, so that they are slower than others. ' + ['<br>', ...[['214 55%', 'values'], ['18 58%', 'gradients'],\n",
-    "    ['160 20%', 'updates and the rest']].map(c => `<span class=\"key\" style=\"background:hsl(${c[0]} calc(var(--flame) + 3%))\"></span>${c[1]} &nbsp; `)].join('');\n",
-    "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
-    "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n",
-    "  for (const id of Object.keys(pressed)) byId(id).setAttribute('aria-pressed', pressed[id]);\n",
-    "}\n",
-    "function readBlock(i) {\n",
-    "  const b = page.blocks[i].n, k = b.leaf;\n",
-    "  const rate = k && k[6] ? `, ${short(k[6] / k[4])} GFLOP/s` : '', where = k && k[2] ? ' on ' + escapeText(k[2]) : '';\n",
-    "  byId('flame-read').innerHTML = `<b>${escapeText(b.path || 'whole step')}</b> ${page.say(b.value)}, ` +\n",
-    "    (100 * b.value / page.flameTotal).toFixed(1) + ' %' + (k ? ` &nbsp;${escapeText(k[0])}${where}, ${count(k[5])}B${rate}` : '');\n",
-    "}\n",
-    "function showSetup() {\n",
-    "  const row = r => `<tr><th>${escapeText(r[0])}</th><td>${escapeText(r[1])}</td></tr>`;\n",
-    "  const rows = g => g.rows.every(r => r[1] === '') ? `<div class=\"order small\">${g.rows.map(r => escapeText(r[0])).join(' \342\206\222 ')}</div>` :\n",
-    "    `<table><tbody>${g.rows.map(row).join('')}</tbody></table>`;\n",
-    "  byId('params').innerHTML = page.data.setup.map(g => `<div class=\"card\"><h3>${escapeText(g.title)}</h3>${rows(g)}</div>`).join('');\n",
-    "}\n",
-    "\n",
-    "/* -- what the reader does */\n",
-    "function listen() {\n",
-    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
-    "  let busy = 0, drag = null;\n",
-    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id === 'filter');\n",
-    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove'])\n",
-    "    document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
-    "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n",
-    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = s.smooth.toFixed(2); redraw(); });\n",
-    "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n",
-    "  on('trim', 'change', e => { s.trim = e.target.checked; redraw(); });\n",
-    "  on('axis', 'change', e => { s.axis = e.target.value; redraw(); });\n",
-    "  on('unzoom', 'click', () => zoomTo(null));\n",
-    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); });\n",
-    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); });\n",
-    "  on('by-time', 'click', () => { s.column = 4; showFlame(); });\n",
-    "  on('by-bytes', 'click', () => { s.column = 5; showFlame(); });\n",
-    "  on('merged', 'click', () => { s.merged = true; page.zoomed = ''; showFlame(); });\n",
-    "  on('ordered', 'click', () => { s.merged = false; page.zoomed = ''; showFlame(); });\n",
-    "  on('flame-up', 'click', () => { page.zoomed = ''; showFlame(); });\n",
-    "  on('add', 'click', () => byId('file').click());\n",
-    "  on('file', 'change', e => addFiles(e.target.files));\n",
-    "  on('runs', 'change', e => {\n",
-    "    const r = page.runs[e.target.dataset.run];\n",
-    "    s.hidden = e.target.checked ? s.hidden.filter(n => n !== r.name) : s.hidden.concat(r.name);\n",
-    "    redraw();\n",
-    "  });\n",
-    "  on('runs', 'click', e => {\n",
-    "    const i = e.target.dataset && e.target.dataset.drop;\n",
-    "    if (i === undefined) return;\n",
-    "    s.added = s.added.filter(a => a.name !== page.runs[i].name);\n",
-    "    page.runs.splice(i, 1);\n",
-    "    showRuns();\n",
-    "    showCharts();\n",
-    "  });\n",
-    "  on('variables', 'toggle', e => { s.variables = e.target.open; });\n",
-    "  byId('charts').addEventListener('toggle', e => {\n",
-    "    const g = e.target.dataset.group;\n",
-    "    if (g === undefined) return;\n",
-    "    s.shut = e.target.open ? s.shut.filter(n => n !== g) : s.shut.includes(g) ? s.shut : s.shut.concat(g);\n",
-    "  }, true);\n",
-    "  on('charts', 'click', e => {\n",
-    "    const i = e.target.dataset && e.target.dataset.wide;\n",
-    "    if (i === undefined) return;\n",
-    "    const name = page.charts[i].name;\n",
+    "    ['160 20%', 'updates and the rest']].map(c => `<span class=\"key\" style=\"background:hsl(${c[0]} calc(var(--flame) + 3%))\"></span>${c[1]} &nbsp; `)].join('');\n"
+    "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n"
+    "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n"
+    "  for (const id of Object.keys(pressed)) byId(id).setAttribute('aria-pressed', pressed[id]);\n"
+    "}\n"
+    "function readBlock(i) {\n"
+    "  const b = page.blocks[i].n, k = b.leaf;\n"
+    "  const rate = k && k[6] ? `, ${short(k[6] / k[4])} GFLOP/s` : '', where = k && k[2] ? ' on ' + escapeText(k[2]) : '';\n"
+    "  byId('flame-read').innerHTML = `<b>${escapeText(b.path || 'whole step')}</b> ${page.say(b.value)}, ` +\n"
+    "    (100 * b.value / page.flameTotal).toFixed(1) + ' %' + (k ? ` &nbsp;${escapeText(k[0])}${where}, ${count(k[5])}B${rate}` : '');\n"
+    "}\n"
+    "function showSetup() {\n"
+    "  const row = r => `<tr><th>${escapeText(r[0])}</th><td>${escapeText(r[1])}</td></tr>`;\n"
+    "  const rows = g => g.rows.every(r => r[1] === '') ? `<div class=\"order small\">${g.rows.map(r => escapeText(r[0])).join(' \342\206\222 ')}</div>` :\n"
+    "    `<table><tbody>${g.rows.map(row).join('')}</tbody></table>`;\n"
+    "  byId('params').innerHTML = page.data.setup.map(g => `<div class=\"card\"><h3>${escapeText(g.title)}</h3>${rows(g)}</div>`).join('');\n"
+    "}\n"
+    "\n"
+    "/* -- what the reader does */\n"
+    "function listen() {\n"
+    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n"
+    "  let busy = 0, drag = null;\n"
+    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id === 'filter');\n"
+    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove'])\n"
+    "    document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n"
+    "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n"
+    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = s.smooth.toFixed(2); redraw(); });\n"
+    "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n"
+    "  on('trim', 'change', e => { s.trim = e.target.checked; redraw(); });\n"
+    "  on('axis', 'change', e => { s.axis = e.target.value; redraw(); });\n"
+    "  on('unzoom', 'click', () => zoomTo(null));\n"
+    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); });\n"
+    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); });\n"
+    "  on('by-time', 'click', () => { s.column = 4; showFlame(); });\n"
+    "  on('by-bytes', 'click', () => { s.column = 5; showFlame(); });\n"
+    "  on('merged', 'click', () => { s.merged = true; page.zoomed = ''; showFlame(); });\n"
+    "  on('ordered', 'click', () => { s.merged = false; page.zoomed = ''; showFlame(); });\n"
+    "  on('flame-up', 'click', () => { page.zoomed = ''; showFlame(); });\n"
+    "  on('add', 'click', () => byId('file').click());\n"
+    "  on('file', 'change', e => addFiles(e.target.files));\n"
+    "  on('runs', 'change', e => {\n"
+    "    const r = page.runs[e.target.dataset.run];\n"
+    "    s.hidden = e.target.checked ? s.hidden.filter(n => n !== r.name) : s.hidden.concat(r.name);\n"
+    "    redraw();\n"
+    "  });\n"
+    "  on('runs', 'click', e => {\n"
+    "    const i = e.target.dataset && e.target.dataset.drop;\n"
+    "    if (i === undefined) return;\n"
+    "    s.added = s.added.filter(a => a.name !== page.runs[i].name);\n"
+    "    page.runs.splice(i, 1);\n"
+    "    showRuns();\n"
+    "    showCharts();\n"
+    "  });\n"
+    "  on('variables', 'toggle', e => { s.variables = e.target.open; });\n"
+    "  byId('charts').addEventListener('toggle', e => {\n"
+    "    const g = e.target.dataset.group;\n"
+    "    if (g === undefined) return;\n"
+    "    s.shut = e.target.open ? s.shut.filter(n => n !== g) : s.shut.includes(g) ? s.shut : s.shut.concat(g);\n"
+    "  }, true);\n"
+    "  on('charts', 'click', e => {\n"
+    "    const i = e.target.dataset && e.target.dataset.wide;\n"
+    "    if (i === undefined) return;\n"
+    "    const name = page.charts[i].name;\n"
     "    s.wide = s.wide.includes(name) ? s.wide.filter(n => n !== name) : s.wide.concat(name);\n",
-    "    const wide = s.wide.includes(name), card = e.target.closest('.card');\n",
-    "    card.classList.toggle('wide', wide);\n",
-    "    e.target.textContent = wide ? '\342\210\222' : '\342\244\242';\n",
-    "    drawPlot(card.querySelector('.plot'));\n",
-    "  });\n",
-    "  const plotOf = e => e.target.closest && e.target.closest('[data-plot]');\n",
-    "  const xOf = (el, e) => page.charts[el.dataset.plot].layout.back(e.clientX - el.getBoundingClientRect().left);\n",
-    "  on('charts', 'pointermove', e => {\n",
-    "    const el = plotOf(e);\n",
-    "    if (!el || !page.charts[el.dataset.plot].layout) return;\n",
-    "    pointAt(el, xOf(el, e));\n",
-    "    if (!drag || drag.el !== el) return;\n",
-    "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n",
-    "    el.querySelector('.cursor').innerHTML += `<rect x=\"${Math.min(a, b)}\" width=\"${Math.abs(b - a)}\" height=\"${L.h}\" ` +\n",
-    "      'fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
-    "  });\n",
-    "  on('charts', 'pointerdown', e => {\n",
-    "    const el = plotOf(e);\n",
-    "    if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX };\n",
-    "  });\n",
-    "  document.addEventListener('pointerup', e => {\n",
-    "    if (drag && Math.abs(e.clientX - drag.px) > 8) {\n",
-    "      const L = page.charts[drag.el.dataset.plot].layout;\n",
-    "      zoomTo(drag.from, Math.max(L.x0, Math.min(L.x1, xOf(drag.el, e))));\n",
-    "    }\n",
-    "    drag = null;\n",
-    "  });\n",
-    "  document.addEventListener('pointercancel', () => { drag = null; });\n",
-    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n",
-    "  byId('charts').addEventListener('pointerleave', e => {\n",
-    "    if (!e.target.dataset || e.target.dataset.plot === undefined) return;\n",
-    "    e.target.querySelectorAll('.cursor').forEach(g => { g.innerHTML = ''; });\n",
-    "    readOf(e.target).innerHTML = page.charts[e.target.dataset.plot].rest || '';\n",
-    "  }, true);\n",
-    "  on('charts', 'keydown', e => { const el = plotOf(e); if (el && plotKeys(el, e)) e.preventDefault(); });\n",
-    "  on('ridges', 'pointermove', e => {\n",
-    "    const el = e.target.closest('[data-ridge]');\n",
-    "    if (!el) return;\n",
-    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / (250 - 70);\n",
-    "    const k = Math.max(0, Math.min(h.steps.length - 1, Math.round(y * (h.steps.length - 1))));\n",
-    "    if (k !== h.chosen) drawRidge(el, k);\n",
-    "  });\n",
-    "  on('ridges', 'keydown', e => {\n",
-    "    const el = e.target.closest('[data-ridge]'), h = el && page.data.histograms[el.dataset.ridge];\n",
-    "    const d = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[e.key];\n",
-    "    if (!h || !d) return;\n",
-    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + d)));\n",
-    "    e.preventDefault();\n",
-    "  });\n",
-    "  on('pictures', 'input', e => {\n",
-    "    const i = e.target.dataset.image;\n",
-    "    if (i !== undefined) showShot(e.target.closest('figure'), Number(i), Number(e.target.value));\n",
-    "  });\n",
-    "  const focusOn = el => { if (el && el.focus) el.focus(); }; /* what had it was drawn anew */\n",
-    "  const press = fn => e => {\n",
-    "    if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return;\n",
-    "    if (fn(e) && e.type === 'keydown') e.preventDefault();\n",
-    "  };\n",
-    "  const scope = press(e => {\n",
-    "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n",
-    "    if (!g) return false;\n",
-    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) page.open.delete(o); });\n",
-    "    else page.open.add(name);\n",
-    "    s.open = [...page.open];\n",
-    "    showModel();\n",
-    "    if (e.type === 'keydown') focusOn([...byId('drawing').querySelectorAll('[data-scope]')].find(x => x.dataset.scope === name));\n",
-    "    return true;\n",
-    "  });\n",
-    "  const block = press(e => {\n",
-    "    const g = e.target.closest('[data-block]');\n",
-    "    if (!g) return false;\n",
-    "    const n = page.blocks[g.dataset.block].n;\n",
-    "    if (n.leaf) { readBlock(g.dataset.block); return true; }\n",
-    "    page.zoomed = n.path;\n",
-    "    showFlame();\n",
-    "    if (e.type === 'keydown') focusOn(byId('flame').querySelector('[data-block]'));\n",
-    "    return true;\n",
-    "  });\n",
+    "    const wide = s.wide.includes(name), card = e.target.closest('.card');\n"
+    "    card.classList.toggle('wide', wide);\n"
+    "    e.target.textContent = wide ? '\342\210\222' : '\342\244\242';\n"
+    "    drawPlot(card.querySelector('.plot'));\n"
+    "  });\n"
+    "  const plotOf = e => e.target.closest && e.target.closest('[data-plot]');\n"
+    "  const xOf = (el, e) => page.charts[el.dataset.plot].layout.back(e.clientX - el.getBoundingClientRect().left);\n"
+    "  on('charts', 'pointermove', e => {\n"
+    "    const el = plotOf(e);\n"
+    "    if (!el || !page.charts[el.dataset.plot].layout) return;\n"
+    "    pointAt(el, xOf(el, e));\n"
+    "    if (!drag || drag.el !== el) return;\n"
+    "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n"
+    "    el.querySelector('.cursor').innerHTML += `<rect x=\"${Math.min(a, b)}\" width=\"${Math.abs(b - a)}\" height=\"${L.h}\" ` +\n"
+    "      'fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n"
+    "  });\n"
+    "  on('charts', 'pointerdown', e => {\n"
+    "    const el = plotOf(e);\n"
+    "    if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX };\n"
+    "  });\n"
+    "  document.addEventListener('pointerup', e => {\n"
+    "    if (drag && Math.abs(e.clientX - drag.px) > 8) {\n"
+    "      const L = page.charts[drag.el.dataset.plot].layout;\n"
+    "      zoomTo(drag.from, Math.max(L.x0, Math.min(L.x1, xOf(drag.el, e))));\n"
+    "    }\n"
+    "    drag = null;\n"
+    "  });\n"
+    "  document.addEventListener('pointercancel', () => { drag = null; });\n"
+    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n"
+    "  byId('charts').addEventListener('pointerleave', e => {\n"
+    "    if (!e.target.dataset || e.target.dataset.plot === undefined) return;\n"
+    "    e.target.querySelectorAll('.cursor').forEach(g => { g.innerHTML = ''; });\n"
+    "    readOf(e.target).innerHTML = page.charts[e.target.dataset.plot].rest || '';\n"
+    "  }, true);\n"
+    "  on('charts', 'keydown', e => { const el = plotOf(e); if (el && plotKeys(el, e)) e.preventDefault(); });\n"
+    "  on('ridges', 'pointermove', e => {\n"
+    "    const el = e.target.closest('[data-ridge]');\n"
+    "    if (!el) return;\n"
+    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / (250 - 70);\n"
+    "    const k = Math.max(0, Math.min(h.steps.length - 1, Math.round(y * (h.steps.length - 1))));\n"
+    "    if (k !== h.chosen) drawRidge(el, k);\n"
+    "  });\n"
+    "  on('ridges', 'keydown', e => {\n"
+    "    const el = e.target.closest('[data-ridge]'), h = el && page.data.histograms[el.dataset.ridge];\n"
+    "    const d = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[e.key];\n"
+    "    if (!h || !d) return;\n"
+    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + d)));\n"
+    "    e.preventDefault();\n"
+    "  });\n"
+    "  on('pictures', 'input', e => {\n"
+    "    const i = e.target.dataset.image;\n"
+    "    if (i !== undefined) showShot(e.target.closest('figure'), Number(i), Number(e.target.value));\n"
+    "  });\n"
+    "  const focusOn = el => { if (el && el.focus) el.focus(); }; /* what had it was drawn anew */\n"
+    "  const press = fn => e => {\n"
+    "    if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return;\n"
+    "    if (fn(e) && e.type === 'keydown') e.preventDefault();\n"
+    "  };\n"
+    "  const scope = press(e => {\n"
+    "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n"
+    "    if (!g) return false;\n"
+    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) page.open.delete(o); });\n"
+    "    else page.open.add(name);\n"
+    "    s.open = [...page.open];\n"
+    "    showModel();\n"
+    "    if (e.type === 'keydown') focusOn([...byId('drawing').querySelectorAll('[data-scope]')].find(x => x.dataset.scope === name));\n"
+    "    return true;\n"
+    "  });\n"
+    "  const block = press(e => {\n"
+    "    const g = e.target.closest('[data-block]');\n"
+    "    if (!g) return false;\n"
+    "    const n = page.blocks[g.dataset.block].n;\n"
+    "    if (n.leaf) { readBlock(g.dataset.block); return true; }\n"
+    "    page.zoomed = n.path;\n"
+    "    showFlame();\n"
+    "    if (e.type === 'keydown') focusOn(byId('flame').querySelector('[data-block]'));\n"
+    "    return true;\n"
+    "  });\n"
     "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
-    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => {\n",
-    "    const g = e.target.closest('[data-block]');\n",
-    "    if (g) readBlock(g.dataset.block);\n",
-    "  });\n",
-    "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n",
-    "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n",
-    "  document.addEventListener('drop', e => {\n",
-    "    e.preventDefault();\n",
-    "    document.body.classList.remove('dropping');\n",
-    "    addFiles(e.dataTransfer.files);\n",
-    "  });\n",
-    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, 150); });\n",
-    "  window.addEventListener('beforeprint', () => {\n",
-    "    page.printing = true;\n",
-    "    setTheme();\n",
-    "    document.querySelectorAll('details').forEach(d => { d.open = true; });\n",
-    "    redraw(true);\n",
-    "  });\n",
-    "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n",
-    "  window.addEventListener('pagehide', saveState);\n",
-    "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n",
-    "}\n",
-    "function drawAll() {\n",
-    "  redraw();\n",
-    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
-    "  if (page.data.trace) showFlame();\n",
-    "}\n",
-    "function addRun(run) {\n",
-    "  const taken = new Set(page.runs.map(r => r.name)), base = run.name;\n",
-    "  for (let i = 2; taken.has(run.name); i++) run.name = base + ' ' + i;\n",
-    "  page.runs.push(run);\n",
-    "}\n",
-    "function addFiles(files) {\n",
-    "  for (const f of files) f.text().then(text => {\n",
-    "    const run = runOfFile(f.name, text);\n",
-    "    run.added = true;\n",
-    "    addRun(run);\n",
-    "    const plain = y => [...y].map(v => Number.isFinite(v) ? v : String(v));\n",
-    "    const curves = run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: plain(c.y) }));\n",
-    "    page.state.added.push({ name: run.name, curves });\n",
-    "    if (!saveState()) { /* too large to outlive a reload */\n",
-    "      page.state.added.pop();\n",
-    "      page.state.follow = false;\n",
-    "      byId('follow').setAttribute('aria-pressed', false);\n",
-    "    }\n",
-    "    showRuns();\n",
-    "    showCharts();\n",
-    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; });\n",
-    "}\n",
-    "\n",
-    "/* -- following a training: load the file again, when nobody is looking closely */\n",
-    "function follow() {\n",
-    "  const wait = () => Math.max(2, page.data.every) * 1000;\n",
-    "  const again = () => {\n",
-    "    if (page.data.status !== 'running') return;\n",
-    "    if (!page.state.follow || document.hidden || page.isBusy()) { setTimeout(again, 1000); return; }\n",
-    "    saveState();\n",
-    "    location.reload();\n",
-    "  };\n",
-    "  if (page.data.status === 'running') { setTimeout(again, wait()); setInterval(showProgress, 1000); }\n",
-    "}\n",
-    "\n",
-    "function start(text) {\n",
-    "  const d = page.data = JSON.parse(text);\n",
-    "  page.state = loadState();\n",
-    "  const s = page.state;\n",
-    "  page.runs = [];\n",
-    "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n",
-    "  for (const a of s.added) {\n",
-    "    const curves = a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) }));\n",
-    "    addRun({ name: a.name, added: true, curves });\n",
-    "  }\n",
-    "  setTheme();\n",
-    "  byId('title').textContent = d.runs[0].name;\n",
-    "  byId('filter').value = s.filter;\n",
-    "  byId('smooth').value = s.smooth;\n",
-    "  byId('smoothed').textContent = Number(s.smooth).toFixed(2);\n",
-    "  byId('log').checked = s.log;\n",
-    "  byId('trim').checked = s.trim;\n",
-    "  byId('axis').value = s.axis;\n",
-    "  byId('follow').hidden = d.status !== 'running';\n",
-    "  byId('follow').setAttribute('aria-pressed', s.follow);\n",
-    "  byId('foot').textContent = d.foot;\n",
-    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length],\n",
-    "    ['images', 'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
-    "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n",
-    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + '</a>').join('');\n",
-    "  for (const x of sections) byId(x[0]).hidden = !x[2];\n",
-    "  showProgress();\n",
-    "  listen();\n",
+    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => {\n"
+    "    const g = e.target.closest('[data-block]');\n"
+    "    if (g) readBlock(g.dataset.block);\n"
+    "  });\n"
+    "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n"
+    "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n"
+    "  document.addEventListener('drop', e => {\n"
+    "    e.preventDefault();\n"
+    "    document.body.classList.remove('dropping');\n"
+    "    addFiles(e.dataTransfer.files);\n"
+    "  });\n"
+    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, 150); });\n"
+    "  window.addEventListener('beforeprint', () => {\n"
+    "    page.printing = true;\n"
+    "    setTheme();\n"
+    "    document.querySelectorAll('details').forEach(d => { d.open = true; });\n"
+    "    redraw(true);\n"
+    "  });\n"
+    "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n"
+    "  window.addEventListener('pagehide', saveState);\n"
+    "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n"
+    "}\n"
+    "function drawAll() {\n"
+    "  redraw();\n"
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n"
+    "  if (page.data.trace) showFlame();\n"
+    "}\n"
+    "function addRun(run) {\n"
+    "  const taken = new Set(page.runs.map(r => r.name)), base = run.name;\n"
+    "  for (let i = 2; taken.has(run.name); i++) run.name = base + ' ' + i;\n"
+    "  page.runs.push(run);\n"
+    "}\n"
+    "function addFiles(files) {\n"
+    "  for (const f of files) f.text().then(text => {\n"
+    "    const run = runOfFile(f.name, text);\n"
+    "    run.added = true;\n"
+    "    addRun(run);\n"
+    "    const plain = y => [...y].map(v => Number.isFinite(v) ? v : String(v));\n"
+    "    const curves = run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: plain(c.y) }));\n"
+    "    page.state.added.push({ name: run.name, curves });\n"
+    "    if (!saveState()) { /* too large to outlive a reload */\n"
+    "      page.state.added.pop();\n"
+    "      page.state.follow = false;\n"
+    "      byId('follow').setAttribute('aria-pressed', false);\n"
+    "    }\n"
+    "    showRuns();\n"
+    "    showCharts();\n"
+    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; });\n"
+    "}\n"
+    "\n"
+    "/* -- following a training: load the file again, when nobody is looking closely */\n"
+    "function follow() {\n"
+    "  const wait = () => Math.max(2, page.data.every) * 1000;\n"
+    "  const again = () => {\n"
+    "    if (page.data.status !== 'running') return;\n"
+    "    if (!page.state.follow || document.hidden || page.isBusy()) { setTimeout(again, 1000); return; }\n"
+    "    saveState();\n"
+    "    location.reload();\n"
+    "  };\n"
+    "  if (page.data.status === 'running') { setTimeout(again, wait()); setInterval(showProgress, 1000); }\n"
+    "}\n"
+    "\n"
+    "function start(text) {\n"
+    "  const d = page.data = JSON.parse(text);\n"
+    "  page.state = loadState();\n"
+    "  const s = page.state;\n"
+    "  page.runs = [];\n"
+    "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n"
+    "  for (const a of s.added) {\n"
+    "    const curves = a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) }));\n"
+    "    addRun({ name: a.name, added: true, curves });\n"
+    "  }\n"
+    "  setTheme();\n"
+    "  byId('title').textContent = d.runs[0].name;\n"
+    "  byId('filter').value = s.filter;\n"
+    "  byId('smooth').value = s.smooth;\n"
+    "  byId('smoothed').textContent = Number(s.smooth).toFixed(2);\n"
+    "  byId('log').checked = s.log;\n"
+    "  byId('trim').checked = s.trim;\n"
+    "  byId('axis').value = s.axis;\n"
+    "  byId('follow').hidden = d.status !== 'running';\n"
+    "  byId('follow').setAttribute('aria-pressed', s.follow);\n"
+    "  byId('foot').textContent = d.foot;\n"
+    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length],\n"
+    "    ['images', 'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n"
+    "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n"
+    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + '</a>').join('');\n"
+    "  for (const x of sections) byId(x[0]).hidden = !x[2];\n"
+    "  showProgress();\n"
+    "  listen();\n"
     "  showRuns();\n",
-    "  showCharts();\n",
-    "  const rest = () => { /* the curves first: what stands below them can wait for the first picture */\n",
-    "    if (d.histograms.length) showRidges();\n",
-    "    if (d.images.length) showImages();\n",
-    "    if (d.graph && d.graph.ops.length) showModel();\n",
-    "    if (d.trace) showFlame();\n",
-    "    showSetup();\n",
-    "    byId('lines').textContent = d.log;\n",
-    "    byId('log-box').scrollTop = 1e9; /* its last lines */\n",
-    "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n",
-    "    restoreFocus();\n",
-    "  };\n",
-    "  if (s.scroll) rest(); else setTimeout(rest, 0);\n",
-    "  follow();\n",
-    "}\n",
-    "start(byId('data').textContent);\n",
-    "</script>\n",
-    "</body>\n",
-    "</html>\n",
+    "  showCharts();\n"
+    "  const rest = () => { /* the curves first: what stands below them can wait for the first picture */\n"
+    "    if (d.histograms.length) showRidges();\n"
+    "    if (d.images.length) showImages();\n"
+    "    if (d.graph && d.graph.ops.length) showModel();\n"
+    "    if (d.trace) showFlame();\n"
+    "    showSetup();\n"
+    "    byId('lines').textContent = d.log;\n"
+    "    byId('log-box').scrollTop = 1e9; /* its last lines */\n"
+    "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n"
+    "    restoreFocus();\n"
+    "  };\n"
+    "  if (s.scroll) rest(); else setTimeout(rest, 0);\n"
+    "  follow();\n"
+    "}\n"
+    "start(byId('data').textContent);\n"
+    "</script>\n"
+    "</body>\n"
+    "</html>\n"
 };
 /* clang-format on */
 /* The last line written by tests/gen_report.py. */

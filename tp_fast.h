@@ -338,8 +338,8 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
     /* clang-format on */
     TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
                float eps);
-TP__KERNEL(void, taps, const tp__taps *t);
-TP__KERNEL(void, taps_grad, const tp__taps *t);
+TP__WIDE_KERNEL(void, taps, const tp__taps *t);
+TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
@@ -2266,7 +2266,7 @@ typedef struct tp__depthwise {
 /* Whether a convolution in groups is computed along the channels, not as one matrix product for each group. */
 static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
 {
-    return g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
+    return tp__taps_of[isa->level] && g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
 }
 
 TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_pass pass,
@@ -4563,6 +4563,7 @@ static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g,
     }
 }
 
+#if TP__WIDE
 /* -- convolutions whose groups have few channels (>>conv depthwise) -------------------------------------- */
 
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
@@ -4695,7 +4696,7 @@ TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BL
 #define X(i)                                                               \
     if (taps > i && (is_inside || (p >= tap[i].first && p < tap[i].last))) \
         s##i = vfma(TP__F(block_x)(b, x + x##i, j, single, whole), v, s##i);
-        if (is_inside) {
+        if (whole && is_inside) { /* the same code without a test for each tap */
             TP__NINE(X)
         } else {
             TP__NINE(X)
@@ -4712,7 +4713,7 @@ TP__INLINE void TP__F(taps_grad_taps)(const tp__taps *t, const BLOCK *b, bool si
     for (int j = 0; j < (single ? 1 : (int)t->in); j++) {
         int k = 0;
         for (; k + 9 <= t->n_tap; k += 9) TP__F(taps_grad_block)(t, k, j, b, 9, single, whole);
-        for (; k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single, whole);
+        for (; whole && k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single, true);
         for (; k < t->n_tap; k++) TP__F(taps_grad_block)(t, k, j, b, 1, single, whole);
     }
 }
@@ -4728,7 +4729,6 @@ static void TP__F(taps_grad)(const tp__taps *t)
     else TP__F(taps_grad_run)(t, false);
 }
 
-#if TP__WIDE
 /* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time -- */
 /* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. */
 

@@ -4,8 +4,9 @@
     python3 tests/gen_report.py          writes them
     python3 tests/gen_report.py --check  fails where they are not what the page is
 
-The page is written and read as a page. It stands in the header as text, one line a string, so that who copies the headers
-has it, and nothing else to copy. The line @DATA@ is where tp_monitor_report puts the data.
+The page is written and read as a page. The header holds it as text, a literal for each line, so that a program needs no
+file but the headers. Neighbouring lines form one string, because each string costs a pointer and a relocation. The line
+@DATA@ is where tp_monitor_report puts the data.
 """
 import pathlib
 import sys
@@ -31,8 +32,20 @@ def c_string(line):
             out += c
         else:
             out += "\\%03o" % byte
-    assert len(out) < MOST, line
-    return '    "' + out + '",'
+    assert len(line) < MOST, line
+    return '    "' + out + '"'
+
+
+def c_strings(lines):
+    """A literal for each line, and a comma where the next line would make the string too long."""
+    text, size = "", 0
+    for line in lines:
+        n = len((line + "\n").encode())
+        if size:
+            text += ",\n" if size + n > MOST else "\n"
+        size = n if size + n > MOST else size + n
+        text += c_string(line)
+    return text
 
 
 def section(page):
@@ -40,7 +53,7 @@ def section(page):
     text = BEGIN
     for name, part in (("head", head), ("tail", tail)):
         text += "static const char *const tp__report_%s[] = {\n" % name
-        text += "\n".join(c_string(line) for line in part.splitlines())
+        text += c_strings(part.splitlines())
         text += "\n};\n"
     return text + END
 

@@ -1062,6 +1062,7 @@ static void taps_of_groups(const struct tp__isa *isa, int64_t groups, int64_t in
 }
 static void taps_of_width(const struct tp__isa *isa, int64_t n)
 {
+    if (!tp__taps_of[isa->level]) return; /* SSE2 has none */
     taps_of_groups(isa, n, 1, 1, 1 + n % 6);
     for (int64_t in = 1; in <= 5 && n % 3 == 0; in++)
         for (int64_t out = 1; out <= isa->vw && out <= 5; out++) taps_of_groups(isa, n / 3, in, out, 1 + (n + in) % 6);

@@ -11382,6 +11382,24 @@ TP_DEF void tp_session_init_free(tp_session_init *i)
 
 /* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
  * are widened. */
+/* Whether b has the dimensions of a in another order, and more than one is not 1: then an array of PyTorch was not transposed. */
+static bool tp__other_order(const tp_shape *a, const tp_shape *b)
+{
+    int64_t left[TP_MAX_DIMS];
+    int more = 0;
+    if (a->ndim != b->ndim) return false;
+    for (int i = 0; i < a->ndim; i++) {
+        left[i] = b->dim[i];
+        more += a->dim[i] != 1;
+    }
+    for (int i = 0; i < a->ndim; i++) {
+        int k = 0;
+        while (k < a->ndim && left[k] != a->dim[i]) k++;
+        if (k == a->ndim) return false;
+        left[k] = -1;
+    }
+    return more > 1;
+}
 static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -11398,8 +11416,9 @@ static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_
                    tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
             return TP_OK;
         }
-        tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.",
-               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
+        tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.%s",
+               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b),
+               tp__other_order(&value->shape, &v->shape) ? " Should its dimensions be transposed instead?" : "");
         view.shape = v->shape;
     }
     if (v->dtype != value->dtype) {

@@ -448,6 +448,28 @@ TEST(a_callback_that_fetches_what_is_not_there)
               "mean 'cost'?");
 }
 
+/* Weights of a program that has the other order of dimensions: they load, but the warning asks. */
+TEST(weights_that_are_not_transposed)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(4, 3), tp_init_zeros());
+        tp_dict d = TP_EMPTY;
+        CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "fc/W"), TP_F32, i ? tp_make_shape(3, 4) : tp_make_shape(2, 6)));
+        memset(d.item[0].value.data, 0, 12 * sizeof(float));
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *init = tp_dict_restore(&d, false);
+        listen();
+        CHECK_OK(tp_session_init_run(init, s));
+        tp_set_log(NULL, NULL);
+        CHECK_HAS(logged, "is reshaped to load it into variable 'fc/W' whose shape is (4,3).");
+        CHECK((strstr(logged, "Should its dimensions be transposed instead?") != NULL) == (i == 1));
+        tp_session_init_free(init);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_misspelled_statistic)
 {
     listen();

@@ -12087,8 +12087,11 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     vs.reuse = reuse;
     tp_variable_scope_push(g, &vs);
     d.name = name;
+    char why[512] = "";
     if (tp_tower_enter(g, &d)) {
-        tp_tower_func_call(f, x);
+        const unsigned n_errors = tp__n_errors;
+        if (!tp_tower_func_call(f, x) && tp__n_errors != n_errors)
+            snprintf(why, sizeof why, ". build_graph returned NULL: %.450s", tp_last_error());
         tp_tower_leave(g);
     }
     tp_variable_scope_pop(g);
@@ -12096,10 +12099,12 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     const tp_tower_handle *h = tp_tower_func_tower(f, tp_tower_func_n_towers(f) - 1);
     for (int i = 0; i < n_in; i++) {
         const char *wanted = c->input_names ? c->input_names[i] : c->inputs[i].name;
-        if (!(in[i] = tp__predict_find(c, h, wanted, "input"))) return TP_ERR_NAME;
+        if (!(in[i] = tp__predict_find(c, h, wanted, "input")))
+            return tp_fail(TP_ERR_NAME, "%s%s", tp_last_error(), why);
     }
     for (int i = 0; i < c->n_output_names; i++)
-        if (!(out[i] = tp__predict_find(c, h, c->output_names[i], "output"))) return TP_ERR_NAME;
+        if (!(out[i] = tp__predict_find(c, h, c->output_names[i], "output")))
+            return tp_fail(TP_ERR_NAME, "%s%s", tp_last_error(), why);
     return TP_OK;
 }
 

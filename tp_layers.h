@@ -1228,7 +1228,9 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
 static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
 {
     const char *name = head->name ? head->name : "";
-    return tp_graph_fail(NULL, &head->at_, TP_ERR_ARG, "%s%s%s: the input is NULL", name, *name ? ": " : "", layer);
+    char missing[TP__MISSING_TEXT];
+    return tp_graph_fail(NULL, &head->at_, TP_ERR_ARG, "%s%s%s: the input is NULL%s", name, *name ? ": " : "", layer,
+                         tp__missing(NULL, false, missing));
 }
 
 static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *desc)

@@ -732,9 +732,12 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 {
     tp_graph *g = t->graph;
     char text[TP_SHAPE_TEXT];
+    const unsigned n_errors = tp__n_errors;
     tp_node *cost = tp_tower_func_call(t->state.tower_func, in);
     if (tp_graph_status(g) != TP_OK) return NULL;
-    if (!cost) tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
+    if (!cost)
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL%s%s",
+                      tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
     else if (cost->shape.ndim != 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
                       "Cost must be a scalar tensor, but '%s' has shape %s: take its mean", tp_node_name(cost),
@@ -1492,6 +1495,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
                        t->name);
     if (!m->inputs || m->n_inputs < 1 || !m->build_graph)
         return tp_fail(TP_ERR_ARG, "%s: the model needs .inputs and .build_graph", t->name);
+    if (!t->build) return tp_fail(TP_ERR_ARG, "%s: its function build is NULL, so no tower can be built", t->name);
     t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
@@ -1851,6 +1855,7 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st != TP_OK) return st;
     t->finishing_ = "this step is finished";
     const unsigned n_errors = tp__n_errors;
+    if (!t->run_step) return tp_fail(TP_ERR_ARG, "%s: its function run_step is NULL", t->name);
     st = tp__add_missing_sentence(t->name, n_errors, t->run_step(t));
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
@@ -1880,6 +1885,21 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
     return saved != TP_OK ? saved : st != TP_OK ? st : interrupted;
 }
 
+/* A run_step of the program's own calls tp_hooked_run once a step. Tells after the first epoch if it never did, or did more often. */
+static void tp__check_runs(const tp_trainer *t, int64_t steps, int64_t runs)
+{
+    if (t->run_step == tp__step_train_op || t->run_step == tp__step_hooks_only || t->ranks_ || steps <= 0) return;
+    if (runs == 0)
+        tp_log(TP_LOG_WARN, "%s: run_step ran nothing in %lld steps: it should call tp_hooked_run once a step", t->name,
+               (long long)steps);
+    if (runs > steps)
+        tp_log(TP_LOG_WARN,
+               "%s: run_step called tp_hooked_run %lld times in %lld steps, each with new data and callbacks, and "
+               "global_step "
+               "counted them all: it should do so once a step, with all nodes of that step",
+               t->name, (long long)runs, (long long)steps);
+}
+
 static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
 {
     tp_train_state *s = &t->state;
@@ -1888,6 +1908,7 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     s->done_ = first;
     tp_status st = tp_callback_before_epoch(t->group_);
     const double t0 = tp_time();
+    const int64_t runs = s->global_step;
     for (int64_t i = first; i < s->steps_per_epoch && st == TP_OK; i++) {
         s->local_step = i;
         if (tp_hooked_session_should_stop(s->hooked_session)) {
@@ -1898,6 +1919,8 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
         if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
     if (st == TP_INTR) return tp__interrupted(s);
+    if (st == TP_OK && s->epoch_num == s->starting_epoch)
+        tp__check_runs(t, s->steps_per_epoch - first, s->global_step - runs);
     return st == TP_OK ? tp__epoch_end(t, t0) : st;
 }
 
@@ -1996,7 +2019,11 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         if (collected != TP_OK) st = collected;
     }
     tp__ranks_leave(t, st);
-    snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
+    snprintf(sentence, sizeof sentence, "%s%s", st < 0 ? tp_last_error() : "",
+             st < 0 && strstr(tp_last_error(), "must be fed: what is fetched depends on it")
+                 ? ". In a training tp_hooked_run feeds the data, for run_step and for what a before_run fetches; "
+                   "tp_session_run feeds nothing"
+                 : "");
     if (st == TP_STOP) {
         tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
     } else if (st == TP_END) {

@@ -470,6 +470,77 @@ TEST(weights_that_are_not_transposed)
     }
 }
 
+/* A build_graph that gives up: what made it do so is said, by a trainer and by a predictor. */
+static tp_node *gives_up(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)in, (void)user;
+    return tp_fail(TP_ERR_IO, "net.onnx cannot be opened"), (tp_node *)NULL;
+}
+TEST(a_model_that_gives_up_says_why)
+{
+    static const char *const names[] = {"x", "logits"};
+    TEST_MAY_ERROR("");
+    tp_model m = LINE_MODEL;
+    m.build_graph = gives_up;
+    CHECK_ERR(tp_launch_train_with_config(&(tp_train_config){.model = m, .dataflow = line_data(), .max_epoch = 1},
+                                          tp_simple_trainer()),
+              TP_ERR_ARG, "to return a cost, but got NULL: net.onnx cannot be opened");
+    const tp_predict_config c = {.inputs = line_inputs,
+                                 .n_inputs = 2,
+                                 .build_graph = gives_up,
+                                 .input_names = names,
+                                 .n_input_names = 1,
+                                 .output_names = names + 1,
+                                 .n_output_names = 1};
+    CHECK(tp_offline_predictor(&c) == NULL);
+    CHECK_HAS(tp_last_error(), "there is no tensor 'logits' for an output");
+    CHECK_HAS(tp_last_error(), ". build_graph returned NULL: net.onnx cannot be opened");
+    tp_graph *g = tp_graph_new(NULL);
+    tp_fully_connected(tp_graph_find(g, "relu_2"), "head", .units = 2);
+    CHECK_HAS(tp_last_error(),
+              "head: FullyConnected: the input is NULL; was 'relu_2' meant? There is no node of that name");
+    tp_graph_free(g);
+}
+
+/* A run_step of one's own that runs nothing, runs too often, or runs without the data; a trainer without its functions. */
+static tp_status steps_of_ones_own(tp_trainer *t)
+{
+    const char kind = *(const char *)t->user;
+    tp_status st = kind == 's' ? tp_session_run(t->state.session, NULL, 0, &t->train_op, 1, NULL) : TP_OK;
+    for (int i = 0; i < (kind == '2' ? 2 : kind == '1') && st == TP_OK; i++)
+        st = tp_hooked_run(t->state.hooked_session, &t->train_op, 1, NULL);
+    return st;
+}
+TEST(a_run_step_that_runs_too_little_or_too_much)
+{
+    static const struct {
+        const char *kind, *sentence;
+    } c[] = {{"0", "SimpleTrainer: run_step ran nothing in 2 steps: it should call tp_hooked_run once a step"},
+             {"1", ""},
+             {"2", "run_step called tp_hooked_run 4 times in 2 steps"},
+             {"s", "tp_session_run feeds nothing"},
+             {"b", "SimpleTrainer: its function build is NULL"},
+             {"r", "SimpleTrainer: its function run_step is NULL"}};
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        TEST_MAY_ERROR("");
+        tp_trainer *t = tp_simple_trainer();
+        t->run_step = *c[i].kind == 'r' ? NULL : steps_of_ones_own;
+        t->user = (void *)(size_t)c[i].kind;
+        if (*c[i].kind == 'b') t->build = NULL;
+        tp_logger_set_dir(tp_test_tmpdir(), 'd');
+        listen();
+        const tp_status st =
+            tp_launch_train_with_config(TP_OPTIONS(tp_train_config, .model = LINE_MODEL,
+                                                   .dataflow = tp_df_batch(tp_df_repeated(line_data(), -1), 2),
+                                                   .steps_per_epoch = 2, .max_epoch = 2),
+                                        t);
+        tp_set_log(NULL, NULL);
+        CHECK_MSG((st == TP_OK) == (i < 3), "%s: %s", c[i].kind, tp_last_error());
+        CHECK_HAS(logged, c[i].sentence);
+        if (i == 1) CHECK(strstr(logged, "run_step") == NULL);
+    }
+}
+
 TEST(a_misspelled_statistic)
 {
     listen();

@@ -2,7 +2,7 @@
 """Small changes to the headers, at random: does a test notice?
 
     python3 -m venv build/venv && build/venv/bin/pip install libclang==14.0.6
-    build/venv/bin/python tests/mutate.py [--seed 1] [--count 200] [--only tp_graph.h] [--jobs 1] [--show]
+    build/venv/bin/python tests/mutate.py [--seed 1] [--count 200] [--only tp_graph.h] [--jobs 1] [--show] [--check]
 
 All changes are compiled into one build and switched at run time (tests/mutate.h). Each test case runs once by itself, which
 tells the changes that it reaches and how long it takes; then, for each change, the cases that reach it run, the quickest
@@ -155,6 +155,12 @@ def candidates(header_texts):
     return found
 
 
+def equivalent_rows():
+    """(header, function, text, changed text) of each row of mutate_equivalent.txt."""
+    lines = (ROOT / "tests/mutate_equivalent.txt").read_text().splitlines()
+    return [tuple(line.split("\t")[:4]) for line in lines if line and not line.startswith("#")]
+
+
 def choose(found, count, rng, taken):
     """Kinds alike often, places that do not overlap."""
     kinds = sorted({m.kind for m in found})
@@ -265,22 +271,29 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--count", type=int, default=200)
-    ap.add_argument("--only", default="", help="headers whose name contains this")
+    ap.add_argument("--only", default="", help="headers whose name contains one of these (by commas)")
     ap.add_argument("--function", default="", help="functions whose name matches this regex")
     ap.add_argument("--tests", default="", help="tests whose name contains this")
     ap.add_argument("--jobs", type=int, default=1)
     ap.add_argument("--most", type=float, default=60, help="seconds for one change (and as many with sanitizers)")
     ap.add_argument("--no-sanitizers", action="store_true")
+    ap.add_argument("--check", action="store_true", help="name the rows of mutate_equivalent.txt whose code is no longer there, run nothing")
     ap.add_argument("--show", action="store_true", help="show the changes and compile, run nothing")
     a = ap.parse_args()
-    print(f"seed {a.seed}, {a.count} changes", flush=True)
     began = time.monotonic()
     shutil.rmtree(OUT, ignore_errors=True)
     OUT.mkdir(parents=True)
     shutil.copytree(ROOT / "tests", OUT / "tests")
     # offsets are of bytes: one byte is one character here
     header_texts = {h: (ROOT / h).read_bytes().decode("latin-1") for h in HEADERS}
-    found = [m for m in candidates(header_texts) if a.only in m.header and re.search(a.function, m.function)]
+    found = candidates(header_texts)
+    if a.check:
+        places = {(m.header, m.function, m.old, m.new) for m in found}
+        stale = [row for row in equivalent_rows() if row not in places]
+        print(*("no such place: " + "  ".join(row) for row in stale), f"{len(stale)} rows are stale", sep="\n")
+        return len(stale) > 0
+    print(f"seed {a.seed}, {a.count} changes", flush=True)
+    found = [m for m in found if any(o in m.header for o in a.only.split(",")) and re.search(a.function, m.function)]
     print(f"{len(found)} places", flush=True)
     rng = random.Random(a.seed)
     chosen, rest = choose(found, a.count, rng, [])
@@ -318,11 +331,7 @@ def main():
         for n, m in sorted(mutants.items(), key=lambda p: (p[1].header, p[1].line)):
             print(n, m)
         return 0
-    equivalent = {}
-    for line in (ROOT / "tests/mutate_equivalent.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            h, fn, old, new, why = line.split("\t")
-            equivalent[h, fn, old, new] = why
+    equivalent = set(equivalent_rows())
     tests = sorted(p.stem for p in (ROOT / "tests").glob("test_*.c") if a.tests in p.stem)
     cases = [(t, c) for t in tests for c in re.findall(r"^TEST\((\w+)\)", (ROOT / f"tests/{t}.c").read_text(), re.M)]
     tmp = tempfile.mkdtemp(prefix="mutate.")

@@ -630,7 +630,8 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     char full[1024];
     int len = snprintf(full, sizeof full, "%s", wanted);
-    for (int i = 1; tp__variable_named(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
+    for (int i = 1; len >= 0 && (size_t)len < sizeof full && tp__variable_named(g, full); i++)
+        len = snprintf(full, sizeof full, "%s_%d", wanted, i);
     if (len < 0 || (size_t)len >= sizeof full)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name, wanted);
     struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);
@@ -640,6 +641,7 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     tp_device_enter(g, var ? tp_node_device(var) : 0);
     s->node = tp__new_variable(g, d, full);
     tp_device_leave(g);
+    d->name = NULL; /* full ends with this call */
     s->var = var;
     s->next = o->slots;
     if (!tp_is_poison(s->node)) o->slots = s;

@@ -1539,4 +1539,18 @@ TEST(an_optimizer_without_a_function_is_a_sentence)
     tp_graph_free(g);
 }
 
+TEST(a_slot_name_that_is_too_long_is_a_sentence)
+{
+    char longest[1024], longer[1124]; /* cut off, the longer name is the name of a variable that is there */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_optimizer *o = tp_optimizer_new(g, "Mine", NULL, NULL);
+    memset(longest, 'a', sizeof longest);
+    memset(longer, 'a', sizeof longer);
+    longest[sizeof longest - 1] = longer[sizeof longer - 1] = 0;
+    CHECK(!tp_is_poison(tp_optimizer_scalar(o, longest, 0.0f)));
+    CHECK(tp_is_poison(tp_optimizer_scalar(o, longer, 0.0f)));
+    CHECK_HAS(tp_graph_error(g), "Mine: the name of a slot is too long: 'aaa");
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

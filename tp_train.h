@@ -2019,7 +2019,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         if (collected != TP_OK) st = collected;
     }
     tp__ranks_leave(t, st);
-    snprintf(sentence, sizeof sentence, "%s%s", st < 0 ? tp_last_error() : "",
+    snprintf(sentence, sizeof sentence, "%.1900s%s", st < 0 ? tp_last_error() : "",
              st < 0 && strstr(tp_last_error(), "must be fed: what is fetched depends on it")
                  ? ". In a training tp_hooked_run feeds the data, for run_step and for what a before_run fetches; "
                    "tp_session_run feeds nothing"

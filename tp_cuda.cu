@@ -1231,7 +1231,6 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
     X(erf, erf(a))                                      \
     X(tanh, tanh(a))                                    \
     X(sigmoid, 1 / (1 + exp(-a)))                       \
-    X(swish, a / (1 + exp(-a)))                         \
     X(softplus, (a > 0 ? a : 0) + log1p(exp(-fabs(a)))) \
     X(relu, 0 > a ? 0 : a)                              \
     X(relu_grad, b > 0 ? a : 0)                         \

@@ -4372,8 +4372,6 @@ TP__LONG(vec_exp, vexp)
 TP__LONG(vec_log, vlog)
 TP__LONG(vec_tanh, vtanh)
 TP__LONG(vec_sigmoid, vsigmoid)
-TP__INLINE V TP__F(vswish)(V x) { return x * TP__F(vsigmoid)(x); }
-TP__LONG(vec_swish, vswish)
 TP__LONG(vec_erf, verf)
 TP__LONG(vec_softplus, vsoftplus)
 TP__LONG(vec_elu, velu)

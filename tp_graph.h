@@ -719,7 +719,6 @@ TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu, approximated by tanh */
 TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish or SiLU */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
-TP_DEF tp_node *tp_swish(tp_node *x); /* x sigmoid(x) */
 TP_DEF tp_node *tp_softplus(tp_node *x);
 TP_DEF tp_node *tp_relu(tp_node *x);
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha);
@@ -13098,20 +13097,6 @@ TP_DEF tp_node *tp_gelu_tanh(tp_node *x)
 TP_DEF tp_node *tp_silu(tp_node *x) { return tp_mul(x, tp_sigmoid(x)); }
 #endif
 
-/* -- swish: y = x s, s = 1/(1 + e^-x) -------------------------------------------------------- >>op swish
- *   dx = dy (s + y (1 - s)) */
-TP__MAP1(swish, char, x / (1 + TP__EXP(-x)))
-#ifdef TP__ROWS
-static void tp__swish_gradient(tp_grad *g)
-{
-    tp_node *s = tp_sigmoid(g->in[0]);
-    g->din[0] = tp_mul(g->dout[0], tp_add(s, tp_mul(&g->out[0], tp_affine(s, -1, 1))));
-}
-static const tp_op tp__op_swish =
-    TP__MAP_ROW("swish", "Swish", 1, tp__swish_gradient, TP__REAL_MAPS(tp__swish), tp_vec_find_swish, "Swish");
-TP_DEF tp_node *tp_swish(tp_node *x) { return tp__op1(&tp__op_swish, x, NULL); }
-#endif
-
 /* -- tanh, sigmoid: y = tanh x, 1/(1 + e^-x) ----------------------------------------- >>op tanh, sigmoid
  *   dx = dy (1 - y^2);  dx = dy y (1 - y) */
 TP__MAP1(tanh, char, TP__TANH(x))
@@ -15588,7 +15573,7 @@ static const tp_op *const tp__math_rows[] = {
     &tp__op_less, &tp__op_less_equal, &tp__op_equal, &tp__op_not_equal, &tp__op_logical_and,
     &tp__op_logical_or, &tp__op_logical_not, &tp__op_select, &tp__op_select_bytes, &tp__op_neg, &tp__op_abs,
     &tp__op_sign, &tp__op_square, &tp__op_sqrt, &tp__op_rsqrt, &tp__op_reciprocal, &tp__op_exp, &tp__op_ln,
-    &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_swish, &tp__op_softplus, &tp__op_relu,
+    &tp__op_sin, &tp__op_cos, &tp__op_asin, &tp__op_acos, &tp__op_atan, &tp__op_erf, &tp__op_tanh, &tp__op_sigmoid, &tp__op_softplus, &tp__op_relu,
     &tp__op_relu_grad, &tp__op_leaky_relu, &tp__op_leaky_relu_grad, &tp__op_elu, &tp__op_elu_grad,
     &tp__op_floor, &tp__op_ceil, &tp__op_round, &tp__op_is_finite, &tp__op_clip, &tp__op_clip_grad,
     &tp__op_affine, &tp__op_cast, &tp__op_add_n, &tp__op_all_reduce, &tp__op_reduce_sum, &tp__op_reduce_mean,

@@ -830,7 +830,6 @@ TP_DEF tp_vec_fn tp_vec_find_exp(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_log(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_tanh(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
-TP_DEF tp_vec_fn tp_vec_find_swish(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_softplus(tp_device *d);
@@ -5212,7 +5211,7 @@ TP__COLD_END
 /* clang-format off */
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
-    X(sigmoid) X(swish) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad) \
+    X(sigmoid) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad) \
     X(sign) X(affine) X(clip) X(clip_grad) X(leaky_relu) X(leaky_relu_grad) X(sin) X(cos) X(asin) X(acos) X(atan) X(pow)
 /* clang-format on */
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */

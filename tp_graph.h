@@ -11989,6 +11989,12 @@ TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
     if (!p->carried_output || !p->state) return TP_ERR_NOMEM;
     if (p->carried_output[input])
         return tp_fail(TP_ERR_STATE, "tp_predictor_carry: the input '%s' is carried already", x->op->name);
+    const unsigned n_errors = tp__n_errors;
+    const bool read = tp_depends_on(p->out, p->n_out, x->op);
+    if (tp__n_errors != n_errors) return TP_ERR_NOMEM;
+    if (!read)
+        tp_log(TP_LOG_WARN, "tp_predictor_carry: no output reads the input '%s', so carrying it changes nothing",
+               x->op->name);
     p->carried_output[input] = output + 1;
     p->n_given--;
     return TP_OK;

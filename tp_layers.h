@@ -2592,6 +2592,17 @@ static tp_node *tp__rnn_zeros(tp_node *x, bool batch_major, int units)
     return tp_zeros_like(tp_tile(tp_reshape_to(one_step, tp_make_shape_n(2, flat)), times));
 }
 
+/* Whether a given state is (B,units); else the graph has the sentence. */
+static bool tp__rnn_state_fits(const char *layer, tp_graph *g, const tp_node *state, const char *name, int units)
+{
+    char t[TP_SHAPE_TEXT];
+    if (!state || tp_is_poison(state)) return true;
+    const tp_shape *s = &state->shape;
+    if (s->ndim == 2 && (s->dim[1] == units || s->dim[1] == TP_ANY)) return true;
+    tp__layer_fail(g, TP_ERR_SHAPE, "%s has .units %d, but its state %s is %s: it must be (B,%d)", layer, units, name,
+                   tp_shape_text(s, t), units);
+    return false;
+}
 static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *d, bool lstm, bool cell)
 {
     tp_graph *g = tp_node_graph(x);
@@ -2602,6 +2613,9 @@ static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *
     if (x->shape.ndim != ndim || x->shape.dim[ndim - 1] <= 0)
         return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs %s with a known C", tp_shape_text(&x->shape, t),
                               layer, cell ? "(B,C)" : "(B,T,C)");
+    if (d->state && (!tp__rnn_state_fits(layer, g, d->state->h, "h", d->units) ||
+                     !tp__rnn_state_fits(layer, g, lstm ? d->state->c : NULL, "c", d->units)))
+        return tp_poison(g);
     const bool batch_major = !cell && d->time_major != TP_YES;
     const int64_t n = d->units, in = x->shape.dim[ndim - 1] + n;
     const int64_t gates[2] = {in, lstm ? 4 * n : 2 * n}, candidate[2] = {in, n};

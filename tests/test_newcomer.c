@@ -541,6 +541,38 @@ TEST(a_run_step_that_runs_too_little_or_too_much)
     }
 }
 
+/* A state that does not fit the layer, and one that is carried although nothing reads it. */
+static tp_node *reads_one_of_two(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_named(tp_affine(in[1], 2, 0), "next");
+    return tp_named(tp_mean(in[1]), "cost");
+}
+TEST(states_that_do_not_fit)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 5, 2));
+        tp_node *h = tp_placeholder(g, "h", TP_F32, tp_make_shape(TP_ANY, 16));
+        tp_rnn_state s = {i ? h : NULL, h};
+        if (i) tp_gru(x, "rnn", .units = 32, .state = &s);
+        else tp_lstm(x, "rnn", .units = 32, .state = &s);
+        CHECK_HAS(tp_graph_error(g), i ? "GRU has .units 32, but its state h is (?,16): it must be (B,32)"
+                                       : "LSTM has .units 32, but its state c is (?,16): it must be (B,32)");
+        tp_graph_free(g);
+    }
+    static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    static const char *const outs[] = {"next"};
+    const tp_predict_config c = {
+        .inputs = specs, .n_inputs = 2, .build_graph = reads_one_of_two, .output_names = outs, .n_output_names = 1};
+    tp_predictor *p = tp_offline_predictor(&c);
+    listen();
+    CHECK_OK(tp_predictor_carry(p, 0, 0));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "no output reads the input 'h', so carrying it changes nothing");
+    tp_predictor_free(p);
+}
+
 TEST(a_misspelled_statistic)
 {
     listen();

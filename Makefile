@@ -12,7 +12,7 @@
 #   make coverage     lines and branches of each header that the tests run through
 #   make soak         ten million steps, ten thousand cycles of each object, five hundred kills; an hour and more
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn; W=ddp.mlp.b128 T=2: two ranks
-#   make analyze      gcc -fanalyzer, clang-tidy and cppcheck over all headers; many minutes
+#   make analyze      gcc -fanalyzer, clang --analyze, clang-tidy and cppcheck over all headers; two hours
 #   make install      headers, tp_cuda.cu, tp.pc and a CMake package below PREFIX (/usr/local), or DESTDIR/PREFIX; make uninstall
 #   make single       all headers as one, build/tp.h
 #   make format       clang-format

@@ -14405,7 +14405,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double converted = 0;
     if (n <= 0) return;
-    if (value == 0 && !signbit(value)) { /* zero has only zero bytes in every type */
+    if (value == 0 && copysign(1.0, value) > 0) { /* zero has only zero bytes in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }

@@ -11380,8 +11380,6 @@ TP_DEF void tp_session_init_free(tp_session_init *i)
     if (i && i->free) i->free(i);
 }
 
-/* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
- * are widened. */
 /* Whether b has the dimensions of a in another order, and more than one is not 1: then an array of PyTorch was not transposed. */
 static bool tp__other_order(const tp_shape *a, const tp_shape *b)
 {
@@ -11400,6 +11398,8 @@ static bool tp__other_order(const tp_shape *a, const tp_shape *b)
     }
     return more > 1;
 }
+/* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
+ * are widened. */
 static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];

@@ -452,7 +452,7 @@ static void tp__compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp
     tp_graph *g = tp_node_graph(cost);
     char t[TP_SHAPE_TEXT];
     if (cost->shape.ndim != 0) {
-        tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE, "the cost '%s' has shape %s: it must be a scalar, take its mean",
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "the cost '%s' has shape %s: it must be a scalar, take its mean",
                       tp_node_name(cost), tp_shape_text(&cost->shape, t));
         return;
     }

@@ -1894,9 +1894,8 @@ static void tp__check_runs(const tp_trainer *t, int64_t steps, int64_t runs)
                (long long)steps);
     if (runs > steps)
         tp_log(TP_LOG_WARN,
-               "%s: run_step called tp_hooked_run %lld times in %lld steps, each with new data and callbacks, and "
-               "global_step "
-               "counted them all: it should do so once a step, with all nodes of that step",
+               "%s: run_step called tp_hooked_run %lld times in %lld steps: each call takes new data, runs the hooks of "
+               "callbacks and counts in global_step. One call with all nodes of a step does so once",
                t->name, (long long)runs, (long long)steps);
 }
 

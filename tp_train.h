@@ -1893,10 +1893,11 @@ static void tp__check_runs(const tp_trainer *t, int64_t steps, int64_t runs)
         tp_log(TP_LOG_WARN, "%s: run_step ran nothing in %lld steps: it should call tp_hooked_run once a step", t->name,
                (long long)steps);
     if (runs > steps)
-        tp_log(TP_LOG_WARN,
-               "%s: run_step called tp_hooked_run %lld times in %lld steps: each call takes new data, runs the hooks of "
-               "callbacks and counts in global_step. One call with all nodes of a step does so once",
-               t->name, (long long)runs, (long long)steps);
+        tp_log(
+            TP_LOG_WARN,
+            "%s: run_step called tp_hooked_run %lld times in %lld steps: each call takes new data, runs the hooks of "
+            "callbacks and counts in global_step. One call with all nodes of a step does so once",
+            t->name, (long long)runs, (long long)steps);
 }
 
 static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)

@@ -13,6 +13,7 @@
 #   make soak         ten million steps, ten thousand cycles of each object, five hundred kills; an hour and more
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn; W=ddp.mlp.b128 T=2: two ranks
 #   make analyze      gcc -fanalyzer, clang --analyze, clang-tidy and cppcheck over all headers; two hours
+#   make compilers    each compiler that is installed, other options, optional parts left out; an hour
 #   make install      headers, tp_cuda.cu, tp.pc and a CMake package below PREFIX (/usr/local), or DESTDIR/PREFIX; make uninstall
 #   make single       all headers as one, build/tp.h
 #   make format       clang-format
@@ -82,6 +83,9 @@ analyze:
 
 soak:
 	@bash tests/soak.sh
+
+compilers:
+	@bash tests/compilers.sh
 
 W ?= mlp.b128
 T ?= 1
@@ -156,4 +160,4 @@ build/tp.h: $(HEADERS) tests/single.sh
 clean:
 	rm -rf build
 
-.PHONY: all mnist test gpu interop coverage analyze soak bench install uninstall single format clean
+.PHONY: all mnist test gpu interop coverage analyze soak compilers bench install uninstall single format clean

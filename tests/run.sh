@@ -214,6 +214,15 @@ if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/
 else
     left_out+=("neon: Debian packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user are missing")
 fi
+# the lowest byte last: what is written and read in files. (gnu11, because c11 has floats computed as doubles there)
+if command -v s390x-linux-gnu-gcc >/dev/null && command -v qemu-s390x >/dev/null; then
+    configuration big-endian "test_files test_checkpoint test_readers test_import test_numbers" "s390x-linux-gnu-gcc -std=gnu11 -O1"
+    judged_with -O0
+    run_with "qemu-s390x -L /usr/s390x-linux-gnu"
+    quick
+else
+    left_out+=("big-endian: Debian packages gcc-s390x-linux-gnu, libc6-dev-s390x-cross, qemu-user are missing")
+fi
 # CUDA on the CPU, which the GPU's code is tested with; the thread sanitizer sees races between the threads of a kernel
 shim="-std=c++17 -DTP_CUDA_SHIM -Itests/gpu/shim tests/gpu/shim/shim.cpp tests/gpu/shim/libraries.cpp"
 if command -v clang++ >/dev/null; then

@@ -7,11 +7,13 @@ command -v g++ >/dev/null || need="$need g++"
 command -v clang >/dev/null || need="$need clang"
 command -v make >/dev/null || need="$need make"
 [ -e /usr/include/stdio.h ] || need="$need libc6-dev"
-# Wanted but not needed: the kernels for 64-bit Arm, and exported models on 32-bit Arm, run in an emulator; clang's sanitizers; the format.
+# Wanted but not needed: what runs in an emulator (the kernels for 64-bit Arm, files on a big-endian processor, exported models on 32-bit
+# Arm); clang's sanitizers; the format.
 want=""
 command -v aarch64-linux-gnu-gcc >/dev/null || want="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 command -v arm-linux-gnueabihf-gcc >/dev/null || want="$want gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"
 [ "$(uname -m)" != x86_64 ] || command -v i686-linux-gnu-gcc >/dev/null || want="$want gcc-i686-linux-gnu libc6-dev-i386-cross"
+command -v s390x-linux-gnu-gcc >/dev/null || want="$want gcc-s390x-linux-gnu libc6-dev-s390x-cross"
 command -v qemu-aarch64 >/dev/null || want="$want qemu-user"
 command -v x86_64-w64-mingw32-gcc >/dev/null || want="$want gcc-mingw-w64-x86-64"
 command -v wine >/dev/null || want="$want wine wine64"

@@ -1462,7 +1462,9 @@ TEST(a_model_exporter_writes_compact_files)
         model *m = read_file(path);
         CHECK(count(m, "Conv") == 1 && count(m, "BatchNormalization") == 0 && count(m, "Identity") == 0);
         CHECK(find(m->input, m->n_input, "image") && m->n_input == 1 && find(m->output, m->n_output, "prob"));
-        const float bias[3] = {0.25f, 1.25f, 2.25f}; /* what session_init gave */
+        const float given[3] = {0.25f, 1.25f, 2.25f}; /* what session_init gave */
+        unsigned char bias[sizeof given];
+        tp_test_little_endian(bias, given, sizeof given, 4);
         const part *init = find(m->init, m->n_init, "fc/b");
         CHECK(init && init->n > sizeof bias && memcmp(init->p + init->n - sizeof bias, bias, sizeof bias) == 0);
         free_model(m);

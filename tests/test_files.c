@@ -1351,8 +1351,9 @@ TEST(npy_headers)
     };
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    for (int i = 0; i < TP_COUNT(good); i++) {
-        CHECK_OK(parse_npy(good[i], "05000000", &t));
+    for (int i = 0; i < TP_COUNT(good); i++) { /* without '<' the order is that of this processor */
+        const bool reversed = !strchr(good[i], '<') && !tp__little_endian();
+        CHECK_OK(parse_npy(good[i], reversed ? "00000005" : "05000000", &t));
         CHECK_MSG(t.dtype == TP_I32 && tp_tensor_size(&t) == 1 && tp_tensor_get(&t, 0) == 5, "%s", good[i]);
     }
     for (int i = 0; i < TP_COUNT(bad); i++) {

@@ -130,7 +130,11 @@ static void put_weight(msg *graph, const char *name, int elem, int ndim, const i
     for (int i = 0; i < ndim; i++) put_int(&t, 1, dims[i]);
     put_int(&t, 2, elem);
     put_text(&t, 8, name);
-    put_bytes(&t, 9, raw, bytes);
+    static unsigned char little[1 << 16];
+    const size_t size = elem == 7 || elem == 11 ? 8 : elem == 1 || elem == 6 ? 4 : elem == 10 || elem == 16 ? 2 : 1;
+    if (!CHECK(bytes <= sizeof little)) return;
+    tp_test_little_endian(little, raw, bytes, size);
+    put_bytes(&t, 9, little, bytes);
     put_msg(graph, 5, &t);
 }
 static void put_model(msg *file, const msg *graph, int opset)
@@ -742,7 +746,9 @@ TEST(numbers_come_in_every_coding)
     /* the same three numbers as raw bytes, packed floats, half floats, packed integers */
     static const uint16_t half[] = {0x3c00, 0x4000, 0xc200}, brain[] = {0x3f80, 0x4000, 0xc040};
     static const float f[] = {1, 2, -3};
+    unsigned char packed[sizeof f];
     double y[3];
+    tp_test_little_endian(packed, f, sizeof f, 4);
     for (int kind = 0; kind < 6; kind++) {
         static msg t, pack;
         t.n = pack.n = graph.n = 0;
@@ -754,7 +760,7 @@ TEST(numbers_come_in_every_coding)
             put_int(&t, 1, 3);
             put_int(&t, 2, kind == 3 ? 1 : kind == 4 ? 6 : 7);
             put_text(&t, 8, "w");
-            if (kind == 3) put_bytes(&t, 4, f, sizeof f);                           /* float_data, packed */
+            if (kind == 3) put_bytes(&t, 4, packed, sizeof packed);                 /* float_data, packed */
             for (int i = 0; i < 3 && kind == 4; i++) put_int(&t, 5, (int32_t)f[i]); /* int32_data, one by one */
             for (int i = 0; i < 3 && kind == 5; i++) put_varint(&pack, (uint64_t)(int64_t)f[i]);
             if (kind == 5) put_msg(&t, 7, &pack); /* int64_data, packed */
@@ -798,7 +804,8 @@ static bool write_file(const char *path, const void *p, size_t n)
 
 TEST(external_data_stays_in_its_folder)
 {
-    static const float numbers[] = {9, 1, 2, 3};
+    static const float numbers_here[] = {9, 1, 2, 3};
+    unsigned char numbers[sizeof numbers_here];
     static const struct {
         const char *location, *offset, *length, *sentence;
     } bad[] = {{"../w.bin", "4", "12", "no plain file in the model's folder"},
@@ -817,6 +824,7 @@ TEST(external_data_stays_in_its_folder)
     snprintf(path, sizeof path, "%s/sub", folder);
     CHECK_OK(tp_make_dirs(path));
     snprintf(path, sizeof path, "%s/w.bin", folder);
+    tp_test_little_endian(numbers, numbers_here, sizeof numbers, 4);
     CHECK(write_file(path, numbers, sizeof numbers));
     snprintf(other, sizeof other, "%s/../w.bin", folder);
     CHECK(write_file(other, numbers, sizeof numbers));

@@ -473,6 +473,17 @@ TP_TEST__UNUSED static uint64_t tp_test_mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+/* ==== >>bytes ========================================================================================= */
+
+/* Copies elements of `size` bytes each with their lowest byte first, as files have them, on each processor. */
+TP_TEST__UNUSED static void tp_test_little_endian(void *to, const void *from, size_t bytes, size_t size)
+{
+    const unsigned one = 1;
+    const int little = *(const unsigned char *)&one;
+    for (size_t i = 0; i < bytes; i++)
+        ((unsigned char *)to)[i] = ((const unsigned char *)from)[little ? i : i - i % size + size - 1 - i % size];
+}
+
 /* ==== >>time ========================================================================================== */
 
 /* Sleep for so many seconds, also where a signal interrupts the sleep. */

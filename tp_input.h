@@ -779,6 +779,12 @@ typedef struct tp_image_options {
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
+/* The same, but component 0 becomes the contents of the image file, uint8 (length), for tp_df_load_image with .encoded. So a data set
+ * whose files fit into memory is read only once:
+ *     df = tp_df_map(tp_df_image_folder("train", .decode = TP_NO), tp_map_image_file);
+ *     df = tp_df_load_image(tp_df_cache(df, .shuffle = TP_YES), aug, .encoded = TP_YES, .num_thread = 4);
+ * A file that cannot be read, is cut short or has too many pixels is bad; damage inside is found when it is decoded. */
+TP_DEF tp_status tp_map_image_file(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 
 /* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; otherwise TP_ERR_UNSUPPORTED. liblmdb does not check the pages of a file:
  * read only files from people you trust. */
@@ -7694,42 +7700,57 @@ static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
     return st;
 }
 
+/* Reads and decodes a file. channels 0: only reads it and looks at its header. */
 static tp_status tp__image_read(tp__stb *s, const char *path, int channels, int64_t max_pixels, tp_buf *file,
                                 tp_tensor *image)
 {
     const uint64_t limit =
         (uint64_t)max_pixels > (UINT64_MAX >> 4) ? UINT64_MAX : (uint64_t)max_pixels * 8 + (1u << 20);
     const tp_status st = tp__file_into(path, limit < SIZE_MAX / 2 ? limit : SIZE_MAX / 2, file);
-    return st == TP_OK ? tp__image_decode(s, file->data, file->len, path, channels, max_pixels, image) : st;
+    if (st != TP_OK) return st;
+    if (channels) return tp__image_decode(s, file->data, file->len, path, channels, max_pixels, image);
+    const tp__image_header look = tp__look_at_image((const uint8_t *)file->data, file->len);
+    return tp__image_check(&look, file->len, path, max_pixels);
 }
 
 /* Whether TP_SKIP skips a failure: true for errors of the file, false for errors of the program. */
 static bool tp__image_skips(tp_status st) { return st == TP_ERR_IO || st == TP_ERR_FORMAT; }
 
-TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+/* tp_map_image, and without `decode` tp_map_image_file. */
+static tp_status tp__map_image(const char *name, const tp_datapoint *in, tp_datapoint *out, tp_map_call *call,
+                               bool decode)
 {
-    TP__REQUIRE(in && out && call, TP_ERR_ARG)
-
     const tp_image_options *o = (const tp_image_options *)call->user;
+    const int channel = !decode ? 0 : o && o->channel ? o->channel : 3;
     if (in->n < 1 || in->c[0].dtype != TP_U8 || in->c[0].shape.ndim != 1)
-        return tp_fail(TP_ERR_ARG, "tp_map_image: component 0 must be a path: uint8 (length)");
+        return tp_fail(TP_ERR_ARG, "%s: component 0 must be a path: uint8 (length)", name);
     if (o && (o->max_pixels < 0 || (o->channel && o->channel != 1 && o->channel != 3)))
-        return tp_fail(TP_ERR_ARG, "tp_map_image: channel is %d and max_pixels %lld", o->channel,
-                       (long long)o->max_pixels);
+        return tp_fail(TP_ERR_ARG, "%s: channel is %d and max_pixels %lld", name, o->channel, (long long)o->max_pixels);
     tp_buf path = {NULL, 0, 0, false}, file = {NULL, 0, 0, false};
     tp_buf_put(&path, in->c[0].data, (size_t)tp_tensor_size(&in->c[0]));
     tp_buf_put(&path, "", 1);
     tp_status st = path.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file") : TP_OK;
-    if (st == TP_OK && out->n < 1) st = tp_fail(TP_ERR_ARG, "tp_map_image: the datapoint has no components");
+    if (st == TP_OK && out->n < 1) st = tp_fail(TP_ERR_ARG, "%s: the datapoint has no components", name);
     if (st == TP_OK)
-        st = tp__image_read(NULL, path.data, o && o->channel ? o->channel : 3,
-                            o && o->max_pixels ? o->max_pixels : TP__MAX_PIXELS, &file, &out->c[0]);
+        st = tp__image_read(NULL, path.data, channel, o && o->max_pixels ? o->max_pixels : TP__MAX_PIXELS, &file,
+                            &out->c[0]);
+    if (st == TP_OK && !decode) st = tp_datapoint_set_bytes(out, 0, file.data, file.len);
     tp_buf_free(&path);
     tp_buf_free(&file);
     if (!o || o->on_error != TP_SKIP || !tp__image_skips(st)) return st;
     tp_log_once(TP_LOG_WARN, "skipped: %s", tp_last_error());
     call->drop = true;
     return TP_OK;
+}
+TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    TP__REQUIRE(in && out && call, TP_ERR_ARG)
+    return tp__map_image("tp_map_image", in, out, call, true);
+}
+TP_DEF tp_status tp_map_image_file(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    TP__REQUIRE(in && out && call, TP_ERR_ARG)
+    return tp__map_image("tp_map_image_file", in, out, call, false);
 }
 
 /* -- flows of images ---- >>df image */

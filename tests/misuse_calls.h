@@ -6675,6 +6675,16 @@ static void call_tp_map_image(int which)
 }
 static const char *const cases_tp_map_image[] = {"?good arguments", "!in = NULL", "!out = NULL", "!call = NULL", NULL};
 
+static void call_tp_map_image_file(int which)
+{
+    (void)which;
+    const tp_datapoint *in_ = which == 1 ? NULL : datapoint();
+    tp_datapoint *out_ = which == 2 ? NULL : datapoint();
+    tp_map_call *call_ = which == 3 ? NULL : &a_map_call;
+    got_status(tp_map_image_file(in_, out_, call_));
+}
+static const char *const cases_tp_map_image_file[] = {"?good arguments", "!in = NULL", "!out = NULL", "!call = NULL", NULL};
+
 static void call_tp_df_lmdb_(int which)
 {
     (void)which;
@@ -9874,6 +9884,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_image_classes", call_tp_df_image_classes, cases_tp_df_image_classes},
     {"tp_df_image_list_", call_tp_df_image_list_, cases_tp_df_image_list_},
     {"tp_map_image", call_tp_map_image, cases_tp_map_image},
+    {"tp_map_image_file", call_tp_map_image_file, cases_tp_map_image_file},
     {"tp_df_lmdb_", call_tp_df_lmdb_, cases_tp_df_lmdb_},
     {"tp_lmdb_save", call_tp_lmdb_save, cases_tp_lmdb_save},
     {"tp_aug_status", call_tp_aug_status, cases_tp_aug_status},

@@ -91,7 +91,7 @@ static tp_status add_points(const tp_datapoint *in, tp_datapoint *out, tp_map_ca
 }
 
 /* The flows that take .num_thread. */
-enum { FROM_FILES, FROM_CONTENTS, IMAGE, COORDINATES, IMAGES, FLOWS };
+enum { FROM_FILES, FROM_CONTENTS, FROM_KEPT, IMAGE, COORDINATES, IMAGES, FLOWS };
 
 static tp_dataflow *flow_of(int which, int threads)
 {
@@ -101,6 +101,11 @@ static tp_dataflow *flow_of(int which, int threads)
                                 .buffer_size = 5, .seed = 7);
     if (which == FROM_CONTENTS)
         return tp_df_load_image(contents(), changes(), .encoded = TP_YES, .num_thread = threads, .buffer_size = 5);
+    if (which == FROM_KEPT) {
+        df = tp_df_map(tp_df_image_folder(folder(), .decode = TP_NO), tp_map_image_file, .keeps_all = TP_YES);
+        return tp_df_load_image(tp_df_cache(df, .shuffle = TP_YES), changes(), .encoded = TP_YES, .num_thread = threads,
+                                .buffer_size = 5);
+    }
     df = tp_df_image_folder(folder());
     if (which == IMAGE) return tp_df_augment_image(df, changes(), .num_thread = threads, .buffer_size = 5, .seed = 7);
     df = tp_df_map(df, add_points, .keeps_all = TP_YES);
@@ -200,6 +205,38 @@ TEST(loading_and_augmenting_is_augmenting_what_was_decoded)
     }
     tp_df_free(loads);
     tp_df_free(decoded);
+}
+
+/* Files that are kept in memory give the images of the files, also when the files are gone. */
+TEST(kept_files_are_read_once)
+{
+    NEEDS_STB();
+    char dir[400], sub[500], paths[FILES][600];
+    unsigned char bmp[54 + 4 * W * H];
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    snprintf(sub, sizeof sub, "%s/c", dir);
+    CHECK_OK(tp_make_dirs(sub));
+    for (int k = 0; k < FILES; k++) {
+        snprintf(paths[k], sizeof paths[k], "%s/%02d.bmp", sub, k);
+        CHECK(tp_test_write(paths[k], bmp, bmp_of(k, bmp)));
+    }
+    for (int threads = 0; threads <= 2; threads += 2) {
+        tp_dataflow *kept = tp_df_map(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_map_image_file);
+        kept =
+            tp_df_load_image(tp_df_cache(kept, .shuffle = TP_YES), changes(), .encoded = TP_YES, .num_thread = threads);
+        tp_dataflow *files = tp_df_load_image(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), changes());
+        CHECK(same_rest(files, kept, "threads", threads) == FILES);
+        for (int k = 0; k < FILES && threads; k++) CHECK(remove(paths[k]) == 0);
+        tp_datapoint dp = {0, NULL, 0};
+        for (int64_t pass = 1; pass < 4; pass++) {
+            int n = 0;
+            for (CHECK_OK(tp_df_restart(kept, pass)); tp_df_next(kept, &dp) == TP_OK; n++) {}
+            CHECK_MSG(n == FILES, "pass %d: %d images: %s", (int)pass, n, tp_last_error());
+        }
+        tp_datapoint_free(&dp);
+        tp_df_free(kept);
+        tp_df_free(files);
+    }
 }
 
 /* ==== >>streams ======================================================================================= */
@@ -312,6 +349,55 @@ TEST(a_bad_file_is_skipped_or_refused)
         tp_datapoint_free(&dp);
         tp_df_free(df);
     }
+}
+
+TEST(a_bad_file_is_not_kept)
+{
+    NEEDS_STB();
+    char dir[400], sub[500];
+    unsigned char bmp[54 + 4 * W * H];
+    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    snprintf(sub, sizeof sub, "%s/c", dir);
+    CHECK_OK(tp_make_dirs(sub));
+    for (int k = 0; k < 4; k++) {
+        static const char *const name[] = {"0.bmp", "1_broken.bmp", "2_empty.bmp", "3.bmp"};
+        const size_t size = bmp_of(k, bmp);
+        CHECK(tp_test_write(tp_test_path(sub, name[k]), bmp, k == 1 ? 40 : k == 2 ? 0 : size));
+    }
+    tp_datapoint dp = {0, NULL, 0};
+    tp_image_options options = {0, 0, TP_SKIP};
+    tp_dataflow *df =
+        tp_df_map(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_map_image_file, &options);
+    df = tp_df_load_image(tp_df_cache(df, .shuffle = TP_YES), tp_aug_identity(), .encoded = TP_YES, .num_thread = 2);
+    n_skipped = 0;
+    tp_set_log(hear, NULL);
+    for (int pass = 0; pass < 3; pass++) {
+        int n = 0;
+        for (CHECK_OK(tp_df_restart(df, pass)); tp_df_next(df, &dp) == TP_OK; n++) {}
+        CHECK(n == 2);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK_MSG(n_skipped == 1, "%d warnings", n_skipped);
+    tp_df_free(df);
+    df = tp_df_map(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_map_image_file);
+    CHECK(CHECK_OK(tp_df_next(df, &dp)) && dp.c[0].shape.ndim == 1 && tp_tensor_bytes(&dp.c[0]) == bmp_of(0, bmp) &&
+          memcmp(dp.c[0].data, bmp, tp_tensor_bytes(&dp.c[0])) == 0);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "1_broken.bmp is a damaged BMP");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "2_empty.bmp is empty");
+    tp_df_free(df);
+    options.max_pixels = H * W - 1;
+    options.on_error = TP_REFUSE;
+    df = tp_df_map(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_map_image_file, &options);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "more than the 119 allowed");
+    tp_df_free(df);
+    options.channel = 2;
+    df = tp_df_map(tp_df_image_folder(dir, .decode = TP_NO), tp_map_image_file, &options);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "tp_map_image_file: channel is 2");
+    tp_df_free(df);
+    df = tp_df_map(tp_df_image_folder(dir, .shuffle = TP_NO), tp_map_image_file);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "tp_map_image_file: component 0 must be a path");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
 }
 
 TEST(what_threads_cannot_augment_is_left_out)

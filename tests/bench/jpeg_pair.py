@@ -16,6 +16,7 @@ base = len(commands) + 1 # ours, u8, from files, by stb_image
 commands += [['build/jpeg', folder, workers, seconds, what] for what in ('decode', 'u8', 'f32')]
 commands += [[o, packed, workers, seconds, 'u8'] for o in ours]
 commands += [[o, folder, workers, seconds, 'u8'] for o in ours[1:]]
+commands += [[o, folder, workers, seconds, 'u8', 'cached'] for o in ours]
 commands += [[python, 'tests/bench/jpeg_peer.py', which, folder, workers, seconds] for which in ('pil', 'torch')]
 runs = [[] for _ in commands]
 for _ in range(int(rounds)):

@@ -1898,7 +1898,7 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n)
     return TP_OK;
 }
 
-TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
+TP__HOT TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
 {
     TP__REQUIRE(dp && of, TP_ERR_ARG)
 
@@ -4164,6 +4164,8 @@ TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
 
 /* -- cache ---- >>df cache */
 
+enum { TP__CACHE_PREFETCH = 1024 }; /* bytes of a component: the processor finds out about the rest by itself */
+
 typedef struct tp__cache_flow {
     tp__order order; /* order of the kept datapoints; used from pass 1 on, when all are kept */
     tp_dataflow *df;
@@ -4207,6 +4209,25 @@ static tp_status tp__cache_complete(tp__cache_flow *f)
     return st == TP_END ? TP_OK : st;
 }
 
+/* In a shuffled pass the next datapoint may lie anywhere in memory. Its bytes, and where those of the one after it lie, are asked
+ * for while this datapoint is used: waiting for them takes longer than copying a small datapoint. */
+static void tp__cache_prefetch(const tp__cache_flow *f)
+{
+#if defined(__GNUC__)
+    const tp__order *o = &f->order;
+    if (!o->at || !o->made || o->n - o->next < 2) return;
+    const tp_datapoint *next = &f->point[o->at[o->next]];
+    __builtin_prefetch(f->point[o->at[o->next + 1]].c);
+    for (int j = 0; j < next->n; j++) {
+        const size_t bytes = tp_tensor_bytes(&next->c[j]);
+        for (size_t k = 0; k < bytes && k < TP__CACHE_PREFETCH; k += 64)
+            __builtin_prefetch((const char *)next->c[j].data + k);
+    }
+#else
+    (void)f;
+#endif
+}
+
 static tp_status tp__cache_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__cache_flow *f = (tp__cache_flow *)df->user;
@@ -4215,6 +4236,7 @@ static tp_status tp__cache_next(tp_dataflow *df, tp_datapoint *dp)
     if (st != TP_OK) return st;
     if (df->pass_ > 0) i = tp__order_take(&f->order);
     else f->at++;
+    tp__cache_prefetch(f);
     return i < 0 ? TP_END : tp_datapoint_view(dp, &f->point[i]);
 }
 static tp_status tp__cache_restart(tp_dataflow *df, int64_t pass)
@@ -8648,7 +8670,7 @@ static tp_status tp__aug_reserve_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_reserve(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_use_result(tp__aug_run *r) /* y, the result of the step, becomes the current image */
+TP__HOT static void tp__aug_use_result(tp__aug_run *r) /* y, the result of the step, becomes the current image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
@@ -8936,20 +8958,20 @@ static tp_status tp__aug_pad_image(tp__aug_run *r, const tp__aug_step *s)
     char element[8];
     const size_t width = tp__aug_element(element, r->x.dtype, r->mask ? r->fill : s->number[5]);
     const int64_t size = tp__aug_pixel(&r->x), end = left + r->x.w;
-    for (int64_t i = 0; i < h; i++) {
+    if (edge == TP_EDGE_CONSTANT) { /* the right border of a row and the left one of the next are filled at once */
+        int64_t done = 0;           /* pixels */
+        for (int64_t i = 0; i < r->x.h; i++) {
+            const int64_t at = (top + i) * w + left;
+            tp__aug_fill(r->y.data + done * size, (at - done) * r->x.c, element, width);
+            memcpy(r->y.data + at * size, r->x.data + i * r->x.stride, (size_t)(r->x.w * size));
+            done = at + r->x.w;
+        }
+        tp__aug_fill(r->y.data + done * size, (h * w - done) * r->x.c, element, width);
+    }
+    for (int64_t i = 0; i < h && edge != TP_EDGE_CONSTANT; i++) {
         char *to = r->y.data + i * r->y.stride;
-        const int64_t at = tp__aug_edge(i - top, r->x.h, edge);
-        const char *from = r->x.data + at * r->x.stride;
-        if (at < 0) {
-            tp__aug_fill(to, w * r->x.c, element, width);
-            continue;
-        }
+        const char *from = r->x.data + tp__aug_edge(i - top, r->x.h, edge) * r->x.stride;
         memcpy(to + left * size, from, (size_t)(r->x.w * size));
-        if (edge == TP_EDGE_CONSTANT) {
-            tp__aug_fill(to, left * r->x.c, element, width);
-            tp__aug_fill(to + end * size, (w - end) * r->x.c, element, width);
-            continue;
-        }
         for (int64_t j = 0; j < w; j++) {
             if (j == left) j = end;
             if (j < w) memcpy(to + j * size, from + tp__aug_edge(j - left, r->x.w, edge) * size, (size_t)size);
@@ -9534,7 +9556,8 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
     if (x->dtype == TP_U8 && TP__AUG_PATTERN % c == 0) {
         double sum[TP__AUG_PATTERN] = {0};
         tp__aug_sum_bytes((const unsigned char *)x->data, n, sum);
-        for (int k = 0; k < TP__AUG_PATTERN; k++) mean[k % c] += sum[k];
+        for (int64_t k = 0; k < TP__AUG_PATTERN; k += c)
+            for (int64_t j = 0; j < c; j++) mean[j] += sum[k + j];
     } else if (x->dtype == TP_U8) {
         for (int64_t i = 0; i < n; i++) mean[i % c] += (double)((const unsigned char *)x->data)[i];
     } else {

@@ -3961,7 +3961,7 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
 /* ==== >>shape ========================================================================================= */
 
 /* An impossible number of dimensions gives ndim = -1, a shape that no function accepts. */
-TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim)
+TP__HOT TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim)
 {
     tp_shape s;
     memset(&s, 0, sizeof s);
@@ -4074,7 +4074,7 @@ static void tp__tensor_drop(tp_tensor *t)
     t->staged_ = 0;
 }
 
-TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
+TP__HOT TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
 
@@ -4096,7 +4096,7 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
     return TP_OK;
 }
 
-TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data)
+TP__HOT TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data)
 {
     TP__REQUIRE(t, )
     if ((unsigned)dtype >= TP_DTYPE_COUNT) {
@@ -4123,7 +4123,7 @@ static tp_status tp__tensor_download(tp_tensor *dst, const tp_tensor *src)
     return st == TP_OK ? waited : st;
 }
 
-TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
+TP__HOT TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 {
     TP__REQUIRE(dst && src && (src->data || src->staged_ || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
 

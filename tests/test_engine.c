@@ -901,6 +901,30 @@ TEST(dropout_of_any_length)
     free(x);
 }
 
+/* Bytes of images: a x + b is limited and truncated as by the plain loop, and nothing beyond the last whole period changes. */
+TEST(bytes_are_scaled)
+{
+    static const float values[] = {0, 0.2f, 1, 1.79f, -3, 255, -254.5f, 1e30f, -1e30f, INFINITY, NAN};
+    for (int k = 0; k < TP_COUNT(values) * TP_COUNT(values); k++)
+        for (int64_t n = 0; n <= 400; n += 47 + k % 3) {
+            const float a = values[k % TP_COUNT(values)];
+            float b[48];
+            uint8_t x[448];
+            for (int j = 0; j < 48; j++) b[j] = j % 7 ? (float)(j * 11 - 200) : values[k / TP_COUNT(values)];
+            for (int j = 0; j < 448; j++) x[j] = (uint8_t)(j * 37 + k);
+            const int64_t done = tp__fast_scale_add_bytes(x, a, b, 48, n);
+            CHECK(done == n / 48 * 48 || done == 0);
+            for (int64_t j = 0; j < 448; j++) {
+                const uint8_t was = (uint8_t)(j * 37 + k);
+                const volatile float product = a * (float)was, sum = product + b[j % 48];
+                const int want = j >= done ? was : sum >= 255 ? 255 : sum > 0 ? (int)sum : 0;
+                if (!CHECK_MSG(x[j] == want, "%g * %d + %g is %d, not %d", (double)a, was, (double)b[j % 48], x[j],
+                               want))
+                    break;
+            }
+        }
+}
+
 TEST(pool_of_any_width)
 {
     static const int64_t tap[4] = {140, 0, 210, 70};

@@ -296,6 +296,9 @@ TP_DEF const tp_op *tp_op_registry(int i);        /* returns row i of the op tab
 TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL and a sentence if there is none */
 /* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+#ifdef TP_NO_SENTENCES
+#define tp_infer_fail(s_, status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp_infer_fail)((s_), (status_), NULL))
+#endif
 
 /* Applies any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs are
  * node->op->out[i]. Your own rows can do everything that built-in ones can. */
@@ -328,6 +331,9 @@ TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
 /* Records a mistake in the graph, which keeps only the first one, and returns the poison node. `at`, the mistake's
  * place in the source, may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
+#ifdef TP_NO_SENTENCES
+#define tp_graph_fail(g_, at_, status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp_graph_fail)((g_), (at_), (status_), NULL))
+#endif
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
 TP_DEF tp_graph *tp_node_graph(const tp_node *n);
@@ -2110,7 +2116,7 @@ struct tp_graph {
     tp_operation poison_op;
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* buffers of tp_apply_ex */
-    int infer_in_cap;
+    int infer_in_cap, infer_out_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the target nodes of the last call of tp__ancestors */
     char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
@@ -2143,24 +2149,33 @@ struct tp_graph {
 #define TP__ATTRS(op_)           tp__##op_##_schema, sizeof(tp__##op_##_attrs)
 #define TP__ATTRS_OF(op_, type_) tp__##op_##_schema, sizeof(type_)
 #define TP__NO_ATTRS             NULL, 0
+/* Functions that a switch leaves out: with TP_ONLY_F32 the loops of other types, with TP_NO_TRACE the counts of FLOPs. */
+typedef double (*tp__flops_fn)(const tp_call *k);
+#define TP__F64_KERNEL(fn_)  (TP__HAS_F64 ? (fn_) : (tp_kernel_fn)NULL)
+#define TP__OTHER_BLOCK(fn_) (TP__HAS_F64 ? (fn_) : (tp_block_fn)NULL)
+#define TP__COUNT_FLOPS(fn_) (TP__HAS_TRACE ? (fn_) : (tp__flops_fn)NULL)
 /* Columns of the row of an element-wise op: its block functions ("maps"). MAPS: one for each number type. REAL_MAPS:
  * one for each real type. ANY_MAP: the same for all number types. BYTE_MAP: one for bytes. */
-#define TP__MAPS(fn_)      tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
-#define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
-#define TP__ANY_MAP(fn_)   tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
-#define TP__BYTE_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
+#define TP__MAPS(fn_)                                                                            \
+    tp__map_kernel, TP__F64_KERNEL(tp__map_kernel), NULL, fn_##_f32, TP__OTHER_BLOCK(fn_##_f64), \
+        TP__OTHER_BLOCK(fn_##_i32), TP__OTHER_BLOCK(fn_##_i64)
+#define TP__REAL_MAPS(fn_) \
+    tp__map_kernel, TP__F64_KERNEL(tp__map_kernel), NULL, fn_##_f32, TP__OTHER_BLOCK(fn_##_f64), NULL, NULL
+#define TP__ANY_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
+#define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
 /* Columns of an op's row for its kernels, unless it is element-wise. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for
  * float32 and integers, and fn_f64. With _FAST, fn_fast of tp_fast.h is added. */
-#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
-#define TP__NAIVE(fn_)                 TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
-#define TP__NAIVE_FAST(fn_)            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
-#define TP__NUMBERS(fn_)               TP__KERNELS(fn_##_any, fn_##_f64, NULL)
-#define TP__NUMBERS_FAST(fn_)          TP__KERNELS(fn_##_any, fn_##_f64, fn_##_fast)
-#define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
+#define TP__KERNELS(f32_, f64_, fast_) \
+    f32_, TP__F64_KERNEL(f64_), TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
+#define TP__NAIVE(fn_)        TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
+#define TP__NAIVE_FAST(fn_)   TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
+#define TP__NUMBERS(fn_)      TP__KERNELS(fn_##_any, fn_##_f64, NULL)
+#define TP__NUMBERS_FAST(fn_) TP__KERNELS(fn_##_any, fn_##_f64, fn_##_fast)
+#define TP__NO_KERNEL         TP__KERNELS(NULL, NULL, NULL)
 /* Columns of an op's row: the functions that return the number of FLOPs (NULL: one per output element) and the size of
  * the scratch memory. */
-#define TP__FLOPS(flops_)                   flops_, NULL
-#define TP__FLOPS_SCRATCH(flops_, scratch_) flops_, scratch_
+#define TP__FLOPS(flops_)                   TP__COUNT_FLOPS(flops_), NULL
+#define TP__FLOPS_SCRATCH(flops_, scratch_) TP__COUNT_FLOPS(flops_), scratch_
 /* The last three fields of an op's row: bits of the inputs of which only the shape is read, the ONNX operator, the sentence of
  * the op's fault. TP__REST sets all three. */
 #define TP__ONNX(name_)                      0, name_, NULL
@@ -2198,9 +2213,9 @@ struct tp_graph {
     TP__ROW(name_, label_, TP_OP_ELEMENTWISE, n_in_, n_in_, 1, NULL, 0, tp__infer_map, gradient_, maps_, vec_, NULL, \
             NULL, 0, onnx_, NULL)
 /* fast_scratch_: the scratch function of the fast kernel; NULL: none */
-#define TP__REDUCE_ROW(name_, label_, infer_, gradient_, kernels_, fast_scratch_, onnx_)                            \
-    TP__ROW(name_, label_, TP_OP_PURE, 1, 1, 1, TP__ATTRS(reduce), infer_, gradient_, kernels_, tp__flops_of_input, \
-            TP__IF_FAST(fast_scratch_, NULL), 0, onnx_, NULL)
+#define TP__REDUCE_ROW(name_, label_, infer_, gradient_, kernels_, fast_scratch_, onnx_)        \
+    TP__ROW(name_, label_, TP_OP_PURE, 1, 1, 1, TP__ATTRS(reduce), infer_, gradient_, kernels_, \
+            TP__COUNT_FLOPS(tp__flops_of_input), TP__IF_FAST(fast_scratch_, NULL), 0, onnx_, NULL)
 #define TP__VIEW_ROW(name_, label_, n_in_, attrs_, infer_, gradient_, rest_)                                        \
     TP__ROW(name_, label_, TP_OP_VIEW | TP_OP_ANY_DTYPE, n_in_, n_in_, 1, attrs_, infer_, gradient_, TP__NO_KERNEL, \
             tp__flops_none, NULL, rest_)
@@ -2242,9 +2257,8 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     g->var_scope[0].reuse = TP_REUSE_NO;
     g->n_var_scope = 1;
     g->n_device = 1;
-    g->infer_out = (tp_type *)tp_calloc(TP_MAX_OUTPUTS, sizeof(tp_type));
     g->lock = tp_mutex_new();
-    if (!g->infer_out || !g->lock) {
+    if (!g->lock) {
         tp_graph_free(g);
         return NULL;
     }
@@ -2256,7 +2270,7 @@ static TP__THREAD_LOCAL char tp__not_found[96];
 static TP__THREAD_LOCAL const tp_graph *tp__not_found_in;
 static void tp__remember_missing(const tp_graph *g, const char *name)
 {
-    snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name);
+    tp__format(tp__not_found, sizeof tp__not_found, "%.95s", name);
     tp__not_found_in = g;
 }
 
@@ -2323,21 +2337,26 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
 {
     const char *base = at && at->file ? strrchr(at->file, '/') : NULL;
     text[0] = 0;
-    if (at && at->file) snprintf(text, TP__PLACE_TEXT, "%s:%d: ", base ? base + 1 : at->file, at->line);
+    if (at && at->file) tp__format(text, TP__PLACE_TEXT, "%s:%d: ", base ? base + 1 : at->file, at->line);
     return text;
 }
 
 /* The same check as TP__REQUIRE, but the mistake is recorded in the graph. */
-#define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
-    if (!(cond_)) {                               \
-        tp__graph_misuse((g_), __func__, #cond_); \
-        return ret_;                              \
+#define TP__GRAPH_REQUIRE(g_, cond_, ret_)                                                              \
+    if (!(cond_)) {                                                                                     \
+        tp__graph_misuse((g_), TP__HAS_SENTENCES ? __func__ : NULL, TP__HAS_SENTENCES ? #cond_ : NULL); \
+        return ret_;                                                                                    \
     }
 static void tp__graph_misuse(tp_graph *g, const char *function, const char *needs)
 {
+#ifdef TP_NO_SENTENCES
+    (void)function, (void)needs;
+    (void)(tp_graph_fail)(g, NULL, TP_ERR_ARG, NULL);
+#else
     tp__words w;
     tp__misuse_in_words(&w, function, needs);
     tp_graph_fail(g, NULL, TP_ERR_ARG, "%s", w.text);
+#endif
 }
 static tp_graph *tp__list_graph(tp_node *const *xs, int n)
 {
@@ -2398,19 +2417,19 @@ TP_DEF const char *tp_node_name(const tp_node *n)
 }
 
 /* only the first mistake is kept, because later ones mostly follow from it */
-TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
+TP_DEF tp_node *(tp_graph_fail)(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
     char text[768], place[TP__PLACE_TEXT];
     va_list ap;
     va_start(ap, fmt);
-    tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
+    tp__vformat(text, sizeof text, fmt ? fmt : TP__NO_TEXT(status), ap);
     va_end(ap);
     if ((!at || !at->file) && g) at = &g->at;
-    tp_fail(status, "%s%s", tp__place_text(at, place), text);
+    (tp_fail)(status, "%s%s", tp__place_text(at, place), text);
     if (!g) {
         tp__no_node_unplaced = !place[0];
-        snprintf(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.255s", tp_last_error());
+        tp__format(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.255s", tp_last_error());
         return tp_poison(NULL);
     }
     g->status = status;
@@ -2428,7 +2447,7 @@ static void tp__graph_place(tp_graph *g, const tp_at *at)
         const bool is_last_error = strcmp(tp_last_error(), g->error) == 0;
         const char *sentence = tp_arena_printf(&g->arena, "%s%s", tp__place_text(at, place), g->error);
         if (sentence) g->error = sentence;
-        if (is_last_error) tp_fail(g->status, "%s", g->error);
+        if (is_last_error) (tp_fail)(g->status, "%s", g->error);
         g->unplaced = false;
     }
     for (; g->n_placed < g->op.n; g->n_placed++) {
@@ -2451,8 +2470,8 @@ TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
     char sentence[sizeof tp__no_node_sentence], place[TP__PLACE_TEXT];
     const bool is_last_error = strcmp(tp_last_error(), tp__no_node_sentence) == 0;
     memcpy(sentence, tp__no_node_sentence, sizeof sentence);
-    snprintf(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.100s%.150s", tp__place_text(&at, place), sentence);
-    if (is_last_error) tp_fail(TP_ERR_ARG, "%s", tp__no_node_sentence);
+    tp__format(tp__no_node_sentence, sizeof tp__no_node_sentence, "%.100s%.150s", tp__place_text(&at, place), sentence);
+    if (is_last_error) (tp_fail)(TP_ERR_ARG, "%s", tp__no_node_sentence);
     tp__no_node_unplaced = false;
     return n;
 }
@@ -2709,7 +2728,7 @@ static int tp__name_distance(const char *wanted, const char *name)
 /* Keeps the most similar name, and of equally similar ones the first. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
-    if (!n->wanted || !name || !*name) return;
+    if (!TP__HAS_SENTENCES || !n->wanted || !name || !*name) return;
     const int d = tp__name_distance(n->wanted, name);
     if (d < 0 || (n->name && d >= n->distance)) return;
     n->name = name;
@@ -2721,7 +2740,7 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
 {
     text[0] = 0;
-    if (n->name) snprintf(text, TP__NEAREST_TEXT, "; did you mean '%s'?", n->name);
+    if (TP__HAS_SENTENCES && n->name) tp__format(text, TP__NEAREST_TEXT, "; did you mean '%s'?", n->name);
     return text;
 }
 
@@ -2732,7 +2751,7 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
-    snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
+    tp__format(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->op.n; i++) tp__nearest_try(&n, ((const tp_operation *)g->op.item[i])->name);
     /* these include the names that an importer gives to nodes, see tp__importer_findable */
@@ -2746,7 +2765,7 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
-    snprintf(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
+    tp__format(op, sizeof op, "%.*s", (int)tp__split_name(name, &index), name);
     n.wanted = op;
     for (int i = 0; i < g->var.n; i++) tp__nearest_try(&n, ((const tp_variable *)g->var.item[i])->name);
     return tp__nearest_text(&n, text);
@@ -2755,10 +2774,11 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
 /* Warns if more operations were given the name of op and were therefore renamed to <name>_1, <name>_2, ... */
 static void tp__warn_same_name(const tp_graph *g, const tp_operation *op)
 {
+    if (!TP__HAS_SENTENCES) return;
     const uintptr_t n_suffix = (uintptr_t)tp__map_get(&g->used, op->name);
     char name[512], place[TP__PLACE_TEXT], other_place[TP__PLACE_TEXT];
     for (uintptr_t i = 1; i < n_suffix; i++) {
-        snprintf(name, sizeof name, "%s_%lu", op->name, (unsigned long)i);
+        tp__format(name, sizeof name, "%s_%lu", op->name, (unsigned long)i);
         const tp_operation *other = (const tp_operation *)tp__map_get(&g->by_name, name);
         if (!other) continue;
         tp__place_text(&op->at, place);
@@ -2793,14 +2813,15 @@ static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__M
 {
     char near[TP__NEAREST_TEXT], name[sizeof tp__not_found];
     text[0] = near[0] = 0;
-    snprintf(name, sizeof name, "%s", tp__not_found);
+    if (!TP__HAS_SENTENCES) return text;
+    tp__format(name, sizeof name, "%s", tp__not_found);
     tp__not_found[0] = 0;
     if (!name[0] || (g && g != tp__not_found_in)) return text;
     if (g && (variable ? tp__variable_named(g, name) != NULL : tp__node_named(g, name) != NULL)) return text;
     if (g && variable) tp__variable_near(g, name, near);
     else if (g) tp__node_near(g, name, near);
-    snprintf(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", name,
-             variable ? "variable" : "node", near);
+    tp__format(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", name,
+               variable ? "variable" : "node", near);
     return text;
 }
 static const char *tp__node_missing(const tp_graph *g, char text[TP__MISSING_TEXT])
@@ -2825,7 +2846,7 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
     char near[TP__NEAREST_TEXT], in_tower[512];
     tp_node *n = NULL;
     if (tower && tower->ns_name && tower->ns_name[0] &&
-        snprintf(in_tower, sizeof in_tower, "%s/%s", tower->ns_name, name) < (int)sizeof in_tower)
+        tp__format(in_tower, sizeof in_tower, "%s/%s", tower->ns_name, name) < (int)sizeof in_tower)
         n = tp__node_named(g, in_tower);
     if (!n) n = tp__node_named(g, name);
     if (!n) {
@@ -2849,9 +2870,10 @@ static bool tp__is_default_name(const char *name, const tp_op *row)
     return !last[n] || (last[n] == '_' && last[n + 1] && !last[n + 1 + strspn(last + n + 1, "0123456789")]);
 }
 
-TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...)
+TP_DEF tp_status(tp_infer_fail)(tp_infer *s, tp_status status, const char *fmt, ...)
 {
-    TP__REQUIRE(s && fmt, TP_ERR_ARG)
+    TP__REQUIRE(s && (fmt || !TP__HAS_SENTENCES), TP_ERR_ARG)
+    if (!TP__HAS_SENTENCES && !fmt) return (tp_fail)(status, NULL);
 
     char text[640];
     va_list ap;
@@ -2991,7 +3013,8 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
-/* Stores the types of inputs and variables in g->infer_in. Returns NULL, or the poison node after a mistake. */
+/* Stores the types of inputs and variables in g->infer_in, and makes room for those of outputs. Returns NULL, or the poison node
+ * after a mistake. */
 static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
 {
     const tp_op *row = d->row;
@@ -3007,6 +3030,13 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
         if (!t) return tp__graph_nomem(g);
         g->infer_in = t;
         g->infer_in_cap = n_type * 2;
+    }
+    const int n_out = row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS;
+    if (n_out > g->infer_out_cap) {
+        tp_type *t = (tp_type *)tp_realloc(g->infer_out, (size_t)n_out * sizeof *t);
+        if (!t) return tp__graph_nomem(g);
+        g->infer_out = t;
+        g->infer_out_cap = n_out;
     }
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
@@ -3081,7 +3111,7 @@ static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
     const tp_status st = tp__infer_types(&s);
     if (st != TP_OK) {
         char text[2048];
-        snprintf(text, sizeof text, "%s", tp_last_error());
+        tp__format(text, sizeof text, "%s", tp_last_error());
         return tp_graph_fail(g, NULL, st, "%s", text);
     }
     for (int i = 0; i < s.n_out; i++)
@@ -3277,21 +3307,28 @@ TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value)
     return tp_apply_ex(g, &d);
 }
 
-TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
+static tp_node *tp__const_as(tp_graph *g, tp_dtype dtype, tp__wide value)
 {
     TP__GRAPH_REQUIRE(g, g && dtype > TP_DTYPE_UNSET && dtype < TP_DTYPE_COUNT, tp_poison(g))
 
-    double storage[1] = {0};
+    int64_t storage[1] = {0}; /* has room for an element of any type */
     tp_tensor t;
     tp_shape scalar;
     memset(&t, 0, sizeof t);
     memset(&scalar, 0, sizeof scalar);
     tp_tensor_view(&t, dtype, scalar, storage);
-    tp_tensor_set(&t, 0, value);
+    if (tp__is_left_out(dtype))
+        return tp_graph_fail(g, NULL, TP_ERR_UNSUPPORTED,
+                             "this program was built with TP_ONLY_F32: no constant of type %s", tp_dtype_name(dtype));
+    tp_convert(storage, dtype, &value, TP__WIDE_DTYPE, 1);
     return tp_constant(g, &t);
 }
 
-TP_DEF tp_node *tp_const(tp_graph *g, float value) { return tp_const_as(g, TP_F32, (double)value); }
+TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value)
+{
+    return tp__const_as(g, dtype, (tp__wide)value);
+}
+TP_DEF tp_node *tp_const(tp_graph *g, float value) { return tp__const_as(g, TP_F32, (tp__wide)value); }
 
 /* Replaces the name of a new node by a unique one; NULL: there was no memory for it. */
 static tp_node *tp__rename(tp_node *y, const char *full)
@@ -3926,23 +3963,23 @@ TP_DEF tp_init tp_init_values(const float *values, int64_t n)
 static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
 {
     if (init->kind != TP_INIT_VARIANCE_SCALING) return *init;
-    double fan_in = 1, fan_out = 1, field = 1;
-    if (s->ndim == 1) fan_in = fan_out = (double)s->dim[0];
+    tp__wide fan_in = 1, fan_out = 1, field = 1;
+    if (s->ndim == 1) fan_in = fan_out = tp__wide_of(s->dim[0]);
     if (s->ndim >= 2) {
-        for (int d = 0; d < s->ndim - 2; d++) field *= (double)s->dim[d];
-        fan_in = field * (double)s->dim[s->ndim - 2];
-        fan_out = field * (double)s->dim[s->ndim - 1];
+        for (int d = 0; d < s->ndim - 2; d++) field *= tp__wide_of(s->dim[d]);
+        fan_in = field * tp__wide_of(s->dim[s->ndim - 2]);
+        fan_out = field * tp__wide_of(s->dim[s->ndim - 1]);
     }
-    double n = init->mode == TP_FAN_OUT ? fan_out : init->mode == TP_FAN_AVG ? 0.5 * (fan_in + fan_out) : fan_in;
+    tp__wide n = init->mode == TP_FAN_OUT ? fan_out : init->mode == TP_FAN_AVG ? (fan_in + fan_out) / 2 : fan_in;
     if (n < 1) n = 1;
-    const double scale = (double)init->a;
+    const tp__wide scale = (tp__wide)init->a;
     if (init->distribution == TP_DIST_UNIFORM) {
-        const float limit = (float)sqrt(3.0 * scale / n);
+        const float limit = (float)TP__WIDE_SQRT(3 * scale / n);
         return tp_init_uniform(-limit, limit);
     }
-    if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
+    if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)TP__WIDE_SQRT(scale / n));
     /* truncation multiplies the deviation by this factor */
-    return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
+    return tp_init_truncated_normal(0.0f, (float)(TP__WIDE_SQRT(scale / n) / (tp__wide).87962566103423978));
 }
 
 /* Fills a tensor in pieces, which threads can share. */
@@ -3956,10 +3993,10 @@ typedef struct tp__init_job {
 
 /* Converts the first element, then doubles the filled part by copying it. Speed matters here: the zeros of optimizer slots can be
  * twice the size of the model. */
-static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
+static void tp__fill_constant(char *out, tp_dtype dtype, tp__wide value, int64_t n)
 {
     const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
-    if (n > 0) tp_convert(out, dtype, &value, TP_F64, 1);
+    if (n > 0) tp_convert(out, dtype, &value, TP__WIDE_DTYPE, 1);
     for (size_t done = size; done < all; done *= 2) memcpy(out + done, out, done < all - done ? done : all - done);
 }
 
@@ -3969,7 +4006,7 @@ static void tp__fill_chunk(void *user, int64_t chunk)
     const int64_t i0 = chunk * TP__FILL_PIECE, all = tp_tensor_size(f->t);
     const int64_t n = all - i0 < TP__FILL_PIECE ? all - i0 : TP__FILL_PIECE;
     char *out = (char *)f->t->data + (size_t)i0 * tp_dtype_size(f->t->dtype);
-    const double a = (double)f->init.a;
+    const tp__wide a = (tp__wide)f->init.a;
     if (f->init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, f->init.values + i0, TP_F32, n);
     else if (f->init.kind == TP_INIT_CONSTANT) tp__fill_constant(out, f->t->dtype, a, n);
     else
@@ -3977,7 +4014,7 @@ static void tp__fill_chunk(void *user, int64_t chunk)
                           f->init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
                           : f->init.kind == TP_INIT_NORMAL ? TP__NORMAL
                                                            : TP__TRUNCATED,
-                          a, (double)f->init.b, f->key, 0, 1, i0, n, f->t->dtype, out);
+                          a, (tp__wide)f->init.b, f->key, 0, 1, i0, n, f->t->dtype, out);
 }
 
 static tp_status tp__init_fill(tp_device *d, const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
@@ -4336,7 +4373,7 @@ static void tp__tower_body(tp__tower_build *b)
     tp_tower_desc d;
     memset(&vs, 0, sizeof vs);
     memset(&d, 0, sizeof d);
-    snprintf(name, sizeof name, "tower%d", b->index);
+    tp__format(name, sizeof name, "tower%d", b->index);
     vs.no_name_scope = true;
     if (own_variables) vs.getter = tp__local_getter, vs.getter_user = name;
     else if (b->index > 0) vs.reuse = TP_REUSE_YES;
@@ -4386,7 +4423,7 @@ static void tp__towers_run(tp__towers *t, int i)
     if (t->lock) {
         if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
             char reason[512];
-            snprintf(reason, sizeof reason, "%.500s", tp_last_error());
+            tp__format(reason, sizeof reason, "%.500s", tp_last_error());
             tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, reason);
             b->done = true;
         } else {
@@ -6120,7 +6157,7 @@ static const tp__gradient_rule tp__gradient_rules[] = {
 };
 static bool tp__cheaper_gradient(tp_grad *g)
 {
-    for (int i = 0; i < TP_COUNT(tp__gradient_rules); i++)
+    for (int i = 0; i < (TP__HAS_FUSION ? TP_COUNT(tp__gradient_rules) : 0); i++)
         if (tp__gradient_rules[i].match(g)) return true;
     return false;
 }
@@ -6638,14 +6675,21 @@ static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->sh
 static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
 
 /* Returns the device on which an operation runs, and the device on which a value is. */
-static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
+static int tp__device_of(const tp__compiler *c, const tp_operation *o)
+{
+    return !TP__HAS_DEVICES || c->exec->one_device ? 0 : o->device;
+}
 
-static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
+static int tp__node_on(const tp__compiler *c, const tp_node *n)
+{
+    return !TP__HAS_DEVICES || c->exec->one_device ? 0 : tp_node_device(n);
+}
 
 /* Returns the session's half precision; unset: it has none. */
 static tp_dtype tp__session_half_dtype(const tp__compiler *c)
 {
     const tp_precision p = c->exec->session->config.precision;
+    if (!TP__HAS_F64) return TP_DTYPE_UNSET;
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
@@ -6690,15 +6734,18 @@ static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of mem
 
 /* Reports why a plan cannot run. The sentence begins with the place in the source where the operation was created. */
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+#ifdef TP_NO_SENTENCES
+#define tp__plan_fail(o_, status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp__plan_fail)((o_), (status_), NULL))
+#endif
 
-static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
+static tp_status(tp__plan_fail)(const tp_operation *o, tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT], place[TP__PLACE_TEXT];
     va_list ap;
     va_start(ap, fmt);
-    tp__vformat(text, sizeof text, fmt, ap);
+    tp__vformat(text, sizeof text, fmt ? fmt : TP__NO_TEXT(status), ap);
     va_end(ap);
-    return tp_fail(status, "%s%s", tp__place_text(&o->at, place), text);
+    return (tp_fail)(status, "%s%s", tp__place_text(&o->at, place), text);
 }
 
 static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
@@ -6932,7 +6979,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
         memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
         if ((st = tp__infer_types(&s)) != TP_OK) {
             char text[TP__ERROR_TEXT];
-            snprintf(text, sizeof text, "%s", tp_last_error());
+            tp__format(text, sizeof text, "%s", tp_last_error());
             tp__plan_fail(o, st, "%s", text);
             break;
         }
@@ -7085,7 +7132,7 @@ static const tp__rule tp__rewrites[] = {
 
 static tp_status tp__plan_rewrite(tp__compiler *c)
 {
-    for (int r = 0; r < TP_COUNT(tp__rewrites); r++)
+    for (int r = 0; r < (TP__HAS_FUSION ? TP_COUNT(tp__rewrites) : 0); r++)
         for (int id = 0; id < c->n_op; id++) {
             const tp_status st = tp__rewrites[r].match(c, c->op[id], &tp__rewrites[r]);
             if (st != TP_OK) return st;
@@ -7628,7 +7675,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
 }
 
 /* Fuses a batch norm and the ReLU that follows it. */
-static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
     if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__is_float32(c, &o->out[0]) ||
@@ -7678,7 +7725,7 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     return c->value[tp__alias_root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
 }
 
-static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__is_float32(c, &o->out[0]) ||
         !tp__can_fuse(c, o, TP_FUSES_MASK))
@@ -7696,7 +7743,7 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
 }
 
 /* Fuses bias and activation into a convolution or product. The step runs at the place of the last of these ops. */
-static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
     const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
@@ -7764,7 +7811,7 @@ static bool tp__conv_can_normalise(const tp__compiler *c, const tp_operation *o)
 
 /* Fuses an addition into a convolution or into the gradient of a batch norm: the kernel adds the other summand while it
  * writes. */
-static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
     if ((!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_ADD)) return TP_OK;
@@ -7836,7 +7883,7 @@ static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool 
 }
 
 /* The output of a batch norm (or of its ReLU) that only convolutions read is elided: they normalise x while they load it. */
-static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
@@ -7859,7 +7906,7 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 /* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
  * that still exist keep their bits. */
 /* Fuses a multiplication by a constant into the softmax that follows it. */
-static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     if (o->row != &tp__op_softmax || !tp__can_fuse(c, o, TP_FUSES_SCALE)) return TP_OK;
     const tp_operation *affine = o->in[0]->op;
@@ -7882,6 +7929,7 @@ static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp
 
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
+#if TP__HAS_FUSION
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradient of batch norm masks dy as the gradient of the ReLU would", tp__fuse_bn_mask},
     {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
@@ -7889,6 +7937,7 @@ static const tp__rule tp__rules[] = {
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
      tp__fuse_norm},
     {"scale, softmax", "softmax multiplies its input by a constant while it loads it", tp__fuse_scale},
+#endif
 };
 
 /* 6. Tries the rules of fusion. */
@@ -8183,10 +8232,10 @@ static tp_status tp__step_kernel(tp__step *s)
         s->fn = s->row->fast && (d->isa || !s->row->naive_f32) ? s->row->fast : s->row->naive_f32;
     } else {
         dtype = f64 ? TP_F64 : TP_F32;
-        s->convert = half_precision && s->row != &tp__op_cast;
+        s->convert = TP__HAS_F64 && half_precision && s->row != &tp__op_cast;
         if (dtype == TP_F64) s->fn = s->row->naive_f64;
         else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
-        s->needs_epilogue = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
+        s->needs_epilogue = TP__HAS_FUSION && s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
     }
     if (!s->fn)
         return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s'): its row has no %s; tp_cast the inputs",
@@ -8203,7 +8252,7 @@ static size_t tp__step_scratch(const tp__step *s)
     tp_operand op[64];
     tp_call k = s->call;
     const int n = k.n_in + k.n_out + k.n_var;
-    if (!s->convert || n > 64) return s->row->scratch(&k);
+    if (!TP__HAS_F64 || !s->convert || n > 64) return s->row->scratch(&k);
     for (int i = 0; i < n; i++) { /* the operands, half precision converted to float, as the float kernel gets them */
         op[i] = s->operand[i];
         if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
@@ -8285,12 +8334,12 @@ static void tp__run_converted(const tp__step *s)
 
 static void tp__run_step(const tp__step *s)
 {
-    if (s->convert) {
+    if (TP__HAS_F64 && s->convert) {
         tp__run_converted(s);
         return;
     }
     s->fn(&s->call);
-    if (s->needs_epilogue) tp__finish_naive(&s->call);
+    if (TP__HAS_FUSION && s->needs_epilogue) tp__finish_naive(&s->call);
 }
 
 /* -- 7. emit: replicas of values on other devices and in other precisions ------------------------------ */
@@ -8310,7 +8359,7 @@ static const tp_op tp__op_copy =
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__alias_root(c, v), home = c->value[root].buffer;
-    if (home < 0 || c->plan->buffer[home].device == device) return home;
+    if (!TP__HAS_DEVICES || home < 0 || c->plan->buffer[home].device == device) return home;
     for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && !a->dtype) return a->buffer;
     return -1;
@@ -8320,7 +8369,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
     const int root = tp__alias_root(c, v);
-    if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
+    if (!TP__HAS_F64 || c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
     for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && a->dtype == dtype) return a->buffer;
     return -1;
@@ -8346,7 +8395,7 @@ static tp_status tp__replicate_on(tp__compiler *c, int v, int device, const char
 {
     tp__plan *p = c->plan;
     const int root = tp__alias_root(c, v), home = c->value[root].buffer;
-    if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
+    if (!TP__HAS_DEVICES || home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].place == TP__IN_CONST;
     const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
     const int b = tp__add_replica(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
@@ -8382,6 +8431,7 @@ static tp_status tp__node_as_dtype(tp__compiler *c, const tp_node *n, int device
     tp__plan *p = c->plan;
     const int v = tp__value_of(c, n), root = tp__alias_root(c, v);
     const tp_status st = tp__node_on_device(c, n, device);
+    if (!TP__HAS_F64) return st;
     const int from = tp__buffer_on(c, v, device);
     if (st != TP_OK || from < 0 || c->value[root].type.dtype == dtype || tp__buffer_as(c, v, device, dtype) >= 0)
         return st;
@@ -8864,7 +8914,7 @@ static tp_status tp__fold_step(tp__compiler *c)
 static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
 {
     tp_status st;
-    if (tp__fusable(c, o)) {
+    if (TP__HAS_FUSION && tp__fusable(c, o)) {
         tp__group group;
         memset(&group, 0, sizeof group);
         group.op[0] = o->id;
@@ -8915,12 +8965,12 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
     if ((o->row->flags & TP_OP_SOURCE) || (c->fed[v] >= 0 && o->n_out == 1) || c->alias[v] >= 0) return TP_OK;
     if (o->row == &tp__op_read_after) return tp__emit_read_after(c, o, k);
     if (c->folded[o->id]) return tp__emit_folded(c, o);
-    if (c->group[o->id] >= 0) {
+    if (TP__HAS_FUSION && c->group[o->id] >= 0) {
         const tp__group *g = &c->groups[c->group[o->id]];
         return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
     if (o->row == &tp__op_group) return TP_OK; /* this op only orders other ops, so it has no step */
-    if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
+    if (TP__HAS_DEVICES && o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
     const tp_status st = tp__emit_op(c, o);
     if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__copy_fetched_variable(c, o, k);
@@ -9028,7 +9078,7 @@ static void tp__plan_in_place(tp__compiler *c)
                     if (tp__write_over_operand(p, i, s->buffer[s->call.n_in], q)) break;
             continue;
         }
-        if (s->row != &tp__op_fused) continue;
+        if (!TP__HAS_FUSION || s->row != &tp__op_fused) continue;
         const tp__program *prog = (const tp__program *)s->call.attrs;
         for (int k = 0; k < prog->n_out; k++) {
             const int ob = s->buffer[prog->n_external + k];
@@ -9216,7 +9266,7 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 /* Computes the figures for tp_exec_plan_info. */
 static void tp__plan_count(tp__plan *p)
 {
-    for (int i = 0; i < p->n_step; i++) {
+    for (int i = 0; i < p->n_step && TP__HAS_TRACE; i++) {
         p->info.bytes += tp__step_bytes(&p->step[i]);
         p->info.flops += tp__step_flops(&p->step[i]);
     }
@@ -9239,7 +9289,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     if ((st = tp__plan_sources(c)) != TP_OK) return st;
     tp__plan_fold(c);
     if (!c->exec->session->config.no_fusion && (st = tp__plan_fuse(c)) != TP_OK) return st;
-    if ((st = tp__plan_groups(c)) != TP_OK) return st;
+    if (TP__HAS_FUSION && (st = tp__plan_groups(c)) != TP_OK) return st;
     p->cap_step = c->n_order + p->n_fetch + 1;
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();
@@ -9262,7 +9312,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
         p->used[s->device] = true;
         for (int k = 0; k < s->call.n_in && s->is_collective; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
-    if ((st = tp__plan_pieces(p)) != TP_OK) return st;
+    if (TP__HAS_DEVICES && (st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
     if (p->room_bytes && !(p->host_buffer = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
@@ -9353,19 +9403,20 @@ static const char *tp__memory_limit(const tp_session *s, const tp_device *d, cha
     text[0] = 0;
     if (!d->limit_memory || fraction >= 0.99) return text;
     tp_format_float(number, (float)fraction);
-    snprintf(text, size, ", or raise memory_fraction, which is %s", number);
+    tp__format(text, size, ", or raise memory_fraction, which is %s", number);
     return text;
 }
 
 static tp_status tp__session_limits(tp_session *s)
 {
-    const double fraction = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    const float fraction = tp__float_option(s->config.memory_fraction, 0.99f);
     if (!(fraction >= 0 && fraction <= 1))
         return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it must be a part of a GPU's memory, at most 1",
-                       fraction);
+                       (double)fraction);
     tp_status st = TP_OK;
     for (int i = 0; i < s->n_device && st == TP_OK; i++)
-        if (s->device[i]->limit_memory) st = s->device[i]->limit_memory(s->device[i], fraction);
+        if (TP__HAS_DEVICES && s->device[i]->limit_memory)
+            st = s->device[i]->limit_memory(s->device[i], (double)fraction);
     return st;
 }
 
@@ -9419,6 +9470,10 @@ static tp_status tp__session_devices(tp_session *s)
 {
     const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
     const int n_cpu = s->config.n_cpu_devices || given ? s->config.n_cpu_devices : 1;
+    if (!TP__HAS_DEVICES && (given || n_cpu != 1))
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "this program was built with TP_NO_DEVICES: a session has one CPU device, not %d devices",
+                       given + n_cpu);
     if (n_cpu < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", n_cpu);
     s->device = (tp_device **)tp_calloc((size_t)given + (size_t)n_cpu, sizeof *s->device);
     if (!s->device) return TP_ERR_NOMEM;
@@ -9441,9 +9496,9 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
 {
     if (!g) return tp_fail(TP_ERR_ARG, "a session needs a graph"), (tp_session *)NULL;
     if (g->status != TP_OK) {
-        char text[2048];
-        snprintf(text, sizeof text, "%s", g->error);
-        return tp_fail(g->status, "%s", text), (tp_session *)NULL;
+        char text[TP__ERROR_TEXT];
+        tp__format(text, sizeof text, "%s", g->error);
+        return (void)(tp_fail)(g->status, "%s", text), (tp_session *)NULL;
     }
     tp_session *s = (tp_session *)tp_calloc(1, sizeof *s);
     if (!s) return NULL;
@@ -9710,7 +9765,7 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
     const tp_graph *g = s->graph;
     if (g->status != TP_OK) {
         char text[2048];
-        snprintf(text, sizeof text, "%s", g->error);
+        tp__format(text, sizeof text, "%s", g->error);
         return tp_fail(g->status, "%s", text);
     }
     for (int i = 0; i < n_fetches; i++) {
@@ -9873,7 +9928,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
 /* Adds a record of what thread 0 has done since its last record. */
 static void tp__running_add_record(tp__running *r, tp_trace_kind kind, double bytes)
 {
-    if (!r->trace) return;
+    if (!TP__HAS_TRACE || !r->trace) return;
     const int64_t now = tp__clock_ns();
     tp_trace_record *x = tp__trace_add(r->trace, kind, 0, r->last_record_end, now);
     if (x) x->bytes = bytes;
@@ -9942,7 +9997,7 @@ static void tp__running_end(tp__running *r)
 {
     tp_trace *t = r->trace;
     (void)TP__WIDE_ADD(&r->session->runs, (uint64_t)0 - 1);
-    if (!t) return;
+    if (!TP__HAS_TRACE || !t) return;
     const int64_t n = t->n;
     for (int64_t i = r->first; i < n; i++) {
         t->record[i].name = tp__trace_text(t, t->record[i].name);
@@ -10061,8 +10116,9 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
 /* Runs steps in order. With timing, waits for each one and measures it. r is NULL while the steps are recorded. */
 static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int from, int to)
 {
+    timing = TP__HAS_TRACE && timing;
     tp_status st = TP_OK;
-    const bool traced = r && r->trace;
+    const bool traced = TP__HAS_TRACE && r && r->trace;
     for (int i = from; i < to && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
         if (r && i <= p->first_write && (st = tp__running_check(r, "it stood before", s->name)) != TP_OK) break;
@@ -10070,8 +10126,8 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
         tp_device *d = s->call.device;
         if (d->make_current && (i == from || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
             d->make_current(d);
-        if (s->from >= 0) st = tp__run_copy(p, s);
-        else if (s->is_collective) st = tp__run_together(p, s);
+        if (TP__HAS_DEVICES && s->from >= 0) st = tp__run_copy(p, s);
+        else if (TP__HAS_DEVICES && s->is_collective) st = tp__run_together(p, s);
         else tp__run_step(s);
         if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
@@ -10141,9 +10197,9 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
     const bool one_by_one = timing || r->trace; /* when timing or tracing, each kernel is measured by itself */
-    if (!one_by_one && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
+    if (TP__HAS_DEVICES && !one_by_one && p->record_on >= 0 && p->has_run > 0 && !p->recorded) tp__record(p);
     p->has_run = 1;
-    if (one_by_one || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
+    if (!TP__HAS_DEVICES || one_by_one || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_piece && st == TP_OK; i++) {
         const tp__plan_piece *piece = &p->piece[i];
@@ -10165,9 +10221,10 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
         tp__upload *u = &p->upload[i];
         tp_device *d = p->device[p->buffer[u->buffer].device];
         const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
-        *moved += (double)bytes;
+        if (TP__HAS_TRACE) *moved += (double)bytes;
         u->staged = -1;
-        if (st == TP_OK && !feeds[u->feed].value.device && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
+        if (TP__HAS_DEVICES && st == TP_OK && !feeds[u->feed].value.device && d->stage && d->unstage &&
+            bytes >= TP__STAGE_LEAST)
             st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
     }
     for (int i = 0; i < p->n_upload; i++) {
@@ -10175,16 +10232,17 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
         tp_device *d = p->device[p->buffer[u->buffer].device];
         void *place = tp__buffer_data(p, e, u->buffer);
         const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
-        if (u->staged >= 0) {
+        if (TP__HAS_DEVICES && u->staged >= 0) {
             const tp_status taken = d->unstage(d, u->staged, st == TP_OK ? place : NULL);
             if (st == TP_OK) st = taken;
-        } else if (st == TP_OK && bytes && feeds[u->feed].value.device)
+        } else if (TP__HAS_DEVICES && st == TP_OK && bytes && feeds[u->feed].value.device)
             st = tp__run_feed_device(d, place, &feeds[u->feed].value);
         else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
     }
     return st;
 }
 
+#ifndef TP_NO_SENTENCES
 /* Finds the bad number `value` in the input x of an op. If x is a fed integer tensor, perhaps behind a cast, returns true and
  * writes the place for the error sentence: "; 'label' has it at element 37". */
 static bool tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text, size_t size)
@@ -10196,28 +10254,34 @@ static bool tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds,
         const int64_t n = tp_tensor_size(&feeds[i].value);
         for (int64_t k = 0; k < n; k++)
             if (tp_tensor_get(&feeds[i].value, k) == (double)value) {
-                snprintf(text, size, "; '%.200s' has it at element %lld", x->op->name, (long long)k);
+                tp__format(text, size, "; '%.200s' has it at element %lld", x->op->name, (long long)k);
                 return true;
             }
     }
     return false;
 }
 
+#endif
 /* Reports that a kernel met bad data: the sentence of its row, the shapes of its inputs, and where in a feed the data is. */
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, const tp_feed *feeds, int n_feeds)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
+#ifdef TP_NO_SENTENCES
+    (void)value, (void)feeds, (void)n_feeds;
+    return (tp__plan_fail)(o, TP_ERR_NUMERIC, NULL);
+#else
     char text[1024], place[TP__PLACE_TEXT], shape[TP_SHAPE_TEXT];
-    int n = snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
+    int n = tp__format(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
     for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
-        n += snprintf(text + n, sizeof text - (size_t)n, "%s'%.200s' %s", i ? ", " : "; the inputs are ",
-                      o->in[i]->op->name, tp_shape_text(&o->in[i]->shape, shape));
+        n += tp__format(text + n, sizeof text - (size_t)n, "%s'%.200s' %s", i ? ", " : "; the inputs are ",
+                        o->in[i]->op->name, tp_shape_text(&o->in[i]->shape, shape));
     for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
         if (tp__fault_place(o->in[i], feeds, n_feeds, value, text + n, sizeof text - (size_t)n)) break;
     tp__place_text(&o->at, place);
     const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
     return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s%s: '%s': %s", place, message, o->name, text)
                                : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
+#endif
 }
 
 /* Waits for the work that a failed run has queued, so that it cannot overwrite what the next run reads. Keeps the error
@@ -10225,10 +10289,10 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, con
 static tp_status tp__run_failed(const tp__plan *p, tp_status st)
 {
     char sentence[TP__ERROR_TEXT];
-    snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+    tp__format(sentence, sizeof sentence, "%s", tp_last_error());
     for (int i = 0; i < p->n_device; i++)
         if (p->used[i]) (void)p->device[i]->wait(p->device[i]);
-    return tp_fail(st, "%s", sentence);
+    return (tp_fail)(st, "%s", sentence);
 }
 
 /* Copies the fetched values, and the fault words of each device, to the host. */
@@ -10247,7 +10311,7 @@ static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **valu
         if (bytes && src) {
             tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
             if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
-            *moved += (double)bytes;
+            if (TP__HAS_TRACE) *moved += (double)bytes;
         }
         if (values) values[i] = &p->value[i];
     }
@@ -10283,7 +10347,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     }
     if (st == TP_OK) st = tp__run_feeds(p, e, feeds, &moved);
     if (st != TP_OK) return tp__run_failed(p, st);
-    if (r->trace) tp__running_watch(r, p);
+    if (TP__HAS_TRACE && r->trace) tp__running_watch(r, p);
     tp__running_add_record(r, TP_TRACE_FEED, moved);
     /* in every kernel denormals are zero, whatever the caller's floating-point mode */
     const unsigned mode = tp__float_mode_enter();
@@ -10314,8 +10378,14 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
     tp__running r;
     if (o && o->timeout_ms < 0)
         return tp_fail(TP_ERR_ARG, "a run's time limit of %lld ms makes no sense: 0 is none", (long long)o->timeout_ms);
+    if (!TP__HAS_CLOCK && o && o->timeout_ms > 0)
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "this program was built with TP_NO_STDIO for a processor without an operating system: "
+                       "there is no clock for a time limit");
+    if (!TP__HAS_TRACE && o && o->trace)
+        return tp_fail(TP_ERR_UNSUPPORTED, "this program was built with TP_NO_TRACE: a run cannot be traced");
     tp__running_begin(&r, e->session, o ? o->timeout_ms : 0);
-    if (o && o->trace) tp__running_trace(&r, o->trace, tp__clock_ns());
+    if (TP__HAS_TRACE && o && o->trace) tp__running_trace(&r, o->trace, tp__clock_ns());
     const tp_status st = tp__exec_run(e, &r, feeds, n_feeds, fetches, n_fetches, values);
     tp__running_end(&r);
     return st;
@@ -10584,7 +10654,8 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
     tp_tensor t;
     memset(&t, 0, sizeof t);
     int64_t step = 0;
-    if (v && tp_session_read(s, v, &t) == TP_OK) step = tp__float_to_int(tp_tensor_get(&t, 0), INT64_MIN, INT64_MAX);
+    if (v && tp_session_read(s, v, &t) == TP_OK && tp_tensor_size(&t) > 0)
+        tp_convert(&step, TP_I64, t.data, t.dtype, 1);
     tp_tensor_free(&t);
     return step;
 }
@@ -10627,14 +10698,14 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
         if (s->from >= 0) /* a copy names both devices; for other steps the node tells the device */
-            snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
-        else snprintf(kernel, sizeof kernel, "%s", k->op->name);
+            tp__format(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
+        else tp__format(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
             const tp__program *prog = (const tp__program *)k->attrs;
             size_t at = 0;
             for (int j = 0; j < prog->n_instr && at + 24 < sizeof kernel; j++)
-                at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "",
-                                       prog->instr[j].row->name);
+                at += (size_t)tp__format(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "",
+                                         prog->instr[j].row->name);
         }
         tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel,
                       k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", tp__step_bytes(s) / 1024.0,
@@ -11087,7 +11158,7 @@ static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to
     const size_t n = strlen(to) + strlen(suffix) + 1;
     char *path = (char *)tp_malloc(n);
     if (!path) return TP_ERR_NOMEM;
-    snprintf(path, n, "%s%s", to, suffix);
+    tp__format(path, n, "%s%s", to, suffix);
     const tp_status st = tp__copy_file(from, path);
     tp_free(path);
     return st;
@@ -11102,7 +11173,7 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
     const size_t n = tp__tf_suffix(path);
     if (!n) return TP_OK;
     char *data = (char *)tp_malloc(n + 32), *dir = tp__folder_of(path);
-    if (data) snprintf(data, n + 32, "%.*s", (int)n, path);
+    if (data) tp__format(data, n + 32, "%.*s", (int)n, path);
     const tp_status st = data && dir ? tp__tf_remove_data(dir, data, n, 0) : TP_ERR_NOMEM;
     tp_free(data);
     tp_free(dir);
@@ -11243,7 +11314,7 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
     tp_free(text);
     if (st != TP_OK) return tp_fail(TP_ERR_FORMAT, "'%s' does not begin with model_checkpoint_path: \"<name>\"", file);
     const int len =
-        tp__os_is_absolute(name) ? snprintf(path, size, "%s", name) : snprintf(path, size, "%s/%s", dir, name);
+        tp__os_is_absolute(name) ? tp__format(path, size, "%s", name) : tp__format(path, size, "%s/%s", dir, name);
     if (len < 0 || (size_t)len >= size) return tp_fail(TP_ERR_ARG, "the checkpoint path in '%s' is too long", file);
     return TP_OK;
 }
@@ -11330,7 +11401,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
-    snprintf(prefix, sizeof prefix, "%.*s", dash ? (int)(dash - base) : 5, base);
+    tp__format(prefix, sizeof prefix, "%.*s", dash ? (int)(dash - base) : 5, base);
     tp_status st = tp__path(dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (st == TP_OK) st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
     if (st == TP_OK) st = TP_ERR_NAME;
@@ -11351,7 +11422,7 @@ static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
     char older[TP__PATH], sentence[TP__ERROR_TEXT];
     const tp_status st = tp_load_checkpoint_vars(path, d);
     if (st != TP_ERR_FORMAT && st != TP_ERR_IO) return st;
-    snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+    tp__format(sentence, sizeof sentence, "%s", tp_last_error());
     tp_dict_free(d);
     const bool found = tp__older_checkpoint(path, older, d) == TP_OK;
     tp_dict_free(d);
@@ -11726,7 +11797,7 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     }
     for (int i = 0; i < n; i++) { /* an init that has another owner is not taken; the chain then fails when it runs */
         if (inits[i] && !tp__set_owner(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
-            snprintf(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
+            tp__format(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
         else item[i] = inits[i];
     }
     c->item = item;
@@ -11825,8 +11896,8 @@ static tp_session_init *tp__smart_mistake(int number)
     tp_session_init *i = tp_just_current_session();
     if (!i) return NULL;
     tp__chain *c = (tp__chain *)(void *)i;
-    snprintf(c->mistake, sizeof c->mistake,
-             "tp_smart_init_list: number %d is to be one of these: a path, a dict, a list of .n", number);
+    tp__format(c->mistake, sizeof c->mistake,
+               "tp_smart_init_list: number %d is to be one of these: a path, a dict, a list of .n", number);
     return i;
 }
 
@@ -12097,7 +12168,7 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     if (tp_tower_enter(g, &d)) {
         const unsigned n_errors = tp__n_errors;
         if (!tp_tower_func_call(f, x) && tp__n_errors != n_errors)
-            snprintf(why, sizeof why, ". build_graph returned NULL: %.450s", tp_last_error());
+            tp__format(why, sizeof why, ". build_graph returned NULL: %.450s", tp_last_error());
         tp_tower_leave(g);
     }
     tp_variable_scope_pop(g);
@@ -12194,11 +12265,11 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
     for (int i = 0; i < towers; i++) {
         char name[32] = "";
         const int reuse = i > 0 ? TP_REUSE_YES : c->graph ? TP_REUSE_AUTO : TP_REUSE_INHERIT;
-        if (towers > 1) snprintf(name, sizeof name, "tower%d", i);
+        if (towers > 1) tp__format(name, sizeof name, "tower%d", i);
         tp_device_enter(g, i % devices);
         /* the graph has other towers: these need other names, or lookups would find the wrong nodes */
         for (int k = 0; c->graph && (k == 0 || tp__map_get(&g->used, name)); k++)
-            snprintf(name, sizeof name, "tower-pred-%d", i + k);
+            tp__format(name, sizeof name, "tower-pred-%d", i + k);
         const tp_status st = tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in);
         tp_device_leave(g);
         if (st != TP_OK) return NULL;
@@ -12343,17 +12414,24 @@ TP__EXACT_END
 /* Integers wrap around, as on the machine. The C standard promises this for unsigned integers only. TP__TOTAL is the type in
  * which a sum or a product of many elements is kept. */
 #ifdef TP__PASS_INT
-#define TP__ADD(a_, b_) ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
-#define TP__SUB(a_, b_) ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
-#define TP__MUL(a_, b_) ((TP__NUM)((uint64_t)(a_) * (uint64_t)(b_)))
-#define TP__IS_NAN(x_)  false
-#define TP__TOTAL       TP__NUM
+#define TP__ADD(a_, b_)  ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
+#define TP__SUB(a_, b_)  ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
+#define TP__MUL(a_, b_)  ((TP__NUM)((uint64_t)(a_) * (uint64_t)(b_)))
+#define TP__IS_NAN(x_)   false
+#define TP__TOTAL        TP__NUM
+#define TP__TOTAL_OF(n_) ((TP__NUM)(n_))
 #else
 #define TP__ADD(a_, b_) ((a_) + (b_))
 #define TP__SUB(a_, b_) ((a_) - (b_))
 #define TP__MUL(a_, b_) ((a_) * (b_))
 #define TP__IS_NAN(x_)  ((x_) != (x_))
-#define TP__TOTAL       double
+#ifdef TP__REAL_IS_FLOAT
+#define TP__TOTAL        tp__wide
+#define TP__TOTAL_OF(n_) tp__wide_of(n_)
+#else
+#define TP__TOTAL        double
+#define TP__TOTAL_OF(n_) ((double)(n_))
+#endif
 #endif
 
 /* A product that is rounded before anything is added to it. Otherwise compilers may fuse product and sum. */
@@ -12459,14 +12537,14 @@ static int64_t tp__known_product(const tp_shape *s, int from, int to)
 }
 
 /* Defines fn_any: the loop of fn for the type of input 0, float32 or an integer type. */
-#define TP__ANY_NUMBER(fn_)                 \
-    static void fn_##_any(const tp_call *k) \
-    {                                       \
-        switch (k->in[0].dtype) {           \
-        case TP_I32: fn_##_i32(k); break;   \
-        case TP_I64: fn_##_i64(k); break;   \
-        default: fn_##_f32(k); break;       \
-        }                                   \
+#define TP__ANY_NUMBER(fn_)                              \
+    static void fn_##_any(const tp_call *k)              \
+    {                                                    \
+        switch (TP__HAS_F64 ? k->in[0].dtype : TP_F32) { \
+        case TP_I32: fn_##_i32(k); break;                \
+        case TP_I64: fn_##_i64(k); break;                \
+        default: fn_##_f32(k); break;                    \
+        }                                                \
     }
 
 static double tp__flops_of_input(const tp_call *k) { return (double)tp__size(&k->in[0]); }
@@ -12478,8 +12556,12 @@ static double tp__flops_none(const tp_call *k)
 
 /* Element-wise rows outside a fused chain: each operand is broadcast, a block at a time, into a contiguous buffer for the
  * row's block function. */
+#ifdef TP__NO_SYSTEM
+#define TP__MAP_BLOCK 8 /* a microcontroller has a small stack */
+#else
 #define TP__MAP_BLOCK 64
-#define TP__MAP_IN    16
+#endif
+#define TP__MAP_IN 16
 
 static tp_block_fn tp__map_block(const tp_op *row, tp_dtype last)
 {
@@ -12824,8 +12906,8 @@ static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const vo
     const int64_t minimum = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
                   maximum = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
     /* for integers the bounds of clip are rounded inwards */
-    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), minimum, maximum);
-    const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), minimum, maximum);
+    const TP__NUM low = (TP__NUM)tp__float_to_int((tp__wide)ceil((double)t->low), minimum, maximum);
+    const TP__NUM high = (TP__NUM)tp__float_to_int((tp__wide)floor((double)t->high), minimum, maximum);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
 #else
@@ -13248,6 +13330,9 @@ static tp_status tp__cast_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_DTYPE, "the input is %s, the attribute `from` says %s",
                              tp_dtype_name(s->in[0].dtype), tp_dtype_name(t->from));
     if (tp_dtype_size(t->to) == 0) return tp_infer_fail(s, TP_ERR_DTYPE, "cast to no element type");
+    if (tp__is_left_out(t->from) || tp__is_left_out(t->to))
+        return tp_infer_fail(s, TP_ERR_UNSUPPORTED, "this program was built with TP_ONLY_F32: no cast from %s to %s",
+                             tp_dtype_name(t->from), tp_dtype_name(t->to));
     s->out[0].dtype = t->to;
     s->out[0].shape = s->in[0].shape;
     return TP_OK;
@@ -13416,7 +13501,7 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
     TP__NUM *y = (TP__NUM *)k->out[0].data;
     const tp__reduction r = *plan;
     TP__REDUCE(TP__TOTAL sum = 0, sum = TP__ADD(sum, (TP__TOTAL)v),
-               y[o] = (TP__NUM)(mean ? sum / (TP__TOTAL)r.n_sum : sum))
+               y[o] = (TP__NUM)(mean ? sum / TP__TOTAL_OF(r.n_sum) : sum))
 }
 
 #ifdef TP__ROWS
@@ -13479,7 +13564,7 @@ TP_DEF tp_node *tp_sum(tp_node *x) { return tp_reduce_sum(x, NULL, 0, false); }
 static void TP__F(tp__size_ratio)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->in[1]);
-    *(real *)k->out[0].data = n > 0 ? (real)(tp__size(&k->in[0]) / n) : 0;
+    *(real *)k->out[0].data = n > 0 ? (real)tp__wide_of(tp__size(&k->in[0]) / n) : 0;
 }
 #endif
 #ifdef TP__ROWS
@@ -13490,7 +13575,7 @@ static const tp_op tp__op_size_ratio =
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
-    if (nx > 0 && nz > 0 && nx != INT64_MAX) return tp_const_as(tp_node_graph(x), x->dtype, (double)(nx / nz));
+    if (nx > 0 && nz > 0 && nx != INT64_MAX) return tp__const_as(tp_node_graph(x), x->dtype, tp__wide_of(nx / nz));
     return tp__op2(&tp__op_size_ratio, x, z, NULL);
 }
 #endif
@@ -13855,7 +13940,7 @@ TP_DEF int tp_node_device(const tp_node *n)
 {
     TP__REQUIRE(n, 0)
 
-    while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
+    while (TP__HAS_DEVICES && n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
 #endif
@@ -14401,15 +14486,16 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
     }
 }
 
-static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
+static void tp__fill_value(void *dst, tp_dtype dtype, tp__wide value, int64_t n)
 {
-    double converted = 0;
+    int64_t converted = 0; /* has room for an element of any type */
     if (n <= 0) return;
-    if (value == 0 && copysign(1.0, value) > 0) { /* zero has only zero bytes in every type */
+    const tp__wide zero = 0;
+    if (memcmp(&value, &zero, sizeof zero) == 0) { /* zero has only zero bytes in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
-    tp_convert(&converted, dtype, &value, TP_F64, 1);
+    tp_convert(&converted, dtype, &value, TP__WIDE_DTYPE, 1);
     tp__fill(dst, &converted, tp_dtype_size(dtype), n);
 }
 
@@ -14614,7 +14700,7 @@ TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *
 static const tp_attr tp__fill_schema[] = {TP__ATTR(tp__fill_attrs, FLOAT, value), TP__ATTRS_END};
 static void tp__fill_like_naive(const tp_call *k)
 {
-    tp__fill_value(k->out[0].data, k->out[0].dtype, (double)((const tp__fill_attrs *)k->attrs)->value,
+    tp__fill_value(k->out[0].data, k->out[0].dtype, (tp__wide)((const tp__fill_attrs *)k->attrs)->value,
                    tp__size(&k->out[0]));
 }
 static const tp_op tp__op_fill_like = TP__MOVE_ROW("fill_like", "Fill", TP__IO(1, 1), TP__ATTRS(fill), tp__infer_same,
@@ -15168,7 +15254,7 @@ static void tp__pad_naive(const tp_call *k)
     const size_t size = tp_dtype_size(k->in[0].dtype);
     const int64_t n = tp__size(&k->out[0]);
     double border = 0; /* eight bytes, memory for one element of any type */
-    tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
+    tp__fill_value(&border, k->out[0].dtype, (tp__wide)t->value, 1);
     for (int64_t i = 0; i < n; i++) {
         const int64_t at = tp__pad_element(i, x, y, t);
         const void *from = at < 0 ? (const char *)&border : (const char *)k->in[0].data + (size_t)at * size;
@@ -15602,6 +15688,7 @@ static const tp_op *const tp__math_rows[] = {
 #undef TP__MUL
 #undef TP__IS_NAN
 #undef TP__TOTAL
+#undef TP__TOTAL_OF
 #undef TP__R
 #undef TP__EXP
 #undef TP__LOG
@@ -17994,7 +18081,7 @@ static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* `fro
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
     const tp_dtype dtype = k->out[0].dtype;
-    tp__random_values(k->device->isa, (tp__distribution)t->kind, (double)t->a, (double)t->b, k->key, *k->step,
+    tp__random_values(k->device->isa, (tp__distribution)t->kind, (tp__wide)t->a, (tp__wide)t->b, k->key, *k->step,
                       (uint64_t)1 << 40, from, to - from, dtype,
                       (char *)k->out[0].data + (size_t)from * tp_dtype_size(dtype));
 }
@@ -18251,11 +18338,16 @@ static double tp__apply_flops(const tp_call *k)
             &(update_)                                                                                          \
     }
 /* The row of the optimizer "apply_<name_>" and its tp__update. fast_: its fast loop, or NULL. */
-#define TP__OPTIMIZER(name_, label_, min_slots_, max_slots_, scalars_, flops_, fast_)                       \
-    static const tp__update tp__update_##name_ = {                                                          \
-        min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, fast_}; \
-    static const tp_op tp__op_apply_##name_ =                                                               \
-        TP__APPLY_ROW("apply_" #name_, label_, TP__ATTRS(name_), tp__update_##name_, NULL, tp__apply_f32,   \
+#define TP__OPTIMIZER(name_, label_, min_slots_, max_slots_, scalars_, flops_, fast_)                           \
+    static const tp__update tp__update_##name_ = {min_slots_,                                                   \
+                                                  max_slots_,                                                   \
+                                                  scalars_,                                                     \
+                                                  flops_,                                                       \
+                                                  tp__##name_##_piece_f32,                                      \
+                                                  (TP__HAS_F64 ? tp__##name_##_piece_f64 : (tp__piece_fn)NULL), \
+                                                  fast_};                                                       \
+    static const tp_op tp__op_apply_##name_ =                                                                   \
+        TP__APPLY_ROW("apply_" #name_, label_, TP__ATTRS(name_), tp__update_##name_, NULL, tp__apply_f32,       \
                       tp__apply_f64, tp__apply_fast);
 
 /* -- optimizers: the shape rule and the builder ------------------------------------------------- >>op optimizers */

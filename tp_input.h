@@ -56,6 +56,10 @@
 #if TP_VERSION_MAJOR != 0 || TP_VERSION_MINOR != 1
 #error "tp_input.h 0.1 needs tp_graph.h 0.1: copy all tp headers from the same version"
 #endif
+#if defined(TP_NO_STDIO) || defined(TP_NO_SENTENCES) || defined(TP_ONLY_F32)
+#error \
+    "TP_NO_STDIO, TP_NO_SENTENCES, TP_ONLY_F32 and TP_TINY are for programs of tp_tensor.h, tp_graph.h, tp_layers.h and tp_optim.h alone"
+#endif
 
 #ifdef __cplusplus
 extern "C" {

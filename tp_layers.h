@@ -983,8 +983,12 @@ static tp__layer_call *tp__layer_now(const tp__layers *s) { return (tp__layer_ca
 
 /* Reports an error in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
 static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...)
+#ifdef TP_NO_SENTENCES
+#define tp__layer_fail(g_, status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp__layer_fail)((g_), (status_), NULL))
+#endif
+static tp_node *(tp__layer_fail)(tp_graph *g, tp_status status, const char *fmt, ...)
 {
+    if (!fmt) return (tp_graph_fail)(g, NULL, status, NULL);
     char text[640];
     va_list ap;
     va_start(ap, fmt);
@@ -1160,13 +1164,13 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const tp_layer_type *t, const c
 /* "[?, 28, 28, 1]" */
 static const char *tp__shape_list(const tp_shape *s, char *buf, size_t size)
 {
-    size_t n = (size_t)snprintf(buf, size, "[");
+    size_t n = (size_t)tp__format(buf, size, "[");
     for (int i = 0; i < s->ndim && n < size; i++) {
         const char *comma = i ? ", " : "";
-        n += (size_t)(s->dim[i] < 0 ? snprintf(buf + n, size - n, "%s?", comma)
-                                    : snprintf(buf + n, size - n, "%s%lld", comma, (long long)s->dim[i]));
+        n += (size_t)(s->dim[i] < 0 ? tp__format(buf + n, size - n, "%s?", comma)
+                                    : tp__format(buf + n, size - n, "%s%lld", comma, (long long)s->dim[i]));
     }
-    if (n < size) snprintf(buf + n, size - n, "]");
+    if (n < size) tp__format(buf + n, size - n, "]");
     return buf;
 }
 
@@ -2903,7 +2907,7 @@ static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const c
 {
     char empty[256];
     if (n == 0) {
-        snprintf(empty, sizeof empty, "empty_%s", name);
+        tp__format(empty, sizeof empty, "empty_%s", name);
         return tp_named(tp_const(g, 0.0f), empty);
     }
     for (int i = 0; i < n; i++)
@@ -2944,7 +2948,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
     tp__filter filter;
     if (!tp__filter_open(&filter, g, &at, name, regex, true)) return tp_poison(g);
     char inside[256];
-    snprintf(inside, sizeof inside, "%s_internals", name);
+    tp__format(inside, sizeof inside, "%s_internals", name);
     tp_name_scope_push(g, inside);
     for (int i = 0; i < n_all; i++) {
         const char *var = tp_node_name(all[i]);

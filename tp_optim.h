@@ -474,7 +474,7 @@ TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n,
 
 static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 {
-    return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
+    return !TP__HAS_F64 || tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
 }
 
 TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
@@ -629,9 +629,9 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (old) return old->node;
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     char full[1024];
-    int len = snprintf(full, sizeof full, "%s", wanted);
+    int len = tp__format(full, sizeof full, "%s", wanted);
     for (int i = 1; len >= 0 && (size_t)len < sizeof full && tp__variable_named(g, full); i++)
-        len = snprintf(full, sizeof full, "%s_%d", wanted, i);
+        len = tp__format(full, sizeof full, "%s_%d", wanted, i);
     if (len < 0 || (size_t)len >= sizeof full)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name, wanted);
     struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);
@@ -655,7 +655,7 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     tp_variable_desc d;
     char name[960];
     if (tp_is_poison(var)) return var;
-    const int len = snprintf(name, sizeof name, "%s/%s", tp_node_name(var), suffix ? suffix : o->name);
+    const int len = tp__format(name, sizeof name, "%s/%s", tp_node_name(var), suffix ? suffix : o->name);
     if (len < 0 || (size_t)len >= sizeof name)
         return tp_graph_fail(o->graph, NULL, TP_ERR_NAME, "%s: the name of a slot of '%s' is too long", o->name,
                              tp_node_name(var));

@@ -54,6 +54,21 @@
  *                               TP_NO_THREADS and TP_NO_SIGNALS (no Ctrl-C handler), if the compiler names no operating system
  *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); functions that need one fail with a sentence
  *     TP_NAIVE                  only the naive loops: tp_fast.h is not included, and no message says that it is missing
+ *     TP_TINY                   for microcontrollers: all of the following, and TP_NO_FILES, TP_NO_THREADS, TP_NO_SIGNALS, TP_NO_DLOPEN,
+ *                               TP_NAIVE, TP_NO_SAFETENSORS, TP_NO_TF_CHECKPOINT, TP_NO_SEQUENCE_LAYERS. See examples/micro_mlp.c
+ *     TP_NO_STDIO               no stdio.h (unless there are files), no assert(). The default log sink is silent; without an operating
+ *                               system there is no clock. This macro, TP_NO_SENTENCES, TP_ONLY_F32 and TP_TINY are for programs of
+ *                               tp_tensor.h, tp_graph.h, tp_layers.h and tp_optim.h alone
+ *     TP_NO_MALLOC              no default allocator: out of memory until tp_set_memory or tp_set_allocator is called
+ *     TP_NO_SENTENCES           no texts of errors and of the log: the sentence of an error is the name of its status, with file and
+ *                               line for a mistake in a graph. To read the sentence, run the program on a PC without the macro.
+ *                               tp_log logs nothing; tp_arena_printf and tp_buf_printf leave out %e, %f and %g
+ *     TP_NO_TRACE               no traces of runs, no counts of bytes, FLOPs and seconds in plans, no memory and utilization of devices
+ *     TP_NO_DEVICES             a session has one CPU device: no GPU, no all-reduce
+ *     TP_NO_FUSION              plans fuse nothing, except that gradient descent subtracts a product without storing it
+ *     TP_ONLY_F32               ops compute in float32 alone: no float64, no half precision, no integers (labels and indices may be
+ *                               integers). Sums and random numbers are float32 too, so initial values and results differ from those
+ *                               of other builds in their last bits. Implies TP_NAIVE
  *     TP_NO_SAFETENSORS         without the safetensors format: its functions fail with a sentence
  *     TP_NO_TF_CHECKPOINT       without TensorFlow's checkpoints: their functions fail with a sentence
  *     TP_UNWIND                 C only: keep this unit's unwind tables in the program (an eighth of its size). backtrace() and
@@ -76,6 +91,54 @@
  */
 #ifndef TP_TENSOR_H
 #define TP_TENSOR_H
+
+#ifdef TP_TINY /* see OPTIONS */
+#ifndef TP_NO_STDIO
+#define TP_NO_STDIO
+#endif
+#ifndef TP_NO_MALLOC
+#define TP_NO_MALLOC
+#endif
+#ifndef TP_NO_SENTENCES
+#define TP_NO_SENTENCES
+#endif
+#ifndef TP_NO_TRACE
+#define TP_NO_TRACE
+#endif
+#ifndef TP_NO_DEVICES
+#define TP_NO_DEVICES
+#endif
+#ifndef TP_NO_FUSION
+#define TP_NO_FUSION
+#endif
+#ifndef TP_ONLY_F32
+#define TP_ONLY_F32
+#endif
+#ifndef TP_NAIVE
+#define TP_NAIVE
+#endif
+#ifndef TP_NO_FILES
+#define TP_NO_FILES
+#endif
+#ifndef TP_NO_THREADS
+#define TP_NO_THREADS
+#endif
+#ifndef TP_NO_SIGNALS
+#define TP_NO_SIGNALS
+#endif
+#ifndef TP_NO_DLOPEN
+#define TP_NO_DLOPEN
+#endif
+#ifndef TP_NO_SAFETENSORS
+#define TP_NO_SAFETENSORS
+#endif
+#ifndef TP_NO_TF_CHECKPOINT
+#define TP_NO_TF_CHECKPOINT
+#endif
+#ifndef TP_NO_SEQUENCE_LAYERS
+#define TP_NO_SEQUENCE_LAYERS
+#endif
+#endif
 
 #if defined(__CUDACC__) && defined(TP_IMPLEMENTATION)
 #error "compile the implementation with a C or C++ compiler; nvcc is for tp_cuda.cu only"
@@ -102,7 +165,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#ifndef TP_NO_STDIO
 #include <stdio.h>
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -133,11 +198,16 @@ extern "C" {
 #define TP_PRINTF(fmt_, first_)
 #endif
 
-#ifndef TP_ASSERT
+#if !defined(TP_ASSERT) && defined(TP_NO_STDIO) /* assert() prints */
+#define TP_ASSERT(x) ((void)sizeof(x))
+#elif !defined(TP_ASSERT)
 #include <assert.h>
 #define TP_ASSERT(x) assert(x)
 #endif
 
+#if defined(TP_ONLY_F32) && !defined(TP_NAIVE)
+#define TP_NAIVE /* the fast code computes in other types, too */
+#endif
 /* tp_fast.h has all the fast CPU code. TP__IF_FAST(yes, no) is `yes` if tp_fast.h is included, else `no`. */
 #define TP__FAST 0
 #if defined(TP_NAIVE)
@@ -368,6 +438,13 @@ TP_DEF const char *tp_last_error(void);
  * where, and what to do. Any thread. */
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...) TP_PRINTF(2, 3);
 TP_DEF const char *tp_status_name(tp_status status); /* the status's name, "TP_ERR_SHAPE" */
+#ifdef TP_NO_SENTENCES
+/* With TP_NO_SENTENCES the sentence of an error is the name of its status, for example "TP_ERR_SHAPE" or, for a mistake in a graph,
+ * "train.c:35: TP_ERR_SHAPE". The text is an operand of a condition that is never true: compilers check it and leave it out. */
+TP_DEF bool tp__not_said(const char *fmt, ...) TP_PRINTF(1, 2);
+#define TP__NOT_SAID(...)     ((void)(0 && tp__not_said(__VA_ARGS__)))
+#define tp_fail(status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp_fail)((status_), NULL))
+#endif
 
 /* ==== >>numbers ======================================================================================= */
 /* Floating-point numbers as text, the same in every locale. The library reads and writes all its numbers with these functions. */
@@ -396,6 +473,10 @@ TP_DEF void tp_set_log(tp_log_fn fn, void *user);
 TP_DEF void tp_log(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Log each message text only once per process (for warnings inside loops); at most 256 different texts are remembered. */
 TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
+#ifdef TP_NO_SENTENCES /* no message is logged */
+#define tp_log(level_, ...)      ((void)(level_), TP__NOT_SAID(__VA_ARGS__))
+#define tp_log_once(level_, ...) ((void)(level_), TP__NOT_SAID(__VA_ARGS__))
+#endif
 
 /* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it,
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
@@ -416,6 +497,14 @@ typedef struct tp_allocator {
 } tp_allocator;
 /* Set the functions that allocate all memory; a NULL: the default allocator. Call tp_set_allocator before any other function. */
 TP_DEF void tp_set_allocator(const tp_allocator *a);
+
+/* Take all memory from the `size` bytes at `memory`, for example a static array: for programs without malloc. Call it before any
+ * other function; tp_set_allocator(NULL) ends it. The first free piece that is large enough is used, and free neighbours are
+ * joined. TP_ERR_ARG if the memory is too small for anything. */
+TP_DEF tp_status tp_set_memory(void *memory, size_t size);
+/* How many of these bytes are in use. *most (most may be NULL): an array of so many bytes would have been enough so far. 0 if
+ * tp_set_memory was not called. */
+TP_DEF size_t tp_memory_in_use(size_t *most);
 
 TP_DEF void *tp_malloc(size_t size);           /* NULL when out of memory, with tp_last_error() set */
 TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed memory; NULL on overflow of n * size too */
@@ -1024,7 +1113,7 @@ TP__EXACT_BEGIN
 
 /* Code that runs once (building a graph, compiling a plan, formatting errors) is most of the code but takes little run time, so it
  * is compiled for size and with fewer passes. The passes that are switched off take long to compile and do not help such code. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 /* clang-format off */
 #define TP__COLD_BEGIN _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
@@ -1064,6 +1153,63 @@ TP__EXACT_BEGIN
 __asm__(".cfi_sections .debug_frame");
 #endif
 
+/* What the TP_NO_ macros leave out. Code that depends on one of these is dropped by the compiler. */
+#ifdef TP_NO_SENTENCES
+#define TP__HAS_SENTENCES 0
+#else
+#define TP__HAS_SENTENCES 1
+#endif
+#ifdef TP_NO_DEVICES
+#define TP__HAS_DEVICES 0
+#else
+#define TP__HAS_DEVICES 1
+#endif
+#ifdef TP_NO_TRACE
+#define TP__HAS_TRACE 0
+#else
+#define TP__HAS_TRACE 1
+#endif
+#ifdef TP_NO_FUSION
+#define TP__HAS_FUSION 0
+#else
+#define TP__HAS_FUSION 1
+#endif
+#ifdef TP_ONLY_F32
+#define TP__HAS_F64 0
+#else
+#define TP__HAS_F64 1
+#endif
+
+/* The type of sums of many float32 values and of random numbers before they are rounded: double, or float with TP_ONLY_F32, because
+ * a processor without double precision computes it by a library of several kilobytes. */
+#ifdef TP_ONLY_F32
+typedef float tp__wide;
+#define TP__WIDE_DTYPE TP_F32
+#define TP__WIDE_SQRT  sqrtf
+/* v as a float, and the whole part of x, whose size is below 2^63: compilers would do both in double precision. */
+static float tp__wide_of(int64_t v)
+{
+    const uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    const float x = (float)(uint32_t)(size >> 32) * 4294967296.0f + (float)(uint32_t)size;
+    return v < 0 ? -x : x;
+}
+static int64_t tp__whole_of(float x)
+{
+    const float size = x < 0 ? -x : x;
+    const uint32_t high = (uint32_t)(size * (1.0f / 4294967296.0f));
+    const int64_t whole = (int64_t)((uint64_t)high << 32 | (uint32_t)(size - (float)high * 4294967296.0f));
+    return x < 0 ? -whole : whole;
+}
+#define tp__float_of tp__wide_of
+#else
+typedef double tp__wide;
+#define TP__WIDE_DTYPE   TP_F64
+#define TP__WIDE_SQRT    sqrt
+#define tp__wide_of(v_)  ((double)(v_))
+#define tp__whole_of(x_) ((int64_t)(x_))
+#define tp__float_of(v_) ((float)(v_))
+#endif
+
 #define TP__STR2(x) #x
 #define TP__STR(x)  TP__STR2(x)
 
@@ -1074,6 +1220,7 @@ TP_DEF const char *tp_version(void)
 
 static void *tp__hook_malloc(size_t size);
 static void tp__hook_free(void *p);
+static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRINTF(3, 4);
 
 /* ==== >>os ============================================================================================ */
 /* All calls of the operating system: files, threads and locks, time, memory, signals, processes. No other part of these headers
@@ -1128,6 +1275,7 @@ TP__COLD_BEGIN
 #if !defined(TP_NO_FILES) && !defined(_WIN32)
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h> /* rename() */
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -1531,7 +1679,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 {
     const size_t n = strlen(dir);
     char *pattern = (char *)tp__hook_malloc(n + 3), name[3 * MAX_PATH];
-    if (pattern) snprintf(pattern, n + 3, "%s/*", dir);
+    if (pattern) tp__format(pattern, n + 3, "%s/*", dir);
     wchar_t *wide_path = pattern ? tp__os_utf16_path(pattern) : NULL;
     WIN32_FIND_DATAW found;
     HANDLE list = wide_path ? FindFirstFileW(wide_path, &found) : INVALID_HANDLE_VALUE;
@@ -1561,7 +1709,7 @@ static bool tp__os_empty_one(void *user, const char *name)
     char *path = (char *)tp__hook_malloc(n);
     in->failed = -1;
     if (!path) return true;
-    snprintf(path, n, "%s/%s", in->dir, name);
+    tp__format(path, n, "%s/%s", in->dir, name);
     if (tp__os_stat(path, false, &is) == 0 && is.kind == TP__OS_DIR) in->failed = tp__os_empty_dir(path);
     else in->failed = 0;
     /* path is a folder, or a link to one */
@@ -1664,7 +1812,7 @@ static TP__UNUSED void tp__os_peek(const char *path, char *text, size_t size)
 #if defined(TP__NO_SYSTEM)
 static int64_t tp__os_pid(void) { return 0; }
 static bool tp__os_process_exists(int64_t pid) { return (void)pid, true; }
-static void tp__os_host(char *name, size_t size) { snprintf(name, size, "localhost"); }
+static void tp__os_host(char *name, size_t size) { tp__format(name, size, "localhost"); }
 static int tp__os_terminal_width(void) { return 0; }
 #elif defined(_WIN32)
 #include <io.h>
@@ -1683,7 +1831,7 @@ static bool tp__os_process_exists(int64_t pid)
 static void tp__os_host(char *name, size_t size)
 {
     DWORD n = (DWORD)size;
-    if (!GetComputerNameA(name, &n)) snprintf(name, size, "localhost");
+    if (!GetComputerNameA(name, &n)) tp__format(name, size, "localhost");
 }
 
 /* Returns the number of columns of the terminal that stderr writes to; 0 if stderr is not a terminal. */
@@ -1710,7 +1858,7 @@ static bool tp__os_process_exists(int64_t pid) { return kill((pid_t)pid, 0) == 0
 /* Writes the name of this machine. */
 static void tp__os_host(char *name, size_t size)
 {
-    if (gethostname(name, size) != 0) snprintf(name, size, "localhost");
+    if (gethostname(name, size) != 0) tp__format(name, size, "localhost");
     name[size - 1] = 0;
 }
 
@@ -1849,9 +1997,17 @@ static void tp__os_large_pages(void *p, size_t size)
 
 /* -- time ------------------------------------------------------------------------------------------------ */
 
+#if defined(TP__NO_SYSTEM) && defined(TP_NO_STDIO)
+#define TP__HAS_CLOCK 0 /* a C library without an operating system has none that can be counted on */
+#else
+#define TP__HAS_CLOCK 1
+#endif
+
 static double tp__os_clock(void) /* monotonic time in seconds since an arbitrary moment */
 {
-#if defined(TP__NO_SYSTEM)
+#if !TP__HAS_CLOCK
+    return 0;
+#elif defined(TP__NO_SYSTEM)
     return (double)clock() / (double)CLOCKS_PER_SEC;
 #elif defined(_WIN32)
     LARGE_INTEGER now, rate;
@@ -1867,7 +2023,9 @@ static double tp__os_clock(void) /* monotonic time in seconds since an arbitrary
 
 static double tp__os_cpu_clock(void) /* processor time of this process in seconds, summed over its threads */
 {
-#if defined(TP__NO_SYSTEM)
+#if !TP__HAS_CLOCK
+    return 0;
+#elif defined(TP__NO_SYSTEM)
     return (double)clock() / (double)CLOCKS_PER_SEC;
 #elif defined(_WIN32)
     FILETIME made, ended, kernel, user;
@@ -1883,7 +2041,9 @@ static double tp__os_cpu_clock(void) /* processor time of this process in second
 
 static double tp__os_wall(void) /* seconds since 1970 */
 {
-#if defined(TP__NO_SYSTEM)
+#if !TP__HAS_CLOCK
+    return 0;
+#elif defined(TP__NO_SYSTEM)
     return (double)time(NULL);
 #elif defined(_WIN32)
     FILETIME now;
@@ -1897,8 +2057,12 @@ static double tp__os_wall(void) /* seconds since 1970 */
 }
 
 /* Write the local time in the strftime format `fmt`. */
-static void tp__os_local_time(char *out, size_t size, const char *fmt)
+TP__UNUSED static void tp__os_local_time(char *out, size_t size, const char *fmt)
 {
+#if !TP__HAS_CLOCK
+    (void)fmt;
+    if (size) out[0] = 0;
+#else
     const time_t now = time(NULL);
     struct tm tm;
 #if defined(TP__NO_SYSTEM)
@@ -1911,6 +2075,7 @@ static void tp__os_local_time(char *out, size_t size, const char *fmt)
     const bool converted = localtime_r(&now, &tm) != NULL;
 #endif
     if (!converted || strftime(out, size, fmt, &tm) == 0) out[0] = 0;
+#endif
 }
 TP__COLD_END
 
@@ -2208,7 +2373,7 @@ static TP__UNUSED int tp__os_nameless_file(void)
     char path[1024];
     int fd = -1;
     for (int i = 0; i < 100 && fd < 0; i++) {
-        if (snprintf(path, sizeof path, "%s/tp-%ld-%d", dir && *dir ? dir : "/tmp", (long)getpid(), i) >=
+        if (tp__format(path, sizeof path, "%s/tp-%ld-%d", dir && *dir ? dir : "/tmp", (long)getpid(), i) >=
             (int)sizeof path)
             return -1;
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -2273,9 +2438,9 @@ static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *reason, siz
     pid_t got;
     TP__OS_AGAIN(got, waitpid((pid_t)pid, &status, wait ? 0 : WNOHANG));
     if (got == 0) return false;
-    if (got < 0) snprintf(reason, size, "is gone");
-    else if (WIFSIGNALED(status)) snprintf(reason, size, "was killed by signal %d", WTERMSIG(status));
-    else snprintf(reason, size, "ended with status %d", WEXITSTATUS(status));
+    if (got < 0) tp__format(reason, size, "is gone");
+    else if (WIFSIGNALED(status)) tp__format(reason, size, "was killed by signal %d", WTERMSIG(status));
+    else tp__format(reason, size, "ended with status %d", WEXITSTATUS(status));
     return true;
 }
 #endif
@@ -2354,6 +2519,13 @@ static TP__UNUSED bool tp__os_interrupted(void)
 
 /* Returns from the function with an error if the caller misused it; see MISUSE at the top of this file. For example
  * TP__REQUIRE(s && path, TP_ERR_ARG); */
+#ifdef TP_NO_SENTENCES
+#define TP__REQUIRE(cond_, ret_)           \
+    if (!(cond_)) {                        \
+        (void)(tp_fail)(TP_ERR_ARG, NULL); \
+        return ret_;                       \
+    }
+#else
 #define TP__REQUIRE(cond_, ret_)      \
     if (!(cond_)) {                   \
         tp__misuse(__func__, #cond_); \
@@ -2456,6 +2628,7 @@ TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const cha
     tp__misuse_in_words(&w, function, needs);
     return tp_fail(TP_ERR_ARG, "%s", w.text);
 }
+#endif
 
 /* ==== >>options ======================================================================================= */
 
@@ -2913,27 +3086,56 @@ static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
     if (s->left) tp__print_char(o, ' ', pad);
 }
 
-/* Print integers, characters and pointers with the C library, whose text of these does not depend on the locale. */
-static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion, long long value, void *pointer)
+/* Print an integer as printf's %d, %i, %u, %o, %x and %X do. negative: its sign is a minus. */
+static void tp__print_whole(tp__text_out *o, const tp__spec *s, char conversion, uint64_t value, bool negative)
 {
-    char c_format[16], formatted[128];
+    char digit[24];
     int n = 0;
-    const bool whole = conversion != 'c' && conversion != 'p';
-    const int width = s->width < 100 ? s->width : 100, precision = s->precision < 100 ? s->precision : 100;
-    c_format[n++] = '%';
-    if (s->left) c_format[n++] = '-';
-    if (s->plus) c_format[n++] = '+';
-    if (s->space) c_format[n++] = ' ';
-    if (s->alt) c_format[n++] = '#';
-    if (s->zero) c_format[n++] = '0';
-    c_format[n++] = '*';
-    /* The precision is passed as ".*", because printf takes a negative one as not given. */
-    if (whole) c_format[n++] = '.', c_format[n++] = '*', c_format[n++] = 'l', c_format[n++] = 'l';
-    c_format[n++] = conversion, c_format[n] = 0;
-    if (whole) n = snprintf(formatted, sizeof formatted, c_format, width, precision, value);
-    else if (conversion == 'c') n = snprintf(formatted, sizeof formatted, c_format, width, (int)value);
-    else n = snprintf(formatted, sizeof formatted, c_format, width, pointer);
-    if (n > 0) tp__print_bytes(o, formatted, (size_t)n);
+    const unsigned base = conversion == 'o' ? 8 : (conversion | 32) == 'x' ? 16 : 10;
+    const char *const digits = conversion == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
+    const bool is_signed = conversion == 'd' || conversion == 'i', is_zero = value == 0;
+    while (value) { /* long division in pieces of 16 bits: small processors have no division of 64 bits */
+        uint32_t rest = 0;
+        uint64_t quotient = 0;
+        for (int piece = 48; piece >= 0; piece -= 16) {
+            const uint32_t part = rest << 16 | (uint32_t)(value >> piece & 0xffff);
+            quotient |= (uint64_t)(part / base) << piece;
+            rest = part % base;
+        }
+        digit[n++] = digits[rest];
+        value = quotient;
+    }
+    const int least = s->precision < 0 ? 1 : s->precision;
+    int zeros = n < least ? least - n : 0;
+    if (s->alt && base == 8 && !zeros) zeros = 1;
+    const char sign = negative ? '-' : is_signed && s->plus ? '+' : is_signed && s->space ? ' ' : 0;
+    const bool hex = s->alt && base == 16 && !is_zero;
+    int pad = s->width - n - zeros - (sign != 0) - 2 * hex;
+    if (s->zero && !s->left && s->precision < 0 && pad > 0) zeros += pad, pad = 0;
+    if (!s->left) tp__print_char(o, ' ', pad);
+    if (sign) tp__print_char(o, sign, 1);
+    if (hex) tp__print_char(o, '0', 1), tp__print_char(o, conversion, 1);
+    tp__print_char(o, '0', zeros);
+    while (n > 0) tp__print_char(o, digit[--n], 1);
+    if (s->left) tp__print_char(o, ' ', pad);
+}
+
+static void tp__print_signed(tp__text_out *o, const tp__spec *s, char conversion, int64_t value)
+{
+    tp__print_whole(o, s, conversion, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0);
+}
+
+/* The character of %c, and the address of %p as a hexadecimal number. */
+static void tp__print_letter(tp__text_out *o, const tp__spec *s, char c)
+{
+    if (!s->left) tp__print_char(o, ' ', s->width - 1);
+    tp__print_char(o, c, 1);
+    if (s->left) tp__print_char(o, ' ', s->width - 1);
+}
+static void tp__print_address(tp__text_out *o, tp__spec s, const void *p)
+{
+    s.alt = true;
+    tp__print_whole(o, &s, 'x', (uint64_t)(uintptr_t)p, false);
 }
 
 /* vsnprintf that does not depend on the locale: 0.5, never 0,5. No %n, no long double, no wide characters. */
@@ -2967,20 +3169,22 @@ static int tp__vformat(char *text, size_t capacity, const char *fmt, va_list ap)
         if (!conversion) break; /* the format ends with a lone % */
         if (conversion == '%') tp__print_char(&o, '%', 1);
         else if (conversion == 's') tp__print_word(&o, &s, va_arg(ap, const char *));
-        else if (conversion == 'p') tp__print_whole(&o, &s, conversion, 0, va_arg(ap, void *));
-        else if (conversion == 'c') tp__print_whole(&o, &s, conversion, va_arg(ap, int), NULL);
-        else if (strchr("eEfFgG", conversion)) tp__print_number(&o, &s, va_arg(ap, double), conversion);
-        else if (is_long_long) tp__print_whole(&o, &s, conversion, va_arg(ap, long long), NULL);
-        else if (is_long && is_signed) tp__print_whole(&o, &s, conversion, va_arg(ap, long), NULL);
-        else if (is_long) tp__print_whole(&o, &s, conversion, (long long)va_arg(ap, unsigned long), NULL);
-        else if (is_signed) tp__print_whole(&o, &s, conversion, va_arg(ap, int), NULL);
-        else tp__print_whole(&o, &s, conversion, (long long)va_arg(ap, unsigned), NULL);
+        else if (conversion == 'p') tp__print_address(&o, s, va_arg(ap, void *));
+        else if (conversion == 'c') tp__print_letter(&o, &s, (char)va_arg(ap, int));
+        else if (strchr("eEfFgG", conversion)) {
+            const double value = va_arg(ap, double);
+            if (TP__HAS_SENTENCES) tp__print_number(&o, &s, value, conversion);
+        } else if (is_long_long && is_signed) tp__print_signed(&o, &s, conversion, va_arg(ap, long long));
+        else if (is_long_long) tp__print_whole(&o, &s, conversion, va_arg(ap, unsigned long long), false);
+        else if (is_long && is_signed) tp__print_signed(&o, &s, conversion, va_arg(ap, long));
+        else if (is_long) tp__print_whole(&o, &s, conversion, va_arg(ap, unsigned long), false);
+        else if (is_signed) tp__print_signed(&o, &s, conversion, va_arg(ap, int));
+        else tp__print_whole(&o, &s, conversion, va_arg(ap, unsigned), false);
     }
     if (capacity) text[o.n < capacity ? o.n : capacity - 1] = 0;
     return o.n > INT_MAX ? -1 : (int)o.n;
 }
 
-static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRINTF(3, 4);
 TP__UNUSED static int tp__format(char *text, size_t capacity, const char *fmt, ...)
 {
     va_list ap;
@@ -3032,22 +3236,31 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
 
 /* ==== >>status ======================================================================================== */
 
+/* The sentence of an error for which there is none. */
+#define TP__NO_TEXT(status_) (TP__HAS_SENTENCES ? " " : tp_status_name(status_))
+#ifdef TP_NO_SENTENCES
+#define TP__ERROR_TEXT 64
+#else
 #define TP__ERROR_TEXT 2048
+#endif
 
 static TP__THREAD_LOCAL char tp__error[TP__ERROR_TEXT];
 static TP__THREAD_LOCAL unsigned tp__n_errors; /* number of sentences that this thread has set */
 
 TP_DEF const char *tp_last_error(void) { return tp__error; }
 
-TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
+#ifdef TP_NO_SENTENCES
+TP_DEF bool tp__not_said(const char *fmt, ...) { return (void)fmt, false; }
+#endif
+TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT]; /* a buffer of its own, because an argument may point to tp__error */
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
-    const int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
+    const int n = tp__vformat(text, sizeof text, fmt ? fmt : TP__NO_TEXT(status), ap);
     if (n < 0) text[0] = 0;
-    char *whole = n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
+    char *whole = !fmt || n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
     if (whole) { /* the sentence probably has a long path: keep its end, which says what is wrong */
         const size_t half = sizeof text / 2;
         tp__vformat(whole, (size_t)n + 1, fmt, again);
@@ -3076,8 +3289,8 @@ static const char *tp__owner_text(const char *owner_name, const tp_at *at, char 
 {
     const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
     file = file ? file + 1 : at ? at->file : NULL;
-    if (file) snprintf(buf, size, "%s:%d: %s", file, at->line, owner_name);
-    else snprintf(buf, size, "%s", owner_name);
+    if (file) tp__format(buf, size, "%s:%d: %s", file, at->line, owner_name);
+    else tp__format(buf, size, "%s", owner_name);
     return buf;
 }
 
@@ -3131,9 +3344,17 @@ TP_DEF const char *tp_status_name(tp_status status)
 
 /* ==== >>log =========================================================================================== */
 
-#define TP__PATH      4096
-#define TP__LOG_TEXT  2048 /* bytes on the stack; longer messages are allocated */
+#ifdef TP_NO_FILES
+#define TP__PATH 64 /* no path is longer: there are none */
+#else
+#define TP__PATH 4096
+#endif
+#define TP__LOG_TEXT 2048 /* bytes on the stack; longer messages are allocated */
+#ifdef TP_NO_SENTENCES
+#define TP__LOG_ONCES 1
+#else
 #define TP__LOG_ONCES 256
+#endif
 
 /* The log sink: one of the two pieces of global state (the allocator is the other). */
 static struct {
@@ -3152,10 +3373,16 @@ static TP__THREAD_LOCAL bool tp__log_inside;
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
 
 /* Write a line with one call, so that lines of several threads and processes do not mix. file: 1 + descriptor; 0: stderr. */
+#ifdef TP_NO_STDIO
 static void tp__log_line(int file, bool colour, tp_log_level level, const char *message)
 {
-    const char *mark = level == TP_LOG_ERROR   ? "ERR"
-                       : level == TP_LOG_WARN  ? "WRN"
+    (void)file, (void)colour, (void)level, (void)message;
+}
+#else
+static void tp__log_line(int file, bool colour, tp_log_level level, const char *message)
+{
+    const char *mark = level == TP_LOG_ERROR ? "ERR"
+                       : level == TP_LOG_WARN ? "WRN"
                        : level == TP_LOG_DEBUG ? "DBG"
                                                : "";
     const char *green = colour ? "\033[32m" : "", *plain = colour ? "\033[0m" : "";
@@ -3166,8 +3393,8 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     char *line = longer ? longer : text; /* out of memory: cut the line */
     const size_t size = longer ? need : sizeof text;
     tp__os_local_time(when, sizeof when, "%m%d %H:%M:%S");
-    const int n = snprintf(line, size, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark,
-                           *mark ? plain : "", *mark ? " " : "", message);
+    const int n = tp__format(line, size, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark,
+                             *mark ? plain : "", *mark ? " " : "", message);
     if (n >= (int)size) line[size - 2] = '\n';
     if (file) {
         tp__os_write(file - 1, line, strlen(line));
@@ -3179,14 +3406,17 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     }
     tp__hook_free(longer);
 }
+#endif
 
 /* Draw a progress bar over the previous one on stderr's terminal; is_last: end the line. bar NULL: do nothing. */
 static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
 {
     if (!bar) return;
     tp__os_lock(&tp__log_mutex);
+#ifndef TP_NO_STDIO
     fprintf(stderr, "\r%s\033[K%s", bar, is_last ? "\n" : "");
     fflush(stderr);
+#endif
     tp__logger.open_line = !is_last;
     tp__os_unlock(&tp__log_mutex);
 }
@@ -3255,7 +3485,7 @@ TP_DEF void tp_set_log(tp_log_fn fn, void *user)
     tp__os_unlock(&tp__log_mutex);
 }
 
-TP_DEF void tp_log(tp_log_level level, const char *fmt, ...)
+TP_DEF void(tp_log)(tp_log_level level, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -3263,7 +3493,7 @@ TP_DEF void tp_log(tp_log_level level, const char *fmt, ...)
     va_end(ap);
 }
 
-TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...)
+TP_DEF void(tp_log_once)(tp_log_level level, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -3429,7 +3659,7 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
     const char *colon = ":";
 #endif
     bool named = name && name[0];
-    int len = snprintf(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? colon : "", named ? name : "");
+    int len = tp__format(dir, sizeof dir, "train_log/%.*s%s%s", (int)n, base, named ? colon : "", named ? name : "");
     if (len < 0 || (size_t)len >= sizeof dir)
         return tp_fail(TP_ERR_ARG, "log directory: the program's name is too long");
     return tp_logger_set_dir(dir, action);
@@ -3441,9 +3671,15 @@ TP_DEF const char *tp_logger_dir(void) { return tp__logger.dir[0] ? tp__logger.d
 
 #if defined(TP_MALLOC) && defined(TP_REALLOC) && defined(TP_FREE)
 #elif !defined(TP_MALLOC) && !defined(TP_REALLOC) && !defined(TP_FREE)
+#ifdef TP_NO_MALLOC /* out of memory until the program sets an allocator */
+#define TP_MALLOC(size)     ((void)(size), (void *)NULL)
+#define TP_REALLOC(p, size) ((void)(p), (void)(size), (void *)NULL)
+#define TP_FREE(p)          ((void)(p))
+#else
 #define TP_MALLOC(size)     malloc(size)
 #define TP_REALLOC(p, size) realloc(p, size)
 #define TP_FREE(p)          free(p)
+#endif
 #else
 #error "define all three of TP_MALLOC, TP_REALLOC and TP_FREE, or none"
 #endif
@@ -3537,6 +3773,107 @@ TP_DEF char *tp_strdup(const char *s)
     char *copy = (char *)tp_malloc(n);
     if (copy) memcpy(copy, s, n);
     return copy;
+}
+
+/* -- memory of the program's: tp_set_memory ------------------------------------------------------------------ */
+/* The memory begins with a tp__memory; pieces follow without a gap, each after its tp__memory_piece. All sizes are multiples of that
+ * struct's, so that memory is aligned to two pointers, as malloc's is. */
+
+typedef struct tp__memory_piece {
+    size_t size; /* in bytes, with this struct */
+    size_t used; /* 0 or 1 */
+} tp__memory_piece;
+typedef struct tp__memory {
+    const char *begin; /* the program's memory */
+    tp__memory_piece *end;
+    size_t in_use, most; /* bytes: in use; from `begin` to the end of the last piece that was ever used */
+} tp__memory;
+#define TP__MEMORY_HEAD ((sizeof(tp__memory) + sizeof(tp__memory_piece) - 1) / sizeof(tp__memory_piece))
+
+static tp__os_mutex tp__memory_mutex = TP__OS_MUTEX;
+
+static tp__memory_piece *tp__memory_after(tp__memory_piece *p) { return p + p->size / sizeof *p; }
+
+static void *tp__memory_take(tp__memory *h, size_t size)
+{
+    tp__memory_piece *const first = (tp__memory_piece *)(void *)h + TP__MEMORY_HEAD;
+    const size_t want = (size + 2 * sizeof *first - 1) / sizeof *first * sizeof *first;
+    for (tp__memory_piece *p = first; p < h->end; p = tp__memory_after(p)) {
+        if (p->used) continue;
+        for (tp__memory_piece *next = tp__memory_after(p); next < h->end && !next->used; next = tp__memory_after(p))
+            p->size += next->size;
+        if (p->size < want) continue;
+        if (p->size > want) {
+            tp__memory_piece *rest = p + want / sizeof *p;
+            rest->size = p->size - want;
+            rest->used = 0;
+            p->size = want;
+        }
+        p->used = 1;
+        h->in_use += want;
+        const size_t reached = (size_t)((const char *)tp__memory_after(p) - h->begin);
+        if (reached > h->most) h->most = reached;
+        return p + 1;
+    }
+    return NULL;
+}
+static void tp__memory_give(tp__memory *h, void *memory)
+{
+    tp__memory_piece *p = (tp__memory_piece *)memory - 1;
+    p->used = 0;
+    h->in_use -= p->size;
+}
+
+static void *tp__memory_malloc(size_t size, void *user)
+{
+    tp__os_lock(&tp__memory_mutex);
+    void *p = tp__memory_take((tp__memory *)user, size);
+    tp__os_unlock(&tp__memory_mutex);
+    return p;
+}
+static void tp__memory_free(void *p, void *user)
+{
+    tp__os_lock(&tp__memory_mutex);
+    tp__memory_give((tp__memory *)user, p);
+    tp__os_unlock(&tp__memory_mutex);
+}
+static void *tp__memory_realloc(void *p, size_t size, void *user)
+{
+    const size_t had = ((tp__memory_piece *)p - 1)->size - sizeof(tp__memory_piece);
+    if (size <= had) return p;
+    void *bigger = tp__memory_malloc(size, user);
+    if (bigger) memcpy(bigger, p, had), tp__memory_free(p, user);
+    return bigger;
+}
+
+TP_DEF tp_status tp_set_memory(void *memory, size_t size)
+{
+    TP__REQUIRE(memory, TP_ERR_ARG)
+    const size_t unit = sizeof(tp__memory_piece), skip = (unit - (size_t)((uintptr_t)memory % unit)) % unit;
+    if (size > PTRDIFF_MAX || size < skip + (TP__MEMORY_HEAD + 2) * unit)
+        return tp_fail(TP_ERR_ARG, "tp_set_memory: %zu bytes are no memory to work with", size);
+    tp__memory *h = (tp__memory *)(void *)((char *)memory + skip);
+    tp__memory_piece *first = (tp__memory_piece *)(void *)h + TP__MEMORY_HEAD;
+    first->size = (size - skip) / unit * unit - TP__MEMORY_HEAD * unit;
+    first->used = 0;
+    h->end = tp__memory_after(first);
+    h->begin = (const char *)memory;
+    h->in_use = h->most = skip + TP__MEMORY_HEAD * unit;
+    const tp_allocator a = {tp__memory_malloc, tp__memory_realloc, tp__memory_free, h};
+    tp_set_allocator(&a);
+    return TP_OK;
+}
+
+TP_DEF size_t tp_memory_in_use(size_t *most)
+{
+    const tp__memory *h = tp__allocator.malloc_fn == tp__memory_malloc ? (const tp__memory *)tp__allocator.user : NULL;
+    if (most) *most = 0;
+    if (!h) return 0;
+    tp__os_lock(&tp__memory_mutex);
+    const size_t in_use = h->in_use;
+    if (most) *most = h->most;
+    tp__os_unlock(&tp__memory_mutex);
+    return in_use;
 }
 
 /* -- aligned blocks ------------------------------------------------------------------------------------- */
@@ -3797,7 +4134,7 @@ TP_DEF uint16_t tp_f32_to_bf16(float f)
 
 /* Round a double to a float, to odd: if the result is inexact, its last bit is 1. Rounding it again to a shorter type then gives
  * the same as rounding the double once. */
-static float tp__round_to_odd(double x)
+TP__UNUSED static float tp__round_to_odd(double x)
 {
     float f = (float)x;
     if (f != f || (double)f == x) return f;
@@ -3808,7 +4145,7 @@ static float tp__round_to_odd(double x)
 }
 
 /* Round an integer to a float, to odd; a double cannot hold all integers beyond 2^53. */
-static float tp__int_to_odd(int64_t v)
+TP__UNUSED static float tp__int_to_odd(int64_t v)
 {
     uint64_t size = v < 0 ? 0u - (uint64_t)v : (uint64_t)v;
     if (size >> 53) size = (size >> 11 | ((size & 2047u) != 0)) << 11;
@@ -3817,22 +4154,27 @@ static float tp__int_to_odd(int64_t v)
 }
 
 /* Truncate toward zero. A value out of range becomes the nearest limit, NaN becomes 0. */
-static int64_t tp__float_to_int(double x, int64_t lo, int64_t hi)
+static int64_t tp__float_to_int(tp__wide x, int64_t lo, int64_t hi)
 {
     if (x != x) return 0;
-    if (x <= (double)lo) return lo;
-    if (x >= (double)hi) return hi;
-    return (int64_t)x;
+    if (x <= tp__wide_of(lo)) return lo;
+    if (x >= tp__wide_of(hi)) return hi;
+    return tp__whole_of(x);
 }
 
+#ifdef TP__NO_SYSTEM
+#define TP__BLOCK 16 /* a microcontroller has a small stack */
+#else
 #define TP__BLOCK 256
+#endif
 
-static void tp__load_floats(double *to, tp_dtype dtype, const void *from, int n)
+static void tp__load_floats(tp__wide *to, tp_dtype dtype, const void *from, int n)
 {
     switch (dtype) {
     case TP_F32:
-        for (int i = 0; i < n; i++) to[i] = (double)((const float *)from)[i];
+        for (int i = 0; i < n; i++) to[i] = (tp__wide)((const float *)from)[i];
         break;
+#ifndef TP_ONLY_F32
     case TP_F64:
         for (int i = 0; i < n; i++) to[i] = ((const double *)from)[i];
         break;
@@ -3842,16 +4184,18 @@ static void tp__load_floats(double *to, tp_dtype dtype, const void *from, int n)
     case TP_BF16:
         for (int i = 0; i < n; i++) to[i] = (double)tp_bf16_to_f32(((const uint16_t *)from)[i]);
         break;
+#endif
     default: break;
     }
 }
 
-static void tp__store_floats(void *to, tp_dtype dtype, const double *x, int n)
+static void tp__store_floats(void *to, tp_dtype dtype, const tp__wide *x, int n)
 {
     switch (dtype) {
     case TP_F32:
         for (int i = 0; i < n; i++) ((float *)to)[i] = (float)x[i];
         break;
+#ifndef TP_ONLY_F32
     case TP_F64:
         for (int i = 0; i < n; i++) ((double *)to)[i] = x[i];
         break;
@@ -3861,6 +4205,7 @@ static void tp__store_floats(void *to, tp_dtype dtype, const double *x, int n)
     case TP_BF16:
         for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_bf16(tp__round_to_odd(x[i]));
         break;
+#endif
     case TP_I32:
         for (int i = 0; i < n; i++) ((int32_t *)to)[i] = (int32_t)tp__float_to_int(x[i], INT32_MIN, INT32_MAX);
         break;
@@ -3901,8 +4246,9 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
 {
     switch (dtype) {
     case TP_F32:
-        for (int i = 0; i < n; i++) ((float *)to)[i] = (float)x[i];
+        for (int i = 0; i < n; i++) ((float *)to)[i] = tp__float_of(x[i]);
         break;
+#ifndef TP_ONLY_F32
     case TP_F64:
         for (int i = 0; i < n; i++) ((double *)to)[i] = (double)x[i];
         break;
@@ -3912,6 +4258,7 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
     case TP_BF16:
         for (int i = 0; i < n; i++) ((uint16_t *)to)[i] = tp_f32_to_bf16(tp__int_to_odd(x[i]));
         break;
+#endif
     case TP_I32:
         for (int i = 0; i < n; i++) ((int32_t *)to)[i] = (int32_t)(uint32_t)(uint64_t)x[i];
         break;
@@ -3928,6 +4275,9 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
     }
 }
 
+/* Whether TP_ONLY_F32 leaves out the arithmetic and the conversions of a type. */
+TP__UNUSED static bool tp__is_left_out(tp_dtype d) { return !TP__HAS_F64 && d >= TP_F64 && d <= TP_BF16; }
+
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
 {
     size_t dst_size = tp_dtype_size(dst_dtype), src_size = tp_dtype_size(src_dtype);
@@ -3941,8 +4291,12 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
         return;
     }
+    if (!TP__HAS_F64 && (tp__is_left_out(dst_dtype) || tp__is_left_out(src_dtype))) {
+        memset(dst, 0, (size_t)n * dst_size);
+        return;
+    }
     /* Convert in blocks through double or int64, whichever holds every source value exactly. */
-    double x[TP__BLOCK];
+    tp__wide x[TP__BLOCK];
     int64_t v[TP__BLOCK];
     for (int64_t i = 0; i < n; i += TP__BLOCK) {
         int m = n - i < TP__BLOCK ? (int)(n - i) : TP__BLOCK;
@@ -4033,8 +4387,8 @@ TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf)
     buf[n++] = '(';
     for (int i = 0; i < s->ndim; i++) {
         if (i) buf[n++] = ',';
-        int k = s->dim[i] < 0 ? snprintf(buf + n, TP_SHAPE_TEXT - n, "?")
-                              : snprintf(buf + n, TP_SHAPE_TEXT - n, "%lld", (long long)s->dim[i]);
+        int k = s->dim[i] < 0 ? tp__format(buf + n, TP_SHAPE_TEXT - n, "?")
+                              : tp__format(buf + n, TP_SHAPE_TEXT - n, "%lld", (long long)s->dim[i]);
         n += (size_t)k;
     }
     buf[n++] = ')';
@@ -4289,7 +4643,8 @@ TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
 {
     if (!tp__has_element(t, i, "tp_tensor_set")) return;
 
-    tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
+    const tp__wide wide = (tp__wide)value;
+    tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &wide, TP__WIDE_DTYPE, 1);
 }
 
 TP_DEF tp_tensor tp_scalar_view(const float *value)
@@ -4363,10 +4718,38 @@ static double tp__mul_add(double a, double b, double c)
     return p + c;
 }
 
-/* ln(u) for u = k/2^53 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), and with f = (m-1)/(m+1)
- *     ln m = 2 (f + f^3/3 + f^5/5 + ...),  |f| < 0.1716, so twelve terms reach 1e-20. */
 #define TP__LN2_HI_DOUBLE 0x1.62e42fefap-1
 #define TP__LN2_LO_DOUBLE 0x1.cf79abc9e3b3ap-40
+#define TP__ROUND_DOUBLE  6755399441055744.0
+
+#ifdef TP_ONLY_F32
+/* As below with float, and 24 random bits for each number. */
+static float tp__wide_mul_add(float a, float b, float c)
+{
+    volatile float p = a * b;
+    return p + c;
+}
+static void tp__normal_pair(const uint32_t r[4], float normal[2])
+{
+    const float unit = 1.0f / 16777216.0f, turn = (float)(r[2] >> 8) * unit;
+    const float radius = sqrtf(-2.0f * tp_logf((float)((r[0] >> 8) + 1) * unit));
+    const int quarter = (int)(4.0f * turn + 0.5f);
+    const float x = 6.2831853f * (turn - 0.25f * (float)quarter), xx = -(x * x);
+    float c = 1, s = 1;
+    for (int k = 5; k >= 1; k--) {
+        c = tp__wide_mul_add(xx / (float)(2 * k * (2 * k - 1)), c, 1);
+        s = tp__wide_mul_add(xx / (float)(2 * k * (2 * k + 1)), s, 1);
+    }
+    s *= x;
+    const float quarter_c = quarter & 1 ? -s : c, quarter_s = quarter & 1 ? c : s, sign = quarter & 2 ? -1.0f : 1.0f;
+    normal[0] = radius * sign * quarter_c;
+    normal[1] = radius * sign * quarter_s;
+}
+#else
+#define tp__wide_mul_add tp__mul_add
+
+/* ln(u) for u = k/2^53 in (0,1]: u = 2^e m with m in [sqrt(1/2), sqrt(2)), and with f = (m-1)/(m+1)
+ *     ln m = 2 (f + f^3/3 + f^5/5 + ...),  |f| < 0.1716, so twelve terms reach 1e-20. */
 static double tp__log_unit(double u)
 {
     uint64_t bits;
@@ -4388,7 +4771,6 @@ static double tp__log_unit(double u)
 
 /* cos and sin of 2 pi u, u in [0,1). The nearest multiple of a quarter turn is subtracted exactly; the Taylor series takes the
  * remainder, |x| <= pi/4. Adding 1.5 2^52 rounds to an integer, whose bits are then the lowest bits of the sum. */
-#define TP__ROUND_DOUBLE 6755399441055744.0
 static void tp__cos_sin_of_turn(double u, double *c, double *s)
 {
     double quarters = 4.0 * u + TP__ROUND_DOUBLE;
@@ -4420,15 +4802,20 @@ static void tp__normal_pair(const uint32_t r[4], double normal[2])
     normal[0] = radius * c;
     normal[1] = radius * s;
 }
+#endif
 
 /* Elements 2j and 2j+1 are the cosine and the sine result of Box-Muller on the block (j, step). */
-TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
+static tp__wide tp__random_normal(uint64_t key, uint64_t step, uint64_t index)
 {
     uint32_t r[4];
-    double normal[2];
+    tp__wide normal[2];
     tp_philox(key, index / 2, step, r);
     tp__normal_pair(r, normal);
     return normal[index % 2];
+}
+TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
+{
+    return (double)tp__random_normal(key, step, index);
 }
 
 TP_DEF uint64_t tp_hash(const void *p, size_t n)
@@ -5073,7 +5460,7 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
     tp_device *d = (tp_device *)tp_calloc(1, sizeof(tp_device));
     if (!d) return NULL;
     d->abi = TP_ABI;
-    snprintf(d->name, sizeof d->name, "cpu:%d", index);
+    tp__format(d->name, sizeof d->name, "cpu:%d", index);
     d->host = true;
     d->alloc = tp__cpu_alloc;
     d->free = tp__cpu_free;
@@ -5082,8 +5469,8 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
     d->copy = tp__cpu_copy;
     d->find_kernel = tp__cpu_find_kernel;
     d->wait = tp__cpu_wait;
-    d->memory = tp__cpu_memory;
-    d->utilization = tp__cpu_utilization;
+    d->memory = TP__HAS_TRACE ? tp__cpu_memory : NULL;
+    d->utilization = TP__HAS_TRACE ? tp__cpu_utilization : NULL;
     d->close = tp__cpu_close;
     d->isa = isa;
 
@@ -5111,7 +5498,9 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 
     tp_status st = TP_OK;
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
+#ifndef TP__NO_SYSTEM
     if (!isa) isa = getenv("TP_ISA");
+#endif
     if (isa && !isa[0]) isa = NULL;
     bool amx;
     const struct tp__isa *chosen = tp__isa_choose(isa, &st, &amx);
@@ -5670,7 +6059,7 @@ static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t s
 }
 
 /* Two normal random numbers from each block of four words. */
-static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
+static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, tp__wide *out)
 {
     if (isa && TP__IF_FAST(tp__fast_normals(isa, blocks, words, out), false)) return;
     for (int64_t i = 0; i < blocks; i++) tp__normal_pair(words + 4 * i, out + 2 * i);
@@ -5679,32 +6068,36 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
 /* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b. TP__TRUNCATED redraws a value
  * more than two deviations from the mean; attempt k takes its random numbers at step + k * retry. i0 is a multiple of 4. */
 typedef enum { TP__UNIFORM, TP__NORMAL, TP__TRUNCATED } tp__distribution;
+#ifdef TP__NO_SYSTEM
+#define TP__RANDOM_PIECE 16 /* a microcontroller has a small stack */
+#else
 #define TP__RANDOM_PIECE 512
-TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, double a, double b,
+#endif
+TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, tp__wide a, tp__wide b,
                                          uint64_t key, uint64_t step, uint64_t retry, int64_t i0, int64_t n,
                                          tp_dtype dtype, void *out)
 {
     uint32_t words[2 * TP__RANDOM_PIECE];
-    double v[TP__RANDOM_PIECE];
+    tp__wide v[TP__RANDOM_PIECE];
     for (int64_t at = 0; at < n; at += TP__RANDOM_PIECE) {
         const int64_t piece = n - at < TP__RANDOM_PIECE ? n - at : TP__RANDOM_PIECE;
         const uint64_t first = (uint64_t)(i0 + at);
         if (kind == TP__UNIFORM) {
             tp__random_words(isa, key, step, first / 4, (piece + 3) / 4, words);
             for (int64_t i = 0; i < piece; i++)
-                v[i] = tp__mul_add(b - a, (double)(words[i] >> 8) * (1.0 / 16777216.0), a);
+                v[i] = tp__wide_mul_add(b - a, (tp__wide)(words[i] >> 8) * (tp__wide)(1.0 / 16777216.0), a);
         } else {
             tp__random_words(isa, key, step, first / 2, (piece + 1) / 2, words);
             tp__random_normals(isa, (piece + 1) / 2, words, v);
             for (int64_t i = 0; i < piece; i++) {
-                for (uint64_t k = 1; kind == TP__TRUNCATED && !(v[i] >= -2.0 && v[i] <= 2.0) && k < 1000; k++)
-                    v[i] = tp_random_normal(key, step + k * retry, first + (uint64_t)i);
-                v[i] = tp__mul_add(b, v[i], a);
+                for (uint64_t k = 1; kind == TP__TRUNCATED && !(v[i] >= -2 && v[i] <= 2) && k < 1000; k++)
+                    v[i] = tp__random_normal(key, step + k * retry, first + (uint64_t)i);
+                v[i] = tp__wide_mul_add(b, v[i], a);
             }
         }
         if (dtype == TP_F32) /* the same conversion as tp_convert, but faster */
             for (int64_t i = 0; i < piece; i++) ((float *)out)[at + i] = (float)v[i];
-        else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
+        else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP__WIDE_DTYPE, piece);
     }
 }
 
@@ -6879,8 +7272,8 @@ static char *tp__temp_name(const char *path, int number)
     const size_t n = strlen(path) + 64;
     char *temp = (char *)tp_malloc(n);
     if (temp)
-        snprintf(temp, n, "%s.tmp.%08lx-%lld-%d", path, (unsigned long)tp__temp_machine(), (long long)tp__os_pid(),
-                 number);
+        tp__format(temp, n, "%s.tmp.%08lx-%lld-%d", path, (unsigned long)tp__temp_machine(), (long long)tp__os_pid(),
+                   number);
     return temp;
 }
 
@@ -6905,7 +7298,7 @@ static bool tp__leftover(void *user, const char *name)
     const size_t n = strlen(in->dir) + strlen(name) + 2;
     char *path = (char *)tp_malloc(n);
     if (!path) return true;
-    snprintf(path, n, "%s/%s", in->dir, name);
+    tp__format(path, n, "%s/%s", in->dir, name);
     if (tp__os_stat(path, false, &is) == 0 &&
         (machine == in->machine || tp__os_wall() - 1e-9 * (double)is.time > 86400)) {
         if (is.kind == TP__OS_FILE) tp__os_remove(path);
@@ -7076,11 +7469,11 @@ static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
 {
     static const char *const kind[TP_DTYPE_COUNT] = {"", "f4", "f8", "f2", "f4", "i4", "i8", "|u1", "|b1"};
     const char *k = kind[t->dtype], *order = k[0] == '|' ? "" : tp__little_endian() ? "<" : ">";
-    int n =
-        10 + snprintf(out + 10, TP__NPY_HEADER - 10, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, k);
+    int n = 10 +
+            tp__format(out + 10, TP__NPY_HEADER - 10, "{'descr': '%s%s', 'fortran_order': False, 'shape': (", order, k);
     for (int i = 0; i < t->shape.ndim; i++)
-        n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s%lld", i ? ", " : "", (long long)t->shape.dim[i]);
-    n += snprintf(out + n, (size_t)(TP__NPY_HEADER - n), "%s), }", t->shape.ndim == 1 ? "," : "");
+        n += tp__format(out + n, (size_t)(TP__NPY_HEADER - n), "%s%lld", i ? ", " : "", (long long)t->shape.dim[i]);
+    n += tp__format(out + n, (size_t)(TP__NPY_HEADER - n), "%s), }", t->shape.ndim == 1 ? "," : "");
     int total = (n + 1 + 63) / 64 * 64;
     memset(out + n, ' ', (size_t)(total - n - 1));
     out[total - 1] = '\n';
@@ -8900,7 +9293,7 @@ TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
     for (size_t i = 0, end; i < t.list.n && !s; i = end) {
         const uint32_t shard = t.list.item[i].shard;
         for (end = i; end < t.list.n && t.list.item[end].shard == shard;) end++;
-        snprintf(path + n, room - n, ".data-%05u-of-%05u", (unsigned)shard, (unsigned)t.shards);
+        tp__format(path + n, room - n, ".data-%05u-of-%05u", (unsigned)shard, (unsigned)t.shards);
         s = tp_file_read(path, false, 0, &data, &size);
         if (s) break;
         s = tp__tf_shard(&t, i, end, (const uint8_t *)data, size, path, &fresh);
@@ -9073,10 +9466,10 @@ static tp_status tp__tf_files_open(tp__tf_files *p, const char *prefix)
     p->data = (char *)tp_malloc(p->n + 32);
     p->dir = tp__folder_of(prefix);
     if (!p->dir || !p->index || !p->data) return TP_ERR_NOMEM;
-    snprintf(p->index, p->n + 8, "%.*s.index", (int)p->n, prefix);
+    tp__format(p->index, p->n + 8, "%.*s.index", (int)p->n, prefix);
     tp_status s = tp__tf_shards(p->index, &old);
     p->shards = old == 1 ? 2 : 1;
-    snprintf(p->data, p->n + 32, "%.*s.data-00000-of-%05d", (int)p->n, prefix, p->shards);
+    tp__format(p->data, p->n + 32, "%.*s.data-00000-of-%05d", (int)p->n, prefix, p->shards);
     if (!s) s = tp_writer_open(&p->data_file, p->data);
     return s ? s : tp_writer_open(&p->index_file, p->index);
 }
@@ -9190,7 +9583,7 @@ static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
     if (!path) return TP_ERR_NOMEM;
     if (n == 0) n = strlen(from);
     memset(&t, 0, sizeof t);
-    snprintf(path, n + 64, "%.*s.index", (int)n, from);
+    tp__format(path, n + 64, "%.*s.index", (int)n, from);
     tp_status s = tp_file_read(path, false, 0, &index, &size);
     if (!s) s = tp__tf_index(&t, (const uint8_t *)index, size, path);
     if (!s && t.list.n && t.list.item[t.list.n - 1].shard != 0)
@@ -9200,7 +9593,7 @@ static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
     else memset(&p, 0, sizeof p);
     if (!s) s = tp__tf_patch((uint8_t *)index, size, p.shards, path);
     if (!s) s = tp_writer_put(p.index_file, index, size);
-    snprintf(path, n + 64, "%.*s.data-00000-of-%05d", (int)n, from, (int)t.shards);
+    tp__format(path, n + 64, "%.*s.data-00000-of-%05d", (int)n, from, (int)t.shards);
     if (!s) s = tp__writer_put_file(p.data_file, path);
     tp_free(index);
     tp_free(path);

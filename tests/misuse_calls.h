@@ -121,6 +121,15 @@ static void call_tp_logger_dir(int which)
 }
 static const char *const cases_tp_logger_dir[] = {"Ggood arguments", NULL};
 
+static void call_tp_memory_in_use(int which)
+{
+    (void)which;
+    size_t *most_ = which == 1 ? NULL : sizes_out;
+    (void)tp_memory_in_use(most_);
+    got_answer();
+}
+static const char *const cases_tp_memory_in_use[] = {"Ggood arguments", "?most = NULL", NULL};
+
 static void call_tp_malloc(int which)
 {
     (void)which;
@@ -9229,6 +9238,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_logger_set_dir", call_tp_logger_set_dir, cases_tp_logger_set_dir},
     {"tp_logger_auto_set_dir", call_tp_logger_auto_set_dir, cases_tp_logger_auto_set_dir},
     {"tp_logger_dir", call_tp_logger_dir, cases_tp_logger_dir},
+    {"tp_memory_in_use", call_tp_memory_in_use, cases_tp_memory_in_use},
     {"tp_malloc", call_tp_malloc, cases_tp_malloc},
     {"tp_calloc", call_tp_calloc, cases_tp_calloc},
     {"tp_realloc", call_tp_realloc, cases_tp_realloc},

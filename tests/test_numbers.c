@@ -263,6 +263,33 @@ TEST(printf_of_numbers)
     CHECK_STR(tp_last_error(), "a sentence with 0.5");
 }
 
+/* Integers are printed without the C library, so that a program needs no printf. */
+TEST(printf_of_integers)
+{
+    static const char *const form[] = {"%*.*lld",    "%-*.*lld|", "%+*.*lld", "% *.*lld", "%0*.*lld",
+                                       "%-+*.*lli|", "%+0*.*lld", "%*.*llu",  "%0*.*llu", "%*.*llx",
+                                       "%#*.*llx",   "%#0*.*llX", "%*.*llo",  "%#*.*llo", "%-#*.*llo|"};
+    static const long long value[] = {0,   1,     -1,    7,          10,         -10,       99,
+                                      100, 65535, 65536, 4294967295, 4294967296, INT64_MAX, INT64_MIN};
+    char want[200];
+    for (int f = 0; f < TP_COUNT(form); f++)
+        for (int i = 0; i < 300; i++) {
+            const long long v = i < TP_COUNT(value) ? value[i] : (long long)(tp_random_key(3, (uint64_t)i) >> i % 64);
+            const int width = i % 4 * 9, precision = i % 13 - 1;
+            tp_buf b = {0};
+            tp_buf_printf(&b, form[f], width, precision, v);
+            snprintf(want, sizeof want, form[f], width, precision, v);
+            CHECK_MSG(b.data ? strcmp(b.data, want) == 0 : !want[0], "%s %d %d: '%s' is not '%s'", form[f], width,
+                      precision, b.data ? b.data : "", want);
+            tp_buf_free(&b);
+        }
+    tp_buf b = {0};
+    tp_buf_printf(&b, "%p", (void *)&b);
+    snprintf(want, sizeof want, "0x%llx", (unsigned long long)(uintptr_t)&b);
+    CHECK_STR(b.data ? b.data : "", want);
+    tp_buf_free(&b);
+}
+
 TEST(a_locale_with_a_comma_changes_nothing)
 {
     char text[64];

@@ -620,6 +620,77 @@ TEST(allocator_edges)
     tp_test_alloc_reset();
 }
 
+/* Takes, changes and gives back pieces of all sizes in a random order. Returns whether each piece kept its content and was aligned;
+ * *refused: how many there was no memory for. */
+static bool use_memory(int steps, int *refused)
+{
+    unsigned char *piece[40] = {NULL};
+    size_t size[40] = {0};
+    bool good = true;
+    *refused = 0;
+    for (int i = 0; i < steps; i++) {
+        const uint32_t r = tp_random_u32(7, 0, (uint64_t)i);
+        const int k = (int)(r % 40);
+        const size_t n = (r >> 8) % 300 + 1;
+        for (size_t b = 0; piece[k] && b < size[k]; b++) good = good && piece[k][b] == (unsigned char)(k + 1);
+        if (piece[k] && (r >> 20 & 3) == 0) {
+            tp_free(piece[k]);
+            piece[k] = NULL;
+            continue;
+        }
+        unsigned char *p = (unsigned char *)(piece[k] ? tp_realloc(piece[k], n) : tp_malloc(n));
+        if (!p) {
+            ++*refused;
+            continue;
+        }
+        const size_t kept = !piece[k] ? 0 : size[k] < n ? size[k] : n;
+        for (size_t b = 0; b < kept; b++) good = good && p[b] == (unsigned char)(k + 1);
+        good = good && (uintptr_t)p % (2 * sizeof(size_t)) == 0;
+        piece[k] = p;
+        size[k] = n;
+        memset(p, k + 1, n);
+    }
+    for (int k = 0; k < 40; k++) tp_free(piece[k]);
+    return good;
+}
+
+TEST(memory_of_the_program)
+{
+    static char memory[20000];
+    size_t most = 1, again = 1;
+    int refused = 0;
+    CHECK(tp_memory_in_use(&most) == 0 && most == 0);
+    CHECK(tp_set_memory(NULL, 1000) == TP_ERR_ARG);
+    CHECK_HAS(tp_last_error(), "memory must not be NULL");
+    CHECK(tp_set_memory(memory, 8) == TP_ERR_ARG);
+    CHECK_HAS(tp_last_error(), "8 bytes");
+    CHECK(tp_set_memory(memory, SIZE_MAX) == TP_ERR_ARG);
+    CHECK(tp_memory_in_use(NULL) == 0);        /* the calls that failed changed nothing */
+    for (int shift = 0; shift < 20; shift++) { /* any address */
+        CHECK_OK(tp_set_memory(memory + shift, sizeof memory - 20));
+        const size_t empty = tp_memory_in_use(&most);
+        CHECK(empty > 0 && empty == most);
+        CHECK(use_memory(20000, &refused) && refused == 0);
+        CHECK(tp_memory_in_use(&most) == empty && most > 2000 && most < sizeof memory - 20);
+    }
+    /* an array of *most bytes is enough; a shorter one is not, and says so */
+    CHECK_OK(tp_set_memory(memory, sizeof memory));
+    CHECK(use_memory(20000, &refused) && refused == 0);
+    tp_memory_in_use(&most);
+    CHECK_OK(tp_set_memory(memory, most));
+    CHECK(use_memory(20000, &refused) && refused == 0);
+    CHECK(tp_memory_in_use(&again) > 0 && again == most);
+    CHECK_OK(tp_set_memory(memory, most - 2 * sizeof(size_t)));
+    CHECK(use_memory(20000, &refused) && refused > 0);
+    CHECK_HAS(tp_last_error(), "out of memory");
+    /* when all pieces are free, they are one */
+    void *p = tp_malloc(most - 12 * sizeof(size_t));
+    CHECK(p != NULL && tp_malloc(most) == NULL);
+    tp_free(p);
+    tp_set_allocator(NULL);
+    CHECK(tp_memory_in_use(&most) == 0 && most == 0);
+}
+
 TEST(arena)
 {
     tp_arena a = {NULL, 0};

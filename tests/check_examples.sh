@@ -37,6 +37,7 @@ ptb_lstm           | --epochs 3 --steps 60 --units 32 | validation_perplexity<0.
 dqn                | --epochs 5                      | mean_score>0.3
 export_model       | --epochs 1 --steps 60           | validation_error<0.6 ~largest.difference
 keyword_net        |                                 | ~^39[0-9].of.400.new.words
+micro_mlp          |                                 | ~^39[0-9].of.400.new.digits
 multi_tower        | --epochs 1 --steps 60           | ~2.towers
 share_towers       |                                 | ~0\.9.*by.the.inference.tower
 '
@@ -58,7 +59,7 @@ fi
 declared="" # what makes an example's own TP_IMPLEMENTATION implement nothing
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
 # an example without the macros that would change what the headers declare
-stripped() { echo "#line 1 \"$1\""; sed -E 's/^#define TP_(STATIC|NO_[A-Z_]*)/#define EXAMPLE_\1/' "$1"; }
+stripped() { echo "#line 1 \"$1\""; sed -E 's/^#define TP_(STATIC|TINY|NO_[A-Z_]*)/#define EXAMPLE_\1/' "$1"; }
 compile() { stripped "examples/$2.c" | $1 $warn $declared -I. -Iexamples "${@:3}"; }
 
 last() { values "$1" | tail -n 1; }

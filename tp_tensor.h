@@ -441,7 +441,8 @@ TP_DEF const char *tp_status_name(tp_status status); /* the status's name, "TP_E
 #ifdef TP_NO_SENTENCES
 /* With TP_NO_SENTENCES the sentence of an error is the name of its status, for example "TP_ERR_SHAPE" or, for a mistake in a graph,
  * "train.c:35: TP_ERR_SHAPE". The text is an operand of a condition that is never true: compilers check it and leave it out. */
-TP_DEF bool tp__not_said(const char *fmt, ...) TP_PRINTF(1, 2);
+static inline bool tp__not_said(const char *fmt, ...) TP_PRINTF(1, 2);
+static inline bool tp__not_said(const char *fmt, ...) { return (void)fmt, false; }
 #define TP__NOT_SAID(...)     ((void)(0 && tp__not_said(__VA_ARGS__)))
 #define tp_fail(status_, ...) (TP__NOT_SAID(__VA_ARGS__), (tp_fail)((status_), NULL))
 #endif
@@ -3249,9 +3250,6 @@ static TP__THREAD_LOCAL unsigned tp__n_errors; /* number of sentences that this 
 
 TP_DEF const char *tp_last_error(void) { return tp__error; }
 
-#ifdef TP_NO_SENTENCES
-TP_DEF bool tp__not_said(const char *fmt, ...) { return (void)fmt, false; }
-#endif
 TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT]; /* a buffer of its own, because an argument may point to tp__error */

@@ -132,6 +132,7 @@ static int train(void) /* costs and a weight of three optimizers, to be compared
     for (int k = 0; k < 16; k++) y[k] = k % 3;
     for (int which = 0; which < 3; which++) {
         tp_graph *g = tp_graph_new(NULL);
+        tp_disable_layer_logging(g);
         tp_node *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(16, 4)), *label = tp_placeholder(g, "y", TP_I32, tp_make_shape(16));
         tp_fully_connected_desc d0, d1;
         memset(&d0, 0, sizeof d0);

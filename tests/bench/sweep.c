@@ -1,27 +1,41 @@
-/* sweep.c - one random network: how long a prediction takes, and the network as an ONNX file for sweep.py, which runs it elsewhere
+/* sweep.c - one random network: how long a prediction or a training step takes, and all that sweep.py needs to do the same elsewhere
  *
  *   gcc -std=c11 -O2 -I. tests/bench/sweep.c -o build/sweep -lm -lpthread
- *   build/sweep <seed> <batch> <threads> <seconds> <folder>
+ *   build/sweep predict|train <seed> <batch> <threads> <seconds> <folder>      batch 0: 1 to 256, as drawn
  *
- * Seeds draw one of three kinds of network: pictures (plain, odd, grouped, depthwise, dilated and transposed convolutions, norms,
+ * A seed draws one of three kinds of network: pictures (plain, odd, grouped, depthwise, dilated and transposed convolutions, norms,
  * activations, residual blocks, concatenation), dense layers from 4 to 1024 wide, sequences (embedding, LSTM, GRU, attention).
- * Writes net.onnx, x.npy and y.npy (what was computed) into the folder; prints a JSON line. */
+ * Prints a JSON line; its "net" is the network as a line of Python, made of the functions that sweep.py has for PyTorch.
+ *
+ * predict writes net.onnx, x.npy and y.npy (what was computed) into the folder. train draws SGD, Momentum or Adam and makes three steps
+ * with x.npy and label.npy; it writes the variables before (start.npz) and after (end.npz), and the gradients after them (grads.npz);
+ * "cost" has the cost of each step and the one after them. The time of a step is measured afterwards, with a tiny learning rate. */
 #define TP_IMPLEMENTATION
 #include "tp_export.h"
 #include "tp_layers.h"
+#include "tp_optim.h"
+#include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
+
+#define MAX_VARS 200
 
 static uint64_t seed, drawn;
 static int pick(int n) { return (int)(tp_random_u32(seed, 0, drawn++) % (uint32_t)n); }
 #define ONE_OF(...) one_of((const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
 static int one_of(const int *from, int n) { return from[pick(n)]; }
 
-static char text[600]; /* what was drawn */
-static void say(const char *what, int a, int b)
+static char net[8000]; /* the network in Python */
+TP_PRINTF(1, 2) static void python(const char *format, ...)
 {
-    const size_t at = strlen(text);
-    snprintf(text + at, sizeof text - at, b ? "%s%s %d/%d" : a ? "%s%s %d" : "%s%s", at ? ", " : "", what, a, b);
+    const size_t at = strlen(net);
+    va_list args;
+    va_start(args, format);
+    if (at) snprintf(net + at, sizeof net - at, "; ");
+    vsnprintf(net + strlen(net), sizeof net - strlen(net), format, args);
+    va_end(args);
 }
+/* A name for the next layer. */
 static const char *name(const char *kind)
 {
     static char buf[64];
@@ -30,159 +44,300 @@ static const char *name(const char *kind)
     return buf;
 }
 
+static tp_node *leaky(tp_node *x) { return tp_leaky_relu(x, 0.1f); }
+static tp_node *mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
+static const struct {
+    const char *python;
+    tp_node *(*make)(tp_node *x);
+} activations[] = {{"relu", tp_relu},       {"leaky", leaky},
+                   {"elu", tp_elu},         {"gelu", tp_gelu},
+                   {"silu", tp_silu},       {"tanh", tp_tanh},
+                   {"sigmoid", tp_sigmoid}, {"softplus", tp_softplus},
+                   {"selu", tp_selu},       {"gelu_tanh", tp_gelu_tanh},
+                   {"relu6", tp_relu6},     {"hard_swish", tp_hard_swish},
+                   {"mish", mish}};
 static tp_node *activation(tp_node *x)
 {
-    static const char *const names[] = {"relu", "leaky", "elu", "gelu", "silu", "tanh", "sigmoid", "softplus", "none"};
-    const int k = pick(TP_COUNT(names));
-    say(names[k], 0, 0);
-    switch (k) {
-    case 0: return tp_relu(x);
-    case 1: return tp_leaky_relu(x, 0.1f);
-    case 2: return tp_elu(x);
-    case 3: return tp_gelu(x);
-    case 4: return tp_silu(x);
-    case 5: return tp_tanh(x);
-    case 6: return tp_sigmoid(x);
-    case 7: return tp_softplus(x);
-    default: return x;
+    const int k = pick(TP_COUNT(activations) + 3);
+    const int64_t C = x->shape.dim[x->shape.ndim - 1];
+    if (k < TP_COUNT(activations)) return python("x = %s(x)", activations[k].python), activations[k].make(x);
+    if (k == TP_COUNT(activations)) {
+        const char *id = name("prelu");
+        return python("x = prelu(x, '%s')", id), tp_prelu(x, id, .init = 0.25f);
     }
+    if (k == TP_COUNT(activations) + 1 && C % 2 == 0 && C >= 8)
+        return python("x = maxout(x, 2)"), tp_maxout(x, name("maxout"), .num_unit = 2);
+    return x;
 }
 static tp_node *norm(tp_node *x)
 {
-    const int C = (int)x->shape.dim[3];
-    switch (pick(6)) {
-    case 0: return say("instance norm", 0, 0), tp_instance_norm(x, name("in"));
-    case 1: return say("layer norm", 0, 0), tp_layer_norm(x, name("ln"));
-    case 2: return C % 4 == 0 ? (say("group norm", 0, 0), tp_group_norm(x, name("gn"), .groups = 4)) : x;
-    case 3: return x;
-    default: return say("batch norm", 0, 0), tp_batch_norm(x, name("bn"));
-    }
+    const int k = pick(6);
+    const char *id = name("norm");
+    if (k == 0) return python("x = instance_norm(x, '%s')", id), tp_instance_norm(x, id);
+    if (k == 1) return python("x = group_norm(x, '%s', 1)", id), tp_layer_norm(x, id);
+    if (k == 2 && x->shape.dim[3] % 4 == 0)
+        return python("x = group_norm(x, '%s', 4)", id), tp_group_norm(x, id, .groups = 4);
+    if (k == 3) return x;
+    return python("x = batch_norm(x, '%s')", id), tp_batch_norm(x, id);
 }
 static tp_node *convolution(tp_node *x)
 {
     const int in = (int)x->shape.dim[3], out = ONE_OF(8, 16, 24, 32, 40, 64, 72, 96, 128), k = ONE_OF(1, 3, 3, 3, 5, 7);
     const int stride = x->shape.dim[1] > 8 && pick(3) == 0 ? 2 : 1;
+    const char *id = name("conv");
     switch (pick(6)) {
     case 0:
-        say("depthwise, 1x1", k, out);
-        x = tp_depthwise_conv2d(x, name("dw"), .kernel_size = k, .strides = stride);
-        return tp_conv2d(activation(norm(x)), name("pw"), .filters = out, .kernel_size = 1);
+        python("x = depthwise(x, '%s', stride=%d)", id, stride);
+        x = activation(norm(tp_depthwise_conv2d(x, id, .kernel_size = k, .strides = stride)));
+        id = name("conv");
+        python("x = conv2d(x, '%s')", id);
+        return tp_conv2d(x, id, .filters = out, .kernel_size = 1);
     case 1:
         if (in % 4 == 0) {
-            say("grouped", k, out);
-            return tp_conv2d(x, name("grouped"), .filters = out, .kernel_size = k, .strides = stride, .split = 4);
+            python("x = conv2d(x, '%s', stride=%d, groups=4)", id, stride);
+            return tp_conv2d(x, id, .filters = out, .kernel_size = k, .strides = stride, .split = 4);
         } /* fall through */
     case 2:
         if (k > 1) {
-            say("dilated", k, out);
-            return tp_conv2d(x, name("dilated"), .filters = out, .kernel_size = k, .dilation_rate = 2);
+            python("x = conv2d(x, '%s', dilation=2)", id);
+            return tp_conv2d(x, id, .filters = out, .kernel_size = k, .dilation_rate = 2);
         } /* fall through */
     case 3:
         if (x->shape.dim[1] <= 16) {
-            say("transposed", 3, out);
-            return tp_conv2d_transpose(x, name("transposed"), .filters = out, .kernel_size = 3, .strides = 2);
+            python("x = transposed(x, '%s')", id);
+            return tp_conv2d_transpose(x, id, .filters = out, .kernel_size = 3, .strides = 2);
         } /* fall through */
     default:
-        say("conv", k, out);
-        return tp_conv2d(x, name("conv"), .filters = out, .kernel_size = k, .strides = stride);
+        python("x = conv2d(x, '%s', stride=%d)", id, stride);
+        return tp_conv2d(x, id, .filters = out, .kernel_size = k, .strides = stride);
     }
+}
+static tp_node *output(tp_node *x, int units)
+{
+    return python("x = dense(x, 'out')"), tp_fully_connected(x, "out", .units = units);
 }
 static tp_node *pictures(tp_graph *g, int batch, tp_node **in)
 {
     const int side = ONE_OF(16, 24, 28, 32, 56), depth = 2 + pick(5);
-    say("pictures", side, depth);
+    while (batch > 1 && batch * side * side > 1 << 16) batch /= 2;
     tp_node *x = *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(batch, side, side, ONE_OF(1, 3, 3, 16)));
     for (int i = 0; i < depth; i++) {
         tp_node *before = x;
+        python("before = x");
         x = activation(norm(convolution(x)));
-        if (tp_shape_equal(&x->shape, &before->shape)) say("residual", 0, 0), x = tp_add(x, before);
-        else if (x->shape.dim[1] == before->shape.dim[1] && pick(2) == 0) {
-            tp_node *both[2] = {x, before};
-            say("concat", 0, 0), x = tp_concat(both, 2, 3);
+        if (tp_shape_equal(&x->shape, &before->shape)) python("x = x + before"), x = tp_add(x, before);
+        else if (x->shape.dim[1] == before->shape.dim[1] && pick(2) == 0)
+            python("x = concat(x, before)"), x = tp_concat_along(3, x, before);
+        if (x->shape.dim[1] >= 8 && pick(4) == 0) {
+            if (pick(2)) python("x = max_pool(x, 2)"), x = tp_max_pooling(x, name("max"), .pool_size = 2);
+            else python("x = avg_pool(x, 2)"), x = tp_avg_pooling(x, name("avg"), .pool_size = 2);
         }
-        if (x->shape.dim[1] >= 8 && pick(4) == 0)
-            say("pool", 0, 0), x = pick(2) ? tp_max_pooling(x, name("max"), .pool_size = 2)
-                                           : tp_avg_pooling(x, name("avg"), .pool_size = 2);
     }
-    return tp_fully_connected(tp_global_avg_pooling(x, "gap"), "out", .units = 10);
+    python("x = global_avg_pool(x)");
+    return output(tp_global_avg_pooling(x, "gap"), 10);
 }
 static tp_node *dense(tp_graph *g, int batch, tp_node **in)
 {
     const int depth = 1 + pick(6);
     tp_node *x = *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(batch, ONE_OF(4, 13, 64, 100, 784)));
-    say("dense", (int)x->shape.dim[1], depth);
     for (int i = 0; i < depth; i++) {
         const int units = ONE_OF(4, 10, 32, 50, 100, 128, 256, 300, 512, 1024);
-        say("fc", units, 0);
-        x = activation(tp_fully_connected(x, name("fc"), .units = units));
+        const char *id = name("fc");
+        python("x = dense(x, '%s')", id);
+        x = activation(tp_fully_connected(x, id, .units = units));
     }
-    return tp_fully_connected(x, "out", .units = ONE_OF(1, 3, 10));
+    return output(x, ONE_OF(1, 3, 10));
 }
 static tp_node *sequence(tp_graph *g, int batch, tp_node **in)
 {
     const int T = ONE_OF(8, 16, 35, 64), C = ONE_OF(16, 32, 64, 128), depth = 1 + pick(2);
-    say("sequence", T, C);
-    tp_node *x = *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(batch, T, C));
+    tp_node *x;
+    if (pick(2)) {
+        x = *in = tp_placeholder(g, "x", TP_I32, tp_make_shape(batch, T));
+        python("x = embedding(x, 'embedding')");
+        x = tp_embedding(x, "embedding", .vocab = 1000, .units = C);
+    } else x = *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(batch, T, C));
     for (int i = 0; i < depth; i++) {
         const int units = ONE_OF(16, 32, 64, 100, 128, 256), kind = pick(3);
-        say(kind == 0 ? "lstm" : kind == 1 ? "gru" : "attention", units, 0);
-        if (kind == 0) x = tp_lstm(x, name("lstm"), .units = units);
-        else if (kind == 1) x = tp_gru(x, name("gru"), .units = units);
-        else x = tp_multi_head_attention(x, name("attention"), .heads = 4, .units = (int)x->shape.dim[2] / 4 * 4);
+        const char *id = name("sequence");
+        python("x = %s(x, '%s')", kind == 0 ? "lstm" : kind == 1 ? "gru" : "attention", id);
+        if (kind == 0) x = tp_lstm(x, id, .units = units);
+        else if (kind == 1) x = tp_gru(x, id, .units = units);
+        else x = tp_multi_head_attention(x, id, .heads = 4, .units = (int)x->shape.dim[2] / 4 * 4);
     }
-    return tp_fully_connected(x, "out", .units = 10);
+    return output(x, 10);
 }
 
-static int fail(const char *what) { return fprintf(stderr, "seed %d: %s: %s\n", (int)seed, what, tp_last_error()), 1; }
+typedef struct drawing {
+    tp_graph *g;
+    tp_node *x, *y, *label; /* label is fed only where the cost needs it */
+    tp_session *s;
+    tp_feed feed[2];
+    /* training */
+    const char *optimizer;
+    tp_node *rate, *fetch[2], *after[1 + MAX_VARS]; /* learning rate; step and cost; cost and gradients */
+    tp_grad_var pair[MAX_VARS];
+    int n_vars;
+} drawing;
 
-int main(int argc, char **argv)
+static tp_node *draw(drawing *d, int batch, bool training)
 {
-    if (argc < 6) return fprintf(stderr, "usage: sweep <seed> <batch> <threads> <seconds> <folder>\n"), 2;
-    seed = strtoull(argv[1], NULL, 10);
-    const int batch = atoi(argv[2]);
-    const double seconds = atof(argv[4]);
-    tp_graph *g = tp_graph_new(NULL);
     tp_tower_desc tower;
     memset(&tower, 0, sizeof tower);
-    tp_tower_enter(g, &tower);
-    tp_node *x = NULL, *y;
-    const int kind = pick(4);
-    y = kind < 2 ? pictures(g, batch, &x) : kind == 2 ? dense(g, batch, &x) : sequence(g, batch, &x);
-    tp_tower_leave(g);
-    tp_session_config config = tp_default_session_config();
-    config.threads = atoi(argv[3]);
-    tp_session *s = tp_session_new(g, &config);
-    if (!s) return fail(text);
-    tp_feed feed;
-    memset(&feed, 0, sizeof feed);
-    feed.node = x;
-    if (tp_tensor_resize(&feed.value, TP_F32, x->shape) != TP_OK) return fail(text);
-    for (int64_t i = 0; i < tp_tensor_size(&feed.value); i++)
-        tp_tensor_set(&feed.value, i, (double)tp_random_normal(seed, 1, (uint64_t)i));
+    tower.is_training = training;
+    d->g = tp_graph_new(NULL);
+    tp_tower_enter(d->g, &tower);
+    const int kind = pick(4), size = ONE_OF(1, 2, 4, 8, 16, 32, 64, 128, 256);
+    if (batch == 0) batch = size;
+    d->y = kind < 2    ? pictures(d->g, batch, &d->x)
+           : kind == 2 ? dense(d->g, batch, &d->x)
+                       : sequence(d->g, batch, &d->x);
+    d->label = tp_placeholder(d->g, "label", TP_I32, tp_make_shape(d->x->shape.dim[0]));
+    tp_node *cost = d->y->shape.dim[1] == 1 ? tp_mean(tp_square(tp_affine(d->y, 1, -1)))
+                                            : tp_mean(tp_sparse_softmax_cross_entropy(d->y, d->label));
+    tp_tower_leave(d->g);
+    return cost;
+}
+
+/* The step: the update of the variables and of the running statistics; and the cost with all gradients. */
+static void add_training(drawing *d, tp_node *cost)
+{
+    static const char *const names[] = {"SGD", "Momentum", "Adam"};
+    const int k = pick(3);
+    tp_node *vars[MAX_VARS], *step[1 + MAX_VARS];
+    int n = 0, n_updates = 0;
+    tp_node *const *all = tp_collection(d->g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node *const *updates = tp_collection(d->g, TP_KEY_UPDATE_OPS, &n_updates);
+    if (n > MAX_VARS || n_updates > MAX_VARS) abort();
+    d->n_vars = n;
+    d->optimizer = names[k];
+    d->rate = tp_get_scalar_variable(d->g, "learning_rate", k == 2 ? 1e-3f : 1e-2f);
+    memcpy(vars, all, (size_t)n * sizeof *vars);
+    memcpy(step + 1, updates, (size_t)n_updates * sizeof *step);
+    tp_optimizer *o = k == 0 ? tp_sgd(d->rate) : k == 1 ? tp_momentum(d->rate) : tp_adam(d->rate, .epsilon = 1e-15f);
+    tp_optimizer_compute_gradients(o, cost, vars, n, d->pair);
+    step[0] = tp_apply_gradients(o, d->pair, n);
+    d->fetch[0] = tp_group(d->g, step, 1 + n_updates, "train_op");
+    d->fetch[1] = d->after[0] = cost;
+    for (int i = 0; i < n; i++) d->after[1 + i] = d->pair[i].grad;
+}
+
+static tp_status make_feeds(drawing *d)
+{
+    tp_tensor *x = &d->feed[0].value, *label = &d->feed[1].value;
+    const int classes = (int)d->y->shape.dim[1];
+    d->feed[0].node = d->x;
+    d->feed[1].node = d->label;
+    tp_status st = tp_tensor_resize(x, d->x->dtype, d->x->shape);
+    if (st == TP_OK) st = tp_tensor_resize(label, TP_I32, d->label->shape);
+    for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(x); i++)
+        tp_tensor_set(x, i,
+                      x->dtype == TP_F32 ? (double)tp_random_normal(seed, 1, (uint64_t)i)
+                                         : tp_random_u32(seed, 1, (uint64_t)i) % 1000);
+    for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(label); i++)
+        tp_tensor_set(label, i, tp_random_u32(seed, 2, (uint64_t)i) % (uint32_t)classes);
+    return st;
+}
+
+static const char *folder;
+static const char *path(const char *file)
+{
+    static char buf[1024];
+    snprintf(buf, sizeof buf, "%s/%s", folder, file);
+    return buf;
+}
+
+static tp_status predict(drawing *d)
+{
     const tp_tensor *out;
-    if (tp_session_run(s, &feed, 1, &y, 1, &out) != TP_OK) return fail(text);
-    char path[1024];
-    snprintf(path, sizeof path, "%s/net.onnx", argv[5]);
-    if (tp_export_onnx(s, &x, 1, &y, 1, path, NULL) != TP_OK) return fail(text);
-    snprintf(path, sizeof path, "%s/x.npy", argv[5]);
-    if (tp_npy_save(path, &feed.value) != TP_OK) return fail(text);
-    snprintf(path, sizeof path, "%s/y.npy", argv[5]);
-    if (tp_npy_save(path, out) != TP_OK) return fail(text);
-    double best = 1e30;
+    tp_status st = tp_session_run(d->s, d->feed, 1, &d->y, 1, &out);
+    if (st == TP_OK) st = tp_export_onnx(d->s, &d->x, 1, &d->y, 1, path("net.onnx"), NULL);
+    if (st == TP_OK) st = tp_npy_save(path("y.npy"), out);
+    return st;
+}
+
+static tp_status save_gradients(const drawing *d, const tp_tensor *const *value)
+{
+    tp_dict dict;
+    memset(&dict, 0, sizeof dict);
+    tp_status st = TP_OK;
+    for (int i = 0; st == TP_OK && i < d->n_vars; i++) {
+        tp_tensor *t = tp_dict_add(&dict, tp_node_name(d->pair[i].var));
+        st = t ? tp_tensor_copy(t, value[i]) : TP_ERR_NOMEM;
+    }
+    if (st == TP_OK) st = tp_save_checkpoint_vars(&dict, path("grads.npz"));
+    tp_dict_free(&dict);
+    return st;
+}
+
+/* Three steps, and what sweep.py compares. */
+static tp_status train(drawing *d)
+{
+    const tp_tensor *out[1 + MAX_VARS];
+    tp_status st = tp_save_checkpoint(d->s, path("start.npz"), NULL, 0);
+    for (int i = 0; st == TP_OK && i < 3; i++) {
+        st = tp_session_run(d->s, d->feed, 2, d->fetch, 2, out);
+        if (st == TP_OK) printf(i ? "%.9g, " : "{\"cost\": [%.9g, ", tp_tensor_get(out[1], 0));
+    }
+    if (st == TP_OK) st = tp_save_checkpoint(d->s, path("end.npz"), NULL, 0);
+    if (st == TP_OK) st = tp_npy_save(path("label.npy"), &d->feed[1].value);
+    if (st == TP_OK) st = tp_session_run(d->s, d->feed, 2, d->after, 1 + d->n_vars, out);
+    if (st == TP_OK) printf("%.9g], \"optimizer\": \"%s\", ", tp_tensor_get(out[0], 0), d->optimizer);
+    if (st == TP_OK) st = save_gradients(d, out + 1);
+    const float slow = 1e-6f;
+    tp_tensor value = TP_EMPTY;
+    tp_tensor_view(&value, TP_F32, tp_make_shape_n(0, NULL), &slow);
+    return st == TP_OK ? tp_session_load(d->s, tp_node_variable(d->rate), &value) : st;
+}
+
+/* Milliseconds of a run: the best of five averages. */
+static tp_status measure(drawing *d, tp_node **fetch, int n_fetch, double seconds, double *ms)
+{
+    const tp_tensor *out[2];
+    *ms = 1e30;
     for (int round = 0; round < 5; round++) {
         const double t0 = tp_time();
         int n = 0;
         do {
-            if (tp_session_run(s, &feed, 1, &y, 1, &out) != TP_OK) return fail(text);
+            const tp_status st = tp_session_run(d->s, d->feed, n_fetch, fetch, n_fetch, out);
+            if (st != TP_OK) return st;
             n++;
         } while (tp_time() - t0 < seconds / 5);
-        const double t = (tp_time() - t0) / n;
-        best = t < best ? t : best;
+        *ms = fmin(*ms, (tp_time() - t0) / n * 1e3);
     }
-    printf("{\"workload\": \"sweep.%d.b%d\", \"threads\": %s, \"ours_ms\": %.4f, \"net\": \"%s\"}\n", (int)seed, batch,
-           argv[3], best * 1e3, text);
-    tp_tensor_free(&feed.value);
-    tp_session_free(s);
-    tp_graph_free(g);
+    return TP_OK;
+}
+
+static void warnings_only(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level >= TP_LOG_WARN) fprintf(stderr, "sweep: %s\n", message);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 7) return fprintf(stderr, "usage: sweep predict|train <seed> <batch> <threads> <seconds> <folder>\n"), 2;
+    const bool training = strcmp(argv[1], "train") == 0;
+    drawing d;
+    memset(&d, 0, sizeof d);
+    tp_set_log(warnings_only, NULL);
+    seed = strtoull(argv[2], NULL, 10);
+    folder = argv[6];
+    tp_node *cost = draw(&d, atoi(argv[3]), training);
+    if (training) add_training(&d, cost);
+    tp_session_config config = tp_default_session_config();
+    config.threads = atoi(argv[4]);
+    d.s = tp_session_new(d.g, &config);
+    double ms = 0;
+    tp_status st = d.s ? make_feeds(&d) : TP_ERR;
+    if (st == TP_OK) st = tp_npy_save(path("x.npy"), &d.feed[0].value);
+    if (st == TP_OK) st = training ? train(&d) : predict(&d);
+    if (st == TP_OK) st = measure(&d, training ? d.fetch : &d.y, training ? 2 : 1, atof(argv[5]), &ms);
+    if (st != TP_OK) return fprintf(stderr, "seed %s: %s: %s\n", argv[2], net, tp_last_error()), 1;
+    printf("%s\"seed\": %s, \"batch\": %d, \"threads\": %s, \"ours_ms\": %.4f, \"net\": \"%s\"}\n", training ? "" : "{",
+           argv[2], (int)d.x->shape.dim[0], argv[4], ms, net);
+    for (int i = 0; i < 2; i++) tp_tensor_free(&d.feed[i].value);
+    tp_session_free(d.s);
+    tp_graph_free(d.g);
     return 0;
 }

@@ -5477,6 +5477,7 @@ static void tp__all_reduce_any(const tp_call *k);
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
 #define TP__PARTIALS     32    /* largest number of partial sums for one output */
 #define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__SHORT_ROW    16    /* rows below this length are summed in a plain loop */
 #define TP__VEC_PIECE    16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
 typedef struct tp__reduce_job {
     const tp_call *k;
@@ -5556,6 +5557,23 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__divide_mean(j, v);
     }
 }
+/* A chunk of reductions along rows of less than TP__SHORT_ROW elements, which follow each other in x: a call of tp_vec_sum would take
+ * longer than such a row. */
+static void tp__reduce_short_rows_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const int64_t run = j->r.run, end = (chunk + 1) * j->grain < j->r.n_out ? (chunk + 1) * j->grain : j->r.n_out;
+    for (int64_t o = chunk * j->grain; o < end; o++) {
+        const float *x = j->x + o * run;
+        float best = x[0];
+        double sum = (double)x[0];
+        if (j->kind == TP__REDUCE_MAX)
+            for (int64_t i = 1; i < run; i++) best = best != best || best > x[i] ? best : x[i];
+        else
+            for (int64_t i = 1; i < run; i++) sum += (double)x[i];
+        j->y[o] = j->kind == TP__REDUCE_MAX ? best : tp__divide_mean(j, sum);
+    }
+}
 /* A chunk of sums along columns of x as an array (A,R,B): some of the tiles of columns of some parts of R. Sums of 128
  * rows are added to the tile's total, which keeps long sums exact enough. */
 static void tp__reduce_columns_chunk(void *user, int64_t chunk)
@@ -5608,6 +5626,10 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
     if (!j.vec) return false;
     tp__reduce_cut(&j);
+    if (r->step == 1 && r->n_run == 1 && r->run < TP__SHORT_ROW) {
+        tp_device_parallel(k->device, (r->n_out + j.grain - 1) / j.grain, tp__reduce_short_rows_chunk, &j);
+        return true;
+    }
     if (r->step == 1) {
         tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk, &j);
         if (j.n_part == 1) return true;

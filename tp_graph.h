@@ -8071,12 +8071,15 @@ static void tp__external_load(const tp__program *p, const tp__external *e, const
         return;
     }
     if (e->access == TP__INNER || e->access == TP__OUTER) {
+        /* at: the element of src; left: how many elements of the block read it or, in the inner case, follow in src */
         const bool inner = e->access == TP__INNER;
+        int64_t at = inner ? i0 % e->period : i0 / e->inner % e->period;
+        int64_t left = inner ? e->period - at : e->inner - i0 % e->inner;
         for (int64_t done = 0, run; done < n; done += run) {
-            const int64_t i = i0 + done, left = inner ? e->period - i % e->period : e->inner - i % e->inner;
             run = left < n - done ? left : n - done;
-            tp__copy_strided(dst + (size_t)done * size,
-                             src + (size_t)(inner ? i % e->period : i / e->inner % e->period) * size, size, inner, run);
+            tp__copy_strided(dst + (size_t)done * size, src + (size_t)at * size, size, inner, run);
+            at = inner || at + 1 == e->period ? 0 : at + 1;
+            left = inner ? e->period : e->inner;
         }
         return;
     }

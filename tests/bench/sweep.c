@@ -1,7 +1,9 @@
 /* sweep.c - one random network: how long a prediction or a training step takes, and all that sweep.py needs to do the same elsewhere
  *
  *   gcc -std=c11 -O2 -I. tests/bench/sweep.c -o build/sweep -lm -lpthread
- *   build/sweep predict|train <seed> <batch> <threads> <seconds> <folder>      batch 0: 1 to 256, as drawn
+ *   build/sweep predict|train <seed> <batch> <threads> <seconds> <folder> [plan]
+ *
+ * batch 0: 1 to 256, as drawn; plan: prints which kernels run, and for how long.
  *
  * A seed draws one of three kinds of network: pictures (plain, odd, grouped, depthwise, dilated and transposed convolutions, norms,
  * activations, residual blocks, concatenation), dense layers from 4 to 1024 wide, sequences (embedding, LSTM, GRU, attention).
@@ -291,10 +293,11 @@ static tp_status train(drawing *d)
 }
 
 /* Milliseconds of a run: the best of five averages. */
-static tp_status measure(drawing *d, tp_node **fetch, int n_fetch, double seconds, double *ms)
+static tp_status measure(drawing *d, tp_node **fetch, int n_fetch, double seconds, bool plan, double *ms)
 {
     const tp_tensor *out[2];
     *ms = 1e30;
+    if (plan) tp_exec_set_timing(tp_session_exec(d->s), true);
     for (int round = 0; round < 5; round++) {
         const double t0 = tp_time();
         int n = 0;
@@ -304,6 +307,13 @@ static tp_status measure(drawing *d, tp_node **fetch, int n_fetch, double second
             n++;
         } while (tp_time() - t0 < seconds / 5);
         *ms = fmin(*ms, (tp_time() - t0) / n * 1e3);
+    }
+    if (plan) {
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        tp_exec_print_plan(tp_session_exec(d->s), fetch, n_fetch, &text);
+        fputs(text.data, stderr);
+        tp_buf_free(&text);
     }
     return TP_OK;
 }
@@ -316,7 +326,8 @@ static void warnings_only(void *user, tp_log_level level, const char *message)
 
 int main(int argc, char **argv)
 {
-    if (argc < 7) return fprintf(stderr, "usage: sweep predict|train <seed> <batch> <threads> <seconds> <folder>\n"), 2;
+    if (argc < 7)
+        return fprintf(stderr, "usage: sweep predict|train <seed> <batch> <threads> <seconds> <folder> [plan]\n"), 2;
     const bool training = strcmp(argv[1], "train") == 0;
     drawing d;
     memset(&d, 0, sizeof d);
@@ -332,7 +343,7 @@ int main(int argc, char **argv)
     tp_status st = d.s ? make_feeds(&d) : TP_ERR;
     if (st == TP_OK) st = tp_npy_save(path("x.npy"), &d.feed[0].value);
     if (st == TP_OK) st = training ? train(&d) : predict(&d);
-    if (st == TP_OK) st = measure(&d, training ? d.fetch : &d.y, training ? 2 : 1, atof(argv[5]), &ms);
+    if (st == TP_OK) st = measure(&d, training ? d.fetch : &d.y, training ? 2 : 1, atof(argv[5]), argc > 7, &ms);
     if (st != TP_OK) return fprintf(stderr, "seed %s: %s: %s\n", argv[2], net, tp_last_error()), 1;
     printf("%s\"seed\": %s, \"batch\": %d, \"threads\": %s, \"ours_ms\": %.4f, \"net\": \"%s\"}\n", training ? "" : "{",
            argv[2], (int)d.x->shape.dim[0], argv[4], ms, net);

@@ -112,6 +112,7 @@ def functions(n):
         mean, variance = n.statistics(name)
         return F.batch_norm(x, mean, variance, gamma, beta, True, 0.1, 1.001e-5)
 
+    @torch.compiler.disable  # torch.compile leaves PyTorch's LSTM and GRU as they are
     def lstm(x, name):  # ours: columns i, j, f, o, forget bias 1
         def make(V):
             (i, j, f, o), b = np.split(V('kernel').T, 4), V('bias').reshape(4, -1)
@@ -124,6 +125,7 @@ def functions(n):
         zero = torch.zeros(1, x.shape[0], units, dtype=x.dtype)
         return torch._VF.lstm(x, (zero, zero), (w, u, b, forget), True, 1, 0.0, True, False, True)[0]
 
+    @torch.compiler.disable
     def gru(x, name):
         def make(V):
             w = np.concatenate((V('gates/kernel').T, V('candidate/kernel').T))
@@ -334,6 +336,7 @@ parser.add_argument('--seconds', type=float, default=0.3)
 parser.add_argument('--compile', type=float, default=15)
 o = parser.parse_args()
 if o.mode == 'train':
+    os.environ['TORCHINDUCTOR_COMPILE_THREADS'] = '1'  # in this process: nothing goes on when the time is over
     import torch
     import torch.nn.functional as F
     torch.set_num_threads(o.threads)

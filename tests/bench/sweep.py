@@ -5,6 +5,7 @@ tp_export_onnx writes with ONNX Runtime.
     build/venv/bin/python tests/bench/sweep.py train 1 40       seeds 1 to 40; make interop makes build/venv
         --batch 2               for all networks (predict: else 1, 8 and 64; train: else drawn, 1 to 256)
         --threads 1  --seconds 0.3  --rounds 3       0 rounds: compare only
+        --skip-compare          measure only (train)
         --compile 15            torch.compile gets so many seconds for a network, 0 none; a second run finds its kernels in PyTorch's cache
 
 Prints a JSON line for each network with the medians of the rounds; at the end geometric mean and least of the ratios (the other program's
@@ -307,7 +308,7 @@ def ours(seed, batch, o, folder):
 
 def one(seed, batch, o, folder):
     line = ours(seed, batch, o, folder)
-    if o.mode == 'train': compare(line, folder)
+    if o.mode == 'train' and not o.skip_compare: compare(line, folder)
     if not o.rounds and o.mode == 'train':
         del line['ours_ms']
         return line
@@ -321,6 +322,7 @@ def one(seed, batch, o, folder):
         line['peer_ms'] = {k: round(statistics.median(t), 4) for k, t in theirs.items()}
         line['by'] = min(line['peer_ms'], key=line['peer_ms'].get)
         line['ratio'] = round(line['peer_ms'][line['by']] / line['ours_ms'], 3)
+    line.pop('cost', 0)
     line['net'] = line.pop('net')  # last
     return line
 
@@ -333,6 +335,7 @@ parser.add_argument('--batch', type=int)
 parser.add_argument('--threads', type=int, default=1)
 parser.add_argument('--rounds', type=int, default=3)
 parser.add_argument('--seconds', type=float, default=0.3)
+parser.add_argument('--skip-compare', action='store_true')
 parser.add_argument('--compile', type=float, default=15)
 o = parser.parse_args()
 if o.mode == 'train':

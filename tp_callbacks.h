@@ -728,8 +728,8 @@ typedef struct tp_inf_classification_error_desc {
     const char *summary_name;      /* name of the reported mean; default "validation_error" */
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
-/* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. [callbacks:
- * BinaryClassificationStats] */
+/* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. A probability counts as 1 above
+ * 0.5; logits do not fit here. [callbacks: BinaryClassificationStats] */
 typedef struct tp_inf_binary_classification_desc {
     tp_at at_;
     const char *pred_tensor_name;
@@ -2554,6 +2554,14 @@ static void tp__reported(const tp_monitors *m, const char *wanted, tp_buf *names
     tp__nearest_text(&n, near);
 }
 
+/* The end of a sentence about a statistic that nobody has reported: what to do if the graph has a node of that name. */
+static const char *tp__unreported_node(const tp_train_state *train, const char *name)
+{
+    return train && train->graph && tp__node_named(train->graph, name)
+               ? ". The graph has a node of this name: tp_add_moving_summary in build_graph reports it"
+               : "";
+}
+
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat)
 {
     TP__REQUIRE(m && name && stat, TP_ERR_ARG)
@@ -2569,8 +2577,8 @@ TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, 
     tp_fail(
         TP_ERR_NAME,
         "No available data for the key: %s%s Reported until now: %s. List the callback that reports it before the one "
-        "that reads it",
-        name, *near ? near : ".", names.data ? names.data : "nothing");
+        "that reads it%s",
+        name, *near ? near : ".", names.data ? names.data : "nothing", tp__unreported_node(m->cb.train, name));
     tp_buf_free(&names);
     return TP_ERR_NAME;
 }
@@ -2598,8 +2606,8 @@ static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
     if (++*times != 2) return TP_OK;
     tp__reported(cb->train->monitors, stat, &names, text);
     const tp_status st = tp_fail(
-        TP_ERR_NAME, "%s: nobody has reported a statistic '%s' by its second trigger. Those that were reported: %s%s",
-        cb->name, stat, names.data ? names.data : "none", text);
+        TP_ERR_NAME, "%s: nobody has reported a statistic '%s' by its second trigger. Those that were reported: %s%s%s",
+        cb->name, stat, names.data ? names.data : "none", text, tp__unreported_node(cb->train, stat));
     tp_buf_free(&names);
     if (tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__wraps_another, cb) == TP_OK) return st;
     tp_log(TP_LOG_WARN, "%s", tp_last_error());
@@ -6026,8 +6034,10 @@ static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *in
         else if (!(node[k] = tp__tower_node(h, name))) node[k] = tp__node_named(cb->train->graph, name);
         if (node[k]) continue;
         if (cb->train->graph) tp__node_near(cb->train->graph, name, text);
-        return tp_fail(TP_ERR_NAME, "%s: in %s'%s': Tensor %s not found in the graph%s", inf->name, h ? "tower " : "",
-                       h ? h->ctx.ns_name : r->name, name, text[0] ? text : "!");
+        const bool is_default = strcmp(name, "incorrect_vector") == 0;
+        return tp_fail(TP_ERR_NAME, "%s: in %s'%s': Tensor %s not found in the graph%s%s", inf->name, h ? "tower " : "",
+                       h ? h->ctx.ns_name : r->name, name, text[0] ? text : "!",
+                       is_default ? " tp_sym_prediction_incorrect makes it in build_graph" : "");
     }
     return TP_OK;
 }

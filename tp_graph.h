@@ -301,7 +301,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
 #endif
 
 /* Applies any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs are
- * node->op->out[i]. Your own rows can do everything that built-in ones can. */
+ * &node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
 /* In all functions that have nodes as inputs, the graph g may be NULL: it is then the graph of the inputs. */
 /* The same as tp_apply, with all options: written variables, a name (NULL: the row's label), a user pointer. */
@@ -2107,6 +2107,8 @@ struct tp_graph {
     tp_tower_context tower;
     bool in_tower;
     int tower_scopes; /* number of open scopes when the tower had opened its own; used to find scopes left open */
+    int n_argscope, tower_argscopes; /* number of open argscopes of tp_layers.h: now, and when the tower was entered */
+    tp_at argscope_at;               /* the place of the last one that was opened */
     tp_collection_backup *tower_entry;
     /* pointers that other headers keep, with one value for each tower being built (tp__graph_keep) */
     void **kept[TP__MAX_KEPT];
@@ -4060,8 +4062,10 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     const char *name = d->name ? d->name : "", *vs = d->vs_name ? d->vs_name : "";
     const int total = d->total ? d->total : 1;
     if (g->in_tower) {
-        tp_graph_fail(g, NULL, TP_ERR_STATE, "cannot nest tower contexts: leave '%s' before entering '%s'",
-                      g->tower.ns_name, name);
+        tp_graph_fail(
+            g, NULL, TP_ERR_STATE,
+            "cannot nest tower contexts: leave '%s' before entering '%s'. In build_graph the tower is open already",
+            g->tower.ns_name, name);
         return NULL;
     }
     if (*vs && !*name) {
@@ -4116,6 +4120,7 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     }
     g->in_tower = true;
     g->tower_scopes = g->n_name_scope * 1000 + g->n_var_scope;
+    g->tower_argscopes = g->n_argscope;
     return &g->tower;
 }
 
@@ -4161,6 +4166,13 @@ static void tp__tower_store_added(tp_graph *g)
     }
 }
 
+/* Called by tp_layers.h when an argscope is opened (change 1) or closed (-1). */
+TP__UNUSED static void tp__argscopes_changed(tp_graph *g, int change, const tp_at *at)
+{
+    g->n_argscope += change;
+    if (at) g->argscope_at = *at;
+}
+
 TP_DEF void tp_tower_leave(tp_graph *g)
 {
     TP__REQUIRE(g, )
@@ -4174,6 +4186,11 @@ TP_DEF void tp_tower_leave(tp_graph *g)
             g, NULL, TP_ERR_STATE,
             "tower '%s' ends with the scope '%s' still open: leave scope blocks at their end, not by return or break",
             g->tower.ns_name, tp_name_scope(g));
+    /* its options would apply to what is built later, without a word */
+    if (g->status == TP_OK && g->n_argscope > g->tower_argscopes)
+        tp_graph_fail(g, &g->argscope_at, TP_ERR_STATE,
+                      "this argscope is still open at the end of its tower: leave the block at its end, not by return "
+                      "or break");
     int n = 0;
     tp_node *const *trainable = tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     if (!g->tower.has_own_variables && n > 0)
@@ -4191,6 +4208,7 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     /* close the scopes that were left open in the tower; they were reported above */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
+    g->n_argscope = g->tower_argscopes;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
 }
@@ -4205,7 +4223,7 @@ typedef struct tp__building {
     int n_name_scope, n_var_scope, n_device;
     tp_tower_context tower;
     bool in_tower;
-    int tower_scopes;
+    int tower_scopes, n_argscope, tower_argscopes;
     tp_collection_backup *tower_entry;
     tp_at at;
     void *kept[TP__MAX_KEPT];
@@ -4254,6 +4272,8 @@ static void tp__building_save(const tp_graph *g, tp__building *b)
     b->tower = g->tower;
     b->in_tower = g->in_tower;
     b->tower_scopes = g->tower_scopes;
+    b->n_argscope = g->n_argscope;
+    b->tower_argscopes = g->tower_argscopes;
     b->tower_entry = g->tower_entry;
     b->at = g->at;
     b->n_kept = g->n_kept;
@@ -4271,6 +4291,8 @@ static void tp__building_restore(tp_graph *g, const tp__building *b)
     g->tower = b->tower;
     g->in_tower = b->in_tower;
     g->tower_scopes = b->tower_scopes;
+    g->n_argscope = b->n_argscope;
+    g->tower_argscopes = b->tower_argscopes;
     g->tower_entry = b->tower_entry;
     g->at = b->at;
     /* pointers that were registered later (tp__graph_keep) start with NULL */
@@ -10432,7 +10454,14 @@ TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds
 
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value)
 {
-    TP__REQUIRE(s && fetch && value, TP_ERR_ARG)
+    char reason[TP__MISSING_TEXT];
+    if (s && !fetch)
+        return tp_fail(TP_ERR_ARG, "tp_session_eval: the fetch is NULL%s",
+                       tp__node_missing(tp_session_graph(s), reason));
+    if (!s)
+        return tp_fail(TP_ERR_ARG, "tp_session_eval: the session is NULL (in a callback train->session is there from "
+                                   "before_train on)");
+    TP__REQUIRE(value, TP_ERR_ARG)
 
     const tp_tensor *v = NULL;
     const tp_status st = tp_session_run(s, NULL, 0, &fetch, 1, &v);
@@ -12725,7 +12754,28 @@ static void tp__sub_gradient(tp_grad *g)
 }
 static const tp_op tp__op_sub =
     TP__MAP_ROW("sub", "Sub", 2, tp__sub_gradient, TP__MAPS(tp__sub), tp_vec_find_sub, "Sub");
-TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
+/* Warns if a difference of (B,1) and (B), whose B is not known yet, will be (B,B): mostly a prediction and a truth whose shapes differ
+ * by mistake. */
+static void tp__warn_pairs(const char *what, const tp_node *a, const tp_node *b)
+{
+    const bool a_has_more = a && b && a->shape.ndim > b->shape.ndim;
+    const tp_node *more = a_has_more ? a : b, *less = a_has_more ? b : a;
+    char x[TP_SHAPE_TEXT], y[TP_SHAPE_TEXT];
+    if (!a || !b || tp_is_poison(a) || tp_is_poison(b) || more->shape.ndim != 2 || less->shape.ndim != 1) return;
+    if (more->shape.dim[0] != TP_ANY || more->shape.dim[1] != 1 || less->shape.dim[0] != TP_ANY) return;
+    char place[TP__PLACE_TEXT];
+    tp_log_once(
+        TP_LOG_WARN,
+        "%s%s of %s and %s compares each row with each, (?,?). If that is not meant, tp_squeeze(x, 1) the first; "
+        "if it is, tp_expand_dims(y, 0) the second.",
+        tp__place_text(&more->op->at, place), what, tp_shape_text(&more->shape, x), tp_shape_text(&less->shape, y));
+}
+
+TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b)
+{
+    tp__warn_pairs("tp_sub", a, b);
+    return tp__op2(&tp__op_sub, a, b, NULL);
+}
 #endif
 
 /* -- mul: y = a b --------------------------------------------------------------------------- >>op mul */
@@ -12784,7 +12834,7 @@ TP__MAP2(squared_difference, char, TP__NUM, TP__MUL(TP__SUB(a, b), TP__SUB(a, b)
 #ifdef TP__ROWS
 static void tp__squared_difference_gradient(tp_grad *g)
 {
-    tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), tp_sub(g->in[0], g->in[1]));
+    tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), tp__op2(&tp__op_sub, g->in[0], g->in[1], NULL));
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
 }
@@ -12793,6 +12843,7 @@ static const tp_op tp__op_squared_difference =
                 TP__MAPS(tp__squared_difference), NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
+    tp__warn_pairs("tp_squared_difference", a, b);
     return tp__op2(&tp__op_squared_difference, a, b, NULL);
 }
 #endif
@@ -17234,9 +17285,22 @@ static const tp_op tp__op_sparse_softmax_cross_entropy =
 
 /* -- losses made of other ops ------------------------------------------------------------------------------- */
 
+/* Warns if the logits of a loss are probabilities already: the loss computes softmax (sigmoid) itself, and a second one makes the
+ * gradients small, so that little is learnt. */
+static void tp__warn_probabilities(const char *loss, const tp_node *logits, const char *function)
+{
+    char place[TP__PLACE_TEXT];
+    while (logits && !tp_is_poison(logits) && strcmp(logits->op->row->name, "identity") == 0)
+        logits = logits->op->in[0];
+    if (!logits || tp_is_poison(logits) || strcmp(logits->op->row->name, function) != 0) return;
+    tp_log_once(TP_LOG_WARN, "%sthe logits of %s come from tp_%s: give its input instead, the loss computes %s itself.",
+                tp__place_text(&logits->op->at, place), loss, function, function);
+}
+
 /* Logits (B,..,C) are rows (B*..,C) for the op. */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
+    tp__warn_probabilities("sparse_softmax_cross_entropy", logits, "softmax");
     if (labels && labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
     const int last = logits && labels ? logits->shape.ndim - 1 : 0;
     bool rows = last > 1 && labels->shape.ndim == last && logits->shape.dim[last] != TP_ANY;
@@ -17277,6 +17341,7 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
                              "softmax_cross_entropy: the labels are %s, but have to be probabilities of the classes; "
                              "tp_sparse_softmax_cross_entropy takes the numbers of classes",
                              tp_dtype_name(labels->dtype));
+    tp__warn_probabilities("softmax_cross_entropy", logits, "softmax");
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last_axis, 1, false));
 }
 /* The loss for a label z: -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
@@ -17284,6 +17349,7 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     tp_node *poison = tp__refuse_pairs("sigmoid_cross_entropy", "the logits", logits, "the labels", labels);
     if (poison) return poison;
+    tp__warn_probabilities("sigmoid_cross_entropy", logits, "sigmoid");
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
 }
 #endif

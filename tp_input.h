@@ -3163,6 +3163,24 @@ typedef struct tp__map_flow {
     const char *key_name; /* name of the flow whose random key is used */
 } tp__map_flow;
 
+/* A checksum of all components. A function that writes into a view changes the data of the flow below, each time that it is called: the
+ * flows that map compare the sums before and after the first call of a pass. */
+static uint32_t tp__datapoint_sum(const tp_datapoint *dp)
+{
+    uint32_t sum = 0;
+    for (int i = 0; i < dp->n; i++)
+        if (dp->c[i].data)
+            sum = tp_crc32c(sum, dp->c[i].data, (size_t)tp_tensor_size(&dp->c[i]) * tp_dtype_size(dp->c[i].dtype));
+    return sum;
+}
+static tp_status tp__map_wrote(const tp_dataflow *df)
+{
+    return tp_fail(TP_ERR_ARG,
+                   "%s: the function wrote into the datapoint that it reads: `out` begins as a view of it; call "
+                   "tp_tensor_resize for each component of `out` before you fill it",
+                   df->name);
+}
+
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__map_flow *f = (tp__map_flow *)df->user;
@@ -3171,14 +3189,19 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
         if (st == TP_OK) st = tp_datapoint_view(dp, &f->in);
         if (st != TP_OK) return st;
         f->call.drop = false;
+        const unsigned n_errors = tp__n_errors;
+        const bool watched = f->call.index == 0;
+        const uint32_t before = watched ? tp__datapoint_sum(&f->in) : 0;
         if (f->fn) {
-            st = f->fn(&f->in, dp, &f->call);
+            st = tp__add_missing_sentence(df->name, n_errors, f->fn(&f->in, dp, &f->call));
         } else if (f->component < f->in.n) {
-            st = f->component_fn(&f->in.c[f->component], &dp->c[f->component], &f->call);
+            st = tp__add_missing_sentence(df->name, n_errors,
+                                          f->component_fn(&f->in.c[f->component], &dp->c[f->component], &f->call));
         } else {
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
+        if (st == TP_OK && watched && before != tp__datapoint_sum(&f->in)) st = tp__map_wrote(df);
         /* number of the datapoint in the flow below, which differs if others were dropped */
         if (st < TP_OK) tp__df_named(df, f->call.index, st);
         f->call.index++;
@@ -4569,7 +4592,10 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     call.drop = false;
     tp_status st = tp_datapoint_view(&s->out, &s->in);
     const unsigned n_errors = tp__n_errors;
+    const bool watched = s->index == 0;
+    const uint32_t before = watched ? tp__datapoint_sum(&s->in) : 0;
     if (st == TP_OK) st = tp__add_missing_sentence(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
+    if (st == TP_OK && watched && before != tp__datapoint_sum(&s->in)) st = tp__map_wrote(f->self);
     s->is_dropped = call.drop;
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
@@ -6576,11 +6602,15 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     int field_end = TP__CSV_MORE;
     char names[300];
     size_t listed = 0;
+    int64_t n_numbers = 0;
     for (*fields = 0; field_end == TP__CSV_MORE; ++*fields) {
         if ((field_end = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
         if (listed < sizeof names) /* cut where it is full */
-            listed += (size_t)snprintf(names + listed, sizeof names - listed, "%s%.*s", *fields ? ", " : "",
+            listed += (size_t)snprintf(names + listed, sizeof names - listed, "%s\"%.*s\"", *fields ? ", " : "",
                                        length < 60 ? (int)length : 60, field);
+        const char *number_end;
+        tp_parse_double(field, &number_end);
+        n_numbers += length > 0 && number_end == field + length;
         for (int j = 0; j < t->n; j++) {
             const char *name = t->column[j].name;
             if (!name || strlen(name) != length || memcmp(name, field, length) != 0) continue;
@@ -6592,8 +6622,12 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     }
     for (int j = 0; j < t->n; j++)
         if (t->first[j] < 0)
-            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"; the columns are %s", c->data_name,
-                           (long long)line, t->column[j].name, names);
+            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"; the columns are %s%s", c->data_name,
+                           (long long)line, t->column[j].name, names,
+                           n_numbers == *fields ? ": if the first line has no names, give .header = TP_NO, and .index "
+                                                  "instead of .name"
+                           : *fields == 1       ? ": is .separator another one?"
+                                                : "");
     return TP_OK;
 }
 
@@ -6616,11 +6650,14 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
                 place[0] = (int64_t)(field - f->text);
                 place[1] = (int64_t)length;
             } else if (!tp__csv_number(&f->array[j], row * count + part, field, length)) {
-                tp__printable name;
-                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->data_name,
-                               (long long)line_number, (long long)k, t->column[j].name ? " (" : "",
-                               t->column[j].name ? t->column[j].name : "", t->column[j].name ? ")" : "",
-                               tp__make_printable(&name, field, length), tp_dtype_name(f->array[j].dtype));
+                tp__printable value;
+                char which[120] = "";
+                if (t->column[j].name && part == 0) snprintf(which, sizeof which, " (%.80s)", t->column[j].name);
+                else if (t->column[j].name)
+                    snprintf(which, sizeof which, " (%lld after %.80s)", (long long)part, t->column[j].name);
+                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s: \"%s\" is no %s", c->data_name,
+                               (long long)line_number, (long long)k, which, tp__make_printable(&value, field, length),
+                               tp_dtype_name(f->array[j].dtype));
             }
         }
     }
@@ -6628,11 +6665,16 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
         return tp_fail(TP_ERR_FORMAT, "%s:%lld: this line has %lld fields, those before it have %lld", c->data_name,
                        (long long)line, (long long)k, (long long)*fields);
     *fields = k;
-    for (int j = 0; j < t->n; j++)
-        if (t->first[j] + tp__csv_count(&t->column[j]) > k)
-            return tp_fail(TP_ERR_ARG, "%s:%lld: column %lld was asked for, there are %lld, numbered from 0",
-                           c->data_name, (long long)line, (long long)(t->first[j] + tp__csv_count(&t->column[j]) - 1),
-                           (long long)k);
+    for (int j = 0; j < t->n; j++) {
+        const int64_t count = tp__csv_count(&t->column[j]), last = t->first[j] + count - 1;
+        char why[60] = "";
+        if (last < k) continue;
+        if (count > 1)
+            snprintf(why, sizeof why, " (.count is %lld, from column %lld on)", (long long)count,
+                     (long long)t->first[j]);
+        return tp_fail(TP_ERR_ARG, "%s:%lld: column %lld was asked for%s, there are %lld, numbered from 0",
+                       c->data_name, (long long)line, (long long)last, why, (long long)k);
+    }
     return TP_OK;
 }
 

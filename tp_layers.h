@@ -929,8 +929,6 @@ typedef struct tp__argscope_entry {
 typedef struct tp__argscope {
     tp__argscope_entry *entry;
     struct tp__argscope *outer;
-    tp_at at;
-    const char *tower; /* identity of the tower in which the scope was opened, or NULL */
 } tp__argscope;
 
 typedef struct tp__layer_held {
@@ -1057,11 +1055,9 @@ TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at)
     tp__layers *s = tp__layers_of(g);
     tp__argscope *scope = (tp__argscope *)tp_graph_alloc(g, sizeof *scope);
     if (!s || !scope) return;
-    const tp_tower_context *tower = tp_current_tower_context(g);
-    if (at) scope->at = *at;
-    scope->tower = tower ? tower->ns_name : NULL;
     scope->outer = tp__scope_now(s);
     s->scope = scope;
+    tp__argscopes_changed(g, 1, at);
 }
 
 TP_DEF void tp_argscope_end(tp_graph *g)
@@ -1075,6 +1071,7 @@ TP_DEF void tp_argscope_end(tp_graph *g)
         return;
     }
     s->scope = tp__scope_now(s)->outer;
+    tp__argscopes_changed(g, -1, NULL);
 }
 
 static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t)
@@ -1216,18 +1213,6 @@ static void tp__layer_log_end(const tp__layer_call *u, const tp_node *y)
     else tp_log(TP_LOG_INFO, "%*s'%s': %s --> %s", 2 * u->depth, "", u->scope, in, out);
 }
 
-/* Reports a scope that an earlier tower left by return or break: its options would silently apply to this tower. */
-static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
-{
-    const tp_tower_context *tower = tp_current_tower_context(g);
-    const tp__argscope *scope = tp__scope_now(s);
-    if (!scope || !scope->tower || (tower && tower->ns_name == scope->tower)) return false;
-    tp_graph_fail(g, &scope->at, TP_ERR_STATE,
-                  "this argscope is still open after its tower ended: leave the block at its end, not by "
-                  "return or break");
-    return true;
-}
-
 /* Returns a poison node without a graph, for a layer whose input is NULL. */
 static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
 {
@@ -1255,7 +1240,6 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     if (!s) return tp_poison(g);
     if (!t->name_optional && (!head.name || !*head.name))
         return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
-    if (tp__argscope_leaked(g, s)) return tp_poison(g);
 
     /* 1. open the scope: names of variables and ops begin with the layer's name; errors give the place of the layer's
      * call */
@@ -1443,8 +1427,11 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
         return false;
     }
     if (x->shape.ndim != 4) {
-        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s", tp_shape_text(&x->shape, t), layer,
-                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)");
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s%s", tp_shape_text(&x->shape, t), layer,
+                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)",
+                       x->shape.ndim != 3  ? ""
+                       : format == TP_NCHW ? ": tp_expand_dims(x, 1) adds the channel of grey images"
+                                           : ": tp_expand_dims(x, 3) adds the channel of grey images");
         return false;
     }
     return tp__layer_float_input(layer, x);
@@ -2862,7 +2849,9 @@ static tp_node *tp__linear_by(tp_node *x, const tp_layer *layers, int n,
         const tp_at at = g->at;
         if (l->at.file) tp_graph_set_at(g, l->at);
         tp_node *y = l->apply ? l->apply(x, l->user) : l->op ? l->op(x) : NULL;
-        x = y ? y : tp_graph_fail(g, NULL, TP_ERR, "step %d of a chain gave no node", i);
+        x = y ? y
+              : tp_graph_fail(g, NULL, TP_ERR, "step %d of a chain %s", i,
+                              l->apply || l->op ? "gave no node" : "has no function: it is NULL");
         tp_graph_set_at(g, at);
     }
     return x;
@@ -3064,6 +3053,12 @@ TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const flo
 {
     tp_graph *g = losses ? tp_node_graph(losses) : tp_node_graph(labels);
     TP__GRAPH_REQUIRE(g, losses && labels && weights && classes > 0, tp_poison(g))
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (!tp_is_poison(losses) && !tp_is_poison(labels) && losses->shape.ndim != labels->shape.ndim)
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
+                             "weighted_loss: the losses are %s and the labels %s: it needs a loss for each label, and "
+                             "takes the mean itself",
+                             tp_shape_text(&losses->shape, a), tp_shape_text(&labels->shape, b));
     const int64_t n = classes;
     tp_tensor table;
     memset(&table, 0, sizeof table);

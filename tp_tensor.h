@@ -374,7 +374,11 @@ template <class T> struct tp__cxx_call {
 };
 struct tp__cxx_last { tp__cxx_last(int) {} }; /* makes an overload the last choice */
 template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
-template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(int, tp__cxx_positional<T, skipped> list) { return {list.options}; }
+/* Compilers print the line of this overload when a call is wrong, so the line explains it. */
+template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(int, tp__cxx_positional<T, skipped> list) /* IS AN OPTION MISSPELT, NOT IN THE ORDER OF THE STRUCT T, OR OF ANOTHER TYPE? */
+{
+    return {list.options};
+}
 template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(long, T options) { return {options}; }
 template <class T, int skipped> tp__cxx_call<T> tp__cxx_options(tp__cxx_last, tp__cxx_braced_options<T> one) { return {one.options}; }
 template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];

@@ -736,7 +736,8 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
     tp_node *cost = tp_tower_func_call(t->state.tower_func, in);
     if (tp_graph_status(g) != TP_OK) return NULL;
     if (!cost)
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL%s%s",
+        tp_graph_fail(g, NULL, TP_ERR_ARG,
+                      "build_graph returned NULL: in a training tower it returns the cost, a scalar node%s%s",
                       tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
     else if (cost->shape.ndim != 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
@@ -2048,7 +2049,8 @@ static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, in
     TP__REQUIRE(t, TP_ERR_ARG)
     *steps = d->steps_per_epoch == TP_NO_STEPS ? 0 : d->steps_per_epoch;
     if (d->steps_per_epoch == 0 || *steps < 0)
-        return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)", t->name);
+        return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch (TP_NO_STEPS for epochs without steps)%s",
+                       t->name, *steps < 0 ? ": it is less than 0" : "");
     return TP_OK;
 }
 
@@ -4520,7 +4522,10 @@ static void tp__warn_unused_regularizers(const tp_graph *g)
 static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
 {
     tp_train_desc d;
-    if (!t) return tp_fail(TP_ERR_NOMEM, "the trainer is NULL: its constructor found no memory");
+    if (!t)
+        return tp_fail(
+            TP_ERR_ARG,
+            "the trainer is NULL: give one, such as tp_simple_trainer() (or its constructor found no memory)");
     if (!c->dataflow == !c->data)
         return tp_fail(
             TP_ERR_ARG, "%s: give .dataflow or .data%s", t->name,

@@ -2176,7 +2176,8 @@ TEST(mistakes_of_towers_in_full)
 #define INPUT "of the signature is named"
 #define NEEDS ": it needs a name without ':', '/' or space"
     static const mistake m[] = {
-        {tower_in_tower, TP_ERR_STATE, "cannot nest tower contexts: leave 'a' before entering 'b'"},
+        {tower_in_tower, TP_ERR_STATE,
+         "cannot nest tower contexts: leave 'a' before entering 'b'. In build_graph the tower is open already"},
         {tower_without_name, TP_ERR_ARG, "a tower with variable scope 'vs' needs a name"},
         {tower_past_the_last, TP_ERR_ARG, "tower 't' has index 2 of 2"},
         {tower_before_the_first, TP_ERR_ARG, "tower 't' has index -1 of 2"},

@@ -484,7 +484,7 @@ TEST(a_model_that_gives_up_says_why)
     m.build_graph = gives_up;
     CHECK_ERR(tp_launch_train_with_config(&(tp_train_config){.model = m, .dataflow = line_data(), .max_epoch = 1},
                                           tp_simple_trainer()),
-              TP_ERR_ARG, "to return a cost, but got NULL: net.onnx cannot be opened");
+              TP_ERR_ARG, "it returns the cost, a scalar node: net.onnx cannot be opened");
     const tp_predict_config c = {.inputs = line_inputs,
                                  .n_inputs = 2,
                                  .build_graph = gives_up,
@@ -2158,6 +2158,175 @@ TEST(each_of_them_may_find_no_memory)
         }
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
+}
+
+/* ==== >>a first table, a first loss ==================================================================== */
+
+/* What a file of numbers with another form than the program expects is told. */
+TEST(csv_files_of_another_form)
+{
+    static const tp_csv_column columns[] = {{.name = "age", .count = 3}, {.name = "price"}};
+    static const tp_csv_column too_many[] = {{.name = "rooms", .count = 3}};
+    static const struct {
+        const char *text;
+        const tp_csv_column *columns;
+        const char *sentence;
+    } c[] = {
+        {"age,area,rooms,price\n1,2,3,4\n1,n/a,3,4\n", columns, ":3: column 1 (1 after age): \"n/a\" is no float32"},
+        {"age,area,rooms,price\nx,2,3,4\n", columns, ":2: column 0 (age): \"x\" is no float32"},
+        {"1,2,3,4\n5,6,7,8\n", columns,
+         "the columns are \"1\", \"2\", \"3\", \"4\": if the first line has no names, give .header"},
+        {"age;area;rooms;price\n1;2;3;4\n", columns, "\"age;area;rooms;price\": is .separator another one?"},
+        {"age, price\n1, 2\n", columns, "there is no column called \"price\"; the columns are \"age\", \" price\""},
+        {"age,area,rooms,price\n1,2,3,4\n", too_many,
+         "column 4 was asked for (.count is 3, from column 2 on), there are 4, numbered from 0"},
+    };
+    char path[600];
+    snprintf(path, sizeof path, "%s/t.csv", tp_test_tmpdir());
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        FILE *f = fopen(path, "w");
+        if (!CHECK(f != NULL)) return;
+        fputs(c[i].text, f);
+        fclose(f);
+        tp_dataflow *df = tp_df_csv(path, c[i].columns, c[i].columns == columns ? 2 : 1);
+        CHECK(tp_df_status(df) != TP_OK);
+        CHECK_HAS(tp_last_error(), c[i].sentence);
+        tp_df_free(df);
+    }
+}
+
+/* Losses whose arguments do not fit each other. */
+TEST(shapes_and_probabilities_of_losses)
+{
+    for (int i = 0; i < 9; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 1)),
+                *y = tp_placeholder(g, "y", TP_F32, tp_make_shape(TP_ANY)),
+                *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY)),
+                *logits = tp_placeholder(g, "logits", TP_F32, tp_make_shape(TP_ANY, 3));
+        static const float weights[3] = {1, 2, 3};
+        listen();
+        if (i == 0) tp_squared_difference(x, y);
+        if (i == 1) tp_sub(y, x);
+        if (i == 2) tp_squared_difference(x, tp_expand_dims(y, 0)), tp_sub(logits, y), tp_sub(x, tp_const(g, 1));
+        if (i == 3) tp_sparse_softmax_cross_entropy(tp_named(tp_softmax(logits), "prob"), label);
+        if (i == 4) tp_softmax_cross_entropy(tp_softmax(logits), tp_softmax(logits));
+        if (i == 5) tp_sigmoid_cross_entropy(tp_sigmoid(logits), logits);
+        if (i == 6) tp_softmax_cross_entropy(logits, tp_softmax(logits));
+        if (i == 7)
+            tp_sym_weighted_loss(tp_mean(tp_sparse_softmax_cross_entropy(logits, label)), label, weights, 3, NULL);
+        if (i == 8) tp_conv2d(tp_expand_dims(logits, 1), "c", .filters = 1, .kernel_size = 1);
+        tp_set_log(NULL, NULL);
+        static const char *const warning[] = {
+            "tp_squared_difference of (?,1) and (?) compares each row with each, (?,?)",
+            "tp_sub of (?,1) and (?) compares each row with each, (?,?)",
+            NULL,
+            "the logits of sparse_softmax_cross_entropy come from tp_softmax: give its input instead",
+            "the logits of softmax_cross_entropy come from tp_softmax",
+            "the logits of sigmoid_cross_entropy come from tp_sigmoid",
+            NULL,
+        };
+        if (i < 7 && warning[i]) CHECK_HAS(logged, warning[i]), CHECK_HAS(logged, "test_newcomer.c:");
+        else CHECK_STR(logged, "");
+        if (i < 7) CHECK(i == 2 || tp_graph_status(g) == TP_OK);
+        if (i == 7) CHECK_HAS(tp_graph_error(g), "weighted_loss: the losses are () and the labels (?)");
+        if (i == 8) CHECK_HAS(tp_graph_error(g), "(B,H,W,C): tp_expand_dims(x, 3) adds the channel of grey images");
+        tp_graph_free(g);
+    }
+}
+
+static tp_status halves_in_place(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)call;
+    ((float *)out->c[0].data)[0] /= 2;
+    return TP_OK;
+}
+static tp_status halves_a_copy(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)call;
+    const tp_status st = tp_tensor_resize(&out->c[0], TP_F32, in->c[0].shape);
+    if (st == TP_OK) ((float *)out->c[0].data)[0] = ((const float *)in->c[0].data)[0] / 2;
+    return st;
+}
+static tp_status fails_silently(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_ERR_IO;
+}
+static tp_status component_in_place(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
+{
+    (void)in, (void)call;
+    ((float *)out->data)[0] /= 2;
+    return TP_OK;
+}
+/* A mapping function that writes into the view that it is given would change the data of the flow below with each pass. */
+TEST(functions_that_map)
+{
+    static const char *const sentence[] = {NULL, "tp_df_map: the function wrote into the datapoint that it reads",
+                                           "tp_df_parallel_map: the function wrote",
+                                           "tp_df_map_component: the function wrote",
+                                           "tp_df_map: a function of the program returned TP_ERR_IO without"};
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        float x[3] = {2, 4, 6};
+        tp_tensor rows = TP_EMPTY;
+        tp_tensor_view(&rows, TP_F32, tp_make_shape(3, 1), x);
+        tp_dataflow *df = tp_df_from_arrays(&rows, 1, .shuffle = false);
+        df = i == 2   ? tp_df_parallel_map(df, halves_in_place, .num_thread = 2)
+             : i == 3 ? tp_df_map_component(df, component_in_place, 0)
+                      : tp_df_map(df, i == 0   ? halves_a_copy
+                                      : i == 1 ? halves_in_place
+                                               : fails_silently);
+        tp_datapoint dp = TP_EMPTY;
+        tp_fail(TP_ERR_ARG, "an older sentence");
+        const tp_status st = tp_df_next(df, &dp);
+        if (i == 0) CHECK_OK(st), CHECK(tp_tensor_get(&dp.c[0], 0) == 1);
+        else CHECK(st < TP_OK), CHECK_HAS(tp_last_error(), sentence[i]);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+}
+
+static tp_status evaluates_nothing(tp_callback *cb)
+{
+    tp_tensor t = TP_EMPTY;
+    return tp_session_eval(cb->train->session, tp_graph_find(cb->train->graph, "cots"), &t);
+}
+static tp_status reads_the_cost(tp_callback *cb)
+{
+    tp_stat s;
+    return tp_monitors_get_latest(cb->train->monitors, "cost", &s);
+}
+/* What a callback that asks for the wrong thing is told. */
+TEST(callbacks_that_ask_for_the_wrong_thing)
+{
+    for (int i = 0; i < 5; i++) {
+        TEST_MAY_ERROR("");
+        tp_callback *cb = i == 0   ? tp_cb_lambda(.trigger = evaluates_nothing)
+                          : i == 1 ? tp_cb_lambda(.setup_graph = evaluates_nothing)
+                          : i == 2 ? tp_cb_lambda(.trigger = reads_the_cost)
+                          : i == 3 ? tp_cb_early_stopping("cost")
+                                   : tp_cb_inference_runner(tp_df_batch(line_data(), 2),
+                                                            .inferencers = {tp_inf_classification_error()});
+        const tp_status st = tp_launch_train_with_config(
+            TP_OPTIONS(
+                tp_train_config,
+                .model = {.inputs = line_inputs, .n_inputs = 2, .build_graph = line_graph, .optimizer = line_optimizer},
+                .dataflow = tp_df_batch(line_data(), 2), .max_epoch = 3, TP_CALLBACKS(cb)),
+            tp_simple_trainer());
+        static const char *const sentence[] = {
+            "tp_session_eval: the fetch is NULL; was 'cots' meant? There is no node of that name; did you mean 'cost'?",
+            "tp_session_eval: the session is NULL (in a callback train->session is there from before_train on)",
+            "The graph has a node of this name: tp_add_moving_summary in build_graph reports it",
+            "The graph has a node of this name: tp_add_moving_summary in build_graph reports it",
+            "incorrect_vector not found in the graph! tp_sym_prediction_incorrect makes it"};
+        CHECK(st != TP_OK);
+        CHECK_HAS(tp_last_error(), sentence[i]);
+    }
+    TEST_MAY_ERROR("the trainer is NULL: give one, such as tp_simple_trainer()");
+    CHECK(tp_launch_train_with_config(
+              TP_OPTIONS(tp_train_config, .model = LINE_MODEL, .dataflow = tp_df_batch(line_data(), 2)), NULL) !=
+          TP_OK);
+    CHECK_HAS(tp_last_error(), "the trainer is NULL: give one, such as tp_simple_trainer()");
 }
 
 TEST_MAIN()

@@ -695,7 +695,7 @@ TEST(csv_errors_name_line_and_column)
                   "t.csv:2: column 1 (n): \"1;5\" is no float32");
     check_refused(tp_df_csv(make_csv("m,n\n1,\n"), real, 1), TP_ERR_FORMAT, "\"\" is no float32");
     check_refused(tp_df_csv(make_csv("m,o\n1,1\n"), real, 1), TP_ERR_NAME,
-                  "t.csv:1: there is no column called \"n\"; the columns are m, o");
+                  "t.csv:1: there is no column called \"n\"; the columns are \"m\", \"o\"");
     check_refused(tp_df_csv(make_csv("n,n\n1,1\n"), real, 1), TP_ERR_FORMAT, "columns 0 and 1 are both called \"n\"");
     check_refused(tp_df_csv(make_csv("n\n1\n"), real, 1, .header = TP_NO), TP_ERR_ARG, "there is no header");
     check_refused(tp_df_csv(make_csv("n\n1\n"), real, 1, .separator = '"'), TP_ERR_ARG, "cannot be the separator");

@@ -2094,7 +2094,7 @@ TEST(mistakes_are_sentences)
     static const struct {
         int what;
         const char *part;
-    } cases[] = {{0, "Expect the given function to return a cost"},
+    } cases[] = {{0, "build_graph returned NULL: in a training tower it returns the cost"},
                  {1, "Cost must be a scalar"},
                  {2, "nothing to train"},
                  {3, "no optimizer"},
@@ -2138,7 +2138,7 @@ TEST(mistakes_are_sentences)
     tp_callback *cb = rec_new("A", false);
     tp_train_config c = config(&cb, 1);
     c.max_epoch = 1;
-    CHECK_ERR(tp_launch_train_with_config(&c, NULL), TP_ERR_NOMEM, "the trainer is NULL");
+    CHECK_ERR(tp_launch_train_with_config(&c, NULL), TP_ERR_ARG, "the trainer is NULL");
     tp_session_config session = tp_default_session_config();
     tp_session_creator creator = tp_new_session_creator(&session);
     for (int i = 0; i < 4; i++) { /* what excludes each other, and what is missing */

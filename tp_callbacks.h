@@ -2891,10 +2891,18 @@ static tp_status tp__members_named(const tp_callback *member, unsigned n_errors,
     const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
     return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
 }
+/* A plain TP_STOP gets a reason: who returned it. */
+static void tp__members_stopped(const tp_callback *group, const tp_callback *member)
+{
+    tp_train_state *train = group->train;
+    if (train && !train->stop_reason[0])
+        snprintf(train->stop_reason, sizeof train->stop_reason, "%.200s returned TP_STOP", member->name);
+}
 /* Call it after a hook of a group's member returned `st`: names the member in the error sentence; checks for Ctrl-C if it succeeded. */
 static tp_status tp__members_called(const tp_callback *group, const tp_callback *member, unsigned n_errors,
                                     tp_status st)
 {
+    if (st == TP_STOP) tp__members_stopped(group, member);
     return st == TP_OK ? tp__poll(group->train) : tp__members_named(member, n_errors, st);
 }
 
@@ -2975,6 +2983,7 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
         g->seconds[i] = tp_time() - t0;
         total += g->seconds[i];
         if (stop == TP_OK && (st == TP_STOP || st == TP_END)) stop = st;
+        if (st == TP_STOP) tp__members_stopped(cb, g->cb[i]);
         if (st == TP_STOP || st == TP_END) st = TP_OK;
         st = tp__members_called(cb, g->cb[i], n_errors, st);
     }

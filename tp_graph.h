@@ -4968,6 +4968,18 @@ static void tp__check_seed(tp_graph *g, const tp_node *y, const tp_node *dy)
                   tp_shape_text(&y->shape, b));
 }
 
+/* Warns if the row of an operation that the cost depends on is not of the op table and has no gradient: it was mostly forgotten. Rows
+ * of the table that have none are known for it: comparisons, tp_argmax, tp_floor. */
+static void tp__warn_own_row(const tp_operation *o)
+{
+    char place[TP__PLACE_TEXT];
+    if (!tp_dtype_is_float(o->out[0].dtype)) return;
+    for (int i = 0; tp_op_registry(i); i++)
+        if (tp_op_registry(i) == o->row) return;
+    tp_log_once(TP_LOG_WARN, "%sno gradient flows through '%s': the row of its op %s has no function `grad`.",
+                tp__place_text(&o->at, place), o->name, o->row->name);
+}
+
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4976,8 +4988,12 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     TP__GRAPH_REQUIRE(tp__list_graph(xs, n), y, )
     if (tp_is_poison(y)) return;
     tp_graph *g = tp_node_graph(y);
-    for (int i = 0; i < n; i++)
+    char missing[TP__MISSING_TEXT];
+    for (int i = 0; i < n; i++) {
+        if (!xs[i])
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: xs[%d] is NULL%s", i, tp__node_missing(g, missing));
         if (tp_is_poison(xs[i])) return;
+    }
     if (!tp_dtype_is_float(y->dtype)) {
         tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
                       y->op->name, tp_dtype_name(y->dtype));
@@ -5029,6 +5045,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
+            tp__warn_own_row(o);
             continue;
         }
         bool inside = false; /* whether an input of o depends on one of the xs */
@@ -8598,7 +8615,10 @@ static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
     for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
     ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
     if (!ins->block && !ins->vec)
-        return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_DTYPE,
+                       "'%s' (%s) does not work on %s: an element-wise row needs a block function for it (block_f32, "
+                       "block_f64, block_i32, block_i64)",
+                       o->name, o->row->name, tp_dtype_name(dtype));
     ins->dtype = dtype;
     ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
     ins->out_size = (int)tp_dtype_size(ins->out_dtype);
@@ -9434,6 +9454,13 @@ static const char *tp__memory_limit(const tp_session *s, const tp_device *d, cha
 
 static tp_status tp__session_limits(tp_session *s)
 {
+    if ((int)s->config.precision < TP_PRECISION_F32 || s->config.precision > TP_PRECISION_F16)
+        return tp_fail(TP_ERR_ARG, "a session's precision is %d: it must be one of the TP_PRECISION_ values",
+                       (int)s->config.precision);
+    if (s->config.n_devices > 0 && !s->config.devices)
+        return tp_fail(TP_ERR_ARG,
+                       "a session's n_devices is %d, but its devices are NULL: n_cpu_devices makes devices of the CPU",
+                       s->config.n_devices);
     const float fraction = tp__float_option(s->config.memory_fraction, 0.99f);
     if (!(fraction >= 0 && fraction <= 1))
         return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it must be a part of a GPU's memory, at most 1",

@@ -2511,7 +2511,12 @@ TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
     if (!df) return NULL;
     tp__rows_flow *f = (tp__rows_flow *)df->user;
     tp_status st = TP_OK;
-    for (int j = 0; j < d->n && st == TP_OK; j++) st = tp_tensor_copy(&f->array[j], &d->arrays[j]);
+    for (int j = 0; j < d->n && st == TP_OK; j++)
+        st = d->arrays[j].dtype ? tp_tensor_copy(&f->array[j], &d->arrays[j])
+                                : tp_fail(TP_ERR_ARG,
+                                          "tp_df_from_arrays: array %d is a tensor of zeros, with neither type nor "
+                                          "shape: tp_tensor_view makes one of an array of yours",
+                                          j);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
     if (st == TP_OK) return df;
     tp_df_free(df);

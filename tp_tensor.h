@@ -5500,6 +5500,8 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
 
     tp_status st = TP_OK;
     if (n < 1) return tp_fail(TP_ERR_ARG, "%d CPU devices make no sense", n);
+    if (threads < 0)
+        return tp_fail(TP_ERR_ARG, "%d threads for a CPU device: give at least 1, or 0 for one per processor", threads);
 #ifndef TP__NO_SYSTEM
     if (!isa) isa = getenv("TP_ISA");
 #endif

@@ -1625,6 +1625,27 @@ static tp_status tp__check_list(const char *name, const void *const *list, int n
                 name, i, n);
     return TP_OK;
 }
+/* A list that was given without its number, or a number without its list. */
+static tp_status tp__check_count(const char *name, const void *list, int n)
+{
+    if (n > 0 && !list)
+        return tp_fail(TP_ERR_ARG,
+                       ".n_%s is %d, but .%s is NULL: TP_CALLBACKS, TP_EXTRA_CALLBACKS and TP_MONITORS set both", name,
+                       n, name);
+    if (list && n == 0)
+        tp_log(
+            TP_LOG_WARN,
+            ".%s is a list, but .n_%s is 0, so nothing of it is used: TP_CALLBACKS, TP_EXTRA_CALLBACKS and TP_MONITORS "
+            "set both.",
+            name, name);
+    return TP_OK;
+}
+static tp_status tp__check_counts(const tp_train_desc *d)
+{
+    tp_status st = tp__check_count("callbacks", (const void *)d->callbacks, d->n_callbacks);
+    if (st == TP_OK) st = tp__check_count("extra_callbacks", (const void *)d->extra_callbacks, d->n_extra_callbacks);
+    return st == TP_OK ? tp__check_count("monitors", (const void *)d->monitors, d->n_monitors) : st;
+}
 static tp_status tp__check_callbacks(const char *name, tp_callback *const *list, int n)
 {
     return tp__check_list(name, (const void *const *)(const void *)list, n);
@@ -2096,7 +2117,8 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         /* the last default monitor writes report.html */
         if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]);
     }
-    tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
+    tp_status st = tp__check_counts(d);
+    if (st == TP_OK) st = tp__check_callbacks("callbacks", d->callbacks, n);
     if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
     if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
     tp_callback **joined =

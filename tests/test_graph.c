@@ -3472,7 +3472,10 @@ TEST(plans_that_cannot_be_made_in_full)
         {"neg", TP_F32, TP_ERR_SHAPE, "Mine: three is too much"},
         {"softmax", TP_F64, TP_ERR_UNSUPPORTED,
          "'mine' cannot run on float64 (node 'Mine'): its row has no naive_f64; tp_cast the inputs"},
-        {"tanh", TP_I32, TP_ERR_DTYPE, "'Mine' (mine) does not work on int32"},
+        {"tanh", TP_I32, TP_ERR_DTYPE,
+         "'Mine' (mine) does not work on int32: an element-wise row needs a block function for it (block_f32, "
+         "block_f64, "
+         "block_i32, block_i64)"},
     };
     for (int i = 0; i < TP_COUNT(c); i++) {
         row[i] = *tp_op_find(c[i].from);

@@ -2329,4 +2329,92 @@ TEST(callbacks_that_ask_for_the_wrong_thing)
     CHECK_HAS(tp_last_error(), "the trainer is NULL: give one, such as tp_simple_trainer()");
 }
 
+/* Numbers, lists and rows that were not filled in. */
+static tp_status like_input(tp_infer *s)
+{
+    s->out[0] = s->in[0];
+    return TP_OK;
+}
+static void copies(const tp_call *k)
+{
+    memcpy(k->out[0].data, k->in[0].data, sizeof(float) * (size_t)tp_shape_size(&k->in[0].shape));
+}
+TEST(what_was_not_filled_in)
+{
+    static const tp_op row = {.name = "same",
+                              .label = "Same",
+                              .flags = TP_OP_ELEMENTWISE,
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = like_input,
+                              .naive_f32 = copies};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_get_variable_as(g, "weights", TP_F32, tp_make_shape(2), tp_init_ones());
+    tp_node *y = tp_apply(g, &row, &x, 1, NULL), *dx = NULL;
+    tp_session *s = tp_session_new(g, TP_OPTIONS(tp_session_config, .threads = -3));
+    CHECK(!s);
+    CHECK_HAS(tp_last_error(), "-3 threads for a CPU device: give at least 1, or 0 for one per processor");
+    s = tp_session_new(g, NULL);
+    CHECK_ERR(tp_session_run(s, NULL, 0, &y, 1, NULL), TP_ERR_DTYPE,
+              "an element-wise row needs a block function for it");
+    x = tp_graph_find(g, "weight");
+    CHECK(tp_is_poison(tp_gradients(tp_mean(y), &x, 1, &dx)));
+    CHECK_HAS(tp_graph_error(g), "tp_gradients: xs[0] is NULL; was 'weight' meant?");
+    tp_session_free(s);
+    tp_graph_free(g);
+    const tp_tensor nothing = TP_EMPTY;
+    tp_dataflow *df = tp_df_from_arrays(&nothing, 1);
+    CHECK(tp_df_status(df) == TP_ERR_ARG);
+    CHECK_HAS(tp_last_error(), "array 0 is a tensor of zeros, with neither type nor shape");
+    tp_df_free(df);
+}
+
+static tp_node *forgets_a_gradient(tp_graph *g, tp_node *const *in, void *user)
+{
+    static const tp_op row = {.name = "same",
+                              .label = "Same",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = like_input,
+                              .naive_f32 = copies};
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_node *y = tp_matmul(in[0], w);
+    return tp_sym_mse(tp_matmul(tp_apply(g, &row, &y, 1, NULL), v), in[1], NULL);
+}
+static tp_status returns_one(tp_callback *cb) { return (void)cb, (tp_status) true; }
+/* Options whose parts do not fit each other; a gradient that was forgotten; a hook that returns true. */
+TEST(options_without_their_other_half)
+{
+    for (int i = 0; i < 6; i++) {
+        TEST_MAY_ERROR("");
+        tp_callback *cb[1] = {i == 1 || i == 5 ? tp_cb_lambda(.trigger = returns_one, .name = "Mine") : NULL};
+        tp_session_config session = TP_EMPTY;
+        if (i == 2) session.n_devices = 2;
+        if (i == 3) session.precision = (tp_precision)9;
+        tp_train_config c = {.model = LINE_MODEL, .dataflow = tp_df_batch(line_data(), 2), .max_epoch = 2};
+        c.session_config = &session;
+        if (i == 0) c.n_callbacks = 3;
+        if (i == 1 || i == 5) c.callbacks = cb, c.n_callbacks = i == 5;
+        if (i == 4) c.model.build_graph = forgets_a_gradient;
+        tp_test_keep_log();
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        tp_set_log(NULL, NULL);
+        static const char *const sentence[] = {".n_callbacks is 3, but .callbacks is NULL: TP_CALLBACKS",
+                                               ".callbacks is a list, but .n_callbacks is 0, so nothing of it is used",
+                                               "a session's n_devices is 2, but its devices are NULL: n_cpu_devices",
+                                               "a session's precision is 9: it must be one of the TP_PRECISION_ values",
+                                               "test_newcomer.c:",
+                                               "Training was stopped: Mine returned TP_STOP."};
+        CHECK((st == TP_OK) == (i == 1 || i > 3));
+        CHECK_HAS(i == 2 || i == 3 || i == 0 ? tp_last_error() : tp_test_logged, sentence[i]);
+        if (i == 4)
+            CHECK_HAS(tp_test_logged, "no gradient flows through 'Same': the row of its op same has no function");
+        if (i == 1) tp_callback_free(cb[0]);
+    }
+}
+
 TEST_MAIN()

@@ -283,7 +283,7 @@ TEST(reasons_given_before_the_loop_are_not_its_own)
     cb->setup_graph = gives_a_reason;
     cb->trigger_step = stops;
     CHECK_OK(run_noop(&cb, 1, 3, 1, 5));
-    CHECK_HAS(tp_test_logged, "Training was stopped by a callback.\n");
+    CHECK_HAS(tp_test_logged, "Training was stopped: Stopper returned TP_STOP.\n");
     CHECK(!strstr(tp_test_logged, "early"));
 }
 

@@ -424,13 +424,16 @@ static void odd_counts(void)
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
     CHECK_MSG(steps == 0, "%d steps of no epoch", steps);
 
-    c = config(NULL, 3, NULL); /* a count without a list */
-    c.n_extra_callbacks = c.n_monitors = TP_NONE;
-    tp_session_config session = tp_default_session_config();
-    session.threads = 1;
-    tp_session_creator creator = tp_new_session_creator(&session);
-    c.session_creator = &creator;
-    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    for (int n = 0; n < 4; n += 3) { /* no list; a count without a list */
+        c = config(NULL, n, NULL);
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        tp_session_config session = tp_default_session_config();
+        session.threads = 1;
+        tp_session_creator creator = tp_new_session_creator(&session);
+        c.session_creator = &creator;
+        TEST_MAY_ERROR(".n_callbacks is 3, but .callbacks is NULL");
+        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == (n ? TP_ERR_ARG : TP_OK));
+    }
 }
 TEST(counts_and_sizes)
 {

@@ -2127,7 +2127,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp__free_lists(d->callbacks, n, monitors, n_monitors);
         tp__free_lists(extra, n_extra, NULL, 0);
         tp__drop_init(d->session_init);
-        return TP_ERR_NOMEM;
+        return st != TP_OK ? st : TP_ERR_NOMEM;
     }
     for (int i = 0; i < n; i++) joined[i] = d->callbacks[i];
     for (int i = 0; i < n_extra; i++) joined[n + i] = extra[i];

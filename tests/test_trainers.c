@@ -432,7 +432,8 @@ static void odd_counts(void)
         tp_session_creator creator = tp_new_session_creator(&session);
         c.session_creator = &creator;
         TEST_MAY_ERROR(".n_callbacks is 3, but .callbacks is NULL");
-        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == (n ? TP_ERR_ARG : TP_OK));
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        CHECK_MSG(st == (n ? TP_ERR_ARG : TP_OK), "%d callbacks: %s", n, tp_last_error());
     }
 }
 TEST(counts_and_sizes)

@@ -6290,6 +6290,10 @@ TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
     if (tp_is_poison(x)) return;
     const tp_graph *g = tp_node_graph(x);
     const tp__collection_keys k = tp__collection_keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    if (d->types == 0)
+        tp_log_once(TP_LOG_WARN,
+                    "tp_add_tensor_summary of '%s' has no types, so it adds nothing: give TP_SUMMARY_SCALAR or others",
+                    tp_node_name(x));
     if (d->main_tower_only == TP_NO ? g->status == TP_OK : tp__summary_here(g))
         tp__tensor_summary(x, d->types, d->name, &k, &d->at_);
 }
@@ -9867,6 +9871,8 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
             return tp_fail(TP_ERR_STATE,
                            "'%s' is fed a tensor that was staged and not taken: tp_tensor_unstage comes first",
                            n->op->name);
+        if (!value->data && tp_shape_size(&value->shape) > 0)
+            return tp_fail(TP_ERR_ARG, "'%s' is fed data at NULL", n->op->name);
         for (int j = 0; j < i; j++)
             if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
     }

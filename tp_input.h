@@ -8510,7 +8510,7 @@ TP_DEF void tp_aug_free(tp_augmentor *a)
 
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
 {
-    if (!a) return tp_fail(TP_ERR_ARG, "the augmentor is NULL: its constructor found no memory");
+    if (!a) return tp_fail(TP_ERR_ARG, "the augmentor is NULL: give one (or its constructor found no memory)");
     return a->poison == TP_OK ? TP_OK : tp_fail(a->poison, "%s", a->text);
 }
 

@@ -1334,6 +1334,18 @@ static tp_gradproc tp__gradproc_make(const char *name,
     return p;
 }
 
+/* Refuses a gradient that is not like its variable, at the processor that made it. */
+static void tp__gradproc_alike(const tp_gradproc *p, tp_graph *g, const tp_grad_var *gv)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (!gv->var || !gv->grad || tp_is_poison(gv->var) || tp_is_poison(gv->grad)) return;
+    if (gv->grad->dtype == gv->var->dtype && tp_shape_compatible(&gv->grad->shape, &gv->var->shape)) return;
+    tp_graph_fail(g, &gv->grad->op->at, TP_ERR_SHAPE,
+                  "%s makes a gradient of %s %s for variable '%s', which is %s %s: they must be alike", p->name,
+                  tp_dtype_name(gv->grad->dtype), tp_shape_text(&gv->grad->shape, a), tp_node_name(gv->var),
+                  tp_dtype_name(gv->var->dtype), tp_shape_text(&gv->var->shape, b));
+}
+
 TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     TP__REQUIRE(p && p->process && g && (gvs || n == 0) && n >= 0, 0)
@@ -1342,6 +1354,7 @@ TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, 
     tp_cached_name_scope_push(g, p->name, true);
     const int left = p->process(p, g, gvs, n);
     tp_name_scope_pop(g);
+    for (int i = 0; i < left && left <= n; i++) tp__gradproc_alike(p, g, &gvs[i]);
     if (left >= 0 && left <= n) return left;
     tp_graph_fail(g, NULL, TP_ERR, "%s left %d of %d gradients: it may drop some, not add any", p->name, left, n);
     return n;

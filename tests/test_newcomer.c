@@ -2417,4 +2417,33 @@ TEST(options_without_their_other_half)
     }
 }
 
+static int means_of_gradients(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)p, (void)g;
+    gvs[0].grad = tp_mean(gvs[0].grad);
+    return n;
+}
+/* Data that are not there, summaries of nothing, a gradient that is unlike its variable. */
+TEST(data_at_null_and_gradients_of_another_shape)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 2), tp_init_ones());
+    tp_node *cost = tp_mean(tp_matmul(x, w));
+    listen();
+    tp_add_tensor_summary(cost, 0);
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "tp_add_tensor_summary of 'Mean' has no types, so it adds nothing");
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed f = TP_FEED(x, TP_F32, NULL, 2, 3);
+    CHECK_ERR(tp_session_run(s, &f, 1, &cost, 1, NULL), TP_ERR_ARG, "'x' is fed data at NULL");
+    f = TP_FEED(x, TP_F32, NULL, 0, 3); /* no rows need no memory */
+    CHECK_OK(tp_session_run(s, &f, 1, &cost, 1, NULL));
+    const tp_gradproc mine = {.name = "Mine", .process = means_of_gradients};
+    tp_minimize(tp_apply_grad_processors(tp_sgd(tp_const(g, 0.1f)), &mine, 1), cost, NULL);
+    CHECK_HAS(tp_graph_error(g), "Mine makes a gradient of float32 () for variable 'w', which is float32 (3,2)");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

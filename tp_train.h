@@ -1458,7 +1458,8 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
 
 static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
 
-/* The callback of the input: resets the input in before_train, then calls its hooks. */
+/* The callbacks of the input: its hooks, then one that resets it in before_train. The hooks get the session first, because a
+ * StagingInput drops what it has read when it gets one, and a flow with only one pass cannot give that again. */
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;
@@ -1468,8 +1469,10 @@ static tp_status tp__register_input(tp_trainer *t)
         reset->chief_only = false;
         reset->before_train = tp__input_before_train;
     }
-    tp_status st = tp_trainer_register_callback(t, reset);
+    tp_status st = TP_OK;
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_trainer_register_callback(t, tp_cb_hook(hooks[i]));
+    if (st == TP_OK) return tp_trainer_register_callback(t, reset);
+    tp_callback_free(reset);
     return st;
 }
 

@@ -2446,4 +2446,23 @@ TEST(data_at_null_and_gradients_of_another_shape)
     tp_graph_free(g);
 }
 
+/* A flow that has only one pass feeds several devices: nothing that was read ahead is read again. */
+TEST(a_queue_feeds_two_devices)
+{
+    tp_queue *q = tp_queue_new(8);
+    float x[2] = {1, 2}, y[2] = {3, 6};
+    tp_datapoint dp = TP_EMPTY;
+    if (!CHECK(q != NULL) || !CHECK_OK(tp_datapoint_resize(&dp, 2))) return;
+    tp_tensor_view(&dp.c[0], TP_F32, tp_make_shape(2, 1), x);
+    tp_tensor_view(&dp.c[1], TP_F32, tp_make_shape(2, 1), y);
+    for (int i = 0; i < 8; i++) CHECK_OK(tp_queue_put(q, &dp));
+    tp_queue_close(q);
+    CHECK_OK(
+        tp_launch_train_with_config(TP_OPTIONS(tp_train_config, .model = LINE_MODEL, .dataflow = tp_df_from_queue(q),
+                                               .steps_per_epoch = 2, .max_epoch = 1),
+                                    tp_sync_multi_gpu_trainer_replicated(.n_devices = 2)));
+    tp_datapoint_free(&dp);
+    tp_queue_free(q);
+}
+
 TEST_MAIN()

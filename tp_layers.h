@@ -1866,12 +1866,23 @@ static void tp__batch_norm_variables(const tp_node *x, const tp_batch_norm_desc 
     tp_layer_hold(g, "moving_variance", v[3]);
 }
 
+/* Refuses a decay of the running averages and an epsilon with which the averages leave all bounds, or the root has no value. */
+static bool tp__norm_numbers(tp_graph *g, const char *layer, float momentum, float epsilon)
+{
+    const bool good = tp__float_option(momentum, 0.9f) >= 0 && tp__float_option(momentum, 0.9f) <= 1 && epsilon >= 0;
+    if (!good)
+        tp__layer_fail(g, TP_ERR_ARG, "%s has .momentum %g and .epsilon %g: they must be 0 to 1, and not negative",
+                       layer, (double)momentum, (double)epsilon);
+    return good;
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
     tp_graph *g = tp_node_graph(x);
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!tp__batch_norm_check(x, d, tower)) return tp_poison(g);
+    if (!tp__norm_numbers(g, "BatchNorm", d->momentum, d->epsilon)) return tp_poison(g);
     const int ndim = x->shape.ndim, axis = tp__batch_norm_axis(x, d);
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
@@ -2361,6 +2372,7 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     if (!axis) return tp_poison(g);
     if ((!d->rmax_node && !(d->rmax >= 1.0f)) || (!d->dmax_node && !(tp__float_option(d->dmax, -1.0f) >= 0.0f)))
         return tp__layer_fail(g, TP_ERR_ARG, "BatchRenorm needs an .rmax of 1 or more and a .dmax (TP_ZERO for 0)");
+    if (!tp__norm_numbers(g, "BatchRenorm", d->momentum, d->epsilon)) return tp_poison(g);
     const int64_t c = x->shape.dim[axis];
     const float epsilon = tp__float_option(d->epsilon, 1e-5f);
     const tp_dtype given = x->dtype;

@@ -2465,4 +2465,24 @@ TEST(a_queue_feeds_two_devices)
     tp_queue_free(q);
 }
 
+TEST(running_averages_that_run_away)
+{
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_tower_desc tower = {.is_training = true};
+        tp_tower_enter(g, &tower);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+        if (i == 0) tp_batch_norm(x, "bn", .momentum = 1.5f);
+        if (i == 1) tp_batch_norm(x, "bn", .epsilon = -1e-3f);
+        if (i == 2) tp_batch_renorm(x, "bn", .rmax = 2, .dmax = 1, .momentum = -0.5f);
+        if (i == 3) tp_batch_norm(x, "bn", .momentum = 1, .epsilon = 0);
+        static const char *const sentence[] = {"bn: BatchNorm has .momentum 1.5 and .epsilon 0: they must be 0 to 1",
+                                               "bn: BatchNorm has .momentum 0 and .epsilon -0.001",
+                                               "bn: BatchRenorm has .momentum -0.5", ""};
+        CHECK((tp_graph_status(g) == TP_OK) == (i == 3));
+        CHECK_HAS(tp_graph_error(g), sentence[i]);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -1338,7 +1338,8 @@ TEST(mistakes_are_sentences)
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
     for (int i = 0; i < 3; i++) {
         const kind k = kinds[i];
-        CHECK_ERR(launch_faulty(k, NO_COST), TP_ERR_ARG, "build_graph returned NULL: in a training tower it returns the cost");
+        CHECK_ERR(launch_faulty(k, NO_COST), TP_ERR_ARG,
+                  "build_graph returned NULL: in a training tower it returns the cost");
         CHECK_ERR(launch_faulty(k, WIDE_COST), TP_ERR_SHAPE, "Cost must be a scalar tensor");
         CHECK_ERR(launch_faulty(k, NOTHING_TRAINED), TP_ERR_ARG, "there is nothing to train");
         const tp_status other = launch_faulty(k, OTHER_VARIABLE);

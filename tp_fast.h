@@ -119,6 +119,7 @@ typedef struct tp__source {
 } tp__source;
 typedef struct tp__taps {
     int64_t channels, in, out;      /* numbers of channels: of y, of a group in x, of a group in y */
+    int64_t c;                      /* the first channel of y to compute, the first of a group */
     int64_t pixels, x_step, y_step; /* number of pixels; floats from one pixel to the next in x and in y */
     int64_t first,
         last; /* all taps read x for the pixels first <= pixel < last; in the forward pass these are all pixels */
@@ -4584,9 +4585,9 @@ TP__INLINE BLOCK TP__F(first_block)(const tp__taps *t, bool single)
 {
     const int64_t groups = single ? TP__VW : TP__VW / t->out;
     BLOCK b;
-    b.c = b.x_c = 0;
-    b.left = t->channels;
-    b.x_left = single ? t->channels : t->channels / t->out * t->in;
+    b.c = t->c, b.x_c = single ? t->c : t->c / t->out * t->in;
+    b.left = t->channels - b.c;
+    b.x_left = single ? b.left : b.left / t->out * t->in;
     b.n = single ? groups : groups * t->out;
     b.x_n = single ? groups : groups * t->in;
     if (b.n > b.left) b.n = b.left;
@@ -4606,10 +4607,11 @@ TP__INLINE void TP__F(next_block)(BLOCK *b, bool single)
     for (int l = 0; l < TP__VW && !single; l++)
         if (l >= b->n) b->lane[l] = 0;
 }
-/* Whether whole vectors can be read: those that are not needed completely do not reach beyond the channels of the pixel. */
+/* Whether whole vectors can be read: those that are not needed completely do not reach beyond the channels of the pixel.
+ * If not, later blocks are not whole either. */
 TP__INLINE bool TP__F(block_is_whole)(const BLOCK *b)
 {
-    return b->left >= TP__VW && b->x_left >= TP__VW && b->x_left >= (b->x_n + TP__VW - 1) / TP__VW * TP__VW;
+    return b->left >= TP__VW && b->x_left >= (b->x_n + TP__VW - 1) / TP__VW * TP__VW;
 }
 TP__INLINE V TP__F(block_part)(const float *p, int64_t left, bool whole)
 {
@@ -4657,18 +4659,26 @@ TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK 
     TP__FOUR(X)
 #undef X
 }
-TP__INLINE void TP__F(taps_pixels)(const tp__taps *t, int64_t pixel, BLOCK b, int pixels, bool single)
-{
-    for (; b.left > 0; TP__F(next_block)(&b, single))
-        if (TP__F(block_is_whole)(&b)) TP__F(taps_block)(t, pixel, &b, pixels, single, true);
-        else TP__F(taps_block)(t, pixel, &b, pixels, single, false);
-}
 TP__INLINE void TP__F(taps_run)(const tp__taps *t, bool single)
 {
     const BLOCK first = TP__F(first_block)(t, single);
+    BLOCK b = first;
     int64_t i = 0;
-    for (; i + 4 <= t->pixels; i += 4) TP__F(taps_pixels)(t, i, first, 4, single);
-    for (; i < t->pixels; i++) TP__F(taps_pixels)(t, i, first, 1, single);
+    for (; i + 4 <= t->pixels; i += 4)
+        for (b = first; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
+            TP__F(taps_block)(t, i, &b, 4, single, true);
+    for (; i < t->pixels; i++)
+        for (b = first; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
+            TP__F(taps_block)(t, i, &b, 1, single, true);
+#if TP__VW < 16
+    for (; b.left > 0; TP__F(next_block)(&b, single))
+        for (i = 0; i < t->pixels; i++) TP__F(taps_block)(t, i, &b, 1, single, false);
+#else
+    if (b.left == 0) return;
+    tp__taps rest = *t;
+    rest.c = b.c;
+    tp__taps_avx2(&rest);
+#endif
 }
 static void TP__F(taps)(const tp__taps *t)
 {
@@ -4676,27 +4686,26 @@ static void TP__F(taps)(const tp__taps *t)
     else TP__F(taps_run)(t, false);
 }
 
-/* Adds the filter gradient of channel j of each group, for `taps` taps (9, 3 or 1) from tap k on and a block of
- * channels of y. */
-TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BLOCK *b, int taps, bool single,
-                                       bool whole)
+/* Adds the filter gradient of channel j of each group, for a block of channels of y and `taps` taps (9 or 1). A sum waits for the
+ * one before, so nine of them take about as long as one. */
+TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, const tp__source *tap, int j, const BLOCK *b, int taps,
+                                       bool single, bool whole)
 {
-    const tp__source *tap = t->tap + k;
-    const int64_t row = j * t->channels + b->c;
     const float *x = t->x + b->x_c, *dy = t->dy + b->c;
-#define X(i)                                                 \
-    const int64_t x##i = taps > i ? tap[i].x : 0;            \
-    float *dw##i = taps > i ? t->dw + tap[i].w + row : NULL; \
-    V s##i = taps > i ? TP__F(block_part)(dw##i, b->left, whole) : vset(0.0f);
+    float *const dw = t->dw + j * t->channels + b->c;
+#define X(i)                                             \
+    const tp__source *tap##i = tap + (taps > i ? i : 0); \
+    const int64_t x##i = tap##i->x;                      \
+    V s##i = TP__F(block_part)(dw + tap##i->w, b->left, whole);
     TP__NINE(X)
 #undef X
     for (int64_t p = 0; p < t->pixels; p++, x += t->x_step, dy += t->y_step) {
         const V v = TP__F(block_part)(dy, b->left, whole);
         const bool is_inside = p >= t->first && p < t->last;
-#define X(i)                                                               \
-    if (taps > i && (is_inside || (p >= tap[i].first && p < tap[i].last))) \
+#define X(i)                                                                 \
+    if (taps > i && (is_inside || (p >= tap##i->first && p < tap##i->last))) \
         s##i = vfma(TP__F(block_x)(b, x + x##i, j, single, whole), v, s##i);
-        if (whole && is_inside) { /* the same code without a test for each tap */
+        if (single && whole && is_inside) { /* the same code without a test for each tap */
             TP__NINE(X)
         } else {
             TP__NINE(X)
@@ -4704,24 +4713,35 @@ TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, int k, int j, const BL
 #undef X
     }
 #define X(i) \
-    if (taps > i) TP__F(put_part)(dw##i, b->n, s##i);
+    if (taps > i) TP__F(put_part)(dw + tap##i->w, b->n, s##i);
     TP__NINE(X)
 #undef X
 }
-TP__INLINE void TP__F(taps_grad_taps)(const tp__taps *t, const BLOCK *b, bool single, bool whole)
+/* Takes nine taps at a time. If fewer are left, the last one stands for the others: their sums are the same. */
+TP__INLINE void TP__F(taps_grad_nine)(const tp__taps *t, int j, const BLOCK *b, bool single)
 {
-    for (int j = 0; j < (single ? 1 : (int)t->in); j++) {
-        int k = 0;
-        for (; k + 9 <= t->n_tap; k += 9) TP__F(taps_grad_block)(t, k, j, b, 9, single, whole);
-        for (; whole && k + 3 <= t->n_tap; k += 3) TP__F(taps_grad_block)(t, k, j, b, 3, single, true);
-        for (; k < t->n_tap; k++) TP__F(taps_grad_block)(t, k, j, b, 1, single, whole);
+    for (int k = 0; k < t->n_tap; k += 9) {
+        tp__source tap[9];
+        for (int i = 0; i < 9; i++) tap[i] = t->tap[k + i < t->n_tap ? k + i : t->n_tap - 1];
+        TP__F(taps_grad_block)(t, tap, j, b, 9, single, true);
     }
 }
 TP__INLINE void TP__F(taps_grad_run)(const tp__taps *t, bool single)
 {
-    for (BLOCK b = TP__F(first_block)(t, single); b.left > 0; TP__F(next_block)(&b, single))
-        if (TP__F(block_is_whole)(&b)) TP__F(taps_grad_taps)(t, &b, single, true);
-        else TP__F(taps_grad_taps)(t, &b, single, false);
+    const int in = single ? 1 : (int)t->in;
+    BLOCK b = TP__F(first_block)(t, single);
+    for (; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
+        for (int j = 0; j < in; j++) TP__F(taps_grad_nine)(t, j, &b, single);
+#if TP__VW < 16
+    for (; b.left > 0; TP__F(next_block)(&b, single))
+        for (int j = 0; j < in; j++)
+            for (int k = 0; k < t->n_tap; k++) TP__F(taps_grad_block)(t, t->tap + k, j, &b, 1, single, false);
+#else
+    if (b.left == 0) return;
+    tp__taps rest = *t;
+    rest.c = b.c;
+    tp__taps_grad_avx2(&rest);
+#endif
 }
 static void TP__F(taps_grad)(const tp__taps *t)
 {

@@ -1119,9 +1119,14 @@ TP__EXACT_BEGIN
 /* Code that runs once (building a graph, compiling a plan, formatting errors) is most of the code but takes little run time, so it
  * is compiled for size and with fewer passes. The passes that are switched off take long to compile and do not help such code. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#if __GNUC__ >= 12
+#define TP__SMALLEST _Pragma("GCC optimize(\"Oz\")")
+#else
+#define TP__SMALLEST _Pragma("GCC optimize(\"Os\")")
+#endif
 /* clang-format off */
-#define TP__COLD_BEGIN _Pragma("GCC push_options") \
-    _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
+#define TP__COLD_BEGIN _Pragma("GCC push_options") TP__SMALLEST \
+    _Pragma("GCC optimize(\"no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
 #define TP__HOT      __attribute__((optimize("O3"))) /* compiles a function for speed in a part compiled for size */
@@ -6366,6 +6371,17 @@ static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
 TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n) { return tp__crc(0xEDB88320u, crc, data, n); }
 
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(TP_NAIVE)
+/* Whether the processor has SSE4.2, without a CPUID in each call, which takes microseconds in a virtual machine. glibc has asked for
+ * it at the start of the program. So has libgcc, but __builtin_cpu_supports brings 6 KB of other features into the program. */
+#if defined(__GLIBC__) && defined(__has_include) && !defined(__cplusplus)
+#if __has_include(<sys/platform/x86.h>)
+#include <sys/platform/x86.h>
+#define TP__HAS_SSE42 CPU_FEATURE_ACTIVE(SSE4_2)
+#endif
+#endif
+#ifndef TP__HAS_SSE42
+#define TP__HAS_SSE42 __builtin_cpu_supports("sse4.2")
+#endif
 __attribute__((target("sse4.2"))) static uint32_t tp__crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n)
 {
     uint64_t c = ~crc, x;
@@ -6378,10 +6394,7 @@ __attribute__((target("sse4.2"))) static uint32_t tp__crc32c_sse42(uint32_t crc,
 }
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n)
 {
-    /* __builtin_cpu_supports uses the result of one CPUID at the start of the program: CPUID takes microseconds in a virtual
-     * machine. */
-    return __builtin_cpu_supports("sse4.2") ? tp__crc32c_sse42(crc, (const uint8_t *)data, n)
-                                            : tp__crc(0x82F63B78u, crc, data, n);
+    return TP__HAS_SSE42 ? tp__crc32c_sse42(crc, (const uint8_t *)data, n) : tp__crc(0x82F63B78u, crc, data, n);
 }
 #else
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n) { return tp__crc(0x82F63B78u, crc, data, n); }

@@ -4968,18 +4968,6 @@ static void tp__check_seed(tp_graph *g, const tp_node *y, const tp_node *dy)
                   tp_shape_text(&y->shape, b));
 }
 
-/* Warns if the row of an operation that the cost depends on is not of the op table and has no gradient: it was mostly forgotten. Rows
- * of the table that have none are known for it: comparisons, tp_argmax, tp_floor. */
-static void tp__warn_own_row(const tp_operation *o)
-{
-    char place[TP__PLACE_TEXT];
-    if (!tp_dtype_is_float(o->out[0].dtype)) return;
-    for (int i = 0; tp_op_registry(i); i++)
-        if (tp_op_registry(i) == o->row) return;
-    tp_log_once(TP_LOG_WARN, "%sno gradient flows through '%s': the row of its op %s has no function `grad`.",
-                tp__place_text(&o->at, place), o->name, o->row->name);
-}
-
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -5045,7 +5033,6 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
-            tp__warn_own_row(o);
             continue;
         }
         bool inside = false; /* whether an input of o depends on one of the xs */

@@ -5,9 +5,8 @@
     python3 tests/gen_report.py --check  fails where they are not what the page is
 
 The page is written and read as a page. The header holds it as text, a literal for each line, so that a program needs no
-file but the headers; without indentation and without lines that are only a comment, which every program would carry.
-Neighbouring lines form one string, because each string costs a pointer and a relocation. The line @DATA@ is where
-tp_monitor_report puts the data.
+file but the headers. Neighbouring lines form one string, because each string costs a pointer and a relocation. The line
+@DATA@ is where tp_monitor_report puts the data.
 """
 import pathlib
 import sys
@@ -49,25 +48,8 @@ def c_strings(lines):
     return text
 
 
-def dense(page):
-    """The page without its indentation, empty lines and comments that fill whole lines."""
-    lines, comment = [], False
-    for number, line in enumerate(page.splitlines(), 1):
-        line = line.strip()
-        if line.count("`") % 2:
-            sys.exit("report_page.html:%d: a text in `` that goes on in the next line would lose its indentation" % number)
-        if comment or line.startswith("/*"):
-            comment = "*/" not in line
-            if comment or line.endswith("*/"):
-                continue
-            sys.exit("report_page.html:%d: code behind the end of a comment in the same line" % number)
-        if line:
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
 def section(page):
-    head, tail = dense(page).split("@DATA@\n")
+    head, tail = page.split("@DATA@\n")
     text = BEGIN
     for name, part in (("head", head), ("tail", tail)):
         text += "static const char *const tp__report_%s[] = {\n" % name

@@ -8075,7 +8075,12 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
-#define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers then fit in the L1 cache */
+/* Elements that a fused chain computes at a time: its registers then fit in the L1 cache, or on the stack of a microcontroller. */
+#ifdef TP__NO_SYSTEM
+#define TP__FUSE_BLOCK 32
+#else
+#define TP__FUSE_BLOCK 512
+#endif
 
 /* Copies n elements of `size` bytes that are `stride` elements apart (0: one element n times) into a contiguous block. */
 static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n)

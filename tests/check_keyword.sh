@@ -12,7 +12,10 @@ mkdir -p "$dir"
 commands=$(sed -n 's/^ \*   //p' examples/keyword_net.c)
 build=$(awk '/^arm-none-eabi-gcc/ {on = 1} on {sub(/\\$/, ""); printf "%s", $0; if (/-o keyword_net.elf/) exit}' <<<"$commands")
 run=$(grep '^qemu-system-arm' <<<"$commands")
-(cd examples && eval "${build/-o keyword_net.elf/-o $dir/keyword_net.elf} -Wall -Wextra -Wno-type-limits -Werror")
+rm -f "$dir"/*.su
+(cd examples && eval "${build/-o keyword_net.elf/-o $dir/keyword_net.elf} -fstack-usage -dumpdir $dir/ -Wall -Wextra -Wno-type-limits -Werror")
+# A large frame would reach over the end of the stack without touching it, into the static array.
+cat "$dir"/*.su | awk -F '\t' '$2 > 10240 {print $1 " needs " $2 " bytes of stack"; bad = 1} END {exit bad || !NR}' || exit 1
 (cd "$dir" && timeout 300 $run) </dev/null | tee "$dir/out"
 awk '/new words recognised; the library used/ {right = $1; of = $3}
      /^flash/ {flash = $2; ram = $5}

@@ -4244,7 +4244,7 @@ static void tp__load_ints(int64_t *to, tp_dtype dtype, const void *from, int n)
     case TP_BOOL:
         for (int i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i] != 0;
         break;
-    default: break;
+    default: memset(to, 0, (size_t)n * sizeof *to);
     }
 }
 
@@ -7476,6 +7476,7 @@ static tp_status tp__npy_check_type(const tp_tensor *t, const char *tensor_name,
 
 static tp_status tp__npy_check(const tp_tensor *t, const char *tensor_name, size_t *bytes)
 {
+    *bytes = 0;
     tp_status s = tp__npy_check_type(t, tensor_name, bytes);
     if (!s && *bytes > 0 && !t->data)
         s = tp_fail(TP_ERR_ARG, "%s cannot be saved: the tensor has no data", tensor_name);

@@ -4686,8 +4686,8 @@ static void TP__F(taps)(const tp__taps *t)
     else TP__F(taps_run)(t, false);
 }
 
-/* Adds the filter gradient of channel j of each group, for a block of channels of y and `taps` taps (9 or 1). A sum waits for the
- * one before, so nine of them take about as long as one. */
+/* Adds the filter gradient of channel j of each group, for a block of channels of y and `taps` taps (9 or 1). Each addition to a sum
+ * waits for the one before it; nine sums side by side take about as long as one. */
 TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, const tp__source *tap, int j, const BLOCK *b, int taps,
                                        bool single, bool whole)
 {

@@ -7933,8 +7933,6 @@ TP__UNUSED static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o
     return tp__normalise_on_load(c, v, o->in[0], last != o, rule);
 }
 
-/* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
- * that still exist keep their bits. */
 /* Fuses a multiplication by a constant into the softmax that follows it. */
 TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
@@ -7957,6 +7955,8 @@ TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *
     return TP_OK;
 }
 
+/* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
+ * that still exist keep their bits. */
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
 #if TP__HAS_FUSION

@@ -1866,13 +1866,15 @@ static void tp__batch_norm_variables(const tp_node *x, const tp_batch_norm_desc 
     tp_layer_hold(g, "moving_variance", v[3]);
 }
 
-/* Refuses a decay of the running averages and an epsilon with which the averages leave all bounds, or the root has no value. */
+/* Refuses a momentum outside 0 to 1, with which the running averages would grow without bound, and a negative epsilon, with which
+ * sqrt(variance + epsilon) may not exist. */
 static bool tp__norm_numbers(tp_graph *g, const char *layer, float momentum, float epsilon)
 {
     const bool good = tp__float_option(momentum, 0.9f) >= 0 && tp__float_option(momentum, 0.9f) <= 1 && epsilon >= 0;
     if (!good)
-        tp__layer_fail(g, TP_ERR_ARG, "%s has .momentum %g and .epsilon %g: they must be 0 to 1, and not negative",
-                       layer, (double)momentum, (double)epsilon);
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "%s has .momentum %g and .epsilon %g: momentum must be from 0 to 1, epsilon not negative", layer,
+                       (double)momentum, (double)epsilon);
     return good;
 }
 

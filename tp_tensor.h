@@ -8957,21 +8957,20 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
     return s;
 }
 #else
+static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__fetch_fn fetch, void *user)
+{
+    (void)d, (void)fetch, (void)user;
+    return tp_fail(TP_ERR_UNSUPPORTED, "%s: this program was compiled without safetensors (TP_NO_SAFETENSORS)", path);
+}
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d)
 {
     TP__REQUIRE((data || size == 0) && d, TP_ERR_ARG)
-    (void)data, (void)size, (void)d;
-    return tp_fail(TP_ERR_UNSUPPORTED, "%s: this program was compiled without safetensors (TP_NO_SAFETENSORS)", what);
+    return tp__safetensors_write(what, d, NULL, NULL);
 }
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d)
 {
     TP__REQUIRE(path && d, TP_ERR_ARG)
-    return tp_safetensors_parse(NULL, 0, path, d);
-}
-static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__fetch_fn fetch, void *user)
-{
-    (void)fetch, (void)user;
-    return tp_safetensors_parse(d, 0, path, NULL);
+    return tp__safetensors_write(path, d, NULL, NULL);
 }
 #endif
 

@@ -1458,8 +1458,8 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
 
 static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
 
-/* The callbacks of the input: its hooks, then one that resets it in before_train. The hooks get the session first, because a
- * StagingInput drops what it has read when it gets one, and a flow with only one pass cannot give that again. */
+/* The callbacks of the input: its hooks, then one that resets it in before_train. The hooks get the session first: a StagingInput
+ * that gets its session drops the batches that it has read, and a flow with only one pass cannot give them again. */
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;

@@ -29,7 +29,7 @@ typedef struct options {
     uint64_t seed;
 } options;
 
-/* 1. The data. Without files: a digit in one colour on another, (32,32,3). */
+/* 1. The data. Without --data: a light digit on a background of one random dark colour, uint8 (32,32,3). */
 static tp_status coloured(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     const float *digit = (const float *)in->c[0].data;
@@ -87,7 +87,8 @@ static tp_node *convolutions(tp_graph *g, tp_node *x, const char *name, int filt
 static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
 {
     const options *o = (const options *)user;
-    tp_node *x = tp_affine(tp_cast(in[0], TP_F32), 1 / 63.0f, -1.92f); /* about mean 0 and deviation 1 */
+    tp_node *x = tp_affine(tp_cast(in[0], TP_F32), 1 / 63.0f,
+                           -1.92f); /* bytes to numbers with a mean near 0 and a deviation near 1 */
     TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .activation = tp_bn_relu, .use_bias = false)
     {
         x = tp_conv2d(x, "prepare", .filters = o->width);

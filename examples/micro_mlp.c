@@ -22,7 +22,7 @@
  * and line; without TP_TINY, on a PC, it is a sentence.
  * New here, compared with keyword_net.c: TP_TINY, and a build without the C library's input and output.
  * Of the last 400 digits 396 are recognised, on a PC and on both emulated processors. The Cortex-M4 needs 59,576 bytes of code and
- * constants, rv32 61,380; the library takes 209,876 bytes of the array, 101,800 of them weights; 6.3 KB of RAM are beside it.
+ * constants, rv32 61,388; the library takes 209,876 bytes of the array, 101,800 of them weights; 6.3 KB of RAM are beside it.
  *   --steps n (600) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
@@ -41,11 +41,11 @@ static void print(const char *text); /* at the end of this file */
 static void print(const char *text) { fputs(text, stdout); }
 #endif
 
-#define BATCH 4
-#define SIDE  28
-#define TENTH 100 /* steps between two lines of output */
+#define BATCH        4
+#define SIDE         28
+#define REPORT_STEPS 100 /* a line of output after so many steps */
 
-/* All memory of the library. */
+/* All memory of the library. On a PC pointers are larger, and memory is no concern. */
 #ifdef NO_SYSTEM
 static char memory[208 * 1024];
 #else
@@ -118,7 +118,7 @@ static unsigned train(int steps) /* how many digits of the last 100 steps were r
     tp_tensor_view(&feed[1].value, TP_I32, label->shape, labels);
     tp_session *s = tp_session_new(g, NULL);
     tp_status st = s ? TP_OK : TP_ERR;
-    unsigned right = 0, last_right = 0; /* of TENTH steps */
+    unsigned right = 0, last_right = 0; /* of REPORT_STEPS steps */
     for (int i = 1; i <= steps && st == TP_OK; i++) {
         const tp_tensor *out[3];
         for (int b = 0; b < BATCH; b++) {
@@ -133,7 +133,7 @@ static unsigned train(int steps) /* how many digits of the last 100 steps were r
                 if (score[k] > score[best]) best = k;
             right += best == labels[b];
         }
-        if (i % TENTH) continue;
+        if (i % REPORT_STEPS) continue;
         say("step %: cost % / 1000, % digits recognised\n", (unsigned)i,
             (unsigned)(1000 * *(const float *)out[1]->data), right);
         last_right = right, right = 0;
@@ -152,8 +152,9 @@ int main(int argc, char **argv)
     tp_set_memory(memory, sizeof memory);
     const unsigned right = train(steps);
     tp_memory_in_use(&most);
-    say("% of % new digits recognised; the library needs % bytes of memory\n", right, TENTH * BATCH, (unsigned)most);
-    return right >= 9 * TENTH * BATCH / 10 ? 0 : 1;
+    say("% of % new digits recognised; the library needs % bytes of memory\n", right, REPORT_STEPS * BATCH,
+        (unsigned)most);
+    return right >= 9 * REPORT_STEPS * BATCH / 10 ? 0 : 1;
 }
 
 /* -- the device: what an operating system would do before main(), and the emulator's output */

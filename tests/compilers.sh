@@ -17,8 +17,8 @@ for v in 14 15 16 17 18 19 20 21; do command -v clang-$v >/dev/null && rows+=("c
 for v in 11 12 13 14 15 16; do command -v g++-$v >/dev/null && rows+=("g++-$v -std=c++17 -O1"); done
 rows+=("gcc -std=c11 -Os" "gcc -std=c11 -O3" "gcc -std=c11 -O2 -flto" "gcc -std=c99 -O2 -march=native" "clang -std=c11 -Os" "clang -std=c11 -O3")
 command -v musl-gcc >/dev/null && rows+=("musl-gcc -std=c11 -O2 -static")
-parts=(TP_NAIVE TP_NO_SEQUENCE_LAYERS TP_NO_AMX TP_NO_WINOGRAD TP_NO_SAFETENSORS TP_NO_TF_CHECKPOINT TP_NO_THREADS TP_NO_DLOPEN TP_NO_SIGNALS TP_UNWIND)
-for p in "${parts[@]}"; do rows+=("gcc -std=c11 -O0 -D$p"); done
+options=(TP_NAIVE TP_NO_SEQUENCE_LAYERS TP_NO_AMX TP_NO_WINOGRAD TP_NO_SAFETENSORS TP_NO_TF_CHECKPOINT TP_NO_THREADS TP_NO_DLOPEN TP_NO_SIGNALS TP_UNWIND)
+for o in "${options[@]}"; do rows+=("gcc -std=c11 -O0 -D$o"); done
 
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_[!f]*.h; } >"$out/library.c"
 implemented=""
@@ -34,9 +34,9 @@ for row in "${rows[@]}"; do
     sums=""
     case "$row" in *-DTP_NO_* | *-DTP_NAIVE) run="test_train test_graph" ;; *) run=$tests ;; esac
     for t in $run; do
-        parts="$implemented $language tests/$t.c -x none $out/library.o"
-        ! grep -qE '^#define (TP_STATIC|TP_NAIVE)' "tests/$t.c" || parts="$language tests/$t.c -x none"
-        if ! $row -I. -Itests $parts -o "$out/test" -lm -lpthread >"$log" 2>&1; then
+        files="$implemented $language tests/$t.c -x none $out/library.o"
+        ! grep -qE '^#define (TP_STATIC|TP_NAIVE)' "tests/$t.c" || files="$language tests/$t.c -x none"
+        if ! $row -I. -Itests $files -o "$out/test" -lm -lpthread >"$log" 2>&1; then
             sums="$sums; $t: does not compile"; head -n 10 "$log"; bad=1; continue
         fi
         TP_TEST_QUICK=1 timeout 600 "$out/test" >"$log" 2>&1 || { bad=1; grep -vE '^ok ' "$log" | tail -n 20; }

@@ -276,6 +276,8 @@ judged_with -O0
 quick
 configuration no-threads "test_train test_towers" "gcc -std=c11 -O0 -DTP_NO_THREADS"
 quick
+configuration no-formats "test_train test_graph" "gcc -std=c11 -O0 -DTP_NO_SAFETENSORS -DTP_NO_TF_CHECKPOINT"
+quick
 
 # In an order that leaves the short ones for last, so that all processors end together: the headers, what compiles much
 # by itself, the tests that wait for a configuration's headers.

@@ -901,7 +901,8 @@ TEST(dropout_of_any_length)
     free(x);
 }
 
-/* Bytes of images: a x + b is limited and truncated as by the plain loop, and nothing beyond the last whole period changes. */
+/* tp__fast_scale_add_bytes replaces each byte x by a x + b, limited to 0 to 255 and truncated, as the plain loop does. Of n bytes it
+ * does whole groups of 48 (the length of b), and leaves those behind them as they were. */
 TEST(bytes_are_scaled)
 {
     static const float values[] = {0, 0.2f, 1, 1.79f, -3, 255, -254.5f, 1e30f, -1e30f, INFINITY, NAN};

@@ -207,26 +207,43 @@ TEST(loading_and_augmenting_is_augmenting_what_was_decoded)
     tp_df_free(decoded);
 }
 
+/* Makes a folder with n BMP files in its folder c, and writes its path to dir. File number `broken` is cut short, file number `empty`
+ * has no byte; -1: none. */
+static void bmp_name(int k, int broken, int empty, char name[32])
+{
+    snprintf(name, 32, k == broken ? "%02d_broken.bmp" : k == empty ? "%02d_empty.bmp" : "%02d.bmp", k);
+}
+static void bmp_folder(char dir[400], int n, int broken, int empty)
+{
+    char sub[500], name[32];
+    unsigned char bmp[54 + 4 * W * H];
+    snprintf(dir, 400, "%s", tp_test_tmpdir());
+    snprintf(sub, sizeof sub, "%s/c", dir);
+    CHECK_OK(tp_make_dirs(sub));
+    for (int k = 0; k < n; k++) {
+        const size_t size = bmp_of(k, bmp);
+        bmp_name(k, broken, empty, name);
+        CHECK(tp_test_write(tp_test_path(sub, name), bmp, k == broken ? 40 : k == empty ? 0 : size));
+    }
+}
+
 /* Files that are kept in memory give the images of the files, also when the files are gone. */
 TEST(kept_files_are_read_once)
 {
     NEEDS_STB();
-    char dir[400], sub[500], paths[FILES][600];
-    unsigned char bmp[54 + 4 * W * H];
-    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+    char dir[400], sub[500], name[32];
+    bmp_folder(dir, FILES, -1, -1);
     snprintf(sub, sizeof sub, "%s/c", dir);
-    CHECK_OK(tp_make_dirs(sub));
-    for (int k = 0; k < FILES; k++) {
-        snprintf(paths[k], sizeof paths[k], "%s/%02d.bmp", sub, k);
-        CHECK(tp_test_write(paths[k], bmp, bmp_of(k, bmp)));
-    }
     for (int threads = 0; threads <= 2; threads += 2) {
         tp_dataflow *kept = tp_df_map(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_map_image_file);
         kept =
             tp_df_load_image(tp_df_cache(kept, .shuffle = TP_YES), changes(), .encoded = TP_YES, .num_thread = threads);
         tp_dataflow *files = tp_df_load_image(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), changes());
         CHECK(same_rest(files, kept, "threads", threads) == FILES);
-        for (int k = 0; k < FILES && threads; k++) CHECK(remove(paths[k]) == 0);
+        for (int k = 0; k < FILES && threads; k++) {
+            bmp_name(k, -1, -1, name);
+            CHECK(remove(tp_test_path(sub, name)) == 0);
+        }
         tp_datapoint dp = {0, NULL, 0};
         for (int64_t pass = 1; pass < 4; pass++) {
             int n = 0;
@@ -310,17 +327,8 @@ static void hear(void *user, tp_log_level level, const char *message)
 TEST(a_bad_file_is_skipped_or_refused)
 {
     NEEDS_STB();
-    char dir[400], sub[500];
-    unsigned char bmp[54 + 4 * W * H];
-    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
-    snprintf(sub, sizeof sub, "%s/c", dir);
-    CHECK_OK(tp_make_dirs(sub));
-    for (int k = 0; k < 6; k++) {
-        char name[32];
-        const size_t size = bmp_of(k, bmp);
-        snprintf(name, sizeof name, k == 3 ? "%d_broken.bmp" : "%d.bmp", k);
-        CHECK(tp_test_write(tp_test_path(sub, name), bmp, k == 3 ? 40 : size));
-    }
+    char dir[400];
+    bmp_folder(dir, 6, 3, -1);
     for (int threads = 0; threads <= 3; threads += 3) {
         tp_datapoint dp = {0, NULL, 0};
         tp_dataflow *df = tp_df_load_image(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO),
@@ -354,16 +362,9 @@ TEST(a_bad_file_is_skipped_or_refused)
 TEST(a_bad_file_is_not_kept)
 {
     NEEDS_STB();
-    char dir[400], sub[500];
+    char dir[400];
     unsigned char bmp[54 + 4 * W * H];
-    snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
-    snprintf(sub, sizeof sub, "%s/c", dir);
-    CHECK_OK(tp_make_dirs(sub));
-    for (int k = 0; k < 4; k++) {
-        static const char *const name[] = {"0.bmp", "1_broken.bmp", "2_empty.bmp", "3.bmp"};
-        const size_t size = bmp_of(k, bmp);
-        CHECK(tp_test_write(tp_test_path(sub, name[k]), bmp, k == 1 ? 40 : k == 2 ? 0 : size));
-    }
+    bmp_folder(dir, 4, 1, 2);
     tp_datapoint dp = {0, NULL, 0};
     tp_image_options options = {0, 0, TP_SKIP};
     tp_dataflow *df =

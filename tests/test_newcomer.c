@@ -2427,7 +2427,7 @@ TEST(data_at_null_and_gradients_of_another_shape)
     tp_graph_free(g);
 }
 
-/* A flow that has only one pass feeds several devices: nothing that was read ahead is read again. */
+/* Several devices are fed by a flow that can be read only once: what is read ahead must not be asked for a second time. */
 TEST(a_queue_feeds_two_devices)
 {
     tp_queue *q = tp_queue_new(8);
@@ -2457,9 +2457,9 @@ TEST(running_averages_that_run_away)
         if (i == 1) tp_batch_norm(x, "bn", .epsilon = -1e-3f);
         if (i == 2) tp_batch_renorm(x, "bn", .rmax = 2, .dmax = 1, .momentum = -0.5f);
         if (i == 3) tp_batch_norm(x, "bn", .momentum = 1, .epsilon = 0);
-        static const char *const sentence[] = {"bn: BatchNorm has .momentum 1.5 and .epsilon 0: they must be 0 to 1",
-                                               "bn: BatchNorm has .momentum 0 and .epsilon -0.001",
-                                               "bn: BatchRenorm has .momentum -0.5", ""};
+        static const char *const sentence[] = {
+            "bn: BatchNorm has .momentum 1.5 and .epsilon 0: momentum must be from 0 to 1",
+            "bn: BatchNorm has .momentum 0 and .epsilon -0.001", "bn: BatchRenorm has .momentum -0.5", ""};
         CHECK((tp_graph_status(g) == TP_OK) == (i == 3));
         CHECK_HAS(tp_graph_error(g), sentence[i]);
         tp_graph_free(g);

@@ -102,7 +102,8 @@ static int speed(const char *folder, int threads, double seconds, const char *wh
     double start = 0, now = 0, busy = 0;
     const int warm_up = cache ? 80 : 8; /* batches; all files are read in the first pass */
     for (int k = 0; k == 0 || now - start < seconds; k++) {
-        if (k == warm_up) n = 0, start = tp_time(), busy = processor(); /* threads and memory are there */
+        if (k == warm_up)
+            n = 0, start = tp_time(), busy = processor(); /* the measurement begins: threads run, memory is allocated */
         if (tp_df_next(df, &dp) != TP_OK) return fails("a batch");
         n += dp.c[0].shape.dim[0];
         now = tp_time();

@@ -2184,7 +2184,7 @@ static const char read_by_numpy[] =
     "    z = np.load(name)\n"
     "    assert len(z.files) == 31, z.files\n"
     "    for k in z.files:\n"
-    "        v = z[k]\n"
+    "        v = z[k].astype(z[k].dtype.newbyteorder('='))\n" /* a file is in the byte order of the machine that wrote it */
     "        if k.startswith('tower0/'):\n"
     "            t, n = k[7:].split(':')\n"
     "            assert v.dtype == np.dtype(t) and v.flags['C_CONTIGUOUS'], k\n"

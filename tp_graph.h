@@ -211,7 +211,10 @@ enum {
     /* the op runs as soon as its inputs are computed, before ops that were created earlier */
     TP_OP_EARLY = 1 << 13,
     TP_OP_ANY_DEVICE =
-        1 << 14 /* the op's kernel accesses operands only through the device's functions, so it runs on every device */
+        1 << 14, /* the op's kernel accesses operands only through the device's functions, so it runs on every device */
+    /* output 0 is a row of copies of the inputs, each at a multiple of 64 bytes: the planner lets inputs be computed in their
+     * places there, which the kernel sees from their addresses */
+    TP_OP_PACKS = 1 << 15
 };
 
 typedef enum {
@@ -6459,7 +6462,7 @@ typedef struct tp__buffer {
     int64_t bytes;
     /* the first step that writes the buffer and the last step that reads it; last INT_MAX: the value is fetched */
     int first, last;
-    size_t offset; /* offset of the buffer in the arena */
+    size_t offset; /* offset of the buffer in the arena, or in the buffer whose memory it shares */
     const tp_variable *var;
     void *data;            /* address of a constant, on its device */
     const void *host_data; /* address of the constant for the host; NULL: the host cannot read it */
@@ -8302,6 +8305,10 @@ static size_t tp__step_scratch(const tp__step *s)
 }
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
+static size_t tp__operand_bytes(const tp_operand *o)
+{
+    return (size_t)tp_shape_size(&o->shape) * tp_dtype_size(o->dtype);
+}
 
 /* Completes a step whose operands are known: adds its kernel and scratch. */
 static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
@@ -9107,12 +9114,38 @@ static bool tp__write_over_operand(tp__plan *p, int i, int ob, int q)
     return true;
 }
 
-/* Decides which results overwrite an operand. All lifetimes must be known. */
+/* Lets the operands of step i, a TP_OP_PACKS op, be computed in its output, so that they need not be copied. An operand that a later
+ * step reads stays where it is. */
+static void tp__pack_operands(tp__plan *p, int i)
+{
+    const tp__step *s = &p->step[i];
+    const int out = s->buffer[s->call.n_in];
+    size_t offset = 0, bytes = 0;
+    for (int q = 0; q < s->call.n_in; q++) bytes += tp__align64(tp__operand_bytes(&s->operand[q]));
+    if (out < 0 || p->buffer[out].place != TP__IN_ARENA || (size_t)p->buffer[out].bytes != bytes) return;
+    for (int q = 0; q < s->call.n_in; q++) {
+        const size_t n = tp__operand_bytes(&s->operand[q]);
+        int root = s->buffer[q];
+        while (root >= 0 && p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+        tp__buffer *in = root >= 0 ? &p->buffer[root] : NULL, *to = &p->buffer[out];
+        if (in && root != out && in->place == TP__IN_ARENA && in->device == to->device && in->last == i &&
+            in->first < i && (size_t)in->bytes == n) {
+            in->merged = out;
+            in->offset = offset;
+            if (in->first < to->first) to->first = in->first;
+        }
+        offset += tp__align64(n);
+    }
+}
+
+/* Decides which results overwrite an operand, and which are computed in the buffer into which they would be copied. All lifetimes
+ * must be known. */
 static void tp__plan_in_place(tp__compiler *c)
 {
     tp__plan *p = c->plan;
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
+        if (s->row->flags & TP_OP_PACKS) tp__pack_operands(p, i);
         if (s->fn == s->row->fast && s->row->in_place) {
             for (int q = 0; q < s->call.n_in; q++)
                 if ((q < 32 && (s->row->in_place >> q & 1u)) || (q > 0 && q == s->call.fused.add))
@@ -9205,9 +9238,11 @@ static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 {
     if (b < 0) return NULL;
     const tp__buffer *x = &p->buffer[b];
-    while (x->merged >= 0) x = &p->buffer[x->merged];
+    size_t offset = 0; /* in the buffer whose memory it shares */
+    for (; x->merged >= 0; x = &p->buffer[x->merged]) offset += x->offset;
     switch (x->place) {
-    case TP__IN_ARENA: return e->device_state[x->device].arena ? e->device_state[x->device].arena + x->offset : NULL;
+    case TP__IN_ARENA:
+        return e->device_state[x->device].arena ? e->device_state[x->device].arena + x->offset + offset : NULL;
     case TP__IN_VAR: return e->session->var_data[x->var->id];
     case TP__IN_CONST: return x->data;
     default: return NULL;

@@ -104,7 +104,7 @@
  *
  *     for n ranks, k buckets, `bytes` of gradients: the last bucket can start only when the backward pass is over, the others
  *     are sent during the backward pass. `bandwidth` is that of one rank, in and out; `unpacking` is the copy from the host to a
- *     GPU, or on a CPU the two copies into a bucket and out of it. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
+ *     GPU, or on a CPU the copy out of a bucket, and into one where a gradient could not be computed in it. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
  *     175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s between host and GPU. Then the formula gives
  *     this scaling efficiency, the speed of n GPUs in percent of n times the speed of one GPU:
  *
@@ -2799,11 +2799,17 @@ static const tp_attr tp__bucket_schema[] = {
     TP__ATTR(tp__bucket_attrs, INT, half),  TP__ATTR(tp__bucket_attrs, INT, deterministic),
     TP__ATTR(tp__bucket_attrs, INT, mean),  TP__ATTRS_END};
 
-/* Returns the number of elements of a bucket. tp__bucket_size returns the bytes per element in a message. */
+/* Returns the number of elements of gradient x in a bucket, up to where the next gradient begins: at a multiple of 64 bytes.
+ * tp__bucket_elements returns that of all n gradients, tp__bucket_size the bytes per element in a message. */
+static int64_t tp__bucket_part(const tp_operand *x)
+{
+    const size_t size = tp_dtype_size(x->dtype);
+    return (int64_t)(tp__align64((size_t)tp_shape_size(&x->shape) * size) / size);
+}
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
 {
     int64_t sum = 0;
-    for (int i = 0; i < n; i++) sum += tp_shape_size(&op[i].shape);
+    for (int i = 0; i < n; i++) sum += tp__bucket_part(&op[i]);
     return sum;
 }
 static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
@@ -2840,7 +2846,8 @@ static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
     }
 }
 
-/* Packs the gradients, one after the other, into this rank's part. */
+/* Packs the gradients into this rank's part. Those that the planner placed there (TP_OP_PACKS) are packed already. What lies between
+ * them is summed too, so it must not be a NaN of old memory. */
 static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *rank_part, int64_t elements)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2851,10 +2858,12 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *rank_par
     tp_status st = TP_OK;
     char *to = at;
     for (int i = 0; i < k->n_in && st == TP_OK; i++) {
-        const int64_t n = tp_shape_size(&k->in[i].shape);
+        const int64_t n = tp_shape_size(&k->in[i].shape), part = tp__bucket_part(&k->in[i]);
+        const size_t packed_size = a->half && d->host ? 2 : size;
         if (a->half && d->host) tp__to_half((uint16_t *)(void *)to, (const float *)k->in[i].data, n, scale);
-        else if (n) st = d->download(d, to, k->in[i].data, (size_t)n * size);
-        to += (size_t)n * (a->half && d->host ? 2 : size);
+        else if (n && to != k->in[i].data) st = d->download(d, to, k->in[i].data, (size_t)n * size);
+        memset(to + (size_t)n * packed_size, 0, (size_t)(part - n) * packed_size);
+        to += (size_t)part * packed_size;
     }
     if (st == TP_OK) st = d->wait(d);
     if (st == TP_OK && at != rank_part)
@@ -2871,9 +2880,9 @@ static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
     char *to = (char *)k->out[0].data;
     tp_status st = TP_OK;
     for (int i = 0; i < k->n_in && st == TP_OK; i++) {
-        const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * tp_dtype_size(dtype);
-        if (bytes) st = d->copy(d, to, k->in[i].data, bytes);
-        to += bytes;
+        const size_t bytes = tp__operand_bytes(&k->in[i]);
+        if (bytes && to != k->in[i].data) st = d->copy(d, to, k->in[i].data, bytes);
+        to += tp__align64(bytes);
     }
     if (st == TP_OK) st = d->ranks_sum(d, k->out[0].data, tp__bucket_elements(k->in, k->n_in), dtype, a->mean);
     b->on_device = true;
@@ -2915,12 +2924,12 @@ static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
     const char *from = (const char *)k->in[0].data;
     tp_status st = TP_OK;
     for (int i = 0; i < k->n_out && st == TP_OK; i++) {
-        const size_t bytes = (size_t)tp_shape_size(&k->var[i].shape) * tp_dtype_size(k->var[i].dtype);
+        const size_t bytes = tp__operand_bytes(&k->var[i]);
         char *to = (char *)k->out[i].data;
         if (to && bytes && arrived == TP_OK) st = d->copy(d, to, from, bytes);
         for (size_t at = 0; to && at < bytes && arrived != TP_OK && st == TP_OK; at += sizeof zeros)
             st = d->upload(d, to + at, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros);
-        from += bytes;
+        from += tp__align64(bytes);
     }
     return st;
 }
@@ -3024,7 +3033,7 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *messag
         const char *sum = message + (size_t)from * size;
         char *at = a->half ? (d->host ? (char *)k->out[i].data : floats) : message + (size_t)from * size;
         if (!k->out[i].data || n == 0) {
-            from += n;
+            from += tp__bucket_part(&k->var[i]);
             continue;
         }
         if (d->host && message) at = (char *)k->out[i].data; /* scaled and copied in one pass */
@@ -3037,7 +3046,7 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *messag
             for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] = ((const float *)(const void *)sum)[j] * scale32;
         if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
         if (st == TP_OK && floats) st = d->wait(d); /* the next gradient uses the same buffer */
-        from += n;
+        from += tp__bucket_part(&k->var[i]);
     }
     return st;
 }
@@ -3070,7 +3079,10 @@ static tp_status tp__bucket_send_infer(tp_infer *s)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)s->attrs;
     int64_t elements = 0;
-    for (int i = 0; i < s->n_in; i++) elements += tp_shape_size(&s->in[i].shape);
+    for (int i = 0; i < s->n_in; i++) {
+        const tp_operand x = tp__operand(&s->in[i]);
+        elements += tp__bucket_part(&x);
+    }
     s->out[0].dtype = TP_U8;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] =
@@ -3090,9 +3102,13 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
             (flags_) | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, \
             TP__IO_RANGE(1, max_in_, n_out_), attrs_, infer_, NULL, TP__KERNELS(kernel_, NULL, NULL),       \
             TP__FLOPS(tp__bucket_flops), TP__NO_ONNX)
-/* The op that starts to send gradients of one type; y: the bytes of the bucket. */
+/* The op that starts to send gradients of one type; y: the bytes of the bucket. In the second row the message is the packed gradients
+ * themselves: one part, in their own precision. */
 static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
                                                       TP__ATTRS(bucket), tp__bucket_send_infer, tp__bucket_send);
+static const tp_op tp__op_bucket_send_packed =
+    TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY | TP_OP_PACKS, -1, 1, TP__ATTRS(bucket),
+                  tp__bucket_send_infer, tp__bucket_send);
 /* The op that waits for the reduced gradients. Its outputs get their shapes from the gradients' variables. */
 static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
                                                          tp__bucket_receive_infer, tp__bucket_receive);
@@ -3124,7 +3140,7 @@ static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int 
     a.deterministic = r->deterministic;
     a.mean = r->average;
     for (int i = 0; i < n; i++) in[i] = gvs[order[i]].grad;
-    d.row = &tp__op_bucket_send;
+    d.row = a.half || a.deterministic ? &tp__op_bucket_send : &tp__op_bucket_send_packed;
     d.in = in;
     d.n_in = n;
     d.attrs = &a;
@@ -3189,9 +3205,9 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
     for (int i = 0; i < n; i++) { /* sorted by the creation order of the gradients */
         int k = i;
         const tp_node *x = gvs[i].grad;
-        if ((x->dtype != TP_F32 && x->dtype != TP_F64) || tp_shape_size(&x->shape) > INT_MAX) {
+        if ((x->dtype != TP_F32 && x->dtype != TP_F64) || tp_shape_size(&x->shape) > INT_MAX - 15) {
             tp_graph_fail(g, NULL, TP_ERR_UNSUPPORTED,
-                          "%s: the gradient of '%s' is %s of %lld elements: float32 and float64 of at most 2147483647 "
+                          "%s: the gradient of '%s' is %s of %lld elements: float32 and float64 of at most 2147483632 "
                           "elements can be sent",
                           t->name, tp_node_name(gvs[i].var), tp_dtype_name(x->dtype),
                           (long long)tp_shape_size(&x->shape));

@@ -1317,6 +1317,70 @@ TEST(results_lie_over_operands_that_die)
     }
 }
 
+/* An op that packs its inputs: counts those that were computed in their places. */
+static tp_status packed_shape(tp_infer *s)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < s->n_in; i++) bytes += (tp_shape_size(&s->in[i].shape) * 4 + 63) / 64 * 64;
+    s->out[0].dtype = TP_U8;
+    s->out[0].shape = tp_make_shape(bytes);
+    return TP_OK;
+}
+static void pack(const tp_call *k)
+{
+    char *to = (char *)k->out[0].data;
+    for (int i = 0; i < k->n_in; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * 4;
+        if (to == k->in[i].data) *(int *)k->user |= 1 << i;
+        else memcpy(to, k->in[i].data, bytes);
+        memset(to + bytes, 0, (64 - bytes % 64) % 64);
+        to += (bytes + 63) / 64 * 64;
+    }
+}
+static const tp_op pack_row =
+    TP__ROW("pack", "Pack", TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS,
+            packed_shape, NULL, TP__KERNELS(pack, NULL, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+
+TEST(what_is_packed_is_computed_in_its_place)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(5)), *in[6], *fetch[2];
+    int placed = 0;
+    in[0] = tp_cumsum(x, 0, false, false);
+    in[1] = tp_cumsum(tp_exp(x), 0, false, false);
+    in[2] = tp_cumsum(tp_neg(x), 0, false, false); /* the last op reads it too */
+    in[3] = in[1];                                 /* twice: one of them is copied */
+    in[4] = tp_const(g, 3.0f);
+    in[5] = x; /* fed, and read later */
+    const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 6, .user = &placed};
+    fetch[0] = tp_apply_ex(g, &d);
+    fetch[1] = tp_cumsum(tp_with_dependencies(tp_mul(in[2], x), fetch, 1), 0, false, false);
+    tp_session_config c = tp_default_session_config();
+    tp_session *s = tp_session_new(g, &c);
+    float value[5] = {1, 2, 3, 4, 5};
+    const tp_tensor *out[2] = {NULL, NULL};
+    tp_feed f = {.node = x};
+    tp_tensor_view(&f.value, TP_F32, tp_make_shape(5), value);
+    for (int run = 0; run < 2 && CHECK(s); run++) {
+        placed = 0;
+        if (!CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, out))) break;
+        CHECK_MSG(placed == 3, "placed: %x", (unsigned)placed);
+        const float *y = (const float *)out[0]->data;
+        double sum[4] = {0, 0, 0, 0};
+        for (int i = 0; i < 16; i++) {
+            if (i < 5) sum[0] += value[i], sum[1] += exp(value[i]), sum[2] -= value[i], sum[3] += sum[2] * value[i];
+            CHECK_NEAR(y[i], i < 5 ? sum[0] : 0, 1e-6, 1e-6);
+            CHECK_NEAR(y[16 + i], i < 5 ? sum[1] : 0, 1e-5, 1e-6);
+            CHECK_NEAR(y[32 + i], i < 5 ? sum[2] : 0, 1e-6, 1e-6);
+            CHECK_NEAR(y[48 + i], i < 5 ? sum[1] : 0, 1e-5, 1e-6);
+            CHECK(y[64 + i] == (i == 0 ? 3.0f : 0.0f) && y[80 + i] == (i < 5 ? value[i] : 0.0f));
+            if (i < 5) CHECK_NEAR(((const float *)out[1]->data)[i], sum[3], 1e-5, 1e-6);
+        }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(values_in_a_row_share_two_places_exactly)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -93,20 +93,22 @@
  *     List a callback that reports a statistic before a callback whose trigger uses that statistic: InferenceRunner
  *     before StatMonitorParamSetter and SendStat. No other order is needed. See tp_callbacks.h.
  *
- *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is computed, an
- *     op packs the bucket and starts a non-blocking all-reduce (MPI_Iallreduce, or NCCL's on its own stream). The backward pass
- *     continues. Just before the update a second op for each bucket waits for the all-reduce and unpacks the sums, which have a
- *     buffer of their own. The buckets are numbered, and each starts after the one before it, so that all ranks start them in the
- *     same order, whatever other ops their plans contain. A step costs
+ *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. It is computed in the bucket's buffer (TP_OP_PACKS in
+ *     tp_graph.h), unless another op reads it later, it is sent as float16, or .deterministic is set: then it is copied there.
+ *     When the last gradient of a bucket is there, an op starts a non-blocking all-reduce (MPI_Iallreduce, or NCCL's on its own
+ *     stream). The backward pass continues. Just before the update a second op for each bucket waits for the all-reduce and
+ *     unpacks the sums, which have a buffer of their own. The buckets are numbered, and each starts after the one before it, so
+ *     that all ranks start them in the same order, whatever other ops their plans contain. A step costs
  *
  *         step = compute + max(T / k, T - backward (k - 1) / k) + unpacking
  *         T    = 2 (n - 1) / n * bytes / bandwidth + k * 2 log2(n) * latency
  *
  *     for n ranks, k buckets, `bytes` of gradients: the last bucket can start only when the backward pass is over, the others
  *     are sent during the backward pass. `bandwidth` is that of one rank, in and out; `unpacking` is the copy from the host to a
- *     GPU, or on a CPU the copy out of a bucket, and into one where a gradient could not be computed in it. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
- *     175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s between host and GPU. Then the formula gives
- *     this scaling efficiency, the speed of n GPUs in percent of n times the speed of one GPU:
+ *     GPU, or on a CPU the copy out of the buckets. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume
+ *     a GPU that computes a step of 64 images in 175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s
+ *     between host and GPU. Then the formula gives this scaling efficiency, the speed of n GPUs in percent of n times the speed of
+ *     one GPU:
  *
  *         n                              8    64   256  1024
  *         12.5 GB/s (100 Gbit/s)          94    94    94    94

@@ -9122,7 +9122,7 @@ static void tp__pack_operands(tp__plan *p, int i)
     const int out = s->buffer[s->call.n_in];
     size_t offset = 0, bytes = 0;
     for (int q = 0; q < s->call.n_in; q++) bytes += tp__align64(tp__operand_bytes(&s->operand[q]));
-    if (out < 0 || p->buffer[out].place != TP__IN_ARENA || (size_t)p->buffer[out].bytes != bytes) return;
+    if (out < 0 || s->convert || p->buffer[out].place != TP__IN_ARENA || (size_t)p->buffer[out].bytes != bytes) return;
     for (int q = 0; q < s->call.n_in; q++) {
         const size_t n = tp__operand_bytes(&s->operand[q]);
         int root = s->buffer[q];

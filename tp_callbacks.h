@@ -2597,13 +2597,33 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
     return cb->n_inner == 1 && cb->inner[0] != user ? TP_STOP : TP_OK;
 }
 
+/* The triggers of a callback at which the statistic that it needs had not been reported. */
+typedef struct tp__absence {
+    int times;
+    int64_t step; /* global_step at the last of them */
+} tp__absence;
+
+/* Called when the statistic is there. If it was missing at a trigger, and was reported in that step all the same, then it was reported
+ * after that trigger, and so it will be each time. */
+static void tp__stat_found(tp_callback *cb, const char *name, const tp_stat *stat, tp__absence *absence)
+{
+    if (absence->times == 1 && stat->step == absence->step)
+        tp_log(TP_LOG_WARN,
+               "%s reads '%s' before it is reported, so that it has the value of the trigger before: list the callback "
+               "that "
+               "reports it before this one.",
+               cb->name, name);
+    absence->times = 0;
+}
+
 /* Called when the statistic that callback cb needs has not been reported. The second time this is an error, or only a warning if the
  * list has a wrapped callback, because that one may report the statistic later. */
-static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
+static tp_status tp__stat_missing(tp_callback *cb, const char *stat, tp__absence *absence)
 {
     tp_buf names;
     char text[TP__NEAREST_TEXT];
-    if (++*times != 2) return TP_OK;
+    absence->step = cb->train->global_step;
+    if (++absence->times != 2) return TP_OK;
     tp__reported(cb->train->monitors, stat, &names, text);
     const tp_status st = tp_fail(
         TP_ERR_NAME, "%s: nobody has reported a statistic '%s' by its second trigger. Those that were reported: %s%s%s",
@@ -3548,7 +3568,8 @@ TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d)
     if (!d) return tp__cb_no_options(__func__);
     const char *dir = tp_logger_dir();
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE, "DumpTensors: no logger directory was set: tp_logger_set_dir");
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "DumpTensors: no logger directory was set: %s",
+                                tp__logger_missing());
     tp_callback *cb = tp__fetcher_new(&d->at_, "DumpTensors", d->names, tp__dump_tensors, NULL);
     if (!cb || cb->status_ != TP_OK) return cb;
     if (!(((tp__fetcher *)cb->user)->user = (void *)tp_arena_strdup(&cb->mem_, dir))) {
@@ -3794,8 +3815,8 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
     if (!d->tensor_name)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "DumpTensorAsImage: the name of a tensor is missing");
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE,
-                                "DumpTensorAsImage: no logger directory was set: tp_logger_set_dir");
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "DumpTensorAsImage: no logger directory was set: %s",
+                                tp__logger_missing());
     tp_callback *cb = tp_callback_new("DumpTensorAsImage", sizeof(tp__dump_image));
     tp__dump_image *i = cb ? (tp__dump_image *)cb->user : NULL;
     if (!i || !(i->dir = tp_arena_strdup(&cb->mem_, dir)) ||
@@ -4971,7 +4992,8 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
     if (!d) return tp__cb_no_options(__func__);
     const char *dir = tp_logger_dir();
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE, "GraphProfiler: no logger directory was set: tp_logger_set_dir");
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "GraphProfiler: no logger directory was set: %s",
+                                tp__logger_missing());
     tp_callback *cb = tp_callback_new("GraphProfiler", sizeof(tp__profiler));
     tp__profiler *p = cb ? (tp__profiler *)cb->user : NULL;
     if (!p || !(p->dir = tp_arena_strdup(&cb->mem_, dir))) {
@@ -5028,7 +5050,7 @@ static tp_status tp__saver_setup_graph(tp_callback *cb)
     tp__saver *s = (tp__saver *)cb->user;
     if (!s->dir && tp_logger_dir() && !(s->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
     if (!s->dir)
-        return tp_fail(TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
+        return tp_fail(TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir, or %s", tp__logger_missing());
     cb->is_resumed_from = tp_logger_dir() && strcmp(s->dir, tp_logger_dir()) == 0;
     return tp_make_dirs(s->dir);
 }
@@ -5360,7 +5382,7 @@ typedef struct tp__score {
 typedef struct tp__best {
     const char *stat, *dir, *file;
     bool reverse, requested;
-    int n_missing;     /* triggers at which the statistic did not exist */
+    tp__absence absence;
     tp__score best;    /* the best score so far */
     tp__score saved;   /* the score of the model in the file */
     tp__score unsaved; /* a score better than `saved` whose model could not be saved */
@@ -5481,7 +5503,7 @@ static tp_status tp__best_decide(tp_callback *cb, bool saving)
     if (b->requested && saving) return TP_OK;
     if (b->requested) {
         b->requested = false;
-        return tp__stat_missing(cb, b->stat, &b->n_missing);
+        return tp__stat_missing(cb, b->stat, &b->absence);
     }
     if (tp__is_not_a_number(stat.value)) return TP_OK; /* NaN is never the best */
     tp__score now;
@@ -5561,8 +5583,7 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     if (!d->monitor_stat || !*d->monitor_stat)
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s: .monitor_stat is missing", name);
     if (!dir)
-        return tp_callback_fail(&d->at_, TP_ERR_STATE, "%s: give .checkpoint_dir, or call tp_logger_set_dir first",
-                                name);
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "%s: give .checkpoint_dir, or %s", name, tp__logger_missing());
     tp_callback *cb = tp_callback_new(name, sizeof(tp__best));
     if (!cb) return NULL;
     tp__best *b = (tp__best *)cb->user;
@@ -5605,7 +5626,8 @@ TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d)
 typedef struct tp__patience {
     const char *stat;
     double threshold, best;
-    int patience, missing;
+    int patience;
+    tp__absence absence;
     int64_t n_without_progress, step; /* step: global_step of the newest value */
     bool reverse, has_best;
 } tp__patience;
@@ -5624,7 +5646,8 @@ static tp_status tp__patience_trigger(tp_callback *cb)
     tp_stat stat;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
-        return tp__stat_missing(cb, p->stat, &p->missing);
+        return tp__stat_missing(cb, p->stat, &p->absence);
+    tp__stat_found(cb, p->stat, &stat, &p->absence);
     if (p->has_best && stat.step == p->step) return TP_OK; /* no new value since the last trigger */
     const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
     const bool number = !tp__is_not_a_number(stat.value);
@@ -6875,9 +6898,9 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
     if (!d) return tp__cb_no_options(__func__);
     if (!tp_logger_dir()) {
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
-        return tp_callback_fail(
-            &d->at_, TP_ERR_STATE,
-            "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
+        return tp_callback_fail(&d->at_, TP_ERR_STATE,
+                                "HumanHyperParamSetter: its file is in the logger's directory: %s",
+                                tp__logger_missing());
     }
     tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human), false);
     if (!cb || cb->status_ != TP_OK) return cb;
@@ -7019,6 +7042,12 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     }
     memcpy(s->point, d->schedule, (size_t)n * sizeof *s->point);
     qsort(s->point, (size_t)n, sizeof *s->point, tp__by_point);
+    if (s->point[0].at < 0) {
+        const long long negative = (long long)s->point[0].at;
+        tp_callback_free(cb);
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "ScheduledHyperParamSetter: %lld is in the schedule: the first is 0", negative);
+    }
     for (int i = 0; i + 1 < n; i++)
         if (s->point[i].at == s->point[i + 1].at) {
             const long long twice = (long long)s->point[i].at;
@@ -7081,7 +7110,7 @@ typedef struct tp__stat_setter {
     double threshold;
     int last_k, n;
     bool reverse;
-    int missing;    /* triggers at which the statistic did not exist */
+    tp__absence absence;
     int64_t step;   /* global_step of the newest value in the window */
     double *window; /* the last last_k values, oldest first */
 } tp__stat_setter;
@@ -7096,8 +7125,9 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
         const char *near = strstr(tp_last_error(), "; did you mean");
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history%s", s->stat,
                near ? near : "!");
-        return tp__stat_missing(cb, s->stat, &s->missing);
+        return tp__stat_missing(cb, s->stat, &s->absence);
     }
+    tp__stat_found(cb, s->stat, &stat, &s->absence);
     if (s->n && stat.step == s->step) {
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] No new data for %s since global_step=%lld.", s->stat,
                (long long)s->step);
@@ -8225,9 +8255,11 @@ static tp_status tp__events_open(tp__events *e)
 static void tp__warn_without_dir(tp_callback *cb)
 {
     if (!cb->train->without_dir_)
-        tp_log(TP_LOG_WARN,
-               "No logger directory was set: stats.json, report.html and the event file are not written. Call "
-               "tp_logger_set_dir(\"train_log/my_run\", 'd') before the training.");
+        tp_log(
+            TP_LOG_WARN,
+            "No logger directory was set: stats.json, report.html and the event file are not written. To have them %s: "
+            "tp_logger_set_dir(\"train_log/my_run\", 'd').",
+            tp__logger_missing());
     cb->train->without_dir_ = true;
 }
 

@@ -929,8 +929,11 @@ static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_expo
                        "dimensions, or build the graph with an input of known size",
                        tp_node_name(input), tp_shape_text(&input->shape, text));
     if (input->dtype != TP_F32)
-        return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is %s, only float32 is exported", tp_node_name(input),
-                       tp_dtype_name(input->dtype));
+        return tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "C export: input '%s' is %s, only float32 is exported: give a float32 node that is computed from it, "
+            "such as an embedding's output, as the input",
+            tp_node_name(input), tp_dtype_name(input->dtype));
     if (tp_shape_size(&feed->value.shape) > INT_MAX / 4)
         return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(input));
     return TP_OK;

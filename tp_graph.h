@@ -9858,7 +9858,11 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
             return tp_fail(TP_ERR_ARG, "fetch %d is NULL%s", i,
                            *reason ? reason : ": no node of that name, or no gradient");
         }
-        if (fetches[i]->op->graph != g || tp_is_poison(fetches[i]))
+        if (tp_is_poison(fetches[i]))
+            return tp_fail(TP_ERR_ARG,
+                           "fetch %d is poisoned: the call that made it has failed, and tp_last_error said there why",
+                           i);
+        if (fetches[i]->op->graph != g)
             return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
                            fetches[i]->op->name);
     }

@@ -86,7 +86,9 @@ typedef tp_node *(*tp_activation)(tp_node *x);
 /* ==== >>layers ======================================================================================== */
 
 /* -- Conv2D: (B,H,W,C) -> (B,H',W',O); conv, bias, activation. Variables W (KH,KW,C/split,O), in both data formats,
- *    and b (O). SAME: H' = ceil(H/stride), an odd row of padding is added at the bottom; VALID: ceil((H-K+1)/stride). */
+ *    and b (O). SAME: H' = ceil(H/stride), an odd row of padding is added at the bottom; VALID: ceil((H-K+1)/stride).
+ *    Along a sequence (B,T,C): tp_conv2d(tp_expand_dims(x, 1), "conv", .filters = 32, .kernel_size = 1, .kernel_size_w = 3)
+ *    returns (B,1,T,32). */
 typedef struct tp_conv2d_desc {
     tp_at at_;
     const char *name;
@@ -1427,11 +1429,14 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
         return false;
     }
     if (x->shape.ndim != 4) {
-        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s%s", tp_shape_text(&x->shape, t), layer,
-                       format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)",
-                       x->shape.ndim != 3  ? ""
-                       : format == TP_NCHW ? ": tp_expand_dims(x, 1) adds the channel of grey images"
-                                           : ": tp_expand_dims(x, 3) adds the channel of grey images");
+        tp__layer_fail(
+            g, TP_ERR_SHAPE, "input is %s, %s needs 4 dimensions %s%s", tp_shape_text(&x->shape, t), layer,
+            format == TP_NCHW ? "(B,C,H,W)" : "(B,H,W,C)",
+            x->shape.ndim != 3 ? ""
+            : format == TP_NCHW
+                ? ": tp_expand_dims(x, 1) adds the channel of grey images"
+                : ": tp_expand_dims(x, 3) adds the channel of grey images (B,H,W), tp_expand_dims(x, 1) makes "
+                  "images of height 1 of sequences (B,T,C)");
         return false;
     }
     return tp__layer_float_input(layer, x);
@@ -1799,8 +1804,9 @@ static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, 
         return false;
     }
     if (ndim != 2 && ndim != 4) {
-        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
-                       tp_shape_text(&x->shape, t));
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4%s",
+                       tp_shape_text(&x->shape, t),
+                       ndim == 3 ? ": tp_expand_dims(x, 1) makes images of height 1 of sequences (B,T,C)" : "");
         return false;
     }
     if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return false;

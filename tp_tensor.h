@@ -252,7 +252,8 @@ enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
 
 /* OPTIONS. In a struct that you fill in by hand, zero means "the default". For a 0 write TP_ZERO in a float, TP_NONE in an
  * integer (its comment says if TP_NONE is allowed; (uint64_t)TP_NONE for a seed), TP_NO in a tp_tri.
- * In a macro that takes options by name, 0 means 0: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro also passes the
+ * In a macro that takes options by name, 0 means 0: .use_bias = false, .momentum = 0, .max_epoch = 0. (Where none makes no sense,
+ * as in a stride or an early stopping's patience, 0 is the default there too.) The macro also passes the
  * text of its options, and each option that is named in this text and is zero becomes TP_NO, TP_ZERO or TP_NONE. (The name must
  * be in the call itself, not inside a macro of yours.) This also holds for a variable that is 0 when the program runs: with
  * .steps_per_epoch = n and n = 0 the epochs have no steps. Where 0 is to mean the default, fill in the struct by hand.
@@ -436,7 +437,8 @@ typedef enum tp_status {
     TP_ERR_CANCELLED = -13    /* another thread cancelled the run */
 } tp_status;
 
-/* The sentence of this thread's last error; never NULL, "" if there was none. Valid until the next error. */
+/* The sentence of this thread's last error; never NULL, "" if there was none. Valid until the next error. Look at it after a call
+ * that has failed: one that succeeds may leave the sentence of an error that it has dealt with. */
 TP_DEF const char *tp_last_error(void);
 /* Set this thread's error sentence and return `status`: `return tp_fail(TP_ERR_ARG, "...", x);` A sentence says what is wrong,
  * where, and what to do. Any thread. */
@@ -485,8 +487,9 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 
 /* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it,
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
- * log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
+ * log.log.MMDD-HHMMSS. An error is logged too. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
+TP_DEF const char *tp__logger_missing(void); /* what to do where no directory was set, for the end of a sentence */
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
@@ -3369,6 +3372,7 @@ static struct {
     void *user;
     int file;           /* 1 + the descriptor of <dir>/log.log; 0: none */
     char dir[TP__PATH]; /* directory of the logger; "" until tp_logger_set_dir */
+    bool dir_failed;    /* the last call of tp_logger_set_dir has failed */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
     bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
@@ -3611,7 +3615,7 @@ static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
                    dir);
 }
 
-TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
+static tp_status tp__logger_open(const char *dir, char action)
 {
     char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
     int file = 0;
@@ -3648,6 +3652,22 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
     tp__os_unlock(&tp__log_mutex);
     if (old) tp__os_close(old - 1);
     return TP_OK;
+}
+
+TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
+{
+    const tp_status st = tp__logger_open(dir, action);
+    tp__os_lock(&tp__log_mutex);
+    tp__logger.dir_failed = st != TP_OK;
+    tp__os_unlock(&tp__log_mutex);
+    if (st != TP_OK) tp_log(TP_LOG_ERROR, "%s", tp_last_error()); /* most programs do not look at the status */
+    return st;
+}
+
+TP_DEF const char *tp__logger_missing(void)
+{
+    return tp__logger.dir_failed ? "tp_logger_set_dir has failed: the error before says why"
+                                 : "call tp_logger_set_dir first";
 }
 
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action)

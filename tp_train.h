@@ -1843,7 +1843,8 @@ static void tp__check_learning_rate(tp_trainer *t)
     if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
         const double v = tp_tensor_get(value, 0);
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
-            tp_log(TP_LOG_WARN, "The learning rate '%s' is %g: nothing will be learnt.", tp_node_name(lr), v);
+            tp_log(TP_LOG_WARN, "The learning rate '%s' is %g: %s.", tp_node_name(lr), v,
+                   v < 0 ? "the cost will grow, because it must be positive" : "nothing will be learnt");
     }
     tp_exec_free(e);
 }
@@ -4490,7 +4491,8 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
     char latest[TP__PATH];
     int64_t in_checkpoint = -1, in_json = -1;
     if (!dir)
-        return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory: tp_logger_set_dir(dir, 'k') first");
+        return tp_fail(TP_ERR_STATE, "auto_resume needs the logger's directory (tp_logger_set_dir(dir, 'k')): %s",
+                       tp__logger_missing());
     const bool look_init = always || !c->session_init, look_epoch = always || !c->starting_epoch;
     tp_status st = look_init ? tp__checkpoint_to_resume(dir, latest, &in_checkpoint) : TP_ERR_NAME;
     if (st != TP_OK && st != TP_ERR_NAME) return st;
@@ -4640,7 +4642,9 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     tp__df_drop(c.dataflow);
     tp__drop_input(c.data);
     tp_trainer_free(t);
-    return st == TP_OK ? TP_OK : tp_fail(st, "%s", sentence);
+    if (st != TP_OK) return tp_fail(st, "%s", sentence);
+    tp__error[0] = 0; /* of errors that were dealt with */
+    return TP_OK;
 }
 
 TP__COLD_END

@@ -273,7 +273,8 @@ TEST(without_a_directory_of_the_logger)
     d.names[0] = "cost", b.monitor_stat = "cost", h.param = tp_param_field("lr", &field, TP_F64);
     tp_callback *cb[4] = {tp_cb_dump_tensors_(&d), tp_cb_min_saver_(&b), tp_cb_human_hyper_param_setter_(&h),
                           tp_cb_model_saver_(&s)};
-    CHECK_ERR(tp_callback_status(cb[0]), TP_ERR_STATE, "DumpTensors: no logger directory was set: tp_logger_set_dir");
+    CHECK_ERR(tp_callback_status(cb[0]), TP_ERR_STATE,
+              "DumpTensors: no logger directory was set: call tp_logger_set_dir first");
     CHECK_ERR(tp_callback_status(cb[1]), TP_ERR_STATE,
               "MinSaver: give .checkpoint_dir, or call tp_logger_set_dir first");
     CHECK_ERR(tp_callback_status(cb[2]), TP_ERR_STATE,
@@ -366,7 +367,7 @@ static tp_status refused_setters(int kind, int what)
     case SCHEDULE:
         c.param = p;
         c.n_schedule = what == 0 ? -1 : what == 1 ? TP_MAX_SCHEDULE + 1 : 2;
-        c.schedule[0].at = 5, c.schedule[1].at = what == 2 ? 5 : 6;
+        c.schedule[0].at = 5, c.schedule[1].at = what == 2 ? 5 : what == 5 ? -1 : 6;
         c.interp = what == 3 ? 2 : what == 4 ? -1 : 0;
         cb = tp_cb_scheduled_hyper_param_setter_(&c);
         break;
@@ -480,6 +481,7 @@ TEST(wrong_options_are_sentences)
                    {SCHEDULE, 2, "ScheduledHyperParamSetter: 5 is in the schedule twice"},
                    {SCHEDULE, 3, "ScheduledHyperParamSetter: give a .schedule"},
                    {SCHEDULE, 4, "ScheduledHyperParamSetter: give a .schedule"},
+                   {SCHEDULE, 5, "ScheduledHyperParamSetter: -1 is in the schedule: the first is 0"},
                    {FUNC, 0, "HyperParamSetterWithFunc: .fn is missing"},
                    {FUNC, 9, "HyperParamSetterWithFunc: which parameter?"},
                    {STAT, 0, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},

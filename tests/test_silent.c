@@ -139,6 +139,25 @@ TEST(a_statistic_that_nobody_reports)
     CHECK(step_of("best.npz") == 6);
 }
 
+TEST(a_statistic_that_is_read_before_it_is_reported)
+{
+    double field = 1;
+    dir = tp_test_tmpdir();
+    for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
+    for (int late = 0; late < 2; late++)
+        for (int which = 0; which < 2; which++) {
+            tp_callback *reads = which ? tp_cb_early_stopping("validation_error")
+                                       : tp_cb_stat_monitor_param_setter("f", "validation_error", halve, .last_k = 2,
+                                                                         .param = tp_param_field("f", &field, TP_F64));
+            tp_test_keep_log();
+            CHECK_OK(late ? RUN(4, reads, source()) : RUN(4, source(), reads));
+            static const char sentence[] = "reads 'validation_error' before it is reported";
+            const char *once = strstr(tp_test_logged, sentence);
+            CHECK_MSG((once != NULL) == (late == 1), "%s", tp_test_logged);
+            CHECK(!once || !strstr(once + 1, sentence));
+        }
+}
+
 /* -- a cost of NaN, a learning rate of 0 */
 
 static const tp_spec inputs[] = {TP_SPEC("input", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
@@ -206,8 +225,11 @@ TEST(a_learning_rate_that_teaches_nothing)
             rate = rates[i];
             dir = tp_test_tmpdir();
             CHECK_OK(train(build_graph, 0, none()));
-            CHECK_MSG((strstr(tp_test_logged, "nothing will be learnt") != NULL) == (i < 2), "rate %g: %s",
+            CHECK_MSG((strstr(tp_test_logged, "is 0: nothing will be learnt") != NULL) == (i == 0), "rate %g: %s",
                       (double)rate, tp_test_logged);
+            CHECK_MSG((strstr(tp_test_logged, "is -0.1: the cost will grow") != NULL) == (i == 1), "rate %g: %s",
+                      (double)rate, tp_test_logged);
+            CHECK_STR(tp_last_error(), "");
         }
     }
     constant_rate = false;

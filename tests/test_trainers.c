@@ -454,7 +454,7 @@ TEST(learning_rates_that_teach_nothing)
         c.max_epoch = TP_NONE;
         tp_test_keep_log();
         CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-        CHECK_MSG((strstr(tp_test_logged, "nothing will be learnt") != NULL) == warns[lr], "rate %d: %s", lr,
+        CHECK_MSG((strstr(tp_test_logged, "The learning rate '") != NULL) == warns[lr], "rate %d: %s", lr,
                   tp_test_logged);
     }
 }

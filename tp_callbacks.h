@@ -1848,6 +1848,7 @@ static tp_node *tp__train_find(tp_train_state *train, const char *name)
     if (!n) {
         char text[TP__NEAREST_TEXT] = "";
         if (train->graph) tp__node_near(train->graph, name, text);
+        if (train->graph) tp__remember_missing(train->graph, name);
         tp_fail(TP_ERR_NAME, "Tensor %s not found in the graph%s", name, text[0] ? text : "!");
     }
     return n;

@@ -270,7 +270,7 @@ struct tp_op {
     int min_in, max_in;  /* least and largest number of inputs; max_in -1: any number */
     int n_out;           /* number of outputs, auxiliary ones included; -1: the shape rule sets it */
     const tp_attr *attr; /* the attributes' schema, ends with a NULL name; NULL: no attributes */
-    size_t attr_size;
+    size_t attr_size;    /* sizeof the struct of attributes; 0: no attributes */
     tp_status (*infer)(tp_infer *s);
     void (*grad)(tp_grad *g); /* adds the nodes of the gradient; NULL: no gradient flows through the op */
     /* naive loops, which define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
@@ -3136,6 +3136,15 @@ static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
     }
     return NULL;
 }
+
+/* Whether a row of the program names an attribute that is not within its struct. */
+static bool tp__attrs_do_not_fit(const tp_op *row)
+{
+    for (const tp_attr *a = row->attr; a && a->name; a++)
+        if (a->offset >= row->attr_size) return true;
+    return false;
+}
+
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
 {
     TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
@@ -3146,6 +3155,10 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
             g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
             "the row of op %s is not filled in: it needs name, label, infer (the shape rule) and n_out",
             row->name ? row->name : "without a name");
+    if (tp__attrs_do_not_fit(row) || (d->attrs && !row->attr_size))
+        return tp_graph_fail(g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
+                             "the row of op %s has attributes, but attr_size is %zu: it is the size of their struct",
+                             row->name, row->attr_size);
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
     /* inputs of several graphs are a mistake, which is recorded in the first input's graph */
@@ -11382,7 +11395,11 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
     tp_status st = tp__path(file, "%s/checkpoint", dir);
     if (st != TP_OK) return st;
     if (!tp_file_exists(file))
-        return tp_fail(TP_ERR_NAME, "there is no file '%s': no checkpoint was saved there", file);
+        return tp_fail(
+            TP_ERR_NAME,
+            "there is no file '%s', which names the latest checkpoint: no checkpoint was saved there, or it was not "
+            "copied; one checkpoint is loaded by its own name",
+            file);
     st = tp_file_read(file, false, 1 << 20, &text, &n);
     if (st != TP_OK) return st;
     const char *key = "model_checkpoint_path:";
@@ -11517,7 +11534,7 @@ static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
 {
     char older[TP__PATH], sentence[TP__ERROR_TEXT];
     const tp_status st = tp_load_checkpoint_vars(path, d);
-    if (st != TP_ERR_FORMAT && st != TP_ERR_IO) return st;
+    if (st != TP_ERR_FORMAT && st != TP_ERR_IO && st != TP_ERR_NAME) return st;
     tp__format(sentence, sizeof sentence, "%s", tp_last_error());
     tp_dict_free(d);
     const bool found = tp__older_checkpoint(path, older, d) == TP_OK;
@@ -11921,6 +11938,9 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     tp_status st = tp__load_named_checkpoint(z->path, &d);
     tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
     if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
+    if (st == TP_ERR_SHAPE)
+        tp_fail(st, "%s: %s Is it of another model? tp_smart_init(file, true) leaves out what does not fit", z->path,
+                tp_last_error());
     tp_session_init_free(r);
     tp_dict_free(&d);
     return st;

@@ -783,6 +783,30 @@ static void tp__gate_updates(const tp_trainer *t, tp_grad_var *gvs, int n)
     }
 }
 
+/* Returns the op at which the gradient of the cost ends on the way to its trainable variables; NULL: the cost depends on none, or
+ * there is no memory. */
+static const tp_operation *tp__gradient_ends_at(tp_graph *g, const tp_node *cost)
+{
+    enum { LEARNS = 1, REACHED = 2 }; /* depends on a trainable variable; is reached by the gradient */
+    const int n = cost->op->id + 1;   /* inputs have smaller numbers */
+    char *mark = (char *)tp_graph_alloc(g, (size_t)n);
+    for (int i = 0; i < n && mark; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        const tp_variable *v = op->n_out ? tp_node_variable(&op->out[0]) : NULL;
+        bool learns = v && v->trainable;
+        for (int k = 0; k < op->n_in; k++) learns = learns || (mark[op->in[k]->op->id] & LEARNS);
+        mark[i] = learns ? LEARNS : 0;
+    }
+    if (mark) mark[n - 1] |= REACHED;
+    for (int i = n - 1; i >= 0 && mark; i--) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        if (mark[i] != (LEARNS | REACHED)) continue;
+        if (!op->row->grad && op->n_in) return op;
+        for (int k = 0; k < op->n_in; k++) mark[op->in[k]->op->id] |= REACHED;
+    }
+    return NULL;
+}
+
 /* Removes pairs without a gradient of the cost, with a warning. It is an error if no pair is left. */
 static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_grad_var *gvs, int n)
 {
@@ -790,7 +814,13 @@ static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_gra
     const tp_gradproc filter = tp_gradproc_filter_none();
     if (tp_graph_status(g) != TP_OK) return 0;
     n = tp_gradproc_run(&filter, g, gvs, n);
-    if (n == 0)
+    const tp_operation *end = n == 0 ? tp__gradient_ends_at(g, cost) : NULL;
+    if (end)
+        tp_graph_fail(
+            g, &end->at, TP_ERR_ARG,
+            "no gradient of the cost '%s' comes to a variable: it ends at '%s', because the op %s has no gradient",
+            tp_node_name(cost), end->name, end->row->name);
+    else if (n == 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_ARG,
                       "the cost '%s' depends on no trainable variable: there is nothing to train", tp_node_name(cost));
     return tp_graph_status(g) == TP_OK ? n : 0;
@@ -4454,10 +4484,10 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     tp_dict d;
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
-    if (st == TP_ERR_NAME) return st;
+    const bool listed = st != TP_ERR_NAME; /* the file that names the checkpoints is there */
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
     else if (tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK)
-        return TP_ERR_ARG; /* the list of checkpoints is damaged */
+        return TP_ERR_ARG; /* the list of checkpoints is damaged or missing */
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
@@ -4470,7 +4500,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                 "it is trained again.",
                 sentence, older);
             memcpy(path, older, strlen(older) + 1);
-        } else if (st == TP_ERR_NAME) {
+        } else if (st == TP_ERR_NAME && listed) {
             st = tp_fail(TP_ERR_FORMAT,
                          "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
                          "beginning",

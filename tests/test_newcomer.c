@@ -829,6 +829,8 @@ static tp_node *wrong_cost_tower(tp_graph *g, tp_node *const *in, void *user)
     if (*(const int *)user == 2) return tp_named(tp_mean(in[0]), "cost");
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4, 1), tp_init_zeros());
     tp_node *error = tp_square(tp_matmul(tp_reshape(in[0], TP_ANY, 4), w));
+    if (*(const int *)user == 3) return tp_named(tp_mean(tp_cast(tp_argmax(error, 1), TP_F32)), "cost");
+    if (*(const int *)user == 4) return tp_named(tp_mean(tp_stop_gradient(error)), "cost");
     return *(const int *)user == 1 ? tp_cast(tp_mean(error), TP_I32) : error;
 }
 /* The line of the node is told, as tp_simple_trainer() knows no other place. */
@@ -836,8 +838,10 @@ TEST(a_wrong_cost_has_its_place)
 {
     static const char *const want[] = {"Cost must be a scalar tensor, but 'Square' has shape (?,1): take its mean",
                                        "Cost must be floating, but 'Cast' is int32: tp_cast what it is made of",
-                                       "the cost 'cost' depends on no trainable variable: there is nothing to train"};
-    for (int i = 0; i < 3; i++) {
+                                       "the cost 'cost' depends on no trainable variable: there is nothing to train",
+                                       "no gradient of the cost 'cost' comes to a variable: it ends at 'ArgMax'",
+                                       "no gradient of the cost 'cost' comes to a variable: it ends at 'StopGradient'"};
+    for (int i = 0; i < 5; i++) {
         tp_train_config c = line_config(1);
         c.model.build_graph = wrong_cost_tower, c.model.user = &i;
         TEST_MAY_ERROR("");
@@ -885,6 +889,8 @@ static tp_op product_row(void)
     row.min_in = row.max_in = 2, row.n_out = row_mistake == 8 ? 0 : 1;
     row.infer = row_mistake == 9 ? NULL : product_infer;
     row.grad = product_grad, row.naive_f64 = product_f64;
+    static const tp_attr schema[] = {{"delta", TP_ATTR_FLOAT, 4}, {NULL, TP_ATTR_INT, 0}};
+    if (row_mistake == 12 || row_mistake == 13) row.attr = schema, row.attr_size = row_mistake == 12 ? 0 : 4;
     return row;
 }
 TEST(an_op_of_ones_own_with_a_mistake)
@@ -901,9 +907,12 @@ TEST(an_op_of_ones_own_with_a_mistake)
         "the row of op product is not filled in",
         "the row of op product is not filled in",
         "Product: a function of the program returned TP_ERR_SHAPE without a sentence: tp_fail gives one",
-        "Product: its shape rule sets no type of output 0: s->out[0]"};
+        "Product: its shape rule sets no type of output 0: s->out[0]",
+        "the row of op product has attributes, but attr_size is 0",
+        "the row of op product has attributes, but attr_size is 4",
+        "the row of op product has attributes, but attr_size is 0"};
     static const double a[6] = {1, 2, -1, 0.5, 3, -2}, b[12] = {1, -1, 2, 0.5, 3, 1, -2, 0.25, 1.5, -3, 2, 1};
-    for (row_mistake = 0; row_mistake < 12; row_mistake++) {
+    for (row_mistake = 0; row_mistake < 15; row_mistake++) {
         const tp_op row = product_row();
         tp_graph *g = tp_graph_new(NULL);
         tp_node *in[2];
@@ -912,7 +921,8 @@ TEST(an_op_of_ones_own_with_a_mistake)
         in[1] = tp_placeholder(g, "b", TP_F64, tp_make_shape(3, 4));
         const tp_feed feeds[] = {TP_FEED(in[0], TP_F64, a, 2, 3), TP_FEED(in[1], TP_F64, b, 3, 4)};
         double worst = 0;
-        const tp_status st = tp_check_gradients(tp_apply(NULL, &row, in, 2, NULL), feeds, 2, 0, &worst);
+        const tp_status st = tp_check_gradients(tp_apply(NULL, &row, in, 2, row_mistake == 14 ? (const void *)a : NULL),
+                                                feeds, 2, 0, &worst);
         if (row_mistake == 0) CHECK(st == TP_OK && worst < 1e-8);
         else CHECK_ERR(st, st, want[row_mistake]);
         if (row_mistake > 0) CHECK(st != TP_OK);

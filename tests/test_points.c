@@ -396,6 +396,9 @@ TEST(a_damaged_checkpoint)
     cut(tp_test_path(p.dir, "checkpoint"), 5); /* the list */
     CHECK(ended(train_apart(&p), 0));
     CHECK(same_arrays(whole.dir, p.dir, "model-20", "the list was cut"));
+    CHECK(remove(tp_test_path(p.dir, "checkpoint")) == 0);
+    CHECK(ended(train_apart(&p), 0));
+    CHECK(same_arrays(whole.dir, p.dir, "model-20", "the list was removed"));
     CHECK(remove(tp_test_path(p.dir, "model-15.npz")) == 0); /* nothing is left */
     cut(tp_test_path(p.dir, "model-20.npz"), 1000);
     TEST_EXPECT_ERROR("no older checkpoint in");

@@ -275,12 +275,13 @@ typedef struct tp_at {
 typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
 typedef struct tp__zero_option {
     const char *type, *field; /* names of the struct and the field, for example "tp_dropout_desc" and "rate" */
-    size_t offset, size;
-    tp__zero_spelling spelling;
+    uint16_t offset;
+    uint8_t size, spelling; /* spelling: a tp__zero_spelling */
 } tp__zero_option;
-#define TP__ZERO_OPTION(type_, field_, spelling_)                                                    \
-    {                                                                                                \
-#type_, #field_, offsetof(type_, field_), sizeof(((type_ *)0)->field_), TP__ZERO_##spelling_ \
+#define TP__ZERO_OPTION(type_, field_, spelling_)                                                  \
+    {                                                                                              \
+#type_, #field_, (uint16_t)offsetof(type_, field_), (uint8_t)sizeof(((type_ *)0)->field_), \
+            TP__ZERO_##spelling_                                                                   \
     }
 /* Replaces the zeros of named options in desc, and returns desc. type: the name of desc's struct. text: the options as the
  * caller wrote them. */
@@ -1123,13 +1124,16 @@ TP__EXACT_BEGIN
  * is compiled for size and with fewer passes. The passes that are switched off take long to compile and do not help such code. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
 #if __GNUC__ >= 12
-#define TP__SMALLEST _Pragma("GCC optimize(\"Oz\")")
+#define TP__SMALLEST "Oz"
 #else
-#define TP__SMALLEST _Pragma("GCC optimize(\"Os\")")
+#define TP__SMALLEST "Os"
 #endif
+#define TP__PRAGMA(...)   _Pragma(#__VA_ARGS__)
+#define TP__OPTIMIZE(...) TP__PRAGMA(GCC optimize(__VA_ARGS__))
 /* clang-format off */
-#define TP__COLD_BEGIN _Pragma("GCC push_options") TP__SMALLEST \
-    _Pragma("GCC optimize(\"no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
+/* One pragma has the level and the passes: with a second pragma for the passes, gcc runs most of them. */
+#define TP__COLD_BEGIN _Pragma("GCC push_options") \
+    TP__OPTIMIZE(TP__SMALLEST, "no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps")
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
 #define TP__HOT      __attribute__((optimize("O3"))) /* compiles a function for speed in a part compiled for size */

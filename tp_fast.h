@@ -3926,15 +3926,10 @@ static void TP__F(transpose)(float *dst, int64_t ldd, int64_t room, const float 
             const bool whole = room - i >= 16;
             const float *s = src + i * lds + j;
             float *q = dst + j * ldd + i;
-            __m512 a[4], b[4], c[4], d[4];
-            TP__F(turn_four)(s, lds, left, some, a);
-            TP__F(turn_four)(s + 4 * lds, lds, left - 4, some, b);
-            TP__F(turn_four)(s + 8 * lds, lds, left - 8, some, c);
-            TP__F(turn_four)(s + 12 * lds, lds, left - 12, some, d);
-            TP__F(turn_out)(q, ldd, width, whole, mask, a[0], b[0], c[0], d[0]);
-            TP__F(turn_out)(q + ldd, ldd, width - 1, whole, mask, a[1], b[1], c[1], d[1]);
-            TP__F(turn_out)(q + 2 * ldd, ldd, width - 2, whole, mask, a[2], b[2], c[2], d[2]);
-            TP__F(turn_out)(q + 3 * ldd, ldd, width - 3, whole, mask, a[3], b[3], c[3], d[3]);
+            __m512 c[4][4];
+            for (int n = 0; n < 4; n++) TP__F(turn_four)(s + 4 * n * lds, lds, left - 4 * n, some, c[n]);
+            for (int n = 0; n < 4; n++)
+                TP__F(turn_out)(q + n * ldd, ldd, width - n, whole, mask, c[0][n], c[1][n], c[2][n], c[3][n]);
         }
     }
 #elif defined(TP__SSE2)
@@ -4617,6 +4612,11 @@ TP__INLINE V TP__F(block_part)(const float *p, int64_t left, bool whole)
 {
     return whole ? vload(p) : TP__F(part)(p, left);
 }
+/* Stores the block's channels. A whole block of single channels is a whole vector. */
+TP__INLINE void TP__F(block_put)(const BLOCK *b, float *p, V v, bool single, bool whole)
+{
+    TP__F(put_part)(p, single && whole ? TP__VW : b->n, v);
+}
 /* Reads channel j of each group at x, the block's channels of a pixel. */
 TP__INLINE V TP__F(block_x)(const BLOCK *b, const float *x, int j, bool single, bool whole)
 {
@@ -4650,11 +4650,11 @@ TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK 
     }
     float *y = t->y + pixel * t->y_step + b->c;
     const V bias = t->bias ? TP__F(block_part)(t->bias + b->c, b->left, whole) : vset(0.0f);
-#define X(i)                                            \
-    if (pixels > i) {                                   \
-        if (t->bias) s##i += bias;                      \
-        if (t->relu) s##i = vmax(vset(0.0f), s##i);     \
-        TP__F(put_part)(y + i * t->y_step, b->n, s##i); \
+#define X(i)                                                         \
+    if (pixels > i) {                                                \
+        if (t->bias) s##i += bias;                                   \
+        if (t->relu) s##i = vmax(vset(0.0f), s##i);                  \
+        TP__F(block_put)(b, y + i * t->y_step, s##i, single, whole); \
     }
     TP__FOUR(X)
 #undef X
@@ -4713,7 +4713,7 @@ TP__INLINE void TP__F(taps_grad_block)(const tp__taps *t, const tp__source *tap,
 #undef X
     }
 #define X(i) \
-    if (taps > i) TP__F(put_part)(dw + tap##i->w, b->n, s##i);
+    if (taps > i) TP__F(block_put)(b, dw + tap##i->w, s##i, single, whole);
     TP__NINE(X)
 #undef X
 }

@@ -3155,7 +3155,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
             g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
             "the row of op %s is not filled in: it needs name, label, infer (the shape rule) and n_out",
             row->name ? row->name : "without a name");
-    if (tp__attrs_do_not_fit(row) || (d->attrs && !row->attr_size))
+    if (tp__attrs_do_not_fit(row))
         return tp_graph_fail(g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
                              "the row of op %s has attributes, but attr_size is %zu: it is the size of their struct",
                              row->name, row->attr_size);

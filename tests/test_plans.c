@@ -1337,10 +1337,6 @@ static void pack(const tp_call *k)
         to += (bytes + 63) / 64 * 64;
     }
 }
-static const tp_op pack_row =
-    TP__ROW("pack", "Pack", TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS,
-            packed_shape, NULL, TP__KERNELS(pack, NULL, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
-
 TEST(what_is_packed_is_computed_in_its_place)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1353,6 +1349,12 @@ TEST(what_is_packed_is_computed_in_its_place)
     in[4] = tp_const(g, 3.0f);
     in[5] = x; /* fed, and read later */
     in[6] = tp_placeholder(g, "z", TP_F32, tp_make_shape(1));
+    tp_op pack_row;
+    memset(&pack_row, 0, sizeof pack_row);
+    pack_row.name = "pack", pack_row.label = "Pack";
+    pack_row.flags = TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS;
+    pack_row.min_in = 1, pack_row.max_in = -1, pack_row.n_out = 1;
+    pack_row.infer = packed_shape, pack_row.naive_f32 = pack;
     const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 7, .user = &placed};
     fetch[0] = tp_apply_ex(g, &d);
     fetch[1] = tp_cumsum(tp_with_dependencies(tp_mul(in[2], x), fetch, 1), 0, false, false);

@@ -399,6 +399,7 @@ TEST(a_damaged_checkpoint)
     CHECK(remove(tp_test_path(p.dir, "checkpoint")) == 0);
     CHECK(ended(train_apart(&p), 0));
     CHECK(same_arrays(whole.dir, p.dir, "model-20", "the list was removed"));
+    tp_test_write(tp_test_path(p.dir, "checkpoint"), "model", 5);
     CHECK(remove(tp_test_path(p.dir, "model-15.npz")) == 0); /* nothing is left */
     cut(tp_test_path(p.dir, "model-20.npz"), 1000);
     TEST_EXPECT_ERROR("no older checkpoint in");

@@ -441,7 +441,14 @@ static int epochs_saved(const char *dir)
     char latest[1100], path[1200];
     tp_dict d;
     int epochs = 0;
-    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) return 0;
+    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) { /* killed before the list was written */
+        tp_checkpoint_entry *entry = NULL;
+        int n = 0;
+        if (tp_get_all_checkpoints(dir, "model", &entry, &n) == TP_OK && n > 0)
+            epochs = (int)(entry[n - 1].step / STEPS);
+        tp_free(entry);
+        return epochs;
+    }
     const char *slash = strrchr(latest, '/'), *dash = strrchr(slash ? slash : latest, '-');
     if (dash) return atoi(dash + 1) / STEPS;
     memset(&d, 0, sizeof d);

@@ -2610,9 +2610,8 @@ static void tp__stat_found(tp_callback *cb, const char *name, const tp_stat *sta
 {
     if (absence->times == 1 && stat->step == absence->step)
         tp_log(TP_LOG_WARN,
-               "%s reads '%s' before it is reported, so that it has the value of the trigger before: list the callback "
-               "that "
-               "reports it before this one.",
+               "%s reads '%s' before it is reported, so that it has the value of the trigger before: first list the "
+               "callback that reports it.",
                cb->name, name);
     absence->times = 0;
 }
@@ -8258,7 +8257,7 @@ static void tp__warn_without_dir(tp_callback *cb)
     if (!cb->train->without_dir_)
         tp_log(
             TP_LOG_WARN,
-            "No logger directory was set: stats.json, report.html and the event file are not written. To have them %s: "
+            "No logger directory was set: stats.json, report.html and the event file are not written: %s, for example "
             "tp_logger_set_dir(\"train_log/my_run\", 'd').",
             tp__logger_missing());
     cb->train->without_dir_ = true;

@@ -4612,7 +4612,8 @@ TP__INLINE V TP__F(block_part)(const float *p, int64_t left, bool whole)
 {
     return whole ? vload(p) : TP__F(part)(p, left);
 }
-/* Stores the block's channels. A whole block of single channels is a whole vector. */
+/* Stores the block's channels of v at p. If each group has a single channel and the block is whole, these are all lanes of v: with
+ * that known, the store needs no test. */
 TP__INLINE void TP__F(block_put)(const BLOCK *b, float *p, V v, bool single, bool whole)
 {
     TP__F(put_part)(p, single && whole ? TP__VW : b->n, v);

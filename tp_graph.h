@@ -212,8 +212,8 @@ enum {
     TP_OP_EARLY = 1 << 13,
     TP_OP_ANY_DEVICE =
         1 << 14, /* the op's kernel accesses operands only through the device's functions, so it runs on every device */
-    /* output 0 is a row of copies of the inputs, each at a multiple of 64 bytes: the planner lets inputs be computed in their
-     * places there, which the kernel sees from their addresses */
+    /* output 0 holds copies of the inputs, one after the other, each at a multiple of 64 bytes. The planner may place an input where
+     * its copy belongs; the kernel then finds it at that address, and does not copy it */
     TP_OP_PACKS = 1 << 15
 };
 
@@ -11397,8 +11397,8 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
     if (!tp_file_exists(file))
         return tp_fail(
             TP_ERR_NAME,
-            "there is no file '%s', which names the latest checkpoint: no checkpoint was saved there, or it was not "
-            "copied; one checkpoint is loaded by its own name",
+            "there is no file '%s', which names the latest checkpoint: no checkpoint was saved there, or this "
+            "file was not copied with it (then give the checkpoint's own name)",
             file);
     st = tp_file_read(file, false, 1 << 20, &text, &n);
     if (st != TP_OK) return st;
@@ -11923,7 +11923,7 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
 
 TP_DEF tp_session_init *tp_just_current_session(void) { return tp_chain_init(NULL, 0); }
 
-/* The initialiser for a named file that cannot be read. It fails when it runs, and gives the reason. */
+/* The initialiser for a named file, .npz or .safetensors. It reads the file when it runs. */
 typedef struct tp__file_init {
     tp_session_init init;
     char *path;

@@ -490,7 +490,6 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
  * log.log.MMDD-HHMMSS. An error is logged too. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
-TP_DEF const char *tp__logger_missing(void); /* what to do where no directory was set, for the end of a sentence */
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
@@ -3668,9 +3667,10 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
     return st;
 }
 
-TP_DEF const char *tp__logger_missing(void)
+/* What to do where the logger has no directory, for the end of a sentence: "give .checkpoint_dir, or <this>". */
+TP__UNUSED static const char *tp__logger_missing(void)
 {
-    return tp__logger.dir_failed ? "tp_logger_set_dir has failed: the error before says why"
+    return tp__logger.dir_failed ? "mend the call of tp_logger_set_dir that has failed (its error is in the log)"
                                  : "call tp_logger_set_dir first";
 }
 

@@ -4484,21 +4484,27 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     tp_dict d;
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
-    const bool listed = st != TP_ERR_NAME; /* the file that names the checkpoints is there */
+    const bool listed = st != TP_ERR_NAME; /* the file that names the latest checkpoint is there */
+    /* if that file is missing or damaged, all checkpoints are older than this name */
+    if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
-    else if (tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK)
-        return TP_ERR_ARG; /* the list of checkpoints is damaged or missing */
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
         tp_dict_free(&d);
         st = tp__older_checkpoint(path, older, &d);
         if (st == TP_OK) {
-            tp_log(
-                TP_LOG_WARN,
-                "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came after "
-                "it is trained again.",
-                sentence, older);
+            if (listed)
+                tp_log(TP_LOG_WARN,
+                       "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came "
+                       "after it is trained again.",
+                       sentence, older);
+            else
+                tp_log(
+                    TP_LOG_WARN,
+                    "The file '%s/checkpoint' is missing, but there are checkpoints: training goes on from the newest "
+                    "that can be read, '%s'.",
+                    dir, older);
             memcpy(path, older, strlen(older) + 1);
         } else if (st == TP_ERR_NAME && listed) {
             st = tp_fail(TP_ERR_FORMAT,

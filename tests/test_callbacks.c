@@ -282,6 +282,13 @@ TEST(without_a_directory_of_the_logger)
     CHECK_OK(tp_callback_status(cb[3]));
     CHECK_ERR(tp_callback_setup_graph(cb[3], &train), TP_ERR_STATE, "ModelSaver: where to? Give .checkpoint_dir");
     for (int i = 0; i < 4; i++) tp_callback_free(cb[i]);
+    TEST_EXPECT_ERROR("log directory: the path is empty");
+    CHECK_ERR(tp_logger_set_dir("", 'd'), TP_ERR_ARG, "log directory: the path is empty");
+    cb[1] = tp_cb_min_saver_(&b);
+    CHECK_ERR(tp_callback_status(cb[1]), TP_ERR_STATE,
+              "MinSaver: give .checkpoint_dir, or mend the call of tp_logger_set_dir that has failed");
+    tp_callback_free(cb[1]);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
     for (int i = 0; i < 2; i++) {
         tp_monitor *m = i ? tp_monitor_json_writer() : tp_monitor_tf_event_writer_(&e);
         CHECK_OK(tp_callback_setup_graph(&m->cb, &train));

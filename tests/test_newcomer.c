@@ -920,8 +920,7 @@ TEST(an_op_of_ones_own_with_a_mistake)
         in[1] = tp_placeholder(g, "b", TP_F64, tp_make_shape(3, 4));
         const tp_feed feeds[] = {TP_FEED(in[0], TP_F64, a, 2, 3), TP_FEED(in[1], TP_F64, b, 3, 4)};
         double worst = 0;
-        const tp_status st = tp_check_gradients(tp_apply(NULL, &row, in, 2, row_mistake == 14 ? (const void *)a : NULL),
-                                                feeds, 2, 0, &worst);
+        const tp_status st = tp_check_gradients(tp_apply(NULL, &row, in, 2, NULL), feeds, 2, 0, &worst);
         if (row_mistake == 0) CHECK(st == TP_OK && worst < 1e-8);
         else CHECK_ERR(st, st, want[row_mistake]);
         if (row_mistake > 0) CHECK(st != TP_OK);

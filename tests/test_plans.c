@@ -1317,7 +1317,7 @@ TEST(results_lie_over_operands_that_die)
     }
 }
 
-/* An op that packs its inputs: counts those that were computed in their places. */
+/* An op that packs its inputs. In user, bit i is set if input i already lies where its copy belongs. */
 static tp_status packed_shape(tp_infer *s)
 {
     int64_t bytes = 0;

@@ -438,7 +438,7 @@ TEST(logger_dir)
     snprintf(path, sizeof path, "%s/.git", dir);
     tp_test_keep_log();
     CHECK_ERR(tp_logger_set_dir(path, 'd'), TP_ERR_IO, "not a directory");
-    CHECK(strstr(tp_test_logged, "not a directory") && strstr(tp__logger_missing(), "has failed"));
+    CHECK(strstr(tp_test_logged, "not a directory") != NULL); /* it is told to who does not look at the status, too */
     CHECK_ERR(tp_logger_set_dir("", 'd'), TP_ERR_ARG, "empty");
     char *huge = (char *)malloc(10001);
     if (huge) {

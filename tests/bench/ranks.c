@@ -215,7 +215,7 @@ int main(int argc, char **argv)
     if (n > 1) {
         latency = seconds_of(false, 256);
         per_byte = (seconds_of(false, 1 << 21) - latency) / (double)(4 << 21);
-        copy = seconds_of(true, parameters); /* out of the buckets */
+        copy = seconds_of(true, parameters); /* of sums to gradients: gradients are computed in the buckets */
         (void)tp__job_barrier();
     }
     const timing t = measure(is("wide.b") ? tp_horovod_trainer(.bucket_bytes = 2 << 20) : tp_horovod_trainer(), steps,

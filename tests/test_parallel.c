@@ -695,7 +695,7 @@ TEST(processes_die_with_their_parent)
     const double start = tp_time();
     CHECK(read(fd[0], &c, 1) == 0); /* all that held the other end are gone */
 #ifndef TP_NO_THREADS
-    CHECK_MSG(tp_time() - start < 5, "it took %g s", tp_time() - start);
+    CHECK_MSG(tp_time() - start < 30, "it took %g s", tp_time() - start);
 #endif
     close(fd[0]);
 }
@@ -718,7 +718,7 @@ TEST(a_flow_that_is_freed_leaves_no_process_and_no_file)
         if (shm) closedir(shm);
         const double start = tp_time();
         tp_df_free(df);
-        CHECK_MSG(tp_time() - start < 5, "it took %g s", tp_time() - start);
+        CHECK_MSG(tp_time() - start < 30, "it took %g s", tp_time() - start);
         close(fd[1]);
         while (read(fd[0], &c, 1) == 1) {} /* ends when nobody holds the other end */
         close(fd[0]);
@@ -754,7 +754,7 @@ TEST(one_of_two_flows_is_freed_at_once)
     const double start = tp_time();
     tp_df_free(one);
 #ifndef TP_NO_THREADS
-    CHECK_MSG(tp_time() - start < 1, "it took %g s", tp_time() - start);
+    CHECK_MSG(tp_time() - start < 1.9, "it took %g s", tp_time() - start);
 #endif
     CHECK_OK(tp_df_next(two, &dp));
     tp_df_free(two);
@@ -789,14 +789,14 @@ TEST(a_source_whose_processes_wait_is_freed)
             tp_test_sleep(0.03);
         }
         tp_input_free(s);
-        CHECK_MSG(tp_time() - start < 1, "kind %d took %g s", kind, tp_time() - start);
+        CHECK_MSG(tp_time() - start < 1.9, "kind %d took %g s", kind, tp_time() - start);
         start = tp_time();
         df = tp_df_prefetch(tp_df_multi_process(tp_df_from_generator(from_pipe, fd), 2)); /* and without a source */
         tp_datapoint dp = {0, NULL, 0};
         CHECK(write(fd[1], "a", 1) == 1);
         if (kind == 0) CHECK_OK(tp_df_restart(df, 0));
         tp_df_free(df);
-        CHECK_MSG(tp_time() - start < 1, "kind %d took %g s", kind, tp_time() - start);
+        CHECK_MSG(tp_time() - start < 1.9, "kind %d took %g s", kind, tp_time() - start);
         tp_datapoint_free(&dp);
         tp_graph_free(g);
         close(fd[0]), close(fd[1]);

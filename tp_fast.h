@@ -566,10 +566,22 @@ static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
     for (int64_t i = 0; i < k; i++) memset(panel + i * width + n, 0, (size_t)(width - n) * sizeof *panel);
 }
 
-/* Copies rows of n floats that are `from` floats apart to rows that are `to` floats apart. */
+/* Copies rows of n floats that are `from` floats apart to rows that are `to` floats apart. Short rows are copied as two pieces of a
+ * constant size, which overlap: a call for each row would take longer than the copy. */
 static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from, int64_t n, int64_t rows)
 {
-    for (int64_t i = 0; i < rows; i++) memcpy(dst + i * to, src + i * from, (size_t)n * sizeof *dst);
+    if (n >= 8 && n <= 16)
+        for (; rows > 0; rows--, dst += to, src += from) {
+            memcpy(dst, src, 8 * sizeof *dst);
+            memcpy(dst + n - 8, src + n - 8, 8 * sizeof *dst);
+        }
+    else if (n >= 4 && n < 8)
+        for (; rows > 0; rows--, dst += to, src += from) {
+            memcpy(dst, src, 4 * sizeof *dst);
+            memcpy(dst + n - 4, src + n - 4, 4 * sizeof *dst);
+        }
+    else
+        for (; rows > 0; rows--, dst += to, src += from) memcpy(dst, src, (size_t)n * sizeof *dst);
 }
 
 /* Adds partial sums of n floats each in a fixed tree: part[0] += part[1] + part[2] + ...; the parts are `stride` floats
@@ -755,8 +767,10 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
      * short. A is read in place unless A would be read often along its columns, or its rows map to few cache sets */
     /* few values of k: the rows of A in use stay in L1 */
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0;
+    /* rows of B that map to few cache sets are packed too, if they are used often enough */
+    const bool spread = a->ldb % 256 != 0 || M <= 16 * mr;
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
-                               (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
+                               (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr && spread));
     p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
                                      : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
     p->even = tp__gemm_is_even(a, isa) && p->parts == 1 && !p->pack_here && !p->stream && !p->row &&
@@ -1446,15 +1460,18 @@ static tp__prefetch tp__prefetch_of(const float *at, int64_t n)
     a.end = at ? at + n : at;
     return a;
 }
-static tp__prefetch tp__grid_prefetch(const tp__grid *g, int64_t index)
+/* Returns share `share` of `shares` of a piece's pixels. */
+static tp__prefetch tp__grid_prefetch(const tp__grid *g, int64_t index, int64_t share, int64_t shares)
 {
     const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows), image = index / cuts * g->piece_images;
     if (index >= g->pieces) return tp__prefetch_of(NULL, 0);
     const int64_t y = index % cuts * g->piece_rows * g->stride_h + g->top, row = g->w * g->pixel;
     const int64_t y0 = tp__min64(tp__max64(y, 0), g->h),
                   y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->stride_h + g->window_h, y0), g->h);
-    if (g->piece_images == 1) return tp__prefetch_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
-    return tp__prefetch_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
+    const bool one = g->piece_images == 1;
+    const int64_t first = one ? (image * g->h + y0) * row : image * g->h * row;
+    const int64_t n = one ? (y1 - y0) * row : tp__min64(g->piece_images, g->images - image) * g->h * row;
+    return tp__prefetch_of(g->src + first + n * share / shares, n * (share + 1) / shares - n * share / shares);
 }
 static int64_t tp__prefetch_share(const tp__prefetch *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
 static void tp__prefetch_next(tp__prefetch *a, int64_t n)
@@ -1726,12 +1743,13 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
     const tp__epilogue *e = &g->a->epilogue;
-    const int64_t group = chunk / q->pieces, block_panels = TP__NC / g->nr;
+    /* the groups of a piece follow one another, so that its part of src and dst stays in the cache */
+    const int64_t group = chunk % g->groups, piece = chunk / g->groups, block_panels = TP__NC / g->nr;
     const int slot = tp__slot_acquire(&g->slots);
-    const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
+    const tp__piece p = tp__grid_load(q, piece, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
-    /* the next piece to prefetch: other threads process the pieces up to that one */
-    tp__prefetch next = tp__grid_prefetch(q, chunk % q->pieces + g->slots.n);
+    /* the next piece to prefetch, a share for each group: other threads process the pieces up to that one */
+    tp__prefetch next = tp__grid_prefetch(q, piece + tp__ceil_div(g->slots.n, g->groups), group, g->groups);
     const int64_t prefetch_floats = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
@@ -1908,7 +1926,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             f->isa->panel(to, width, dy + panel * f->nr, a->g.O, pixels, n);
         }
         t.add = index > first;
-        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces, group, a->g.groups);
         tp__prefetch next_dy = tp__prefetch_of(
             next.at ? a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + pixels * a->g.O : NULL, pixels * a->g.O);
         const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
@@ -2137,7 +2155,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
     const int64_t piece_rows = p.images * p.rows, row_floats = w->dst_w * w->out;
-    tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n);
+    tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n, 0, 1);
     const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
     tp__even t;
     memset(&t, 0, sizeof t);
@@ -2197,7 +2215,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     for (int64_t index = first; index < end; index++) {
         const tp__piece p = tp__grid_load(q, index, 0, buffer);
         const int64_t piece_rows = p.images * p.rows;
-        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces, 0, 1);
         const int64_t image = a->g.OH * a->g.OW * a->g.O,
                       used = p.images == 1 ? 2 * p.rows * a->g.OW * a->g.O : p.images * image;
         const float *dy0 = a->dy + p.image * image + 2 * p.row * a->g.OW * a->g.O;
@@ -3352,7 +3370,8 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
  * registers. */
 
 #if TP__MR == 14
-#define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+#define TP__ROWS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+#define TP__PAIRS(X) X(0, 1) X(2, 3) X(4, 5) X(6, 7) X(8, 9) X(10, 11) X(12, 13)
 #else
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #endif
@@ -3361,16 +3380,24 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
  * columns. c_gap: floats from one row of C to the next in an even tile, else 0. */
 static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const float *sum, int64_t width, int64_t c_gap)
 {
+#if TP__WIDE
+    const int64_t whole = t->n / TP__VW * TP__VW;
+    const TP__F(vmask) last = TP__F(vfirst)(t->n - whole);
+#endif
     for (int i = 0; i < t->m; i++, sum += width) {
         float *c = c_gap ? t->c[0] + i * c_gap : t->c[i];
 #if TP__WIDE
-        for (int64_t j = 0; j < t->n; j += TP__VW) {
+        for (int64_t j = 0; j < whole; j += TP__VW) {
             V v = vload(sum + j);
-            if (t->add) v += TP__F(part)(c + j, t->n - j);
-            if (t->bias) v += TP__F(part)(t->bias + j, t->n - j);
-            if (t->relu) v = vmax(vset(0.0f), v);
-            TP__F(put_part)(c + j, t->n - j, v);
+            if (t->add) v += vload(c + j);
+            if (t->bias) v += vload(t->bias + j);
+            vstore(c + j, t->relu ? vmax(vset(0.0f), v) : v);
         }
+        if (whole == t->n) continue;
+        V v = vload(sum + whole);
+        if (t->add) v += TP__F(vloadm)(c + whole, last);
+        if (t->bias) v += TP__F(vloadm)(t->bias + whole, last);
+        TP__F(vstorem)(c + whole, last, t->relu ? vmax(vset(0.0f), v) : v);
 #else
         for (int j = 0; j < t->n; j++) {
             float v = t->add ? sum[j] + c[j] : sum[j];
@@ -3405,23 +3432,54 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
     const int64_t step = t->step, ldb = t->ldb;
     const tp__run *run = t->run, *const last = run + t->n_run;
-    do {
-        int64_t at = run->at;
-        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
-            V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-            __builtin_prefetch(prefetch);
-            prefetch += mr;
+#if TP__MR == 14
+    /* Fourteen addresses do not fit into the registers beside the others, and some processors load only about one vector in a cycle,
+     * so that it would cost time to load an address too. If the second row of each pair is equally far from the first, as it is
+     * unless a row of pixels ends between them, seven addresses and a distance are enough. */
+    const int64_t gap = a1 - a0;
+    if (mr == 14 && nv == 2 && a3 - a2 == gap && a5 - a4 == gap && a7 - a6 == gap && a9 - a8 == gap &&
+        a11 - a10 == gap && a13 - a12 == gap) {
+        do {
+            const int64_t at = run->at;
+#define X(i, j) const float *c##i = a##i + at;
+            TP__PAIRS(X)
+#undef X
+            for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+                const V b0 = vload(b), b1 = vload(b + TP__VW);
+                __builtin_prefetch(prefetch);
+                prefetch += mr;
+#define X(i, j)                                             \
+    {                                                       \
+        const V x = vset(*c##i), y = vset(c##i[gap]);       \
+        p##i = vfma(x, b0, p##i), q##i = vfma(x, b1, q##i); \
+        p##j = vfma(y, b0, p##j), q##j = vfma(y, b1, q##j); \
+        c##i += step;                                       \
+    }
+                TP__PAIRS(X)
+#undef X
+                /* makes the compiler keep these addresses */
+                __asm__("" : "+r"(c0), "+r"(c2), "+r"(c4), "+r"(c6), "+r"(c8), "+r"(c10), "+r"(c12));
+            }
+        } while (++run != last);
+    } else
+#endif
+        do {
+            int64_t at = run->at;
+            for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+                V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+                __builtin_prefetch(prefetch);
+                prefetch += mr;
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
         p##i = vfma(x, b0, p##i);              \
         if (nv == 2) q##i = vfma(x, b1, q##i); \
     }
-            TP__ROWS(X)
+                TP__ROWS(X)
 #undef X
-            at += step;
-        }
-    } while (++run != last);
+                at += step;
+            }
+        } while (++run != last);
 
     if (t->scaled) {
         const V scale = vset(t->scale);
@@ -3666,9 +3724,9 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
                                                  : TP__F(even_rows)(t, 0, rows, last, mr_, nv_, false);         \
         if (row == rows) return;                                                                                \
         if (mr_ > 8) row = TP__F(even_rows)(t, row, rows, last, 8, nv_, false);                                 \
-        if (mr_ == 8 && nv_ == 2 && rows - row == 7) row = TP__F(even_rows)(t, row, rows, last, 7, nv_, false); \
-        if (mr_ == 8 && nv_ == 2 && rows - row == 6) row = TP__F(even_rows)(t, row, rows, last, 6, nv_, false); \
-        if (mr_ == 8 && nv_ == 2 && rows - row == 5) row = TP__F(even_rows)(t, row, rows, last, 5, nv_, false); \
+        if (mr_ >= 8 && nv_ == 2 && rows - row == 7) row = TP__F(even_rows)(t, row, rows, last, 7, nv_, false); \
+        if (mr_ >= 8 && nv_ == 2 && rows - row == 6) row = TP__F(even_rows)(t, row, rows, last, 6, nv_, false); \
+        if (mr_ >= 8 && nv_ == 2 && rows - row == 5) row = TP__F(even_rows)(t, row, rows, last, 5, nv_, false); \
         if (mr_ > 4) row = TP__F(even_rows)(t, row, rows, last, 4, nv_, false);                                 \
         if (rows - row == 3) TP__F(even_rows)(t, row, rows, last, 3, nv_, false);                               \
         else if (rows - row == 2) TP__F(even_rows)(t, row, rows, last, 2, nv_, false);                          \
@@ -3684,7 +3742,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 #endif
 #define TP__STRIP_2 (TP__VW == 16 ? 24 : TP__VW) /* a strip with more columns than this has two vectors */
 TP__STRIP(strip1, 1, TP__MAIN)
-TP__STRIP(strip2, 2, (TP__VW == 8 ? 6 : TP__MAIN / 2))
+TP__STRIP(strip2, 2, (TP__VW == 8 ? 6 : TP__VW == 16 ? 14 : TP__MAIN / 2))
 /* Computes one or two rows of nv whole vectors of columns. With more than two vectors the sums hide how long each
  * addition takes, and B is read in the order of its addresses. */
 TP__INLINE void TP__F(wide_rows)(const tp__even *e, int mr, int nv)
@@ -4668,6 +4726,11 @@ TP__INLINE void TP__F(taps_run)(const tp__taps *t, bool single)
     for (; i + 4 <= t->pixels; i += 4)
         for (b = first; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
             TP__F(taps_block)(t, i, &b, 4, single, true);
+    if (i < t->pixels && i > 0) { /* the last four pixels; some are computed once more, to the same values */
+        for (b = first; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
+            TP__F(taps_block)(t, t->pixels - 4, &b, 4, single, true);
+        i = t->pixels;
+    }
     for (; i < t->pixels; i++)
         for (b = first; TP__F(block_is_whole)(&b); TP__F(next_block)(&b, single))
             TP__F(taps_block)(t, i, &b, 1, single, true);

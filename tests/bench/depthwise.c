@@ -31,7 +31,15 @@ static const struct {
               {"28x28x128 groups 8", 8, 28, 128, 128, 3, 1, 1, 8},
               {"28x28x128 groups 32", 8, 28, 128, 128, 3, 1, 1, 32},
               {"28x28x128 groups 4 stride 2", 8, 28, 128, 128, 3, 2, 1, 4},
-              {"28x28x128 groups 4 1x1", 8, 28, 128, 128, 1, 1, 1, 4}};
+              {"28x28x128 groups 4 1x1", 8, 28, 128, 128, 1, 1, 1, 4},
+              {"28x28x32 groups 4", 8, 28, 32, 32, 3, 1, 1, 4},
+              {"28x28x40 groups 4", 8, 28, 40, 40, 3, 1, 1, 4},
+              {"8x8x48 groups 4", 32, 8, 48, 48, 3, 1, 1, 4},
+              {"14x14x16 groups 4", 8, 14, 16, 16, 3, 1, 1, 4},
+              {"28x28x32 5x5", 8, 28, 32, 32, 5, 1, 1, 1},
+              {"14x14x64 5x5", 8, 14, 64, 64, 5, 1, 1, 1},
+              {"28x28x32 dilation 2", 8, 28, 32, 32, 3, 1, 2, 1},
+              {"14x14x40", 8, 14, 40, 40, 3, 1, 1, 1}};
 
 /* Returns the GFLOP/s of the fastest of many runs that fetch `value`, one value of y; -1 after an error. A copy of the
  * whole y would take a quarter of the time. */

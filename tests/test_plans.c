@@ -144,12 +144,13 @@ TEST(what_is_known_is_computed_once)
 TEST(products_in_a_row_share_two_places)
 {
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 512)), *y = x;
-    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(512, 512), tp_init_ones());
+    enum { WIDTH = 480 }; /* a width at which w is not packed, so that the arena has nothing but results */
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, WIDTH)), *y = x;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(WIDTH, WIDTH), tp_init_ones());
     for (int i = 0; i < 8; i++) y = tp_matmul(y, w);
-    const tp_plan_info p = plan_of(g, NULL, false, x, tp_make_shape(512, 512), NULL, &y, 1);
+    const tp_plan_info p = plan_of(g, NULL, false, x, tp_make_shape(WIDTH, WIDTH), NULL, &y, 1);
     CHECK_MSG(p.n_steps == 8, "%d kernels", p.n_steps);
-    CHECK_MSG(p.arena_bytes < 3 * MIB, "%zu bytes", p.arena_bytes);
+    CHECK_MSG(p.arena_bytes < 3 * WIDTH * WIDTH * sizeof(float), "%zu bytes", p.arena_bytes);
     tp_graph_free(g);
 }
 

@@ -72,6 +72,8 @@
  * a row's pointer. */
 typedef struct tp__run {
     int64_t at, len;
+    int64_t
+        skip; /* floats of B between the row of the run's last value and that of the next run's first one, beyond ldb */
 } tp__run;
 
 /* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k are in
@@ -976,7 +978,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     float *packed_b = slot >= 0 ? packed_a + p->slot_a : NULL;
     const bool descend = g->descend && !parts;
     tp__tile t;
-    tp__run run = {0, 0};
+    tp__run run = {0, 0, 0};
     memset(&t, 0, sizeof t);
     t.run = &run;
     t.n_run = 1;
@@ -1310,6 +1312,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             do {
                 const int64_t from = t.n_run * stretch;
                 run[t.n_run].at = t.n_run * p->gap;
+                run[t.n_run].skip = 0;
                 run[t.n_run].len = tp__min64(stretch, len - from);
             } while (++t.n_run * stretch < len);
             t.add = p->add || kb > 0;
@@ -1685,11 +1688,12 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
         for (; len > 0; at += each, len -= each) {
             g->run[g->runs].at = at;
+            g->run[g->runs].skip = 0;
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
     if (g->runs == 0) { /* if a phase has no tap, dst must still be written */
-        g->run[0].at = g->run[0].len = 0;
+        g->run[0].at = g->run[0].len = g->run[0].skip = 0;
         g->runs = 1;
     }
     g->k_blocks = 0;
@@ -1845,7 +1849,8 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
 
 /* -- filter gradient --------------------------------------------------------------------------- >>conv filter grad */
 /* dw[(r,s,c), o] = sum over pixels of x[pixel sees at (r,s), c] dy[pixel, o]: a tile's rows are weights, k runs over a
- * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. */
+ * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. Vectors run along the
+ * output channels; if the input channels fill them better, they run along these, and dw is computed transposed: [o][(r,s,c)]. */
 
 typedef struct tp__filter_grad {
     tp__grid grid;
@@ -1857,6 +1862,7 @@ typedef struct tp__filter_grad {
     int parts;
     bool pack; /* the rows of dy of a piece are packed into panels */
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the input channels */
+    bool turned; /* vectors run along the input channels */
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
@@ -1903,19 +1909,69 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     while (tp__ceil_div(f->K, f->mb) * parts * a->g.groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
+    const int64_t c_panels = tp__conv_panels(f->isa, f->cg);
+    f->turned = 5 * c_panels * f->og < 4 * f->panels * f->cg &&
+                (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
+    if (f->turned) f->mb = f->mb < f->K ? f->cg : f->K;                          /* whole taps */
     f->blocks = tp__ceil_div(f->K, f->mb);
-    f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
+    f->even = !f->turned && f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
     /* if dy is not packed, its rows already form a panel */
-    f->pack = a->g.groups > 1 || a->g.O != tp__panel_width(f->isa, a->g.O);
+    f->pack = !f->turned && (a->g.groups > 1 || f->panels > 1 || a->g.O != tp__panel_width(f->isa, a->g.O));
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;
     const int64_t run_floats = (runs * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
-    f->part = (float *)tp__carve(&c, parts > 1 ? parts * size : 0, sizeof(float));
+    f->part = (float *)tp__carve(&c, parts > 1 || f->turned ? parts * size : 0, sizeof(float));
     tp__slots_carve(&f->slots, d, &c,
-                    run_floats + (q->buffer_floats + 15) / 16 * 16 +
+                    run_floats + (q->buffer_floats + 15) / 16 * 16 + (f->turned ? 3 * f->isa->vw : 0) +
                         (f->pack ? tp__conv_panels_width(f->isa, f->og) * f->piece_pixels : 0));
     return tp__carved(&c);
+}
+
+/* Adds a piece's part of the transposed dw of a group to dw, for the taps of rows k0 <= k < k1: rows of tiles are output channels,
+ * their columns are input channels. run: one for each row of pixels. */
+static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p, const float *dy, tp__run *run,
+                                   bool add, int64_t k0, int64_t k1, float *dw)
+{
+    const tp__grid *q = &f->grid;
+    const tp__conv *g = &f->a->g;
+    const int64_t panels = tp__conv_panels(f->isa, f->cg);
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = g->O;
+    t.ldb = q->stride_w * f->cg;
+    t.run = run;
+    t.n_run = (int)(p->images * p->rows);
+    t.add = add;
+    for (int64_t i = 0; i < t.n_run; i++) {
+        const int64_t row = q->stride_h * q->row_floats,
+                      next = i % p->rows == p->rows - 1 ? q->image_floats - (p->rows - 1) * row : row;
+        run[i].at = i * q->cols * g->O;
+        run[i].len = q->cols;
+        run[i].skip = next - q->cols * t.ldb;
+    }
+    for (int64_t k = k0; k < k1; k += f->cg)
+        for (int64_t panel = 0; panel < panels; panel++) {
+            const int64_t tap = k / f->cg, column = panel * f->nr;
+            t.b = p->at + tap / g->KW * g->dilation_h * q->row_floats + tap % g->KW * g->dilation_w * f->cg + column;
+            for (int64_t o = 0; o < f->og; o += t.m) {
+                t.m = tp__tile_rows(f->og - o, f->isa->mr);
+                for (int j = 0; j < t.m; j++) {
+                    t.a[j] = dy + o + j;
+                    t.c[j] = dw + (o + j) * f->K + k + column;
+                }
+                tp__tile_pad(&t, f->isa->mr);
+                tp__run_tile(f->isa, &t, tp__conv_columns(f->isa, f->cg, panel));
+            }
+        }
+}
+
+/* A chunk that transposes dw: the rows of one tap. */
+static void tp__filter_grad_turn_back(void *user, int64_t tap)
+{
+    const tp__filter_grad *f = (const tp__filter_grad *)user;
+    const int64_t O = f->a->g.O;
+    f->isa->transpose(f->a->dw + tap * f->cg * O, O, O, f->part + tap * f->cg, f->K, O, f->cg);
 }
 
 /* A chunk of the filter gradient: one part, one group, one block of rows of dw. */
@@ -1932,20 +1988,27 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     float *buffer = f->slots.memory + slot * f->slots.floats +
                     (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
     float *packed = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *dw = (f->parts > 1 ? f->part + part * f->K * a->g.O : a->dw) + group * f->og;
+    float *sums = f->parts > 1 || f->turned ? f->part + part * f->K * a->g.O : a->dw, *dw = sums + group * f->og;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = q->stride_w * f->cg;
     t.run = run;
+    if (f->turned)
+        memset(packed, 0, 3 * (size_t)f->isa->vw * sizeof *packed); /* the last vectors of x may reach into it */
 
     for (int64_t index = first; index < end; index++) {
         const tp__piece p = tp__grid_load(q, index, group * f->cg, buffer);
         const float *dy = a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + group * f->og;
         const int64_t pixels = p.images * p.rows * q->cols;
+        if (f->turned) {
+            tp__filter_grad_turned(f, &p, dy, run, index > first, k0, k1, sums + group * f->og * f->K);
+            continue;
+        }
         t.n_run = 0;
         for (int64_t i = 0; i < p.images; i++)
             for (int64_t y = 0; y < p.rows; y++) {
                 run[t.n_run].at = i * q->image_floats + y * q->stride_h * q->row_floats;
+                run[t.n_run].skip = 0;
                 run[t.n_run++].len = q->cols;
             }
         for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
@@ -2013,7 +2076,7 @@ static void tp__add_parts_chunk(void *user, int64_t chunk)
     const tp__add_parts *s = (const tp__add_parts *)user;
     int64_t at = chunk * TP__ADD_FLOATS, n = tp__min64(TP__ADD_FLOATS, s->size - at);
     tp__tree_add(s->isa, s->part + at, s->size, s->parts, n);
-    memcpy(s->dst + at, s->part + at, (size_t)n * sizeof(float));
+    if (s->dst != s->part) memcpy(s->dst + at, s->part + at, (size_t)n * sizeof(float));
 }
 
 static void tp__add_parts_run(tp_device *d, float *dst, float *part, int64_t size, int parts)
@@ -2036,7 +2099,8 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
         return;
     }
     tp_device_parallel(d, f.parts * a->g.groups * f.blocks, tp__filter_grad_chunk, &f);
-    if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->g.O, f.parts);
+    if (f.parts > 1) tp__add_parts_run(d, f.turned ? f.part : a->dw, f.part, f.K * a->g.O, f.parts);
+    if (f.turned) tp_device_parallel(d, a->g.KH * a->g.KW, tp__filter_grad_turn_back, &f);
 }
 
 /* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
@@ -3489,6 +3553,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
                 __asm__("" : "+r"(c0), "+r"(c2), "+r"(c4), "+r"(c6), "+r"(c8), "+r"(c10));
                 if (mr > 12) __asm__("" : "+r"(c12));
             }
+            b += run->skip;
         } while (++run != last);
     } else
 #endif
@@ -3508,6 +3573,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
                 at += step;
             }
+            b += run->skip;
         } while (++run != last);
 
     if (t->scaled) {
@@ -3584,6 +3650,7 @@ static void TP__F(tile3)(const tp__tile *t)
                 TP__SEVEN(X)
 #undef X
             }
+            b += run->skip;
         }
 #define X(i) vstore(sum[row + i], p##i), vstore(sum[row + i] + TP__VW, q##i), vstore(sum[row + i] + 2 * TP__VW, r##i);
         TP__SEVEN(X)
@@ -7041,7 +7108,7 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
     t.run = &whole_run;
     t.n_run = 1;
     t.ldb = nr;
-    whole_run.at = 0;
+    whole_run.at = whole_run.skip = 0;
     for (int64_t k = 0; k < K; k += whole_run.len) {
         whole_run.len = tp__min64(TP__RNN_ROWS, K - k);
         t.add = left->add || k > 0;

@@ -439,7 +439,12 @@ TEST(conv_layers_and_threads)
         conv_shape(9, 7, 7, 32, 48, 3, 3, 1, 1, 1, 1), conv_shape(2, 19, 14, 16, 32, 3, 3, 1, 1, 0, 1),
         conv_shape(3, 12, 9, 64, 16, 3, 3, 1, 1, 2, 1), conv_shape(1, 40, 33, 16, 16, 3, 3, 1, 1, 1, 1),
         conv_shape(20, 4, 4, 80, 112, 3, 3, 1, 1, 1, 1), conv_shape(70, 2, 2, 16, 64, 3, 3, 1, 1, 1, 1),
-        conv_shape(2, 17, 18, 256, 160, 3, 3, 1, 1, 1, 1)};
+        conv_shape(2, 17, 18, 256, 160, 3, 3, 1, 1, 1, 1),
+        /* panels of three vectors; filter gradients with vectors along the input channels, also of images read in place */
+        conv_shape(2, 13, 13, 72, 72, 3, 3, 1, 1, 1, 1), conv_shape(40, 6, 6, 48, 80, 3, 3, 2, 1, 1, 1),
+        conv_shape(6, 24, 24, 40, 24, 3, 3, 1, 1, 1, 1), conv_shape(6, 20, 20, 96, 40, 3, 3, 1, 1, 1, 4),
+        conv_shape(3, 14, 14, 64, 5, 3, 3, 2, 1, 0, 1), conv_shape(5, 9, 9, 33, 3, 5, 5, 1, 2, 4, 1),
+        conv_shape(2, 31, 17, 128, 1, 3, 2, 1, 1, 1, 1), conv_shape(7, 5, 5, 44, 18, 5, 1, 1, 1, 2, 2)};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, thread_counts());
@@ -1382,7 +1387,7 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
             const int64_t ldb = n + 2;
             const float *a = edge(0, (K - 1) * 3 + 1), *b = edge(1, (K - 1) * ldb + n), *bias = edge(2, n);
             float *c = edge(3, n);
-            const tp__run run = {0, K};
+            const tp__run run = {0, K, 0};
             tp__tile t;
             memset(&t, 0, sizeof t);
             t.a[0] = a, t.c[0] = c, t.run = &run, t.n_run = 1, t.m = 1, t.step = 3, t.ldb = ldb, t.b = b;

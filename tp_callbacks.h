@@ -440,7 +440,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
  * [callbacks: RunUpdateOps] */
 typedef struct tp_cb_run_update_ops_desc {
     tp_at at_;
-    const char *collection; /* name of the collection of ops; default UPDATE_OPS */
+    const char *collection; /* name of the collection of ops; default TP_KEY_UPDATE_OPS */
 } tp_cb_run_update_ops_desc;
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
@@ -449,7 +449,7 @@ TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
  * on older ops. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
-    const char *collection; /* name of the collection of ops; default MOVING_SUMMARY_OPS */
+    const char *collection; /* name of the collection of ops; default TP_KEY_MOVING_SUMMARY_OPS */
     tp_node *train_op;
     const char *train_op_name; /* name of the train_op, looked up in setup_graph; instead of train_op */
 } tp_cb_moving_average_summary_desc;
@@ -462,7 +462,7 @@ typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
     int64_t period;   /* period in steps; 0: only the last step of an epoch */
     tp_tri run_alone; /* whether the summaries are evaluated in a run of their own; default TP_NO */
-    const char *key;  /* name of the collection of summaries; default SUMMARIES */
+    const char *key;  /* name of the collection of summaries; default TP_KEY_SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
@@ -657,8 +657,9 @@ typedef struct tp_cb_model_saver_desc {
     float keep_checkpoint_every_n_hours;
     /* folder of the checkpoints; default: the logger's directory; created if missing */
     const char *checkpoint_dir;
-    const char *var_collections[TP_MAX_NAMES + 1]; /* collections of variables to save; default GLOBAL_VARIABLES */
-    tp_checkpoint_format format;                   /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
+    const char
+        *var_collections[TP_MAX_NAMES + 1]; /* collections of variables to save; default TP_KEY_GLOBAL_VARIABLES */
+    tp_checkpoint_format format;            /* format of the checkpoints; default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
@@ -2790,7 +2791,8 @@ TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d
     if (!d) return tp__cb_no_options(__func__);
     const bool before = d->before_train == TP_YES;
     if (d->every_k_steps < 0 || d->every_k_epochs < 0 || (!d->every_k_steps && !d->every_k_epochs && !before))
-        return tp__wrapper_fail(&d->at_, d->cb, "PeriodicTrigger: give every_k_steps, every_k_epochs or before_train");
+        return tp__wrapper_fail(&d->at_, d->cb,
+                                "PeriodicTrigger: give every_k_steps or every_k_epochs, 1 or more, or before_train");
     tp_callback *cb = tp__proxy_new(d->cb, sizeof(tp__periodic));
     if (!cb || cb == d->cb) return cb;
     tp__periodic *p = (tp__periodic *)cb->user;
@@ -5065,6 +5067,10 @@ static tp_status tp__saver_variables(tp_callback *cb)
         n_total += n;
     }
     if (!s->n_collections) return TP_OK;
+    if (n_total == 0)
+        return tp_fail(TP_ERR_NAME,
+                       "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
+                       s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
     s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 1) * sizeof *s->variable);
     if (!s->variable) return TP_ERR_NOMEM;
     s->n_variable = 0;
@@ -8742,6 +8748,8 @@ static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat 
 static tp_status tp__json_after_train(tp_callback *cb)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
+    if (j->dir && j->pending.n && !j->records.failed)
+        return tp__json_flush(cb, true); /* training ended within a phase */
     return j->dir && !j->records.failed && j->written != j->records.len ? tp__json_write(cb, true) : TP_OK;
 }
 

@@ -11,7 +11,7 @@
  *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; only float32 values and the ops of
- *                    feed-forward networks are supported. Not a way to continue training elsewhere: only what inference needs
+ *                    feed-forward networks are supported: no recurrent layers, attention or resizing. Not a way to continue training elsewhere: only what inference needs
  *                    is written. The error names an op that cannot be exported.
  *
  * A COMPLETE PROGRAM
@@ -733,6 +733,24 @@ static void tp__c_pad(tp__c_writer *w, const tp__step *s)
     tp__c_move(w, s, 0, x, from, to, at);
 }
 
+static void tp__c_tile(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
+    tp_buf *o = &w->body;
+    int64_t stride[TP_MAX_DIMS], after = 1;
+    tp__c_strides(x, stride);
+    tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ", (long long)tp_shape_size(y));
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[i] = ");
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, "[0");
+    for (int d = y->ndim - 1; d >= 0; after *= y->dim[d], d--)
+        if (x->dim[d] > 1)
+            tp_buf_printf(o, " + i / %lld %% %lld %% %lld * %lld", (long long)after, (long long)y->dim[d],
+                          (long long)x->dim[d], (long long)stride[d]);
+    tp_buf_printf(o, "];\n");
+}
+
 static void tp__c_concat(tp__c_writer *w, const tp__step *s)
 {
     const tp_shape *y = &s->call.out[0].shape;
@@ -793,6 +811,10 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_reduce_sum || row == &tp__op_reduce_mean || row == &tp__op_reduce_max) tp__c_reduce(w, s);
     else if (row == &tp__op_transpose) tp__c_transpose(w, s);
     else if (row == &tp__op_pad && ((const tp__pad_attrs *)s->call.attrs)->mode == TP_PAD_CONSTANT) tp__c_pad(w, s);
+    else if (row == &tp__op_pad)
+        st = tp_fail(TP_ERR_UNSUPPORTED,
+                     "C export: '%s' pads with mirrored values, which has no C form: pad with a constant", s->name);
+    else if (row == &tp__op_tile) tp__c_tile(w, s);
     else if (row == &tp__op_concat) tp__c_concat(w, s);
     else if (row == &tp__op_copy) tp__c_copy(w, s);
     else st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form", s->name, row->name);

@@ -439,7 +439,7 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
  * itself for no change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
- * variable stays in TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
+ * variable stays in TP_KEY_TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
  * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
@@ -513,7 +513,7 @@ typedef struct tp_variable_desc {
     tp_shape shape;
     tp_init init;           /* how the variable is initialised; unset: glorot uniform for floats, else zeros */
     int trainable;          /* whether the variable is trained: a tp_tri; default TP_YES */
-    bool local;             /* adds the variable to LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
+    bool local;             /* adds the variable to TP_KEY_LOCAL_VARIABLES instead of TP_KEY_GLOBAL_VARIABLES */
     const char *collection; /* one more collection to add the variable to, or NULL */
     /* the regularizer's value is added to REGULARIZATION_LOSSES when the variable is made */
     tp_regularizer regularizer;
@@ -961,7 +961,7 @@ typedef enum {
     TP_SUMMARY_RMS = 32
 } tp_summary_type;
 /* The output of a summary node is its input; the node has a tag and a kind (scalar, histogram or image). The callback that
- * fetches the collection SUMMARIES gives the values to the monitors. */
+ * fetches the collection TP_KEY_SUMMARIES gives the values to the monitors. */
 typedef struct tp_summary_attrs {
     const char *tag;
     int kind; /* the kind: TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
@@ -971,14 +971,15 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
 /* Adds summaries of x: tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, .name = "x"). Tags: <name>-summary, -histogram,
  * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... As in tensorpack
  * the default name has the scope in it in which x was made: a/a/x-rms, if you are still in that scope; give .name = "x" there. Monitors
- * remove towerN/ and a suffix -summary from tags. What towers but the main one add to SUMMARIES is removed when the tower ends;
+ * remove towerN/ and a suffix -summary from tags. What towers but the main one add to TP_KEY_SUMMARIES is removed when the tower ends;
  * what they add to your own collections is kept. [tfutils: add_tensor_summary] */
 #define TP_NO_COLLECTION ""
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
-    int types;              /* kinds of summaries: a sum of tp_summary_type */
-    const char *name;       /* the beginning of the tags; default: the op's name */
-    const char *collection; /* the collection that gets the summaries; default SUMMARIES; TP_NO_COLLECTION: none */
+    int types;        /* kinds of summaries: a sum of tp_summary_type */
+    const char *name; /* the beginning of the tags; default: the op's name */
+    const char
+        *collection; /* the collection that gets the summaries; default TP_KEY_SUMMARIES; TP_NO_COLLECTION: none */
     /* whether only the main training tower adds summaries (default TP_YES); TP_NO: all towers do */
     int main_tower_only;
     const char *const *collections; /* instead of `collection`: several collections; the list ends with NULL */
@@ -990,9 +991,10 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay; /* the average's decay; default 0.95; write TP_ZERO for 0 */
-    /* gets the returned nodes; default MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run them yourself */
+    /* gets the returned nodes; default TP_KEY_MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run them yourself */
     const char *collection;
-    const char *summary_collection; /* gets the summaries of the averages; default SUMMARIES; TP_NO_COLLECTION: none */
+    const char
+        *summary_collection; /* gets the summaries of the averages; default TP_KEY_SUMMARIES; TP_NO_COLLECTION: none */
     /* several collections for the summaries instead of one; the list ends with NULL */
     const char *const *summary_collections;
 } tp_moving_summary_desc;
@@ -1007,7 +1009,7 @@ typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
     int types;                      /* kinds of summaries: a sum of tp_summary_type */
-    const char *collection;         /* gets the summaries; default SUMMARIES; TP_NO_COLLECTION: none */
+    const char *collection;         /* gets the summaries; default TP_KEY_SUMMARIES; TP_NO_COLLECTION: none */
     const char *const *collections; /* instead of `collection`: several collections; the list ends with NULL */
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
@@ -1353,7 +1355,7 @@ typedef struct tp_smart_source {
 } tp_smart_source;
 TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
-/* Write all variables of the collection GLOBAL_VARIABLES (or the n of `variables`) and the session's state, names without
+/* Write all variables of the collection TP_KEY_GLOBAL_VARIABLES (or the n of `variables`) and the session's state, names without
  * ":0". The end of path chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written
  * whole or not at all. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
@@ -3483,10 +3485,34 @@ static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
     return NULL;
 }
 
+/* Returns the macro of which `key` is the name and not the value, as "SUMMARIES" is of TP_KEY_SUMMARIES, *value its value; else NULL. */
+static const char *tp__key_macro(const char *key, const char **value)
+{
+    static const char *const keys[][2] = {{"TP_KEY_GLOBAL_VARIABLES", TP_KEY_GLOBAL_VARIABLES},
+                                          {"TP_KEY_LOCAL_VARIABLES", TP_KEY_LOCAL_VARIABLES},
+                                          {"TP_KEY_TRAINABLE_VARIABLES", TP_KEY_TRAINABLE_VARIABLES},
+                                          {"TP_KEY_MODEL_VARIABLES", TP_KEY_MODEL_VARIABLES},
+                                          {"TP_KEY_UPDATE_OPS", TP_KEY_UPDATE_OPS},
+                                          {"TP_KEY_REGULARIZATION_LOSSES", TP_KEY_REGULARIZATION_LOSSES},
+                                          {"TP_KEY_SUMMARIES", TP_KEY_SUMMARIES}};
+    for (int i = 0; i < TP_COUNT(keys); i++)
+        if (strcmp(keys[i][0], key) == 0 || strcmp(keys[i][0] + strlen("TP_KEY_"), key) == 0) {
+            *value = keys[i][1];
+            return keys[i][0];
+        }
+    return NULL;
+}
+
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 {
+    const char *value = "";
     TP__GRAPH_REQUIRE(g, g && key && n, g)
 
+    if (tp__key_macro(key, &value)) {
+        tp_graph_fail(g, NULL, TP_ERR_NAME, "collection '%s': write the constant %s, which is \"%s\"", key,
+                      tp__key_macro(key, &value), value);
+        return g;
+    }
     if (tp_is_poison(n)) return g;
     tp__collection *c = tp__find_collection(g, key);
     if (!c) {
@@ -3507,6 +3533,10 @@ TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
     TP__REQUIRE(g && key && n, NULL)
 
     const tp__collection *c = tp__find_collection(g, key);
+    const char *value = "", *macro = c ? NULL : tp__key_macro(key, &value);
+    if (macro)
+        tp_log_once(TP_LOG_WARN, "there is no collection '%s': write the constant %s, which is \"%s\"", key, macro,
+                    value);
     *n = c ? c->list.n : 0;
     return c ? (tp_node *const *)(void *)c->list.item : NULL;
 }
@@ -6275,6 +6305,14 @@ static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp
         tp_graph_fail(g, at, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
         return;
     }
+    if (types & TP_SUMMARY_SCALAR && tp_shape_size(&x->shape) != 1) {
+        char t[TP_SHAPE_TEXT];
+        tp_log_once(
+            TP_LOG_WARN,
+            "the summary of '%s' as a scalar shows its first element only, its shape is %s: take its mean, or give "
+            "TP_SUMMARY_MEAN or TP_SUMMARY_HISTOGRAM",
+            x->op->name, tp_shape_text(&x->shape, t));
+    }
     if (!name) name = x->op->name;
     if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, k);
     if (types & TP_SUMMARY_HISTOGRAM) tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, k);
@@ -6420,6 +6458,11 @@ TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d)
     int n = 0;
     if (!tp__summary_here(g)) return;
     const tp__collection_keys k = tp__collection_keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    if (d->types == 0)
+        tp_log_once(
+            TP_LOG_WARN,
+            "tp_add_param_summary of '%s' has no types, so it adds nothing: give TP_SUMMARY_HISTOGRAM or others",
+            d->regex ? d->regex : "");
     tp_cached_name_scope_push(g, "param-summary", true);
     tp__filter f;
     if (tp__filter_open(&f, g, &d->at_, "add_param_summary", d->regex, false)) {

@@ -12034,9 +12034,10 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
     char datapoint_text[40] = "", a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (number >= 0) snprintf(datapoint_text, sizeof datapoint_text, " of datapoint %lld", (long long)number);
     if (dp->n != s->n_spec)
-        return tp_fail(TP_ERR_SHAPE,
-                       "%s: a sample%s has %d components, the input signature has %d: choose with tp_df_select",
-                       s->name, datapoint_text, dp->n, s->n_spec);
+        return tp_fail(TP_ERR_SHAPE, "%s: a sample%s has %d components, the input signature has %d: %s", s->name,
+                       datapoint_text, dp->n, s->n_spec,
+                       dp->n > s->n_spec ? "choose with tp_df_select"
+                                         : "what makes the datapoints must give all of them");
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
         tp_shape row_shape = row->shape; /* shape of one row of the ring */
@@ -12311,10 +12312,10 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 static tp_status tp__feeder_check(const tp_input_source *s, const char *from, const tp_datapoint *dp, int64_t number)
 {
     if (dp->n != s->n_spec)
-        return tp_fail(TP_ERR_SHAPE,
-                       "%s: datapoint %lld of %s has %d components, the input signature has %d: choose with "
-                       "tp_df_select",
-                       s->name, (long long)number, from, dp->n, s->n_spec);
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of %s has %d components, the input signature has %d: %s",
+                       s->name, (long long)number, from, dp->n, s->n_spec,
+                       dp->n > s->n_spec ? "choose with tp_df_select"
+                                         : "what makes the datapoints must give all of them");
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i];
         const tp_spec *expected = &s->spec[i];

@@ -159,7 +159,7 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
-    /* adds two update ops to the collection UPDATE_OPS, but not in training towers other than the main one; the caller or a
+    /* adds two update ops to the collection TP_KEY_UPDATE_OPS, but not in training towers other than the main one; the caller or a
      * callback must run them in each step */
     TP_EMA_COLLECTION,
     TP_EMA_INTERNAL, /* the running statistics are updated whenever the output is computed */
@@ -297,7 +297,7 @@ TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d);
 /* -- BatchRenorm of (B,C) or of four dimensions. In training, with s = sqrt(var+epsilon) of the batch and M, S the running mean
  *    and standard deviation: y = gamma*((x-mean)/s*r + d) + beta; r = s/S within [1/rmax, rmax], d = (mean-M)/S within [-dmax,
  *    dmax], r and d have no gradient. In inference it computes what BatchNorm computes. Variables gamma, beta, moving_mean,
- *    moving_variance, renorm_mean, renorm_mean_weight, renorm_stddev, renorm_stddev_weight; two ops in UPDATE_OPS. Needs a
+ *    moving_variance, renorm_mean, renorm_mean_weight, renorm_stddev, renorm_stddev_weight; two ops in TP_KEY_UPDATE_OPS. Needs a
  *    tower. */
 typedef struct tp_batch_renorm_desc {
     tp_at at_;

@@ -330,7 +330,7 @@ TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, v
                                    const char *regex);
 
 /* Adds a histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once per
- * variable. tp_gradproc_summary_to adds the histograms to `collections` (ends with NULL) instead of SUMMARIES; the list is
+ * variable. tp_gradproc_summary_to adds the histograms to `collections` (ends with NULL) instead of TP_KEY_SUMMARIES; the list is
  * copied by tp_apply_grad_processors. [SummaryGradient] */
 TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
 TP_DEF tp_gradproc tp_gradproc_summary_to(const char *regex, const char *const *collections);
@@ -563,7 +563,12 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
                 return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name, v->name);
         if (gvs[i].grad) with_gradient[kept++] = gvs[i];
     }
-    if (kept == 0) return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: no gradients were given for any variable", o->name);
+    if (kept == 0)
+        return tp_graph_fail(
+            g, NULL, TP_ERR_ARG,
+            "%s: no gradients were given for any variable: the cost depends on none of them, or the gradient "
+            "processors left none",
+            o->name);
     tp_node *outer = o->pred;
     o->pred = pred;
     const int first = tp_graph_n_operations(g);

@@ -1626,12 +1626,14 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
 {
     const tp_train_state *s = cb->train;
     if (!tp__is_not_a_number(tp_tensor_get(v->value[0], 0))) return TP_OK;
-    return tp_fail(
-        TP_ERR_NUMERIC,
-        "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look "
-        "for what makes it with tp_cb_check_numerics. .stop_on_nan = TP_NO goes on all the same",
-        tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1, (long long)s->epoch_num,
-        (long long)s->global_step);
+    return tp_fail(TP_ERR_NUMERIC,
+                   "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or "
+                   "look for what "
+                   "makes it, the data perhaps, with tp_cb_debug_cli(.run_filter = \"has_inf_or_nan\"). .stop_on_nan = "
+                   "TP_NO goes on all "
+                   "the same",
+                   tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1,
+                   (long long)s->epoch_num, (long long)s->global_step);
 }
 
 /* Registers the callback that ends the training when the cost is NaN. */
@@ -1671,8 +1673,8 @@ static tp_status tp__check_count(const char *name, const void *list, int n)
         tp_log(
             TP_LOG_WARN,
             ".%s is a list, but .n_%s is 0, so nothing of it is used: TP_CALLBACKS, TP_EXTRA_CALLBACKS and TP_MONITORS "
-            "set both.",
-            name, name);
+            "set both. For an empty list leave .%s out.",
+            name, name, name);
     return TP_OK;
 }
 static tp_status tp__check_counts(const tp_train_desc *d)

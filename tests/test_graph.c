@@ -3238,6 +3238,41 @@ TEST(moving_summaries_by_their_formula)
 
 static tp_node *scaled_sum(tp_node *w, float scale) { return tp_affine(tp_sum(w), scale, 0); }
 
+/* The name of a constant instead of its value: "SUMMARIES" for TP_KEY_SUMMARIES. */
+TEST(names_of_collection_constants_are_no_collections)
+{
+    static const char *const wrong[] = {"SUMMARIES", "UPDATE_OPS", "TP_KEY_GLOBAL_VARIABLES"};
+    for (int i = 0; i < TP_COUNT(wrong); i++) {
+        char want[80];
+        tp_graph *g = tp_graph_new(NULL);
+        int n = 7;
+        tp_test_keep_log();
+        CHECK(tp_collection(g, wrong[i], &n) == NULL && n == 0);
+        tp_set_log(NULL, NULL);
+        snprintf(want, sizeof want, "there is no collection '%s': write the constant TP_KEY_", wrong[i]);
+        CHECK_HAS(tp_test_logged, want);
+        tp_collection_add(g, wrong[i], tp_const(g, 1));
+        CHECK(tp_graph_status(g) == TP_ERR_NAME);
+        CHECK_HAS(tp_graph_error(g), i == 2 ? "is \"variables\"" : "write the constant TP_KEY_");
+        tp_graph_free(g);
+    }
+}
+TEST(scalar_summaries_are_of_scalars)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, i ? "one" : "many", TP_F32, i ? shape1(1) : shape1(TP_ANY));
+        tp_test_keep_log();
+        tp_add_tensor_summary(x, .types = TP_SUMMARY_SCALAR);
+        tp_set_log(NULL, NULL);
+        CHECK(tp_graph_status(g) == TP_OK);
+        if (i) CHECK_STR(tp_test_logged, "");
+        else
+            CHECK_HAS(tp_test_logged,
+                      "'many' as a scalar shows its first element only, its shape is (?): take its mean");
+        tp_graph_free(g);
+    }
+}
 TEST(variables_join_their_collections)
 {
     for (int i = 0; i < 16; i++) {

@@ -1411,6 +1411,32 @@ static tp_status golden_run(tp_monitor *m, int64_t first, int64_t last, tp_sessi
     return st;
 }
 
+/* What is reported in the step that ends the training is written, too. */
+static tp_status reports_and_stops(tp_callback *cb)
+{
+    tp_monitors_put_scalar(cb->train->monitors, "mine", (double)cb->train->global_step);
+    return cb->train->global_step == 3 ? TP_STOP : TP_OK;
+}
+TEST(the_last_numbers_before_a_stop_are_written)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_callback *cb = tp_callback_new("Mine", 0);
+    if (!CHECK(cb != NULL)) return;
+    cb->trigger_step = reports_and_stops;
+    tp_monitor *m = tp_monitor_json_writer();
+    d.callbacks = &cb, d.n_callbacks = 1;
+    d.monitors = &m, d.n_monitors = 1;
+    d.steps_per_epoch = 5, d.max_epoch = 2;
+    tp_trainer *t = tp_noop_trainer();
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+    CHECK_HAS(text_of(tp_test_path(dir, "stats.json")), "\"mine\": 3.0, \"epoch_num\": 1, \"global_step\": 3}]");
+    tp_logger_set_dir(NULL, 0);
+}
+
 TEST(json_writer)
 {
     TEST_EXPECT_ERROR("stats.json' holds no list");

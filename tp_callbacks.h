@@ -5067,10 +5067,6 @@ static tp_status tp__saver_variables(tp_callback *cb)
         n_total += n;
     }
     if (!s->n_collections) return TP_OK;
-    if (n_total == 0)
-        return tp_fail(TP_ERR_NAME,
-                       "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
-                       s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
     s->variable = (tp_variable **)tp_arena_alloc(&cb->mem_, ((size_t)n_total + 1) * sizeof *s->variable);
     if (!s->variable) return TP_ERR_NOMEM;
     s->n_variable = 0;
@@ -5084,6 +5080,10 @@ static tp_status tp__saver_variables(tp_callback *cb)
             if (!twice) s->variable[s->n_variable++] = v;
         }
     }
+    if (s->n_variable == 0)
+        return tp_fail(TP_ERR_NAME,
+                       "ModelSaver: there is no variable in '%s'%s, so nothing would be saved: see .var_collections",
+                       s->collections[0], s->n_collections > 1 ? " and the other collections" : "");
     return TP_OK;
 }
 
@@ -8409,6 +8409,7 @@ typedef struct tp__json_writer {
     tp_buf records;    /* text of the file without the final bracket: "[{...}, {...}" */
     size_t written;    /* number of bytes of `records` that the file contains */
     bool cut;          /* the file contains later records that must be removed */
+    bool begun;        /* before_train has read an existing file, so that nothing in it is lost when this is written */
 } tp__json_writer;
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
@@ -8654,6 +8655,7 @@ static tp_status tp__json_before_train(tp_callback *cb)
             j->records.len = j->written = 0;
         }
     }
+    j->begun = true;
     if (j->pending.n) return tp__json_flush(cb, true);
     return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb, true) : TP_OK;
 }
@@ -8748,7 +8750,7 @@ static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat 
 static tp_status tp__json_after_train(tp_callback *cb)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
-    if (j->dir && j->pending.n && !j->records.failed)
+    if (j->begun && j->pending.n && !j->records.failed)
         return tp__json_flush(cb, true); /* training ended within a phase */
     return j->dir && !j->records.failed && j->written != j->records.len ? tp__json_write(cb, true) : TP_OK;
 }

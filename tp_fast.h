@@ -1912,7 +1912,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     const int64_t c_panels = tp__conv_panels(f->isa, f->cg);
     f->turned = 5 * c_panels * f->og < 4 * f->panels * f->cg &&
                 (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
-    if (f->turned) f->mb = f->mb < f->K ? f->cg : f->K;                          /* whole taps */
+    if (f->turned) f->mb = tp__min64(f->K, tp__ceil_div(f->mb, f->cg) * f->cg);  /* whole taps */
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = !f->turned && f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
     /* if dy is not packed, its rows already form a panel */

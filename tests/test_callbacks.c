@@ -2179,7 +2179,7 @@ static tp_status first_setup(tp_callback *cb)
     tp_moving_summary_desc moving;
     memset(&moving, 0, sizeof moving);
     tp_name_scope_push(g, "");
-    tp_get_scalar_variable(g, "rate", 1);
+    tp_collection_add(g, "mine", tp_get_scalar_variable(g, "rate", 1));
     tp_node *cost = tp_named(tp_cast(tp_get_global_step_var(g), TP_F32), "cost"), *op = tp_named(tp_const(g, 3), "op");
     tp_node *error = tp_named(tp_const(g, 2.5f), "error");
     tp_add_tensor_summary(cost, TP_SUMMARY_SCALAR, "a", "mine");

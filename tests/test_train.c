@@ -1417,6 +1417,11 @@ static tp_status reports_and_stops(tp_callback *cb)
     tp_monitors_put_scalar(cb->train->monitors, "mine", (double)cb->train->global_step);
     return cb->train->global_step == 3 ? TP_STOP : TP_OK;
 }
+static tp_status fails_to_begin(tp_callback *cb)
+{
+    (void)cb;
+    return tp_fail(TP_ERR_STATE, "it cannot begin");
+}
 TEST(the_last_numbers_before_a_stop_are_written)
 {
     const char *dir = tp_test_tmpdir();
@@ -1433,7 +1438,21 @@ TEST(the_last_numbers_before_a_stop_are_written)
     tp_trainer *t = tp_noop_trainer();
     CHECK_OK(tp_train(t, &d));
     tp_trainer_free(t);
-    CHECK_HAS(text_of(tp_test_path(dir, "stats.json")), "\"mine\": 3.0, \"epoch_num\": 1, \"global_step\": 3}]");
+    static const char last[] = "\"mine\": 3.0, \"epoch_num\": 1, \"global_step\": 3}]";
+    CHECK_HAS(text_of(tp_test_path(dir, "stats.json")), last);
+    /* a training that fails before it begins, after something was reported, leaves an existing file as it is */
+    tp_callback *both[2] = {tp_callback_new("Reports", 0), tp_callback_new("Fails", 0)};
+    if (!CHECK(both[0] && both[1])) return;
+    both[0]->before_train = reports_and_stops, both[1]->before_train = fails_to_begin;
+    m = tp_monitor_json_writer();
+    d.callbacks = both, d.n_callbacks = 2;
+    d.monitors = &m, d.n_monitors = 1;
+    d.starting_epoch = 2;
+    t = tp_noop_trainer();
+    TEST_EXPECT_ERROR("it cannot begin");
+    CHECK_ERR(tp_train(t, &d), TP_ERR_STATE, "it cannot begin");
+    tp_trainer_free(t);
+    CHECK_HAS(text_of(tp_test_path(dir, "stats.json")), last);
     tp_logger_set_dir(NULL, 0);
 }
 

@@ -592,8 +592,8 @@ TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 
 /* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`
  * triggers at which it had a new value. Smaller is better; with reverse, larger. NaN is never better. List it after the
- * callback that reports the stat; a stat that is missing at two triggers is an error. Its state is saved in checkpoints: a
- * training that it ended ends again at once when resumed, unless patience is larger now. */
+ * callback that reports the stat; a stat that is missing at two triggers is an error, unless its
+ * runner is wrapped so that it runs less often. Its state is saved in checkpoints: a training that it ended ends again at once when resumed, unless patience is larger now. */
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -674,7 +674,7 @@ typedef struct tp_cb_min_saver_desc {
     const char *monitor_stat;
     tp_tri reverse;             /* TP_YES: keep the maximum, not the minimum; default TP_NO */
     const char *filename;       /* default "min-<stat>"; a final .npz is replaced by the suffix of the format */
-    const char *checkpoint_dir; /* folder of the checkpoints; default: the logger's directory */
+    const char *checkpoint_dir; /* ModelSaver's folder, where the copy is put, too; default: the logger's directory */
 } tp_cb_min_saver_desc;
 typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
@@ -5491,7 +5491,9 @@ static tp_status tp__best_update_file(tp_callback *cb)
                            cb->name, b->dir);
         tp_log(TP_LOG_WARN, "%s: there is no checkpoint of global_step=%lld in '%s', where '%s' was best.", cb->name,
                step, b->dir, b->stat);
-        tp_log(TP_LOG_WARN, "%s: nothing is copied. Let ModelSaver save as often as the statistic is reported.",
+        tp_log(TP_LOG_WARN,
+               "%s: nothing is copied. Let ModelSaver save as often as the statistic is reported, into the same "
+               ".checkpoint_dir.",
                cb->name);
     }
     return st == TP_ERR_IO || st == TP_ERR_NAME ? TP_OK : st;

@@ -436,7 +436,8 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
 /* Between push and pop, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable
- * itself for no change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
+ * itself for no change. The variable itself is not changed, and the gradient flows through fn. Variables that fn gets itself, such
+ * as a shadow of this one, are not remapped. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
  * variable stays in TP_KEY_TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
@@ -1321,7 +1322,8 @@ typedef enum tp_checkpoint_format {
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
  * its folder (the latest checkpoint). A name that only the graph or only the checkpoint has gets one line of warning. prefix (or
- * NULL) is removed from graph names; ignore: names not to load. If the checkpoint cannot be read, the sentence of the error names
+ * NULL), without the '/' after it, is removed from graph names; ignore: the n_ignore names not to load. All other variables are loaded,
+ * learning_rate and global_step too: to begin anew with another model's weights, ignore them. If the checkpoint cannot be read, the sentence of the error names
  * the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
@@ -3734,18 +3736,24 @@ static void tp__getter_push(tp_graph *g, tp_getter_fn fn, const void *user, size
 typedef struct tp__remap {
     tp_node *(*fn)(tp_node *var, void *user);
     void *user;
+    bool inside; /* fn is running: what it gets itself is not remapped */
 } tp__remap;
 static tp_node *tp__remap_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
-    const tp__remap *r = (const tp__remap *)user;
+    tp__remap *r = (tp__remap *)user;
     tp_node *v = tp_getter_next(call, d);
-    return tp_is_poison(v) ? v : r->fn(v, r->user);
+    if (r->inside || tp_is_poison(v)) return v;
+    r->inside = true;
+    v = r->fn(v, r->user);
+    r->inside = false;
+    return v;
 }
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
 {
     TP__REQUIRE(g, g)
 
     tp__remap r;
+    memset(&r, 0, sizeof r);
     r.fn = fn;
     r.user = user;
     if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "remap_variables: the function is NULL");
@@ -4227,7 +4235,12 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a tower context is left that was never entered");
         return;
     }
-    if (g->status == TP_OK && g->tower_scopes != g->n_name_scope * 1000 + g->n_var_scope)
+    const int scopes = g->n_name_scope * 1000 + g->n_var_scope;
+    if (g->status == TP_OK && g->tower_scopes > scopes)
+        tp_graph_fail(g, NULL, TP_ERR_STATE,
+                      "tower '%s' closed more scopes than it opened: remove a call of a pop function",
+                      g->tower.ns_name);
+    if (g->status == TP_OK && g->tower_scopes < scopes)
         tp_graph_fail(
             g, NULL, TP_ERR_STATE,
             "tower '%s' ends with the scope '%s' still open: leave scope blocks at their end, not by return or break",
@@ -6312,6 +6325,12 @@ static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp
             "the summary of '%s' as a scalar shows its first element only, its shape is %s: take its mean, or give "
             "TP_SUMMARY_MEAN or TP_SUMMARY_HISTOGRAM",
             x->op->name, tp_shape_text(&x->shape, t));
+    }
+    const int64_t channels = x->shape.ndim == 4 ? x->shape.dim[3] : -1;
+    if (types & TP_SUMMARY_IMAGE && channels >= 0 && channels != 1 && channels != 3 && channels != 4) {
+        tp_graph_fail(g, at, TP_ERR_SHAPE, "image summary of '%s': it has %lld channels, 1, 3 or 4 are possible",
+                      x->op->name, (long long)channels);
+        return;
     }
     if (!name) name = x->op->name;
     if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, k);
@@ -10822,7 +10841,10 @@ static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetc
         for (int i = 0; i < n_fetches && matches; i++) matches = p->fetch[i] == fetches[i];
         if (matches && (!best || p->used_at > best->used_at)) best = p;
     }
-    if (!best) tp_fail(TP_ERR_STATE, "these fetches were not run yet, so there is no plan of them");
+    if (!best)
+        tp_fail(TP_ERR_STATE,
+                "these fetches were not run yet, so there is no plan of them: a step of a trainer also fetches "
+                "what its callbacks ask for, so run the fetches yourself first");
     return best;
 }
 

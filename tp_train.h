@@ -263,7 +263,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
 /* Makes state.hooked_session from state.session and tp_trainer_hooks. tp_trainer_initialize calls it between making the session and
  * running session_init, unless t->initialize_hooks is set. A function of your own may make several hooked sessions, for trainings
  * with more than one op. It sets state.hooked_session to the one whose stop request ends the loop, which the trainer frees; you
- * free the others. Called once. [Trainer.initialize_hooks] */
+ * free the others. A checkpoint has the random step of state.hooked_session only: for a resume with the same bits, set that of the
+ * others with tp_exec_set_random_step. Called once. [Trainer.initialize_hooks] */
 TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
 /* Returns the before_run and after_run of all callbacks, as hooks; available after setup_callbacks.
  * [Callbacks.get_hooks] */
@@ -448,7 +449,7 @@ typedef struct tp_horovod_trainer_desc {
     tp_compression compression;
     bool
         deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
-                         * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
+                         * process, unless the model draws random numbers (dropout): each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
     int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
     /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
     tp_tri broadcast_every_epoch;

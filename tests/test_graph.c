@@ -3273,6 +3273,41 @@ TEST(scalar_summaries_are_of_scalars)
         tp_graph_free(g);
     }
 }
+/* What a remapping function gets itself is not remapped: a shadow of each variable does not get one of its own. */
+static tp_node *sum_with_shadow(tp_node *v, void *user)
+{
+    char name[80];
+    int *calls = (int *)user;
+    snprintf(name, sizeof name, "shadow%d", (*calls)++);
+    return tp_add(v, tp_get_variable_as(tp_node_graph(v), name, TP_F32, shape1(2), tp_init_constant(3)));
+}
+TEST(variables_of_a_remapping_function_are_not_remapped)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    int calls = 0;
+    tp_remap_variables_push(g, sum_with_shadow, &calls);
+    tp_node *y = tp_get_variable_as(g, "w", TP_F32, shape1(2), tp_init_constant(4));
+    tp_variable_scope_pop(g);
+    CHECK(calls == 1 && tp_find_variable(g, "shadow0") && !tp_find_variable(g, "shadow1"));
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (CHECK_OK(tp_session_eval(s, y, &t))) CHECK(tp_tensor_get(&t, 1) == 7);
+    tp_tensor_free(&t);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+TEST(a_tower_that_closes_too_many_scopes)
+{
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_enter(g, &d);
+    tp_variable_scope_pop(g);
+    tp_tower_leave(g);
+    CHECK_HAS(tp_graph_error(g), "closed more scopes than it opened");
+    tp_graph_free(g);
+}
 TEST(variables_join_their_collections)
 {
     for (int i = 0; i < 16; i++) {

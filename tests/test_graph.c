@@ -3263,7 +3263,7 @@ TEST(scalar_summaries_are_of_scalars)
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, i ? "one" : "many", TP_F32, i ? shape1(1) : shape1(TP_ANY));
         tp_test_keep_log();
-        tp_add_tensor_summary(x, .types = TP_SUMMARY_SCALAR);
+        tp_add_tensor_summary(x, TP_SUMMARY_SCALAR, NULL, NULL);
         tp_set_log(NULL, NULL);
         CHECK(tp_graph_status(g) == TP_OK);
         if (i) CHECK_STR(tp_test_logged, "");

@@ -592,8 +592,9 @@ TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 
 /* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`
  * triggers at which it had a new value. Smaller is better; with reverse, larger. NaN is never better. List it after the
- * callback that reports the stat; a stat that is missing at two triggers is an error, unless its
- * runner is wrapped so that it runs less often. Its state is saved in checkpoints: a training that it ended ends again at once when resumed, unless patience is larger now. */
+ * callback that reports the stat. A stat that is missing at two triggers is an error, unless the callback that reports it runs only
+ * every few epochs or steps (every_k_epochs, every_k_steps). Its state is saved in checkpoints: a training that it ended ends again
+ * at once when resumed, unless patience is larger now. */
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -674,7 +675,7 @@ typedef struct tp_cb_min_saver_desc {
     const char *monitor_stat;
     tp_tri reverse;             /* TP_YES: keep the maximum, not the minimum; default TP_NO */
     const char *filename;       /* default "min-<stat>"; a final .npz is replaced by the suffix of the format */
-    const char *checkpoint_dir; /* ModelSaver's folder, where the copy is put, too; default: the logger's directory */
+    const char *checkpoint_dir; /* ModelSaver's folder; the copy is put there, too. Default: the logger's directory */
 } tp_cb_min_saver_desc;
 typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
@@ -8411,7 +8412,7 @@ typedef struct tp__json_writer {
     tp_buf records;    /* text of the file without the final bracket: "[{...}, {...}" */
     size_t written;    /* number of bytes of `records` that the file contains */
     bool cut;          /* the file contains later records that must be removed */
-    bool begun;        /* before_train has read an existing file, so that nothing in it is lost when this is written */
+    bool begun;        /* before_train has read what was in the file, so that writing the file loses nothing */
 } tp__json_writer;
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)

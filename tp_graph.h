@@ -3487,7 +3487,8 @@ static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
     return NULL;
 }
 
-/* Returns the macro of which `key` is the name and not the value, as "SUMMARIES" is of TP_KEY_SUMMARIES, *value its value; else NULL. */
+/* A mistake: `key` is the name of a TP_KEY_ constant instead of its value, such as "SUMMARIES" for TP_KEY_SUMMARIES. Returns that
+ * constant's name and sets *value to its value; NULL: `key` is no such name. */
 static const char *tp__key_macro(const char *key, const char **value)
 {
     static const char *const keys[][2] = {{"TP_KEY_GLOBAL_VARIABLES", TP_KEY_GLOBAL_VARIABLES},
@@ -3507,12 +3508,11 @@ static const char *tp__key_macro(const char *key, const char **value)
 
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 {
-    const char *value = "";
     TP__GRAPH_REQUIRE(g, g && key && n, g)
 
-    if (tp__key_macro(key, &value)) {
-        tp_graph_fail(g, NULL, TP_ERR_NAME, "collection '%s': write the constant %s, which is \"%s\"", key,
-                      tp__key_macro(key, &value), value);
+    const char *value = "", *macro = tp__key_macro(key, &value);
+    if (macro) {
+        tp_graph_fail(g, NULL, TP_ERR_NAME, "collection '%s': write the constant %s, which is \"%s\"", key, macro, value);
         return g;
     }
     if (tp_is_poison(n)) return g;

@@ -1434,7 +1434,7 @@ TEST(inputs_are_remapped)
             CHECK(s->consumed == (kind ? 2 : 1) * (i + 1));
         }
 #ifndef TP_NO_THREADS
-        /* Runs may take each datapoint as it comes: give the reader time until one waits. */
+        /* A run may take each datapoint as soon as it is read. Go on until the reader is ahead and one waits in the queue. */
         const double until = tp_time() + 60;
         while (kind && tp_queue_input_size_ema(s) <= 0 && tp_time() < until) {
             const tp_tensor *v[3];

@@ -961,8 +961,8 @@ typedef enum {
     TP_SUMMARY_MEAN = 16,
     TP_SUMMARY_RMS = 32
 } tp_summary_type;
-/* The output of a summary node is its input; the node has a tag and a kind (scalar, histogram or image). The callback that
- * fetches the collection TP_KEY_SUMMARIES gives the values to the monitors. */
+/* The output of a summary node is its input; the node has a tag and a kind (scalar, histogram or image). The callback
+ * MergeAllSummaries fetches the nodes of the collection TP_KEY_SUMMARIES and gives their values to the monitors. */
 typedef struct tp_summary_attrs {
     const char *tag;
     int kind; /* the kind: TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
@@ -1322,9 +1322,9 @@ typedef enum tp_checkpoint_format {
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
  * its folder (the latest checkpoint). A name that only the graph or only the checkpoint has gets one line of warning. prefix (or
- * NULL), without the '/' after it, is removed from graph names; ignore: the n_ignore names not to load. All other variables are loaded,
- * learning_rate and global_step too: to begin anew with another model's weights, ignore them. If the checkpoint cannot be read, the sentence of the error names
- * the newest older one in the folder that can. */
+ * NULL) is removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
+ * All others are loaded, also learning_rate and global_step: ignore these two to train anew from the weights of another model. If
+ * the checkpoint cannot be read, the sentence of the error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -3512,7 +3512,8 @@ TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 
     const char *value = "", *macro = tp__key_macro(key, &value);
     if (macro) {
-        tp_graph_fail(g, NULL, TP_ERR_NAME, "collection '%s': write the constant %s, which is \"%s\"", key, macro, value);
+        tp_graph_fail(g, NULL, TP_ERR_NAME, "collection '%s': write the constant %s, which is \"%s\"", key, macro,
+                      value);
         return g;
     }
     if (tp_is_poison(n)) return g;

@@ -447,9 +447,10 @@ typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
     tp_compression compression;
-    bool
-        deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
-                         * process, unless the model draws random numbers (dropout): each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
+    /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one process, unless the
+     * model draws random numbers (dropout). Each rank gathers all of them, which takes more memory and time. false: MPI chooses the
+     * order */
+    bool deterministic;
     int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
     /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
     tp_tri broadcast_every_epoch;
@@ -4488,7 +4489,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
     const bool listed = st != TP_ERR_NAME; /* the file that names the latest checkpoint is there */
-    /* if that file is missing or damaged, all checkpoints are older than this name */
+    /* Is that file missing or damaged? Then begin at the largest step number: every checkpoint in the folder is older than that. */
     if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);

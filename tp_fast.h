@@ -72,8 +72,7 @@
  * a row's pointer. */
 typedef struct tp__run {
     int64_t at, len;
-    int64_t
-        skip; /* floats of B between the row of the run's last value and that of the next run's first one, beyond ldb */
+    int64_t skip; /* B's rows are ldb floats apart within a run; before the next run's first row are so many more */
 } tp__run;
 
 /* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k are in
@@ -535,7 +534,7 @@ static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
 }
 
 /* A panel is a strip of at most two vectors of columns of B, stored row after row and padded with zeros to whole
- * vectors. Convolutions have three vectors in the last panel where that leaves no panel of a single one. */
+ * vectors. A convolution with, say, two and a half panels has a last panel of three vectors instead of one of two and one of one. */
 static int tp__panel_vectors(const struct tp__isa *isa, int64_t columns)
 {
     return (int)tp__max64(1, tp__ceil_div(columns, isa->vw));
@@ -545,7 +544,7 @@ static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
     return (int64_t)tp__panel_vectors(isa, columns) * isa->vw;
 }
 
-/* Number of panels of a convolution's weights or outputs, and of columns of such a panel. */
+/* Number of panels into which the channels of a convolution are cut, and number of channels (columns) in one of them. */
 static int64_t tp__conv_panels(const struct tp__isa *isa, int64_t columns)
 {
     const int64_t nr = 2 * isa->vw, rest = columns % nr;
@@ -556,7 +555,7 @@ static int64_t tp__conv_columns(const struct tp__isa *isa, int64_t columns, int6
     const int64_t nr = 2 * isa->vw;
     return panel == tp__conv_panels(isa, columns) - 1 ? columns - panel * nr : nr;
 }
-/* Floats of all panels for each of their rows. */
+/* Number of floats in a row of all panels together, zeros included. */
 static int64_t tp__conv_panels_width(const struct tp__isa *isa, int64_t columns)
 {
     const int64_t before = (tp__conv_panels(isa, columns) - 1) * 2 * isa->vw;
@@ -1491,7 +1490,7 @@ static tp__prefetch tp__prefetch_of(const float *at, int64_t n)
     a.end = at ? at + n : at;
     return a;
 }
-/* Returns share `share` of `shares` of a piece's pixels. */
+/* Returns the pixels of piece `index` that are to be prefetched: one of `shares` equal parts, the one with number `share`. */
 static tp__prefetch tp__grid_prefetch(const tp__grid *g, int64_t index, int64_t share, int64_t shares)
 {
     const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows), image = index / cuts * g->piece_images;
@@ -1922,9 +1921,10 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     const int64_t runs = q->piece_images * q->piece_rows;
     const int64_t run_floats = (runs * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
     f->part = (float *)tp__carve(&c, parts > 1 || f->turned ? parts * size : 0, sizeof(float));
-    tp__slots_carve(&f->slots, d, &c,
-                    run_floats + (q->buffer_floats + 15) / 16 * 16 + (f->turned ? 3 * f->isa->vw : 0) +
-                        (f->pack ? tp__conv_panels_width(f->isa, f->og) * f->piece_pixels : 0));
+    tp__slots_carve(
+        &f->slots, d, &c,
+        run_floats + (q->buffer_floats + 15) / 16 * 16 + (f->turned ? 3 * f->isa->vw : 0) +
+            (f->pack ? tp__min64(tp__conv_panels_width(f->isa, f->og), 3 * f->isa->vw) * f->piece_pixels : 0));
     return tp__carved(&c);
 }
 
@@ -1974,6 +1974,53 @@ static void tp__filter_grad_turn_back(void *user, int64_t tap)
     f->isa->transpose(f->a->dw + tap * f->cg * O, O, O, f->part + tap * f->cg, f->K, O, f->cg);
 }
 
+/* The same with vectors along the output channels, for rows k0 <= k < k1 of dw: rows of tiles are weights. next, next_dy: pixels of
+ * x and dy to prefetch meanwhile. packed: room for dy's panels. */
+static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, const float *dy, tp__run *run, bool add,
+                                  int64_t k0, int64_t k1, float *dw, float *packed, tp__prefetch *next,
+                                  tp__prefetch *next_dy)
+{
+    const tp__grid *q = &f->grid;
+    const tp__conv *g = &f->a->g;
+    const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
+    const int64_t share = tp__prefetch_share(next, tiles), share_dy = tp__prefetch_share(next_dy, tiles);
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = q->stride_w * f->cg;
+    t.run = run;
+    t.add = add;
+    for (int64_t i = 0; i < p->images; i++)
+        for (int64_t y = 0; y < p->rows; y++) {
+            run[t.n_run].at = i * q->image_floats + y * q->stride_h * q->row_floats;
+            run[t.n_run].skip = 0;
+            run[t.n_run++].len = q->cols;
+        }
+    for (int64_t panel = 0; panel < f->panels; panel++) {
+        const int64_t column = panel * f->nr, n = tp__conv_columns(f->isa, f->og, panel);
+        t.ldb = f->pack ? tp__panel_width(f->isa, n) : g->O;
+        t.b = f->pack ? packed : dy;
+        if (f->pack) f->isa->panel(packed, t.ldb, dy + column, g->O, p->images * p->rows * q->cols, n);
+        t.n = (int)n;
+        t.a_gap = 1;
+        t.c_gap = g->O;
+        for (int64_t k = k0; k < k1; k += t.m) {
+            t.m = f->even ? tp__even_rows(f->isa, f->cg - k % f->cg) : tp__tile_rows(k1 - k, f->isa->mr);
+            tp__prefetch_next(next, share);
+            tp__prefetch_next(next_dy, share_dy);
+            for (int j = 0; j < (f->even ? 1 : t.m); j++) { /* the channels of one tap are adjacent in memory */
+                const int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / g->KW, s = tap % g->KW;
+                t.a[j] = p->at + r * g->dilation_h * q->row_floats + s * g->dilation_w * f->cg + ch;
+                t.c[j] = dw + (k + j) * g->O + column;
+            }
+            if (f->even) f->isa->even[t.m](&t);
+            else {
+                tp__tile_pad(&t, f->isa->mr);
+                tp__run_tile(f->isa, &t, n);
+            }
+        }
+    }
+}
+
 /* A chunk of the filter gradient: one part, one group, one block of rows of dw. */
 static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
@@ -1988,75 +2035,22 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     float *buffer = f->slots.memory + slot * f->slots.floats +
                     (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
     float *packed = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *sums = f->parts > 1 || f->turned ? f->part + part * f->K * a->g.O : a->dw, *dw = sums + group * f->og;
-    tp__tile t;
-    memset(&t, 0, sizeof t);
-    t.step = q->stride_w * f->cg;
-    t.run = run;
+    float *dw = f->parts > 1 || f->turned ? f->part + part * f->K * a->g.O : a->dw;
+    dw += group * f->og * (f->turned ? f->K : 1);
     if (f->turned)
         memset(packed, 0, 3 * (size_t)f->isa->vw * sizeof *packed); /* the last vectors of x may reach into it */
 
     for (int64_t index = first; index < end; index++) {
         const tp__piece p = tp__grid_load(q, index, group * f->cg, buffer);
-        const float *dy = a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + group * f->og;
-        const int64_t pixels = p.images * p.rows * q->cols;
+        const float *image_dy = a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O, *dy = image_dy + group * f->og;
         if (f->turned) {
-            tp__filter_grad_turned(f, &p, dy, run, index > first, k0, k1, sums + group * f->og * f->K);
+            tp__filter_grad_turned(f, &p, dy, run, index > first, k0, k1, dw);
             continue;
         }
-        t.n_run = 0;
-        for (int64_t i = 0; i < p.images; i++)
-            for (int64_t y = 0; y < p.rows; y++) {
-                run[t.n_run].at = i * q->image_floats + y * q->stride_h * q->row_floats;
-                run[t.n_run].skip = 0;
-                run[t.n_run++].len = q->cols;
-            }
-        for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
-            const int64_t n = tp__conv_columns(f->isa, f->og, panel), width = tp__panel_width(f->isa, n);
-            float *to = packed + panel * f->nr * f->piece_pixels;
-            f->isa->panel(to, width, dy + panel * f->nr, a->g.O, pixels, n);
-        }
-        t.add = index > first;
+        const int64_t floats = p.images * p.rows * q->cols * a->g.O;
         tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces, group, a->g.groups);
-        tp__prefetch next_dy = tp__prefetch_of(
-            next.at ? a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + pixels * a->g.O : NULL, pixels * a->g.O);
-        const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
-        const int64_t prefetch_floats = tp__prefetch_share(&next, tiles),
-                      share_dy = tp__prefetch_share(&next_dy, tiles);
-        if (f->even) {
-            t.n = (int)f->og;
-            t.ldb = f->pack ? f->isa->vw : a->g.O;
-            t.b = f->pack ? packed : dy;
-            t.a_gap = 1;
-            t.c_gap = a->g.O;
-            for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent in memory */
-                const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
-                t.m = tp__even_rows(f->isa, f->cg - ch);
-                tp__prefetch_next(&next, prefetch_floats);
-                tp__prefetch_next(&next_dy, share_dy);
-                t.a[0] = p.at + r * a->g.dilation_h * q->row_floats + s * a->g.dilation_w * f->cg + ch;
-                t.c[0] = dw + k * a->g.O;
-                f->isa->even[t.m](&t);
-            }
-            continue;
-        }
-        for (int64_t panel = 0; panel < f->panels; panel++) {
-            const int64_t column = panel * f->nr, n = tp__conv_columns(f->isa, f->og, panel);
-            t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->g.O;
-            t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
-            for (int64_t k = k0; k < k1; k += t.m) {
-                t.m = tp__tile_rows(k1 - k, f->isa->mr);
-                tp__prefetch_next(&next, prefetch_floats);
-                tp__prefetch_next(&next_dy, share_dy);
-                for (int j = 0; j < t.m; j++) {
-                    int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
-                    t.a[j] = p.at + r * a->g.dilation_h * q->row_floats + s * a->g.dilation_w * f->cg + ch;
-                    t.c[j] = dw + (k + j) * a->g.O + column;
-                }
-                tp__tile_pad(&t, f->isa->mr);
-                tp__run_tile(f->isa, &t, n);
-            }
-        }
+        tp__prefetch next_dy = tp__prefetch_of(next.at ? image_dy + floats : NULL, floats);
+        tp__filter_grad_piece(f, &p, dy, run, index > first, k0, k1, dw, packed, &next, &next_dy);
     }
     tp__slot_release(&f->slots, slot);
 }
@@ -3507,78 +3501,99 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
         first;                     \
         if (nv == 2) second;       \
     }
-TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
+/* Computes the sums of a tile: p[i] for the first vector of columns in row i, q[i] for the second. */
+TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, V *p, V *q)
 {
-    const V zero = vset(0.0f);
-#define X(i)                     \
-    const float *a##i = t->a[i]; \
-    V p##i = zero, q##i = zero;
-    TP__ROWS(X)
-#undef X
-
-#define X(i) TP__BOTH(i, __builtin_prefetch(t->c[i], 1), __builtin_prefetch(t->c[i] + TP__VW, 1))
-    TP__ROWS(X)
-#undef X
-
-    /* 1. compute the tile's sums of products */
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
     const int64_t step = t->step, ldb = t->ldb;
     const tp__run *run = t->run, *const last = run + t->n_run;
-#if TP__MR == 14
-    /* Fourteen addresses do not fit into the registers beside the others, and some processors load only about one vector in a cycle,
-     * so that it would cost time to load an address too. If the second row of each pair is equally far from the first, as it is
-     * unless a row of pixels ends between them, seven addresses and a distance are enough. */
-    const int64_t gap = a1 - a0;
-    if (mr >= 12 && nv == 2 && a3 - a2 == gap && a5 - a4 == gap && a7 - a6 == gap && a9 - a8 == gap &&
-        a11 - a10 == gap && (mr == 12 || a13 - a12 == gap)) {
-        do {
-            const int64_t at = run->at;
-#define X(i, j) const float *c##i = a##i + at;
-            TP__PAIRS(X)
+#define X(i)                     \
+    const float *a##i = t->a[i]; \
+    V p##i = vset(0.0f), q##i = vset(0.0f);
+    TP__ROWS(X)
 #undef X
-            for (const float *end = b + run->len * ldb; b != end; b += ldb) {
-                const V b0 = vload(b), b1 = vload(b + TP__VW);
-                __builtin_prefetch(prefetch);
-                prefetch += mr;
-#define X(i, j)                                             \
-    if (mr > i) {                                           \
-        const V x = vset(*c##i), y = vset(c##i[gap]);       \
-        p##i = vfma(x, b0, p##i), q##i = vfma(x, b1, q##i); \
-        p##j = vfma(y, b0, p##j), q##j = vfma(y, b1, q##j); \
-        c##i += step;                                       \
-    }
-                TP__PAIRS(X)
-#undef X
-                /* makes the compiler keep these addresses */
-                __asm__("" : "+r"(c0), "+r"(c2), "+r"(c4), "+r"(c6), "+r"(c8), "+r"(c10));
-                if (mr > 12) __asm__("" : "+r"(c12));
-            }
-            b += run->skip;
-        } while (++run != last);
-    } else
-#endif
-        do {
-            int64_t at = run->at;
-            for (const float *end = b + run->len * ldb; b != end; b += ldb) {
-                V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-                __builtin_prefetch(prefetch);
-                prefetch += mr;
+    do {
+        int64_t at = run->at;
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+            V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+            __builtin_prefetch(prefetch);
+            prefetch += mr;
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
         p##i = vfma(x, b0, p##i);              \
         if (nv == 2) q##i = vfma(x, b1, q##i); \
     }
-                TP__ROWS(X)
+            TP__ROWS(X)
 #undef X
-                at += step;
-            }
-            b += run->skip;
-        } while (++run != last);
+            at += step;
+        }
+        b += run->skip;
+    } while (++run != last);
+#define X(i) p[i] = p##i, q[i] = q##i;
+    TP__ROWS(X)
+#undef X
+}
+
+#if TP__MR == 14
+/* The same for twelve or fourteen rows, if the second row of each pair of rows is equally far from the first; else returns false. So
+ * many addresses do not all fit into registers, and to load one costs as much time as to load a vector. Here each pair needs one. */
+TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, V *p, V *q)
+{
+    const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
+    const int64_t step = t->step, ldb = t->ldb, gap = t->a[1] - t->a[0];
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    for (int i = 2; i < mr; i += 2)
+        if (t->a[i + 1] - t->a[i] != gap) return false;
+#define X(i, j) V p##i = vset(0.0f), q##i = vset(0.0f), p##j = vset(0.0f), q##j = vset(0.0f);
+    TP__PAIRS(X)
+#undef X
+    do {
+#define X(i, j) const float *a##i = t->a[i] + run->at;
+        TP__PAIRS(X)
+#undef X
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+            const V b0 = vload(b), b1 = vload(b + TP__VW);
+            __builtin_prefetch(prefetch);
+            prefetch += mr;
+#define X(i, j)                                             \
+    if (mr > i) {                                           \
+        const V x = vset(*a##i), y = vset(a##i[gap]);       \
+        p##i = vfma(x, b0, p##i), q##i = vfma(x, b1, q##i); \
+        p##j = vfma(y, b0, p##j), q##j = vfma(y, b1, q##j); \
+        a##i += step;                                       \
+    }
+            TP__PAIRS(X)
+#undef X
+            /* makes the compiler keep these addresses */
+            __asm__("" : "+r"(a0), "+r"(a2), "+r"(a4), "+r"(a6), "+r"(a8), "+r"(a10));
+            if (mr > 12) __asm__("" : "+r"(a12));
+        }
+        b += run->skip;
+    } while (++run != last);
+#define X(i, j) p[i] = p##i, q[i] = q##i, p[j] = p##j, q[j] = q##j;
+    TP__PAIRS(X)
+#undef X
+    return true;
+}
+#endif
+
+TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
+{
+    V p[TP__MR], q[TP__MR];
+#define X(i) TP__BOTH(i, __builtin_prefetch(t->c[i], 1), __builtin_prefetch(t->c[i] + TP__VW, 1))
+    TP__ROWS(X)
+#undef X
+
+    /* 1. compute the tile's sums of products */
+#if TP__MR == 14
+    if (!(mr >= 12 && nv == 2 && TP__F(sum_pairs)(t, mr, p, q)))
+#endif
+        TP__F(sum_rows)(t, mr, nv, p, q);
 
     if (t->scaled) {
         const V scale = vset(t->scale);
-#define X(i) TP__BOTH(i, p##i = vmul(p##i, scale), q##i = vmul(q##i, scale))
+#define X(i) TP__BOTH(i, p[i] = vmul(p[i], scale), q[i] = vmul(q[i], scale))
         TP__ROWS(X)
 #undef X
     }
@@ -3586,7 +3601,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     /* 2. an incomplete vector at the right edge is stored through a temporary array */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
-#define X(i) TP__BOTH(i, vstore(rows[i], p##i), vstore(rows[i] + TP__VW, q##i))
+#define X(i) TP__BOTH(i, vstore(rows[i], p[i]), vstore(rows[i] + TP__VW, q[i]))
         TP__ROWS(X)
 #undef X
         TP__F(finish)(t, rows[0], 2 * TP__VW, 0);
@@ -3595,26 +3610,26 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 
     /* 3. store whole rows: add the old values and the bias, apply the activation */
     if (t->add) {
-#define X(i) TP__BOTH(i, p##i += vload(t->c[i]), q##i += vload(t->c[i] + TP__VW))
+#define X(i) TP__BOTH(i, p[i] += vload(t->c[i]), q[i] += vload(t->c[i] + TP__VW))
         TP__ROWS(X)
 #undef X
     }
     if (t->bias) {
         const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : bias0;
-#define X(i) TP__BOTH(i, p##i += bias0, q##i += bias1)
+#define X(i) TP__BOTH(i, p[i] += bias0, q[i] += bias1)
         TP__ROWS(X)
 #undef X
     }
     if (t->relu) {
-#define X(i) TP__BOTH(i, p##i = vmax(zero, p##i), q##i = vmax(zero, q##i))
+#define X(i) TP__BOTH(i, p[i] = vmax(vset(0.0f), p[i]), q[i] = vmax(vset(0.0f), q[i]))
         TP__ROWS(X)
 #undef X
     }
 #define X(i)                                   \
     if (mr > i) {                              \
         float *c = t->c[i];                    \
-        vstore(c, p##i);                       \
-        if (nv == 2) vstore(c + TP__VW, q##i); \
+        vstore(c, p[i]);                       \
+        if (nv == 2) vstore(c + TP__VW, q[i]); \
     }
     TP__ROWS(X)
 #undef X
@@ -5615,16 +5630,14 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                  {TP__TILES(1), TP__TILES(2)},
 #if TP__MR == 14
                                                                  TP__F(tile3),
-#else
-                                                                 NULL,
-#endif
-#if TP__MR == 14
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even14), NULL, TP__F(even16)},
 #elif !TP__WIDE
+                                                                 NULL,
                                                                  {NULL},
 #else
+                                                                 NULL,
                                                                  {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   NULL, NULL},

@@ -1628,14 +1628,13 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
 {
     const tp_train_state *s = cb->train;
     if (!tp__is_not_a_number(tp_tensor_get(v->value[0], 0))) return TP_OK;
-    return tp_fail(TP_ERR_NUMERIC,
-                   "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or "
-                   "look for what "
-                   "makes it, the data perhaps, with tp_cb_debug_cli(.run_filter = \"has_inf_or_nan\"). .stop_on_nan = "
-                   "TP_NO goes on all "
-                   "the same",
-                   tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1,
-                   (long long)s->epoch_num, (long long)s->global_step);
+    return tp_fail(
+        TP_ERR_NUMERIC,
+        "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look for "
+        "what makes it, perhaps the data, with tp_cb_debug_cli(.run_filter = \"has_inf_or_nan\"). "
+        ".stop_on_nan = TP_NO goes on all the same",
+        tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1, (long long)s->epoch_num,
+        (long long)s->global_step);
 }
 
 /* Registers the callback that ends the training when the cost is NaN. */

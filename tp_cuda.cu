@@ -1126,6 +1126,86 @@ __device__ __forceinline__ void tp__report(tp__fault f, int64_t value)
     if (f.words && atomicCAS((unsigned long long *)f.words, 0ull, (unsigned long long)f.id) == 0ull) f.words[1] = value;
 }
 
+/* -- tensor cores: a warp multiplies small matrices. The instruction mma distributes them over the lanes: lane 4 g + t holds, of sums
+ *    (16,8), rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float: of the left one (16 rows of 8
+ *    words) the lane holds words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words) words t and t+4 of column g. */
+template <class T> struct tp__mma {
+    /* PER: numbers in a 32-bit word; DEEP: depth of the product that one instruction mma computes */
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER };
+};
+__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a number to TF32 */
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    unsigned rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(*x));
+    return rounded;
+#endif
+    const unsigned u = __float_as_uint(*x);
+    return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
+}
+__device__ __forceinline__ unsigned tp__mma_word(const tp__bf16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
+__device__ __forceinline__ unsigned tp__mma_word(const tp__f16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
+template <class T> __device__ __forceinline__ unsigned tp__mma_pair(float x, float y)
+{
+    T v[2];
+    tp__put(v, 0, x);
+    tp__put(v, 1, y);
+    return tp__mma_word(v);
+}
+#ifndef __CUDA_ARCH__ /* the stand-in for CUDA in tests/gpu/shim */
+__device__ __forceinline__ float tp__mma_dot(const float *, unsigned a, unsigned b)
+{
+    return __uint_as_float(a) * __uint_as_float(b);
+}
+__device__ __forceinline__ float tp__mma_dot(const tp__bf16 *, unsigned a, unsigned b)
+{
+    return tp__f32_of_bf16((uint16_t)a) * tp__f32_of_bf16((uint16_t)b) +
+           tp__f32_of_bf16((uint16_t)(a >> 16)) * tp__f32_of_bf16((uint16_t)(b >> 16));
+}
+__device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsigned b)
+{
+    return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
+           tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
+}
+/* Computes through shuffles what the instruction mma computes. */
+template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
+{
+    const int lane = threadIdx.x & 31, t = lane & 3;
+    const T *kind = NULL;
+    for (int w = 0; w < 8; w++) {
+        const int from = w & 3;
+        const unsigned above = __shfl_sync(0xffffffffu, w < 4 ? a[0] : a[2], (lane & ~3) + from),
+                       below = __shfl_sync(0xffffffffu, w < 4 ? a[1] : a[3], (lane & ~3) + from);
+        const unsigned left = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + from),
+                       right = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + 4 + from);
+        c[0] += tp__mma_dot(kind, above, left);
+        c[1] += tp__mma_dot(kind, above, right);
+        c[2] += tp__mma_dot(kind, below, left);
+        c[3] += tp__mma_dot(kind, below, right);
+    }
+}
+#elif __CUDA_ARCH__ < 800
+/* Kernels with tensor cores are not launched on such a GPU: they are compiled to nothing, which saves minutes. */
+template <class T> __device__ __forceinline__ void tp__mma_add(float *, const unsigned *, const unsigned *)
+{
+    __trap();
+}
+#else
+template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2]);
+#define TP__MMA(T_, shape_, type_)                                                                                    \
+    template <> __device__ __forceinline__ void tp__mma_add<T_>(float c[4], const unsigned a[4], const unsigned b[2]) \
+    {                                                                                                                 \
+        asm("mma.sync.aligned." shape_ ".row.col.f32." type_ "." type_ ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "          \
+            "{%8,%9}, {%0,%1,%2,%3};"                                                                                 \
+            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                      \
+    }
+TP__MMA(float, "m16n8k8", "tf32")
+TP__MMA(tp__bf16, "m16n8k16", "bf16")
+TP__MMA(tp__f16, "m16n8k16", "f16")
+#undef TP__MMA
+#endif
+
 /* ==== >>shapes ======================================================================================== */
 
 static int64_t tp__size(const tp_operand *x)
@@ -1188,10 +1268,14 @@ static tp__divisor tp__divide_by(int64_t d, int64_t max_numerator)
 }
 /* A 64-bit division, kept out of line because its code is long and rarely needed. */
 static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
+__device__ __forceinline__ int tp__small_quotient(int i, const tp__divisor &v) /* v.small must be set */
+{
+    return (int)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
+}
 __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 {
     if (!v.small) return tp__long_quotient(i, v.d);
-    return (int64_t)(((uint32_t)(((uint64_t)(uint32_t)i * v.factor) >> 32) + (uint32_t)i) >> v.shift);
+    return (int64_t)tp__small_quotient((int)i, v);
 }
 
 /* ==== >>elementwise =================================================================================== */
@@ -1351,7 +1435,7 @@ typedef struct tp__cuda_instr {
 } tp__cuda_instr;
 typedef struct tp__cuda_program {
     int64_t n, dim[TP_MAX_DIMS];
-    int ndim, n_instr;
+    int ndim, n_instr, ahead; /* bit e of ahead: operand e is loaded before the instructions run */
     tp__cuda_instr instr[TP__MAX_INSTR];
     tp__cuda_external external[TP__MAX_EXTERNAL];
     struct {
@@ -1392,6 +1476,48 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
     default: return (float)((const uint8_t *)data)[i];
     }
 }
+/* Four adjacent elements as they lie in memory; `at` is a multiple of four. Loading them and converting them are two functions, so that
+ * all loads of a chain are on their way before the first conversion waits for one. */
+__device__ __forceinline__ uint4 tp__load_four(const void *data, int dtype, int64_t at)
+{
+    switch (dtype) {
+    case TP_F32: return *(const uint4 *)((const float *)data + at);
+    case TP_BF16:
+    case TP_F16: {
+        const uint2 v = *(const uint2 *)((const uint16_t *)data + at);
+        return make_uint4(v.x, v.y, 0, 0);
+    }
+    default: return make_uint4(*(const unsigned *)((const uint8_t *)data + at), 0, 0, 0);
+    }
+}
+__device__ __forceinline__ void tp__floats_of_four(uint4 v, int dtype, float x[4])
+{
+    switch (dtype) {
+    case TP_F32:
+        x[0] = __uint_as_float(v.x), x[1] = __uint_as_float(v.y), x[2] = __uint_as_float(v.z), x[3] = __uint_as_float(v.w);
+        break;
+    case TP_BF16:
+        x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
+        x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
+        break;
+    case TP_F16:
+        x[0] = tp__f32_of_f16((uint16_t)v.x), x[1] = tp__f32_of_f16((uint16_t)(v.x >> 16));
+        x[2] = tp__f32_of_f16((uint16_t)v.y), x[3] = tp__f32_of_f16((uint16_t)(v.y >> 16));
+        break;
+    default:
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const unsigned byte = v.x >> 8 * j & 255u;
+            x[j] = dtype == TP_BOOL ? (float)(byte != 0) : (float)byte;
+        }
+        break;
+    }
+}
+/* Whether four adjacent elements of the result read four adjacent elements of this operand. */
+__device__ __forceinline__ bool tp__by_fours(const tp__cuda_external &e)
+{
+    return e.access == TP__DIRECT || (e.access == TP__INNER && e.period % 4 == 0);
+}
 /* Loads four adjacent elements from i on, of which only m exist. */
 template <class I>
 __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_external &e, I i, int m, float x[4])
@@ -1400,20 +1526,12 @@ __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__c
         x[0] = x[1] = x[2] = x[3] = tp__float_at(e.data, e.dtype, 0);
         return;
     }
-    if (m == 4 && (e.access == TP__DIRECT || (e.access == TP__INNER && e.period % 4 == 0))) {
+    if (m == 4 && tp__by_fours(e)) {
         const I at = e.access == TP__DIRECT ? i : i % (I)e.period;
-        if (e.dtype == TP_F32) {
-            const float4 v = *(const float4 *)((const float *)e.data + at);
-            x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w;
-            return;
-        }
-        if (e.dtype == TP_BF16) {
-            const uint2 v = *(const uint2 *)((const uint16_t *)e.data + at);
-            x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
-            x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
-            return;
-        }
+        tp__floats_of_four(tp__load_four(e.data, e.dtype, (int64_t)at), e.dtype, x);
+        return;
     }
+#pragma unroll
     for (int j = 0; j < 4; j++)
         x[j] = j < m ? tp__float_at(e.data, e.dtype, (int64_t)tp__external_index<I>(p, e, i + (I)j)) : 0.0f;
 }
@@ -1429,39 +1547,65 @@ __device__ __forceinline__ void tp__store4(void *data, int dtype, int64_t i, int
                        (unsigned)tp__bf16_of_f32(y[2]) | (unsigned)tp__bf16_of_f32(y[3]) << 16);
         return;
     }
-    for (int j = 0; j < m; j++) switch (dtype) {
+    if (m == 4 && dtype == TP_F16) {
+        *(uint2 *)((uint16_t *)data + i) =
+            make_uint2((unsigned)tp__f16_of_f32(y[0]) | (unsigned)tp__f16_of_f32(y[1]) << 16,
+                       (unsigned)tp__f16_of_f32(y[2]) | (unsigned)tp__f16_of_f32(y[3]) << 16);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        if (j >= m) continue;
+        switch (dtype) {
         case TP_F32: ((float *)data)[i + j] = y[j]; break;
         case TP_BF16: ((uint16_t *)data)[i + j] = tp__bf16_of_f32(y[j]); break;
         case TP_F16: ((uint16_t *)data)[i + j] = tp__f16_of_f32(y[j]); break;
         case TP_BOOL: ((uint8_t *)data)[i + j] = y[j] != 0; break;
         default: ((uint8_t *)data)[i + j] = (uint8_t)tp__whole((double)y[j], 0.0, 255.0); break;
         }
+    }
 }
 
+#define TP__AHEAD 3 /* the operands that may be loaded before the instructions run are the first ones */
 template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_program P)
 {
     float reg[TP__MAX_REG][4], y[4] = {0, 0, 0, 0};
     const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * 4;
     for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n; i += step) {
         const int m = n - i < 4 ? (int)(n - i) : 4;
+        uint4 ahead[TP__AHEAD];
+#pragma unroll
+        for (int e = 0; e < TP__AHEAD; e++)
+            if (m == 4 && (P.ahead >> e & 1)) ahead[e] = tp__load_four(P.external[e].data, P.external[e].dtype, (int64_t)i);
         for (int j = 0; j < P.n_instr; j++) {
             const tp__cuda_instr &s = P.instr[j];
-            float x[3][4];
+            float x[3][4]; /* all indices into x and y are constants once the loops are unrolled, so that both are registers */
+#pragma unroll
             for (int o = 0; o < 3; o++) {
-                if (o >= s.n_in) break;
+                if (o >= s.n_in) continue;
                 const int at = s.in[o];
                 switch (s.from[o]) {
                 case TP__FROM_LAST:
+#pragma unroll
                     for (int e = 0; e < 4; e++) x[o][e] = y[e];
                     break;
                 case TP__FROM_REG:
+#pragma unroll
                     for (int e = 0; e < 4; e++) x[o][e] = reg[at][e];
                     break;
                 case TP__FROM_OUT:
+#pragma unroll
                     for (int e = 0; e < 4; e++)
                         x[o][e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
                     break;
-                default: tp__load4<I>(P, P.external[at], i, m, x[o]); break;
+                default:
+                    if (m == 4 && (P.ahead >> at & 1)) {
+                        uint4 v = ahead[0]; /* by value: a choice of addresses would put the array in memory */
+                        if (at == 1) v = ahead[1];
+                        if (at == 2) v = ahead[2];
+                        tp__floats_of_four(v, P.external[at].dtype, x[o]);
+                    } else tp__load4<I>(P, P.external[at], i, m, x[o]);
+                    break;
                 }
             }
             const float p = s.p, q = s.q;
@@ -1469,6 +1613,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
             switch (s.code) {
 #define TP__CASE(name_, expr_)                  \
     case TP__DO_##name_:                        \
+        _Pragma("unroll")                       \
         for (int e = 0; e < 4; e++) {           \
             const R a = x[0][e], b = x[1][e];   \
             (void)a, (void)b, (void)p, (void)q; \
@@ -1480,34 +1625,43 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
                 TP__TESTS(TP__CASE)
 #undef TP__CASE
             case TP__DO_is_finite:
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = fabsf(x[0][e]) <= 3.402823466e38f;
                 break;
             case TP__DO_logical_and:
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 && x[1][e] != 0;
                 break;
             case TP__DO_logical_or:
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 || x[1][e] != 0;
                 break;
             case TP__DO_logical_not:
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
                 break;
             /* cast to bool and bytes; a cast to a float type happens only when the result is stored */
             case TP__DO_cast:
+#pragma unroll
                 for (int e = 0; e < 4; e++)
                     y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
                                                   : x[0][e];
                 break;
             default: /* the instructions select and select_bytes: y = x0 != 0 ? x1 : x2 */
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
                 break;
             }
             if (s.out_dtype == TP_BF16)
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
             else if (s.out_dtype == TP_F16)
+#pragma unroll
                 for (int e = 0; e < 4; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
             if (s.to == TP__FROM_OUT) tp__store4(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, y);
             else if (s.to == TP__FROM_REG)
+#pragma unroll
                 for (int e = 0; e < 4; e++) reg[s.out][e] = y[e];
         }
     }
@@ -1711,9 +1865,11 @@ static bool tp__is_float_chain(const tp__cuda_program *P)
     return true;
 }
 
-static void tp__launch_program(const tp_call *k, const tp__cuda_program *P)
+static void tp__launch_program(const tp_call *k, tp__cuda_program *P)
 {
     const int64_t n_fours = (P->n + 3) / 4;
+    for (int e = 0; e < TP__AHEAD; e++)
+        if (P->external[e].data && P->external[e].access == TP__DIRECT) P->ahead |= 1 << e;
     if (!tp__is_float_chain(P)) TP_RUN(k, tp__general_chain, P->n, *P);
     else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_fours, *P);
     else TP_RUN(k, (tp__float_chain<uint64_t>), n_fours, *P);
@@ -5194,8 +5350,9 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
-/* A convolution runs in one of four ways: a 1 x 1 convolution in NHWC is a matrix product; a depthwise one (groups = C) has its
- * own kernels, as memory limits its speed; cuDNN runs the others; if cuDNN refuses, one thread sums each result. All sums have
+/* A convolution runs in one of five ways: a 1 x 1 convolution in NHWC is a matrix product; a depthwise one (groups = C) has its
+ * own kernels, as memory limits its speed; one of few channels has kernels for tensor cores; cuDNN runs the others; if cuDNN refuses,
+ * one thread sums each result. All sums have
  * a fixed order: only those algorithms of cuDNN are used that it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never
  * used. */
 
@@ -5577,6 +5734,341 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
     tp__put(y, e, sum);
 }
 
+/* -- conv2d by tensor cores, for few channels: a product of matrices whose left operand is gathered from an image while it is
+ *    computed. Filters stay as they are, (KH, KW, C, O), and images get no border: cuDNN needs copies of both, and its kernels are made
+ *    for more channels. Each pass computes out (M, N) = a (M, K) b (K, N):
+ *
+ *        pass           M              N    K              a                           b
+ *        forward        pixels of y    O    KH KW C        x, at a pixel and a tap     the filter
+ *        input_grad     pixels of x    C    KH KW O        dy, at a pixel and a tap    the filter, each tap transposed
+ *        filter_grad    KH KW C        O    pixels of y    x, at a pixel and a tap     dy
+ *
+ *    A block of four warps computes a tile of TP__TILE_ROWS by BN results, TP__TILE_DEEP of K at a time: it loads the next part of both
+ *    operands into registers while it multiplies the last one, which lies in shared memory as TF32. A filter gradient is a sum over
+ *    all pixels: each block sums a piece of them, and tp__add_parts adds the pieces. Half precision is exact as TF32. */
+#define TP__TILE_ROWS    64
+#define TP__TILE_DEEP    32
+#define TP__TILE_THREADS 128
+
+typedef struct tp__tiles {
+    int M, N, K, per_piece, pieces, tiles_m, tiles_n; /* per_piece: how much of K a block sums */
+    int rows, columns;    /* the grid of pixels: of y, or for an input gradient of x */
+    int H, W, C, image;   /* the image that is gathered from, and its elements */
+    int filter_C, filter_O, stride_h, stride_w, dilation_h, dilation_w, top, left;
+    bool a_by_four, b_by_four, relu;
+    tp__divisor by_columns, by_rows, by_C, by_KW, by_stride_h, by_stride_w;
+} tp__tiles;
+/* A pixel of the grid: where its image begins, -1 for a pixel past the last one, and where tap (0, 0) reads. */
+typedef struct tp__tile_pixel {
+    int image, h, w;
+} tp__tile_pixel;
+/* Four words of K for an operand that is gathered: their taps and channels. by_four: they are adjacent channels of one tap. */
+typedef struct tp__tile_taps {
+    int kh[4], kw[4], c[4], n; /* n: how many of the four exist */
+} tp__tile_taps;
+
+template <int PASS> __device__ __forceinline__ tp__tile_pixel tp__tile_pixel_of(const tp__tiles &s, int pixel, int n)
+{
+    tp__tile_pixel p;
+    const int row = tp__small_quotient(pixel, s.by_columns), b = tp__small_quotient(row, s.by_rows);
+    const int h = row - b * s.rows, w = pixel - row * s.columns;
+    p.image = pixel < n ? b * s.image : -1;
+    p.h = PASS == TP__CONV_INPUT_GRAD ? h + s.top : h * s.stride_h - s.top;
+    p.w = PASS == TP__CONV_INPUT_GRAD ? w + s.left : w * s.stride_w - s.left;
+    return p;
+}
+/* The element that a pixel reads at a tap; -1: it lies in the padding, or between the strides of a gradient. */
+template <int PASS> __device__ __forceinline__ int tp__tile_element(const tp__tiles &s, const tp__tile_pixel &p, int kh, int kw)
+{
+    int h = p.h + kh * s.dilation_h, w = p.w + kw * s.dilation_w;
+    if (PASS == TP__CONV_INPUT_GRAD) {
+        const int up = p.h - kh * s.dilation_h, across = p.w - kw * s.dilation_w;
+        if (up < 0 || across < 0) return -1;
+        h = tp__small_quotient(up, s.by_stride_h), w = tp__small_quotient(across, s.by_stride_w);
+        if (h * s.stride_h != up || w * s.stride_w != across) return -1;
+    }
+    if (p.image < 0 || (unsigned)h >= (unsigned)s.H || (unsigned)w >= (unsigned)s.W) return -1;
+    return p.image + (h * s.W + w) * s.C;
+}
+__device__ __forceinline__ tp__tile_taps tp__tile_taps_of(const tp__tiles &s, int k, int n)
+{
+    tp__tile_taps t;
+    t.n = n - k < 4 ? n - k : 4;
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        if (e > 0 && s.a_by_four) break;
+        const int tap = tp__small_quotient(k + e, s.by_C);
+        t.c[e] = k + e - tap * s.C;
+        t.kh[e] = tp__small_quotient(tap, s.by_KW);
+        t.kw[e] = tap - t.kh[e] * (int)s.by_KW.d;
+    }
+    return t;
+}
+/* Loads have no branches, so that all of a thread's loads are on their way at once; they become words when they are stored. */
+template <class T> __device__ __forceinline__ tp__four<T> tp__tile_none()
+{
+    tp__four<T> v;
+    memset(&v, 0, sizeof v);
+    return v;
+}
+template <class T> __device__ __forceinline__ uint4 tp__tile_words(const tp__four<T> &v)
+{
+    unsigned w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        const float x = tp__get(v.v, e);
+        w[e] = tp__mma_word(&x);
+    }
+    return make_uint4(w[0], w[1], w[2], w[3]);
+}
+/* Loads four elements for each of N pixels. */
+template <class T, int PASS, int N>
+__device__ __forceinline__ void tp__tile_gather(const tp__tiles &s, const T *image, const tp__tile_pixel (&pixel)[N],
+                                                const tp__tile_taps &t, tp__four<T> (&v)[N])
+{
+    if (s.a_by_four) {
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const int at = tp__tile_element<PASS>(s, pixel[i], t.kh[0], t.kw[0]);
+            v[i] = tp__tile_none<T>();
+            if (t.n > 0 && at >= 0) v[i] = *(const tp__four<T> *)(image + at + t.c[0]);
+        }
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        v[i] = tp__tile_none<T>();
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int at = tp__tile_element<PASS>(s, pixel[i], t.kh[e], t.kw[e]);
+            if (e < t.n && at >= 0) v[i].v[e] = image[at + t.c[e]];
+        }
+    }
+}
+/* Loads four adjacent elements of b: of row k of the filter or of dy, or, for an input gradient, of column n, from k on. */
+template <class T, int PASS>
+__device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const T *b, int k, int k_end, int n)
+{
+    tp__four<T> v = tp__tile_none<T>();
+    const bool inside = k < k_end && n < s.N;
+    if (PASS == TP__CONV_INPUT_GRAD) {
+        const int tap = tp__small_quotient(k, s.by_C), o = k - tap * s.C;
+        if (s.a_by_four) {
+            if (inside) v = *(const tp__four<T> *)(b + (int64_t)(tap * s.filter_C + n) * s.filter_O + o);
+            return v;
+        }
+#pragma unroll
+        for (int e = 0; e < 4; e++) {
+            const int at = tp__small_quotient(k + e, s.by_C);
+            if (inside && k + e < k_end) v.v[e] = b[(int64_t)(at * s.filter_C + n) * s.filter_O + (k + e - at * s.C)];
+        }
+        return v;
+    }
+    const T *row = b + (int64_t)k * s.N + n;
+    if (s.b_by_four) {
+        if (inside) v = *(const tp__four<T> *)row;
+        return v;
+    }
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        if (inside && n + e < s.N) v.v[e] = row[e];
+    return v;
+}
+
+/* out: y or dx; for a filter gradient part (pieces, M, N) */
+template <class T, int PASS, int BN>
+TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out, float *part)
+{
+    constexpr bool gathers_rows = PASS != TP__CONV_FILTER_GRAD, b_by_column = PASS == TP__CONV_INPUT_GRAD;
+    /* Operands lie in shared memory as they do in global memory: with K along the rows, or across them. The pitches keep the words of a
+     * warp in different banks. */
+    constexpr int BM = TP__TILE_ROWS, DEEP = TP__TILE_DEEP, NA = BM * DEEP / 4 / TP__TILE_THREADS,
+                  NB = BN * DEEP / 4 / TP__TILE_THREADS, A_PITCH = gathers_rows ? DEEP + 4 : BM + 8,
+                  B_PITCH = b_by_column ? DEEP + 4 : BN + 8, A_ACROSS = gathers_rows ? DEEP / 4 : BM / 4,
+                  B_ACROSS = b_by_column ? DEEP / 4 : BN / 4;
+    constexpr int ACROSS = BN == 64 ? 2 : 1, WM = BM / (4 / ACROSS), WN = BN / ACROSS; /* warps side by side; a warp's tile */
+    TP_SHARED(uint4, shared_a, (gathers_rows ? BM : DEEP) * A_PITCH / 4);
+    TP_SHARED(uint4, shared_b, (b_by_column ? BN : DEEP) * B_PITCH / 4);
+    const unsigned *as = (const unsigned *)shared_a, *bs = (const unsigned *)shared_b;
+    const int me = (int)threadIdx.x, lane = me & 31, warp = me >> 5, g = lane >> 2, t = lane & 3;
+    const int tile_n = (int)blockIdx.x % s.tiles_n, tile_m = (int)blockIdx.x / s.tiles_n % s.tiles_m,
+              piece = (int)blockIdx.x / s.tiles_n / s.tiles_m;
+    const int m0 = tile_m * BM, n0 = tile_n * BN, k_begin = piece * s.per_piece,
+              k_end = s.K - k_begin < s.per_piece ? s.K : k_begin + s.per_piece;
+    const int a_across = me % A_ACROSS, a_down = me / A_ACROSS, b_across = me % B_ACROSS, b_down = me / B_ACROSS;
+    constexpr int A_STEP = TP__TILE_THREADS / A_ACROSS, B_STEP = TP__TILE_THREADS / B_ACROSS;
+
+    tp__tile_pixel pixel[NA];
+    tp__tile_taps taps;
+    if (gathers_rows) {
+#pragma unroll
+        for (int i = 0; i < NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, m0 + a_down + i * A_STEP, s.M);
+    } else taps = tp__tile_taps_of(s, m0 + a_across * 4, s.M);
+    tp__four<T> a_next[NA], b_next[NB];
+    const auto load = [&](int k0) {
+        if (gathers_rows) taps = tp__tile_taps_of(s, k0 + a_across * 4, k_end);
+        if (!gathers_rows)
+#pragma unroll
+            for (int i = 0; i < NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, k0 + a_down + i * A_STEP, k_end);
+        tp__tile_gather<T, PASS>(s, image, pixel, taps, a_next);
+#pragma unroll
+        for (int i = 0; i < NB; i++) {
+            const int down = b_down + i * B_STEP;
+            b_next[i] = b_by_column ? tp__tile_right<T, PASS>(s, b, k0 + b_across * 4, k_end, n0 + down)
+                                    : tp__tile_right<T, PASS>(s, b, k0 + down, k_end, n0 + b_across * 4);
+        }
+    };
+
+    float sum[WM / 16][WN / 8][4];
+#pragma unroll
+    for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+        for (int j = 0; j < WN / 8; j++)
+            for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+    const int row0 = warp / ACROSS * WM, column0 = warp % ACROSS * WN;
+    load(k_begin);
+    for (int k0 = k_begin; k0 < k_end; k0 += DEEP) {
+#pragma unroll
+        for (int i = 0; i < NA; i++) 
+            shared_a[(a_down + i * A_STEP) * (A_PITCH / 4) + a_across] = tp__tile_words(a_next[i]);
+#pragma unroll
+        for (int i = 0; i < NB; i++) 
+            shared_b[(b_down + i * B_STEP) * (B_PITCH / 4) + b_across] = tp__tile_words(b_next[i]);
+        __syncthreads();
+        if (k0 + DEEP < k_end) load(k0 + DEEP);
+#pragma unroll
+        for (int k = 0; k < DEEP; k += 8) {
+            unsigned left[WM / 16][4], right[WN / 8][2];
+#pragma unroll
+            for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    const int row = row0 + i * 16 + g + (e & 1) * 8, column = k + t + (e >> 1) * 4;
+                    left[i][e] = as[gathers_rows ? row * A_PITCH + column : column * A_PITCH + row];
+                }
+#pragma unroll
+            for (int j = 0; j < WN / 8; j++)
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    const int row = k + t + e * 4, column = column0 + j * 8 + g;
+                    right[j][e] = bs[b_by_column ? column * B_PITCH + row : row * B_PITCH + column];
+                }
+#pragma unroll
+            for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+                for (int j = 0; j < WN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < WM / 16; i++)
+#pragma unroll
+        for (int j = 0; j < WN / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int m = m0 + row0 + i * 16 + g + (e >> 1) * 8, n = n0 + column0 + j * 8 + 2 * t + (e & 1);
+                if (m >= s.M || n >= s.N) continue;
+                const int64_t at = (int64_t)m * s.N + n;
+                float y = sum[i][j][e];
+                if (PASS == TP__CONV_FILTER_GRAD) {
+                    part[(int64_t)piece * s.M * s.N + at] = y;
+                    continue;
+                }
+                if (bias) y += tp__get(bias, n);
+                tp__put(out, at, s.relu && 0 > y ? 0.0f : y);
+            }
+}
+
+/* Whether these kernels compute it: with TF32 up to TP__TILE_CHANNELS channels; in half precision the layers that see colours, whose
+ * images cuDNN would copy to more channels first. */
+#ifndef TP__TILE_CHANNELS
+#define TP__TILE_CHANNELS 128
+#endif
+static bool tp__conv_by_tiles(const tp__cuda *c, const tp__conv *g, int pass, tp_dtype dtype, tp_precision precision)
+{
+    const int64_t most = INT32_MAX / 2, pixels = g->B * (pass == TP__CONV_INPUT_GRAD ? g->H * g->W : g->OH * g->OW);
+    if (c->generation < 8 || g->nchw || g->groups != 1) return false;
+    if (g->B * g->H * g->W * g->C > most || g->B * g->OH * g->OW * g->O > most || g->KH * g->KW * g->C * g->O > most)
+        return false;
+    if ((g->H + g->KH * g->dilation_h) * g->stride_h > most || (g->W + g->KW * g->dilation_w) * g->stride_w > most || pixels > most)
+        return false;
+    if (dtype == TP_F32) return precision == TP_PRECISION_TF32 && g->C <= TP__TILE_CHANNELS && g->O <= TP__TILE_CHANNELS;
+    return (dtype == TP_BF16 || dtype == TP_F16) && pass != TP__CONV_INPUT_GRAD && g->C < 8;
+}
+static tp__tiles tp__tiles_of(const tp__cuda *c, const tp__conv *g, int pass, int columns)
+{
+    const bool to_x = pass == TP__CONV_INPUT_GRAD;
+    const int64_t taps = g->KH * g->KW, pixels = g->B * (to_x ? g->H * g->W : g->OH * g->OW);
+    tp__tiles s;
+    memset(&s, 0, sizeof s);
+    s.rows = (int)(to_x ? g->H : g->OH), s.columns = (int)(to_x ? g->W : g->OW);
+    s.H = (int)(to_x ? g->OH : g->H), s.W = (int)(to_x ? g->OW : g->W), s.C = (int)(to_x ? g->O : g->C);
+    s.image = s.H * s.W * s.C;
+    s.filter_C = (int)g->C, s.filter_O = (int)g->O;
+    s.stride_h = (int)g->stride_h, s.stride_w = (int)g->stride_w, s.dilation_h = (int)g->dilation_h,
+    s.dilation_w = (int)g->dilation_w, s.top = (int)g->top, s.left = (int)g->left;
+    s.M = (int)(pass == TP__CONV_FILTER_GRAD ? taps * g->C : pixels);
+    s.N = (int)(to_x ? g->C : g->O);
+    s.K = (int)(pass == TP__CONV_FILTER_GRAD ? pixels : taps * s.C);
+    s.tiles_m = (s.M + TP__TILE_ROWS - 1) / TP__TILE_ROWS, s.tiles_n = (s.N + columns - 1) / columns;
+    s.per_piece = s.K;
+    s.pieces = 1;
+    if (pass == TP__CONV_FILTER_GRAD) { /* about four blocks for each multiprocessor, of four steps at least */
+        const int64_t tiles = (int64_t)s.tiles_m * s.tiles_n, wanted = ((int64_t)c->n_processor * 4 + tiles - 1) / tiles,
+                      step = 4 * TP__TILE_DEEP, most = (s.K + step - 1) / step, pieces = wanted < most ? wanted : most;
+        s.per_piece = (int)(((s.K + pieces - 1) / pieces + TP__TILE_DEEP - 1) / TP__TILE_DEEP * TP__TILE_DEEP);
+        s.pieces = (s.K + s.per_piece - 1) / s.per_piece;
+    }
+    s.by_columns = tp__divide_by(s.columns, INT32_MAX), s.by_rows = tp__divide_by(s.rows, INT32_MAX);
+    s.by_C = tp__divide_by(s.C, INT32_MAX), s.by_KW = tp__divide_by(g->KW, INT32_MAX);
+    s.by_stride_h = tp__divide_by(s.stride_h, INT32_MAX), s.by_stride_w = tp__divide_by(s.stride_w, INT32_MAX);
+    return s;
+}
+/* The columns of a tile; half precision has one width. */
+static int tp__tile_columns(const tp__conv *g, int pass, tp_dtype dtype)
+{
+    const int64_t n = pass == TP__CONV_INPUT_GRAD ? g->C : g->O;
+    return dtype != TP_F32 || n > 32 ? 64 : n > 16 ? 32 : 16;
+}
+static size_t tp__tile_scratch(const tp__cuda *c, const tp__conv *g, int pass, tp_dtype dtype)
+{
+    if (pass != TP__CONV_FILTER_GRAD) return 0;
+    const tp__tiles s = tp__tiles_of(c, g, pass, tp__tile_columns(g, pass, dtype));
+    return (size_t)s.pieces * (size_t)s.M * (size_t)s.N * sizeof(float);
+}
+template <class T, int PASS, int BN>
+static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, const T *b, const T *bias, bool relu, T *out)
+{
+    tp__tiles s = tp__tiles_of(tp__cuda_of(k), g, PASS, BN);
+    s.relu = relu;
+    s.a_by_four = s.C % 4 == 0 && tp__aligned_to_four<T>(image) && (PASS != TP__CONV_INPUT_GRAD || tp__aligned_to_four<T>(b));
+    s.b_by_four = s.N % 4 == 0 && tp__aligned_to_four<T>(b);
+    TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), (int64_t)s.tiles_m * s.tiles_n * s.pieces, TP__TILE_THREADS, 0, s, image, b,
+                  bias, out, (float *)k->scratch);
+    if (PASS == TP__CONV_FILTER_GRAD) {
+        const int64_t n = (int64_t)s.M * s.N;
+        TP_RUN_BLOCKS(k, (tp__add_parts<T>), (n + 31) / 32, TP__THREADS, 0, (const tp__real<T> *)k->scratch, out, n,
+                      (int64_t)s.pieces);
+    }
+}
+template <int PASS>
+static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *image, const void *b, const void *bias,
+                              bool relu, void *out)
+{
+#define TP__TILES(T_, BN_)                                                                                              \
+    tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (T_ *)out)
+    const int columns = tp__tile_columns(g, PASS, dtype);
+    if (dtype == TP_F32) {
+        if (columns == 16) TP__TILES(float, 16);
+        else if (columns == 32) TP__TILES(float, 32);
+        else TP__TILES(float, 64);
+    } else if constexpr (PASS != TP__CONV_INPUT_GRAD) {
+        if (dtype == TP_BF16) TP__TILES(tp__bf16, 64);
+        else TP__TILES(tp__f16, 64);
+    }
+#undef TP__TILES
+}
+
 /* -- conv2d: layouts that cuDNN needs */
 
 /* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
@@ -5846,7 +6338,7 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 
 /* -- conv2d: the three ops */
 
-enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
+enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_TILES, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
     tp__conv g, cudnn_shape; /* g: shape of the call; cudnn_shape: the shape in the layout that cuDNN gets */
@@ -5894,6 +6386,11 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
         return j;
     }
 #ifndef TP_CUDA_DIRECT_CONV
+    if (tp__conv_by_tiles(c, g, pass, j.dtype, k->precision)) {
+        j.method = TP__BY_TILES;
+        j.workspace = tp__tile_scratch(c, g, pass, j.dtype);
+        return j;
+    }
     if (image > most || filter_elements * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
     /* try the given layout first, then NCHW */
@@ -6049,6 +6546,13 @@ static void tp__conv_run(const tp_call *k, int pass)
         /* whether cuBLASLt can add the bias itself */
         const bool fuse_bias = bias && j.dtype != TP_F64 && bias->dtype == j.dtype;
         tp__conv_product(k, &j, x, w, y, fuse_bias ? bias->data : NULL, fuse_bias && relu);
+        if (fuse_bias) return;
+    } else if (j.method == TP__BY_TILES) {
+        const bool fuse_bias = bias && bias->dtype == j.dtype;
+        const void *b = fuse_bias ? bias->data : NULL;
+        if (pass == TP__CONV_FORWARD) tp__conv_tiles_of<TP__CONV_FORWARD>(k, &j.g, j.dtype, x, w, b, fuse_bias && relu, y);
+        else if (pass == TP__CONV_INPUT_GRAD) tp__conv_tiles_of<TP__CONV_INPUT_GRAD>(k, &j.g, j.dtype, y, w, NULL, false, x);
+        else tp__conv_tiles_of<TP__CONV_FILTER_GRAD>(k, &j.g, j.dtype, x, y, NULL, false, w);
         if (fuse_bias) return;
     } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
@@ -6357,7 +6861,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
         const int64_t n_columns = s.by_four ? s.C / 4 : s.C;
         while (s.lanes < 32 && s.lanes < n_columns) s.lanes *= 2;
         s.tiles = (n_columns + s.lanes - 1) / s.lanes;
-        min_per_piece = TP__THREADS / s.lanes * 16;
+        min_per_piece = TP__THREADS / s.lanes * 8;
         max_per_piece = TP__THREADS / s.lanes * 256;
     }
     const int64_t wanted_pieces = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
@@ -8625,86 +9129,12 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
 }
 
 /* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers if TF32 is allowed: the same tiles and sums,
- *    with the products of a warp computed by mma. The code depends on how mma distributes a matrix over the lanes. Lane 4 g + t
- *    holds, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float: of the
- *    left one (16 rows of 8 words) the lane holds words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words)
- *    words t and t+4 of column g. So a block of sums can be used as a left operand directly, if the words of the right operand
- *    are loaded in the matching order: probabilities never leave the registers. A block has four warps of 16 rows and processes
+ *    with the products of a warp computed by mma. A block of sums can be used as a left operand directly, if the words of the right
+ *    operand are loaded in the matching order: probabilities never leave the registers. A block has four warps of 16 rows and processes
  *    the other operand 32 columns at a time. */
 #define TP__MMA_ROWS    64
 #define TP__MMA_COLUMNS 32
 #define TP__MMA_THREADS 128
-template <class T> struct tp__mma {
-    /* PER: numbers in a 32-bit word; DEEP: depth of the product that one instruction mma computes */
-    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER };
-};
-__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a number to TF32 */
-{
-    const unsigned u = __float_as_uint(*x);
-    return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
-}
-__device__ __forceinline__ unsigned tp__mma_word(const tp__bf16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
-__device__ __forceinline__ unsigned tp__mma_word(const tp__f16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
-template <class T> __device__ __forceinline__ unsigned tp__mma_pair(float x, float y)
-{
-    T v[2];
-    tp__put(v, 0, x);
-    tp__put(v, 1, y);
-    return tp__mma_word(v);
-}
-#ifndef __CUDA_ARCH__ /* the stand-in for CUDA in tests/gpu/shim */
-__device__ __forceinline__ float tp__mma_dot(const float *, unsigned a, unsigned b)
-{
-    return __uint_as_float(a) * __uint_as_float(b);
-}
-__device__ __forceinline__ float tp__mma_dot(const tp__bf16 *, unsigned a, unsigned b)
-{
-    return tp__f32_of_bf16((uint16_t)a) * tp__f32_of_bf16((uint16_t)b) +
-           tp__f32_of_bf16((uint16_t)(a >> 16)) * tp__f32_of_bf16((uint16_t)(b >> 16));
-}
-__device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsigned b)
-{
-    return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
-           tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
-}
-/* Computes through shuffles what the instruction mma computes. */
-template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
-{
-    const int lane = threadIdx.x & 31, t = lane & 3;
-    const T *kind = NULL;
-    for (int w = 0; w < 8; w++) {
-        const int from = w & 3;
-        const unsigned above = __shfl_sync(0xffffffffu, w < 4 ? a[0] : a[2], (lane & ~3) + from),
-                       below = __shfl_sync(0xffffffffu, w < 4 ? a[1] : a[3], (lane & ~3) + from);
-        const unsigned left = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + from),
-                       right = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + 4 + from);
-        c[0] += tp__mma_dot(kind, above, left);
-        c[1] += tp__mma_dot(kind, above, right);
-        c[2] += tp__mma_dot(kind, below, left);
-        c[3] += tp__mma_dot(kind, below, right);
-    }
-}
-#elif __CUDA_ARCH__ < 800
-/* tp__attention_by_tensor_cores does not launch these kernels on such a GPU: they are compiled to nothing, which saves minutes. */
-template <class T> __device__ __forceinline__ void tp__mma_add(float *, const unsigned *, const unsigned *)
-{
-    __trap();
-}
-#else
-template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2]);
-#define TP__MMA(T_, shape_, type_)                                                                                    \
-    template <> __device__ __forceinline__ void tp__mma_add<T_>(float c[4], const unsigned a[4], const unsigned b[2]) \
-    {                                                                                                                 \
-        asm("mma.sync.aligned." shape_ ".row.col.f32." type_ "." type_ ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "          \
-            "{%8,%9}, {%0,%1,%2,%3};"                                                                                 \
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])                                                          \
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));                                      \
-    }
-TP__MMA(float, "m16n8k8", "tf32")
-TP__MMA(tp__bf16, "m16n8k16", "bf16")
-TP__MMA(tp__f16, "m16n8k16", "f16")
-#undef TP__MMA
-#endif
 /* Loads rows of a head as words; rows past n and numbers past D are zeros. The pitch keeps a warp's words in different
  * banks. */
 template <class T, int WIDE> struct tp__mma_tile {

@@ -36,6 +36,7 @@
 
 #ifndef TP_CUDA_SHIM
 #define TP_KERNEL                   static __global__ void __launch_bounds__(256)
+#define TP_KERNEL_RESIDENT(n_)      static __global__ void __launch_bounds__(256, n_) /* n_ blocks fit in a multiprocessor */
 #define TP_SHARED(type_, name_, n_) __shared__ type_ name_[n_]
 #define TP_DYNAMIC_SHARED(type_, name_)                                \
     extern __shared__ __align__(16) unsigned char tp__shared_memory[]; \
@@ -113,6 +114,13 @@ typedef struct tp__cuda {
     struct tp__nvml *nvml; /* loaded NVML, which reads the GPU's utilisation; NULL: not yet loaded */
     tp__product *product;  /* hash table of the chosen algorithms of products; its size is a power of two */
     int64_t n_product, product_capacity;
+    /* A recording by steps: step i ends with the nodes last[first[i]] to last[first[i + 1] - 1]. */
+    struct {
+        bool on, has_library;
+        cudaGraphNode_t *last, library; /* library: the last node of cuBLASLt or cuDNN */
+        int *first, n_step;
+        size_t n_last, last_capacity, first_capacity;
+    } steps;
     struct tp__conv_choice *convolution; /* cuDNN's choices for the convolutions that were queried */
 } tp__cuda;
 
@@ -568,9 +576,76 @@ static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, co
 
 /* Records a step as one CUDA graph. Fed values are already copied to the arena, so the graph does not contain the address where
  * they were staged. */
+/* The nodes that what is recorded next would follow. */
+static cudaError_t tp__recorded_last(tp__cuda *c, const cudaGraphNode_t **node, size_t *n)
+{
+    cudaStreamCaptureStatus status;
+    const cudaGraphEdgeData *edge;
+    *n = 0;
+    return cudaStreamGetCaptureInfo(c->stream, &status, NULL, NULL, node, &edge, n);
+}
+/* Makes room for n elements of an array; false: out of memory. */
+template <class T> static bool tp__reserve(T **array, size_t *capacity, size_t n)
+{
+    if (n <= *capacity) return true;
+    const size_t wanted = n < 256 ? 512 : 2 * n;
+    T *bigger = (T *)realloc(*array, wanted * sizeof **array);
+    if (!bigger) return false;
+    *array = bigger;
+    *capacity = wanted;
+    return true;
+}
+static tp_status tp__cuda_record_step(tp_device *d, const int *after, int n)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    const cudaGraphNode_t *node;
+    size_t n_node;
+    cudaError_t e = tp__recorded_last(c, &node, &n_node); /* the last nodes of the step before */
+    if (e != cudaSuccess) return tp__cuda_status(c, e, "recording a step");
+    if (!tp__reserve(&c->steps.first, &c->steps.first_capacity, (size_t)c->steps.n_step + 2) ||
+        !tp__reserve(&c->steps.last, &c->steps.last_capacity, c->steps.n_last + n_node))
+        return c->fail(TP_ERR_NOMEM, "%s: out of memory for the steps of a recording", d->name);
+    c->steps.first[0] = 0;
+    if (c->steps.n_step > 0) {
+        for (size_t i = 0; i < n_node; i++) c->steps.last[c->steps.n_last++] = node[i];
+        c->steps.first[c->steps.n_step] = (int)c->steps.n_last;
+    }
+    c->steps.n_step++;
+    c->steps.on = true;
+    for (int i = 0; i <= n && e == cudaSuccess; i++) { /* first with no node, which removes those of the step before */
+        const int from = i ? c->steps.first[after[i - 1]] : 0, to = i ? c->steps.first[after[i - 1] + 1] : 0;
+        if (i == 0 || to > from)
+            e = cudaStreamUpdateCaptureDependencies(
+                c->stream, i ? c->steps.last + from : NULL, NULL, (size_t)(to - from),
+                i ? cudaStreamAddCaptureDependencies : cudaStreamSetCaptureDependencies);
+    }
+    return tp__cuda_status(c, e, "recording a step");
+}
+/* The calls of cuBLASLt share a workspace and those of cuDNN a handle: in a recording by steps each follows the one before. */
+static void tp__library_begin(tp__cuda *c)
+{
+    if (!c->steps.on || !c->steps.has_library) return;
+    const cudaError_t e =
+        cudaStreamUpdateCaptureDependencies(c->stream, &c->steps.library, NULL, 1, cudaStreamAddCaptureDependencies);
+    if (e != cudaSuccess) tp__store_error(c, "recording a library's kernel", cudaGetErrorString(e));
+}
+static void tp__library_end(tp__cuda *c)
+{
+    const cudaGraphNode_t *node;
+    size_t n;
+    if (!c->steps.on) return;
+    const cudaError_t e = tp__recorded_last(c, &node, &n);
+    if (e != cudaSuccess) tp__store_error(c, "recording a library's kernel", cudaGetErrorString(e));
+    if (e != cudaSuccess || n != 1) return; /* several: the library recorded nothing */
+    c->steps.library = node[0];
+    c->steps.has_library = true;
+}
 static tp_status tp__cuda_record_begin(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
+    c->steps.on = c->steps.has_library = false;
+    c->steps.n_step = 0;
+    c->steps.n_last = 0;
     cudaSetDevice(c->ordinal);
     return tp__cuda_status(c, cudaStreamBeginCapture(c->stream, cudaStreamCaptureModeThreadLocal), "recording");
 }
@@ -580,6 +655,7 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *recording = NULL;
+    c->steps.on = false;
     cudaSetDevice(c->ordinal);
     tp_status st = tp__cuda_status(c, cudaStreamEndCapture(c->stream, &graph), "recording");
     if (st == TP_OK) st = tp__cuda_status(c, cudaGraphInstantiate(&exec, graph, 0), "recording");
@@ -1088,7 +1164,8 @@ template <class R> __device__ __forceinline__ R tp__block_max(R x, R *shared) /*
     if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = x;
     __syncthreads();
     R maximum = shared[0];
-    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) maximum = maximum != maximum || maximum > shared[w] ? maximum : shared[w];
+    for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++)
+        maximum = maximum != maximum || maximum > shared[w] ? maximum : shared[w];
     return maximum;
 }
 
@@ -1279,39 +1356,34 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 }
 
 /* ==== >>elementwise =================================================================================== */
-/* A chain of element-wise ops is one launch of an interpreter: each thread runs all instructions on four adjacent elements.
+/* A chain of element-wise ops is one launch of an interpreter: each thread runs all instructions on eight adjacent elements.
  * Chains of float and bool, the usual ones, have a kernel of their own, which loads half-precision operands as floats. Other
  * chains run element by element, with values in cells of eight bytes. */
 
-/* Instruction codes and formulas (a, b operands, p, q attributes). ALL: defined for integers too. */
-#define TP__ALL_MAPS(X)                        \
+/* Instruction codes and formulas (a, b operands, p, q attributes). ALL: defined for integers too; LONG: with long code. */
+#define TP__SHORT_ALL_MAPS(X)                  \
     X(add, a + b)                              \
     X(sub, a - b)                              \
     X(mul, a *b)                               \
     X(maximum, tp__is_nan(a) || a > b ? a : b) \
     X(minimum, tp__is_nan(a) || a < b ? a : b) \
     X(squared_difference, (a - b) * (a - b))   \
-    X(floordiv, tp__floor_quotient(a, b))      \
-    X(mod, tp__floor_remainder(a, b))               \
     X(neg, -a)                                 \
     X(abs, tp__absolute(a))                    \
     X(sign, a > 0 ? 1 : a < 0 ? -1 : a)        \
     X(square, a *a)                            \
     X(clip, tp__clip(a, p, q))                 \
     X(affine, tp__affine(a, p, q))
-#define TP__REAL_MAPS(X)                                \
+#define TP__LONG_ALL_MAPS(X)              \
+    X(floordiv, tp__floor_quotient(a, b)) \
+    X(mod, tp__floor_remainder(a, b))
+#define TP__SHORT_REAL_MAPS(X)                          \
     X(div, a / b)                                       \
-    X(pow, pow(a, b))                                   \
     X(sqrt, sqrt(a))                                    \
     X(rsqrt, 1 / sqrt(a))                               \
     X(reciprocal, 1 / a)                                \
     X(exp, exp(a))                                      \
     X(ln, log(a))                                       \
-    X(sin, sin(a))                                      \
-    X(cos, cos(a))                                      \
-    X(asin, asin(a))                                    \
-    X(acos, acos(a))                                    \
-    X(atan, atan(a))                                    \
     X(erf, erf(a))                                      \
     X(tanh, tanh(a))                                    \
     X(sigmoid, 1 / (1 + exp(-a)))                       \
@@ -1326,6 +1398,15 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
     X(ceil, ceil(a))                                    \
     X(round, rint(a))                                   \
     X(clip_grad, b >= (R)p && b <= (R)q ? a : 0)
+#define TP__LONG_REAL_MAPS(X) \
+    X(pow, pow(a, b))         \
+    X(sin, sin(a))            \
+    X(cos, cos(a))            \
+    X(asin, asin(a))          \
+    X(acos, acos(a))          \
+    X(atan, atan(a))
+#define TP__ALL_MAPS(X)  TP__SHORT_ALL_MAPS(X) TP__LONG_ALL_MAPS(X)
+#define TP__REAL_MAPS(X) TP__SHORT_REAL_MAPS(X) TP__LONG_REAL_MAPS(X)
 #define TP__TESTS(X)         \
     X(greater, a > b)        \
     X(greater_equal, a >= b) \
@@ -1410,7 +1491,8 @@ template <class I> __device__ __forceinline__ I tp__clip(I x, float p, float q)
 {
     const double minimum = sizeof(I) == 8 ? -9223372036854775808.0 : -2147483648.0,
                  maximum = sizeof(I) == 8 ? 9223372036854775807.0 : 2147483647.0;
-    const I low = (I)tp__whole(ceil((double)p), minimum, maximum), high = (I)tp__whole(floor((double)q), minimum, maximum);
+    const I low = (I)tp__whole(ceil((double)p), minimum, maximum),
+            high = (I)tp__whole(floor((double)q), minimum, maximum);
     return x < low ? low : x > high ? high : x;
 }
 __device__ __forceinline__ float tp__affine(float x, float p, float q) { return __fadd_rn(__fmul_rn(p, x), q); }
@@ -1476,110 +1558,132 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
     default: return (float)((const uint8_t *)data)[i];
     }
 }
-/* Four adjacent elements as they lie in memory; `at` is a multiple of four. Loading them and converting them are two functions, so that
- * all loads of a chain are on their way before the first conversion waits for one. */
-__device__ __forceinline__ uint4 tp__load_four(const void *data, int dtype, int64_t at)
-{
-    switch (dtype) {
-    case TP_F32: return *(const uint4 *)((const float *)data + at);
-    case TP_BF16:
-    case TP_F16: {
-        const uint2 v = *(const uint2 *)((const uint16_t *)data + at);
-        return make_uint4(v.x, v.y, 0, 0);
-    }
-    default: return make_uint4(*(const unsigned *)((const uint8_t *)data + at), 0, 0, 0);
-    }
-}
-__device__ __forceinline__ void tp__floats_of_four(uint4 v, int dtype, float x[4])
+/* Eight adjacent elements as they lie in memory; only float32 has a high half. Loading them and converting them are two functions, so that all loads of a chain are
+ * on their way before the first conversion waits for one. */
+#define TP__EIGHT 8
+__device__ __forceinline__ void tp__load_eight(const void *data, int dtype, int64_t at, uint4 &low, uint4 &high)
 {
     switch (dtype) {
     case TP_F32:
-        x[0] = __uint_as_float(v.x), x[1] = __uint_as_float(v.y), x[2] = __uint_as_float(v.z), x[3] = __uint_as_float(v.w);
+        low = *(const uint4 *)((const float *)data + at);
+        high = *(const uint4 *)((const float *)data + at + 4);
         break;
     case TP_BF16:
-        x[0] = __uint_as_float(v.x << 16), x[1] = __uint_as_float(v.x & 0xffff0000u);
-        x[2] = __uint_as_float(v.y << 16), x[3] = __uint_as_float(v.y & 0xffff0000u);
+    case TP_F16: low = *(const uint4 *)((const uint16_t *)data + at); break;
+    default: {
+        const uint2 u = *(const uint2 *)((const uint8_t *)data + at);
+        low = make_uint4(u.x, u.y, 0, 0);
         break;
-    case TP_F16:
-        x[0] = tp__f32_of_f16((uint16_t)v.x), x[1] = tp__f32_of_f16((uint16_t)(v.x >> 16));
-        x[2] = tp__f32_of_f16((uint16_t)v.y), x[3] = tp__f32_of_f16((uint16_t)(v.y >> 16));
-        break;
-    default:
+    }
+    }
+}
+__device__ __forceinline__ void tp__floats_of_eight(uint4 low, uint4 high, int dtype, float x[TP__EIGHT])
+{
+    const unsigned w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    if (dtype == TP_F32) {
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const unsigned byte = v.x >> 8 * j & 255u;
+        for (int j = 0; j < TP__EIGHT; j++) x[j] = __uint_as_float(w[j]);
+    } else if (dtype == TP_BF16) {
+#pragma unroll
+        for (int j = 0; j < TP__EIGHT; j++) x[j] = __uint_as_float(j & 1 ? w[j / 2] & 0xffff0000u : w[j / 2] << 16);
+    } else if (dtype == TP_F16) {
+#pragma unroll
+        for (int j = 0; j < TP__EIGHT; j++) x[j] = tp__f32_of_f16((uint16_t)(w[j / 2] >> 16 * (j & 1)));
+    } else {
+#pragma unroll
+        for (int j = 0; j < TP__EIGHT; j++) {
+            const unsigned byte = w[j / 4] >> 8 * (j & 3) & 255u;
             x[j] = dtype == TP_BOOL ? (float)(byte != 0) : (float)byte;
         }
-        break;
     }
 }
-/* Whether four adjacent elements of the result read four adjacent elements of this operand. */
-__device__ __forceinline__ bool tp__by_fours(const tp__cuda_external &e)
-{
-    return e.access == TP__DIRECT || (e.access == TP__INNER && e.period % 4 == 0);
-}
-/* Loads four adjacent elements from i on, of which only m exist. */
+/* One element of an operand; out of line, because few chains need it. */
 template <class I>
-__device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_external &e, I i, int m, float x[4])
+static __device__ __noinline__ float tp__operand_element(const tp__cuda_program &p, const tp__cuda_external &e, I i)
 {
-    if (e.access == TP__SPLAT) {
-        x[0] = x[1] = x[2] = x[3] = tp__float_at(e.data, e.dtype, 0);
-        return;
-    }
-    if (m == 4 && tp__by_fours(e)) {
-        const I at = e.access == TP__DIRECT ? i : i % (I)e.period;
-        tp__floats_of_four(tp__load_four(e.data, e.dtype, (int64_t)at), e.dtype, x);
-        return;
-    }
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        x[j] = j < m ? tp__float_at(e.data, e.dtype, (int64_t)tp__external_index<I>(p, e, i + (I)j)) : 0.0f;
+    return tp__float_at(e.data, e.dtype, (int64_t)tp__external_index<I>(p, e, i));
 }
-__device__ __forceinline__ void tp__store4(void *data, int dtype, int64_t i, int m, const float y[4])
+/* Loads eight adjacent elements from i on, of which only m exist. */
+template <class I>
+__device__ __forceinline__ void tp__operand(const tp__cuda_program &p, const tp__cuda_external &e, I i, int m,
+                                            float x[TP__EIGHT])
 {
-    if (m == 4 && dtype == TP_F32) {
-        *(float4 *)((float *)data + i) = make_float4(y[0], y[1], y[2], y[3]);
+    if (m == TP__EIGHT && (e.access == TP__DIRECT || (e.access == TP__INNER && e.period % TP__EIGHT == 0))) {
+        uint4 low, high = make_uint4(0, 0, 0, 0);
+        tp__load_eight(e.data, e.dtype, (int64_t)(e.access == TP__DIRECT ? i : i % (I)e.period), low, high);
+        tp__floats_of_eight(low, high, e.dtype, x);
         return;
     }
-    if (m == 4 && dtype == TP_BF16) {
-        *(uint2 *)((uint16_t *)data + i) =
-            make_uint2((unsigned)tp__bf16_of_f32(y[0]) | (unsigned)tp__bf16_of_f32(y[1]) << 16,
-                       (unsigned)tp__bf16_of_f32(y[2]) | (unsigned)tp__bf16_of_f32(y[3]) << 16);
-        return;
-    }
-    if (m == 4 && dtype == TP_F16) {
-        *(uint2 *)((uint16_t *)data + i) =
-            make_uint2((unsigned)tp__f16_of_f32(y[0]) | (unsigned)tp__f16_of_f32(y[1]) << 16,
-                       (unsigned)tp__f16_of_f32(y[2]) | (unsigned)tp__f16_of_f32(y[3]) << 16);
+    if (e.access == TP__SPLAT || (e.access == TP__OUTER && e.inner % TP__EIGHT == 0)) { /* all eight read one element */
+        const float all = tp__operand_element<I>(p, e, i);
+#pragma unroll
+        for (int j = 0; j < TP__EIGHT; j++) x[j] = all;
         return;
     }
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
-        if (j >= m) continue;
-        switch (dtype) {
-        case TP_F32: ((float *)data)[i + j] = y[j]; break;
-        case TP_BF16: ((uint16_t *)data)[i + j] = tp__bf16_of_f32(y[j]); break;
-        case TP_F16: ((uint16_t *)data)[i + j] = tp__f16_of_f32(y[j]); break;
-        case TP_BOOL: ((uint8_t *)data)[i + j] = y[j] != 0; break;
-        default: ((uint8_t *)data)[i + j] = (uint8_t)tp__whole((double)y[j], 0.0, 255.0); break;
-        }
+    for (int j = 0; j < TP__EIGHT; j++) x[j] = j < m ? tp__operand_element<I>(p, e, i + (I)j) : 0.0f;
+}
+__device__ __forceinline__ void tp__put_element(void *data, int dtype, int64_t i, float y)
+{
+    switch (dtype) {
+    case TP_F32: ((float *)data)[i] = y; break;
+    case TP_BF16: ((uint16_t *)data)[i] = tp__bf16_of_f32(y); break;
+    case TP_F16: ((uint16_t *)data)[i] = tp__f16_of_f32(y); break;
+    case TP_BOOL: ((uint8_t *)data)[i] = y != 0; break;
+    default: ((uint8_t *)data)[i] = (uint8_t)tp__whole((double)y, 0.0, 255.0); break;
+    }
+}
+__device__ __forceinline__ void tp__store_eight(void *data, int dtype, int64_t i, int m, const float y[TP__EIGHT])
+{
+    if (m == TP__EIGHT && dtype == TP_F32) {
+        *(float4 *)((float *)data + i) = make_float4(y[0], y[1], y[2], y[3]);
+        *(float4 *)((float *)data + i + 4) = make_float4(y[4], y[5], y[6], y[7]);
+        return;
+    }
+    if (m == TP__EIGHT && (dtype == TP_BF16 || dtype == TP_F16)) {
+        unsigned w[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            w[j] = dtype == TP_BF16
+                       ? (unsigned)tp__bf16_of_f32(y[2 * j]) | (unsigned)tp__bf16_of_f32(y[2 * j + 1]) << 16
+                       : (unsigned)tp__f16_of_f32(y[2 * j]) | (unsigned)tp__f16_of_f32(y[2 * j + 1]) << 16;
+        *(uint4 *)((uint16_t *)data + i) = make_uint4(w[0], w[1], w[2], w[3]);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < TP__EIGHT; j++)
+        if (j < m) tp__put_element(data, dtype, i + j, y[j]);
+}
+/* The functions with long code, which would be repeated for each of the eight elements. */
+#define TP__LONG_MAPS(X) TP__LONG_ALL_MAPS(X) TP__LONG_REAL_MAPS(X)
+static __device__ __noinline__ float tp__long_map(int code, float a, float b)
+{
+    switch (code) {
+#define TP__CASE(name_, expr_) \
+    case TP__DO_##name_: return (float)(expr_);
+        TP__LONG_MAPS(TP__CASE)
+#undef TP__CASE
+    default: return 0;
     }
 }
 
 #define TP__AHEAD 3 /* the operands that may be loaded before the instructions run are the first ones */
-template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_program P)
+template <class I> TP_KERNEL_RESIDENT(3) tp__float_chain(const __grid_constant__ tp__cuda_program P)
 {
-    float reg[TP__MAX_REG][4], y[4] = {0, 0, 0, 0};
-    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * 4;
-    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < n; i += step) {
-        const int m = n - i < 4 ? (int)(n - i) : 4;
-        uint4 ahead[TP__AHEAD];
+    float reg[TP__MAX_REG][TP__EIGHT], y[TP__EIGHT] = {0, 0, 0, 0, 0, 0, 0, 0};
+    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * TP__EIGHT;
+    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * TP__EIGHT; i < n; i += step) {
+        const int m = n - i < TP__EIGHT ? (int)(n - i) : TP__EIGHT;
+        uint4 low[TP__AHEAD], high[TP__AHEAD];
 #pragma unroll
         for (int e = 0; e < TP__AHEAD; e++)
-            if (m == 4 && (P.ahead >> e & 1)) ahead[e] = tp__load_four(P.external[e].data, P.external[e].dtype, (int64_t)i);
+            if (m == TP__EIGHT && (P.ahead >> e & 1))
+                tp__load_eight(P.external[e].data, P.external[e].dtype, (int64_t)i, low[e], high[e]);
         for (int j = 0; j < P.n_instr; j++) {
             const tp__cuda_instr &s = P.instr[j];
-            float x[3][4]; /* all indices into x and y are constants once the loops are unrolled, so that both are registers */
+            float x
+                [3]
+                [TP__EIGHT]; /* all indices into x and y are constants once the loops are unrolled: both are registers */
 #pragma unroll
             for (int o = 0; o < 3; o++) {
                 if (o >= s.n_in) continue;
@@ -1587,82 +1691,79 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
                 switch (s.from[o]) {
                 case TP__FROM_LAST:
 #pragma unroll
-                    for (int e = 0; e < 4; e++) x[o][e] = y[e];
+                    for (int e = 0; e < TP__EIGHT; e++) x[o][e] = y[e];
                     break;
                 case TP__FROM_REG:
 #pragma unroll
-                    for (int e = 0; e < 4; e++) x[o][e] = reg[at][e];
+                    for (int e = 0; e < TP__EIGHT; e++) x[o][e] = reg[at][e];
                     break;
-                case TP__FROM_OUT:
+                case TP__FROM_OUT: /* a result that this chain has stored */
 #pragma unroll
-                    for (int e = 0; e < 4; e++)
+                    for (int e = 0; e < TP__EIGHT; e++)
                         x[o][e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
                     break;
                 default:
-                    if (m == 4 && (P.ahead >> at & 1)) {
-                        uint4 v = ahead[0]; /* by value: a choice of addresses would put the array in memory */
-                        if (at == 1) v = ahead[1];
-                        if (at == 2) v = ahead[2];
-                        tp__floats_of_four(v, P.external[at].dtype, x[o]);
-                    } else tp__load4<I>(P, P.external[at], i, m, x[o]);
+                    if (m == TP__EIGHT && (P.ahead >> at & 1)) {
+                        uint4 l = low[0],
+                              h = high[0]; /* by value: a choice of addresses would put the arrays in memory */
+                        if (at == 1) l = low[1], h = high[1];
+                        if (at == 2) l = low[2], h = high[2];
+                        tp__floats_of_eight(l, h, P.external[at].dtype, x[o]);
+                    } else tp__operand<I>(P, P.external[at], i, m, x[o]);
                     break;
                 }
             }
             const float p = s.p, q = s.q;
             typedef float R;
             switch (s.code) {
-#define TP__CASE(name_, expr_)                  \
-    case TP__DO_##name_:                        \
-        _Pragma("unroll")                       \
-        for (int e = 0; e < 4; e++) {           \
-            const R a = x[0][e], b = x[1][e];   \
-            (void)a, (void)b, (void)p, (void)q; \
-            y[e] = (R)(expr_);                  \
-        }                                       \
+#define TP__CASE(name_, expr_)                                \
+    case TP__DO_##name_:                                      \
+        _Pragma("unroll") for (int e = 0; e < TP__EIGHT; e++) \
+        {                                                     \
+            const R a = x[0][e], b = x[1][e];                 \
+            (void)a, (void)b, (void)p, (void)q;               \
+            y[e] = (R)(expr_);                                \
+        }                                                     \
         break;
-                TP__ALL_MAPS(TP__CASE)
-                TP__REAL_MAPS(TP__CASE)
+                TP__SHORT_ALL_MAPS(TP__CASE)
+                TP__SHORT_REAL_MAPS(TP__CASE)
                 TP__TESTS(TP__CASE)
+                TP__CASE(is_finite, fabsf(a) <= 3.402823466e38f)
+                TP__CASE(logical_and, a != 0 && b != 0)
+                TP__CASE(logical_or, a != 0 || b != 0)
+                TP__CASE(logical_not, a == 0)
 #undef TP__CASE
-            case TP__DO_is_finite:
+#define TP__CASE(name_, expr_) case TP__DO_##name_:
+                TP__LONG_MAPS(TP__CASE)
+#undef TP__CASE
 #pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = fabsf(x[0][e]) <= 3.402823466e38f;
-                break;
-            case TP__DO_logical_and:
-#pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 && x[1][e] != 0;
-                break;
-            case TP__DO_logical_or:
-#pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 || x[1][e] != 0;
-                break;
-            case TP__DO_logical_not:
-#pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
+                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__long_map(s.code, x[0][e], x[1][e]);
                 break;
             /* cast to bool and bytes; a cast to a float type happens only when the result is stored */
             case TP__DO_cast:
 #pragma unroll
-                for (int e = 0; e < 4; e++)
+                for (int e = 0; e < TP__EIGHT; e++)
                     y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
                                                   : x[0][e];
                 break;
             default: /* the instructions select and select_bytes: y = x0 != 0 ? x1 : x2 */
 #pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
+                for (int e = 0; e < TP__EIGHT; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
                 break;
             }
-            if (s.out_dtype == TP_BF16)
+            if (s.out_dtype == TP_BF16) {
 #pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
-            else if (s.out_dtype == TP_F16)
+                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
+            } else if (s.out_dtype == TP_F16) {
 #pragma unroll
-                for (int e = 0; e < 4; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
-            if (s.to == TP__FROM_OUT) tp__store4(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, y);
-            else if (s.to == TP__FROM_REG)
+                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
+            }
+            if (s.to == TP__FROM_OUT) tp__store_eight(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, y);
+            else if (s.to == TP__FROM_REG) {
 #pragma unroll
-                for (int e = 0; e < 4; e++) reg[s.out][e] = y[e];
+                for (int e = 0; e < TP__EIGHT; e++) reg[s.out][e] = y[e];
+            }
         }
     }
 }
@@ -1867,12 +1968,12 @@ static bool tp__is_float_chain(const tp__cuda_program *P)
 
 static void tp__launch_program(const tp_call *k, tp__cuda_program *P)
 {
-    const int64_t n_fours = (P->n + 3) / 4;
+    const int64_t n_eights = (P->n + TP__EIGHT - 1) / TP__EIGHT;
     for (int e = 0; e < TP__AHEAD; e++)
         if (P->external[e].data && P->external[e].access == TP__DIRECT) P->ahead |= 1 << e;
     if (!tp__is_float_chain(P)) TP_RUN(k, tp__general_chain, P->n, *P);
-    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_fours, *P);
-    else TP_RUN(k, (tp__float_chain<uint64_t>), n_fours, *P);
+    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_eights, *P);
+    else TP_RUN(k, (tp__float_chain<uint64_t>), n_eights, *P);
 }
 
 static void tp__fused_cuda(const tp_call *k)
@@ -2263,10 +2364,13 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
     if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) st = tp__gemm_choose(k, &key, h, &d, slot);
     if (slot && slot->key == h && slot->plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
-    else if (st == CUBLAS_STATUS_SUCCESS)
+    else if (st == CUBLAS_STATUS_SUCCESS) {
+        tp__library_begin(u);
         st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.layout_b, a,
                             d.layout_a, f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.layout_c, c,
                             d.layout_c, &slot->algo, u->workspace, u->workspace_bytes, u->stream);
+        tp__library_end(u);
+    }
     if (st != CUBLAS_STATUS_SUCCESS) tp__store_error(u, k->op->name, cublasLtGetStatusString(st));
     if (d.layout_a) cublasLtMatrixLayoutDestroy(d.layout_a);
     if (d.layout_b) cublasLtMatrixLayoutDestroy(d.layout_b);
@@ -2466,7 +2570,10 @@ template <class T> struct tp__number {
     static __device__ __forceinline__ value highest() { return (value)INFINITY; }
     static __device__ __forceinline__ void put(T *y, int64_t i, double v, int finish, double n)
     {
-        v = finish == TP__REDUCED_MEAN ? v / n : finish == TP__REDUCED_HALF ? 0.5 * v : finish == TP__REDUCED_ROOT ? sqrt(v) : v;
+        v = finish == TP__REDUCED_MEAN   ? v / n
+            : finish == TP__REDUCED_HALF ? 0.5 * v
+            : finish == TP__REDUCED_ROOT ? sqrt(v)
+                                         : v;
         tp__put(y, i, (value)v);
     }
 };
@@ -2573,10 +2680,10 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 
 typedef struct tp__reduce_cut {
     bool columns;
-    int lanes;                    /* threads that share an item, a part of an output's elements (not for columns) */
-    bool by_four;                 /* a thread loads four adjacent elements at a time */
-    int64_t n_part, chunk;        /* parts per output; elements in a part (for columns: passes) */
-    int64_t A, R, B;              /* for columns: x is read as an array (A, R, B) and summed over R */
+    int lanes;             /* threads that share an item, a part of an output's elements (not for columns) */
+    bool by_four;          /* a thread loads four adjacent elements at a time */
+    int64_t n_part, chunk; /* parts per output; elements in a part (for columns: passes) */
+    int64_t A, R, B;       /* for columns: x is read as an array (A, R, B) and summed over R */
     /* of the columns kernel: elements that a block reads in a pass, elements from one pass to the next; number of tiles
      * in a row */
     int64_t width, pitch, n_tile;
@@ -2747,7 +2854,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     const int64_t passes = tp__reduce_ceil_div(c.R * c.B, c.pitch), from = part * c.chunk,
                   to = from + c.chunk < passes ? from + c.chunk : passes,
                   /* passes in which all elements exist; the last pass may lack some */
-                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to;
+        whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to;
     const T *p = x + begin;
     sum total[4];
 #pragma unroll
@@ -3837,7 +3944,8 @@ static bool tp__move_transposed(const tp_call *k, const tp__moving *m)
     int row = -1;
     for (int d = 0; d < last_dim; d++)
         if (m->src_stride[d] == 1) row = d;
-    if (row < 0 || m->dst_stride[last_dim] != 1 || m->src_stride[last_dim] == 1 || m->dim[row] < 8 || m->dim[last_dim] < 8)
+    if (row < 0 || m->dst_stride[last_dim] != 1 || m->src_stride[last_dim] == 1 || m->dim[row] < 8 ||
+        m->dim[last_dim] < 8)
         return false;
     tp__tile_plan p;
     memset(&p, 0, sizeof p);
@@ -3943,8 +4051,8 @@ typedef struct tp__part_list {
     int64_t row; /* length of a row of the whole tensor, in copy units of 1 to 16 bytes */
     void *part[TP__PARTS_MAX];
     int64_t size[TP__PARTS_MAX], at[TP__PARTS_MAX]; /* number of copy units in each part; offset of the part in a row */
-    tp__divisor width[TP__PARTS_MAX];                /* number of copy units that a part has in each row */
-    uint32_t first[TP__PARTS_MAX + 1];               /* index of the first block that copies each part */
+    tp__divisor width[TP__PARTS_MAX];               /* number of copy units that a part has in each row */
+    uint32_t first[TP__PARTS_MAX + 1];              /* index of the first block that copies each part */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
@@ -4108,10 +4216,10 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
     const int last_dim = b.ndim - 1;
     /* the last dimension is copied in units of several elements */
     if (last_dim >= 0 && (mode == TP_PAD_CONSTANT || ydim[last_dim] == b.x[last_dim])) {
-        const int64_t times =
-            tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last_dim] * size) |
-                        (uint64_t)(b.x[last_dim] * size) | (uint64_t)(b.before[last_dim] * size)) /
-            size;
+        const int64_t times = tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data |
+                                          (uint64_t)(ydim[last_dim] * size) | (uint64_t)(b.x[last_dim] * size) |
+                                          (uint64_t)(b.before[last_dim] * size)) /
+                              size;
         ydim[last_dim] /= times, b.x[last_dim] /= times, b.before[last_dim] /= times, size *= times, b.n /= times;
     }
     for (int d = last_dim; d >= 0; d--) {
@@ -4972,7 +5080,7 @@ static void tp__ema_debias_cuda(const tp_call *k)
 
 /* -- apply_...: updates all variables of an optimizer in one launch, or in several if there are more than TP__APPLY_MAX. A
  *    block works on 4096 elements of one variable. */
-#define TP__APPLY_MAX  64
+#define TP__APPLY_MAX   64
 #define TP__APPLY_CHUNK 4096
 typedef struct tp__apply_list {
     int n;
@@ -4983,7 +5091,7 @@ typedef struct tp__apply_list {
     const void *g[TP__APPLY_MAX];
     int64_t size[TP__APPLY_MAX];
     uint32_t first[TP__APPLY_MAX + 1]; /* index of the first block that updates each variable */
-    float attrs[8];                     /* the op's attributes, for example a tp__adam_attrs */
+    float attrs[8];                    /* the op's attributes, for example a tp__adam_attrs */
 } tp__apply_list;
 
 /* Finds the variable that this block updates. */
@@ -5752,8 +5860,8 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
 
 typedef struct tp__tiles {
     int M, N, K, per_piece, pieces, tiles_m, tiles_n; /* per_piece: how much of K a block sums */
-    int rows, columns;    /* the grid of pixels: of y, or for an input gradient of x */
-    int H, W, C, image;   /* the image that is gathered from, and its elements */
+    int rows, columns;                                /* the grid of pixels: of y, or for an input gradient of x */
+    int H, W, C, image;                               /* the image that is gathered from, and its elements */
     int filter_C, filter_O, stride_h, stride_w, dilation_h, dilation_w, top, left;
     bool a_by_four, b_by_four, relu;
     tp__divisor by_columns, by_rows, by_C, by_KW, by_stride_h, by_stride_w;
@@ -5778,7 +5886,8 @@ template <int PASS> __device__ __forceinline__ tp__tile_pixel tp__tile_pixel_of(
     return p;
 }
 /* The element that a pixel reads at a tap; -1: it lies in the padding, or between the strides of a gradient. */
-template <int PASS> __device__ __forceinline__ int tp__tile_element(const tp__tiles &s, const tp__tile_pixel &p, int kh, int kw)
+template <int PASS>
+__device__ __forceinline__ int tp__tile_element(const tp__tiles &s, const tp__tile_pixel &p, int kh, int kw)
 {
     int h = p.h + kh * s.dilation_h, w = p.w + kw * s.dilation_w;
     if (PASS == TP__CONV_INPUT_GRAD) {
@@ -5877,7 +5986,8 @@ __device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const 
 
 /* out: y or dx; for a filter gradient part (pieces, M, N) */
 template <class T, int PASS, int BN>
-TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out, float *part)
+TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out,
+                         float *part)
 {
     constexpr bool gathers_rows = PASS != TP__CONV_FILTER_GRAD, b_by_column = PASS == TP__CONV_INPUT_GRAD;
     /* Operands lie in shared memory as they do in global memory: with K along the rows, or across them. The pitches keep the words of a
@@ -5886,7 +5996,8 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
                   NB = BN * DEEP / 4 / TP__TILE_THREADS, A_PITCH = gathers_rows ? DEEP + 4 : BM + 8,
                   B_PITCH = b_by_column ? DEEP + 4 : BN + 8, A_ACROSS = gathers_rows ? DEEP / 4 : BM / 4,
                   B_ACROSS = b_by_column ? DEEP / 4 : BN / 4;
-    constexpr int ACROSS = BN == 64 ? 2 : 1, WM = BM / (4 / ACROSS), WN = BN / ACROSS; /* warps side by side; a warp's tile */
+    constexpr int ACROSS = BN == 64 ? 2 : 1, WM = BM / (4 / ACROSS),
+                  WN = BN / ACROSS; /* warps side by side; a warp's tile */
     TP_SHARED(uint4, shared_a, (gathers_rows ? BM : DEEP) * A_PITCH / 4);
     TP_SHARED(uint4, shared_b, (b_by_column ? BN : DEEP) * B_PITCH / 4);
     const unsigned *as = (const unsigned *)shared_a, *bs = (const unsigned *)shared_b;
@@ -5929,10 +6040,10 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
     load(k_begin);
     for (int k0 = k_begin; k0 < k_end; k0 += DEEP) {
 #pragma unroll
-        for (int i = 0; i < NA; i++) 
+        for (int i = 0; i < NA; i++)
             shared_a[(a_down + i * A_STEP) * (A_PITCH / 4) + a_across] = tp__tile_words(a_next[i]);
 #pragma unroll
-        for (int i = 0; i < NB; i++) 
+        for (int i = 0; i < NB; i++)
             shared_b[(b_down + i * B_STEP) * (B_PITCH / 4) + b_across] = tp__tile_words(b_next[i]);
         __syncthreads();
         if (k0 + DEEP < k_end) load(k0 + DEEP);
@@ -5979,8 +6090,8 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
             }
 }
 
-/* Whether these kernels compute it: with TF32 up to TP__TILE_CHANNELS channels; in half precision the layers that see colours, whose
- * images cuDNN would copy to more channels first. */
+/* Whether these kernels compute it: with TF32 up to TP__TILE_CHANNELS channels; in half precision a forward layer that sees
+ * colours, whose images cuDNN would copy to more channels first. */
 #ifndef TP__TILE_CHANNELS
 #define TP__TILE_CHANNELS 128
 #endif
@@ -5990,10 +6101,12 @@ static bool tp__conv_by_tiles(const tp__cuda *c, const tp__conv *g, int pass, tp
     if (c->generation < 8 || g->nchw || g->groups != 1) return false;
     if (g->B * g->H * g->W * g->C > most || g->B * g->OH * g->OW * g->O > most || g->KH * g->KW * g->C * g->O > most)
         return false;
-    if ((g->H + g->KH * g->dilation_h) * g->stride_h > most || (g->W + g->KW * g->dilation_w) * g->stride_w > most || pixels > most)
+    if ((g->H + g->KH * g->dilation_h) * g->stride_h > most || (g->W + g->KW * g->dilation_w) * g->stride_w > most ||
+        pixels > most)
         return false;
-    if (dtype == TP_F32) return precision == TP_PRECISION_TF32 && g->C <= TP__TILE_CHANNELS && g->O <= TP__TILE_CHANNELS;
-    return (dtype == TP_BF16 || dtype == TP_F16) && pass != TP__CONV_INPUT_GRAD && g->C < 8;
+    if (dtype == TP_F32)
+        return precision == TP_PRECISION_TF32 && g->C <= TP__TILE_CHANNELS && g->O <= TP__TILE_CHANNELS;
+    return (dtype == TP_BF16 || dtype == TP_F16) && pass == TP__CONV_FORWARD && g->C < 8;
 }
 static tp__tiles tp__tiles_of(const tp__cuda *c, const tp__conv *g, int pass, int columns)
 {
@@ -6014,8 +6127,9 @@ static tp__tiles tp__tiles_of(const tp__cuda *c, const tp__conv *g, int pass, in
     s.per_piece = s.K;
     s.pieces = 1;
     if (pass == TP__CONV_FILTER_GRAD) { /* about four blocks for each multiprocessor, of four steps at least */
-        const int64_t tiles = (int64_t)s.tiles_m * s.tiles_n, wanted = ((int64_t)c->n_processor * 4 + tiles - 1) / tiles,
-                      step = 4 * TP__TILE_DEEP, most = (s.K + step - 1) / step, pieces = wanted < most ? wanted : most;
+        const int64_t tiles = (int64_t)s.tiles_m * s.tiles_n,
+                      wanted = ((int64_t)c->n_processor * 4 + tiles - 1) / tiles, step = 4 * TP__TILE_DEEP,
+                      most = (s.K + step - 1) / step, pieces = wanted < most ? wanted : most;
         s.per_piece = (int)(((s.K + pieces - 1) / pieces + TP__TILE_DEEP - 1) / TP__TILE_DEEP * TP__TILE_DEEP);
         s.pieces = (s.K + s.per_piece - 1) / s.per_piece;
     }
@@ -6037,14 +6151,16 @@ static size_t tp__tile_scratch(const tp__cuda *c, const tp__conv *g, int pass, t
     return (size_t)s.pieces * (size_t)s.M * (size_t)s.N * sizeof(float);
 }
 template <class T, int PASS, int BN>
-static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, const T *b, const T *bias, bool relu, T *out)
+static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, const T *b, const T *bias, bool relu,
+                          T *out)
 {
     tp__tiles s = tp__tiles_of(tp__cuda_of(k), g, PASS, BN);
     s.relu = relu;
-    s.a_by_four = s.C % 4 == 0 && tp__aligned_to_four<T>(image) && (PASS != TP__CONV_INPUT_GRAD || tp__aligned_to_four<T>(b));
+    s.a_by_four =
+        s.C % 4 == 0 && tp__aligned_to_four<T>(image) && (PASS != TP__CONV_INPUT_GRAD || tp__aligned_to_four<T>(b));
     s.b_by_four = s.N % 4 == 0 && tp__aligned_to_four<T>(b);
-    TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), (int64_t)s.tiles_m * s.tiles_n * s.pieces, TP__TILE_THREADS, 0, s, image, b,
-                  bias, out, (float *)k->scratch);
+    TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), (int64_t)s.tiles_m * s.tiles_n * s.pieces, TP__TILE_THREADS, 0, s,
+                  image, b, bias, out, (float *)k->scratch);
     if (PASS == TP__CONV_FILTER_GRAD) {
         const int64_t n = (int64_t)s.M * s.N;
         TP_RUN_BLOCKS(k, (tp__add_parts<T>), (n + 31) / 32, TP__THREADS, 0, (const tp__real<T> *)k->scratch, out, n,
@@ -6052,17 +6168,17 @@ static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, c
     }
 }
 template <int PASS>
-static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *image, const void *b, const void *bias,
-                              bool relu, void *out)
+static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *image, const void *b,
+                              const void *bias, bool relu, void *out)
 {
-#define TP__TILES(T_, BN_)                                                                                              \
+#define TP__TILES(T_, BN_) \
     tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (T_ *)out)
     const int columns = tp__tile_columns(g, PASS, dtype);
     if (dtype == TP_F32) {
         if (columns == 16) TP__TILES(float, 16);
         else if (columns == 32) TP__TILES(float, 32);
         else TP__TILES(float, 64);
-    } else if constexpr (PASS != TP__CONV_INPUT_GRAD) {
+    } else if constexpr (PASS == TP__CONV_FORWARD) {
         if (dtype == TP_BF16) TP__TILES(tp__bf16, 64);
         else TP__TILES(tp__f16, 64);
     }
@@ -6314,8 +6430,8 @@ static void tp__conv_free_choices(tp__cuda *c)
 }
 
 /* add: adds the result to the output, for the filter gradient of further images. */
-static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *workspace,
-                                       bool add)
+static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y,
+                                       void *workspace, bool add)
 {
     const double one64 = 1, beta64 = add ? 1 : 0;
     const float one32 = 1, beta32 = add ? 1 : 0;
@@ -6328,11 +6444,12 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
                                        workspace, s->workspace, beta, s->y, y);
     case TP__CONV_INPUT_GRAD:
         return cudnnConvolutionBackwardData(c->dnn, alpha, s->w, w, s->y, y, s->conv,
-                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, workspace, s->workspace, beta, s->x, x);
+                                            (cudnnConvolutionBwdDataAlgo_t)s->algo, workspace, s->workspace, beta, s->x,
+                                            x);
     default:
         return cudnnConvolutionBackwardFilter(c->dnn, alpha, s->x, x, s->y, y, s->conv,
-                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, workspace, s->workspace, beta, s->w,
-                                              w);
+                                              (cudnnConvolutionBwdFilterAlgo_t)s->algo, workspace, s->workspace, beta,
+                                              s->w, w);
     }
 }
 
@@ -6348,7 +6465,7 @@ typedef struct tp__conv_job {
     /* cuDNN's choices for a full call, and for the last call with fewer images; NULL: none */
     tp__conv_choice *full_call, *last_call;
     size_t filter, frame, workspace; /* bytes of scratch: transposed filter, padded images, workspace */
-    size_t copy_x, copy_y;      /* bytes of scratch: x and y in another layout */
+    size_t copy_x, copy_y;           /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -6515,7 +6632,9 @@ static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x
             tp__conv_change_layout(k, size, from_y, py, s->key.B, places_y, g->O, true);
         if (j->frame && j->pass != TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->pass == TP__CONV_FILTER_GRAD && at > 0;
+        tp__library_begin(c);
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, workspace, add);
+        tp__library_end(c);
         /* cuDNN's status codes for "not supported" have the same number of thousands */
         if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) {
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
@@ -6550,8 +6669,10 @@ static void tp__conv_run(const tp_call *k, int pass)
     } else if (j.method == TP__BY_TILES) {
         const bool fuse_bias = bias && bias->dtype == j.dtype;
         const void *b = fuse_bias ? bias->data : NULL;
-        if (pass == TP__CONV_FORWARD) tp__conv_tiles_of<TP__CONV_FORWARD>(k, &j.g, j.dtype, x, w, b, fuse_bias && relu, y);
-        else if (pass == TP__CONV_INPUT_GRAD) tp__conv_tiles_of<TP__CONV_INPUT_GRAD>(k, &j.g, j.dtype, y, w, NULL, false, x);
+        if (pass == TP__CONV_FORWARD)
+            tp__conv_tiles_of<TP__CONV_FORWARD>(k, &j.g, j.dtype, x, w, b, fuse_bias && relu, y);
+        else if (pass == TP__CONV_INPUT_GRAD)
+            tp__conv_tiles_of<TP__CONV_INPUT_GRAD>(k, &j.g, j.dtype, y, w, NULL, false, x);
         else tp__conv_tiles_of<TP__CONV_FILTER_GRAD>(k, &j.g, j.dtype, x, y, NULL, false, w);
         if (fuse_bias) return;
     } else if (j.method == TP__BY_CUDNN) {
@@ -6591,7 +6712,7 @@ static void tp__bias_add_cuda(const tp_call *k)
 
 typedef struct tp__pool_shape {
     int64_t B, H, W, C, OH, OW, window_h, window_w, stride_h, stride_w, top, left, x_elements,
-        y_elements;  /* number of elements of x, and of y */
+        y_elements;     /* number of elements of x, and of y */
     bool nchw, by_four; /* by_four: a thread processes four channels */
 } tp__pool_shape;
 
@@ -6841,7 +6962,7 @@ typedef struct tp__bn_cut {
     int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
     int64_t tiles;             /* number of blocks that together cover all channels */
     int lanes;                 /* with channels last: number of adjacent threads that read a row, a power of two */
-    bool by_four;                 /* a thread reads four adjacent elements at once */
+    bool by_four;              /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -6852,7 +6973,8 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.by_four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* float64 is not read four at a time, see tp__fours */
+    s.by_four = x->dtype != TP_F64 &&
+                (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* float64 is not read four at a time, see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */
@@ -7344,11 +7466,12 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 
 /* -- the three ops */
 
-#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                                          \
-    do {                                                                                                                \
-        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                               \
-        if ((s_).by_four) TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);                             \
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                            \
+    do {                                                                                                  \
+        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                 \
+        if ((s_).by_four)                                                                                 \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);               \
     } while (0)
 #define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                   \
     do {                                                                                                           \
@@ -7418,7 +7541,8 @@ static void tp__batch_norm_grad_cuda(const tp_call *k)
                           in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
         });
         if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
-        else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, dx, (const tp__real<T> *)stat);
+        else if (dx)
+            TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, dx, (const tp__real<T> *)stat);
     });
 }
 static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_infer: x, gamma, beta, mean, var */
@@ -7435,10 +7559,11 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_
     });
 }
 
-static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batch_norm_cuda, tp__bn_scratch},
-                                                         {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_scratch},
-                                                         {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_scratch},
-                                                         {NULL, NULL, NULL}};
+static const tp__cuda_kernel tp__cuda_normalisation[] = {
+    {"batch_norm", tp__batch_norm_cuda, tp__bn_scratch},
+    {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_scratch},
+    {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_scratch},
+    {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
 /* Rows are the last axis. `lanes` threads share a row (1 to 32, or the block of 256) and keep its elements in registers, N per
@@ -7950,7 +8075,8 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
     if (C > TP__ROW_LONGEST) {
         const int64_t tiles = tp__reduce_ceil_div(C, TP__THREADS);
         if (j.dx) TP_RUN(k, (tp__layer_norm_back_long<T>), rows * TP__THREADS, rows, C, j);
-        if (sums_wanted) TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
+        if (sums_wanted)
+            TP_RUN_BLOCKS(k, (tp__layer_norm_sums_long<T>), tiles * j.parts, TP__THREADS, 0, rows, C, tiles, j);
     } else {
         const tp__row_shape s = tp__row_shape_of(rows, C);
         const bool by_four = tp__aligned_to_four<T>(j.x) && tp__aligned_to_four<T>(j.dy) &&
@@ -7965,12 +8091,13 @@ template <class T> static void tp__run_layer_norm_grad(const tp_call *k)
 }
 static void tp__layer_norm_grad_cuda(const tp_call *k) { TP_REALS(k->in[1].dtype, tp__run_layer_norm_grad<T>(k);); }
 
-static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NULL},
-                                                {"log_softmax", tp__log_softmax_cuda, NULL},
-                                                {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
-                                                {"layer_norm", tp__layer_norm_cuda, NULL},
-                                                {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_scratch},
-                                                {NULL, NULL, NULL}};
+static const tp__cuda_kernel tp__cuda_rows[] = {
+    {"softmax", tp__softmax_cuda, NULL},
+    {"log_softmax", tp__log_softmax_cuda, NULL},
+    {"sparse_softmax_cross_entropy", tp__cross_entropy_cuda, NULL},
+    {"layer_norm", tp__layer_norm_cuda, NULL},
+    {"layer_norm_grad", tp__layer_norm_grad_cuda, tp__layer_norm_grad_scratch},
+    {NULL, NULL, NULL}};
 
 /* ==== >>sequences ===================================================================================== */
 
@@ -8151,7 +8278,8 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
     double *log_sums = w.log_sums;
     const bool is_position = tid < S;
     const int64_t c = is_position ? tp__ctc_class(g, b, tid) : 0;
-    const bool skips = is_position && (backward ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+    const bool skips =
+        is_position && (backward ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
     const int64_t neighbour = backward ? tid + 1 : tid - 1, next_but_one = backward ? tid + 2 : tid - 2;
     R next = is_position && steps > 0 ? tp__get(x, (backward ? steps - 1 : 0) * g.step + c) : 0;
     double log_sum = none;
@@ -9110,7 +9238,8 @@ static tp__attention_args tp__attention_args_of(const tp_call *k, bool backward)
         tp__rnn_single(k, &k->in[5], real, (char *)k->scratch + tp__size(&k->in[5]) * (int64_t)tp__dtype_size(real));
     return a;
 }
-template <class T, int ND> static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool backward)
+template <class T, int ND>
+static void tp__attention_launch(const tp_call *k, const tp__attention_args &a, bool backward)
 {
     const int64_t SIZE = tp__tile<tp__real<T>>::SIZE, B = k->in[backward ? 1 : 0].shape.dim[0];
     const int64_t each = B * a.heads * ((a.D + 16 * ND - 1) / (16 * ND));
@@ -9893,6 +10022,8 @@ static void tp__cuda_close(tp_device *d)
         if (c->staged[i].arrived) cudaEventDestroy(c->staged[i].arrived);
         if (c->staged[i].taken) cudaEventDestroy(c->staged[i].taken);
     }
+    free(c->steps.last);
+    free(c->steps.first);
     tp__memory_free(c, c->stream, c->workspace);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
@@ -9968,6 +10099,7 @@ static void tp__cuda_set_functions(tp_device *d)
     d->memory = tp__cuda_memory_use;
     d->utilization = tp__cuda_utilization;
     d->record_begin = tp__cuda_record_begin;
+    d->record_step = tp__cuda_record_step;
     d->record_end = tp__cuda_record_end;
     d->replay = tp__cuda_replay;
     d->record_free = tp__cuda_record_free;

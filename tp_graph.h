@@ -9256,6 +9256,11 @@ typedef struct tp__interval {
     int first, last;
 } tp__interval;
 
+/* Small buffers of a device whose recorded steps run beside each other keep their memory for some steps more: reused memory would put
+ * the steps in order. Steps on larger ones fill the device by themselves. */
+#define TP__LINGER_STEPS 24
+#define TP__LINGER_BYTES ((int64_t)16 << 20)
+
 /* 8. Chooses the offsets in a device's arena: large buffers first, each at the lowest offset that is free during its
  * lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
@@ -9285,10 +9290,12 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
             by_size[j] = x;
         }
     size_t top = 0;
+    const bool lingers = p->device[device]->record_step != NULL;
     for (int i = 0; i < n; i++) { /* placed[0..i) are the buffers that have their place, sorted by offset */
         tp__buffer *b = &p->buffer[by_size[i]];
         const size_t bytes = tp__align64((size_t)b->bytes);
-        tp__interval x = {0, 0, b->first, b->last};
+        const int kept = lingers && b->bytes <= TP__LINGER_BYTES && b->last < INT_MAX - TP__LINGER_STEPS ? TP__LINGER_STEPS : 0;
+        tp__interval x = {0, 0, b->first, b->last + kept};
         int at = 0;
         for (int j = 0; j < i; j++) {
             const tp__interval *o = &placed[j];
@@ -10318,6 +10325,82 @@ static tp_status tp__plan_sync_devices(const tp__plan *p, bool back)
     return st;
 }
 
+/* -- the steps of a recording that may run beside each other */
+
+/* The memory of operand i of a step, or, past the last operand, its scratch; *writes: the step may write it. */
+static const char *tp__step_memory(const tp__step *s, int i, size_t *bytes, bool *writes)
+{
+    const tp_call *k = &s->call;
+    const int n = k->n_in + k->n_out + k->n_var;
+    *writes = i >= k->n_in;
+    *bytes = i < n ? tp__operand_bytes(&s->operand[i]) : k->scratch_bytes;
+    return (const char *)(i < n ? s->operand[i].data : k->scratch);
+}
+/* Whether two steps must keep their order: one of them writes memory that the other reads or writes. */
+static bool tp__steps_meet(const tp__step *a, const tp__step *b)
+{
+    const int n_a = a->call.n_in + a->call.n_out + a->call.n_var, n_b = b->call.n_in + b->call.n_out + b->call.n_var;
+    for (int i = 0; i <= n_a; i++) {
+        size_t bytes_a, bytes_b;
+        bool writes_a, writes_b;
+        const char *p = tp__step_memory(a, i, &bytes_a, &writes_a);
+        if (!p || !bytes_a) continue;
+        for (int j = 0; j <= n_b; j++) {
+            const char *q = tp__step_memory(b, j, &bytes_b, &writes_b);
+            if (q && bytes_b && (writes_a || writes_b) && p < q + bytes_b && q < p + bytes_a) return true;
+        }
+    }
+    return false;
+}
+/* Records steps so that each follows only those whose memory it shares: a filter's gradient runs beside the next input gradient. Steps
+ * are compared within groups of TP__BESIDE; a group follows all of the group before it. */
+#define TP__BESIDE 256
+static tp_status tp__record_steps(tp__plan *p, tp_device *d, int from, int to)
+{
+    static const int words = TP__BESIDE / 32;
+    uint32_t earlier[TP__BESIDE][TP__BESIDE / 32]; /* bit j of earlier[i]: step i of the group follows its step j */
+    uint32_t followed[TP__BESIDE / 32] = {0};      /* the group's steps that another one follows */
+    int after[TP__BESIDE], n_before = 0, first_before = 0; /* n_before: steps of the group before */
+    tp_status st = TP_OK;
+    for (int first = from; first < to && st == TP_OK; first += TP__BESIDE) {
+        const int n = to - first < TP__BESIDE ? to - first : TP__BESIDE;
+        uint32_t ends[TP__BESIDE / 32];
+        for (int w = 0; w < words; w++) ends[w] = ~followed[w], followed[w] = 0;
+        for (int i = 0; i < n && st == TP_OK; i++) {
+            int n_after = 0;
+            memset(earlier[i], 0, sizeof earlier[i]);
+            for (int j = i - 1; j >= 0; j--) {
+                if ((earlier[i][j / 32] >> j % 32 & 1u) || !tp__steps_meet(&p->step[first + i], &p->step[first + j]))
+                    continue;
+                for (int w = 0; w < words; w++) earlier[i][w] |= earlier[j][w];
+                earlier[i][j / 32] |= 1u << j % 32;
+                followed[j / 32] |= 1u << j % 32;
+                after[n_after++] = first - from + j;
+            }
+            if (i == 0) /* the steps of the group before that none of it follows */
+                for (int j = 0; j < n_before; j++)
+                    if (ends[j / 32] >> j % 32 & 1u) after[n_after++] = first_before + j;
+            if (i > 0 && n_after == 0 && n_before > 0) {
+                followed[0] |= 1u;
+                after[n_after++] = first - from;
+            }
+            st = d->record_step(d, after, n_after);
+            if (st == TP_OK) tp__run_step(&p->step[first + i]);
+        }
+        n_before = n;
+        first_before = first - from;
+    }
+    return st;
+}
+/* Whether all steps of a piece are kernels of d. */
+static bool tp__can_record_steps(const tp__plan *p, const tp_device *d, const tp__plan_piece *piece)
+{
+    bool alone = d->record_step != NULL;
+    for (int i = piece->from; i < piece->to && alone; i++)
+        alone = p->step[i].call.device == d && p->step[i].from < 0 && !p->step[i].is_collective;
+    return alone;
+}
+
 /* Records one piece, if the device can. */
 static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
 {
@@ -10325,7 +10408,9 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     tp_status st = d->record_begin(d);
     if (st != TP_OK) return st;
     tp_status run_status = tp__plan_sync_devices(p, false);
-    if (run_status == TP_OK) run_status = tp__run_steps(p, NULL, false, piece->from, piece->to);
+    if (run_status == TP_OK)
+        run_status = tp__can_record_steps(p, d, piece) ? tp__record_steps(p, d, piece->from, piece->to)
+                                                       : tp__run_steps(p, NULL, false, piece->from, piece->to);
     const tp_status back = tp__plan_sync_devices(p, true);
     st = d->record_end(d, &piece->recording);
     if (back != TP_OK) st = back;

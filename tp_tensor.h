@@ -178,7 +178,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           8u /* version of the binary interface: changes with the layout of a public struct */
+#define TP_ABI           9u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -829,7 +829,11 @@ struct tp_device {
     size_t (*scratch)(tp_device *d, const tp_call *k);
     void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */
     tp_status (*wait)(tp_device *d);    /* wait until all queued work is done */
+    /* Between record_begin and record_end work is recorded instead of done. record_step begins step 0, 1, 2, ... of the recording:
+     * what is queued until the next call runs after the steps after[0] to after[n - 1], and may run beside all others. NULL, or
+     * never called: the recorded work runs in its order. */
     tp_status (*record_begin)(tp_device *d);
+    tp_status (*record_step)(tp_device *d, const int *after, int n);
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);
     void (*record_free)(tp_device *d, void *recording);

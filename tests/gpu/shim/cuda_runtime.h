@@ -50,6 +50,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 
 #define TP_KERNEL static __attribute__((unused)) void
+#define TP_KERNEL_RESIDENT(n_) static __attribute__((unused)) void
 /* One array for each block, whatever lane asks first; n_ may be `8][32`. */
 #define TP_SHARED(type_, name_, n_)     \
     static const char name_##_site = 0; \
@@ -110,6 +111,7 @@ TP_SHIM_VECTOR4(uchar4, unsigned char)
 enum cudaError_t {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
+    cudaErrorIllegalState = 401,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInitializationError = 3,
     cudaErrorInvalidConfiguration = 9,
@@ -242,7 +244,8 @@ typedef struct CUstream_st *cudaStream_t;
 typedef struct CUevent_st *cudaEvent_t;
 typedef struct CUgraph_st *cudaGraph_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
-typedef struct CUgraphNode_st *cudaGraphNode_t;
+typedef struct CUgraphNode_st *cudaGraphNode_t; /* the shim's: 1 + the node's index */
+typedef struct cudaGraphEdgeData cudaGraphEdgeData;
 typedef void (*cudaHostFn_t)(void *user);
 
 #define cudaStreamDefault      0x00
@@ -335,6 +338,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode);
+enum { cudaStreamAddCaptureDependencies = 0, cudaStreamSetCaptureDependencies = 1 };
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t s, cudaStreamCaptureStatus *status, unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **nodes, const cudaGraphEdgeData **edges, size_t *n);
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t s, cudaGraphNode_t *nodes, const cudaGraphEdgeData *edges, size_t n,
+                                                unsigned flags);
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph);
 cudaError_t cudaStreamIsCapturing(cudaStream_t s, cudaStreamCaptureStatus *status);
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode);

@@ -754,6 +754,7 @@ struct Capture {
     cudaStreamCaptureMode mode;
     bool invalid = false;
     std::vector<cudaStream_t> streams;
+    std::vector<int> removed; /* from a stream's last nodes: nobody has to wait for them */
 };
 } // namespace
 
@@ -764,6 +765,7 @@ struct CUstream_st {
     std::deque<Entry> entries;
     std::shared_ptr<Capture> capture;
     std::vector<int> last; /* capturing: the nodes that the next one comes after */
+    std::vector<cudaGraphNode_t> told; /* the same, as cudaStreamGetCaptureInfo gave them */
 };
 struct CUevent_st {
     int device;
@@ -807,7 +809,7 @@ struct State {
     std::map<const void *, size_t> dynamic_limit;
     std::map<const void *, std::pair<unsigned, size_t>> launched; /* each kernel's largest block, shared memory */
     std::map<std::string, long> live;
-    long launches = 0, graph_launches = 0, allocations = 0, calls = 0;
+    long launches = 0, graph_launches = 0, graph_nodes = 0, graph_longest = 0, allocations = 0, calls = 0;
     long fail_alloc = 0, fail_call = 0;
     bool struck = false, pump = false;
     State();
@@ -1388,6 +1390,7 @@ cudaError_t fill(Lock &lock, const char *what, void *p, int value, size_t bytes,
 extern "C" {
 long tp_shim_launches(void) { return S.launches; }
 long tp_shim_graph_launches(void) { return S.graph_launches; }
+void tp_shim_graph_shape(long *nodes, long *longest) { *nodes = S.graph_nodes, *longest = S.graph_longest; }
 long tp_shim_allocations(void) { return S.allocations; }
 long tp_shim_calls(void) { return S.calls; }
 size_t tp_shim_live_bytes(int device) { return device >= 0 && device < MAX_DEVICES ? S.used[device] : 0; }
@@ -2143,6 +2146,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
     /* the ends of all joined streams must have come back to this one */
     std::vector<char> reached(c->graph->nodes.size(), 0);
     for (int i : s->last) reached[(size_t)i] = 1;
+    for (int i : c->removed) reached[(size_t)i] = 1;
     for (size_t i = reached.size(); i-- > 0;)
         if (reached[i])
             for (int a : c->graph->nodes[i].after) reached[(size_t)a] = 1;
@@ -2179,6 +2183,46 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
     *status = !s->capture           ? cudaStreamCaptureStatusNone
               : s->capture->invalid ? cudaStreamCaptureStatusInvalidated
                                     : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *, cudaGraph_t *,
+                                     const cudaGraphNode_t **nodes, const cudaGraphEdgeData **, size_t *n)
+{
+    cudaError_t e = cudaStreamIsCapturing(stream, status);
+    Lock lock(S.mutex);
+    if (e != cudaSuccess || *status != cudaStreamCaptureStatusActive) return e;
+    cudaStream_t s = stream_of(stream, "cudaStreamGetCaptureInfo", &e);
+    if (fails("cudaStreamGetCaptureInfo", false)) return failed(cudaErrorUnknown);
+    s->told.clear();
+    for (int i : s->last) s->told.push_back((cudaGraphNode_t)(uintptr_t)(i + 1));
+    *nodes = s->told.data();
+    *n = s->told.size();
+    return cudaSuccess;
+}
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *nodes, const cudaGraphEdgeData *, size_t n,
+                                                unsigned flags)
+{
+    Lock lock(S.mutex);
+    cudaError_t e;
+    cudaStream_t s = stream_of(stream, "cudaStreamUpdateCaptureDependencies", &e);
+    if (!s) return failed(e);
+    if (fails("cudaStreamUpdateCaptureDependencies", false)) return failed(cudaErrorUnknown);
+    if (!s->capture || s->capture->invalid) {
+        say("cudaStreamUpdateCaptureDependencies: the stream is not being captured");
+        return failed(cudaErrorIllegalState);
+    }
+    if (flags == cudaStreamSetCaptureDependencies) {
+        s->capture->removed.insert(s->capture->removed.end(), s->last.begin(), s->last.end());
+        s->last.clear();
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int node = (int)(uintptr_t)nodes[i] - 1;
+        if (node < 0 || (size_t)node >= s->capture->graph->nodes.size()) {
+            say("cudaStreamUpdateCaptureDependencies: node %d is none of this capture", node);
+            return failed(cudaErrorInvalidValue);
+        }
+        if (std::find(s->last.begin(), s->last.end(), node) == s->last.end()) s->last.push_back(node);
+    }
     return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode *mode)
@@ -2247,6 +2291,12 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t g, unsigned l
     if (fails("cudaGraphInstantiate", false)) return failed(cudaErrorUnknown);
     cudaGraphExec_t e = new CUgraphExec_st;
     e->nodes = std::make_shared<const std::vector<Queued>>(g->nodes);
+    std::vector<long> path(g->nodes.size(), 1); /* nodes on the longest path that ends with this one */
+    S.graph_nodes = (long)path.size(), S.graph_longest = 0;
+    for (size_t i = 0; i < path.size(); i++) {
+        for (int a : g->nodes[i].after) path[i] = std::max(path[i], path[(size_t)a] + 1);
+        S.graph_longest = std::max(S.graph_longest, path[i]);
+    }
     S.execs.insert(e);
     *out = e;
     return cudaSuccess;

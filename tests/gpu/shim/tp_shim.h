@@ -11,6 +11,8 @@ extern "C" {
 
 long tp_shim_launches(void);       /* kernels launched by the host outside graphs, since the start */
 long tp_shim_graph_launches(void); /* cudaGraphLaunch */
+/* the last graph that was instantiated: its nodes, and those on its longest path */
+void tp_shim_graph_shape(long *nodes, long *longest);
 long tp_shim_allocations(void);    /* cudaMalloc, those from a pool and cudaHostAlloc that succeeded */
 long tp_shim_calls(void);          /* calls that tp_shim_fail_call_after counts */
 /* Device and pinned allocations, pools, streams, events, graphs, executable graphs, library handles and descriptors that

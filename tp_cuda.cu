@@ -1072,6 +1072,14 @@ __device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] =
 __device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
 __device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
 
+/* x as it is after it was stored and loaded. */
+template <class T> __device__ __forceinline__ tp__real<T> tp__as_stored(tp__real<T> x)
+{
+    T v;
+    tp__put(&v, 0, x);
+    return tp__get(&v, 0);
+}
+
 /* Loads and stores a value whose type is known only at run time, for rare or small uses. */
 __device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
 {
@@ -7173,28 +7181,32 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
 
 /* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. */
 template <class T, int V>
-TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp__real<T> *stat, bool relu)
 {
     typedef tp__real<T> R;
     const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
     if (!b.in_range || first >= b.to) return;
     const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
-    const T *p = x + first * s.C + b.c;
+    const T *p = x + first * s.C + b.c, *a = more + (more ? first * s.C + b.c : 0);
     T *q = y + first * s.C + b.c;
     R mean[V], scale[V], beta[V];
     for (int e = 0; e < V; e++)
         mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
     for (int r = 0; r < rows; r += 4) { /* four rows are loaded before the first is written */
-        R v[4][V];
+        R v[4][V], other[4][V];
 #pragma unroll
-        for (int u = 0; u < 4; u++)
-            if (r + u < rows) tp__load(p + (r + u) * stride, v[u]);
+        for (int u = 0; u < 4; u++) {
+            if (r + u >= rows) break;
+            tp__load(p + (r + u) * stride, v[u]);
+            if (more) tp__load(a + (r + u) * stride, other[u]);
+        }
 #pragma unroll
         for (int u = 0; u < 4; u++) {
             if (r + u >= rows) break;
             for (int e = 0; e < V; e++) {
                 v[u][e] = tp__bn_value(v[u][e], mean[e], scale[e], beta[e]);
+                if (more) v[u][e] = tp__as_stored<T>(v[u][e]) + other[u][e];
                 if (relu && 0 > v[u][e]) v[u][e] = 0;
             }
             tp__store(q + (r + u) * stride, v[u]);
@@ -7203,26 +7215,28 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
 }
 /* stat, the vectors for batch norm's dx, holds for each channel: gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
-TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, const T *more, T *dx,
+                                 const tp__real<T> *stat)
 {
     typedef tp__real<T> R;
     const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
     const int64_t first = b.from + b.slot, stride = b.slots * s.C;
     if (!b.in_range || first >= b.to) return;
     const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
-    const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+    const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c, *a = more + (more ? first * s.C + b.c : 0);
     T *to = dx + first * s.C + b.c;
     R mean[V], scale[V], c1[V], c2[V], beta[V] = {};
     tp__load(in.mean + b.c, mean);
     if (in.beta) tp__load(in.beta + b.c, beta);
     for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
     for (int r = 0; r < rows; r += 2) {
-        R v[2][V], d[2][V];
+        R v[2][V], d[2][V], other[2][V];
 #pragma unroll
         for (int u = 0; u < 2; u++) {
             if (r + u >= rows) break;
             tp__load(p + (r + u) * stride, v[u]);
             tp__load(q + (r + u) * stride, d[u]);
+            if (more) tp__load(a + (r + u) * stride, other[u]);
         }
 #pragma unroll
         for (int u = 0; u < 2; u++) {
@@ -7230,6 +7244,7 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
             for (int e = 0; e < V; e++) {
                 if (in.beta && !(tp__bn_value(v[u][e], mean[e], scale[e], beta[e]) > 0)) d[u][e] = 0;
                 d[u][e] = scale[e] * (d[u][e] - c1[e] - (v[u][e] - mean[e]) * c2[e]);
+                if (more) d[u][e] += other[u][e];
             }
             tp__store(to + (r + u) * stride, d[u]);
         }
@@ -7310,24 +7325,27 @@ TP_KERNEL tp__bn_back_part_planes(const tp__bn_cut s, const tp__bn_back<T> in, t
     part[(s.pieces + piece) * s.C + c] = product;
 }
 template <class T, int V, class I>
-TP_KERNEL tp__bn_apply_planes(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
+TP_KERNEL tp__bn_apply_planes(const tp__bn_cut s, const T *x, const T *more, T *y, const tp__real<T> *stat, bool relu)
 {
     typedef tp__real<T> R;
     TP__EACH_FOUR(I, V, at, s.n * s.C)
     {
         const I c = at / (I)s.inner % (I)s.C;
         const R mean = stat[c], scale = stat[(I)s.C + c], beta = stat[2 * (I)s.C + c];
-        R v[V];
+        R v[V], other[V];
         tp__load(x + at, v);
+        if (more) tp__load(more + at, other);
         for (int e = 0; e < V; e++) {
             v[e] = tp__bn_value(v[e], mean, scale, beta);
+            if (more) v[e] = tp__as_stored<T>(v[e]) + other[e];
             if (relu && 0 > v[e]) v[e] = 0;
         }
         tp__store(y + at, v);
     }
 }
 template <class T, int V, class I>
-TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
+TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, const T *more, T *dx,
+                                   const tp__real<T> *stat)
 {
     typedef tp__real<T> R;
     TP__EACH_FOUR(I, V, at, s.n * s.C)
@@ -7335,12 +7353,14 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
         const I c = at / (I)s.inner % (I)s.C;
         const R mean = in.mean[c], scale = stat[c], c1 = stat[(I)s.C + c], c2 = stat[2 * (I)s.C + c],
                 beta = in.beta ? in.beta[c] : (R)0;
-        R u[V], d[V];
+        R u[V], d[V], other[V];
         tp__load(in.x + at, u);
         tp__load(in.dy + at, d);
+        if (more) tp__load(more + at, other);
         for (int e = 0; e < V; e++) {
             if (in.beta && !(tp__bn_value(u[e], mean, scale, beta) > 0)) d[e] = 0;
             d[e] = scale * (d[e] - c1 - (u[e] - mean) * c2);
+            if (more) d[e] += other[e];
         }
         tp__store(dx + at, d);
     }
@@ -7488,10 +7508,11 @@ template <class T>
 static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y, const tp__real<T> *stat)
 {
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
+    const T *more = k->fused.add ? (const T *)k->in[k->fused.add].data : NULL;
     const int64_t n = s->n * s->C;
     if (!y) return;
-    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
-    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->by_four, n, n, *s, x, y, stat, relu);
+    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, more, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->by_four, n, n, *s, x, more, y, stat, relu);
 }
 static void tp__batch_norm_cuda(const tp_call *k)
 {
@@ -7540,9 +7561,10 @@ static void tp__batch_norm_grad_cuda(const tp_call *k)
             TP_RUN_BLOCKS(k, (tp__bn_back_combine<T, P>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
                           in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
         });
-        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, dx, (const tp__real<T> *)stat);
+        const T *more = k->fused.add ? (const T *)k->in[k->fused.add].data : NULL;
+        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, more, dx, (const tp__real<T> *)stat);
         else if (dx)
-            TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, dx, (const tp__real<T> *)stat);
+            TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, more, dx, (const tp__real<T> *)stat);
     });
 }
 static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_infer: x, gamma, beta, mean, var */
@@ -9979,9 +10001,9 @@ static unsigned tp__cuda_fuses(tp_device *d, const char *op)
         unsigned fuses;
     } can[] = {{"matmul", TP_FUSES_BIAS | TP_FUSES_ACT},
                {"conv2d", TP_FUSES_BIAS | TP_FUSES_ACT},
-               {"batch_norm", TP_FUSES_ACT},
+               {"batch_norm", TP_FUSES_ACT | TP_FUSES_ADD},
                {"batch_norm_infer", TP_FUSES_ACT},
-               {"batch_norm_grad", TP_FUSES_MASK}};
+               {"batch_norm_grad", TP_FUSES_MASK | TP_FUSES_ADD}};
     (void)d;
     for (size_t i = 0; i < sizeof can / sizeof *can; i++)
         if (strcmp(can[i].op, op) == 0) return can[i].fuses;

@@ -7918,21 +7918,35 @@ static bool tp__conv_can_normalise(const tp__compiler *c, const tp_operation *o)
     return g.groups == 1 && g.KH * g.KW > 1;
 }
 
-/* Fuses an addition into a convolution or into the gradient of a batch norm: the kernel adds the other summand while it
- * writes. */
+/* Returns the ReLU that alone reads value v, if the kernel of op o can do it; NULL: none. */
+static const tp_operation *tp__relu_after(const tp__compiler *c, int v, const tp_operation *o)
+{
+    const int id = tp__sole_consumer(c, v);
+    const tp_operation *relu = id >= 0 ? c->op[id] : NULL;
+    if (!relu || relu->row != &tp__op_relu || relu->n_ctrl || c->fed[c->first_value[id]] >= 0 || c->folded[id] ||
+        c->absorbed_by[id] >= 0 || tp__device_of(c, relu) != tp__device_of(c, o) || !tp__can_fuse(c, o, TP_FUSES_ACT))
+        return NULL;
+    return relu;
+}
+
+/* Fuses an addition into a convolution, a batch norm or its gradient: the kernel adds the other summand while it writes. A batch norm
+ * also does the ReLU after the sum, and in half precision rounds its own result first, as if it were stored. */
 TP__UNUSED static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
-    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
-    if ((!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_ADD)) return TP_OK;
-    const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
-    if (id < 0 || o->n_ctrl || c->fed[v] >= 0 || c->value[v].type.dtype != TP_F32) return TP_OK;
+    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0,
+               norm = (o->row->flags & TP__OP_BATCH_NORM) != 0;
+    if ((!conv && !norm && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_ADD))
+        return TP_OK;
+    const int v = c->first_value[o->id], device = tp__device_of(c, o);
+    const int id = norm ? tp__sole_consumer(c, v) : tp__sole_direct_consumer(c, v);
+    if (id < 0 || o->n_ctrl || c->fed[v] >= 0 || (!norm && c->value[v].type.dtype != TP_F32)) return TP_OK;
     const tp_operation *sum = c->op[id];
     if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || c->absorbed_by[id] >= 0 ||
         tp__device_of(c, sum) != device || c->fed[c->first_value[id]] >= 0)
         return TP_OK;
-    tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v];
+    tp_node *other = sum->in[tp__alias_root(c, tp__value_of(c, sum->in[0])) == v];
     const tp_node *root = tp__alias_root_node(c, other);
-    if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
+    if (tp__value_of(c, root) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
         return TP_OK;
     /* the other summand must be computed before o; if it is an element-wise op, it runs at the end of its chain, which
      * may be after o */
@@ -7947,6 +7961,11 @@ TP__UNUSED static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o,
     if (!f) return tp__nomem_plan();
     f->fused.add = tp__add_input(f, other);
     tp__absorb_next(c, f, sum, o);
+    const tp_operation *relu = norm ? tp__relu_after(c, c->first_value[id], o) : NULL;
+    if (relu) {
+        f->fused.act = TP_EPILOGUE_RELU;
+        tp__absorb_next(c, f, relu, o);
+    }
     return TP_OK;
 }
 
@@ -8042,7 +8061,7 @@ static const tp__rule tp__rules[] = {
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradient of batch norm masks dy as the gradient of the ReLU would", tp__fuse_bn_mask},
     {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
-    {"sum", "a convolution or the gradient of batch norm adds its result to another value", tp__fuse_sum},
+    {"sum", "a convolution, a batch norm or its gradient adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
      tp__fuse_norm},
     {"scale, softmax", "softmax multiplies its input by a constant while it loads it", tp__fuse_scale},
@@ -9294,7 +9313,8 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     for (int i = 0; i < n; i++) { /* placed[0..i) are the buffers that have their place, sorted by offset */
         tp__buffer *b = &p->buffer[by_size[i]];
         const size_t bytes = tp__align64((size_t)b->bytes);
-        const int kept = lingers && b->bytes <= TP__LINGER_BYTES && b->last < INT_MAX - TP__LINGER_STEPS ? TP__LINGER_STEPS : 0;
+        const int kept =
+            lingers && b->bytes <= TP__LINGER_BYTES && b->last < INT_MAX - TP__LINGER_STEPS ? TP__LINGER_STEPS : 0;
         tp__interval x = {0, 0, b->first, b->last + kept};
         int at = 0;
         for (int j = 0; j < i; j++) {

@@ -386,6 +386,28 @@ static void small_sequences(tp_graph *g, tp_node **x, tp_node **label, tp_node *
     fetch[0] = tp_apply_gradients(tp_momentum(tp_const(g, 0.1f)), gv, n);
 }
 
+/* A block whose batch norm adds the shortcut and does the ReLU, and one whose gradient of batch norm adds the shortcut's. */
+static void small_residual(tp_graph *g, tp_node **x, tp_node **label, tp_node *fetch[2])
+{
+    const tp_tower_desc tower = {.is_training = true};
+    int n = 0;
+    tp_grad_var gv[32];
+    *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(8, 8, 8, 1));
+    *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(8));
+    tp_tower_enter(g, &tower);
+    tp_node *first = tp_conv2d(*x, "conv0", .filters = 8, .kernel_size = 3), *l;
+    l = tp_batch_norm(tp_conv2d(first, "conv1", .filters = 8, .kernel_size = 3, .use_bias = TP_NO), "bn1");
+    first = tp_relu(tp_add(l, first));
+    l = tp_relu(tp_batch_norm(first, "bn2"));
+    l = tp_add(tp_conv2d(l, "conv2", .filters = 8, .kernel_size = 3, .use_bias = TP_NO), first);
+    l = tp_fully_connected(tp_global_avg_pooling(l, "pool"), "fc", .units = 4);
+    fetch[1] = tp_mean(tp_sparse_softmax_cross_entropy(l, *label));
+    tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_compute_gradients(fetch[1], vars, n, gv);
+    fetch[0] = tp_apply_gradients(tp_momentum(tp_const(g, 0.1f)), gv, n);
+    tp_tower_leave(g);
+}
+
 typedef void (*small_net)(tp_graph *g, tp_node **x, tp_node **label, tp_node *fetch[2]);
 /* Costs of some steps on a device, NULL: the CPU. one_by_one: no step is recorded. */
 static bool train_costs(small_net net, tp_device *device, tp_precision how, int steps, bool one_by_one, float *cost)
@@ -415,6 +437,15 @@ static bool train_costs(small_net net, tp_device *device, tp_precision how, int 
         good = CHECK_OK(tp_session_run(s, feed, 2, fetch, 2, value));
         if (good) cost[step] = *(const float *)value[1]->data;
     }
+    if (good && device && net == small_residual) {
+        tp_buf plan;
+        memset(&plan, 0, sizeof plan);
+        CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, 2, &plan));
+        CHECK_MSG(strstr(plan.data, "bn1/FusedBatchNorm [sum]"), "no batch norm adds: %s", plan.data);
+        CHECK_MSG(how > TP_PRECISION_TF32 || strstr(plan.data, "FusedBatchNormGrad [mask, batch norm; sum]"),
+                  "no gradient of a batch norm adds: %s", plan.data);
+        tp_buf_free(&plan);
+    }
     tp_session_free(s);
     tp_graph_free(g);
     return good;
@@ -426,9 +457,10 @@ TEST(training_follows_the_cpu_in_every_precision)
     tp_set_log(quiet, NULL);
     tp_device *gpu = tp_cuda_open(0);
     if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error()))
-        for (int which = 0; which < 2 * 4; which++) {
+        for (int which = 0; which < 3 * 4; which++) {
             const int how = which % 4;
-            const small_net net = which < 4 ? small_convnet : small_sequences;
+            const small_net net = which < 4 ? small_convnet : which < 8 ? small_sequences : small_residual;
+            if (net == small_residual && how % 2) continue; /* float32 and bfloat16 suffice */
             float cpu[8] = {0}, one[8] = {0}, two[8] = {0};
             /* the steps of a recording run in another order than they are queued, and have the same bits */
             if (!train_costs(net, NULL, (tp_precision)how, 8, false, cpu) ||

@@ -2,7 +2,7 @@
 # What proves the GPU, on a machine that has one: build, op table, steps, training, sanitizers, benchmarks against PyTorch.
 #   tests/gpu/run.sh [folder for logs]      status 0: every part passed; 1: some failed; 77: no GPU or no nvcc here
 # environment
-#   BUDGET=540     seconds for all of it; parts for which no time is left are skipped, and named
+#   BUDGET=900     seconds for all of it; parts for which no time is left are skipped, and named
 #   PARTS="build f32 ..."  only these; names as in the table that it ends with
 #   DATA=folder    MNIST's IDX files; without them digits that the library draws
 #   PYTHON=python3 one that has PyTorch
@@ -10,7 +10,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 started=$(date +%s)
-budget=${BUDGET:-540}
+budget=${BUDGET:-900}
 logs=${1:-build/gpu}
 mkdir -p "$logs" && logs=$(cd "$logs" && pwd) || exit 1
 export logs
@@ -125,8 +125,9 @@ repeats() {
 sanitize() { # <tool>
     command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer here"; return 77; }
     export TP_CUDA_OPS="add matmul conv2d conv2d_input_grad conv2d_filter_grad max_pool max_pool_grad reduce_sum softmax batch_norm batch_norm_grad layer_norm gather transpose lstm attention apply_adam"
-    local test
-    for test in a_step_is the_op_table_on_float32; do
+    local test tests="a_step_is the_op_table_on_float32"
+    [ "$1" != racecheck ] || tests="few_channels_by_tensor_cores batch_norms_across_blocks" # of whole steps it takes minutes
+    for test in $tests; do
         compute-sanitizer --tool "$1" --error-exitcode 9 --print-limit 5 "$bin/test_cuda" $test >"$logs/sanitize-$1-$test.log" 2>&1
         local rc=$?
         if grep -qiE 'device not supported|not supported on this|unable to (attach|find)|internal error|debugger is not' "$logs/sanitize-$1-$test.log"; then
@@ -139,7 +140,7 @@ sanitize() { # <tool>
             return 1
         fi
     done
-    echo "steps and 16 ops: $(grep -hE 'SUMMARY' "$logs/sanitize-$1-a_step_is.log" | tail -n 1)"
+    echo "$tests: $(grep -hE 'SUMMARY' "$logs/sanitize-$1-$test.log" | tail -n 1)"
 }
 
 bench() { # <workload> <precision> [resident]: status 0 also where a goal is missed; the ratio stands in the table
@@ -157,7 +158,7 @@ export -f build tests digits errors mnist repeats sanitize bench ours_alone
 # ---- in order ----
 [ -n "${BIN:-}" ] || part build 270 20 build
 for t in float32 float64 tf32 bfloat16 float16; do part "ops.$t" 60 5 tests "_$t"; done
-for t in every_row a_step_is staged_values another_thread memory_is two_gpus trainers_on a_communicator across_blocks batch_norm folded; do part "$t" 60 5 tests $t; done
+for t in every_row training_follows few_channels a_step_is staged_values another_thread memory_is two_gpus trainers_on a_communicator across_blocks batch_norm folded; do part "$t" 60 5 tests $t; done
 part mnist 90 15 mnist
 part repeats 60 10 repeats
 for t in memcheck racecheck initcheck; do part "$t" 45 15 sanitize $t; done

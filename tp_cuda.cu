@@ -1676,54 +1676,51 @@ static __device__ __noinline__ float tp__long_map(int code, float a, float b)
 }
 
 #define TP__AHEAD 3 /* the operands that may be loaded before the instructions run are the first ones */
-template <class I> TP_KERNEL_RESIDENT(3) tp__float_chain(const __grid_constant__ tp__cuda_program P)
+/* What a thread of a chain holds in the GPU's registers: the last result, and the operands that were loaded ahead. All indices into
+ * them are constants once the loops are unrolled. The chain's own registers, which are not, lie apart from them in memory. */
+typedef struct tp__chain {
+    float y[TP__EIGHT];
+    uint4 low[TP__AHEAD], high[TP__AHEAD];
+} tp__chain;
+typedef float tp__chain_registers[TP__MAX_REG][TP__EIGHT];
+/* x = operand o of instruction s for the elements from i on, of which m exist. */
+template <class I>
+__device__ __forceinline__ void tp__chain_operand(const tp__cuda_program &P, const tp__cuda_instr &s, int o, I i, int m,
+                                                  const tp__chain &c, const tp__chain_registers &reg,
+                                                  float x[TP__EIGHT])
 {
-    float reg[TP__MAX_REG][TP__EIGHT], y[TP__EIGHT] = {0, 0, 0, 0, 0, 0, 0, 0};
-    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * TP__EIGHT;
-    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * TP__EIGHT; i < n; i += step) {
-        const int m = n - i < TP__EIGHT ? (int)(n - i) : TP__EIGHT;
-        uint4 low[TP__AHEAD], high[TP__AHEAD];
+    const int at = s.in[o];
+    switch (s.from[o]) {
+    case TP__FROM_LAST:
 #pragma unroll
-        for (int e = 0; e < TP__AHEAD; e++)
-            if (m == TP__EIGHT && (P.ahead >> e & 1))
-                tp__load_eight(P.external[e].data, P.external[e].dtype, (int64_t)i, low[e], high[e]);
-        for (int j = 0; j < P.n_instr; j++) {
-            const tp__cuda_instr &s = P.instr[j];
-            float x
-                [3]
-                [TP__EIGHT]; /* all indices into x and y are constants once the loops are unrolled: both are registers */
+        for (int e = 0; e < TP__EIGHT; e++) x[e] = c.y[e];
+        break;
+    case TP__FROM_REG:
 #pragma unroll
-            for (int o = 0; o < 3; o++) {
-                if (o >= s.n_in) continue;
-                const int at = s.in[o];
-                switch (s.from[o]) {
-                case TP__FROM_LAST:
+        for (int e = 0; e < TP__EIGHT; e++) x[e] = reg[at][e];
+        break;
+    case TP__FROM_OUT: /* a result that this chain has stored */
 #pragma unroll
-                    for (int e = 0; e < TP__EIGHT; e++) x[o][e] = y[e];
-                    break;
-                case TP__FROM_REG:
-#pragma unroll
-                    for (int e = 0; e < TP__EIGHT; e++) x[o][e] = reg[at][e];
-                    break;
-                case TP__FROM_OUT: /* a result that this chain has stored */
-#pragma unroll
-                    for (int e = 0; e < TP__EIGHT; e++)
-                        x[o][e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
-                    break;
-                default:
-                    if (m == TP__EIGHT && (P.ahead >> at & 1)) {
-                        uint4 l = low[0],
-                              h = high[0]; /* by value: a choice of addresses would put the arrays in memory */
-                        if (at == 1) l = low[1], h = high[1];
-                        if (at == 2) l = low[2], h = high[2];
-                        tp__floats_of_eight(l, h, P.external[at].dtype, x[o]);
-                    } else tp__operand<I>(P, P.external[at], i, m, x[o]);
-                    break;
-                }
-            }
-            const float p = s.p, q = s.q;
-            typedef float R;
-            switch (s.code) {
+        for (int e = 0; e < TP__EIGHT; e++)
+            x[e] = e < m ? tp__float_at(P.out[at].data, P.out[at].dtype, (int64_t)i + e) : 0.0f;
+        break;
+    default:
+        if (m == TP__EIGHT && (P.ahead >> at & 1)) {
+            uint4 low = c.low[0], high = c.high[0]; /* by value: a choice of addresses would put the arrays in memory */
+            if (at == 1) low = c.low[1], high = c.high[1];
+            if (at == 2) low = c.low[2], high = c.high[2];
+            tp__floats_of_eight(low, high, P.external[at].dtype, x);
+        } else tp__operand<I>(P, P.external[at], i, m, x);
+        break;
+    }
+}
+/* y = the result of instruction s, rounded to its type. */
+__device__ __forceinline__ void tp__chain_map(const tp__cuda_instr &s, const float (&x)[3][TP__EIGHT],
+                                              float (&y)[TP__EIGHT])
+{
+    const float p = s.p, q = s.q;
+    typedef float R;
+    switch (s.code) {
 #define TP__CASE(name_, expr_)                                \
     case TP__DO_##name_:                                      \
         _Pragma("unroll") for (int e = 0; e < TP__EIGHT; e++) \
@@ -1733,44 +1730,65 @@ template <class I> TP_KERNEL_RESIDENT(3) tp__float_chain(const __grid_constant__
             y[e] = (R)(expr_);                                \
         }                                                     \
         break;
-                TP__SHORT_ALL_MAPS(TP__CASE)
-                TP__SHORT_REAL_MAPS(TP__CASE)
-                TP__TESTS(TP__CASE)
-                TP__CASE(is_finite, fabsf(a) <= 3.402823466e38f)
-                TP__CASE(logical_and, a != 0 && b != 0)
-                TP__CASE(logical_or, a != 0 || b != 0)
-                TP__CASE(logical_not, a == 0)
+        TP__SHORT_ALL_MAPS(TP__CASE)
+        TP__SHORT_REAL_MAPS(TP__CASE)
+        TP__TESTS(TP__CASE)
+        TP__CASE(is_finite, fabsf(a) <= 3.402823466e38f)
+        TP__CASE(logical_and, a != 0 && b != 0)
+        TP__CASE(logical_or, a != 0 || b != 0)
+        TP__CASE(logical_not, a == 0)
 #undef TP__CASE
 #define TP__CASE(name_, expr_) case TP__DO_##name_:
-                TP__LONG_MAPS(TP__CASE)
+        TP__LONG_MAPS(TP__CASE)
 #undef TP__CASE
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__long_map(s.code, x[0][e], x[1][e]);
-                break;
-            /* cast to bool and bytes; a cast to a float type happens only when the result is stored */
-            case TP__DO_cast:
+        for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__long_map(s.code, x[0][e], x[1][e]);
+        break;
+    /* cast to bool and bytes; a cast to a float type happens only when the result is stored */
+    case TP__DO_cast:
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++)
-                    y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
-                           : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
-                                                  : x[0][e];
-                break;
-            default: /* the instructions select and select_bytes: y = x0 != 0 ? x1 : x2 */
+        for (int e = 0; e < TP__EIGHT; e++)
+            y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
+                   : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
+                                          : x[0][e];
+        break;
+    default: /* the instructions select and select_bytes: y = x0 != 0 ? x1 : x2 */
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
-                break;
-            }
-            if (s.out_dtype == TP_BF16) {
+        for (int e = 0; e < TP__EIGHT; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
+        break;
+    }
+    if (s.out_dtype == TP_BF16) {
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
-            } else if (s.out_dtype == TP_F16) {
+        for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_bf16(tp__bf16_of_f32(y[e]));
+    } else if (s.out_dtype == TP_F16) {
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
-            }
-            if (s.to == TP__FROM_OUT) tp__store_eight(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, y);
+        for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
+    }
+}
+template <class I> TP_KERNEL_RESIDENT(3) tp__float_chain(const __grid_constant__ tp__cuda_program P)
+{
+    tp__chain c;
+    tp__chain_registers reg;
+    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * TP__EIGHT;
+#pragma unroll
+    for (int e = 0; e < TP__EIGHT; e++) c.y[e] = 0;
+    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * TP__EIGHT; i < n; i += step) {
+        const int m = n - i < TP__EIGHT ? (int)(n - i) : TP__EIGHT;
+#pragma unroll
+        for (int e = 0; e < TP__AHEAD; e++)
+            if (m == TP__EIGHT && (P.ahead >> e & 1))
+                tp__load_eight(P.external[e].data, P.external[e].dtype, (int64_t)i, c.low[e], c.high[e]);
+        for (int j = 0; j < P.n_instr; j++) {
+            const tp__cuda_instr &s = P.instr[j];
+            float x[3][TP__EIGHT];
+#pragma unroll
+            for (int o = 0; o < 3; o++)
+                if (o < s.n_in) tp__chain_operand<I>(P, s, o, i, m, c, reg, x[o]);
+            tp__chain_map(s, x, c.y);
+            if (s.to == TP__FROM_OUT) tp__store_eight(P.out[s.out].data, P.out[s.out].dtype, (int64_t)i, m, c.y);
             else if (s.to == TP__FROM_REG) {
 #pragma unroll
-                for (int e = 0; e < TP__EIGHT; e++) reg[s.out][e] = y[e];
+                for (int e = 0; e < TP__EIGHT; e++) reg[s.out][e] = c.y[e];
             }
         }
     }
@@ -5992,110 +6010,144 @@ __device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const 
     return v;
 }
 
-/* out: y or dx; for a filter gradient part (pieces, M, N) */
-template <class T, int PASS, int BN>
-TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out,
-                         float *part)
-{
-    constexpr bool gathers_rows = PASS != TP__CONV_FILTER_GRAD, b_by_column = PASS == TP__CONV_INPUT_GRAD;
-    /* Operands lie in shared memory as they do in global memory: with K along the rows, or across them. The pitches keep the words of a
-     * warp in different banks. */
-    constexpr int BM = TP__TILE_ROWS, DEEP = TP__TILE_DEEP, NA = BM * DEEP / 4 / TP__TILE_THREADS,
-                  NB = BN * DEEP / 4 / TP__TILE_THREADS, A_PITCH = gathers_rows ? DEEP + 4 : BM + 8,
-                  B_PITCH = b_by_column ? DEEP + 4 : BN + 8, A_ACROSS = gathers_rows ? DEEP / 4 : BM / 4,
-                  B_ACROSS = b_by_column ? DEEP / 4 : BN / 4;
-    constexpr int ACROSS = BN == 64 ? 2 : 1, WM = BM / (4 / ACROSS),
-                  WN = BN / ACROSS; /* warps side by side; a warp's tile */
-    TP_SHARED(uint4, shared_a, (gathers_rows ? BM : DEEP) * A_PITCH / 4);
-    TP_SHARED(uint4, shared_b, (b_by_column ? BN : DEEP) * B_PITCH / 4);
-    const unsigned *as = (const unsigned *)shared_a, *bs = (const unsigned *)shared_b;
-    const int me = (int)threadIdx.x, lane = me & 31, warp = me >> 5, g = lane >> 2, t = lane & 3;
-    const int tile_n = (int)blockIdx.x % s.tiles_n, tile_m = (int)blockIdx.x / s.tiles_n % s.tiles_m,
-              piece = (int)blockIdx.x / s.tiles_n / s.tiles_m;
-    const int m0 = tile_m * BM, n0 = tile_n * BN, k_begin = piece * s.per_piece,
-              k_end = s.K - k_begin < s.per_piece ? s.K : k_begin + s.per_piece;
-    const int a_across = me % A_ACROSS, a_down = me / A_ACROSS, b_across = me % B_ACROSS, b_down = me / B_ACROSS;
-    constexpr int A_STEP = TP__TILE_THREADS / A_ACROSS, B_STEP = TP__TILE_THREADS / B_ACROSS;
-
-    tp__tile_pixel pixel[NA];
-    tp__tile_taps taps;
-    if (gathers_rows) {
-#pragma unroll
-        for (int i = 0; i < NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, m0 + a_down + i * A_STEP, s.M);
-    } else taps = tp__tile_taps_of(s, m0 + a_across * 4, s.M);
-    tp__four<T> a_next[NA], b_next[NB];
-    const auto load = [&](int k0) {
-        if (gathers_rows) taps = tp__tile_taps_of(s, k0 + a_across * 4, k_end);
-        if (!gathers_rows)
-#pragma unroll
-            for (int i = 0; i < NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, k0 + a_down + i * A_STEP, k_end);
-        tp__tile_gather<T, PASS>(s, image, pixel, taps, a_next);
-#pragma unroll
-        for (int i = 0; i < NB; i++) {
-            const int down = b_down + i * B_STEP;
-            b_next[i] = b_by_column ? tp__tile_right<T, PASS>(s, b, k0 + b_across * 4, k_end, n0 + down)
-                                    : tp__tile_right<T, PASS>(s, b, k0 + down, k_end, n0 + b_across * 4);
-        }
+/* Operands lie in shared memory as they do in global memory: with K along the rows, or across them. The pitches keep the words of a
+ * warp in different banks. */
+template <int PASS, int BN> struct tp__tile {
+    enum {
+        BM = TP__TILE_ROWS,
+        DEEP = TP__TILE_DEEP,
+        BY_PIXEL = PASS != TP__CONV_FILTER_GRAD, /* a row of a: one pixel */
+        BY_COLUMN = PASS == TP__CONV_INPUT_GRAD, /* a row of b: one column */
+        NA = BM * DEEP / 4 / TP__TILE_THREADS,   /* fours of a and of b that a thread loads */
+        NB = BN * DEEP / 4 / TP__TILE_THREADS,
+        A_PITCH = BY_PIXEL ? DEEP + 4 : BM + 8,
+        B_PITCH = BY_COLUMN ? DEEP + 4 : BN + 8,
+        A_ACROSS = BY_PIXEL ? DEEP / 4 : BM / 4, /* fours in a row */
+        B_ACROSS = BY_COLUMN ? DEEP / 4 : BN / 4,
+        A_STEP = TP__TILE_THREADS / A_ACROSS,
+        B_STEP = TP__TILE_THREADS / B_ACROSS,
+        WARPS = BN == 64 ? 2 : 1, /* warps side by side; WM by WN: a warp's results */
+        WM = BM / (4 / WARPS),
+        WN = BN / WARPS
     };
-
-    float sum[WM / 16][WN / 8][4];
+};
+/* Adds the products of the parts of a and b in shared memory to a warp's results, which begin at (row0, column0) of the tile. */
+template <int PASS, int BN>
+__device__ __forceinline__ void tp__tile_multiply(
+    const unsigned *as, const unsigned *bs, int row0, int column0,
+    float (&sum)[tp__tile<PASS, BN>::WM / 16][tp__tile<PASS, BN>::WN / 8][4])
+{
+    typedef tp__tile<PASS, BN> P;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
 #pragma unroll
-    for (int i = 0; i < WM / 16; i++)
+    for (int k = 0; k < P::DEEP; k += 8) {
+        unsigned left[P::WM / 16][4], right[P::WN / 8][2];
 #pragma unroll
-        for (int j = 0; j < WN / 8; j++)
-            for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
-    const int row0 = warp / ACROSS * WM, column0 = warp % ACROSS * WN;
-    load(k_begin);
-    for (int k0 = k_begin; k0 < k_end; k0 += DEEP) {
-#pragma unroll
-        for (int i = 0; i < NA; i++)
-            shared_a[(a_down + i * A_STEP) * (A_PITCH / 4) + a_across] = tp__tile_words(a_next[i]);
-#pragma unroll
-        for (int i = 0; i < NB; i++)
-            shared_b[(b_down + i * B_STEP) * (B_PITCH / 4) + b_across] = tp__tile_words(b_next[i]);
-        __syncthreads();
-        if (k0 + DEEP < k_end) load(k0 + DEEP);
-#pragma unroll
-        for (int k = 0; k < DEEP; k += 8) {
-            unsigned left[WM / 16][4], right[WN / 8][2];
-#pragma unroll
-            for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    const int row = row0 + i * 16 + g + (e & 1) * 8, column = k + t + (e >> 1) * 4;
-                    left[i][e] = as[gathers_rows ? row * A_PITCH + column : column * A_PITCH + row];
-                }
-#pragma unroll
-            for (int j = 0; j < WN / 8; j++)
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    const int row = k + t + e * 4, column = column0 + j * 8 + g;
-                    right[j][e] = bs[b_by_column ? column * B_PITCH + row : row * B_PITCH + column];
-                }
-#pragma unroll
-            for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-                for (int j = 0; j < WN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
-        }
-        __syncthreads();
-    }
-#pragma unroll
-    for (int i = 0; i < WM / 16; i++)
-#pragma unroll
-        for (int j = 0; j < WN / 8; j++)
+        for (int i = 0; i < P::WM / 16; i++)
 #pragma unroll
             for (int e = 0; e < 4; e++) {
-                const int m = m0 + row0 + i * 16 + g + (e >> 1) * 8, n = n0 + column0 + j * 8 + 2 * t + (e & 1);
+                const int row = row0 + i * 16 + g + (e & 1) * 8, column = k + t + (e >> 1) * 4;
+                left[i][e] = as[P::BY_PIXEL ? row * P::A_PITCH + column : column * P::A_PITCH + row];
+            }
+#pragma unroll
+        for (int j = 0; j < P::WN / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int row = k + t + e * 4, column = column0 + j * 8 + g;
+                right[j][e] = bs[P::BY_COLUMN ? column * P::B_PITCH + row : row * P::B_PITCH + column];
+            }
+#pragma unroll
+        for (int i = 0; i < P::WM / 16; i++)
+#pragma unroll
+            for (int j = 0; j < P::WN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
+    }
+}
+/* Writes a warp's results, which begin at (m0, n0) of out: with bias and ReLU, or as a piece of a filter gradient. */
+template <class T, int PASS, int BN>
+__device__ __forceinline__ void tp__tile_store(
+    const tp__tiles &s, const float (&sum)[tp__tile<PASS, BN>::WM / 16][tp__tile<PASS, BN>::WN / 8][4], int m0, int n0,
+    const T *bias, T *out, float *part)
+{
+    typedef tp__tile<PASS, BN> P;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+#pragma unroll
+    for (int i = 0; i < P::WM / 16; i++)
+#pragma unroll
+        for (int j = 0; j < P::WN / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int m = m0 + i * 16 + g + (e >> 1) * 8, n = n0 + j * 8 + 2 * t + (e & 1);
                 if (m >= s.M || n >= s.N) continue;
                 const int64_t at = (int64_t)m * s.N + n;
                 float y = sum[i][j][e];
                 if (PASS == TP__CONV_FILTER_GRAD) {
-                    part[(int64_t)piece * s.M * s.N + at] = y;
+                    part[at] = y;
                     continue;
                 }
                 if (bias) y += tp__get(bias, n);
                 tp__put(out, at, s.relu && 0 > y ? 0.0f : y);
             }
+}
+
+/* out: y or dx; for a filter gradient part (pieces, M, N) */
+template <class T, int PASS, int BN>
+TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out,
+                         float *part)
+{
+    typedef tp__tile<PASS, BN> P;
+    TP_SHARED(uint4, shared_a, (P::BY_PIXEL ? P::BM : P::DEEP) * P::A_PITCH / 4);
+    TP_SHARED(uint4, shared_b, (P::BY_COLUMN ? BN : P::DEEP) * P::B_PITCH / 4);
+    const int me = (int)threadIdx.x, warp = me >> 5;
+    const int tile_n = (int)blockIdx.x % s.tiles_n, tile_m = (int)blockIdx.x / s.tiles_n % s.tiles_m,
+              piece = (int)blockIdx.x / s.tiles_n / s.tiles_m;
+    const int m0 = tile_m * P::BM, n0 = tile_n * BN, k_begin = piece * s.per_piece,
+              k_end = s.K - k_begin < s.per_piece ? s.K : k_begin + s.per_piece;
+    const int a_across = me % P::A_ACROSS, a_down = me / P::A_ACROSS, b_across = me % P::B_ACROSS,
+              b_down = me / P::B_ACROSS;
+
+    tp__tile_pixel pixel[P::NA];
+    tp__tile_taps taps;
+    if (P::BY_PIXEL) {
+#pragma unroll
+        for (int i = 0; i < P::NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, m0 + a_down + i * P::A_STEP, s.M);
+    } else taps = tp__tile_taps_of(s, m0 + a_across * 4, s.M);
+    tp__four<T> a_next[P::NA], b_next[P::NB];
+    const auto load = [&](int k0) {
+        if (P::BY_PIXEL) taps = tp__tile_taps_of(s, k0 + a_across * 4, k_end);
+        if (!P::BY_PIXEL)
+#pragma unroll
+            for (int i = 0; i < P::NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, k0 + a_down + i * P::A_STEP, k_end);
+        tp__tile_gather<T, PASS>(s, image, pixel, taps, a_next);
+#pragma unroll
+        for (int i = 0; i < P::NB; i++) {
+            const int down = b_down + i * P::B_STEP;
+            b_next[i] = P::BY_COLUMN ? tp__tile_right<T, PASS>(s, b, k0 + b_across * 4, k_end, n0 + down)
+                                     : tp__tile_right<T, PASS>(s, b, k0 + down, k_end, n0 + b_across * 4);
+        }
+    };
+
+    float sum[P::WM / 16][P::WN / 8][4];
+#pragma unroll
+    for (int i = 0; i < P::WM / 16; i++)
+#pragma unroll
+        for (int j = 0; j < P::WN / 8; j++)
+            for (int e = 0; e < 4; e++) sum[i][j][e] = 0;
+    const int row0 = warp / P::WARPS * P::WM, column0 = warp % P::WARPS * P::WN;
+    load(k_begin);
+    for (int k0 = k_begin; k0 < k_end; k0 += P::DEEP) {
+#pragma unroll
+        for (int i = 0; i < P::NA; i++)
+            shared_a[(a_down + i * P::A_STEP) * (P::A_PITCH / 4) + a_across] = tp__tile_words(a_next[i]);
+#pragma unroll
+        for (int i = 0; i < P::NB; i++)
+            shared_b[(b_down + i * P::B_STEP) * (P::B_PITCH / 4) + b_across] = tp__tile_words(b_next[i]);
+        __syncthreads();
+        if (k0 + P::DEEP < k_end) load(k0 + P::DEEP);
+        tp__tile_multiply<PASS, BN>((const unsigned *)shared_a, (const unsigned *)shared_b, row0, column0, sum);
+        __syncthreads();
+    }
+    tp__tile_store<T, PASS, BN>(s, sum, m0 + row0, n0 + column0, bias, out,
+                                part ? part + (int64_t)piece * s.M * s.N : NULL);
 }
 
 /* Whether these kernels compute it: with TF32 up to TP__TILE_CHANNELS channels; in half precision a forward layer that sees

@@ -45,7 +45,9 @@
  *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
  *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
  *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
- *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
+ *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu. A GPU
+ *         records the second run and replays the recording: steps that share no memory then run beside each other
+ *         (tp__record_steps).
  *         They split their work with tp_device_parallel. tp__apply_fast writes the new conv0/W into the session's own memory
  *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any

@@ -14,7 +14,7 @@
  * kernels are the rows' naive loops. A recording is the list of calls. What is asked for arrives when the device is waited
  * for. */
 
-enum { MAX_BLOCKS = 512, MAX_CALLS = 512, MAX_LATE = 64 };
+enum { MAX_BLOCKS = 512, MAX_CALLS = 1024, MAX_AFTER = 32768, MAX_LATE = 64 };
 
 typedef struct block {
     char *data;
@@ -33,6 +33,8 @@ typedef struct recording {
     entry at[MAX_CALLS];
     struct remote *joined[4];
     int n, n_joined;
+    /* steps that may run beside each other: of step i the entries from entry[i] on, after steps after[first[i]] ... */
+    int n_step, entry[MAX_CALLS + 1], first[MAX_CALLS + 1], after[MAX_AFTER];
 } recording;
 typedef struct together { /* what all_reduce was asked for */
     tp_device *d[4];
@@ -52,6 +54,7 @@ typedef struct remote {
     block at[MAX_BLOCKS];
     int n, live, allocs, fail_alloc; /* fail_alloc: the device is full from that one on; 0: never */
     int launches, replays, records, freed, uploads, downloads, peer_copies;
+    int beside;     /* how often a replay could choose between steps */
     recording *now; /* being recorded */
     bool fail_end, fail_begin;
     char *staged[4];
@@ -286,6 +289,19 @@ static tp_status remote_record_begin(tp_device *d)
     r->now = (recording *)calloc(1, sizeof *r->now);
     return r->now ? TP_OK : TP_ERR_NOMEM;
 }
+static tp_status remote_record_step(tp_device *d, const int *after, int n)
+{
+    recording *now = ((remote *)d->impl)->now;
+    if (!CHECK(now && now->n_step < MAX_CALLS && now->first[now->n_step] + n <= MAX_AFTER)) return TP_ERR;
+    int at = now->first[now->n_step];
+    for (int i = 0; i < n; i++) {
+        CHECK(after[i] >= 0 && after[i] < now->n_step);
+        now->after[at++] = after[i];
+    }
+    now->entry[now->n_step++] = now->n;
+    now->first[now->n_step] = at;
+    return TP_OK;
+}
 static void recording_free(recording *rec)
 {
     for (int i = 0; i < rec->n; i++) free(rec->at[i].sum);
@@ -307,6 +323,27 @@ static tp_status remote_record_end(tp_device *d, void **out)
     *out = now;
     return TP_OK;
 }
+/* Runs the steps in an order that the recording allows, another one each time. */
+static tp_status replay_steps(remote *r, const recording *rec)
+{
+    static uint64_t drawn;
+    bool done[MAX_CALLS] = {false};
+    for (int left = rec->n_step; left > 0; left--) {
+        int ready[MAX_CALLS], n_ready = 0;
+        for (int i = 0; i < rec->n_step; i++) {
+            bool waits = done[i];
+            for (int k = rec->first[i]; k < rec->first[i + 1] && !waits; k++) waits = !done[rec->after[k]];
+            if (!waits) ready[n_ready++] = i;
+        }
+        if (!CHECK(n_ready > 0)) return TP_ERR;
+        r->beside += n_ready > 1;
+        const int i = ready[(int)(tp_random_uniform(77, 0, drawn++) * (float)n_ready) % n_ready];
+        const int end = i + 1 < rec->n_step ? rec->entry[i + 1] : rec->n;
+        for (int k = rec->entry[i]; k < end; k++) remote_run(&rec->at[k].call);
+        done[i] = true;
+    }
+    return TP_OK;
+}
 static tp_status remote_replay(tp_device *d, void *p)
 {
     const recording *rec = (const recording *)p;
@@ -314,6 +351,7 @@ static tp_status remote_replay(tp_device *d, void *p)
     const tp_status st = gone(true);
     if (st != TP_OK) return st;
     ((remote *)d->impl)->replays++;
+    if (rec->n_step) return replay_steps((remote *)d->impl, rec);
     for (int i = 0; i < rec->n; i++) {
         const entry *e = &rec->at[i];
         if (e->sum) sum_now(e->sum);
@@ -751,6 +789,60 @@ TEST(the_steady_step_is_one_replay)
     tp_session_free(s);
     d->close(d);
     net_free(&n);
+}
+
+TEST(recorded_steps_run_in_any_order_that_their_memory_allows)
+{
+    for (int momentum = 0; momentum < 2; momentum++) {
+        net n;
+        outcome want, got;
+        net_new(&n, momentum != 0);
+        reference(&n, "naive", &want);
+        remote *r = remote_new(false);
+        r->d.record_step = remote_record_step;
+        tp_device *d = &r->d;
+        tp_session *s = open_on(n.g, &d, 1);
+        train(&n, s, STEPS, &got);
+        same_outcome(&n, &want, &got, STEPS, "remote");
+        CHECK(r->replays == STEPS - 1 && r->beside > 0);
+        outcome_free(&got);
+        outcome_free(&want);
+        tp_session_free(s);
+        d->close(d);
+        net_free(&n);
+    }
+}
+
+/* Three times 250 steps, of which each reads what the one before wrote: they are compared in groups, and each group waits for the one
+ * before. The chains share no memory, and memory that is used again must be free by then. */
+TEST(recorded_steps_of_several_groups)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *chain[3], *sum;
+    for (int c = 0; c < 3; c++)
+        chain[c] = tp_get_variable_as(g,
+                                      c == 0   ? "a"
+                                      : c == 1 ? "b"
+                                               : "c",
+                                      TP_F32, tp_make_shape(5, 7), tp_init_normal(0, 1));
+    for (int i = 0; i < 250; i++)
+        for (int c = 0; c < 3; c++) chain[c] = tp_transpose(chain[c], NULL, 0);
+    sum = tp_concat(chain, 3, 0);
+    remote *r = remote_new(false);
+    r->d.record_step = remote_record_step;
+    tp_device *d = &r->d, *cpu = tp_cpu_device_new(1, "naive");
+    tp_session *s = open_on(g, &d, 1), *of_cpu = open_on(g, &cpu, 1);
+    const tp_tensor *want, *value;
+    if (s && of_cpu && CHECK_OK(tp_session_run(of_cpu, NULL, 0, &sum, 1, &want)))
+        for (int run = 0; run < 5; run++)
+            if (CHECK_OK(tp_session_run(s, NULL, 0, &sum, 1, &value)))
+                CHECK(memcmp(value->data, want->data, tp_tensor_bytes(want)) == 0);
+    CHECK_MSG(r->replays == 4 && r->beside > 1000, "%d replays, %d choices", r->replays, r->beside);
+    tp_session_free(s);
+    tp_session_free(of_cpu);
+    d->close(d);
+    cpu->close(cpu);
+    tp_graph_free(g);
 }
 
 TEST(what_cannot_be_recorded_runs_kernel_by_kernel)

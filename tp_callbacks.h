@@ -2418,9 +2418,25 @@ TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double va
     return st;
 }
 
+/* Warns once about pictures whose pixels are fractions, as most networks use them: they would look black. */
+static void tp__warn_dark_pictures(const tp_summary_value *v)
+{
+    if (v->kind != TP_SUMMARY_IMAGE || !v->tensor || v->tensor->dtype != TP_F32 || v->tensor->device) return;
+    const float *pixel = (const float *)v->tensor->data;
+    const int64_t n = tp_tensor_size(v->tensor);
+    float largest = 0;
+    for (int64_t i = 0; i < n && pixel && largest <= 1; i++)
+        if (pixel[i] > largest) largest = pixel[i];
+    if (largest > 0 && largest <= 1)
+        tp_log_once(TP_LOG_WARN,
+                    "Image summary '%s': no value is above 1, so its pictures are black. Values are 0 to 255: multiply "
+                    "them by 255.",
+                    v->tag);
+}
 static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
 {
     tp_status st = TP_OK;
+    for (int i = 0; i < s->n && m->n_monitor > 0; i++) tp__warn_dark_pictures(&s->value[i]);
     for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
         if (m->monitor[i]->process_summary) st = m->monitor[i]->process_summary(m->monitor[i], s);
     return st;

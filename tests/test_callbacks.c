@@ -1866,6 +1866,26 @@ static tp_status list_tags(tp_monitor *m, const tp_summary *s)
     return TP_OK;
 }
 
+/* Pictures of fractions are told once for each tag; black pictures, and those of 0 to 255, are not. */
+TEST(pictures_of_fractions_are_told)
+{
+    static const float pixels[4][4] = {{0, 0, 0, 0}, {0, 0.5f, 1, 0.25f}, {0, 0.5f, 255, 2}, {-1, -0.5f, 0, 0}};
+    tp_monitor *m = tp_monitor_new("Mine", 0);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    for (int i = 0; i < 4; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), pixels[i]);
+        tp_test_keep_log();
+        CHECK_OK(tp_monitors_put_image(all, "fractions", &t));
+        tp_set_log(NULL, NULL);
+        CHECK_MSG((strstr(tp_test_logged, "multiply them by 255") != NULL) == (i == 1), "%d: %s", i, tp_test_logged);
+        tp_tensor_free(&t);
+    }
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+}
+
 /* (N,H,W,C), (H,W,C) of 1, 3, 4 channels, else (N,H,W), (H,W); anything else is a sentence. */
 TEST(pictures_of_every_layout)
 {

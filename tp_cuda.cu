@@ -1765,7 +1765,9 @@ __device__ __forceinline__ void tp__chain_map(const tp__cuda_instr &s, const flo
         for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
     }
 }
-template <class I> TP_KERNEL_RESIDENT(3) tp__float_chain(const __grid_constant__ tp__cuda_program P)
+template <class I>
+TP_KERNEL_RESIDENT(sizeof(I) == 4 ? 3 : 2)
+tp__float_chain(const __grid_constant__ tp__cuda_program P)
 {
     tp__chain c;
     tp__chain_registers reg;
@@ -6012,7 +6014,7 @@ __device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const 
 
 /* Operands lie in shared memory as they do in global memory: with K along the rows, or across them. The pitches keep the words of a
  * warp in different banks. */
-template <int PASS, int BN> struct tp__tile {
+template <int PASS, int BN> struct tp__tile_shape {
     enum {
         BM = TP__TILE_ROWS,
         DEEP = TP__TILE_DEEP,
@@ -6035,9 +6037,9 @@ template <int PASS, int BN> struct tp__tile {
 template <int PASS, int BN>
 __device__ __forceinline__ void tp__tile_multiply(
     const unsigned *as, const unsigned *bs, int row0, int column0,
-    float (&sum)[tp__tile<PASS, BN>::WM / 16][tp__tile<PASS, BN>::WN / 8][4])
+    float (&sum)[tp__tile_shape<PASS, BN>::WM / 16][tp__tile_shape<PASS, BN>::WN / 8][4])
 {
-    typedef tp__tile<PASS, BN> P;
+    typedef tp__tile_shape<PASS, BN> P;
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
 #pragma unroll
     for (int k = 0; k < P::DEEP; k += 8) {
@@ -6065,10 +6067,10 @@ __device__ __forceinline__ void tp__tile_multiply(
 /* Writes a warp's results, which begin at (m0, n0) of out: with bias and ReLU, or as a piece of a filter gradient. */
 template <class T, int PASS, int BN>
 __device__ __forceinline__ void tp__tile_store(
-    const tp__tiles &s, const float (&sum)[tp__tile<PASS, BN>::WM / 16][tp__tile<PASS, BN>::WN / 8][4], int m0, int n0,
-    const T *bias, T *out, float *part)
+    const tp__tiles &s, const float (&sum)[tp__tile_shape<PASS, BN>::WM / 16][tp__tile_shape<PASS, BN>::WN / 8][4],
+    int m0, int n0, const T *bias, T *out, float *part)
 {
-    typedef tp__tile<PASS, BN> P;
+    typedef tp__tile_shape<PASS, BN> P;
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
 #pragma unroll
     for (int i = 0; i < P::WM / 16; i++)
@@ -6094,7 +6096,7 @@ template <class T, int PASS, int BN>
 TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out,
                          float *part)
 {
-    typedef tp__tile<PASS, BN> P;
+    typedef tp__tile_shape<PASS, BN> P;
     TP_SHARED(uint4, shared_a, (P::BY_PIXEL ? P::BM : P::DEEP) * P::A_PITCH / 4);
     TP_SHARED(uint4, shared_b, (P::BY_COLUMN ? BN : P::DEEP) * P::B_PITCH / 4);
     const int me = (int)threadIdx.x, warp = me >> 5;

@@ -65,7 +65,7 @@ for a in $archs; do
     compiled "$a" $from
     awk -v arch="$a" -v most="$(most_shared "$a")" -v dynamic="$out/$from.dynamic" -v list="$out/$a.tsv" '
         BEGIN {
-            THREADS = 256; REGISTERS = 65536; SPILL = 160; STACK = 512
+            THREADS = 256; REGISTERS = 65536; SPILL = 160; STACK = 1024 # 768 of them are the registers of an element-wise chain
             while ((getline line < dynamic) > 0) uses[line] = 1
             while ((getline line < "tests/gpu/shared.tsv") > 0) { split(line, f, "\t"); launched[f[1]] = f[3] }
         }

@@ -574,9 +574,7 @@ static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, co
     return st;
 }
 
-/* Records a step as one CUDA graph. Fed values are already copied to the arena, so the graph does not contain the address where
- * they were staged. */
-/* The nodes that what is recorded next would follow. */
+/* The nodes after which the next recorded work will run. */
 static cudaError_t tp__recorded_last(tp__cuda *c, const cudaGraphNode_t **node, size_t *n)
 {
     cudaStreamCaptureStatus status;
@@ -640,6 +638,8 @@ static void tp__library_end(tp__cuda *c)
     c->steps.library = node[0];
     c->steps.has_library = true;
 }
+/* Records a step as one CUDA graph. Fed values are already copied to the arena, so the graph does not contain the address where
+ * they were staged. */
 static tp_status tp__cuda_record_begin(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -1212,8 +1212,8 @@ __device__ __forceinline__ void tp__report(tp__fault f, int64_t value)
 }
 
 /* -- tensor cores: a warp multiplies small matrices. The instruction mma distributes them over the lanes: lane 4 g + t holds, of sums
- *    (16,8), rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float: of the left one (16 rows of 8
- *    words) the lane holds words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words) words t and t+4 of column g. */
+ *    (16,8), rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float. The lane holds words t and t+4 of
+ *    rows g and g+8 of the left operand (16 rows of 8 words), and words t and t+4 of column g of the right one (8 columns of 8 words). */
 template <class T> struct tp__mma {
     /* PER: numbers in a 32-bit word; DEEP: depth of the product that one instruction mma computes */
     enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER };
@@ -1224,9 +1224,10 @@ __device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a num
     unsigned rounded;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(*x));
     return rounded;
-#endif
+#else
     const unsigned u = __float_as_uint(*x);
     return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
+#endif
 }
 __device__ __forceinline__ unsigned tp__mma_word(const tp__bf16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
 __device__ __forceinline__ unsigned tp__mma_word(const tp__f16 *x) { return x[0].bits | (unsigned)x[1].bits << 16; }
@@ -5487,10 +5488,9 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
 
 /* ==== >>convolution =================================================================================== */
 /* A convolution runs in one of five ways: a 1 x 1 convolution in NHWC is a matrix product; a depthwise one (groups = C) has its
- * own kernels, as memory limits its speed; one of few channels has kernels for tensor cores; cuDNN runs the others; if cuDNN refuses,
- * one thread sums each result. All sums have
- * a fixed order: only those algorithms of cuDNN are used that it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never
- * used. */
+ * own kernels, as memory limits its speed; one of few channels has kernels for tensor cores; cuDNN runs the others; if cuDNN
+ * refuses, one thread sums each result. All sums have a fixed order: only those algorithms of cuDNN are used that it calls
+ * deterministic. TP_CUDA_DIRECT_CONV: neither cuDNN nor the kernels for few channels are used. */
 
 /* -- four adjacent elements at a time: kernels are templates over V, 4 or 1 */
 
@@ -5898,7 +5898,8 @@ typedef struct tp__tiles {
 typedef struct tp__tile_pixel {
     int image, h, w;
 } tp__tile_pixel;
-/* Four words of K for an operand that is gathered: their taps and channels. by_four: they are adjacent channels of one tap. */
+/* The taps and channels of four adjacent indices of K (of M for a filter gradient). With a_by_four they are adjacent channels of one
+ * tap, and only the first entry is set. */
 typedef struct tp__tile_taps {
     int kh[4], kw[4], c[4], n; /* n: how many of the four exist */
 } tp__tile_taps;
@@ -5917,13 +5918,13 @@ template <int PASS> __device__ __forceinline__ tp__tile_pixel tp__tile_pixel_of(
 template <int PASS>
 __device__ __forceinline__ int tp__tile_element(const tp__tiles &s, const tp__tile_pixel &p, int kh, int kw)
 {
-    int h = p.h + kh * s.dilation_h, w = p.w + kw * s.dilation_w;
+    int h, w;
     if (PASS == TP__CONV_INPUT_GRAD) {
         const int up = p.h - kh * s.dilation_h, across = p.w - kw * s.dilation_w;
         if (up < 0 || across < 0) return -1;
         h = tp__small_quotient(up, s.by_stride_h), w = tp__small_quotient(across, s.by_stride_w);
         if (h * s.stride_h != up || w * s.stride_w != across) return -1;
-    }
+    } else h = p.h + kh * s.dilation_h, w = p.w + kw * s.dilation_w;
     if (p.image < 0 || (unsigned)h >= (unsigned)s.H || (unsigned)w >= (unsigned)s.W) return -1;
     return p.image + (h * s.W + w) * s.C;
 }
@@ -5941,7 +5942,8 @@ __device__ __forceinline__ tp__tile_taps tp__tile_taps_of(const tp__tiles &s, in
     }
     return t;
 }
-/* Loads have no branches, so that all of a thread's loads are on their way at once; they become words when they are stored. */
+/* The functions that load have no branches between the loads, so that all of a thread's loads run at once. Elements become words when
+ * they are written to shared memory. */
 template <class T> __device__ __forceinline__ tp__four<T> tp__tile_none()
 {
     tp__four<T> v;
@@ -6152,11 +6154,9 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
                                 part ? part + (int64_t)piece * s.M * s.N : NULL);
 }
 
-/* Whether these kernels compute it: with TF32 up to TP__TILE_CHANNELS channels; in half precision a forward layer that sees
- * colours, whose images cuDNN would copy to more channels first. */
-#ifndef TP__TILE_CHANNELS
+/* Whether these kernels compute the convolution: with TF32 up to TP__TILE_CHANNELS channels. In half precision they compute only the
+ * forward pass, of images with fewer than 8 channels (colours), because cuDNN would first copy these to more channels. */
 #define TP__TILE_CHANNELS 128
-#endif
 static bool tp__conv_by_tiles(const tp__cuda *c, const tp__conv *g, int pass, tp_dtype dtype, tp_precision precision)
 {
     const int64_t most = INT32_MAX / 2, pixels = g->B * (pass == TP__CONV_INPUT_GRAD ? g->H * g->W : g->OH * g->OW);

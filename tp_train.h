@@ -4488,7 +4488,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
     const bool listed = st != TP_ERR_NAME; /* the file that names the latest checkpoint is there */
-    /* Is that file missing or damaged? Then begin at the largest step number: every checkpoint in the folder is older than that. */
+    /* If that file is missing or damaged, the search begins at the largest step number: every checkpoint in the folder is older. */
     if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);

@@ -33,7 +33,7 @@ typedef struct recording {
     entry at[MAX_CALLS];
     struct remote *joined[4];
     int n, n_joined;
-    /* steps that may run beside each other: of step i the entries from entry[i] on, after steps after[first[i]] ... */
+    /* Step i has the entries entry[i] to entry[i + 1] - 1, and runs after the steps after[first[i]] to after[first[i + 1] - 1]. */
     int n_step, entry[MAX_CALLS + 1], first[MAX_CALLS + 1], after[MAX_AFTER];
 } recording;
 typedef struct together { /* what all_reduce was asked for */
@@ -711,7 +711,8 @@ TEST(what_lies_on_a_device_is_fed)
     }
 }
 
-TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
+/* beside: the steps of a recording run in a random order that it allows. */
+static void trains_to_the_same_bits(bool beside)
 {
     for (int momentum = 0; momentum < 2; momentum++) {
         net n;
@@ -719,10 +720,12 @@ TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
         net_new(&n, momentum != 0);
         reference(&n, "naive", &want);
         remote *r = remote_new(false);
+        if (beside) r->d.record_step = remote_record_step;
         tp_device *d = &r->d;
         tp_session *s = open_on(n.g, &d, 1);
         train(&n, s, STEPS, &got);
         same_outcome(&n, &want, &got, STEPS, "remote");
+        CHECK(r->replays == STEPS - 1 && (r->beside > 0) == beside);
         outcome_free(&got);
         outcome_free(&want);
         tp_session_free(s);
@@ -730,6 +733,8 @@ TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
         net_free(&n);
     }
 }
+TEST(a_device_of_its_own_memory_trains_to_the_same_bits) { trains_to_the_same_bits(false); }
+TEST(recorded_steps_run_in_any_order_that_their_memory_allows) { trains_to_the_same_bits(true); }
 
 TEST(the_steady_step_is_one_replay)
 {
@@ -789,28 +794,6 @@ TEST(the_steady_step_is_one_replay)
     tp_session_free(s);
     d->close(d);
     net_free(&n);
-}
-
-TEST(recorded_steps_run_in_any_order_that_their_memory_allows)
-{
-    for (int momentum = 0; momentum < 2; momentum++) {
-        net n;
-        outcome want, got;
-        net_new(&n, momentum != 0);
-        reference(&n, "naive", &want);
-        remote *r = remote_new(false);
-        r->d.record_step = remote_record_step;
-        tp_device *d = &r->d;
-        tp_session *s = open_on(n.g, &d, 1);
-        train(&n, s, STEPS, &got);
-        same_outcome(&n, &want, &got, STEPS, "remote");
-        CHECK(r->replays == STEPS - 1 && r->beside > 0);
-        outcome_free(&got);
-        outcome_free(&want);
-        tp_session_free(s);
-        d->close(d);
-        net_free(&n);
-    }
 }
 
 /* Three times 250 steps, of which each reads what the one before wrote: they are compared in groups, and each group waits for the one

@@ -609,7 +609,7 @@ TEST(convolutions_across_blocks)
 }
 
 /* Convolutions of few channels, which have kernels of their own: tiles with odd ends in each dimension, channels that are loaded one at
- * a time, several pieces of a filter gradient. In half precision these kernels see colours only. */
+ * a time, several pieces of a filter gradient. In half precision these kernels compute only the forward pass of up to seven channels. */
 TEST(few_channels_by_tensor_cores)
 {
     static const shaped list[] = {
@@ -620,7 +620,8 @@ TEST(few_channels_by_tensor_cores)
         CONV("padding 2;dilation_h 2;dilation_w 3", "2 13 15 6", "3 2 6 9", "2 9 12 9"),
         CONV("padding 1", "2 12 11 4", "3 3 4 68", "2 12 11 68"), /* two tiles of 64 columns, pieces */
         CONV("padding 2", "1 5 5 33", "2 2 33 40", "1 4 4 40"),   /* less than a tile of pixels */
-        CONV("padding 1;stride_h 2;stride_w 2", "2 11 14 3", "7 7 3 24", "2 6 7 24"), /* colours */
+        CONV("padding 1;stride_h 2;stride_w 2", "2 11 14 3", "7 7 3 24",
+             "2 6 7 24"), /* three channels are loaded one at a time */
         CONV("padding 1", "2 9 9 1", "3 3 1 32", "2 9 9 32"),
     };
     static const tp_dtype halves[] = {TP_BF16, TP_F16};

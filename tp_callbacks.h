@@ -1716,9 +1716,18 @@ static tp_callback *tp__callback_owned_twice(void)
     snprintf(text, sizeof text, "%s", tp_last_error());
     return tp_callback_fail(NULL, TP_ERR_ARG, "%s", text);
 }
+static void tp__callback_delete(tp_callback *cb)
+{
+    if (!cb) return;
+    if (cb->close) cb->close(cb);
+    tp_arena_free(&cb->mem_);
+    tp_free(cb->unsaved);
+    tp_free(cb);
+}
+
 static void tp__drop_callback(tp_callback *cb)
 {
-    if (cb && !cb->owner_.who) tp_callback_free(cb);
+    if (cb && !cb->owner_.who) tp__callback_delete(cb);
 }
 
 static tp_callback *tp__cb_no_options(const char *function)
@@ -1734,11 +1743,7 @@ TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only)
 
 TP_DEF void tp_callback_free(tp_callback *cb)
 {
-    if (!cb) return;
-    if (cb->close) cb->close(cb);
-    tp_arena_free(&cb->mem_);
-    tp_free(cb->unsaved);
-    tp_free(cb);
+    if (cb && tp__may_free(&cb->owner_, __func__, cb->name)) tp__callback_delete(cb);
 }
 
 TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...)
@@ -2347,7 +2352,7 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
     m->cb.close = tp__monitors_close;
     tp_monitor **copy = (tp_monitor **)tp_arena_alloc(&m->cb.mem_, ((size_t)n + 1) * sizeof *copy);
     if (!copy) {
-        tp_callback_free(&m->cb);
+        tp__callback_delete(&m->cb);
         return NULL;
     }
     for (int i = 0; i < n; i++) copy[i] = monitor[i];
@@ -2690,7 +2695,7 @@ static tp_status tp__proxy_after_epoch(tp_callback *cb) { return tp_callback_aft
 static tp_status tp__proxy_trigger_epoch(tp_callback *cb) { return tp_callback_trigger_epoch(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger(tp_proxy_inner(cb)); }
 static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(tp_proxy_inner(cb)); }
-static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(cb)); }
+static void tp__proxy_close(tp_callback *cb) { tp__callback_delete(tp_proxy_inner(cb)); }
 
 /* Makes a proxy whose user memory begins with tp__proxy. Frees the inner callback on failure. */
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
@@ -2699,8 +2704,8 @@ static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
     if (!tp__set_owner(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__callback_owned_twice();
     tp_callback *cb = tp_callback_new("", bytes);
     if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
-        tp_callback_free(inner);
-        tp_callback_free(cb);
+        tp__callback_delete(inner);
+        tp__callback_delete(cb);
         return NULL;
     }
     ((tp__proxy *)cb->user)->inner = inner;
@@ -2755,7 +2760,7 @@ TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d)
     if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = tp_callback_new("CallbackFactory", sizeof(tp__lambda));
     if (cb && d->name && !(cb->name = tp_arena_strdup(&cb->mem_, d->name))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         cb = NULL;
     }
     if (!cb) {
@@ -3051,7 +3056,7 @@ static tp_status tp__members_after_train(tp_callback *cb)
 static void tp__members_close(tp_callback *cb)
 {
     const tp__members *g = (const tp__members *)cb->user;
-    for (int i = 0; i < g->n; i++) tp_callback_free(g->cb[i]);
+    for (int i = 0; i < g->n; i++) tp__callback_delete(g->cb[i]);
 }
 
 /* Makes a group of callbacks whose ownership has already been taken. */
@@ -3067,8 +3072,8 @@ static tp_callback *tp__group_new(tp_callback *const *cbs, int n)
         g->seconds = (double *)tp_arena_alloc(&cb->mem_, capacity * sizeof(double));
     }
     if (!g || !g->cb || !g->first || !g->count || !g->seconds) {
-        for (int i = 0; i < n; i++) tp_callback_free(cbs[i]);
-        tp_callback_free(cb);
+        for (int i = 0; i < n; i++) tp__callback_delete(cbs[i]);
+        tp__callback_delete(cb);
         return NULL;
     }
     for (int i = 0; i < n; i++) g->cb[i] = cbs[i];
@@ -3099,7 +3104,7 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
         for (int k = 0; k < n; k++)
             if (cbs[k] && !tp__listed_before((const void *const *)(const void *)cbs, k) &&
                 (k < i || !cbs[k]->owner_.who))
-                tp_callback_free(cbs[k]);
+                tp__callback_delete(cbs[k]);
         return twice;
     }
     return tp__group_new(cbs, n);
@@ -3322,7 +3327,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
     cb->trigger = tp__run_op_trigger;
     cb->before_run = tp__run_op_before_run;
     if (d->op_name && !(o->op_name = tp_arena_strdup(&cb->mem_, d->op_name))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     return cb;
@@ -3374,7 +3379,7 @@ static tp_callback *tp__collection_op_new(const char *name, const char *key, con
 {
     tp_callback *cb = tp_callback_new(name, sizeof(tp__collection_op));
     if (!cb || !(((tp__collection_op *)cb->user)->key = tp__arena_copy(&cb->mem_, key, otherwise))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->chief_only = chief_only;
@@ -3399,7 +3404,7 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
     tp__collection_op *c = cb ? (tp__collection_op *)cb->user : NULL;
     if (c) c->train_op = d->train_op;
     if (c && d->train_op_name && !(c->with_name = tp_arena_strdup(&cb->mem_, d->train_op_name))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     return cb;
@@ -3494,7 +3499,7 @@ TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_d
     tp_callback *cb = tp_callback_new("MergeAllSummaries", sizeof(tp__merge));
     tp__merge *m = cb ? (tp__merge *)cb->user : NULL;
     if (!m || !(m->key = tp__arena_copy(&cb->mem_, d->key, TP_KEY_SUMMARIES))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     m->period = d->period;
@@ -3550,7 +3555,7 @@ static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const cha
     tp_callback *cb = tp_callback_new(name, sizeof(tp__fetcher));
     tp__fetcher *f = cb ? (tp__fetcher *)cb->user : NULL;
     if (!f || !(f->names = tp__arena_names(&cb->mem_, names, n))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     f->n = n;
@@ -3592,7 +3597,7 @@ TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d)
     tp_callback *cb = tp__fetcher_new(&d->at_, "DumpTensors", d->names, tp__dump_tensors, NULL);
     if (!cb || cb->status_ != TP_OK) return cb;
     if (!(((tp__fetcher *)cb->user)->user = (void *)tp_arena_strdup(&cb->mem_, dir))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     return cb;
@@ -3690,7 +3695,7 @@ TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_avera
     size_t n;
     if (!tp_mul_size((size_t)d->window_size, (size_t)f->n * sizeof(double), &n) ||
         !(f->ring = (double *)tp_arena_alloc(&cb->mem_, n))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->id = f->names[0];
@@ -3841,7 +3846,7 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
     if (!i || !(i->dir = tp_arena_strdup(&cb->mem_, dir)) ||
         !(i->tensor_name = tp_arena_strdup(&cb->mem_, d->tensor_name)) ||
         (d->prefix && !(i->prefix = tp_arena_strdup(&cb->mem_, d->prefix)))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     i->map_func = d->map_func;
@@ -4312,7 +4317,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
     tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
     tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
     if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     p->n = tp__count_names(d->names);
@@ -4386,7 +4391,7 @@ TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_d
         e->sorted = (double *)tp_arena_alloc(&cb->mem_, (size_t)k * sizeof(double));
     }
     if (!e || !e->seconds || !e->sorted) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->before_train = tp__eta_before_train;
@@ -4593,7 +4598,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
     if (!command) return tp_callback_fail(NULL, TP_ERR_ARG, "SendStat: the command is NULL");
     tp_callback *cb = tp_callback_new("SendStat", sizeof(tp__send));
     if (!cb || !(((tp__send *)cb->user)->command = tp__arena_copy(&cb->mem_, command, ""))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->trigger = tp__send_trigger;
@@ -4628,7 +4633,7 @@ TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value)
     tp_callback *cb = tp_callback_new("GetLatest", sizeof(tp__latest));
     tp__latest *l = cb ? (tp__latest *)cb->user : NULL;
     if (!l || !(l->name = tp__arena_copy(&cb->mem_, name, ""))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     l->value = value;
@@ -4815,7 +4820,7 @@ TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_t
     cb = tp_callback_new("GPUUtilizationTracker", sizeof(tp__gpu_util));
     tp__gpu_util *u = cb ? (tp__gpu_util *)cb->user : NULL;
     if (!u || (d->library && !(u->library_name = tp_arena_strdup(&cb->mem_, d->library)))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     u->chosen = d->n_devices > 0;
@@ -5016,12 +5021,14 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
     tp_callback *cb = tp_callback_new("GraphProfiler", sizeof(tp__profiler));
     tp__profiler *p = cb ? (tp__profiler *)cb->user : NULL;
     if (!p || !(p->dir = tp_arena_strdup(&cb->mem_, dir))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     p->metadata = d->dump_metadata == TP_YES;
     p->tracing = d->dump_tracing != TP_NO;
     p->event = d->dump_event == TP_YES;
+    if (!p->metadata && !p->tracing && !p->event)
+        tp_log(TP_LOG_WARN, "GraphProfiler writes nothing: .dump_tracing, .dump_metadata and .dump_event are all off");
     cb->before_run = tp__profiler_before_run;
     cb->after_run = tp__profiler_after_run;
     cb->close = tp__profiler_close;
@@ -5377,7 +5384,7 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
     s->n_collections = tp__count_names(d->var_collections);
     s->collections = tp__arena_names(&cb->mem_, d->var_collections, s->n_collections);
     if (!s->collections || (d->checkpoint_dir && !(s->dir = tp_arena_strdup(&cb->mem_, d->checkpoint_dir)))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->setup_graph = tp__saver_setup_graph;
@@ -5622,7 +5629,7 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
     b->dir = tp_arena_strdup(&cb->mem_, dir);
     b->reverse = reverse;
     if (!b->file || !b->stat || !b->dir) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->id = b->stat;
@@ -5723,7 +5730,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
     if (!cb) return NULL;
     tp__patience *p = (tp__patience *)cb->user;
     if (!(p->stat = tp_arena_strdup(&cb->mem_, d->monitor_stat))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     p->patience = d->patience ? d->patience : 5;
@@ -5777,12 +5784,17 @@ TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, cons
     return inf;
 }
 
-TP_DEF void tp_inferencer_free(tp_inferencer *inf)
+static void tp__inferencer_delete(tp_inferencer *inf)
 {
     if (!inf || inf == &tp__no_inferencer) return;
     if (inf->close) inf->close(inf);
     tp_arena_free(&inf->mem_);
     tp_free(inf);
+}
+
+TP_DEF void tp_inferencer_free(tp_inferencer *inf)
+{
+    if (inf && tp__may_free(&inf->owner_, __func__, inf->name)) tp__inferencer_delete(inf);
 }
 
 /* -- means of scalars -------------------------------------------------------------------- >>inferencer ScalarStats */
@@ -5855,7 +5867,7 @@ TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
     s->prefix = tp__arena_copy(&inf->mem_, d->prefix, "validation");
     s->sum = (double *)tp_arena_alloc(&inf->mem_, (size_t)n * sizeof(double));
     if (!s->prefix || !s->sum || tp_inferencer_set_names(inf, d->names, n) != TP_OK) {
-        tp_inferencer_free(inf);
+        tp__inferencer_delete(inf);
         return &tp__no_inferencer;
     }
     inf->before_inference = tp__scalars_begin;
@@ -5904,7 +5916,7 @@ TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_e
     tp__class_error *e = (tp__class_error *)inf->user;
     e->name = tp__arena_copy(&inf->mem_, d->summary_name, "validation_error");
     if (!e->name || tp_inferencer_set_names(inf, &tensor, 1) != TP_OK) {
-        tp_inferencer_free(inf);
+        tp__inferencer_delete(inf);
         return &tp__no_inferencer;
     }
     inf->before_inference = tp__class_error_begin;
@@ -5967,7 +5979,7 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
     const char *names[2] = {d->pred_tensor_name, d->label_tensor_name};
     if (!(((tp__binary *)inf->user)->prefix = tp__arena_copy(&inf->mem_, d->prefix, "val")) ||
         tp_inferencer_set_names(inf, names, 2) != TP_OK) {
-        tp_inferencer_free(inf);
+        tp__inferencer_delete(inf);
         return &tp__no_inferencer;
     }
     inf->before_inference = tp__binary_begin;
@@ -6236,8 +6248,8 @@ static void tp__runner_close(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
     tp_hooked_session_free(r->session);
-    tp_input_free(r->input);
-    for (int i = 0; i < r->n_inf; i++) tp_inferencer_free(r->inf[i].inf);
+    tp__input_delete(r->input);
+    for (int i = 0; i < r->n_inf; i++) tp__inferencer_delete(r->inf[i].inf);
 }
 
 /* The options of every kind of inference runner. */
@@ -6361,13 +6373,13 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at : NULL, status, "%s", list ? list : text);
     else if (ok) cb = tp_callback_new(d->name, sizeof(tp__runner));
     if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* free all objects that the options passed to the runner */
-        if (input_ours) tp_input_free(input);
+        if (input_ours) tp__input_delete(input);
         for (int i = 0; i < n; i++) /* skip those with another owner, and free each one only once */
             if (d->inferencers[i] && !tp__listed_before((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
-                tp_inferencer_free(d->inferencers[i]);
+                tp__inferencer_delete(d->inferencers[i]);
         if (mistake) return cb;
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     tp__runner *r = (tp__runner *)cb->user;
@@ -6465,12 +6477,17 @@ TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes)
     return p;
 }
 
-TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
+static void tp__hyper_param_delete(tp_hyper_param *p)
 {
     if (!p) return;
     if (p->close) p->close(p);
     tp_arena_free(&p->mem_);
     tp_free(p);
+}
+
+TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
+{
+    if (p && tp__may_free(&p->owner_, __func__, p->name)) tp__hyper_param_delete(p);
 }
 
 /* -- a variable of the graph ---------------------------------------------------------------- >>param GraphVarParam */
@@ -6759,7 +6776,7 @@ static void tp__setter_close(tp_callback *cb)
 {
     tp__setter *s = (tp__setter *)cb->user;
     tp_tensor_free(&s->array);
-    tp_hyper_param_free(s->param);
+    tp__hyper_param_delete(s->param);
     if (s->release) s->release(s->fn_user);
 }
 
@@ -6774,7 +6791,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
         !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
     if (!has_functions) {
         const bool is_other_kind = array ? param->get_value != NULL : param->get_array != NULL;
-        tp_hyper_param_free(param);
+        tp__hyper_param_delete(param);
         return tp_callback_fail(
             at, TP_ERR_ARG,
             !is_other_kind ? array ? "%s: a parameter that is an array needs get_array and set_array"
@@ -6786,8 +6803,8 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
     tp_callback *cb = tp_callback_new(kind, bytes);
     if (!param && cb) param = tp_param_graph_var(name);
     if (!cb || !param) {
-        tp_hyper_param_free(param);
-        tp_callback_free(cb);
+        tp__hyper_param_delete(param);
+        tp__callback_delete(cb);
         return NULL;
     }
     tp__setter *s = (tp__setter *)cb->user;
@@ -6809,7 +6826,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
     if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
     if (!d->fn == !d->fn_array || (d->fn_array && !d->param)) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         cb = tp_callback_fail(&d->at_, TP_ERR_ARG,
                               d->fn         ? "HyperParamSetter: give .fn or .fn_array, not both"
                               : d->fn_array ? "HyperParamSetter: .fn_array needs .param, see tp_param_graph_var_array"
@@ -6922,7 +6939,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!tp_logger_dir()) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_STATE,
                                 "HumanHyperParamSetter: its file is in the logger's directory: %s",
                                 tp__logger_missing());
@@ -6936,7 +6953,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
     cb->load_state = tp__human_load_state;
     h->path = tp_arena_printf(&cb->mem_, "%s/%s", tp_logger_dir(), d->file_name ? d->file_name : "hyper.txt");
     if (!h->path) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     return cb;
@@ -7046,12 +7063,12 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
         for (int i = 0; i <= TP_MAX_SCHEDULE; i++)
             if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
     if (n > TP_MAX_SCHEDULE) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScheduledHyperParamSetter", "schedule",
                                 TP_MAX_SCHEDULE);
     }
     if (n < 1 || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
                                 "linear interpolation");
@@ -7062,21 +7079,21 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     tp__schedule *s = (tp__schedule *)cb->user;
     s->point = (tp_schedule_point *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *s->point);
     if (!s->point) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     memcpy(s->point, d->schedule, (size_t)n * sizeof *s->point);
     qsort(s->point, (size_t)n, sizeof *s->point, tp__by_point);
     if (s->point[0].at < 0) {
         const long long negative = (long long)s->point[0].at;
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ScheduledHyperParamSetter: %lld is in the schedule: the first is 0", negative);
     }
     for (int i = 0; i + 1 < n; i++)
         if (s->point[i].at == s->point[i + 1].at) {
             const long long twice = (long long)s->point[i].at;
-            tp_callback_free(cb);
+            tp__callback_delete(cb);
             return tp_callback_fail(&d->at_, TP_ERR_ARG, "ScheduledHyperParamSetter: %lld is in the schedule twice",
                                     twice);
         }
@@ -7112,7 +7129,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!d->fn) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
     }
     tp_callback *cb =
@@ -7200,7 +7217,7 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 {
     if (!d) return tp__cb_no_options(__func__);
     if (!d->fn || !d->stat_name || d->last_k < 1) {
-        if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
+        if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
     }
     tp_callback *cb =
@@ -7216,12 +7233,12 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
     s->reverse = d->reverse == TP_YES;
     s->window = (double *)tp_arena_alloc(&cb->mem_, (size_t)d->last_k * sizeof(double));
     if (!s->stat || !s->window) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->before_train = NULL;
     if (!(cb->id = tp_arena_printf(&cb->mem_, "%s,%s", s->setter.param->name, s->stat))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->save_state = tp__stat_save_state;
@@ -8079,7 +8096,7 @@ TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *desc)
     tp__debugger *d = tp__debugger_init(cb);
     if ((desc->commands && !(d->script = tp_arena_strdup(&cb->mem_, desc->commands))) ||
         (desc->run_filter && !(d->run_filter = tp_arena_strdup(&cb->mem_, desc->run_filter)))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->before_train = tp__debug_cli_before_train;
@@ -8140,7 +8157,7 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d)
     if (!cb) return NULL;
     tp__debugger_init(cb);
     if (!(((tp__inject *)cb->user)->file = tp__arena_copy(&cb->mem_, d->file, "INJECT_SHELL.tmp"))) {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return NULL;
     }
     cb->trigger = tp__inject_trigger;
@@ -11085,7 +11102,7 @@ static tp_status tp__report_others(tp__report *r)
         } else if (st != TP_ERR_NOMEM) {
             tp_log(TP_LOG_WARN, "The report leaves out the curves of '%s': %s", r->other_dirs[i], tp_last_error());
         }
-        tp_callback_free(m ? &m->cb : NULL);
+        tp__callback_delete(m ? &m->cb : NULL);
         if (st == TP_ERR_NOMEM) return st;
     }
     return r->other_runs.failed ? TP_ERR_NOMEM : TP_OK;

@@ -2776,7 +2776,7 @@ TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c)
     config.session_creator = NULL; /* always a new session on the CPU, whatever predictors use */
     tp_model_exporter *x = (tp_model_exporter *)tp_calloc(1, sizeof *x);
     if (!x) {
-        tp_session_init_free(c->session_init);
+        tp__session_init_delete(c->session_init);
         return NULL;
     }
     x->predictor = tp_offline_predictor(&config);

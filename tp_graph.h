@@ -1216,8 +1216,10 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
                                 tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* the random step, which rises by one in each run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
-/* Prints the plan of these fetches (which must have been run once): for each kernel its output, bytes, FLOPs, milliseconds if
- * timed, its node and, in brackets, the rules that fused other ops into it; then the size of the arena. */
+/* Prints the plan of these fetches, which must have been run once; fetches NULL and n_fetches 0: of the last run, for a training
+ * the step that a callback's trigger_step sees with tp_hooked_session_exec(t->state.hooked_session). For each kernel: its output,
+ * bytes, FLOPs, milliseconds if timed, its node and, in brackets, the rules that fused other ops into it; then the size of the
+ * arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* from now on, measures the time of each kernel */
 typedef struct tp_plan_info {
@@ -10941,18 +10943,21 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
 
 /* -- listings of a plan */
 
+/* The plan of these fetches that ran last; fetches NULL: of all plans. */
 static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetches)
 {
     tp__plan *best = NULL;
     for (tp__plan *p = e->plans; p; p = p->next) {
-        bool matches = p->n_fetch == n_fetches;
+        bool matches = !fetches || p->n_fetch == n_fetches;
         for (int i = 0; i < n_fetches && matches; i++) matches = p->fetch[i] == fetches[i];
         if (matches && (!best || p->used_at > best->used_at)) best = p;
     }
     if (!best)
-        tp_fail(TP_ERR_STATE,
-                "these fetches were not run yet, so there is no plan of them: a step of a trainer also fetches "
-                "what its callbacks ask for, so run the fetches yourself first");
+        tp_fail(TP_ERR_STATE, "%s",
+                fetches
+                    ? "these fetches were not run yet, so there is no plan of them: a step of a trainer also fetches "
+                      "what its callbacks ask for; fetches NULL: the plan of the last run"
+                    : "nothing was run yet, so there is no plan");
     return best;
 }
 
@@ -11732,9 +11737,14 @@ TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s)
     return st == TP_OK ? tp__session_init_load(i, s) : st;
 }
 
-TP_DEF void tp_session_init_free(tp_session_init *i)
+static void tp__session_init_delete(tp_session_init *i)
 {
     if (i && i->free) i->free(i);
+}
+
+TP_DEF void tp_session_init_free(tp_session_init *i)
+{
+    if (i && tp__may_free(&i->owner_, __func__, "a session_init")) tp__session_init_delete(i);
 }
 
 /* Whether b has the dimensions of a in another order, and more than one is not 1: then an array of PyTorch was not transposed. */
@@ -11809,6 +11819,7 @@ typedef struct tp__restore {
     int n_ignore;
     bool relaxed, strict, from_dict;
     bool resumes; /* a checkpoint with variables, but none of the trainable ones, is refused: it is another model's */
+    char mistake[96]; /* wrong options: `run` fails with this sentence */
     tp_dict dict;
 } tp__restore;
 
@@ -11888,6 +11899,37 @@ static tp_status tp__restore_rest(const tp__restore *r, tp_session *s, const tp_
     }
     return st;
 }
+/* The name of a variable as .ignore and the checkpoint spell it: without .prefix and the '/' that follows it. */
+static const char *tp__name_in_checkpoint(const tp__restore *r, const char *name)
+{
+    const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
+    return prefix && strncmp(name, r->prefix, prefix) == 0 && name[prefix] == '/' ? name + prefix + 1 : name;
+}
+
+/* Warns about a .prefix that no variable has, and about names in .ignore that neither a variable nor the checkpoint d has: they may
+ * be misspelt. */
+static void tp__warn_unused_options(const tp__restore *r, const tp_dict *d, tp_node *const *vars, int n)
+{
+    int with_prefix = 0;
+    for (int k = 0; r->prefix && k < n; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        with_prefix += v && tp__name_in_checkpoint(r, v->name) != v->name;
+    }
+    if (r->prefix && r->prefix[0] && with_prefix == 0)
+        tp_log(TP_LOG_WARN, "SaverRestore: .prefix is '%s', but no variable's name begins with '%s/'", r->prefix,
+               r->prefix);
+    for (int q = 0; q < r->n_ignore; q++) {
+        bool found = tp__dict_get(d, r->ignore[q]) != NULL;
+        for (int k = 0; k < n && !found; k++) {
+            const tp_variable *v = tp_node_variable(vars[k]);
+            found = v && strcmp(tp__name_in_checkpoint(r, v->name), r->ignore[q]) == 0;
+        }
+        if (!found)
+            tp_log(TP_LOG_WARN, "SaverRestore: .ignore has '%s', which neither the graph nor the checkpoint has",
+                   r->ignore[q]);
+    }
+}
+
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -11896,6 +11938,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_status st = TP_OK;
     /* numbers of variables, of trainable ones, and of trainable ones that the checkpoint has */
     int n = 0, trainable = 0, found = 0;
+    if (r->mistake[0]) return tp_fail(TP_ERR_ARG, "%s", r->mistake);
     if (r->strict && r->relaxed)
         return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
     memset(&loaded, 0, sizeof loaded);
@@ -11917,12 +11960,11 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         return TP_ERR_NOMEM;
     }
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
-    const size_t prefix = r->prefix ? strlen(r->prefix) : 0;
+    tp__warn_unused_options(r, d, vars, n);
     for (int k = 0; k < n && st == TP_OK; k++) {
         const tp_variable *v = tp_node_variable(vars[k]);
         if (!v) continue;
-        const char *name = v->name;
-        if (prefix && strncmp(name, r->prefix, prefix) == 0 && name[prefix] == '/') name += prefix + 1;
+        const char *name = tp__name_in_checkpoint(r, v->name);
         const tp_tensor *value = tp__dict_get(d, name);
         bool ignored = false;
         trainable += v->trainable;
@@ -11947,7 +11989,10 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
     }
     if (st == TP_ERR_SHAPE && !r->from_dict)
-        tp_fail(st, "%s: %s. tp_saver_restore_ex goes on without it (.ignore, .relaxed)", r->path, tp_last_error());
+        tp_fail(st, "%s: %s. %s", r->path, tp_last_error(),
+                r->resumes ? "Was the model changed? Train it in another folder (tp_logger_set_dir), or remove the "
+                             "checkpoints there"
+                           : "tp_saver_restore_ex goes on without it (.ignore, .relaxed)");
     if (st == TP_OK) st = tp__restore_rest(r, s, d, used, &file_only);
     if (st == TP_OK && r->resumes && trainable > 0 && found == 0 && file_only.len > 0)
         st = tp_fail(
@@ -11963,13 +12008,26 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     return st;
 }
 
+/* Whether .ignore and .n_ignore do not belong together. A list of no names is not wrong. */
+static bool tp__ignore_is_wrong(const tp_saver_restore_desc *d)
+{
+    bool wrong = d->n_ignore < 0 || (d->n_ignore > 0 && !d->ignore);
+    for (int i = 0; !wrong && i < d->n_ignore; i++) wrong = !d->ignore[i];
+    return wrong;
+}
+
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
 {
-    TP__REQUIRE(d && d->n_ignore >= 0 && (d->ignore || d->n_ignore == 0), NULL)
+    TP__REQUIRE(d, NULL)
     tp__restore *r = (tp__restore *)tp_calloc(1, sizeof *r);
     if (!r) return NULL;
     r->init.run = tp__restore_run;
     r->init.free = tp__restore_free;
+    if (tp__ignore_is_wrong(d)) { /* not NULL, which a trainer would take for "restore nothing" */
+        tp__format(r->mistake, sizeof r->mistake, "%s",
+                   "SaverRestore: .ignore is a list of .n_ignore names: give both");
+        return &r->init;
+    }
     r->relaxed = d->relaxed;
     r->strict = d->strict;
     bool ok = (r->path = tp_strdup(d->path ? d->path : "")) != NULL;
@@ -12005,7 +12063,7 @@ TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
     TP__REQUIRE(s && path, TP_ERR_ARG)
     tp_session_init *init = tp_saver_restore(path);
     const tp_status st = init ? tp_session_init_run(init, s) : TP_ERR_NOMEM;
-    tp_session_init_free(init);
+    tp__session_init_delete(init);
     return st;
 }
 
@@ -12061,7 +12119,7 @@ static tp_status tp__chain_run(tp_session_init *i, tp_session *s)
 static void tp__chain_free(tp_session_init *i)
 {
     tp__chain *c = (tp__chain *)(void *)i;
-    for (int k = 0; k < c->n; k++) tp_session_init_free(c->item[k]);
+    for (int k = 0; k < c->n; k++) tp__session_init_delete(c->item[k]);
     tp_free((void *)c->item);
     tp_free(c);
 }
@@ -12076,7 +12134,7 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
         /* frees the list's initialisers except those that have an owner, and each only once */
         for (int i = 0; i < n; i++)
             if (inits[i] && !inits[i]->owner_.who && !tp__listed_before((const void *const *)(const void *)inits, i))
-                tp_session_init_free(inits[i]);
+                tp__session_init_delete(inits[i]);
         tp_free(c);
         tp_free((void *)item);
         return NULL;
@@ -12114,7 +12172,7 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     if (st == TP_ERR_SHAPE)
         tp_fail(st, "%s: %s Is it of another model? tp_smart_init(file, true) leaves out what does not fit", z->path,
                 tp_last_error());
-    tp_session_init_free(r);
+    tp__session_init_delete(r);
     tp_dict_free(&d);
     return st;
 }
@@ -12212,7 +12270,7 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
         ok = item[done] != NULL;
     }
     tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* the list owns the items, even if it fails */
-    for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
+    for (int i = 0; i < done && !ok; i++) tp__session_init_delete(item[i]);
     if (!ok) tp__smart_drop(list, n); /* items of the caller's list that were taken are empty now */
     tp_free((void *)item);
     return chain;
@@ -12263,7 +12321,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p->state);
     tp_free(p->carried_output);
     if (p->owns_session) tp_session_free(p->session);
-    tp_session_init_free(p->init);
+    tp__session_init_delete(p->init);
     tp_graph_free(p->graph); /* NULL if the caller owns the graph */
     tp_free((void *)p->tower_predictor);
     tp_free((void *)p->in);
@@ -12595,7 +12653,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
         c->checkpoint && !c->session_init ? tp_smart_init(c->checkpoint, false) : c->session_init;
     if (c->checkpoint && (c->session_init || !init)) {
         if (init) tp_fail(TP_ERR_ARG, "PredictConfig: give .session_init or .checkpoint, not both");
-        if (init && !init->owner_.who) tp_session_init_free(init);
+        if (init && !init->owner_.who) tp__session_init_delete(init);
         return NULL;
     }
     with.session_init = init;
@@ -12612,7 +12670,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
         if (!p && !c->graph) tp_graph_free(g);
     }
     if (p) p->init = init;
-    else tp_session_init_free(init);
+    else tp__session_init_delete(init);
     if (p && !init && !c->session_creator && tp_graph_n_variables(tp_session_graph(tp_predictor_session(p))) > 0)
         tp_log(TP_LOG_WARN,
                "predictor: neither .checkpoint nor .session_init: the variables have their initial values");

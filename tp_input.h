@@ -2015,12 +2015,17 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
     return df;
 }
 
-TP_DEF void tp_df_free(tp_dataflow *df)
+static void tp__df_delete(tp_dataflow *df)
 {
     if (!df) return;
     if (df->close) df->close(df);
     tp_datapoint_free(&df->skip_);
     tp_free(df);
+}
+
+TP_DEF void tp_df_free(tp_dataflow *df)
+{
+    if (df && tp__may_free(&df->owner_, __func__, df->name)) tp__df_delete(df);
 }
 
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
@@ -2193,7 +2198,7 @@ static tp_dataflow *tp__df_owned_twice(void)
 }
 TP__UNUSED static void tp__df_drop(tp_dataflow *df)
 {
-    if (df && !df->owner_.who) tp_df_free(df);
+    if (df && !df->owner_.who) tp__df_delete(df);
 }
 
 static tp_dataflow *tp__df_no_options(const char *function)
@@ -2216,12 +2221,12 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
     }
     *df = tp_df_new(name, bytes, seed);
     if (*df) return true;
-    tp_df_free(child);
+    tp__df_delete(child);
     return false;
 }
 
 /* Frees the child and returns a poison flow for wrong arguments of its parent. */
-#define TP__REFUSE(child_, ...) (tp_df_free(child_), tp_df_fail(__VA_ARGS__))
+#define TP__REFUSE(child_, ...) (tp__df_delete(child_), tp_df_fail(__VA_ARGS__))
 
 /* -- an endless reader: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and the input
  * sources use it. */
@@ -2400,7 +2405,7 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
     }
     for (int64_t i = 0; i < d->n && st == TP_OK; i++) st = tp_datapoint_copy(&f->point[i], &d->points[i]);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -2482,7 +2487,7 @@ static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
     f->array = (tp_tensor *)tp_calloc((size_t)n, sizeof(tp_tensor));
     f->kind = (int *)tp_calloc((size_t)n, sizeof(int));
     if (f->array && f->kind) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return NULL;
 }
 
@@ -2519,7 +2524,7 @@ TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
                                           j);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -2548,7 +2553,7 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
     for (int j = 0; j < d->n && st == TP_OK; j++) st = tp__idx_load_either(d->paths[j], &f->array[j]);
     if (st == TP_OK) st = tp__rows_ready(df, d->paths, d->shuffle);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -2600,7 +2605,7 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
     f->kind[1] = TP__ROW_I32;
     if (st == TP_OK) st = tp__rows_ready(df, file[train], d->shuffle);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -2729,7 +2734,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     f->type = (tp_type *)tp_calloc((size_t)d->n, sizeof(tp_type));
     f->n = d->n;
     if (!f->type) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     for (int j = 0; j < d->n; j++) {
@@ -3032,7 +3037,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
         if (!f->bytes) st = TP_ERR_NOMEM;
     }
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -3125,7 +3130,7 @@ static tp_status tp__batch_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static void tp__batch_close(tp_dataflow *df)
 {
     tp__batch_flow *f = (tp__batch_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     tp_datapoint_free(&f->in);
 }
 
@@ -3186,6 +3191,22 @@ static tp_status tp__map_wrote(const tp_dataflow *df)
                    df->name);
 }
 
+static void tp__warn_of_drop(const tp_dataflow *df)
+{
+    tp_log_once(
+        TP_LOG_WARN,
+        "%s: the function drops datapoints, but .keeps_all is TP_YES: a training that resumes continues at another "
+        "datapoint",
+        df->name);
+}
+
+static tp_status tp__map_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__map_flow *f = (tp__map_flow *)df->user;
+    tp_status st = tp_df_seek(f->df, n, skipped);
+    f->call.index += *skipped;
+    return st;
+}
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__map_flow *f = (tp__map_flow *)df->user;
@@ -3211,6 +3232,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
         if (st < TP_OK) tp__df_named(df, f->call.index, st);
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
+        if (df->seek == tp__map_seek) tp__warn_of_drop(df);
     }
 }
 static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
@@ -3222,17 +3244,10 @@ static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
     return tp_df_restart(f->df, pass);
 }
 static int64_t tp__map_size(tp_dataflow *df) { return tp_df_size(((const tp__map_flow *)df->user)->df); }
-static tp_status tp__map_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
-{
-    tp__map_flow *f = (tp__map_flow *)df->user;
-    tp_status st = tp_df_seek(f->df, n, skipped);
-    f->call.index += *skipped;
-    return st;
-}
 static void tp__map_close(tp_dataflow *df)
 {
     tp__map_flow *f = (tp__map_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     tp_datapoint_free(&f->in);
     if (f->release) f->release(f->call.user);
 }
@@ -3315,7 +3330,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
         return TP__REFUSE(df, NULL, TP_ERR_DTYPE, "tp_df_cast: %d is no dtype", (int)dtype);
     tp__cast *c = (tp__cast *)tp_malloc(sizeof *c);
     if (!c) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     c->dtype = dtype;
@@ -3386,7 +3401,7 @@ static tp_status tp__repeated_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     return TP_OK;
 }
-static void tp__repeated_close(tp_dataflow *df) { tp_df_free(((tp__repeated_flow *)df->user)->df); }
+static void tp__repeated_close(tp_dataflow *df) { tp__df_delete(((tp__repeated_flow *)df->user)->df); }
 
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
 {
@@ -3442,7 +3457,7 @@ static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     f->given += *skipped;
     return st;
 }
-static void tp__take_close(tp_dataflow *df) { tp_df_free(((tp__take_flow *)df->user)->df); }
+static void tp__take_close(tp_dataflow *df) { tp__df_delete(((tp__take_flow *)df->user)->df); }
 
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 {
@@ -3509,7 +3524,7 @@ static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     return st;
 }
-static void tp__fixed_close(tp_dataflow *df) { tp_df_free(((tp__fixed_flow *)df->user)->endless.df); }
+static void tp__fixed_close(tp_dataflow *df) { tp__df_delete(((tp__fixed_flow *)df->user)->endless.df); }
 
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 {
@@ -3614,7 +3629,7 @@ static int64_t tp__shuffle_size(tp_dataflow *df)
 static void tp__shuffle_close(tp_dataflow *df)
 {
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
-    tp_df_free(f->endless.df);
+    tp__df_delete(f->endless.df);
     for (int i = 0; f->slot && i <= f->capacity; i++) tp_datapoint_free(&f->slot[i]);
     tp_free(f->slot);
     tp_free(f->ring);
@@ -3645,7 +3660,7 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     f->ring = (int *)tp_calloc((size_t)f->capacity, sizeof(int));
     f->order = (int *)tp_calloc((size_t)f->capacity, sizeof(int));
     if (f->slot && f->ring && f->order) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return NULL;
 }
 
@@ -3684,7 +3699,7 @@ static tp_status tp__select_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static void tp__select_close(tp_dataflow *df)
 {
     tp__select_flow *f = (tp__select_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     tp_free(f->index);
     tp_datapoint_free(&f->in);
 }
@@ -3706,7 +3721,7 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
             return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_select: there is no component %d", indices[j]);
     f->index = (int *)tp_malloc((size_t)n * sizeof(int));
     if (!f->index) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     memcpy(f->index, indices, (size_t)n * sizeof(int));
@@ -3773,7 +3788,7 @@ static void tp__several_close(tp_dataflow *df)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     for (int i = 0; i < f->n; i++) {
-        if (f->df) tp_df_free(f->df[i]);
+        if (f->df) tp__df_delete(f->df[i]);
         if (f->in) tp_datapoint_free(&f->in[i]);
     }
     tp_free((void *)f->df);
@@ -3851,13 +3866,13 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
         if (!f->df || (join && !f->in)) {
             tp_free((void *)f->df);
             tp_free(f->in);
-            tp_df_free(df);
+            tp__df_delete(df);
             df = NULL;
         }
     }
     if (!df) {
         for (int i = 0; i < n && dfs; i++)
-            if (i != keep) tp_df_free(dfs[i]);
+            if (i != keep) tp__df_delete(dfs[i]);
         if (keep >= 0 && !dfs[keep]) {
             tp_fail(TP_ERR_NOMEM, "%s: dataflow %d of %d is NULL: its constructor found no memory", name, keep, n);
             return NULL;
@@ -3957,7 +3972,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     df->seek = tp__choose_seek;
     f->cumulative = (double *)tp_calloc((size_t)f->n, sizeof *f->cumulative);
     if (!f->cumulative) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     if (!tp__choose_table(f, d->probabilities, reason, sizeof reason))
@@ -4040,12 +4055,12 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
     df->seek = tp__mix_seek;
     f->left = (int64_t *)tp_calloc((size_t)f->n, sizeof *f->left);
     if (!f->left) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     const tp_status st = tp__mix_sizes(f);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -4086,7 +4101,7 @@ static int64_t tp__df_filter_size(tp_dataflow *df)
 static void tp__df_filter_close(tp_dataflow *df)
 {
     tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     if (f->release) f->release(f->call.user);
 }
 
@@ -4172,7 +4187,7 @@ static tp_status tp__repeated_point_seek(tp_dataflow *df, int64_t n, int64_t *sk
 static void tp__repeated_point_close(tp_dataflow *df)
 {
     tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     tp_datapoint_free(&f->in);
 }
 
@@ -4303,7 +4318,7 @@ static tp_status tp__cache_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static void tp__cache_close(tp_dataflow *df)
 {
     tp__cache_flow *f = (tp__cache_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     for (int64_t i = 0; i < f->cap; i++) tp_datapoint_free(&f->point[i]);
     tp_free(f->point);
     tp_free(f->order.at);
@@ -4419,7 +4434,7 @@ static int64_t tp__by_shape_size(tp_dataflow *df)
 static void tp__by_shape_close(tp_dataflow *df)
 {
     tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     for (int i = 0; i < f->n; i++) tp_datapoint_free(&f->holder[i].batch);
     tp_free(f->holder);
     tp_datapoint_free(&f->in);
@@ -4485,7 +4500,7 @@ static tp_status tp__print_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     return tp_df_seek(((tp__print_flow *)df->user)->df, n, skipped);
 }
-static void tp__print_close(tp_dataflow *df) { tp_df_free(((tp__print_flow *)df->user)->df); }
+static void tp__print_close(tp_dataflow *df) { tp__df_delete(((tp__print_flow *)df->user)->df); }
 
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 {
@@ -4602,6 +4617,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     if (st == TP_OK) st = tp__add_missing_sentence(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
     if (st == TP_OK && watched && before != tp__datapoint_sum(&s->in)) st = tp__map_wrote(f->self);
     s->is_dropped = call.drop;
+    if (call.drop && f->keeps_all) tp__warn_of_drop(f->self);
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
 
@@ -4910,7 +4926,7 @@ static void tp__crew_close(tp_dataflow *df)
     tp_cond_broadcast(f->work);
     tp_mutex_unlock(f->mutex);
     for (int i = 0; i < f->n_started; i++) tp_thread_join(f->worker[i].thread);
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
     for (int k = 0; k < f->n_slot && f->slot; k++) {
         tp_datapoint_free(&f->slot[k].in);
         tp_datapoint_free(&f->slot[k].out);
@@ -4971,7 +4987,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
         for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->free_slots, k);
         return df;
     }
-    tp_df_free(df);
+    tp__df_delete(df);
     return NULL;
 }
 
@@ -5559,7 +5575,7 @@ static void tp__procs_close(tp_dataflow *df)
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp__procs_stop(f);
     tp_free(f->worker);
-    tp_df_free(f->df);
+    tp__df_delete(f->df);
 }
 #else
 typedef struct tp__procs_flow {
@@ -5582,7 +5598,7 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 }
 static void tp__procs_close(tp_dataflow *df)
 {
-    tp_df_free(((tp__procs_flow *)df->user)->df);
+    tp__df_delete(((tp__procs_flow *)df->user)->df);
     tp_free(((tp__procs_flow *)df->user)->worker);
 }
 #endif
@@ -5611,7 +5627,7 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     f->slots = d->num_prefetch ? d->num_prefetch : 8;
     f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n_workers, sizeof(tp__procs_worker));
     if (f->worker) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return NULL;
 }
 
@@ -5745,7 +5761,7 @@ static tp_dataflow *tp__df_cifar(const tp__cifar_kind *kind, int which_label, co
     tp_status st = tp__cifar_load(kind, which_label, d->dir, train, &f->array[0], &f->array[1]);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, tp__tri_is_yes(d->shuffle, train) ? TP_YES : TP_NO);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -5862,7 +5878,7 @@ TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d)
     if (st == TP_OK) st = df ? tp__npz_rows(df, &dict, d, n) : TP_ERR_NOMEM;
     tp_dict_free(&dict);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -6444,7 +6460,7 @@ TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d)
     for (int i = 0; i < d->n && st == TP_OK; i++) st = tp__tfrecord_scan(f, i);
     if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__tri_is_yes(d->shuffle, false));
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -6742,7 +6758,7 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
     tp_free(first);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -7100,7 +7116,7 @@ TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
         st = tp_fail(TP_ERR_ARG, "%s has %lld sequences of %lld characters side by side, .size asks for %lld", d->path,
                      (long long)max_sequences, (long long)sequence, (long long)d->size);
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -7123,7 +7139,7 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
         st = tp_fail(TP_ERR_FORMAT, "%s has %lld words: a batch of %lld sequences of %lld needs at least %lld", d->path,
                      (long long)f->n, (long long)batch, (long long)sequence, (long long)(batch * (sequence + 1)));
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -7967,7 +7983,7 @@ static tp_dataflow *tp__image_finish(tp_dataflow *df, const tp__image_options *d
     if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, d->shuffle);
     if (st == TP_OK && !(f->known = (uint8_t *)tp_calloc((size_t)f->order.n + 1, 1))) st = TP_ERR_NOMEM;
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at, st);
 }
 
@@ -8311,7 +8327,7 @@ TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
     tp_status st = f->path ? tp__lmdb_open(f) : TP_ERR_NOMEM;
     if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
 }
 
@@ -8498,14 +8514,19 @@ TP__COLD_BEGIN
 
 /* -- making and freeing ---- >>aug new */
 
-TP_DEF void tp_aug_free(tp_augmentor *a)
+static void tp__aug_delete(tp_augmentor *a)
 {
     if (!a) return;
-    for (int i = 0; i < a->n_child; i++) tp_aug_free(a->child[i]);
+    for (int i = 0; i < a->n_child; i++) tp__aug_delete(a->child[i]);
     if (a->release) a->release(a->user);
     tp_free(a->child);
     tp_free(a->prob);
     tp_free(a);
+}
+
+TP_DEF void tp_aug_free(tp_augmentor *a)
+{
+    if (a && tp__may_free(&a->owner_, __func__, a->name)) tp__aug_delete(a);
 }
 
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
@@ -10301,7 +10322,7 @@ static tp_status tp__aug_order_draw(tp__aug_draw *d, const tp_augmentor *a)
 
 static void tp__aug_drop(tp_augmentor *a)
 {
-    if (a && !a->owner_.who) tp_aug_free(a);
+    if (a && !a->owner_.who) tp__aug_delete(a);
 }
 
 /* Makes an augmentor that owns n children. If it cannot be made, its children are freed and the first poison child is
@@ -10320,7 +10341,7 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
         if (a) a->child = (tp_augmentor **)tp_calloc((size_t)n, sizeof *a->child);
         if (a) a->prob = (double *)tp_calloc((size_t)n, sizeof *a->prob);
         if (a && (!a->child || !a->prob)) {
-            tp_aug_free(a);
+            tp__aug_delete(a);
             a = NULL;
         }
     } else if (missing) {
@@ -10336,7 +10357,7 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
             snprintf(text, sizeof text, "%s", tp_last_error());
             for (int k = i + 1; k < n; k++)
                 if (!tp__listed_before((const void *const *)augs, k)) tp__aug_drop(augs[k]);
-            tp_aug_free(a);
+            tp__aug_delete(a);
             return tp__aug_fail(NULL, TP_ERR_ARG, "%.380s", text);
         }
         a->child[a->n_child++] = augs[i];
@@ -10359,7 +10380,7 @@ TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob)
     if (!a || a->poison != TP_OK) return a;
     a->prob[0] = prob;
     if (prob >= 0 && prob <= 1) return a;
-    tp_aug_free(a);
+    tp__aug_delete(a);
     return tp__aug_fail(NULL, TP_ERR_ARG, "tp_aug_random_apply: the probability is %g, it must lie in 0 to 1", prob);
 }
 
@@ -10376,7 +10397,7 @@ TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, cons
         a->prob[i] = sum;
     }
     if (are_valid && sum > 0.999999 && sum < 1.000001) return a;
-    tp_aug_free(a);
+    tp__aug_delete(a);
     return tp__aug_fail(NULL, TP_ERR_ARG,
                         "tp_aug_random_choose: the probabilities must not be negative and sum to 1, their sum is %g",
                         sum);
@@ -10387,7 +10408,7 @@ TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n)
     TP__REQUIRE(augs || n == 0, NULL)
     tp_augmentor *a = tp__aug_parent("tp_aug_random_order", tp__aug_order_draw, augs, n);
     if (!a || a->poison != TP_OK || n <= TP__AUG_ORDERED) return a;
-    tp_aug_free(a);
+    tp__aug_delete(a);
     return tp__aug_fail(NULL, TP_ERR_ARG, "tp_aug_random_order: %d augmentors, at most %d can be ordered", n,
                         TP__AUG_ORDERED);
 }
@@ -11323,7 +11344,7 @@ static void tp__augment_release(void *user)
         tp_free(m);
     }
     tp_free(f->thread_memory);
-    tp_aug_free(f->a);
+    tp__aug_delete(f->a);
     tp_free(f);
 }
 
@@ -11457,7 +11478,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     char text[900];
     snprintf(text, sizeof text, "%.880s", tp_last_error());
     const bool missing = !a || st == TP_OK;
-    if (owns_augmentor) tp_aug_free(a);
+    if (owns_augmentor) tp__aug_delete(a);
     else tp__aug_drop(a);
     tp__df_drop(df);
     tp_fail(TP_ERR_NOMEM, "%s: %s", name, text);
@@ -11731,12 +11752,17 @@ TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
     tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
 }
 
-TP_DEF void tp_input_free(tp_input_source *s)
+static void tp__input_delete(tp_input_source *s)
 {
     if (!s) return;
     if (s->close) s->close(s);
     tp_arena_free(&s->mem_);
     tp_free(s);
+}
+
+TP_DEF void tp_input_free(tp_input_source *s)
+{
+    if (s && tp__may_free(&s->owner_, __func__, s->name)) tp__input_delete(s);
 }
 
 /* -- placeholders */
@@ -12507,7 +12533,7 @@ static void tp__feeder_close(tp_input_source *s)
     tp__feeder *f = (tp__feeder *)s->user;
     if (!f) return;
     tp__feeder_stop(f);
-    tp_df_free(f->endless.df);
+    tp__df_delete(f->endless.df);
     for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
     for (int i = 0; i < s->n_spec && f->row; i++) tp_tensor_free(&f->row[i]);
     tp_free(f->row);
@@ -12535,7 +12561,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
     tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
     tp__feeder *f = s ? (tp__feeder *)tp_calloc(1, sizeof *f) : NULL;
     if (!f) {
-        tp_df_free(df);
+        tp__df_delete(df);
         tp_free(s);
         return NULL;
     }
@@ -12566,7 +12592,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
     f->not_full = tp_cond_new();
     f->data = tp_cond_new();
     if (f->mutex && f->not_full && f->data) return s;
-    tp_input_free(s);
+    tp__input_delete(s);
     return NULL;
 }
 
@@ -12741,7 +12767,7 @@ static tp_status tp__typed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return tp_df_seek(((tp__typed *)df->user)->df, n, skipped);
 }
 static int64_t tp__typed_size(tp_dataflow *df) { return tp_df_size(((tp__typed *)df->user)->df); }
-static void tp__typed_close(tp_dataflow *df) { tp_df_free(((tp__typed *)df->user)->df); }
+static void tp__typed_close(tp_dataflow *df) { tp__df_delete(((tp__typed *)df->user)->df); }
 
 TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *types, int n)
 {
@@ -13099,7 +13125,7 @@ static tp_status tp__remap_hooks(tp_input_source *s, tp_hook *const **hook, int 
     *n = n_inner + 1;
     return TP_OK;
 }
-static void tp__remap_close(tp_input_source *s) { tp_input_free(s->inner_); }
+static void tp__remap_close(tp_input_source *s) { tp__input_delete(s->inner_); }
 
 TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n)
 {
@@ -13118,9 +13144,9 @@ TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char
     if (ok) ok = (m->name = (const char **)tp_arena_alloc(&s->mem_, (size_t)n * sizeof *m->name)) != NULL;
     for (int i = 0; i < n && ok; i++) ok = (m->name[i] = tp_arena_strdup(&s->mem_, names[i])) != NULL;
     if (!ok) {
-        tp_input_free(input);
+        tp__input_delete(input);
         if (wrong) return s;
-        tp_input_free(s);
+        tp__input_delete(s);
         return NULL;
     }
     m->n = n;
@@ -13590,7 +13616,7 @@ static void tp__staging_close(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
     tp__staging_stop(s);
-    tp_input_free(g->input);
+    tp__input_delete(g->input);
     for (int i = 0; i < g->n_round * g->n_tower * s->n_spec && g->value; i++) tp_tensor_free(&g->value[i]);
     for (int t = 0; t < g->n_tower && g->copy_device; t++)
         if (g->copy_device[t]) tp__device_use(g->copy_device[t], -1);
@@ -13623,7 +13649,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
         s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "StagingInput: there is no device %d", d->device);
     else s = tp_feedfree_input(name, sizeof(tp__staging));
     if (!s || tp__input_is_poison(s)) {
-        tp_input_free(input);
+        tp__input_delete(input);
         return s;
     }
     tp__staging *g = (tp__staging *)s->user;
@@ -13641,7 +13667,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
     s->hooks = tp__staging_hooks;
     s->close = tp__staging_close;
     if (g->mutex && g->not_full && g->data) return s;
-    tp_input_free(s);
+    tp__input_delete(s);
     return NULL;
 }
 
@@ -13917,7 +13943,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
     TP__REQUIRE(d && d->df, TP_ERR_ARG)
     tp_dataflow *df = tp__zmq_missing(&d->at_, "tp_df_send_zmq");
     const tp_status st = tp_df_status(df);
-    tp_df_free(df);
+    tp__df_delete(df);
     return st;
 }
 
@@ -14130,7 +14156,7 @@ static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *caller, const 
     f->end.addr[0] = tp_strdup(addr1);
     if (addr2) f->end.addr[1] = tp_strdup(addr2);
     if (f->end.addr[0] && (!addr2 || f->end.addr[1])) return df;
-    tp_df_free(df);
+    tp__df_delete(df);
     return NULL;
 }
 
@@ -14228,7 +14254,7 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
         if (!copy[i].name) copy = NULL;
     }
     if (!copy) {
-        tp_df_free(df);
+        tp__df_delete(df);
         return NULL;
     }
     f->own.name = "ZMQInput";

@@ -407,7 +407,8 @@ template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
 
 /* The owner of an object that can have only one (a dataflow, an input, a callback, a parameter, a session_init), and the line that
  * gave it the object if known. who is NULL: no owner yet. A second owner is an error that names both; the object is freed once.
- * tp sets this; leave it zero in a struct that you make yourself. */
+ * An attempt to free it beside its owner is an error in the log, and frees nothing. tp sets this; leave it zero in a struct that you
+ * make yourself. */
 typedef struct tp_owner {
     const char *who;
     tp_at at;
@@ -488,7 +489,8 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 
 /* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it,
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
- * log.log.MMDD-HHMMSS. An error is logged too. [train: logger.set_logger_dir] */
+ * log.log.MMDD-HHMMSS. An error is logged too. If another process logs there, 'd' fails, 'k' and 'b' warn. dir NULL
+ * with action 0: log.log is closed, and the logger has no directory. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
@@ -1296,6 +1298,7 @@ TP__COLD_BEGIN
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h> /* rename() */
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -1341,6 +1344,10 @@ static int tp__os_open(const char *path, int mode)
     close(low);
     return fd;
 }
+
+/* Lock a file until its descriptor is closed; a process that ends gives it up. False: another process has locked it. True also where
+ * the file system has no locks. */
+static bool tp__os_claim(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 /* If a signal interrupts close(), the file is closed already: on Linux, the BSDs and macOS close() must not be repeated. */
 static int tp__os_close(int fd) { return TP_OS_CLOSE(fd) == 0 || errno == EINTR ? 0 : -1; }
@@ -1585,6 +1592,7 @@ static int tp__os_open(const char *path, int mode)
 }
 
 static int tp__os_close(int fd) { return _close(fd); }
+static bool tp__os_claim(int fd) { return (void)fd, true; }
 
 static int64_t tp__os_read(int fd, void *data, size_t n)
 {
@@ -1780,6 +1788,7 @@ static int tp__os_no_files(void)
 }
 static int tp__os_open(const char *path, int mode) { return (void)path, (void)mode, tp__os_no_files(); }
 static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
+static bool tp__os_claim(int fd) { return (void)fd, true; }
 static int64_t tp__os_read(int fd, void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
 static TP__UNUSED int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
 {
@@ -3327,6 +3336,16 @@ TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *type_nam
     return true;
 }
 
+/* Whether the program may free an object: it has no owner yet. Otherwise logs who frees it. */
+TP__UNUSED TP__SMALL static bool tp__may_free(const tp_owner *o, const char *function, const char *name)
+{
+    char owner[160];
+    if (o->who)
+        tp_log(TP_LOG_ERROR, "%s: '%s' belongs to '%s', which frees it: it is not freed here", function, name,
+               tp__owner_text(o->who, &o->at, owner, sizeof owner));
+    return !o->who;
+}
+
 /* Whether item i of a list is also an earlier item. */
 TP__UNUSED static bool tp__listed_before(const void *const *list, int i)
 {
@@ -3622,11 +3641,24 @@ static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
                    dir);
 }
 
+/* Whether another process writes its log in `dir`. */
+static bool tp__logger_in_use(const char *dir)
+{
+    char log_path[TP__PATH];
+    if (strcmp(dir, tp__logger.dir) == 0 || tp__path(log_path, "%s/log.log", dir) != TP_OK) return false;
+    const int fd = tp__os_open(log_path, TP__OS_READ_NOW);
+    if (fd < 0) return false;
+    const bool in_use = !tp__os_claim(fd);
+    tp__os_close(fd);
+    return in_use;
+}
+
 static tp_status tp__logger_open(const char *dir, char action)
 {
     char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
     int file = 0;
     path[0] = 0;
+    if (!dir && action) return tp_fail(TP_ERR_ARG, "log directory: the path is NULL");
     if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
         size_t n = strlen(dir);
         while (n > 1 && dir[n - 1] == '/') n--;
@@ -3636,6 +3668,15 @@ static tp_status tp__logger_open(const char *dir, char action)
         memcpy(path, dir, n);
         path[n] = 0;
 
+        const bool in_use = tp__logger_in_use(path);
+        if (in_use && action == 'd')
+            return tp_fail(TP_ERR_STATE, "log directory: '%s' is not deleted: another process writes its log there",
+                           path);
+        if (in_use && (action == 'k' || action == 'b'))
+            tp_log(TP_LOG_WARN,
+                   "log directory: another process writes its log in '%s'. Two trainings in one folder replace each "
+                   "other's checkpoints: give each its own",
+                   path);
         tp_status st = tp__logger_set_aside(path, sizeof path, action);
         if (st == TP_OK) st = tp_make_dirs(path);
         if (st != TP_OK) return st;
@@ -3650,6 +3691,7 @@ static tp_status tp__logger_open(const char *dir, char action)
         }
         file = tp__os_open(log_path, TP__OS_APPEND) + 1;
         if (!file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
+        tp__os_claim(file - 1);
     }
 
     tp__os_lock(&tp__log_mutex);

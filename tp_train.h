@@ -1464,16 +1464,16 @@ TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
     tp__ranks_leave(t, TP_ERR);
-    for (int i = 0; i < t->n_callback_; i++) tp_callback_free(t->callback_[i]);
+    for (int i = 0; i < t->n_callback_; i++) tp__callback_delete(t->callback_[i]);
     tp_free((void *)t->callback_);
-    tp_callback_free(t->group_);
+    tp__callback_delete(t->group_);
     tp_hooked_session_free(t->state.hooked_session);
     while (t->predictors_) {
         tp_predictor *next = t->predictors_->next;
         tp_predictor_free(t->predictors_);
         t->predictors_ = next;
     }
-    tp_input_free(t->input_);
+    tp__input_delete(t->input_);
     /* on the host buckets lie in the session's memory */
     if (t->owns_session_ && !tp__ranks_awaited(t)) tp_session_free(t->state.session);
     tp__ranks_free(t);
@@ -1506,13 +1506,13 @@ static tp_status tp__register_input(tp_trainer *t)
     tp_status st = TP_OK;
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_trainer_register_callback(t, tp_cb_hook(hooks[i]));
     if (st == TP_OK) return tp_trainer_register_callback(t, reset);
-    tp_callback_free(reset);
+    tp__callback_delete(reset);
     return st;
 }
 
 static void tp__drop_input(tp_input_source *input)
 {
-    if (input && !input->owner_.who) tp_input_free(input);
+    if (input && !input->owner_.who) tp__input_delete(input);
 }
 
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
@@ -1565,7 +1565,7 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
         st = tp_fail(TP_ERR_STATE, "%s: '%s' comes too late: the callbacks are set up", t->name, cb->name);
     if (st == TP_OK && cb->chief_only && !t->state.is_chief) {
         tp_log(TP_LOG_WARN, "Callback %s is chief-only, skipped.", cb->name);
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
         return TP_OK;
     }
     if (st == TP_OK && t->n_callback_ == t->cap_callback_) {
@@ -1583,7 +1583,7 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
         cb->owner_.who = t->name;
         if (registered) *registered = true;
     } else {
-        tp_callback_free(cb);
+        tp__callback_delete(cb);
     }
     return st;
 }
@@ -1776,7 +1776,7 @@ static tp_status tp__read_global_step(tp_train_state *s)
 
 static void tp__drop_init(tp_session_init *init)
 {
-    if (init && !init->owner_.who) tp_session_init_free(init);
+    if (init && !init->owner_.who) tp__session_init_delete(init);
 }
 
 TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n)
@@ -1830,7 +1830,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         if (t->state.is_chief) st = tp__session_init_load(init, t->state.session);
         else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");
     }
-    tp_session_init_free(init);
+    tp__session_init_delete(init);
     if (st == TP_OK) st = tp__ranks_initialize(t);
     if (st != TP_OK) return st;
     tp_graph_finalize(t->graph);

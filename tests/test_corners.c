@@ -378,6 +378,41 @@ TEST(a_checkpoint_where_two_variables_meet)
     tp_graph_free(g);
 }
 
+/* Options of a restore that change nothing are told: they may be misspelt. A list without its length is refused. */
+TEST(a_restore_tells_options_that_change_nothing)
+{
+    static const char *const ignore[] = {"w", "in_file", "no/such:0"};
+    char path[1100];
+    double last = 0;
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "net/w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    add_item(&d, "w", TP_F32, shape(1, 2, 0, 0, 0), 5);
+    add_item(&d, "in_file", TP_F32, shape(1, 2, 0, 0, 0), 5);
+    CHECK_OK(tp_save_checkpoint_vars(&d, path));
+    tp_saver_restore_desc r;
+    memset(&r, 0, sizeof r);
+    r.path = path, r.prefix = "net", r.ignore = ignore, r.n_ignore = 3;
+    CHECK_OK(loaded(g, tp_saver_restore_ex(&r), w, &last));
+    CHECK(last == 1);
+    CHECK_HAS(tp_test_logged, ".ignore has 'no/such', which neither the graph nor the checkpoint has");
+    CHECK(!strstr(tp_test_logged, ".ignore has 'w'") && !strstr(tp_test_logged, "in_file',") &&
+          !strstr(tp_test_logged, ".prefix"));
+    r.prefix = "nett", r.n_ignore = 0;
+    CHECK_OK(loaded(g, tp_saver_restore_ex(&r), w, &last));
+    CHECK_HAS(tp_test_logged, ".prefix is 'nett', but no variable's name begins with 'nett/'");
+    for (int way = 0; way < 3; way++) { /* a trainer takes NULL for "restore nothing", so this is no NULL */
+        static const char *const gap[] = {"a", NULL};
+        r.ignore = way == 0 ? NULL : way == 1 ? ignore : gap, r.n_ignore = way == 1 ? -1 : 2;
+        CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_ARG,
+                  "SaverRestore: .ignore is a list of .n_ignore names: give both");
+    }
+    tp_dict_free(&d);
+    tp_graph_free(g);
+}
+
 TEST(what_the_saver_does_not_do)
 {
     const char *dir = tp_test_tmpdir();

@@ -232,7 +232,7 @@ TEST(the_chief_keeps_the_log_directory_others_have_their_own)
     snprintf(path, sizeof path, "%s/log", dir);
     CHECK_OK(tp_logger_set_rank_dir(path, 'k'));
     CHECK_MSG(strcmp(tp_logger_dir(), want) == 0, "%s", tp_logger_dir());
-    CHECK_OK(tp_logger_set_rank_dir(NULL, 'k'));
+    CHECK_OK(tp_logger_set_rank_dir(NULL, 0));
 }
 
 /* ==== >>several ======================================================================================= */

@@ -6,6 +6,10 @@
 
 #include "tp_test.h"
 
+#if !defined(_WIN32) && !defined(TP_NO_FILES)
+#include <sys/wait.h>
+#endif
+
 static char logged[1 << 14];
 static void keep_log(void *user, tp_log_level level, const char *line)
 {
@@ -13,7 +17,7 @@ static void keep_log(void *user, tp_log_level level, const char *line)
     const size_t n = strlen(logged);
     if (level >= TP_LOG_WARN) snprintf(logged + n, sizeof logged - n, "%s\n", line);
 }
-static void listen(void)
+static void keep_the_log(void)
 {
     logged[0] = 0;
     tp_set_log(keep_log, NULL);
@@ -119,7 +123,7 @@ TEST(a_name_that_is_given_twice)
     tp_node *c = tp_named(tp_const(g, 3), "other"), *d = tp_named(tp_const(g, 4), "other_1");
     char want[200];
     CHECK_STR(tp_node_name(b), "loss_1");
-    listen();
+    keep_the_log();
     CHECK(tp_graph_find(g, "loss_1") == b && tp_graph_find(g, "other") == c && tp_graph_find(g, "other_1") == d);
     CHECK_STR(logged, "");
     CHECK(tp_graph_find(g, "loss") == a);
@@ -369,7 +373,7 @@ TEST(an_inferencer_that_forgets_something)
         tp_inferencer *inf = tp_inferencer_new("IoU", sizeof(int));
         if (i == 0) inf->on_fetches = takes_values;
         else CHECK_OK(tp_inferencer_set_names(inf, names, 1));
-        listen();
+        keep_the_log();
         tp_logger_set_dir(tp_test_tmpdir(), 'd');
         CHECK_OK(tp_launch_train_with_config(
             TP_OPTIONS(tp_train_config,
@@ -408,7 +412,7 @@ TEST(an_element_that_is_not_there_is_told)
     tp_tensor t = TP_EMPTY;
     tp_tensor_view(&t, TP_F32, tp_make_shape(2), data);
     tp_fail(TP_ERR_ARG, "another sentence");
-    listen();
+    keep_the_log();
     for (int i = 1; i < 5; i++) CHECK(tp_tensor_get(&t, i) == 0);
     tp_tensor_set(NULL, 0, 1);
     tp_set_log(NULL, NULL);
@@ -459,7 +463,7 @@ TEST(weights_that_are_not_transposed)
         memset(d.item[0].value.data, 0, 12 * sizeof(float));
         tp_session *s = tp_session_new(g, NULL);
         tp_session_init *init = tp_dict_restore(&d, false);
-        listen();
+        keep_the_log();
         CHECK_OK(tp_session_init_run(init, s));
         tp_set_log(NULL, NULL);
         CHECK_HAS(logged, "is reshaped to load it into variable 'fc/W' whose shape is (4,3).");
@@ -528,7 +532,7 @@ TEST(a_run_step_that_runs_too_little_or_too_much)
         t->user = (void *)(size_t)c[i].kind;
         if (*c[i].kind == 'b') t->build = NULL;
         tp_logger_set_dir(tp_test_tmpdir(), 'd');
-        listen();
+        keep_the_log();
         const tp_status st =
             tp_launch_train_with_config(TP_OPTIONS(tp_train_config, .model = LINE_MODEL,
                                                    .dataflow = tp_df_batch(tp_df_repeated(line_data(), -1), 2),
@@ -566,7 +570,7 @@ TEST(states_that_do_not_fit)
     const tp_predict_config c = {
         .inputs = specs, .n_inputs = 2, .build_graph = reads_one_of_two, .output_names = outs, .n_output_names = 1};
     tp_predictor *p = tp_offline_predictor(&c);
-    listen();
+    keep_the_log();
     CHECK_OK(tp_predictor_carry(p, 0, 0));
     tp_set_log(NULL, NULL);
     CHECK_HAS(logged, "no output reads the input 'h', so carrying it changes nothing");
@@ -575,7 +579,7 @@ TEST(states_that_do_not_fit)
 
 TEST(a_misspelled_statistic)
 {
-    listen();
+    keep_the_log();
     tp_train_config c = line_config(2);
     double field = 1;
     tp_callback *cb[] = {tp_cb_stat_monitor_param_setter("f", "learning_rat", halve, .last_k = 2,
@@ -630,7 +634,7 @@ TEST(a_trained_checkpoint_for_a_session_of_ones_own)
     tp_graph *g = tp_graph_new(NULL);
     tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_zeros());
     tp_session *s = tp_session_new(g, NULL);
-    listen();
+    keep_the_log();
     CHECK_OK(tp_restore_checkpoint(s, dir));
     CHECK_STR(logged, "");
     tp_set_log(NULL, NULL);
@@ -757,7 +761,7 @@ static tp_node *half_frozen_tower(tp_graph *g, tp_node *const *in, void *user)
 /* What is frozen on purpose is no surprise; and a training without a folder says so once. */
 TEST(warnings_that_say_something)
 {
-    listen();
+    keep_the_log();
     CHECK_OK(tp_logger_set_dir(NULL, 0));
     tp_train_config c = line_config(1);
     c.model.build_graph = half_frozen_tower;
@@ -1004,10 +1008,10 @@ TEST(an_optimizer_that_writes_nothing)
     tp_optimizer *o = tp_optimizer_new(g, "Mine", computes_only, NULL);
     if (CHECK(o)) {
         o->learning_rate = tp_const(g, 1);
-        listen();
+        keep_the_log();
         tp_minimize(o, cost, NULL);
         CHECK_HAS(logged, "Mine: its update writes none of the 1 variables: tp_assign_sub(var, ..) writes one");
-        listen();
+        keep_the_log();
         tp_minimize(tp_sgd(tp_const(g, 1)), cost, NULL);
         CHECK_STR(logged, "");
         tp_set_log(NULL, NULL);
@@ -1026,7 +1030,7 @@ TEST(a_predictor_that_loads_nothing)
     static const char *const out[] = {"y"};
     tp_predict_config c = {
         .inputs = in, .n_inputs = 1, .build_graph = one_weight, .output_names = out, .n_output_names = 1};
-    listen();
+    keep_the_log();
     tp_predictor_free(tp_offline_predictor(&c));
     CHECK_HAS(logged, "predictor: neither .checkpoint nor .session_init: the variables have their initial values");
     tp_set_log(NULL, NULL);
@@ -1646,7 +1650,7 @@ TEST(a_trained_model_is_loaded_without_a_warning)
                                                                 TP_CALLBACKS(tp_cb_model_saver(.checkpoint_dir = dir))},
                                              tp_simple_trainer()));
         snprintf(path, sizeof path, "%s/checkpoint", dir);
-        listen();
+        keep_the_log();
         static const char *const names[] = {"prediction"};
         tp_predictor *p = tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
                                                                     .n_inputs = 1 + 1,
@@ -1667,7 +1671,7 @@ TEST(a_trained_model_is_loaded_without_a_warning)
     tp_session *s = tp_session_new(g, NULL);
     snprintf(path, sizeof path, "%s/two.npz", tp_test_tmpdir());
     CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
-    listen();
+    keep_the_log();
     static const char *const names[] = {"prediction"};
     tp_predictor_free(tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
                                                                 .n_inputs = 2,
@@ -1798,7 +1802,7 @@ TEST(main_gets_the_last_value_of_a_stat)
     double score = 0, missing = 0;
     CHECK_OK(train_with(tp_cb_get_latest("score", &score), 2, 3));
     CHECK(score == 4.5);
-    listen();
+    keep_the_log();
     CHECK_OK(train_with(tp_cb_get_latest("scre", &missing), 2, 1));
     CHECK(missing != missing);
     CHECK_HAS(logged, "tp_cb_get_latest: No available data for the key: scre");
@@ -1982,7 +1986,7 @@ TEST(pictures_that_cannot_be_written)
     tp_tensor_view(&image, TP_U8, tp_make_shape(3, 4), u8);
     CHECK_ERR(tp_save_png("/no/such/folder/x.png", &image), TP_ERR_IO, "/no/such/folder");
     CHECK(!tp_file_exists(path));
-    listen();
+    keep_the_log();
     CHECK_OK(tp_save_png(path, &image)); /* black, as it should be */
     CHECK(logged[0] == 0);
     tp_tensor_view(&image, TP_F32, tp_make_shape(2, 2), f32);
@@ -2153,7 +2157,7 @@ TEST(each_of_them_may_find_no_memory)
     FILE *f = fopen(path, "wb");
     fputs("[{\"cost\": 1, \"epoch_num\": 1}]", f);
     fclose(f);
-    listen();
+    keep_the_log();
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
@@ -2213,7 +2217,7 @@ TEST(shapes_and_probabilities_of_losses)
                 *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY)),
                 *logits = tp_placeholder(g, "logits", TP_F32, tp_make_shape(TP_ANY, 3));
         static const float weights[3] = {1, 2, 3};
-        listen();
+        keep_the_log();
         if (i == 0) tp_squared_difference(x, y);
         if (i == 1) tp_sub(y, x);
         if (i == 2) tp_squared_difference(x, tp_expand_dims(y, 0)), tp_sub(logits, y), tp_sub(x, tp_const(g, 1));
@@ -2419,7 +2423,7 @@ TEST(data_at_null_and_gradients_of_another_shape)
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 2), tp_init_ones());
     tp_node *cost = tp_mean(tp_matmul(x, w));
-    listen();
+    keep_the_log();
     tp_add_tensor_summary(cost, 0);
     tp_set_log(NULL, NULL);
     CHECK_HAS(logged, "tp_add_tensor_summary of 'Mean' has no types, so it adds nothing");
@@ -2472,6 +2476,138 @@ TEST(running_averages_that_run_away)
         CHECK_HAS(tp_graph_error(g), sentence[i]);
         tp_graph_free(g);
     }
+}
+
+#if !defined(_WIN32) && !defined(TP_NO_FILES)
+/* Another process that logs in the same folder. */
+TEST(two_trainings_in_one_folder)
+{
+    char dir[600], x = 0;
+    int ready[2];
+    snprintf(dir, sizeof dir, "%s/both", tp_test_tmpdir());
+    if (!CHECK(pipe(ready) == 0)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (tp_logger_set_dir(dir, 'd') != TP_OK || write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    close(ready[1]);
+    CHECK(child > 0 && read(ready[0], &x, 1) == 1);
+    close(ready[0]);
+    TEST_EXPECT_ERROR("another process writes its log there");
+    CHECK_ERR(tp_logger_set_dir(dir, 'd'), TP_ERR_STATE, "is not deleted: another process writes its log there");
+    for (int dead = 0; dead < 2; dead++) {
+        keep_the_log();
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK(dead == !strstr(logged, "Two trainings in one folder replace each other's checkpoints"));
+        keep_the_log();
+        CHECK_OK(tp_logger_set_dir(dir, 'k')); /* its own folder again */
+        CHECK_STR(logged, "");
+        tp_set_log(NULL, NULL);
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+        if (!dead) CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
+    }
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+#endif
+
+TEST(a_folder_that_is_null)
+{
+    TEST_EXPECT_ERROR("log directory: the path is NULL");
+    CHECK_ERR(tp_logger_set_dir(NULL, 'd'), TP_ERR_ARG, "log directory: the path is NULL");
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+static int line_width;
+static tp_node *wide_line(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, line_width), tp_init_zeros());
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(1), tp_init_zeros());
+    return tp_named(tp_mean(tp_squared_difference(tp_add(tp_matmul(in[0], w), b), in[1])), "cost");
+}
+TEST(a_resume_after_a_layer_was_changed)
+{
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/changed", tp_test_tmpdir());
+    for (line_width = 1; line_width <= 2; line_width++) {
+        tp_train_config c = line_config(line_width);
+        tp_callback *cb = tp_cb_model_saver();
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        c.model.build_graph = wide_line;
+        c.callbacks = &cb, c.n_callbacks = 1;
+        c.auto_resume = TP_YES;
+        if (line_width == 2) TEST_MAY_ERROR("");
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (line_width == 1) CHECK_OK(st);
+        else
+            CHECK_ERR(
+                st, TP_ERR_SHAPE,
+                "Was the model changed? Train it in another folder (tp_logger_set_dir), or remove the checkpoints "
+                "there");
+        tp_logger_set_dir(NULL, 0);
+    }
+}
+
+static tp_status drop_some(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    call->drop = call->index % 2;
+    return TP_OK;
+}
+TEST(a_map_that_drops_what_it_keeps)
+{
+    tp_datapoint dp = TP_EMPTY;
+    for (int way = 0; way < 5; way++) { /* tp_log_once: each flow's name once in a process */
+        const tp_tri keeps = way == 0 ? TP_NO : TP_YES;
+        tp_dataflow *df = line_data();
+        df = way < 2 ? tp_df_map(df, drop_some, .keeps_all = keeps)
+                     : tp_df_parallel_map(df, drop_some, .num_thread = way - 1, .keeps_all = keeps);
+        int n = 0;
+        keep_the_log();
+        while (tp_df_next(df, &dp) == TP_OK) n++;
+        tp_set_log(NULL, NULL);
+        CHECK(n == 2);
+        CHECK((strstr(logged, "drops datapoints, but .keeps_all is TP_YES") != NULL) == (way == 1 || way == 2));
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
+static char plan_of_step[4096];
+static tp_status print_the_plan(tp_callback *cb)
+{
+    tp_buf text = TP_EMPTY;
+    const tp_status st =
+        tp_exec_print_plan(tp_hooked_session_exec(cb->train->trainer->state.hooked_session), NULL, 0, &text);
+    snprintf(plan_of_step, sizeof plan_of_step, "%s", st == TP_OK ? text.data : tp_last_error());
+    tp_buf_free(&text);
+    return st;
+}
+TEST(the_plan_of_a_training_step)
+{
+    tp_train_config c = line_config(1);
+    tp_callback *cb = tp_callback_new("PlanPrinter", 0);
+    cb->trigger_step = print_the_plan;
+    c.callbacks = &cb, c.n_callbacks = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_HAS(plan_of_step, "matmul");
+    CHECK_HAS(plan_of_step, "assign");
+    CHECK_HAS(plan_of_step, "kernels, ");
+}
+
+TEST(a_profiler_that_writes_nothing)
+{
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+    for (int on = 0; on < 2; on++) {
+        keep_the_log();
+        tp_callback *cb = tp_cb_graph_profiler(.dump_tracing = TP_NO, .dump_event = on ? TP_YES : TP_NO);
+        CHECK((strstr(logged, "GraphProfiler writes nothing") != NULL) == !on);
+        tp_set_log(NULL, NULL);
+        tp_callback_free(cb);
+    }
+    tp_logger_set_dir(NULL, 0);
 }
 
 TEST_MAIN()

@@ -489,4 +489,44 @@ static void one_monitor_in_both_lists(void)
 }
 TEST(a_monitor_in_both_lists_is_freed_once) { NO_LEAK(one_monitor_in_both_lists()); }
 
+/* What was given away is not freed by the program: a sentence instead of a crash. */
+static void free_what_was_given_away(void)
+{
+    tp_test_keep_log();
+    tp_dataflow *below = flow(), *df = tp_df_take(below, 3);
+    tp_df_free(below);
+    CHECK_HAS(tp_test_logged, "tp_df_free: 'tp_df_from_generator' belongs to 'tp_df_take', which frees it");
+    tp_input_source *in = tp_feed_input(df);
+    tp_df_free(df);
+    CHECK_HAS(tp_test_logged, "tp_df_free: 'tp_df_take' belongs to '");
+    tp_inferencer *inf = tp_inf_scalar_stats({"cost"});
+    tp_callback *cb = tp_cb_inference_runner(.input = in, .inferencers = {inf});
+    tp_input_free(in);
+    tp_inferencer_free(inf);
+    CHECK_HAS(tp_test_logged, "tp_input_free: 'FeedInput' belongs to '");
+    CHECK_HAS(tp_test_logged, "tp_inferencer_free: 'ScalarStats' belongs to '");
+    tp_callback *every = tp_cb_periodic_trigger(cb, .every_k_epochs = 2);
+    tp_callback_free(cb);
+    CHECK_HAS(tp_test_logged, "tp_callback_free: 'InferenceRunner' belongs to '");
+    tp_callback_free(every);
+    tp_hyper_param *p = tp_param_graph_var("lr");
+    tp_callback *setter = tp_cb_scheduled_hyper_param_setter(.schedule = {{1, 0.1}}, .param = p);
+    tp_hyper_param_free(p);
+    CHECK_HAS(tp_test_logged, "tp_hyper_param_free: 'lr' belongs to '");
+    tp_callback_free(setter);
+    tp_augmentor *flip = tp_aug_to_uint8(), *list = tp_aug_list(&flip, 1);
+    tp_aug_free(flip);
+    CHECK_HAS(tp_test_logged, "tp_aug_free: 'tp_aug_to_uint8' belongs to '");
+    tp_aug_free(list);
+    tp_session_init *init = tp_just_current_session(), *chain = tp_chain_init(&init, 1);
+    tp_session_init_free(init);
+    CHECK_HAS(tp_test_logged, "tp_session_init_free: 'a session_init' belongs to 'tp_chain_init'");
+    tp_session_init_free(chain);
+}
+TEST(what_was_given_away_is_freed_by_its_owner)
+{
+    TEST_MAY_ERROR("which frees it: it is not freed here");
+    NO_LEAK(free_what_was_given_away());
+}
+
 TEST_MAIN()

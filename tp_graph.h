@@ -14859,8 +14859,9 @@ static void tp__fill_value(void *dst, tp_dtype dtype, tp__wide value, int64_t n)
 {
     int64_t converted = 0; /* has room for an element of any type */
     if (n <= 0) return;
-    const tp__wide zero = 0;
-    if (memcmp(&value, &zero, sizeof zero) == 0) { /* zero has only zero bytes in every type */
+    uint64_t bits = 0; /* of the value: -0 is not 0 */
+    memcpy(&bits, &value, sizeof value);
+    if (bits == 0) { /* zero has only zero bytes in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }

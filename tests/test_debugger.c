@@ -149,7 +149,7 @@ static const char *answers(const run *r)
     if (pid == 0) {
         const int a = open(in, O_RDONLY), b = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         if (a < 0 || b < 0 || dup2(a, 0) < 0 || dup2(b, 1) < 0) _exit(9);
-        _exit(body(r));
+        TP_TEST_END_CHILD(body(r));
     }
     answer[0] = 0;
     if (!CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0)) return answer;
@@ -392,7 +392,7 @@ static int on_terminal(const run *r, pid_t *pid)
         ioctl(side, TIOCSCTTY, 0);
 #endif
         close(fd);
-        _exit(body(r));
+        TP_TEST_END_CHILD(body(r));
     }
     return fd;
 }

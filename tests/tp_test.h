@@ -97,6 +97,23 @@ static pid_t tp_test__owner; /* a forked child removes nothing */
 static pid_t tp_test__main_pid;
 static const char *tp_test__running; /* the test */
 
+#ifdef TP_TEST_COVERAGE /* tests/coverage.sh */
+#ifdef __cplusplus
+extern "C"
+#endif
+    void
+    __gcov_dump(void);
+#else
+#define __gcov_dump() ((void)0)
+#endif
+/* Ends a forked child: what it ran counts for the coverage, what its parent registered with atexit does not run. */
+#define TP_TEST_END_CHILD(status_)             \
+    do {                                       \
+        const int tp_test_status_ = (status_); \
+        __gcov_dump();                         \
+        _exit(tp_test_status_);                \
+    } while (0)
+
 #define TEST(name_)                                                                   \
     static void tp_test__fn_##name_(void);                                            \
     static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, NULL}; \

@@ -1968,6 +1968,7 @@ static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, voi
 {
     tp_status st = TP_OK;
     for (int i = 0; i < n && st == TP_OK; i++) {
+        if (!list[i]) continue; /* refused later */
         if (list[i]->n_inner < 2) st = fn(list[i], user);
         if (st == TP_OK) st = tp__visit(list[i]->inner, list[i]->n_inner, fn, user);
     }
@@ -4082,7 +4083,7 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms)
 /* -- a progress bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
 
 typedef struct tp__bar {
-    int64_t total, n;
+    int64_t total, n, first; /* first: steps that were done before the bar was opened, as in an epoch that is resumed */
     double start, draw_time, interval;
     bool open, tty;
     char postfix[256];
@@ -4119,12 +4120,12 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
 {
     char left[16], count[64], times[80], elapsed[32], remaining[32], rate[40];
     const double passed = tp_time() - b->start, part = b->total > 0 ? (double)b->n / (double)b->total : 0;
+    const double steps = (double)(b->n - b->first); /* in this time */
     const bool known = b->total > 0;
     tp__clock_text(passed, elapsed, sizeof elapsed);
-    if (b->n > 0 && known)
-        tp__clock_text(passed / (double)b->n * (double)(b->total - b->n), remaining, sizeof remaining);
+    if (steps > 0 && known) tp__clock_text(passed / steps * (double)(b->total - b->n), remaining, sizeof remaining);
     else snprintf(remaining, sizeof remaining, "?");
-    if (b->n > 0 && passed > 0) tp__format(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
+    if (steps > 0 && passed > 0) tp__format(rate, sizeof rate, "%.2fit/s", steps / passed);
     else snprintf(rate, sizeof rate, "?it/s");
     if (known) {
         snprintf(left, sizeof left, "%3d%%", (int)(100 * part));
@@ -4180,7 +4181,9 @@ static void tp__bar_draw(tp__bar *b, bool is_last)
         tp_log(TP_LOG_INFO, "%s", text);
         return;
     }
+    /* a file has lines of any length: all scalars are in it, and a bar where 80 columns have room for one */
     tp__bar_text(b, b->tty ? tp__os_terminal_width() - 1 : 80, text, sizeof text);
+    if (!b->tty && !strstr(text, b->postfix)) tp__bar_text(b, 480, text, sizeof text);
     tp__log_progress(b->tty ? text : NULL, is_last);
     if (b->tty) return;
     fprintf(stderr, "%s\n", text);
@@ -4260,6 +4263,7 @@ static tp_status tp__progress_before_epoch(tp_callback *cb)
 {
     tp__progress *p = (tp__progress *)cb->user;
     tp__bar_open(&p->bar, cb->train->steps_per_epoch);
+    p->bar.first = p->bar.n = cb->train->done_;
     return TP_OK;
 }
 
@@ -5608,6 +5612,13 @@ static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const ch
     return TP_OK;
 }
 
+/* Warns if a statistic that is better when it is larger is watched for small values. */
+static void tp__warn_of_accuracy(const char *callback, const char *stat, bool reverse, const char *remedy)
+{
+    if (!reverse && strstr(stat, "accuracy"))
+        tp_log(TP_LOG_WARN, "%s takes a smaller '%s' for a better one: %s takes a larger one", callback, stat, remedy);
+}
+
 static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
 {
     const char *name = reverse ? "MaxSaver" : "MinSaver",
@@ -5632,6 +5643,7 @@ static tp_callback *tp__best_new(const tp_cb_min_saver_desc *d, bool reverse)
         tp__callback_delete(cb);
         return NULL;
     }
+    tp__warn_of_accuracy(name, b->stat, reverse, "tp_cb_max_saver");
     cb->id = b->stat;
     cb->before_train = tp__best_before_train;
     cb->trigger = tp__best_trigger;
@@ -5668,8 +5680,8 @@ static tp_status tp__patience_is_over(tp_callback *cb)
 {
     const tp__patience *p = (const tp__patience *)cb->user;
     if (p->n_without_progress < p->patience) return TP_OK;
-    return tp_stop(cb->train, "%s was not better than %.6g %lld times", p->stat, p->best,
-                   (long long)p->n_without_progress);
+    return tp_stop(cb->train, "%s was not better than %.6g %lld times (%s is better)", p->stat, p->best,
+                   (long long)p->n_without_progress, p->reverse ? "larger" : "smaller");
 }
 
 static tp_status tp__patience_trigger(tp_callback *cb)
@@ -5736,6 +5748,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
     p->patience = d->patience ? d->patience : 5;
     p->threshold = d->threshold;
     p->reverse = d->reverse == TP_YES;
+    tp__warn_of_accuracy("EarlyStopping", p->stat, p->reverse, ".reverse = TP_YES");
     cb->id = p->stat;
     cb->before_train = tp__patience_before_train;
     cb->trigger = tp__patience_trigger;
@@ -5894,7 +5907,12 @@ static tp_status tp__class_error_batch(tp_inferencer *inf, const tp_tensor *cons
 {
     tp__class_error *e = (tp__class_error *)inf->user;
     (void)n;
-    if (values[0]->shape.ndim != 1) return tp_fail(TP_ERR_SHAPE, "%s is not a vector!", inf->names[0]);
+    char text[TP_SHAPE_TEXT];
+    if (values[0]->shape.ndim != 1)
+        return tp_fail(TP_ERR_SHAPE,
+                       "ClassificationError: '%s' has shape %s and is not a vector: name the node that "
+                       "tp_sym_prediction_incorrect makes; tp_inf_scalar_stats averages a scalar",
+                       inf->names[0], tp_shape_text(&values[0]->shape, text));
     const int64_t size = tp_tensor_size(values[0]);
     for (int64_t i = 0; i < size; i++) e->wrong += tp_tensor_get(values[0], i);
     e->n += (double)size;

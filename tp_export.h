@@ -953,8 +953,8 @@ static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_expo
     if (input->dtype != TP_F32)
         return tp_fail(
             TP_ERR_UNSUPPORTED,
-            "C export: input '%s' is %s, only float32 is exported: give a float32 node that is computed from it, "
-            "such as an embedding's output, as the input",
+            "C export: input '%s' is %s, only float32 is exported: give a float32 node that is computed from it as the "
+            "input, such as tp_named(tp_cast(image, TP_F32), \"pixels\") or an embedding's output",
             tp_node_name(input), tp_dtype_name(input->dtype));
     if (tp_shape_size(&feed->value.shape) > INT_MAX / 4)
         return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(input));
@@ -2522,7 +2522,10 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
         if (w->depends_on_input[id] && !tp__onnx_find(op->row))
             return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form%s",
                            op->name, op->row->name,
-                           op->row == &tp__op_batch_norm ? ": build the tower for inference" : "");
+                           op->row == &tp__op_batch_norm
+                               ? ": build the tower for inference"
+                               : ": an op of your own names its form in the row's .onnx, or is "
+                                 "built from other ops");
         for (int i = 0; i < op->n_in && w->depends_on_input[id]; i++) {
             if (tp__onnx_shape_only(op, i)) continue;
             tp__onnx_value *v = tp__onnx_at(w, op->in[i]);

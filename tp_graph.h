@@ -443,7 +443,8 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
  * variable stays in TP_KEY_TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
- * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. [varreplace: freeze_variables] */
+ * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. The running averages of a batch norm are
+ * no trainable variables and go on: TP_ARGSCOPE(g, batch_norm, .training = TP_NO) inside stops them. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* whether no gradient flows to the variables; default TP_YES */
@@ -6676,6 +6677,7 @@ struct tp_exec {
     uint64_t clock;
     uint64_t random_step;
     bool timing;
+    bool running; /* atomic: a run is in progress */
 };
 
 static void tp__forget_recording(tp__plan *p)
@@ -10596,8 +10598,20 @@ static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **valu
     return st;
 }
 
-static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
-                              int n_fetches, const tp_tensor **values)
+/* Marks an exec as running or idle; returns whether it was running. */
+static bool tp__exec_mark(tp_exec *e, bool running)
+{
+#ifdef TP_NO_THREADS
+    const bool before = e->running;
+    e->running = running;
+    return before;
+#else
+    return __atomic_exchange_n(&e->running, running, __ATOMIC_ACQ_REL);
+#endif
+}
+
+static tp_status tp__exec_run_alone(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds,
+                                    tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
     tp_session *s = e->session;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
@@ -10640,6 +10654,19 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
         if (p->used[i] && e->device_state[i].words[1] != 0)
             st = tp__run_fault(s->graph, (int64_t)e->device_state[i].words[1], (int64_t)e->device_state[i].words[2],
                                feeds, n_feeds);
+    return st;
+}
+
+static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                              int n_fetches, const tp_tensor **values)
+{
+    if (tp__exec_mark(e, true))
+        return tp_fail(
+            TP_ERR_STATE,
+            "two runs at a time of one exec: one thread may use an exec, and a predictor, at a time: give each "
+            "thread its own (tp_multi_tower_predictor, tp_exec_new)");
+    const tp_status st = tp__exec_run_alone(e, r, feeds, n_feeds, fetches, n_fetches, values);
+    tp__exec_mark(e, false);
     return st;
 }
 
@@ -11818,8 +11845,9 @@ typedef struct tp__restore {
     char **ignore;
     int n_ignore;
     bool relaxed, strict, from_dict;
-    bool resumes; /* a checkpoint with variables, but none of the trainable ones, is refused: it is another model's */
-    char mistake[96]; /* wrong options: `run` fails with this sentence */
+    bool resumes;      /* for .auto_resume: only the sentences differ */
+    bool dict_is_file; /* the dict was read from a file */
+    char mistake[96];  /* wrong options: `run` fails with this sentence */
     tp_dict dict;
 } tp__restore;
 
@@ -11845,7 +11873,9 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
                        graph_only ? ": " : "", graph_only ? graph_only : "", graph_only && file_only ? "; " : "",
                        file_only ? "not in the graph, but in it: " : "", file_only ? file_only : "");
     if (graph_only)
-        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s", file, graph_only);
+        tp_log(TP_LOG_WARN,
+               "The following variables are in the graph, but not found in the %s: %s. They keep their initial values",
+               file, graph_only);
     if (file_only)
         tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", file, file_only);
     return TP_OK;
@@ -11924,10 +11954,49 @@ static void tp__warn_unused_options(const tp__restore *r, const tp_dict *d, tp_n
             const tp_variable *v = tp_node_variable(vars[k]);
             found = v && strcmp(tp__name_in_checkpoint(r, v->name), r->ignore[q]) == 0;
         }
-        if (!found)
+        const bool usual = strcmp(r->ignore[q], "global_step") == 0 || strcmp(r->ignore[q], "learning_rate") == 0;
+        if (!found && !usual)
             tp_log(TP_LOG_WARN, "SaverRestore: .ignore has '%s', which neither the graph nor the checkpoint has",
                    r->ignore[q]);
     }
+}
+
+/* The file has variables, but none of the graph's trainable ones: it is another model's. Programs' own dicts, .relaxed and predictors,
+ * which have a sentence of their own, are left alone. */
+static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
+{
+    if (r->resumes)
+        return tp_fail(
+            TP_ERR_NAME,
+            "auto_resume: %s is of another model, it has none of this one's trainable variables: train in another "
+            "folder (tp_logger_set_dir), or remove the checkpoints there",
+            r->path);
+    if ((r->from_dict && !r->dict_is_file) || r->relaxed || s->for_predictor) return TP_OK;
+    return tp_fail(
+        TP_ERR_NAME,
+        "%s is of another model, it has none of this one's trainable variables: are layers named as they were "
+        "when it was trained? (.relaxed of tp_saver_restore_ex takes it)",
+        r->path ? r->path : "the file");
+}
+
+/* Tells how many values of the optimizer begin anew, and how many of the checkpoint are not used: of another optimizer, or of
+ * layers that have changed. */
+static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *used, tp_node *const *vars, int n)
+{
+    int anew = 0, left = 0, kept = 0;
+    for (int k = 0; k < n; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        const bool slot = v && tp__is_training_name(v->name), there = slot && tp__dict_get(d, v->name);
+        anew += slot && !there;
+        kept += there;
+    }
+    for (int k = 0; k < d->n; k++) left += !used[k] && tp__is_training_name(d->item[k].name);
+    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
+        tp_log(
+            TP_LOG_INFO,
+            "Values that the optimizer keeps for variables: %d are restored, %d begin anew, %d of the checkpoint are "
+            "not used.",
+            kept, anew, left);
 }
 
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
@@ -11994,12 +12063,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
                              "checkpoints there"
                            : "tp_saver_restore_ex goes on without it (.ignore, .relaxed)");
     if (st == TP_OK) st = tp__restore_rest(r, s, d, used, &file_only);
-    if (st == TP_OK && r->resumes && trainable > 0 && found == 0 && file_only.len > 0)
-        st = tp_fail(
-            TP_ERR_NAME,
-            "auto_resume: %s is of another model, it has none of this one's trainable variables: train in another "
-            "folder (tp_logger_set_dir), or remove the checkpoints there",
-            r->path);
+    if (st == TP_OK && trainable > 0 && found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
+    if (st == TP_OK) tp__tell_slots(s, d, used, vars, n);
     if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
     tp_buf_free(&graph_only);
     tp_buf_free(&file_only);
@@ -12168,6 +12233,10 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     memset(&d, 0, sizeof d);
     tp_status st = tp__load_named_checkpoint(z->path, &d);
     tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
+    if (r) {
+        ((tp__restore *)(void *)r)->dict_is_file = true;
+        ((tp__restore *)(void *)r)->path = tp_strdup(z->path);
+    }
     if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
     if (st == TP_ERR_SHAPE)
         tp_fail(st, "%s: %s Is it of another model? tp_smart_init(file, true) leaves out what does not fit", z->path,
@@ -12450,7 +12519,8 @@ TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_te
     if (p->n_given == 1 && p->n_out == 1) return tp_predict_n(p, input, 1, output, 1);
     return tp_fail(
         TP_ERR_ARG,
-        "tp_predict: the predictor has %d inputs and %d outputs: tp_predict_n takes arrays and their lengths",
+        "tp_predict: the predictor has %d inputs and %d outputs: .input_names and .output_names of its config choose "
+        "one of each; tp_predict_n takes arrays and their lengths",
         p->n_given, p->n_out);
 }
 
@@ -14708,7 +14778,9 @@ static tp_status tp__in_top_k_infer(tp_infer *s)
     const tp_shape *x = &s->in[0].shape, *l = &s->in[1].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (!tp_dtype_is_float(s->in[0].dtype) || (s->in[1].dtype != TP_I32 && s->in[1].dtype != TP_I64))
-        return tp_infer_fail(s, TP_ERR_DTYPE, "logits are %s and labels %s; they should be floating and int32 or int64",
+        return tp_infer_fail(s, TP_ERR_DTYPE,
+                             "logits are %s and labels %s; they should be floating and int32 or int64: change the "
+                             "input's TP_SPEC, or tp_cast it",
                              tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
     if (x->ndim != 2 || l->ndim != 1 || (x->dim[0] >= 0 && l->dim[0] >= 0 && x->dim[0] != l->dim[0]))
         return tp_infer_fail(s, TP_ERR_SHAPE, "logits are %s and labels %s; they should be (B,C) and (B)",
@@ -17479,8 +17551,11 @@ static tp_status tp__infer_labels(tp_infer *s)
                              tp_dtype_name(s->in[0].dtype));
     for (int i = 1; i < s->n_in; i++)
         if (s->in[i].dtype != TP_I32 && s->in[i].dtype != TP_I64)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: %s are %s, int32 or int64 are needed", s->op->name,
-                                 i == 1 ? "labels" : "lengths", tp_dtype_name(s->in[i].dtype));
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: %s are %s, int32 or int64 are needed: %s", s->op->name,
+                                 i == 1 ? "labels" : "lengths", tp_dtype_name(s->in[i].dtype),
+                                 i == 1 && s->in[1].shape.ndim == s->in[0].shape.ndim
+                                     ? "tp_softmax_cross_entropy takes a probability for each class"
+                                     : "change the input's TP_SPEC, or tp_cast it");
     return TP_OK;
 }
 #endif

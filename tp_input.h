@@ -7812,7 +7812,9 @@ static tp_status tp__map_image(const char *name, const tp_datapoint *in, tp_data
     const tp_image_options *o = (const tp_image_options *)call->user;
     const int channel = !decode ? 0 : o && o->channel ? o->channel : 3;
     if (in->n < 1 || in->c[0].dtype != TP_U8 || in->c[0].shape.ndim != 1)
-        return tp_fail(TP_ERR_ARG, "%s: component 0 must be a path: uint8 (length)", name);
+        return tp_fail(
+            TP_ERR_ARG,
+            "%s: component 0 must be a path: uint8 (length); .decode = TP_NO of tp_df_image_folder gives paths", name);
     if (o && (o->max_pixels < 0 || (o->channel && o->channel != 1 && o->channel != 3)))
         return tp_fail(TP_ERR_ARG, "%s: channel is %d and max_pixels %lld", name, o->channel, (long long)o->max_pixels);
     tp_buf path = {NULL, 0, 0, false}, file = {NULL, 0, 0, false};
@@ -8082,6 +8084,13 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
         }
     }
     tp__listing_free(&l);
+    if (st == TP_OK && f->order.n > 0)
+        tp_log(TP_LOG_INFO, "%s: %lld images of %d classes: %s%s%s", dir, (long long)f->order.n, f->n_class,
+               f->class_name[0],
+               f->n_class > 2   ? " .. "
+               : f->n_class > 1 ? ", "
+                                : "",
+               f->n_class > 1 ? f->class_name[f->n_class - 1] : "");
     if (st == TP_OK && f->order.n == 0)
         st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: it must have a folder for each class, with its images", dir,
                      f->n_class ? "images" : "folders");
@@ -11379,8 +11388,14 @@ static tp_status tp__augment_all(const tp__augment *f, tp__augment_memory *m, co
     const tp_tensor *first = f->load ? &m->image : &in->c[f->index[0][0]];
     char text[TP_SHAPE_TEXT];
     if (first->shape.ndim < 2 || first->shape.ndim > 3)
-        return tp_fail(TP_ERR_SHAPE, "an image to be augmented has shape (H,W) or (H,W,C), this one has %s",
-                       tp_shape_text(&first->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "an image to be augmented has shape (H,W) or (H,W,C), this one has %s%s",
+                       tp_shape_text(&first->shape, text),
+                       first->shape.ndim > 3 ? ": tp_df_batch comes after the augmentation" : "");
+    if (first->shape.ndim == 3 && first->shape.dim[2] > 4)
+        tp_log_once(TP_LOG_WARN,
+                    "%s: images have shape %s: are %lld channels meant? A batch of grey images is not augmented: "
+                    "tp_df_batch comes after the augmentation",
+                    f->name, tp_shape_text(&first->shape, text), (long long)first->shape.dim[2]);
     tp_status st = tp_aug_draw(f->a, first->shape.dim[0], first->shape.dim[1], call->key, call->index, &m->t);
     for (int kind = 0; kind < 4; kind++)
         for (int i = 0; i < f->n[kind] && st == TP_OK; i++) {

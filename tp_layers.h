@@ -1681,7 +1681,7 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, sync_statistics)};
 
 /* Creates one of batch norm's four variables (C). They are float32 for float16 inputs. Running statistics are not
- * trained; they belong to the model if the main training tower creates them. */
+ * trained; they belong to the model if the main training tower or a tower for inference creates them. */
 static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init,
                                         bool trainable)
 {
@@ -1694,7 +1694,8 @@ static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int6
     d.init = init;
     if (!trainable) {
         d.trainable = TP_NO;
-        if (tp_current_tower_context(g)->is_main_training_tower) d.collection = TP_KEY_MODEL_VARIABLES;
+        const tp_tower_context *tower = tp_current_tower_context(g);
+        if (tower->is_main_training_tower || !tower->is_training) d.collection = TP_KEY_MODEL_VARIABLES;
     }
     return tp_get_variable(g, &d);
 }
@@ -1800,7 +1801,8 @@ static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, 
     if (!tower) {
         tp__layer_fail(g, TP_ERR_STATE,
                        "BatchNorm is used outside a tower, so it cannot know whether this is "
-                       "training: tp_tower_enter first");
+                       "training, nor whether its running averages are updated here: tp_tower_enter first, also "
+                       "with .training");
         return false;
     }
     if (ndim != 2 && ndim != 4) {
@@ -2394,7 +2396,7 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
         if (i != 3 && i != 5) of.shape = tp_make_shape_n(1, &c); /* the averages' weights are scalars */
         of.init = i == 1 ? tp_init_ones() : tp_init_zeros();
         of.trainable = TP_NO;
-        if (tower->is_main_training_tower) of.collection = TP_KEY_MODEL_VARIABLES;
+        if (tower->is_main_training_tower || !tower->is_training) of.collection = TP_KEY_MODEL_VARIABLES;
         v[i] = tp_get_variable(g, &of);
         tp_layer_hold(g, names[i], v[i]);
     }

@@ -613,8 +613,11 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
     tp_optimizer_compute_gradients(o, cost, vars, m, gvs);
     for (int i = 0; i < m; i++) reached += gvs[i].grad != NULL;
     if (reached == 0 && tp_graph_status(g) == TP_OK)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "minimize: '%s' depends on none of the %d variables '%s'",
-                             tp_node_name(cost), m, regex ? regex : ".*");
+        return tp_graph_fail(
+            g, NULL, TP_ERR_ARG,
+            "minimize: no gradient of '%s' comes to any of the %d variables '%s': it depends on none of them, or an op "
+            "between has no gradient",
+            tp_node_name(cost), m, regex ? regex : ".*");
     return tp_apply_gradients(o, gvs, m);
 }
 

@@ -487,7 +487,8 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 #define tp_log_once(level_, ...) ((void)(level_), TP__NOT_SAID(__VA_ARGS__))
 #endif
 
-/* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it,
+/* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it (only
+ * the folder of an earlier run, which has a log.log),
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
  * log.log.MMDD-HHMMSS. An error is logged too. If another process logs there, 'd' fails, 'k' and 'b' warn. dir NULL
  * with action 0: log.log is closed, and the logger has no directory. [train: logger.set_logger_dir] */
@@ -3399,6 +3400,7 @@ static struct {
     int file;           /* 1 + the descriptor of <dir>/log.log; 0: none */
     char dir[TP__PATH]; /* directory of the logger; "" until tp_logger_set_dir */
     bool dir_failed;    /* the last call of tp_logger_set_dir has failed */
+    bool dir_deleted;   /* it has deleted the files of an earlier run */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
     bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
@@ -3614,10 +3616,20 @@ static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
     if (filled == 0 || action == 'k') return TP_OK;
 
     if (action == 'd') {
+        tp__os_info is;
         if (tp__holds_working_dir(dir))
             return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted", dir);
+        const tp_status st = tp__path(backup_dir, "%s/log.log", dir);
+        if (st != TP_OK) return st;
+        if (tp__os_stat(backup_dir, false, &is) != 0)
+            return tp_fail(TP_ERR_ARG,
+                           "log directory: '%s' is not deleted: it has files, but no log.log, so it was not the folder "
+                           "of a run. Give another folder, or empty it yourself",
+                           dir);
         if (tp__os_empty_dir(dir) != 0)
             return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, tp__os_error());
+        tp_log(TP_LOG_INFO, "The files of an earlier run in '%s' were deleted", dir);
+        tp__logger.dir_deleted = true;
         return TP_OK;
     }
     if (action == 'b') {
@@ -3658,6 +3670,7 @@ static tp_status tp__logger_open(const char *dir, char action)
     char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
     int file = 0;
     path[0] = 0;
+    tp__logger.dir_deleted = false;
     if (!dir && action) return tp_fail(TP_ERR_ARG, "log directory: the path is NULL");
     if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
         size_t n = strlen(dir);

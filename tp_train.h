@@ -546,7 +546,7 @@ typedef struct tp_train_config {
      * ORDER OF THE LIST in tp_callbacks.h. The extra callbacks are called after those of this list, the monitors last */
     tp_callback *const *callbacks;
     int n_callbacks;
-    /* default: those of tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
+    /* default: those of tp_default_callbacks, without the progress bar if callbacks has one, unless n_extra_callbacks is TP_NONE */
     tp_callback *const *extra_callbacks;
     int n_extra_callbacks; /* TP_NONE: no extra callbacks, not even the default ones */
     /* set by TP_MONITORS(...); default: those of tp_default_monitors, unless n_monitors is TP_NONE */
@@ -1532,7 +1532,10 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
         return tp_fail(TP_ERR_ARG, "%s: the input source is NULL: none was given, or there was no memory for it",
                        t->name);
     if (!m->inputs || m->n_inputs < 1 || !m->build_graph)
-        return tp_fail(TP_ERR_ARG, "%s: the model needs .inputs and .build_graph", t->name);
+        return tp_fail(TP_ERR_ARG, "%s: the model needs .inputs, .n_inputs and .build_graph: %s is missing", t->name,
+                       !m->inputs        ? ".inputs"
+                       : m->n_inputs < 1 ? ".n_inputs"
+                                         : ".build_graph");
     if (!t->build) return tp_fail(TP_ERR_ARG, "%s: its function build is NULL, so no tower can be built", t->name);
     t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
     tp_status st = tp__graph_result(t->graph);
@@ -1849,8 +1852,8 @@ static tp_status tp__resume_state(tp_train_state *s)
         tp_log(TP_LOG_INFO,
                "The checkpoint is of epoch %lld, but training starts at epoch %lld: its variables are used, "
                "the position in the data "
-               "is not.",
-               (long long)epoch[0], (long long)s->starting_epoch);
+               "is not. global_step begins at %lld.",
+               (long long)epoch[0], (long long)s->starting_epoch, (long long)s->global_step);
         return TP_OK;
     }
     return tp_train_state_load(s);
@@ -1878,6 +1881,12 @@ static void tp__check_learning_rate(tp_trainer *t)
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
             tp_log(TP_LOG_WARN, "The learning rate '%s' is %g: %s.", tp_node_name(lr), v,
                    v < 0 ? "the cost will grow, because it must be positive" : "nothing will be learnt");
+        else if (!(v > 0) && s->global_step > 0)
+            tp_log(
+                TP_LOG_WARN,
+                "The learning rate '%s' is 0 at global_step %lld: has its schedule ended? A training that begins anew "
+                "from a checkpoint's weights ignores its global_step (.ignore of tp_saver_restore_ex).",
+                tp_node_name(lr), (long long)s->global_step);
     }
     tp_exec_free(e);
 }
@@ -2133,6 +2142,13 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
+static bool tp__has_progress_bar(tp_callback *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] && list[i]->before_epoch == tp__progress_before_epoch) return true;
+    return false;
+}
+
 /* Makes one array of the callbacks, followed by the extra ones. The default callbacks are made here, so that a NULL
  * among them is found. */
 static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool defaults)
@@ -2148,6 +2164,10 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp_default_callbacks(default_cb);
         extra = default_cb;
         n_extra = TP_N_DEFAULT_CALLBACKS;
+        if (tp__has_progress_bar(d->callbacks, n) && default_cb[1]) { /* the program's takes its place */
+            tp_callback_free(default_cb[1]);
+            default_cb[1] = default_cb[--n_extra];
+        }
     }
     if (defaults && !monitors && d->n_monitors != TP_NONE) {
         tp_default_monitors(default_monitor);
@@ -4554,6 +4574,11 @@ TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c)
                        "Found SessionInit=%s, Found Last Epoch=%s: to resume from '%s', both a checkpoint "
                        "and stats.json are needed",
                        found ? latest : "none", epoch >= 0 ? "yes" : "none", dir);
+    if (!found && tp__logger.dir_deleted)
+        tp_log(TP_LOG_WARN,
+               "auto_resume: there is nothing to resume, tp_logger_set_dir(.., 'd') has deleted the earlier run: "
+               "tp_logger_set_dir(\"%s\", 'k') keeps it.",
+               dir);
     if (!found) return TP_OK;
     tp_session_init *init = tp_saver_restore(latest);
     if (!init) return TP_ERR_NOMEM;
@@ -4602,6 +4627,14 @@ static void tp__warn_unused_regularizers(const tp_graph *g)
     }
 }
 
+/* Warns of a training that could be resumed if it saved anything. */
+static void tp__warn_without_saver(const tp_train_config *c)
+{
+    if (tp__visit(c->callbacks, c->callbacks ? c->n_callbacks : 0, tp__is_saver, NULL) != TP_STOP &&
+        tp__visit(c->extra_callbacks, c->extra_callbacks ? c->n_extra_callbacks : 0, tp__is_saver, NULL) != TP_STOP)
+        tp_log(TP_LOG_WARN, "auto_resume: no ModelSaver is among the callbacks, so there will be nothing to resume.");
+}
+
 /* Builds and runs the training of the config; sets pointers that were handed over to NULL in c. */
 static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
 {
@@ -4631,7 +4664,10 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
         if (steps == 0) steps = TP_NO_STEPS;
     }
     tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;
-    if (st == TP_OK && c->auto_resume == TP_YES && t->state.is_chief) st = tp_auto_resume_train_config(c);
+    if (st == TP_OK && c->auto_resume == TP_YES && t->state.is_chief) {
+        tp__warn_without_saver(c);
+        st = tp_auto_resume_train_config(c);
+    }
     if (st != TP_OK) return st;
     if (c->session_creator) t->creator = *c->session_creator;
     else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);

@@ -336,9 +336,10 @@ TEST(names_that_are_used_nowhere)
         if (way == 0) CHECK_OK(tp_save_checkpoint_vars(&d, path));
         CHECK_OK(loaded(g, way == 2 ? tp_dict_restore(&d, false) : tp_saver_restore_ex(&r), v[1], &last));
         CHECK(last == (way == 1 ? -1 : 2));
-        static const char *const graph_only[] = {"in the graph, but not found in the checkpoint: gone/W, gone/b\n",
-                                                 "in the graph, but not found in the checkpoint: gone/W, gone/b\n",
-                                                 "in the graph, but not found in the dict: gone/W, gone/b\n"},
+        static const char *const graph_only[] =
+            {"in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their initial values\n",
+             "in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their initial values\n",
+             "in the graph, but not found in the dict: gone/W, gone/b. They keep their initial values\n"},
                                  *const file_only[] = {
                                      "in the checkpoint, but not found in the graph: left/W, left/b\n",
                                      "in the checkpoint, but not found in the graph: left/W, left/b\n",
@@ -373,7 +374,7 @@ TEST(a_checkpoint_where_two_variables_meet)
     CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
     CHECK(last == 6);
     CHECK_HAS(tp_test_logged, "The checkpoint was written with the instruction set 'xyz', this run uses '");
-    CHECK_HAS(tp_test_logged, "not found in the checkpoint: net/w\n");
+    CHECK_HAS(tp_test_logged, "not found in the checkpoint: net/w. They keep their initial values\n");
     tp_dict_free(&d);
     tp_graph_free(g);
 }
@@ -401,7 +402,8 @@ TEST(a_restore_tells_options_that_change_nothing)
     CHECK(!strstr(tp_test_logged, ".ignore has 'w'") && !strstr(tp_test_logged, "in_file',") &&
           !strstr(tp_test_logged, ".prefix"));
     r.prefix = "nett", r.n_ignore = 0;
-    CHECK_OK(loaded(g, tp_saver_restore_ex(&r), w, &last));
+    CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
+              "is of another model, it has none of this one's trainable variables");
     CHECK_HAS(tp_test_logged, ".prefix is 'nett', but no variable's name begins with 'nett/'");
     for (int way = 0; way < 3; way++) { /* a trainer takes NULL for "restore nothing", so this is no NULL */
         static const char *const gap[] = {"a", NULL};

@@ -1140,8 +1140,9 @@ TEST(predictions_count_their_arrays)
     memset(in, 0, sizeof in);
     for (int i = 0; i < 3; i++) tp_tensor_view(&in[i], TP_F32, tp_make_shape(4, 1), (void *)(uintptr_t)data);
     if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
-    CHECK_ERR(tp_predict(p, in, out), TP_ERR_ARG,
-              "the predictor has 2 inputs and 2 outputs: tp_predict_n takes arrays and their lengths");
+    CHECK_ERR(
+        tp_predict(p, in, out), TP_ERR_ARG,
+        "the predictor has 2 inputs and 2 outputs: .input_names and .output_names of its config choose one of each");
     for (int i = 0; i <= 3; i++)
         for (int k = 0; k <= 3; k++) {
             if (i == 2 && k == 2) continue;
@@ -1438,7 +1439,7 @@ TEST(minimize_trains_what_the_regex_names)
         tp_node *train = tp_minimize(tp_sgd(tp_const(g, 0.1f)), cost, regex[what]);
         if (what >= 2) {
             CHECK_HAS(tp_graph_error(g), what == 2 ? "minimize: there is no trainable variable 'gen/v'; did you mean"
-                                                   : "depends on none of the 1 variables 'other'");
+                                                   : "no gradient of 'Sum' comes to any of the 1 variables 'other'");
             tp_graph_free(g);
             continue;
         }
@@ -2520,6 +2521,17 @@ TEST(a_folder_that_is_null)
 }
 
 static int line_width;
+static int bars;
+static tp_node *other_line(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "other", TP_F32, tp_make_shape(1, 1), tp_init_zeros());
+    return tp_named(tp_mean(tp_squared_difference(tp_matmul(in[0], w), in[1])), "cost");
+}
+static tp_optimizer *ends_at_two(tp_graph *g, void *user)
+{
+    return (void)user, tp_sgd(tp_named(tp_cosine_decay(g, 0.1f, NULL, 2, 0), "learning_rate"));
+}
 static tp_node *wide_line(tp_graph *g, tp_node *const *in, void *user)
 {
     (void)user;
@@ -2608,6 +2620,156 @@ TEST(a_profiler_that_writes_nothing)
         tp_callback_free(cb);
     }
     tp_logger_set_dir(NULL, 0);
+}
+
+/* Weights of another model are refused, for a training and for a session; a schedule that has ended is told. */
+TEST(weights_that_are_not_this_models)
+{
+    char dir[600], path[700];
+    snprintf(dir, sizeof dir, "%s/first", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    tp_train_config c = line_config(2);
+    tp_callback *cb = tp_cb_model_saver();
+    c.callbacks = &cb, c.n_callbacks = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    snprintf(path, sizeof path, "%s/model-2.npz", dir);
+    for (int smart = 0; smart < 2; smart++) {
+        TEST_MAY_ERROR("is of another model");
+        c = line_config(1);
+        line_width = 1;
+        c.model.build_graph = other_line;
+        c.session_init = smart ? tp_smart_init(path, false) : tp_saver_restore(path);
+        CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NAME,
+                  "model-2.npz is of another model, it has none of this one's trainable variables");
+    }
+    c = line_config(1);
+    c.model.build_graph = other_line;
+    c.session_init = tp_saver_restore_ex(&(tp_saver_restore_desc){path, .relaxed = true});
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    for (int anew = 0; anew < 2; anew++) {
+        static const char *const step[] = {"global_step"};
+        c = line_config(1);
+        c.model.optimizer = ends_at_two;
+        c.session_init = tp_saver_restore_ex(&(tp_saver_restore_desc){path, .ignore = step, .n_ignore = anew});
+        keep_the_log();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK((strstr(logged, "is 0 at global_step 2: has its schedule ended?") != NULL) == !anew);
+        tp_set_log(NULL, NULL);
+    }
+}
+
+/* What auto_resume cannot do, because nothing was kept or nothing will be. */
+TEST(a_resume_of_nothing)
+{
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/deleted", tp_test_tmpdir());
+    for (int run = 0; run < 3; run++) {
+        CHECK_OK(tp_logger_set_dir(dir, run < 2 ? 'd' : 'k'));
+        tp_train_config c = line_config(1);
+        tp_callback *cb = run < 2 ? tp_cb_model_saver() : NULL;
+        if (cb) c.callbacks = &cb, c.n_callbacks = 1;
+        c.auto_resume = TP_YES;
+        keep_the_log();
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK((strstr(logged, "'d') has deleted the earlier run") != NULL) == (run == 1));
+        CHECK((strstr(logged, "no ModelSaver is among the callbacks") != NULL) == (run == 2));
+        tp_set_log(NULL, NULL);
+        tp_logger_set_dir(NULL, 0);
+    }
+}
+
+TEST(accuracy_is_better_when_it_is_larger)
+{
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+    for (int i = 0; i < 6; i++) {
+        keep_the_log();
+        tp_callback *cb = i == 0   ? tp_cb_min_saver("validation_accuracy")
+                          : i == 1 ? tp_cb_early_stopping("validation_accuracy")
+                          : i == 2 ? tp_cb_early_stopping("validation_accuracy", .reverse = true)
+                          : i == 3 ? tp_cb_max_saver("validation_accuracy")
+                          : i == 4 ? tp_cb_min_saver("validation_error")
+                                   : tp_cb_min_saver("validation_accuracy", .reverse = true);
+        CHECK((strstr(logged, "takes a smaller 'validation_accuracy' for a better one") != NULL) == (i < 2));
+        tp_set_log(NULL, NULL);
+        tp_callback_free(cb);
+    }
+    tp_logger_set_dir(NULL, 0);
+}
+
+/* A batch of grey images looks like an image of many channels. */
+TEST(augmenting_after_batching)
+{
+    tp_datapoint dp = TP_EMPTY;
+    tp_dataflow *df =
+        tp_df_augment_image(tp_df_batch(tp_df_digits("train", .size = 8), 4), tp_aug_flip(.horiz = TP_YES));
+    keep_the_log();
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK_HAS(logged, "images have shape (4,28,28): are 28 channels meant?");
+    tp_set_log(NULL, NULL);
+    tp_df_free(df);
+    df = tp_df_augment_image(tp_df_batch(tp_df_batch(tp_df_digits("train", .size = 8), 2), 2),
+                             tp_aug_flip(.horiz = TP_YES));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "this one has (2,2,28,28): tp_df_batch comes after the augmentation");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* The user's bar takes the place of the default one; into a file it writes all scalars. */
+static tp_status count_bars(tp_callback *cb)
+{
+    for (int i = 0; i < cb->train->n_callbacks; i++) bars += strcmp(cb->train->callbacks[i]->name, "ProgressBar") == 0;
+    return TP_OK;
+}
+TEST(a_progress_bar_of_ones_own)
+{
+    for (int own = 0; own < 2; own++) {
+        tp_train_config c = line_config(1);
+        tp_callback *cb[] = {tp_callback_new("Counter", 0), own ? tp_cb_progress_bar(.names = {"cost"}) : NULL};
+        cb[0]->before_train = count_bars;
+        c.callbacks = cb, c.n_callbacks = 1 + own;
+        bars = 0;
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        CHECK_MSG(bars == 1, "%d bars", bars);
+    }
+}
+
+/* A second run of an exec while one is in progress: as two threads with one predictor would make it. */
+static tp_exec *exec_in_use;
+static tp_node *other_fetch;
+static char second_run[400];
+static void run_meanwhile(const tp_call *c)
+{
+    const tp_tensor *out = NULL;
+    CHECK_ERR(tp_exec_run(exec_in_use, NULL, 0, &other_fetch, 1, &out), TP_ERR_STATE, "two runs at a time of one exec");
+    snprintf(second_run, sizeof second_run, "%s", tp_last_error());
+    memcpy(c->out[0].data, c->in[0].data, sizeof(float));
+}
+TEST(one_exec_for_two_runs)
+{
+    static const tp_op row = {.name = "meanwhile",
+                              .label = "Meanwhile",
+                              .min_in = 1,
+                              .max_in = 1,
+                              .n_out = 1,
+                              .infer = like_input,
+                              .naive_f32 = run_meanwhile};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(1), tp_init_ones()),
+            *y = tp_apply(g, &row, &x, 1, NULL);
+    other_fetch = tp_mul(x, tp_const(g, 3));
+    tp_session *s = tp_session_new(g, NULL);
+    exec_in_use = tp_session_exec(s);
+    const tp_tensor *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        second_run[0] = 0;
+        CHECK_OK(tp_exec_run(exec_in_use, NULL, 0, &y, 1, &out));
+        CHECK_HAS(second_run, "give each thread its own (tp_multi_tower_predictor, tp_exec_new)");
+        CHECK_OK(tp_exec_run(exec_in_use, NULL, 0, &other_fetch, 1, &out)); /* after it, it is free again */
+        CHECK(tp_tensor_get(out, 0) == 3);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
 }
 
 TEST_MAIN()

@@ -388,18 +388,18 @@ TEST(restored_by_prefix_and_without_some)
         const char *const *names;
         int n;
         const char *got, *log;
-    } cases[] = {
-        {NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4", "are in the graph, but not found in the checkpoint: gen/w\n"},
-        {NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4",
-         "are in the checkpoint, but not found in the graph: w, gen/v, gen, genw\n"},
-        {"gen", 0, few, 3, "gen/w=1 general/w=2 x=4",
-         "are in the checkpoint, but not found in the graph: gen/v, gen, genw\n"},
-        {"general", 0, few, 3, "gen/w=-1 general/w=1 x=4",
-         "are in the graph, but not found in the checkpoint: gen/w\n"},
-        {"gen", 1, few, 3, "gen/w=1 general/w=2 x=-1",
-         "Variable 'x' in the graph will not be loaded from the checkpoint!\n"},
-        {"gen", 0, two, 2, "Restore conflict: two variables of the graph take 'w', 'w' is one", ""},
-        {"gen", 0, same, 2, "gen=5 genw=6", ""}};
+    } cases[] = {{NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4",
+                  "are in the graph, but not found in the checkpoint: gen/w. They keep"},
+                 {NULL, 0, few, 3, "gen/w=-1 general/w=2 x=4",
+                  "are in the checkpoint, but not found in the graph: w, gen/v, gen, genw\n"},
+                 {"gen", 0, few, 3, "gen/w=1 general/w=2 x=4",
+                  "are in the checkpoint, but not found in the graph: gen/v, gen, genw\n"},
+                 {"general", 0, few, 3, "gen/w=-1 general/w=1 x=4",
+                  "are in the graph, but not found in the checkpoint: gen/w. They keep"},
+                 {"gen", 1, few, 3, "gen/w=1 general/w=2 x=-1",
+                  "Variable 'x' in the graph will not be loaded from the checkpoint!\n"},
+                 {"gen", 0, two, 2, "Restore conflict: two variables of the graph take 'w', 'w' is one", ""},
+                 {"gen", 0, same, 2, "gen=5 genw=6", ""}};
     char path[600], got[512];
     snprintf(path, sizeof path, "%s/values.npz", tp_test_tmpdir());
     tp_dict d;

@@ -554,6 +554,10 @@ TEST(logger_keeps_the_working_directory)
         CHECK_ERR(tp_logger_set_dir(refused[i], 'd'), TP_ERR_ARG, "holds the working directory and is not deleted");
     CHECK_ERR(tp_logger_set_dir(tp_test_path(top, "a"), 'd'), TP_ERR_ARG, "holds the working directory");
     CHECK(exists("c") && exists("../beside/c"));
+    /* nor what was not the folder of a run */
+    CHECK_ERR(tp_logger_set_dir("../beside", 'd'), TP_ERR_ARG, "it has files, but no log.log");
+    CHECK(exists("../beside/c"));
+    tp_test_write("../beside/log.log", "", 0);
     CHECK_OK(tp_logger_set_dir("../beside", 'd'));
     CHECK(!exists("../beside/c") && exists("../beside/log.log") && exists("c"));
     CHECK(chdir(here) == 0);
@@ -1908,8 +1912,8 @@ TEST(devices_tell_how_busy_they_are)
     (void)tp_device_utilization(d);
     for (int busy = 0; busy < 2; busy++) {
         double told = -1, best = 100;
-        for (int try = 0; try < 20 && best > 2;
-             try++) { /* between two looks at a clock this thread may lose its processor */
+        /* between two looks at a clock this thread may lose its processor */
+        for (int tries = 0; tries < 20 && best > 2; tries++) {
             const double begun = tp_time();
             const clock_t worked = clock();
             (void)tp_device_utilization(d);

@@ -362,7 +362,7 @@ TEST(no_epochs_and_no_steps)
                      "A.after_train(1,0,-1)");
 }
 
-static int other_handler_ran;
+static volatile sig_atomic_t other_handler_ran;
 static void other_handler(int signal_number)
 {
     (void)signal_number;
@@ -2114,7 +2114,7 @@ static tp_status infer_wrong(int64_t size, const char *tensor)
 TEST(inference_counts_samples)
 {
     TEST_EXPECT_ERROR("input stopped before reaching its size of 3");
-    TEST_EXPECT_ERROR("mean_wrong is not a vector");
+    TEST_EXPECT_ERROR("'mean_wrong' has shape () and is not a vector");
     TEST_EXPECT_ERROR("Tensor nothing not found");
     tp_test_keep_log();
     CHECK_OK(infer_wrong(2, "wrong"));
@@ -2125,7 +2125,8 @@ TEST(inference_counts_samples)
     CHECK_OK(infer_wrong(1, "wrong")); /* the size bounds a pass, and each begins anew */
     CHECK_HAS(trace, "validation_error=0.25@4");
     CHECK_ERR(infer_wrong(3, "wrong"), TP_ERR_STATE, "stopped before reaching its size");
-    CHECK_ERR(infer_wrong(2, "mean_wrong"), TP_ERR_SHAPE, "mean_wrong is not a vector!");
+    CHECK_ERR(infer_wrong(2, "mean_wrong"), TP_ERR_SHAPE,
+              "'mean_wrong' has shape () and is not a vector: name the node that");
     CHECK_ERR(infer_wrong(2, "nothing"), TP_ERR_NAME, "Tensor nothing not found in the graph!");
     TEST_EXPECT_ERROR("Tensor wrogn:0 not found");
     CHECK_ERR(infer_wrong(2, "wrogn:0"), TP_ERR_NAME, "Tensor wrogn:0 not found in the graph; did you mean 'wrong'?");
@@ -2217,7 +2218,7 @@ TEST(mistakes_are_sentences)
         CHECK_ERR(tp_launch_train_with_config(&c, t), TP_ERR_ARG,
                   i == 0   ? "give .session_init or .checkpoint, not both"
                   : i == 1 ? "give .session_creator or .session_config, not both"
-                           : "the model needs .inputs and .build_graph");
+                           : "the model needs .inputs, .n_inputs and .build_graph: ");
     }
     for (int steps = -1; steps < 1; steps++) {
         tp_train_desc d;

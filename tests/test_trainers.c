@@ -168,7 +168,7 @@ static void models_without(void)
         if (i == 1) m.n_inputs = 0;
         if (i == 2) m.build_graph = NULL;
         CHECK_ERR(tp_trainer_setup_graph(t, &m, i < 3 ? tp_feed_input(flow()) : NULL), TP_ERR_ARG,
-                  i < 3 ? "the model needs .inputs and .build_graph" : "the input source is NULL");
+                  i < 3 ? "the model needs .inputs, .n_inputs and .build_graph: " : "the input source is NULL");
         tp_trainer_free(t);
     }
     recipe r;

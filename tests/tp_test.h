@@ -84,10 +84,19 @@ TP_TEST__UNUSED static char *tp_test__mkdtemp(char *path)
 typedef struct tp_test__case {
     const char *name;
     void (*fn)(void);
+    int line;
     struct tp_test__case *next;
 } tp_test__case;
 
-static tp_test__case *tp_test__first, *tp_test__last;
+static tp_test__case *tp_test__first;
+/* Tests run in the order of their lines, whatever order a linker calls the constructors in (-flto). */
+TP_TEST__UNUSED static void tp_test__add(tp_test__case *c)
+{
+    tp_test__case **at = &tp_test__first;
+    while (*at && (*at)->line < c->line) at = &(*at)->next;
+    c->next = *at;
+    *at = c;
+}
 static long tp_test__failures;       /* failed checks in the running test */
 static const char *tp_test__skipped; /* why, or NULL */
 static char tp_test__dirs[256][256]; /* temporary directories, removed at exit */
@@ -114,15 +123,10 @@ extern "C"
         _exit(tp_test_status_);                \
     } while (0)
 
-#define TEST(name_)                                                                   \
-    static void tp_test__fn_##name_(void);                                            \
-    static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, NULL}; \
-    static void __attribute__((constructor)) tp_test__add_##name_(void)               \
-    {                                                                                 \
-        if (tp_test__last) tp_test__last->next = &tp_test__case_##name_;              \
-        else tp_test__first = &tp_test__case_##name_;                                 \
-        tp_test__last = &tp_test__case_##name_;                                       \
-    }                                                                                 \
+#define TEST(name_)                                                                                               \
+    static void tp_test__fn_##name_(void);                                                                        \
+    static tp_test__case tp_test__case_##name_ = {#name_, tp_test__fn_##name_, __LINE__, NULL};                   \
+    static void __attribute__((constructor)) tp_test__add_##name_(void) { tp_test__add(&tp_test__case_##name_); } \
     static void tp_test__fn_##name_(void)
 
 /* Leave this test; it counts as skipped. */

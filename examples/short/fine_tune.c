@@ -40,7 +40,11 @@ int main(void)
                    TP_CALLBACKS(tp_cb_inference_runner(
                        tp_df_batch(tp_df_digits("test"), 100),
                        .inferencers = {tp_inf_classification_error(.wrong_tensor_name = "wrong")})),
-                   /* a model of another program: a dict of arrays, .npz or .safetensors, is loaded by name, too */
-                   .session_init = tp_saver_restore("train_log/classify/checkpoint"), .max_epoch = 2),
+                   /* without the other training's step and learning rate: a schedule begins anew. A model of another program, a
+                    * dict of arrays (.npz or .safetensors), is loaded by name, too. */
+                   .session_init = tp_saver_restore_ex(&(tp_saver_restore_desc){
+                       "train_log/classify/checkpoint", .ignore = (const char *const[]){"learning_rate", "global_step"},
+                       .n_ignore = 2}),
+                   .max_epoch = 2),
                tp_simple_trainer()) != TP_OK;
 }

@@ -11961,22 +11961,20 @@ static void tp__warn_unused_options(const tp__restore *r, const tp_dict *d, tp_n
     }
 }
 
-/* The file has variables, but none of the graph's trainable ones: it is another model's. Programs' own dicts, .relaxed and predictors,
+/* The file has variables, but none of the model's weights: it is another model's. Programs' own dicts, .relaxed and predictors,
  * which have a sentence of their own, are left alone. */
 static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
 {
     if (r->resumes)
-        return tp_fail(
-            TP_ERR_NAME,
-            "auto_resume: %s is of another model, it has none of this one's trainable variables: train in another "
-            "folder (tp_logger_set_dir), or remove the checkpoints there",
-            r->path);
+        return tp_fail(TP_ERR_NAME,
+                       "auto_resume: %s is of another model, it has none of this one's weights: train in another "
+                       "folder (tp_logger_set_dir), or remove the checkpoints there",
+                       r->path);
     if ((r->from_dict && !r->dict_is_file) || r->relaxed || s->for_predictor) return TP_OK;
-    return tp_fail(
-        TP_ERR_NAME,
-        "%s is of another model, it has none of this one's trainable variables: are layers named as they were "
-        "when it was trained? (.relaxed of tp_saver_restore_ex takes it)",
-        r->path ? r->path : "the file");
+    return tp_fail(TP_ERR_NAME,
+                   "%s is of another model, it has none of this one's weights: are layers named as they were "
+                   "when it was trained? (.relaxed of tp_saver_restore_ex takes it)",
+                   r->path ? r->path : "the file");
 }
 
 /* Tells how many values of the optimizer begin anew, and how many of the checkpoint are not used: of another optimizer, or of
@@ -12005,8 +12003,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_dict loaded, *d = &r->dict;
     tp_buf graph_only, file_only;
     tp_status st = TP_OK;
-    /* numbers of variables, of trainable ones, and of trainable ones that the checkpoint has */
-    int n = 0, trainable = 0, found = 0;
+    /* numbers of variables, of the model's weights, and of weights that the checkpoint has */
+    int n = 0, weights = 0, found = 0;
     if (r->mistake[0]) return tp_fail(TP_ERR_ARG, "%s", r->mistake);
     if (r->strict && r->relaxed)
         return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
@@ -12036,8 +12034,10 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         const char *name = tp__name_in_checkpoint(r, v->name);
         const tp_tensor *value = tp__dict_get(d, name);
         bool ignored = false;
-        trainable += v->trainable;
-        found += v->trainable && value;
+        const bool of_model =
+            v->trainable || (v->shape.ndim > 0 && !tp__is_training_name(v->name)); /* frozen ones too */
+        weights += of_model;
+        found += of_model && value;
         for (int q = 0; q < r->n_ignore; q++) ignored = ignored || strcmp(r->ignore[q], name) == 0;
         if (!value) {
             if (!tp__is_training_name(v->name)) tp_buf_printf(&graph_only, "%s%s", graph_only.len ? ", " : "", v->name);
@@ -12063,7 +12063,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
                              "checkpoints there"
                            : "tp_saver_restore_ex goes on without it (.ignore, .relaxed)");
     if (st == TP_OK) st = tp__restore_rest(r, s, d, used, &file_only);
-    if (st == TP_OK && trainable > 0 && found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
+    if (st == TP_OK && weights > 0 && found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
     if (st == TP_OK) tp__tell_slots(s, d, used, vars, n);
     if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
     tp_buf_free(&graph_only);

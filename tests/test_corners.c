@@ -403,7 +403,7 @@ TEST(a_restore_tells_options_that_change_nothing)
           !strstr(tp_test_logged, ".prefix"));
     r.prefix = "nett", r.n_ignore = 0;
     CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
-              "is of another model, it has none of this one's trainable variables");
+              "is of another model, it has none of this one's weights");
     CHECK_HAS(tp_test_logged, ".prefix is 'nett', but no variable's name begins with 'nett/'");
     for (int way = 0; way < 3; way++) { /* a trainer takes NULL for "restore nothing", so this is no NULL */
         static const char *const gap[] = {"a", NULL};

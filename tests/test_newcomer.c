@@ -2641,7 +2641,7 @@ TEST(weights_that_are_not_this_models)
         c.model.build_graph = other_line;
         c.session_init = smart ? tp_smart_init(path, false) : tp_saver_restore(path);
         CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NAME,
-                  "model-2.npz is of another model, it has none of this one's trainable variables");
+                  "model-2.npz is of another model, it has none of this one's weights");
     }
     c = line_config(1);
     c.model.build_graph = other_line;

@@ -255,8 +255,7 @@ TEST(a_resume_with_another_model)
     dir = tp_test_tmpdir();
     CHECK_OK(train(build_graph, 0, none()));
     resumes = true;
-    CHECK_ERR(train(build_other, 0, none()), TP_ERR_NAME,
-              "has none of this one's trainable variables: train in another folder");
+    CHECK_ERR(train(build_other, 0, none()), TP_ERR_NAME, "has none of this one's weights: train in another folder");
     CHECK_OK(train(build_graph, 0, none())); /* that of the same model is taken */
     resumes = false;
 }

@@ -31,6 +31,9 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 
 int main(void)
 {
+    /* without the other training's step and learning rate: a schedule begins anew */
+    static const char *const anew[] = {"learning_rate", "global_step"};
+    const tp_saver_restore_desc weights = {.path = "train_log/classify/checkpoint", .ignore = anew, .n_ignore = 2};
     tp_logger_set_dir("train_log/fine_tune", 'd');
     return tp_launch_train_with_config(
                TP_OPTIONS(
@@ -40,11 +43,7 @@ int main(void)
                    TP_CALLBACKS(tp_cb_inference_runner(
                        tp_df_batch(tp_df_digits("test"), 100),
                        .inferencers = {tp_inf_classification_error(.wrong_tensor_name = "wrong")})),
-                   /* without the other training's step and learning rate: a schedule begins anew. A model of another program, a
-                    * dict of arrays (.npz or .safetensors), is loaded by name, too. */
-                   .session_init = tp_saver_restore_ex(&(tp_saver_restore_desc){
-                       "train_log/classify/checkpoint", .ignore = (const char *const[]){"learning_rate", "global_step"},
-                       .n_ignore = 2}),
-                   .max_epoch = 2),
+                   /* a model of another program, a dict of arrays (.npz or .safetensors), is loaded by name, too */
+                   .session_init = tp_saver_restore_ex(&weights), .max_epoch = 2),
                tp_simple_trainer()) != TP_OK;
 }

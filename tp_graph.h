@@ -1326,8 +1326,8 @@ typedef enum tp_checkpoint_format {
     TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
- * its folder (the latest checkpoint). A name that only the graph or only the checkpoint has gets one line of warning. prefix (or
- * NULL) is removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
+ * its folder (the latest checkpoint). Names that only the graph or only the checkpoint has get one line of warning; of slots of the
+ * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. prefix (or NULL) is removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
  * All others are loaded, also learning_rate and global_step: ignore these two to train anew from the weights of another model. If
  * the checkpoint cannot be read, the sentence of the error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
@@ -11977,8 +11977,8 @@ static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
                    r->path ? r->path : "the file");
 }
 
-/* Tells how many values of the optimizer begin anew, and how many of the checkpoint are not used: of another optimizer, or of
- * layers that have changed. */
+/* Tells how many values of the training begin anew, and how many of the checkpoint are not used, because the optimizer or layers
+ * have changed. */
 static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *used, tp_node *const *vars, int n)
 {
     int anew = 0, left = 0, kept = 0;
@@ -11990,11 +11990,11 @@ static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *us
     }
     for (int k = 0; k < d->n; k++) left += !used[k] && tp__is_training_name(d->item[k].name);
     if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
-        tp_log(
-            TP_LOG_INFO,
-            "Values that the optimizer keeps for variables: %d are restored, %d begin anew, %d of the checkpoint are "
-            "not used.",
-            kept, anew, left);
+        tp_log(TP_LOG_INFO,
+               "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
+               "%d of "
+               "the checkpoint are not used.",
+               kept, anew, left);
 }
 
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)

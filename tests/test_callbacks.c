@@ -634,6 +634,7 @@ TEST(an_op_runs_when_it_should)
         int lines = 0;
         for (const char *p = tp_test_logged; (p = strstr(p, "Running Op Mine/increment ...\n")) != NULL; p++) lines++;
         CHECK_MSG(lines == (by_name ? runs : 0), "way %d: %d lines", way, lines);
+        CHECK(!strstr(tp_test_logged, "Callbacks took")); /* only where they took two seconds */
     }
     tp_cb_run_op_desc r;
     memset(&r, 0, sizeof r);
@@ -641,6 +642,38 @@ TEST(an_op_runs_when_it_should)
     tp_callback *cb = tp_cb_run_op_(&r);
     TEST_MAY_ERROR("");
     CHECK_ERR(train_with(&cb, 1, NULL, 1, 1, NULL), TP_ERR_NAME, "Tensor nothing not found in the graph");
+    tp_set_log(NULL, NULL);
+}
+
+/* A weight that is NaN within the first epoch and 1 at its end. */
+static tp_status make_weight(tp_callback *cb)
+{
+    return tp_get_variable_as(cb->train->graph, "w", TP_F32, tp_make_shape(1), tp_init_ones()) ? TP_OK : TP_ERR;
+}
+static tp_status spoil_weight(tp_callback *cb)
+{
+    const float now = cb->train->global_step == 1 ? (float)NAN : 1;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(1), &now);
+    return tp_session_load(cb->train->session, tp_find_variable(cb->train->graph, "w"), &t);
+}
+
+/* CheckNumerics looks at each step only if .run_step says so. */
+TEST(numbers_are_checked_in_each_step_if_asked)
+{
+    TEST_EXPECT_ERROR("CheckNumerics['w']: element 0 is");
+    tp_test_keep_log();
+    for (int each_step = 0; each_step < 2; each_step++) {
+        tp_cb_check_numerics_desc c;
+        memset(&c, 0, sizeof c);
+        c.run_step = each_step ? TP_YES : TP_UNSET;
+        tp_callback *cb[2] = {tp_callback_new("Spoiler", 0), tp_cb_check_numerics_(&c)};
+        cb[0]->setup_graph = make_weight, cb[0]->trigger_step = spoil_weight;
+        const tp_status st = train_with(cb, 2, NULL, 2, 1, NULL);
+        if (each_step) CHECK_ERR(st, TP_ERR_NUMERIC, "CheckNumerics['w']: element 0 is");
+        else CHECK_OK(st);
+    }
     tp_set_log(NULL, NULL);
 }
 
@@ -2099,6 +2132,7 @@ TEST(any_list_of_json_is_read)
         {"[{\"a\": \"\\\"]}\\\\\", \"epoch_num\": 8}]", 8, 0},
         {"[{\"\\\"epoch_num\": 5, \"epoch_num\": 8}]", 8, 0},
         {"[{\"a\": [1, [2, {}], []], \"epoch_num\": 11}]", 11, 0},
+        {"[{\"a\": 5, \"epoch_num\": null}]", 0, 0},
         {"{}", NO_LIST, 2},
         {"3", NO_LIST, 1},
         {"\"[]\"", NO_LIST, 4},
@@ -2929,7 +2963,8 @@ TEST(best_models_that_are_lost)
 /* Numbers of any sort in a record become history; texts, lists and words do not; records of no step do not either. */
 TEST(records_become_history)
 {
-    static const char text[] = "[{\"a\": NaN, \"b\": Infinity, \"c\": -Infinity, \"d\": \"text\", \"e\": [1], "
+    static const char text[] = "[{\"early\": 5}, {\"start\": 6, \"global_step\": 0}, "
+                               "{\"a\": NaN, \"b\": Infinity, \"c\": -Infinity, \"d\": \"text\", \"e\": [1], "
                                "\"f\": {\"g\": 2}, \"h\": true, \"i\": null, \"j\": false, \"k\": 2, \"l\": 2.5, "
                                "\"m\": -3e2, \"q\\\"uote\": 4, \"epoch_num\": 1, \"global_step\": 3}, "
                                "{\"k\": 8, \"epoch_num\": 2, \"global_step\": 6}]";
@@ -2946,6 +2981,8 @@ TEST(records_become_history)
     CHECK(tp_test_write(path, text, strlen(text)));
     tp_test_keep_log();
     tp_monitor *m = begin_json(&all, &train, &empty, 3);
+    CHECK(tp_monitors_get_history(all, "early", &stat) == 1 && stat->step == 0);
+    CHECK(tp_monitors_get_history(all, "start", &stat) == 1 && stat->step == 0);
     CHECK(tp_monitors_get_history(all, "a", &stat) == 1 && stat->value != stat->value && !stat->is_int);
     CHECK(tp_monitors_get_history(all, "b", &stat) == 1 && isinf(stat->value) && stat->value > 0 && !stat->is_int);
     CHECK(tp_monitors_get_history(all, "c", &stat) == 1 && isinf(stat->value) && stat->value < 0);
@@ -3187,6 +3224,7 @@ TEST(events_on_a_full_disk)
     snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
     d.logdir = dir;
     if (getrlimit(RLIMIT_FSIZE, &before) != 0) TEST_SKIP("no limits on file sizes here");
+    const bool has_stdin = fcntl(0, F_GETFD) >= 0;
     TEST_EXPECT_ERROR("TFEventWriter: cannot write events in '");
     tp_test_keep_log();
     tp_monitor *m = tp_monitor_tf_event_writer_(&d);
@@ -3209,6 +3247,7 @@ TEST(events_on_a_full_disk)
     CHECK_OK(tp_monitors_put_scalar(all, "s", 2));
     CHECK_OK(tp_callback_trigger(&m->cb));
     CHECK_OK(tp_callback_after_train(&m->cb));
+    CHECK((fcntl(0, F_GETFD) >= 0) == has_stdin); /* the writer closes its own file and no other */
     tp_monitor *other;
     char file[400];
     snprintf(file, sizeof file, "%s/file", dir);

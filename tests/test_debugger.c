@@ -452,7 +452,7 @@ TEST(a_file_opens_the_shell)
     r.points = 6;
     r.before = touch_in_epoch_1;
     r.input = "stat\nprint learning_rate\nset learning_rate 0.25\nprint learning_rate\nprint cost\nsave\nrun\nstat "
-              "other\nrun\n";
+              "score\nstat other\nrun\n";
     r.inject = "pause";
     char cwd[1000];
     if (!CHECK(getcwd(cwd, sizeof cwd) != NULL && chdir(tp_test_tmpdir()) == 0)) return;
@@ -466,7 +466,7 @@ TEST(a_file_opens_the_shell)
              "learning_rate  float32 ()  0.25\n",
              "'cost' cannot be looked at here: it depends on another operation, 'x' gets no data here",
              "a checkpoint is written when", "TOUCHED 1", "KEPT", "KEPT", "KEPT", "after epoch 2 (global_step 6)",
-             "nothing of that name was reported", "STATUS TP_OK");
+             "score: 0.25 (global_step 3)\n", "nothing of that name was reported", "STATUS TP_OK");
 }
 
 TEST(no_file_no_shell)

@@ -824,6 +824,118 @@ TEST(comet_is_not_there)
     CHECK_HAS(text_of(path), "Authorization: from-environment|{\"experimentKey\": \"old\", \"metricName\": \"count\"");
 }
 
+/* Compiles a shared library. */
+static bool make_library(const char *path, const char *text)
+{
+    char source[500], command[1000];
+    snprintf(source, sizeof source, "%s.c", path);
+    if (!tp_test_write(source, text, strlen(text))) return false;
+    snprintf(command, sizeof command, "cc -shared -fPIC -o '%s' '%s' 2>/dev/null", path, source);
+    return system(command) == 0;
+}
+
+/* libcurl, as far as it is used here: it writes what it is to send to $CURL_SENT, "[header][header]body". */
+static bool make_curl(const char *path)
+{
+    static const char text[] = "#include <stdarg.h>\n"
+                               "#include <stdio.h>\n"
+                               "#include <stdlib.h>\n"
+                               "static FILE *to;\n"
+                               "static const char *body;\n"
+                               "static long size;\n"
+                               "int curl_global_init(long flags) { return flags == 3 ? 0 : 1; }\n"
+                               "void *curl_easy_init(void) { return to = fopen(getenv(\"CURL_SENT\"), \"wb\"); }\n"
+                               "int curl_easy_setopt(void *curl, int option, ...)\n"
+                               "{\n"
+                               "    va_list ap;\n"
+                               "    va_start(ap, option);\n"
+                               "    if (option == 60) size = va_arg(ap, long);\n"
+                               "    if (option == 10015) body = va_arg(ap, const char *);\n"
+                               "    va_end(ap);\n"
+                               "    return 0;\n"
+                               "}\n"
+                               "int curl_easy_perform(void *curl)\n"
+                               "{\n"
+                               "    fwrite(body, 1, (size_t)size, to);\n"
+                               "    return fflush(to);\n"
+                               "}\n"
+                               "int curl_easy_getinfo(void *curl, int info, ...)\n"
+                               "{\n"
+                               "    va_list ap;\n"
+                               "    va_start(ap, info);\n"
+                               "    *va_arg(ap, long *) = 200;\n"
+                               "    va_end(ap);\n"
+                               "    return 0;\n"
+                               "}\n"
+                               "void curl_easy_cleanup(void *curl) { fclose(to); }\n"
+                               "const char *curl_easy_strerror(int code) { return \"\"; }\n"
+                               "void *curl_slist_append(void *list, const char *text)\n"
+                               "{\n"
+                               "    fprintf(to, \"[%s]\", text);\n"
+                               "    return list ? list : to;\n"
+                               "}\n"
+                               "void curl_slist_free_all(void *list) {}\n";
+    return make_library(path, text);
+}
+
+/* Two pictures as one batch, the second of them alone, and what finds no memory. */
+static tp_status report_pictures(tp_callback *cb)
+{
+    static const unsigned char pixels[24] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
+                                             21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
+    tp_monitors *m = cb->train->monitors;
+    const int64_t dim[2][4] = {{2, 2, 2, 3}, {1, 2, 2, 3}};
+    tp_status st = TP_OK;
+    for (int i = 0; i < 2 && st == TP_OK; i++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_U8, tp_make_shape_n(4, dim[i]), pixels + 12 * i);
+        st = tp_monitors_put_image(m, i ? "second" : "both", &t);
+    }
+    if (st == TP_OK) st = tp_monitors_put_scalar(m, "a number", 1);
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        const tp_status put = tp_monitors_put_scalar(m, "a number", 2);
+        failed = tp_test_alloc_failed();
+        if (failed) CHECK_ERR(put, TP_ERR_NOMEM, "out of memory");
+        else CHECK_OK(put);
+    }
+    tp_test_alloc_reset();
+    return st;
+}
+
+/* What is handed to libcurl. */
+TEST(comet_sends_each_picture_of_a_batch)
+{
+    char path[400], sent[400], *text = NULL;
+    size_t size = 0;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/libcurl.so", folder);
+    snprintf(sent, sizeof sent, "%s/sent", folder);
+    if (!make_curl(path)) TEST_SKIP("no compiler makes a shared library here");
+    setenv("CURL_SENT", sent, 1);
+    tp_test_keep_log();
+    tp_callback *cb = tp_cb_lambda(.trigger = report_pictures);
+    tp_monitor *m = tp_monitor_comet(.api_key = "k", .experiment_key = "key", .library = path);
+    CHECK_OK(train_with(&cb, 1, &m, 1, 1, 1));
+    unsetenv("CURL_SENT");
+    CHECK(!strstr(tp_test_logged, "not sent"));
+    if (!CHECK_OK(tp_file_read(sent, false, 0, &text, &size))) return;
+    CHECK_HAS(text, "[Authorization: k][Content-Type: application/json][Expect:]{\"experimentKey\": \"key\"");
+    const char *png[3] = {NULL, NULL, NULL}, *at = text;
+    size_t length[3] = {0, 0, 0};
+    for (int i = 0; i < 3; i++) {
+        png[i] = (const char *)memmem(at, size - (size_t)(at - text), "\x89PNG", 4);
+        if (!CHECK(png[i] != NULL)) break;
+        at = (const char *)memmem(png[i], size - (size_t)(png[i] - text), "\r\n--tp-", 7);
+        if (!CHECK(at != NULL)) break;
+        length[i] = (size_t)(at - png[i]);
+    }
+    CHECK(length[2] > 0 && length[1] == length[2] && memcmp(png[1], png[2], length[2]) == 0);
+    CHECK(length[0] > 0 && (length[0] != length[1] || memcmp(png[0], png[1], length[0]) != 0));
+    tp_free(text);
+}
+
 /* ==== >>profiling ===================================================================================== */
 
 /* NVIDIA's library, as far as it is used here: $NVML_GPUS of them; $NVML_FAILS is the call that returns an error. */
@@ -833,7 +945,7 @@ static bool make_nvml(const char *path)
         "#include <stdlib.h>\n"
         "#include <string.h>\n"
         "struct rates { unsigned gpu, memory; };\n"
-        "static int calls[8];\n"
+        "static int calls[64];\n"
         "static int fails(const char *call) { return strcmp(getenv(\"NVML_FAILS\"), call) == 0 ? 15 : 0; }\n"
         "int nvmlInit_v2(void) { memset(calls, 0, sizeof calls); return fails(\"init\"); }\n"
         "int nvmlShutdown(void) { return 0; }\n"
@@ -845,11 +957,7 @@ static bool make_nvml(const char *path)
         "    r->memory = 5;\n"
         "    return fails(\"rates\");\n"
         "}\n";
-    char source[500], command[1000];
-    snprintf(source, sizeof source, "%s.c", path);
-    if (!tp_test_write(source, text, sizeof text - 1)) return false;
-    snprintf(command, sizeof command, "cc -shared -fPIC -o '%s' '%s' 2>/dev/null", path, source);
-    return system(command) == 0;
+    return make_library(path, text);
 }
 
 static tp_status rest(tp_callback *cb)
@@ -857,7 +965,7 @@ static tp_status rest(tp_callback *cb)
     tp_test_sleep(0.004);
     return cb ? TP_OK : TP_ERR;
 }
-static char told[1000];
+static char told[2000];
 static tp_status keep_told(tp_monitor *m, const char *name, const tp_stat *s)
 {
     const size_t n = strlen(told);
@@ -904,6 +1012,11 @@ TEST(how_busy_gpus_are)
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.devices = {2}, .n_devices = 1, .library = path)));
     CHECK_HAS(tp_test_logged, "GPUUtilizationTracker does nothing: NVML does not know one of the GPUs");
     CHECK_STR(told, "");
+
+    setenv("NVML_GPUS", "33", 1); /* more than the tracker has room for */
+    CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
+    CHECK(strstr(told, "GPUUtil/31=70 ") && !strstr(told, "GPUUtil/32="));
+    setenv("NVML_GPUS", "2", 1);
 
     static const char *const fails[][2] = {{"init", "NVML cannot be initialised"}, {"rates", "NVML returned error 15"}};
     for (int i = 0; i < TP_COUNT(fails); i++) {
@@ -978,6 +1091,7 @@ TEST(memory_of_devices)
         char want[200];
         snprintf(want, sizeof want, "PeakMemory(MB)/%s=%.17g ", i ? "gpu:1" : "cpu:1", peak_of_second);
         CHECK_HAS(told, want);
+        CHECK(!strstr(tp_test_logged, "does not tell how much memory"));
         for (int k = 0; k < 2; k++) two_devices[k]->close(two_devices[k]);
     }
     TEST_MAY_ERROR("");

@@ -467,7 +467,7 @@ TEST(a_cluster_that_does_not_fit_the_job_is_refused)
 
 TEST(a_cluster_says_what_each_rank_is)
 {
-    static const int ps[] = {3, 1}, workers[] = {0, 2};
+    static const int ps[] = {3, 1, 0}, workers[] = {0, 2}; /* n_ps says that the last one does not count */
     tp_job job;
     int task;
     if (tp_size() != 4) TEST_SKIP("for four processes");

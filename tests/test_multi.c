@@ -189,7 +189,8 @@ static void one_and_many(kind k, int n, rule r, double most)
     tp_dict one, many;
     memset(&one, 0, sizeof one);
     memset(&many, 0, sizeof many);
-    plan a = {SIMPLE, 1, WHOLE, r, false, false, 0, 0, 0}, b = {k, n, WHOLE / n, r, false, false, 0, 0, 0};
+    const int batch = n < WHOLE ? WHOLE / n : 1;
+    plan a = {SIMPLE, 1, batch * n, r, false, false, 0, 0, 0}, b = {k, n, batch, r, false, false, 0, 0, 0};
     snprintf(what, sizeof what, "trainer %d, %d towers, rule %d", (int)k, n, (int)r);
     CHECK_MSG(train_plan(&a, 1, STEPS, &one) == TP_OK, "%s: %s", what, tp_last_error());
     CHECK_MSG(train_plan(&b, 2, STEPS, &many) == TP_OK, "%s: %s", what, tp_last_error());
@@ -209,6 +210,8 @@ TEST(towers_are_one_with_a_larger_batch)
         for (int n = 2; n <= 4; n *= 2) one_and_many(kinds[i], n, MOMENTUM, 1e-6);
     one_and_many(HIERARCHICAL, 8, MOMENTUM, 1e-6);
     one_and_many(REPLICATED, 8, SGD, 1e-6); /* the mode for 8 */
+    one_and_many(REPLICATED, 9, SGD, 1e-6);
+    one_and_many(HIERARCHICAL, 4, MOMENTUM, 1e-6); /* another mode, and a warning */
     one_and_many(REPLICATED, 1, MOMENTUM, 0);
     one_and_many(PS_CPU, 1, MOMENTUM, 0);
 }

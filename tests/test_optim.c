@@ -837,6 +837,13 @@ TEST(loss_scale_goes_around_accumulation)
 
 /* ==== processors that look =========================================================================== */
 
+static int times_logged(const char *part)
+{
+    int n = 0;
+    for (const char *p = tp_test_logged; (p = strstr(p, part)) != NULL; p++) n++;
+    return n;
+}
+
 TEST(gradients_are_summarised_printed_and_checked)
 {
     tp_graph *g = graph();
@@ -867,6 +874,8 @@ TEST(gradients_are_summarised_printed_and_checked)
         step(s, op, in, v, 2);
         CHECK_HAS(tp_test_logged, "conv0/W-grad: shape (1), mean 2, rms 2, [2]");
         CHECK_HAS(tp_test_logged, "conv0/b-grad: shape (1), mean 3, rms 3, [3]");
+        /* once a variable, and only a processor whose pattern matches prints it */
+        CHECK(times_logged("conv0/W-grad: shape") == 1 && times_logged("conv0/b-grad: shape") == 1);
         CHECK(variable(s, "conv0/W") == -2);
         tp_feed feed[2];
         memset(feed, 0, sizeof feed);

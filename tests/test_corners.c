@@ -382,7 +382,7 @@ TEST(a_checkpoint_where_two_variables_meet)
 /* The names of two instruction sets may be equally long, and one may begin with the other. */
 TEST(a_checkpoint_of_another_instruction_set)
 {
-    char path[1100], ours[64], name[66], want[160];
+    char path[1100], ours[64], name[66], want[256];
     tp_graph *g = tp_graph_new(NULL);
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
     tp_session *s = tp_session_new(g, NULL);

@@ -1687,8 +1687,8 @@ TEST(a_misspelled_name_is_guessed)
         wanted[0] = 'b';
         wanted[lengths[i][0]] = name[lengths[i][1]] = 0;
         const char *const one = name;
-        snprintf(want, sizeof want, i == 0 ? "; did you mean '%s'?" : "nothing", name);
-        CHECK_STR(meant(wanted, &one, 1), want);
+        snprintf(want, sizeof want, "; did you mean '%s'?", name);
+        CHECK_STR(meant(wanted, &one, 1), i == 0 ? want : "nothing");
     }
 }
 

@@ -1480,20 +1480,25 @@ TEST(plans_of_every_length_are_placed)
     }
 }
 
-/* Memory ends where the list of a plan's values grows for the result of a chain: every second value is one. */
-TEST(no_memory_for_the_results_of_chains)
+/* The list of a plan's values grows for the result of a chain, of which every second value is one. There may be no memory for it,
+ * whatever lies in the plan's memory before it: the longer the chains, the more. */
+TEST(no_memory_for_the_result_of_a_chain)
 {
     const float x0 = 0.5f;
-    for (int inputs = 1; inputs <= 2; inputs++) {
+    for (int length = 1; length <= 15; length++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_feed f[2];
         memset(f, 0, sizeof f);
-        for (int i = 0; i < inputs; i++) {
+        for (int i = 0; i < 2; i++) {
             f[i].node = tp_placeholder(g, i ? "z" : "x", TP_F32, tp_make_shape(1));
             tp_tensor_view(&f[i].value, TP_F32, f[i].node->shape, &x0);
         }
         tp_node *y = f[0].node;
-        for (int i = 0; i < 128; i++) y = tp_cumsum(tp_neg(tp_tanh(tp_add(y, f[inputs - 1].node))), 0, false, false);
+        for (int i = 0; i < 129; i++) {
+            y = tp_mul(y, f[1].node);
+            for (int k = 0; k < length; k++) y = tp_neg(y);
+            y = tp_cumsum(y, 0, false, false);
+        }
         for (long n = 1, failed = 1; failed; n++) {
             tp_session_config c = tp_default_session_config();
             c.threads = 1;
@@ -1501,10 +1506,10 @@ TEST(no_memory_for_the_results_of_chains)
             const tp_tensor *out = NULL;
             if (!CHECK(s != NULL)) break;
             tp_test_fail_after(n);
-            const tp_status st = tp_session_run(s, f, inputs, &y, 1, &out);
+            const tp_status st = tp_session_run(s, f, 2, &y, 1, &out);
             failed = tp_test_alloc_failed();
             tp_test_alloc_reset();
-            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "%d inputs, allocation %ld: %s", inputs, n,
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "chains of %d, allocation %ld: %s", length + 1, n,
                       tp_status_name(st));
             tp_session_free(s);
         }

@@ -379,6 +379,35 @@ TEST(a_checkpoint_where_two_variables_meet)
     tp_graph_free(g);
 }
 
+/* The names of two instruction sets may be equally long, and one may begin with the other. */
+TEST(a_checkpoint_of_another_instruction_set)
+{
+    char path[1100], ours[64], name[66], want[256];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape(1, 2, 0, 0, 0), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    snprintf(ours, sizeof ours, "%s", tp_device_isa(tp_session_device(s, 0)));
+    tp_session_free(s);
+    for (int i = 0; i < 3; i++) { /* our own name, another of its length, a longer one */
+        tp_dict d;
+        double last = 0;
+        memset(&d, 0, sizeof d);
+        snprintf(name, sizeof name, "%s%s", ours, i == 2 ? "2" : "");
+        if (i == 1) name[0] = '?';
+        add_item(&d, "w", TP_F32, shape(1, 2, 0, 0, 0), 5);
+        add_item(&d, "tp:isa", TP_U8, shape(1, (int64_t)strlen(name), 0, 0, 0), 0);
+        for (int k = 0; name[k]; k++) tp_tensor_set(tp_dict_find(&d, "tp:isa"), k, name[k]);
+        CHECK_OK(tp_save_checkpoint_vars(&d, path));
+        CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
+        snprintf(want, sizeof want, "was written with the instruction set '%s', this run uses '%s'", name, ours);
+        if (i > 0) CHECK_HAS(tp_test_logged, want);
+        else CHECK(!strstr(tp_test_logged, "instruction set"));
+        tp_dict_free(&d);
+    }
+    tp_graph_free(g);
+}
+
 /* Options of a restore that change nothing are told: they may be misspelt. A list without its length is refused. */
 TEST(a_restore_tells_options_that_change_nothing)
 {

@@ -828,6 +828,32 @@ TEST(recorded_steps_of_several_groups)
     tp_graph_free(g);
 }
 
+/* A device that computes nothing takes part in the recording, because another one copies from it. */
+TEST(a_device_that_is_only_read_from_is_recorded_too)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = NULL;
+    TP_DEVICE(g, 1) w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_constant(2));
+    tp_node *y = tp_cumsum(w, 0, false, false);
+    remote *r[2];
+    tp_device *d[2];
+    for (int i = 0; i < 2; i++) {
+        r[i] = remote_new(true);
+        d[i] = &r[i]->d;
+        d[i]->name[7] = (char)('0' + i);
+        d[i]->after = remote_after;
+    }
+    tp_session *s = open_on(g, d, 2);
+    for (int run = 0; s && run < 4; run++) {
+        const tp_tensor *value = NULL;
+        if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) CHECK(tp_tensor_get(value, 2) == 6);
+    }
+    CHECK(r[0]->replays == 3 && r[0]->peer_copies == 2 && r[1]->launches == 0);
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
 TEST(what_cannot_be_recorded_runs_kernel_by_kernel)
 {
     for (int way = 0; way < 3; way++) {

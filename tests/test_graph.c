@@ -1678,6 +1678,18 @@ TEST(a_misspelled_name_is_guessed)
     memset(longer, 'a', sizeof longer - 1);
     longer[sizeof longer - 1] = 0;
     CHECK_STR(meant(longer, names, 6), "nothing");
+    /* names of up to 127 characters are compared */
+    static const int lengths[][2] = {{127, 127}, {127, 128}, {128, 127}, {128, 128}};
+    for (int i = 0; i < TP_COUNT(lengths); i++) {
+        char wanted[130], name[130], want[200];
+        memset(wanted, 'a', sizeof wanted);
+        memset(name, 'a', sizeof name);
+        wanted[0] = 'b';
+        wanted[lengths[i][0]] = name[lengths[i][1]] = 0;
+        const char *const one = name;
+        snprintf(want, sizeof want, "; did you mean '%s'?", name);
+        CHECK_STR(meant(wanted, &one, 1), i == 0 ? want : "nothing");
+    }
 }
 
 TEST(tags_have_their_name_scope)

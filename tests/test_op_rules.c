@@ -471,6 +471,7 @@ static const rule networks[] = {
     {"conv2d", "padding 1;groups 2", "f32(2,8,9,4) f32(3,3,2,5)", "!filter (3,3,2,5) and 2 groups do not fit"},
     {"conv2d", "padding 1;groups 3", "f32(2,8,9,4) f32(3,3,1,6)", "!filter (3,3,1,6) and 3 groups do not fit"},
     {"conv2d", "padding 1;groups 2", "f32(2,8,9,4) f32(3,3,0,6)", "!filter (3,3,0,6) and 2 groups do not fit"},
+    {"conv2d", "padding 1", "f32(2,8,9,0) f32(3,3,4,6)", "!conv2d: input (2,8,9,0), filter (3,3,4,6) and 1 groups do not fit"},
     {"conv2d", "padding 2", "f32(2,2,9,4) f32(3,3,4,6)", "!conv2d: the kernel (3,3,4,6) is larger than the input (2,2,9,4)"},
     {"conv2d", "padding 2", "f32(2,9,2,4) f32(3,3,4,6)", "!conv2d: the kernel (3,3,4,6) is larger than the input (2,9,2,4)"},
     {"conv2d", "padding 2;dilation_w 4", "f32(2,9,8,4) f32(3,3,4,6)", "!conv2d: the kernel (3,3,4,6) is larger than the input (2,9,8,4)"},

@@ -716,6 +716,14 @@ static void made_for_a_filter(scene *s) /* the batch norm's result is what the o
     want(s, tp_sum(s->z));
     keep(s);
 }
+static void made_for_image_and_filter(scene *s) /* one operation reads the batch norm's result as both */
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    tp_node *y = norm(s, s->x);
+    want(s, tp_nn_conv2d_filter_grad(y, y, s->w, &a));
+    keep(s);
+}
 
 /* -- gradient descent by a product */
 static void descend(scene *s, tp_node *const *to, tp_node *const *d, int n)
@@ -868,6 +876,10 @@ typedef struct fusion {
     {                                                              \
 #build_ " of float64", build_, TP_F64, steps_, fused_, ANY \
     }
+#define F16(build_, steps_, fused_)                                \
+    {                                                              \
+#build_ " of float16", build_, TP_F16, steps_, fused_, ANY \
+    }
 #define IMAGE(image_, build_, steps_, fused_)           \
     {                                                   \
 #build_, build_, TP_F32, steps_, fused_, image_ \
@@ -943,6 +955,7 @@ TEST(batch_norm_does_a_relu_or_its_mask_only_where_nobody_sees)
         F32(norm_relu_elsewhere, 3, 1),
         F32(mean_relu, 2, 1),
         F64(norm_relu, 2, 1),
+        F16(norm_relu, 2, 0),
         F64(norm_infer, 2, 1),
         F32(mask, 2, 2),
         F32(mask_named, 2, 2),
@@ -1051,14 +1064,23 @@ TEST(a_printed_plan_names_its_rules)
 TEST(a_batch_norm_is_not_made_for_convolutions_alone)
 {
     static const fusion f[] = {
-        IMAGE(UNMADE, unmade, 3, 0),         IMAGE(UNMADE, unmade_relu, 3, 1),
-        IMAGE(UNMADE, unmade_named, 3, 1),   IMAGE(UNMADE, unmade_twice, 6, 1),
-        IMAGE(UNMADE, unmade_stride, 3, 0),  IMAGE(UNMADE, unmade_in_training, 5, 2),
-        IMAGE(MADE, made_for_another, 4, 1), IMAGE(MADE, made_for_me, 4, 1),
-        IMAGE(MADE, made_reshaped, 3, 0),    IMAGE(MADE, made_of_variable, 3, 0),
-        IMAGE(MADE, made_elsewhere, 5, 0),   IMAGE(MADE, made_groups, 3, 0),
-        IMAGE(MADE, made_one_by_one, 3, 0),  IMAGE(MADE, made_other_axis, 3, 0),
-        IMAGE(MADE, made_for_a_mask, 6, 2),  IMAGE(MADE, made_for_a_filter, 4, 0),
+        IMAGE(UNMADE, unmade, 3, 0),
+        IMAGE(UNMADE, unmade_relu, 3, 1),
+        IMAGE(UNMADE, unmade_named, 3, 1),
+        IMAGE(UNMADE, unmade_twice, 6, 1),
+        IMAGE(UNMADE, unmade_stride, 3, 0),
+        IMAGE(UNMADE, unmade_in_training, 5, 2),
+        IMAGE(MADE, made_for_another, 4, 1),
+        IMAGE(MADE, made_for_me, 4, 1),
+        IMAGE(MADE, made_reshaped, 3, 0),
+        IMAGE(MADE, made_of_variable, 3, 0),
+        IMAGE(MADE, made_elsewhere, 5, 0),
+        IMAGE(MADE, made_groups, 3, 0),
+        IMAGE(MADE, made_one_by_one, 3, 0),
+        IMAGE(MADE, made_other_axis, 3, 0),
+        IMAGE(MADE, made_for_a_mask, 6, 2),
+        IMAGE(MADE, made_for_a_filter, 4, 0),
+        IMAGE(MADE, made_for_image_and_filter, 3, 0),
     };
     check_fusions(f, TP_COUNT(f));
 }
@@ -1387,6 +1409,36 @@ TEST(what_is_packed_is_computed_in_its_place)
     tp_graph_free(g);
 }
 
+/* A kernel that gets half precision as float32 does not see where its operands lie: nothing is computed in the packed result. */
+TEST(what_is_converted_is_not_packed_in_its_place)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(5)), *in[2], *y;
+    int placed = 0;
+    in[0] = tp_cumsum(x, 0, false, false);
+    in[1] = tp_cast(x, TP_F16);
+    tp_op pack_row;
+    memset(&pack_row, 0, sizeof pack_row);
+    pack_row.name = "pack", pack_row.label = "Pack";
+    pack_row.flags = TP_OP_NO_ALIAS | TP_OP_PACKS;
+    pack_row.min_in = 1, pack_row.max_in = -1, pack_row.n_out = 1;
+    pack_row.infer = packed_shape, pack_row.naive_f32 = pack;
+    const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 2, .user = &placed};
+    y = tp_apply_ex(g, &d);
+    tp_session *s = tp_session_new(g, NULL);
+    const float value[5] = {1, 2, 3, 4, 5};
+    const tp_tensor *out = NULL;
+    tp_feed f = {.node = x};
+    tp_tensor_view(&f.value, TP_F32, tp_make_shape(5), value);
+    if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out))) {
+        const float *packed = (const float *)out->data;
+        CHECK_MSG(placed == 0, "placed: %x", (unsigned)placed);
+        CHECK(packed[0] == 1 && packed[4] == 15 && packed[5] == 0 && packed[16] == 1 && packed[20] == 5);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(values_in_a_row_share_two_places_exactly)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1424,6 +1476,43 @@ TEST(plans_of_every_length_are_placed)
         if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)))
             CHECK_MSG(tp_tensor_get(out, 0) == 0.5 * (n + 1), "%d additions give %g", n, tp_tensor_get(out, 0));
         tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* The list of a plan's values grows for the result of a chain, of which every second value is one. There may be no memory for it,
+ * whatever lies in the plan's memory before it: the longer the chains, the more. */
+TEST(no_memory_for_the_result_of_a_chain)
+{
+    const float x0 = 0.5f;
+    for (int length = 1; length <= 15; length++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_feed f[2];
+        memset(f, 0, sizeof f);
+        for (int i = 0; i < 2; i++) {
+            f[i].node = tp_placeholder(g, i ? "z" : "x", TP_F32, tp_make_shape(1));
+            tp_tensor_view(&f[i].value, TP_F32, f[i].node->shape, &x0);
+        }
+        tp_node *y = f[0].node;
+        for (int i = 0; i < 129; i++) {
+            y = tp_mul(y, f[1].node);
+            for (int k = 0; k < length; k++) y = tp_neg(y);
+            y = tp_cumsum(y, 0, false, false);
+        }
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_session_config c = tp_default_session_config();
+            c.threads = 1;
+            tp_session *s = tp_session_new(g, &c);
+            const tp_tensor *out = NULL;
+            if (!CHECK(s != NULL)) break;
+            tp_test_fail_after(n);
+            const tp_status st = tp_session_run(s, f, 2, &y, 1, &out);
+            failed = tp_test_alloc_failed();
+            tp_test_alloc_reset();
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "chains of %d, allocation %ld: %s", length + 1, n,
+                      tp_status_name(st));
+            tp_session_free(s);
+        }
         tp_graph_free(g);
     }
 }

@@ -138,6 +138,22 @@ TEST(a_sentence_instead_of_no_end)
     free(text);
 }
 
+/* A repetition of what matches a character takes one instruction more: this pattern has 29999 of the 30000 there may be. */
+TEST(the_longest_pattern)
+{
+    tp_regex *re = NULL;
+    bool found = false;
+    char *text = many('a', 14999, "");
+    if (CHECK_OK(tp_regex_new("(?:a+?){14999}", &re))) {
+        CHECK(tp_regex_fullmatch(re, text, &found, NULL, 0) == TP_OK && found);
+        text[100] = 0;
+        CHECK(tp_regex_fullmatch(re, text, &found, NULL, 0) == TP_OK && !found);
+    }
+    tp_regex_free(re);
+    free(text);
+    CHECK_ERR(tp_regex_new("(?:a+?){15000}", &re), TP_ERR_ARG, "the counts of the repetitions make it too large");
+}
+
 static void refused(const char *pattern, const char *sentence)
 {
     tp_regex *re = (tp_regex *)&re;

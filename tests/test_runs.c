@@ -302,6 +302,7 @@ TEST(a_trace_is_written_for_chrome)
     for (int64_t i = 0; i < t.n; i++)
         if (t.record[i].kind == TP_TRACE_KERNEL) t.record[i].node = "a \"quoted\\ name";
     t.record[0].bytes = 0.5;
+    t.record[0].kind = TP_TRACE_COPY;
     char path[300];
     snprintf(path, sizeof path, "%s", tp_test_path(tp_test_tmpdir(), "trace.json"));
     CHECK_OK(tp_trace_save(&t, path));
@@ -326,6 +327,11 @@ TEST(a_trace_is_written_for_chrome)
                      &ts_ns, &dur, &dur_ns) == 6);
         CHECK(ts * 1000 + ts_ns == r->start - t.record[0].start && dur * 1000 + dur_ns == r->end - r->start);
         CHECK(tid == r->thread && pid == (*r->device ? 1 : 0));
+        const char *cat = strstr(at, "\"cat\":\""), *want = r->kind == TP_TRACE_WORK     ? "work\""
+                                                            : r->kind == TP_TRACE_KERNEL ? "kernel\""
+                                                            : r->kind == TP_TRACE_COPY   ? "copy\""
+                                                                                         : "host\"";
+        CHECK_MSG(cat && strncmp(cat + 7, want, strlen(want)) == 0, "not %s: %.20s", want, cat ? cat : "nothing");
         at++;
         events++;
     }

@@ -368,6 +368,79 @@ TEST(functions_run_at_the_same_time)
     tp_mutex_free(x.m);
     tp_cond_free(x.all);
 }
+
+/* The same with one slot more than threads, all of which are read before the functions begin: each thread wakes the next one. */
+TEST(functions_run_at_the_same_time_in_few_slots)
+{
+    int n = 0;
+    tp_datapoint dp = {0, NULL, 0};
+    meeting x = {tp_mutex_new(), tp_cond_new(), 0, 0, {0, 0, 0, 0}};
+    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 8, true), meet, &x, .num_thread = 4, .buffer_size = 4);
+    CHECK_STR(told_by(df, 0, 1, 99), "0 1 2 3 4 5 6 7");
+    CHECK(x.most == 4);
+    x.most = 0;
+    CHECK_OK(tp_df_restart(df, 1));
+    tp_test_sleep(0.2); /* then all threads wait for work */
+    while (tp_df_next(df, &dp) == TP_OK) n++;
+    CHECK(n == 8 && x.most == 4);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    tp_mutex_free(x.m);
+    tp_cond_free(x.all);
+}
+
+/* Datapoint 1 comes when the caller has datapoint 0, or too late. */
+typedef struct patience {
+    bool has_first, late; /* atomic */
+} patience;
+static tp_status after_the_first(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    patience *x = (patience *)user;
+    for (int i = 0; index == 1 && !__atomic_load_n(&x->has_first, __ATOMIC_ACQUIRE); i++) {
+        if (i == 500) {
+            __atomic_store_n(&x->late, true, __ATOMIC_RELEASE);
+            break;
+        }
+        tp_test_sleep(0.01);
+    }
+    return pass_and_index((void *)(intptr_t)3, pass, index, dp);
+}
+TEST(the_first_datapoint_does_not_wait_for_the_second)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        patience x = {false, false};
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_from_generator(after_the_first, &x);
+        df = threads == 1 ? tp_df_prefetch(df, .num_prefetch = 4)
+                          : tp_df_parallel_map(df, shake, .num_thread = 1, .buffer_size = 4);
+        CHECK_OK(tp_df_next(df, &dp));
+        __atomic_store_n(&x.has_first, true, __ATOMIC_RELEASE);
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK(!__atomic_load_n(&x.late, __ATOMIC_ACQUIRE));
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
+static tp_status counted(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)__atomic_add_fetch((int *)user, 1, __ATOMIC_ACQ_REL);
+    return pass_and_index((void *)(intptr_t)90, pass, index, dp);
+}
+/* Beside the datapoint that the caller has, all buffers are filled, also after many datapoints. */
+TEST(all_buffers_are_filled_again_and_again)
+{
+    int n = 0;
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_parallel_map(tp_df_from_generator(counted, &n), shake, .num_thread = 1, .buffer_size = 2);
+    for (int taken = 1; taken <= 12; taken++) {
+        CHECK_OK(tp_df_next(df, &dp));
+        for (int i = 0; i < 500 && __atomic_load_n(&n, __ATOMIC_ACQUIRE) < taken + 2; i++) tp_test_sleep(0.01);
+        if (!CHECK_MSG(__atomic_load_n(&n, __ATOMIC_ACQUIRE) == taken + 2, "%d taken, %d read", taken, n)) break;
+    }
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
 #endif
 
 /* ==== >>failures ====================================================================================== */
@@ -603,6 +676,21 @@ TEST(datapoints_of_all_sizes_cross_over)
     const stream again = walk_of(df, 0, 2);
     check_same(&again, &want, "all sizes, by a thread");
     tp_df_free(df);
+}
+
+/* Sizes behind the last dimension are 0, as those of every shape. */
+TEST(shapes_cross_over_without_other_sizes)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_multi_process(tp_df_from_generator(of_all_sizes, NULL), 1);
+    int n = 0;
+    for (; tp_df_next(df, &dp) == TP_OK; n++)
+        for (int i = 0; i < dp.n; i++)
+            for (int d = dp.c[i].shape.ndim; d < TP_MAX_DIMS; d++)
+                CHECK_MSG(dp.c[i].shape.dim[d] == 0, "datapoint %d, component %d: size %d", n, i, d);
+    CHECK(n == 9);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
 }
 
 static tp_status some_break(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)

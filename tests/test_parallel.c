@@ -369,26 +369,6 @@ TEST(functions_run_at_the_same_time)
     tp_cond_free(x.all);
 }
 
-/* The same with one slot more than threads, all of which are read before the functions begin: each thread wakes the next one. */
-TEST(functions_run_at_the_same_time_in_few_slots)
-{
-    int n = 0;
-    tp_datapoint dp = {0, NULL, 0};
-    meeting x = {tp_mutex_new(), tp_cond_new(), 0, 0, {0, 0, 0, 0}};
-    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 8, true), meet, &x, .num_thread = 4, .buffer_size = 4);
-    CHECK_STR(told_by(df, 0, 1, 99), "0 1 2 3 4 5 6 7");
-    CHECK(x.most == 4);
-    x.most = 0;
-    CHECK_OK(tp_df_restart(df, 1));
-    tp_test_sleep(0.2); /* then all threads wait for work */
-    while (tp_df_next(df, &dp) == TP_OK) n++;
-    CHECK(n == 8 && x.most == 4);
-    tp_datapoint_free(&dp);
-    tp_df_free(df);
-    tp_mutex_free(x.m);
-    tp_cond_free(x.all);
-}
-
 /* Datapoint 1 comes when the caller has datapoint 0, or too late. */
 typedef struct patience {
     bool has_first, late; /* atomic */

@@ -405,6 +405,54 @@ TEST(functions_of_the_program)
     tp_tensor_free(&points);
 }
 
+/* A hue of 400 degrees is one of 40, and one of -20 is one of 340. */
+TEST(hues_go_round)
+{
+    static const float hues[4] = {40, 400, 340, -20};
+    tp_augmentor *a = tp_aug_color_space(.mode = TP_COLOR_HSV2RGB);
+    tp_tensor image = new_image(TP_F32, 1, 4, 3), out;
+    tp_transform t;
+    memset(&out, 0, sizeof out);
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 4; i++) {
+        float *pixel = (float *)image.data + 3 * i;
+        pixel[0] = hues[i], pixel[1] = 0.5f, pixel[2] = 0.75f;
+    }
+    CHECK_OK(tp_aug_draw(a, 1, 4, 8, 1, &t));
+    CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+    for (int i = 0; i < 12; i++) {
+        const double got = tp_tensor_get(&out, i), same = tp_tensor_get(&out, i / 6 * 6 + i % 3);
+        CHECK_MSG(fabs(got - same) < 1e-4 && got > 0.37 && got < 0.76, "number %d: %g instead of %g", i, got, same);
+    }
+    tp_tensor_free(&image);
+    tp_tensor_free(&out);
+    tp_transform_free(&t);
+    tp_aug_free(a);
+}
+
+/* Of a narrow image no crop has its whole area: its middle, resized by its shorter edge, is the result. */
+TEST(narrow_images_are_cropped_in_the_middle)
+{
+    tp_augmentor *a = tp_aug_google_net_random_crop_and_resize(.crop_area_fraction = {1, 1}, .target_shape = 8);
+    for (int wide = 0; wide < 2; wide++) {
+        tp_tensor image = new_image(TP_F32, wide ? 8 : 64, wide ? 64 : 8, 1), out;
+        tp_transform t;
+        memset(&out, 0, sizeof out);
+        memset(&t, 0, sizeof t);
+        for (int i = 0; i < 512; i++) tp_tensor_set(&image, i, i);
+        CHECK_OK(tp_aug_draw(a, image.shape.dim[0], image.shape.dim[1], 8, 1, &t));
+        CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+        if (CHECK(out.shape.ndim == 3 && out.shape.dim[0] == 8 && out.shape.dim[1] == 8))
+            for (int y = 0; y < 8; y++)
+                for (int x = 0; x < 8; x++)
+                    CHECK(tp_tensor_get(&out, 8 * y + x) == (wide ? 64 * y + x + 28 : 8 * (y + 28) + x));
+        tp_tensor_free(&image);
+        tp_tensor_free(&out);
+        tp_transform_free(&t);
+    }
+    tp_aug_free(a);
+}
+
 /* ==== >>memory ======================================================================================== */
 
 /* One transform for images of many kinds and sizes: once it has seen them, nothing is allocated. */
@@ -758,6 +806,59 @@ TEST(wrong_options_are_refused)
     tp_df_free(df);
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
+}
+
+/* An augmentor without its descriptor is a sentence, not NULL. */
+TEST(augmentors_need_their_descriptors)
+{
+    tp_augmentor *const none[] = {tp_aug_map_image_(NULL),
+                                  tp_aug_resize_(NULL),
+                                  tp_aug_resize_shortest_edge_(NULL),
+                                  tp_aug_random_resize_(NULL),
+                                  tp_aug_random_crop_random_shape_(NULL),
+                                  tp_aug_google_net_random_crop_and_resize_(NULL),
+                                  tp_aug_random_cutout_(NULL),
+                                  tp_aug_pad_(NULL),
+                                  tp_aug_center_paste_(NULL),
+                                  tp_aug_random_paste_(NULL),
+                                  tp_aug_flip_(NULL),
+                                  tp_aug_transpose_(NULL),
+                                  tp_aug_shift_(NULL),
+                                  tp_aug_rotation_(NULL),
+                                  tp_aug_rotation_and_crop_valid_(NULL),
+                                  tp_aug_affine_(NULL),
+                                  tp_aug_brightness_(NULL),
+                                  tp_aug_brightness_scale_(NULL),
+                                  tp_aug_contrast_(NULL),
+                                  tp_aug_saturation_(NULL),
+                                  tp_aug_hue_(NULL),
+                                  tp_aug_gamma_(NULL),
+                                  tp_aug_clip_(NULL),
+                                  tp_aug_mean_variance_normalize_(NULL),
+                                  tp_aug_min_max_normalize_(NULL),
+                                  tp_aug_grayscale_(NULL),
+                                  tp_aug_color_space_(NULL),
+                                  tp_aug_gaussian_blur_(NULL),
+                                  tp_aug_jpeg_noise_(NULL),
+                                  tp_aug_gaussian_noise_(NULL),
+                                  tp_aug_salt_pepper_noise_(NULL)};
+    for (int i = 0; i < TP_COUNT(none); i++) {
+        CHECK_MSG(none[i] != NULL, "augmentor %d of the list is NULL", i);
+        refused(none[i], "the descriptor is NULL");
+    }
+}
+
+/* Sixty-four augmentors can be ordered, one more cannot. */
+TEST(as_many_augmentors_as_can_be_ordered)
+{
+    tp_augmentor *a[65];
+    for (int n = 64; n <= 65; n++) {
+        for (int i = 0; i < n; i++) a[i] = tp_aug_identity();
+        tp_augmentor *all = tp_aug_random_order(a, n);
+        if (n == 64) CHECK_OK(tp_aug_status(all));
+        else CHECK_ERR(tp_aug_status(all), TP_ERR_ARG, "65 augmentors, at most 64 can be ordered");
+        tp_aug_free(all);
+    }
 }
 
 TEST(augmentors_have_one_owner)

@@ -1453,6 +1453,19 @@ static void even_of_width(const struct tp__isa *isa, int64_t n)
 }
 TEST(even_tiles_of_any_width) { for_widths(even_of_width); }
 
+/* Powers that are roots, squares and reciprocals are exactly those. */
+TEST(plain_powers_are_exact)
+{
+    for (int i = 0; i < 20000; i++) {
+        const float x = 1.0f + (float)i * (3.0f / 20000);
+        volatile float root = sqrtf(x), square = x * x, reciprocal = 1.0f / x;
+        volatile float got[3] = {tp__powf(x, 0.5f), tp__powf(x, 2.0f), tp__powf(x, -1.0f)};
+        if (!CHECK_MSG(got[0] == root && got[1] == square && got[2] == reciprocal, "of %.9g: %.9g, %.9g, %.9g",
+                       (double)x, (double)got[0], (double)got[1], (double)got[2]))
+            return;
+    }
+}
+
 /* Rows to panels of two vectors, and rows of panels to where they belong. */
 TEST(rows_and_panels)
 {

@@ -2056,6 +2056,29 @@ TEST(npz_deflated_damage)
     tp_free(p);
 }
 
+/* In the end record, a number that does not fit is all ones, the others are true: the zip64 record has all of them. */
+TEST(npz_numbers_that_do_not_fit_each_alone)
+{
+    static const struct {
+        size_t at, bytes;
+    } field[3] = {{8, 4}, {12, 4}, {16, 4}}; /* number of members (twice), size of the directory, its place */
+    for (int alone = 0; alone < 3; alone++) {
+        static zip z;
+        tp_dict d = {NULL, 0, 0};
+        memset(&z, 0, sizeof z);
+        zip_two(&z, "a.npy", honest());
+        zip_two(&z, "b.npy", honest());
+        const uint64_t truth[3] = {2 + (2 << 16), z.directory.n, z.file.n};
+        zip_end(&z, true);
+        for (int i = 0; i < 3; i++)
+            for (size_t k = 0; k < field[i].bytes && i != alone; k++)
+                z.file.p[z.file.n - 22 + field[i].at + k] = (uint8_t)(truth[i] >> 8 * k);
+        CHECK_OK(load_bytes(z.file.p, z.file.n, &d));
+        CHECK(d.n == 2 && tp_dict_find(&d, "b") && tp_tensor_get(tp_dict_find(&d, "b"), 1) == 2);
+        tp_dict_free(&d);
+    }
+}
+
 TEST(npz_70000_members)
 {
     /* more than 65535: the zip64 end record, and nothing quadratic that hurts */

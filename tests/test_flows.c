@@ -457,9 +457,37 @@ TEST(wrong_arguments_are_sentences)
     df = tp_df_filter(numbers(2, 0), is_even, .user = &released, .release = count_release);
     tp_df_free(df);
     CHECK(released == 3);
-    tp_dataflow *const none[5] = {tp_df_filter_(NULL), tp_df_cache_(NULL), tp_df_random_mix_(NULL),
-                                  tp_df_random_choose_(NULL), tp_df_batch_by_shape_(NULL)};
-    for (int i = 0; i < 5; i++) {
+    tp_dataflow *const none[] = {tp_df_filter_(NULL),
+                                 tp_df_cache_(NULL),
+                                 tp_df_random_mix_(NULL),
+                                 tp_df_random_choose_(NULL),
+                                 tp_df_batch_by_shape_(NULL),
+                                 tp_df_from_list_(NULL),
+                                 tp_df_from_arrays_(NULL),
+                                 tp_df_idx_(NULL),
+                                 tp_df_mnist_(NULL),
+                                 tp_df_from_generator_(NULL),
+                                 tp_df_fake_(NULL),
+                                 tp_df_digits_(NULL),
+                                 tp_df_batch_(NULL),
+                                 tp_df_map_(NULL),
+                                 tp_df_map_component_(NULL),
+                                 tp_df_fixed_size_(NULL),
+                                 tp_df_locally_shuffle_(NULL),
+                                 tp_df_cifar10_(NULL),
+                                 tp_df_cifar100_(NULL),
+                                 tp_df_npz_(NULL),
+                                 tp_df_tfrecord_(NULL),
+                                 tp_df_csv_(NULL),
+                                 tp_df_text_chars_(NULL),
+                                 tp_df_text_words_(NULL),
+                                 tp_df_image_from_file_(NULL),
+                                 tp_df_image_folder_(NULL),
+                                 tp_df_image_list_(NULL),
+                                 tp_df_augment_image_(NULL),
+                                 tp_df_augment_coordinates_(NULL),
+                                 tp_df_augment_images_(NULL)};
+    for (int i = 0; i < TP_COUNT(none); i++) {
         CHECK_ERR(tp_df_status(none[i]), TP_ERR_ARG, "the descriptor is NULL");
         tp_df_free(none[i]);
     }

@@ -995,6 +995,65 @@ TEST(mistakes_are_sentences)
     CHECK(refused(&file, NULL, "deeper than 16"));
 }
 
+/* LRN takes from 1 to 2^20 channels at a time. */
+TEST(channels_that_are_normalised_together)
+{
+    static const struct {
+        int64_t size;
+        bool right;
+    } list[] = {{0, false}, {1, true}, {2, true}, {1 << 20, true}, {(1 << 20) + 1, false}, {1 << 21, false}};
+    static const int64_t picture[] = {1, 3, 2, 2};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 4, picture);
+        put_node(&graph, "LRN", "x", "y", int_attribute("size", list[i].size));
+        put_io(&graph, 12, "y", 1, 4, picture);
+        put_model(&file, &graph, 13);
+        if (!list[i].right) CHECK(refused(&file, NULL, "that size"));
+        else {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m));
+            tp_graph_free(g);
+        }
+    }
+}
+
+/* The places of GatherND are vectors: a list is one of them, a single number is none. */
+TEST(places_are_vectors)
+{
+    static const int64_t at[2] = {1, 0};
+    double y[2];
+    for (int nd = 0; nd < 2; nd++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, two_by_2);
+        put_weight(&graph, "i", 7, nd, two, at, nd ? 16 : 8);
+        put_node(&graph, "GatherND", "x,i", "y", NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        if (nd) CHECK(run_model(&file, NULL, 2, 2, y, 2) == 1 && y[0] == 3);
+        else CHECK(refused(&file, NULL, "GatherND has places of 0 numbers in a value with 2 dimensions"));
+    }
+}
+
+/* Attention of inputs without an axis for heads needs their number. */
+TEST(heads_are_counted)
+{
+    static const int64_t x[] = {1, 2, 4};
+    static const char *const list[] = {"q_num_heads", "kv_num_heads"};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 3, x);
+        put_node(&graph, "Attention", "x,x,x", "y", int_attribute(list[i], 1));
+        put_io(&graph, 12, "y", 1, 3, x);
+        put_model(&file, &graph, 23);
+        CHECK(refused(&file, NULL, "Attention: 0 heads of 4 channels"));
+    }
+}
+
 /* A model with most kinds of field in it. */
 static void rich_model(void)
 {

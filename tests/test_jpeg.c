@@ -1,6 +1,19 @@
 /* JPEG files decoded by libjpeg-turbo (TP_JPEG): the pixels of Pillow and, within the tolerance of the format, those of stb_image;
  * damaged files and large ones. */
 /* needs: jerror.h -DTP_JPEG -ljpeg */
+#define _XOPEN_SOURCE 700
+#include <errno.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+static bool disk_broken; /* then no file can be read */
+static ssize_t read_or_fail(int fd, void *data, size_t n)
+{
+    if (disk_broken) errno = EIO;
+    return disk_broken ? -1 : read(fd, data, n);
+}
+#define TP_OS_READ read_or_fail
+
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_input.h"
@@ -280,6 +293,28 @@ TEST(a_folder_with_damaged_files)
         if (found) CHECK(!strstr(found + 1, path[i]));
     }
     tp_set_log(NULL, NULL);
+}
+
+/* A file that can be opened but not read is named, with the reason of the system; afterwards it is read. */
+TEST(a_disk_that_fails)
+{
+    static const picture p = {20, 10, 3, false, false, false, 2, 2, 0, false};
+    unsigned long size;
+    unsigned char *data = encode(&p, &size);
+    const char *path = tp_test_path(tp_test_tmpdir(), "a.jpg");
+    tp_datapoint dp = {0, NULL, 0};
+    if (!CHECK(data)) return;
+    CHECK(tp_test_write(path, data, size));
+    free(data);
+    tp_dataflow *df = tp_df_image_from_file(&path, 1);
+    disk_broken = true;
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_IO, "a.jpg cannot be read: ");
+    CHECK_HAS(tp_last_error(), strerror(EIO));
+    disk_broken = false;
+    CHECK_OK(tp_df_restart(df, 0));
+    CHECK_OK(tp_df_next(df, &dp));
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
 }
 #endif
 

@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <sys/types.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#undef SYS_memfd_create /* a system that lacks it: memory that processes share is a file of a folder */
+#endif
 
 /* What tp calls instead of the system: see >>faults. */
 static int fault_open(const char *path, int flags, int mode);
@@ -428,6 +432,48 @@ TEST(a_pool_says_which_thread_cannot_start)
     CHECK(tp_pool_threads(p) == 5);
     tp_pool_free(p);
     threads_left = -1;
+}
+
+/* Shared memory is a file that nobody sees; names that are taken are passed over. */
+TEST(files_without_a_name_leave_nothing)
+{
+    const char *dir = tp_test_tmpdir(), *before = getenv("TMPDIR");
+    char name[64], old[1024] = "", found[64] = "";
+    struct stat st;
+    if (before) snprintf(old, sizeof old, "%s", before);
+    for (int i = 0; i < 3; i++) {
+        snprintf(name, sizeof name, "tp-%ld-%d", (long)getpid(), i);
+        const int taken = open(tp_test_path(dir, name), O_WRONLY | O_CREAT, 0600);
+        CHECK(taken >= 0);
+        close(taken);
+    }
+    setenv("TMPDIR", dir, 1);
+    const int fd = tp__os_nameless_file();
+    if (CHECK(fd >= 0)) {
+        CHECK(fstat(fd, &st) == 0 && st.st_nlink == 0 && st.st_size == 0 && (st.st_mode & 0777) == 0600);
+        CHECK(tp__os_grow_file(fd, 5000) == 0);
+        CHECK(fstat(fd, &st) == 0 && st.st_size == 5000);
+        close(fd);
+    }
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "tp-%ld-%d", (long)getpid(), i);
+        if (stat(tp_test_path(dir, name), &st) == 0) snprintf(found + strlen(found), 8, "%d ", i);
+    }
+    CHECK_STR(found, "0 1 2 ");
+    setenv("TMPDIR", tp_test_path(dir, "missing"), 1);
+    CHECK(tp__os_nameless_file() == -1 && errno == ENOENT);
+    if (before) setenv("TMPDIR", old, 1);
+    else unsetenv("TMPDIR");
+}
+
+/* Of a sentence about a misuse, what has no room is left out. */
+TEST(long_sentences_are_cut)
+{
+    tp__words w;
+    w.n = 0;
+    for (int i = 0; i < 100; i++) tp__words_put(&w, "0123456789");
+    CHECK(w.n == 479 && strlen(w.text) == 479);
+    CHECK_STR(w.text + 470, "012345678");
 }
 
 TEST_MAIN()

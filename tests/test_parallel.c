@@ -6,6 +6,9 @@
 #include <limits.h>
 
 #ifndef _WIN32
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #endif
 
@@ -368,6 +371,59 @@ TEST(functions_run_at_the_same_time)
     tp_mutex_free(x.m);
     tp_cond_free(x.all);
 }
+
+/* Datapoint 1 comes when the caller has datapoint 0, or too late. */
+typedef struct patience {
+    bool has_first, late; /* atomic */
+} patience;
+static tp_status after_the_first(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    patience *x = (patience *)user;
+    for (int i = 0; index == 1 && !__atomic_load_n(&x->has_first, __ATOMIC_ACQUIRE); i++) {
+        if (i == 500) {
+            __atomic_store_n(&x->late, true, __ATOMIC_RELEASE);
+            break;
+        }
+        tp_test_sleep(0.01);
+    }
+    return pass_and_index((void *)(intptr_t)3, pass, index, dp);
+}
+TEST(the_first_datapoint_does_not_wait_for_the_second)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        patience x = {false, false};
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_from_generator(after_the_first, &x);
+        df = threads == 1 ? tp_df_prefetch(df, .num_prefetch = 4)
+                          : tp_df_parallel_map(df, shake, .num_thread = 1, .buffer_size = 4);
+        CHECK_OK(tp_df_next(df, &dp));
+        __atomic_store_n(&x.has_first, true, __ATOMIC_RELEASE);
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK(!__atomic_load_n(&x.late, __ATOMIC_ACQUIRE));
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
+static tp_status counted(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)__atomic_add_fetch((int *)user, 1, __ATOMIC_ACQ_REL);
+    return pass_and_index((void *)(intptr_t)90, pass, index, dp);
+}
+/* Beside the datapoint that the caller has, all buffers are filled, also after many datapoints. */
+TEST(all_buffers_are_filled_again_and_again)
+{
+    int n = 0;
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_parallel_map(tp_df_from_generator(counted, &n), shake, .num_thread = 1, .buffer_size = 2);
+    for (int taken = 1; taken <= 12; taken++) {
+        CHECK_OK(tp_df_next(df, &dp));
+        for (int i = 0; i < 500 && __atomic_load_n(&n, __ATOMIC_ACQUIRE) < taken + 2; i++) tp_test_sleep(0.01);
+        if (!CHECK_MSG(__atomic_load_n(&n, __ATOMIC_ACQUIRE) == taken + 2, "%d taken, %d read", taken, n)) break;
+    }
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
 #endif
 
 /* ==== >>failures ====================================================================================== */
@@ -605,6 +661,21 @@ TEST(datapoints_of_all_sizes_cross_over)
     tp_df_free(df);
 }
 
+/* Sizes behind the last dimension are 0, as those of every shape. */
+TEST(shapes_cross_over_without_other_sizes)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_multi_process(tp_df_from_generator(of_all_sizes, NULL), 1);
+    int n = 0;
+    for (; tp_df_next(df, &dp) == TP_OK; n++)
+        for (int i = 0; i < dp.n; i++)
+            for (int d = dp.c[i].shape.ndim; d < TP_MAX_DIMS; d++)
+                CHECK_MSG(dp.c[i].shape.dim[d] == 0, "datapoint %d, component %d: size %d", n, i, d);
+    CHECK(n == 9);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
 static tp_status some_break(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     (void)in, (void)out;
@@ -698,6 +769,48 @@ TEST(processes_die_with_their_parent)
     CHECK_MSG(tp_time() - start < 30, "it took %g s", tp_time() - start);
 #endif
     close(fd[0]);
+}
+
+/* Datapoint 1 of pass 0 is large, and then this process gets no more memory. Datapoint 0 says whether the system can do that. */
+static tp_status without_memory(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int64_t size = index == 1 ? 1 << 20 : 1;
+    struct rlimit limit;
+    (void)user;
+    if (index > 2) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_U8, tp_make_shape_n(1, &size));
+    if (st != TP_OK) return st;
+    memset(dp->c[0].data, 0, (size_t)size);
+    if (pass > 0 || index > 1 || getrlimit(RLIMIT_AS, &limit) != 0) return TP_OK;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = 0;
+    if (setrlimit(RLIMIT_AS, &limit) != 0 || index == 1) return TP_OK;
+    const int zero = open("/dev/zero", O_RDONLY);
+    void *p = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE, zero, 0);
+    *(uint8_t *)dp->c[0].data = zero >= 0 && p == MAP_FAILED;
+    limit.rlim_cur = before;
+    if (p != MAP_FAILED) munmap(p, 1 << 20);
+    close(zero);
+    return setrlimit(RLIMIT_AS, &limit) == 0 ? TP_OK : TP_ERR;
+}
+/* A process whose memory cannot grow says so and ends; a restart starts it again. */
+TEST(a_process_without_memory)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_multi_process(tp_df_from_generator(without_memory, NULL), 1, .num_prefetch = 1);
+    CHECK_OK(tp_df_next(df, &dp));
+    const bool limited = dp.n == 1 && tp_tensor_get(&dp.c[0], 0) == 1;
+    if (limited) {
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_NOMEM, "bytes of shared memory cannot be mapped");
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR, "ended with status 1");
+    }
+    CHECK_OK(tp_df_restart(df, 1));
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_df_next(df, &dp));
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    if (!limited) TEST_SKIP("this system does not limit the memory of a process");
 }
 
 TEST(a_flow_that_is_freed_leaves_no_process_and_no_file)

@@ -429,6 +429,23 @@ TEST(example_lists_packed_and_unpacked)
     tp_datapoint_free(&dp);
 }
 
+/* Each feature needs a name, and its dtype is one that there is. */
+TEST(features_without_a_name_or_dtype)
+{
+    static const char value[2] = {8, 1};
+    tp_datapoint dp = {0, NULL, 0};
+    for (int bad = 0; bad < 4; bad++) {
+        tp_spec spec[1] = {TP_SPEC("x", TP_I32, TP_ANY)};
+        if (bad == 1) spec[0].name = NULL;
+        if (bad == 2) spec[0].dtype = TP_DTYPE_COUNT;
+        if (bad == 3) spec[0].dtype = (tp_dtype)99;
+        const tp_status st = parse_list(3, value, 2, spec, &dp);
+        if (bad) CHECK_ERR(st, TP_ERR_ARG, "feature 0 has no name or no dtype");
+        else CHECK_OK(st);
+    }
+    tp_datapoint_free(&dp);
+}
+
 static const char *record_paths[2];
 static void make_records(void)
 {

@@ -1908,6 +1908,8 @@ TEST(sources_out_of_order)
                 CHECK_ERR(tp_input_reset_state(s), TP_ERR_STATE, "the towers ask for their tensors before");
             }
             if (far > 1) CHECK_OK(tp_input_get_tensors(s, &x));
+            if (far > 1 && (kind < 2 || kind == 4))
+                CHECK_ERR(tp_input_reset_state(s), TP_ERR_STATE, "and then its hooks are asked for");
             if (far > 2) CHECK(tp_input_hooks(s, &n) != NULL && tp_input_hooks(s, &n) == tp_input_hooks(s, &n));
             if (far > 2) CHECK_OK(tp_input_seek(s, 2));
             if (far > 2) CHECK_OK(tp_input_reset_state(s));

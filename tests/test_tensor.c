@@ -885,6 +885,14 @@ done:
     return st;
 }
 
+/* A device that could not be opened keeps the sentence that says why. */
+TEST(a_device_that_is_not_ready)
+{
+    tp_fail(TP_ERR_UNSUPPORTED, "the driver is too old");
+    CHECK(tp_device_ready(NULL) == NULL);
+    CHECK_STR(tp_last_error(), "the driver is too old");
+}
+
 TEST(out_of_memory_at_every_point)
 {
     int points = 0;

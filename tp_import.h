@@ -2970,7 +2970,7 @@ static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128]
     /* letters for "...": as many as the first input has axes without a letter */
     const char free_letters[] = "ZYXWVUTS";
     int len = 0, dots = 0, letters = 0;
-    for (const char *p = eq; *p && *p != ',' && *p != '-'; p++) letters += *p != ' ' && *p != '.';
+    for (const char *q = eq; *q && *q != ',' && *q != '-'; q++) letters += *q != ' ' && *q != '.';
     if (strstr(eq, "...")) dots = tp__import_node_input(n, 0)->shape.ndim - letters;
     for (int i = 0; i < 8; i++)
         if (strchr(eq, free_letters[i])) dots = -1;
@@ -2978,14 +2978,16 @@ static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128]
         tp__import_node_unsupported(n, "these axes");
         return false;
     }
-    for (const char *p = eq; *p && len < 100; p++) {
+    const char *p = eq;
+    for (; *p && len < 100; p++) {
         if (strncmp(p, "...", 3) == 0) {
             for (int i = 0; i < dots; i++) text[len++] = free_letters[i];
             p += 2;
         } else if (*p != ' ') text[len++] = *p;
     }
     text[len] = 0;
-    return true;
+    if (*p) tp__import_node_unsupported(n, "an equation of more than 100 characters");
+    return !*p;
 }
 
 /* Splits "ij,jk->ik" into the letters of inputs and output. Without "->" the output has the letters that occur once, in
@@ -2996,7 +2998,7 @@ static bool tp__einsum_parse(const char *text, tp__einsum *e)
     int k = 0;
     for (int i = 0, j = 0; text[i]; i++) {
         if (text[i] == ',' && k == 0 && !arrow) k = 1, j = 0;
-        else if (text[i] == '-' && text[i + 1] == '>') arrow = true, j = 0, i++;
+        else if (text[i] == '-' && text[i + 1] == '>' && !arrow) arrow = true, j = 0, i++;
         else if (((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) && j < TP_MAX_DIMS) {
             char *to = arrow ? e->out : e->in[k];
             if (arrow && strchr(to, text[i])) return false;

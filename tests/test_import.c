@@ -1054,6 +1054,27 @@ TEST(heads_are_counted)
     }
 }
 
+/* An equation with two arrows, and one that is too long, are refused: nothing of them is left out. */
+TEST(equations_are_read_to_their_end)
+{
+    static const char long_equation[] = "ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij"
+                                        "->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij->ij";
+    static const char *const list[] = {"ij->ji", "ij->ji->ij", long_equation};
+    static const int64_t x[] = {2, 2};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, x);
+        put_node(&graph, "Einsum", "x", "y", text_attribute("equation", list[i]));
+        put_io(&graph, 12, "y", 1, 2, x);
+        put_model(&file, &graph, 13);
+        if (i)
+            CHECK(
+                refused(&file, NULL, i == 1 ? "Einsum 'ij->ji->ij' cannot be expressed" : "more than 100 characters"));
+        else CHECK(!refused(&file, NULL, "Einsum"));
+    }
+}
+
 /* A model with most kinds of field in it. */
 static void rich_model(void)
 {

@@ -771,48 +771,6 @@ TEST(processes_die_with_their_parent)
     close(fd[0]);
 }
 
-/* Datapoint 1 of pass 0 is large, and then this process gets no more memory. Datapoint 0 says whether the system can do that. */
-static tp_status without_memory(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
-{
-    const int64_t size = index == 1 ? 1 << 20 : 1;
-    struct rlimit limit;
-    (void)user;
-    if (index > 2) return TP_END;
-    tp_status st = tp_datapoint_resize(dp, 1);
-    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_U8, tp_make_shape_n(1, &size));
-    if (st != TP_OK) return st;
-    memset(dp->c[0].data, 0, (size_t)size);
-    if (pass > 0 || index > 1 || getrlimit(RLIMIT_AS, &limit) != 0) return TP_OK;
-    const rlim_t before = limit.rlim_cur;
-    limit.rlim_cur = 0;
-    if (setrlimit(RLIMIT_AS, &limit) != 0 || index == 1) return TP_OK;
-    const int zero = open("/dev/zero", O_RDONLY);
-    void *p = mmap(NULL, 1 << 20, PROT_READ, MAP_PRIVATE, zero, 0);
-    *(uint8_t *)dp->c[0].data = zero >= 0 && p == MAP_FAILED;
-    limit.rlim_cur = before;
-    if (p != MAP_FAILED) munmap(p, 1 << 20);
-    close(zero);
-    return setrlimit(RLIMIT_AS, &limit) == 0 ? TP_OK : TP_ERR;
-}
-/* A process whose memory cannot grow says so and ends; a restart starts it again. */
-TEST(a_process_without_memory)
-{
-    tp_datapoint dp = {0, NULL, 0};
-    tp_dataflow *df = tp_df_multi_process(tp_df_from_generator(without_memory, NULL), 1, .num_prefetch = 1);
-    CHECK_OK(tp_df_next(df, &dp));
-    const bool limited = dp.n == 1 && tp_tensor_get(&dp.c[0], 0) == 1;
-    if (limited) {
-        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_NOMEM, "bytes of shared memory cannot be mapped");
-        CHECK_ERR(tp_df_next(df, &dp), TP_ERR, "ended with status 1");
-    }
-    CHECK_OK(tp_df_restart(df, 1));
-    for (int i = 0; i < 3; i++) CHECK_OK(tp_df_next(df, &dp));
-    CHECK(tp_df_next(df, &dp) == TP_END);
-    tp_df_free(df);
-    tp_datapoint_free(&dp);
-    if (!limited) TEST_SKIP("this system does not limit the memory of a process");
-}
-
 TEST(a_flow_that_is_freed_leaves_no_process_and_no_file)
 {
     int fd[2];

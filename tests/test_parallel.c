@@ -6,9 +6,6 @@
 #include <limits.h>
 
 #ifndef _WIN32
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #endif
 

@@ -408,7 +408,7 @@ TEST(a_checkpoint_of_another_instruction_set)
     tp_graph_free(g);
 }
 
-/* Options of a restore that change nothing are told: they may be misspelt. A list without its length is refused. */
+/* A restore warns about options that change nothing, because they may be misspelt. It refuses a list without its length. */
 TEST(a_restore_tells_options_that_change_nothing)
 {
     static const char *const ignore[] = {"w", "in_file", "no/such:0"};

@@ -159,6 +159,15 @@ static bool refused(const msg *file, const tp_import_onnx_desc *d, const char *p
     tp_graph_free(g);
     return ok;
 }
+static bool accepted(const msg *file)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    const bool ok = tp_import_onnx_parse(g, file->b, file->n, "model.onnx", NULL, &m) == TP_OK;
+    if (!ok) printf("  refused: '%s'\n", tp_last_error());
+    tp_graph_free(g);
+    return ok;
+}
 /* run it: x (rows, columns) as 1, 2, 3, ..; up to n numbers of the first output */
 static int run_model(const msg *file, const tp_import_onnx_desc *d, int64_t rows, int64_t columns, double *y, int n)
 {
@@ -574,12 +583,7 @@ TEST(windows_that_are_too_large_to_take_apart)
         put_io(&graph, 12, "places", 7, 4, (const int64_t[]){-1, -1, -1, -1});
         put_model(&file, &graph, 13);
         if (list[i].sentence) CHECK(refused(&file, NULL, list[i].sentence));
-        else {
-            tp_graph *g = tp_graph_new(NULL);
-            tp_onnx_model m;
-            CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m));
-            tp_graph_free(g);
-        }
+        else CHECK(accepted(&file));
     }
 }
 
@@ -1011,12 +1015,7 @@ TEST(channels_that_are_normalised_together)
         put_io(&graph, 12, "y", 1, 4, picture);
         put_model(&file, &graph, 13);
         if (!list[i].right) CHECK(refused(&file, NULL, "that size"));
-        else {
-            tp_graph *g = tp_graph_new(NULL);
-            tp_onnx_model m;
-            CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m));
-            tp_graph_free(g);
-        }
+        else CHECK(accepted(&file));
     }
 }
 
@@ -1071,7 +1070,7 @@ TEST(equations_are_read_to_their_end)
         if (i)
             CHECK(
                 refused(&file, NULL, i == 1 ? "Einsum 'ij->ji->ij' cannot be expressed" : "more than 100 characters"));
-        else CHECK(!refused(&file, NULL, "Einsum"));
+        else CHECK(accepted(&file));
     }
 }
 

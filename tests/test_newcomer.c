@@ -2571,7 +2571,7 @@ static tp_status drop_some(const tp_datapoint *in, tp_datapoint *out, tp_map_cal
 TEST(a_map_that_drops_what_it_keeps)
 {
     tp_datapoint dp = TP_EMPTY;
-    for (int way = 0; way < 5; way++) { /* tp_log_once: each flow's name once in a process */
+    for (int way = 0; way < 5; way++) { /* the warning is logged once for each kind of flow */
         const tp_tri keeps = way == 0 ? TP_NO : TP_YES;
         tp_dataflow *df = line_data();
         df = way < 2 ? tp_df_map(df, drop_some, .keeps_all = keeps)
@@ -2715,7 +2715,7 @@ TEST(augmenting_after_batching)
     tp_datapoint_free(&dp);
 }
 
-/* The user's bar takes the place of the default one; into a file it writes all scalars. */
+/* A progress bar among the program's callbacks replaces the default one. */
 static tp_status count_bars(tp_callback *cb)
 {
     for (int i = 0; i < cb->train->n_callbacks; i++) bars += strcmp(cb->train->callbacks[i]->name, "ProgressBar") == 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Several processes: tests/test_mpi.c on 2 and 4 ranks, mistakes of one rank, ranks that are killed. Any MPI; Open MPI and MPICH are known.
-# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 6 by default, 2 for each trainer.
+# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 6 by default, 2 for each trainer. It prints how long the others took to
+# stop: at most 10 seconds where the processors are free, which is not asserted, because a test's machine may be busy.
 # TP_TEST_MPI_MEMORY=100: so many allocations fail; 4 by default.
 # SANITIZE=address,undefined: with these sanitizers (leaks of the MPI library itself do not count, tests/mpi.supp).
 set -u
@@ -151,12 +152,12 @@ for ((i = 0; i < ${TP_TEST_MPI_MEMORY:-4}; i++)); do
 done
 
 # A rank is killed, so that mpirun sees it (it ends the others by itself), or not, as when a machine is lost.
+longest=0
 for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
     rank=$((RANDOM % 4)) when=$((RANDOM % 15 + 3))
     when=$((when / 10)).$((when % 10))
     trainers=(horovod server replicated) trainer=${trainers[$((i / 2 % 3))]}
-    rm -rf "$dir/job" "$dir/said"
-    t=$(date +%s)
+    rm -rf "$dir/job" "$dir/job.killed" "$dir/said"
     if [ $((i % 2)) = 0 ]; then
         TP_TEST_MPI_SAID=$dir/said timeout 60 $start -np 4 sh -c "$dir/mpi_job $trainer kill $dir/job $rank $when; sleep 60" >"$dir/log" 2>&1 </dev/null && status=0 || status=1
         cat "$dir/said" >>"$dir/log" 2>/dev/null
@@ -165,10 +166,11 @@ for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
     else
         timeout 60 $start -np 4 "$dir/mpi_job" $trainer kill "$dir/job" $rank $when >"$dir/log" 2>&1 </dev/null && status=0 || status=1
     fi
+    t=$(since_kill "$dir/job")
     # mpirun has been seen to end with status 0 once in some fifty runs, though a rank had aborted the job
     [ $status = 1 ] || grep -q "TP_ERR\|BAD TERMINATION\|application called MPI_Abort" "$dir/log" || fail "a killed job was a success"
-    t=$(($(date +%s) - t))
-    [ $t -le $((12 + extra)) ] || fail "$trainer: rank $rank was killed after $when s: the others stopped after $t s"
+    at_most "$t" $((20 + extra)) || fail "$trainer: rank $rank was killed after $when s: the others stopped ${t:-?} s later"
+    longest=$(printf '%s\n' "$longest" "$t" | sort -g | tail -n 1)
     made=0 # a checkpoint counts as soon as the list has it
     [ ! -e "$dir/job/checkpoint" ] || made=1
     timeout 60 $start -np 4 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
@@ -176,5 +178,6 @@ for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
     [ "$made" = 0 ] || grep -q "training goes on with epoch" "$dir/log" || fail "it began anew, though there were checkpoints"
 done
 timeout 60 $start -np 2 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+echo "a rank was killed ${TP_TEST_MPI_KILLS:-6} times: the others stopped after at most $longest s"
 [ "$made" = 0 ] || grep -q "made by 4 ranks, this job has 2" "$dir/log" || { fail "another number of ranks is not said"; tail -n 5 "$dir/log"; }
 exit $failed

@@ -12,3 +12,8 @@ if $mpirun --version 2>&1 | grep -qE 'Open MPI|OpenRTE|PRRTE'; then
     export OMPI_MCA_pml=ob1 OMPI_MCA_btl=^tcp,openib,uct,ofi,usnic OMPI_MCA_btl_vader_single_copy_mechanism=none
     export OMPI_MCA_mpi_yield_when_idle=1 PMIX_MCA_gds=hash
 fi
+
+# Seconds since the rank of mpi_job's "kill" in this folder killed itself; nothing where it did not come to that.
+since_kill() { [ -e "$1.killed" ] && echo "$(date +%s%N) $(stat -c %.Y "$1.killed")" | awk '{ printf "%.1f", $1 / 1e9 - $2 }'; }
+# at_most <seconds> <limit>
+at_most() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a != "" && a <= b) }'; }

@@ -5,7 +5,8 @@
  * trainer: "horovod", "replicated" or "server", whose server is the last rank.
  *
  * what: "train": 3 epochs, with checkpoints in the folder; it goes on from those that are there. "half": the first epoch alone. "kill":
- * as "train", slower and longer, and the given rank kills itself by SIGKILL after that many seconds. "resume": 30 steps from there. "graph", "parameters",
+ * as "train", slower and longer, and the given rank kills itself by SIGKILL after that many seconds, when it
+ * makes the file <folder>.killed. "resume": 30 steps from there. "graph", "parameters",
  * "steps": the rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers.
  * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
  * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.
@@ -147,7 +148,14 @@ static tp_status print_sum(tp_callback *cb)
 }
 
 /* A server makes no steps: it ends itself by a timer. */
-static void die(int signal) { (void)signal, kill(getpid(), SIGKILL); }
+static char killed[4096]; /* a file made at that moment, so that a check knows when it was */
+static void die(int signal)
+{
+    (void)signal;
+    const int file = open(killed, O_CREAT | O_WRONLY | O_TRUNC, 0644);
+    if (file >= 0) close(file);
+    kill(getpid(), SIGKILL);
+}
 static void die_in(double seconds)
 {
     const struct itimerval t = {{0, 0},
@@ -220,6 +228,7 @@ int main(int argc, char **argv)
     different = argc > 4 && atoi(argv[4]) == tp_rank();
     began = tp_time();
     seconds = argc > 5 ? atof(argv[5]) : 0;
+    snprintf(killed, sizeof killed, "%s.killed", argv[3]);
     if (different && strcmp(what, "kill") == 0) die_in(seconds);
     if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
     if (different && strcmp(what, "absent") == 0) return 2;

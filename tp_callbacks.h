@@ -4713,7 +4713,9 @@ static const char *tp__gpu_util_open(tp__gpu_util *u)
     if (!u->chosen && !tp__gpu_util_visible(u)) {
         u->n = n_gpus < TP_MAX_NAMES ? (int)n_gpus : TP_MAX_NAMES;
         for (int i = 0; i < u->n; i++) u->device[i] = i;
-        if (n_gpus > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", n_gpus);
+        if (n_gpus > TP_MAX_NAMES)
+            tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] the first %d of %u GPUs are monitored.", u->n, n_gpus);
+        else if (n_gpus > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", n_gpus);
     }
     for (int i = 0; i < u->n; i++)
         if ((unsigned)u->device[i] >= n_gpus || by_index((unsigned)u->device[i], &u->handle[i]) != 0)

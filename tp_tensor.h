@@ -1491,7 +1491,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 }
 
 /* Remove everything inside the open directory and close fd. Links are removed, never followed. */
-static int tp__os_empty(int fd)
+static int tp__os_empty(int fd, const char *keep)
 {
     DIR *d = fdopendir(fd);
     if (!d) {
@@ -1505,7 +1505,7 @@ static int tp__os_empty(int fd)
         rewinddir(d);
         while (!failed && (e = readdir(d)) != NULL) {
             const char *name = e->d_name;
-            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) continue;
+            if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || (keep && strcmp(name, keep) == 0)) continue;
             if (unlinkat(dirfd(d), name, 0) == 0) {
                 removed = 1;
                 continue;
@@ -1515,7 +1515,7 @@ static int tp__os_empty(int fd)
                 break;
             }
             int inner = openat(dirfd(d), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            if (inner < 0 || tp__os_empty(inner) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0)
+            if (inner < 0 || tp__os_empty(inner, NULL) != 0 || unlinkat(dirfd(d), name, AT_REMOVEDIR) != 0)
                 failed = errno ? errno : EIO;
             else removed = 1;
         }
@@ -1525,10 +1525,10 @@ static int tp__os_empty(int fd)
     return failed ? -1 : 0;
 }
 
-static int tp__os_empty_dir(const char *dir)
+static int tp__os_empty_dir(const char *dir, const char *keep)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -1 : tp__os_empty(fd);
+    return fd < 0 ? -1 : tp__os_empty(fd, keep);
 }
 
 static int tp__os_cwd(char *path, size_t size) { return getcwd(path, size) ? 0 : -1; }
@@ -1725,21 +1725,22 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 }
 
 typedef struct tp__os_emptying {
-    const char *dir;
+    const char *dir, *keep;
     int failed;
 } tp__os_emptying;
-static int tp__os_empty_dir(const char *dir);
+static int tp__os_empty_dir(const char *dir, const char *keep);
 
 static bool tp__os_empty_one(void *user, const char *name)
 {
     tp__os_emptying *in = (tp__os_emptying *)user;
     tp__os_info is;
+    if (in->keep && strcmp(name, in->keep) == 0) return false;
     const size_t n = strlen(in->dir) + strlen(name) + 2;
     char *path = (char *)tp__hook_malloc(n);
     in->failed = -1;
     if (!path) return true;
     tp__format(path, n, "%s/%s", in->dir, name);
-    if (tp__os_stat(path, false, &is) == 0 && is.kind == TP__OS_DIR) in->failed = tp__os_empty_dir(path);
+    if (tp__os_stat(path, false, &is) == 0 && is.kind == TP__OS_DIR) in->failed = tp__os_empty_dir(path, NULL);
     else in->failed = 0;
     /* path is a folder, or a link to one */
     if (!in->failed && tp__os_remove(path) != 0) in->failed = tp__os_rmdir(path);
@@ -1747,10 +1748,10 @@ static bool tp__os_empty_one(void *user, const char *name)
     return in->failed != 0;
 }
 
-/* Remove everything inside dir. Links are removed, never followed. */
-static int tp__os_empty_dir(const char *dir)
+/* Remove everything inside dir but `keep`, which may be NULL. Links are removed, never followed. */
+static int tp__os_empty_dir(const char *dir, const char *keep)
 {
-    tp__os_emptying in = {dir, 0};
+    tp__os_emptying in = {dir, keep, 0};
     return tp__os_list(dir, tp__os_empty_one, &in) != 0 ? -1 : in.failed;
 }
 
@@ -1813,7 +1814,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 {
     return (void)dir, (void)fn, (void)user, tp__os_no_files();
 }
-static int tp__os_empty_dir(const char *dir) { return (void)dir, tp__os_no_files(); }
+static int tp__os_empty_dir(const char *dir, const char *keep) { return (void)dir, (void)keep, tp__os_no_files(); }
 static int tp__os_cwd(char *path, size_t size) { return (void)path, (void)size, tp__os_no_files(); }
 static const char *tp__os_last_separator(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
@@ -3626,7 +3627,8 @@ static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
                            "log directory: '%s' is not deleted: it has files, but no log.log, so it was not the folder "
                            "of a run. Give another folder, or empty it yourself",
                            dir);
-        if (tp__os_empty_dir(dir) != 0)
+        /* log.log last: if the process is killed here, the next start finds the folder of a run and deletes the rest */
+        if (tp__os_empty_dir(dir, "log.log") != 0 || tp__os_remove(backup_dir) != 0)
             return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, tp__os_error());
         tp_log(TP_LOG_INFO, "The files of an earlier run in '%s' were deleted", dir);
         tp__logger.dir_deleted = true;
@@ -7402,7 +7404,7 @@ static bool tp__leftover(void *user, const char *name)
     if (tp__os_stat(path, false, &is) == 0 &&
         (machine == in->machine || tp__os_wall() - 1e-9 * (double)is.time > 86400)) {
         if (is.kind == TP__OS_FILE) tp__os_remove(path);
-        else if (is.kind == TP__OS_DIR && tp__os_empty_dir(path) == 0) tp__os_rmdir(path);
+        else if (is.kind == TP__OS_DIR && tp__os_empty_dir(path, NULL) == 0) tp__os_rmdir(path);
     }
     tp_free(path);
     return false;

@@ -1016,6 +1016,7 @@ TEST(how_busy_gpus_are)
     setenv("NVML_GPUS", "33", 1); /* more than the tracker has room for */
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
     CHECK(strstr(told, "GPUUtil/31=70 ") && !strstr(told, "GPUUtil/32="));
+    CHECK_HAS(tp_test_logged, "the first 32 of 33 GPUs are monitored");
     setenv("NVML_GPUS", "2", 1);
 
     static const char *const fails[][2] = {{"init", "NVML cannot be initialised"}, {"rates", "NVML returned error 15"}};

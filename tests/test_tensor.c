@@ -4,6 +4,7 @@
 #define TP_IMPLEMENTATION
 #include "tp_tensor.h"
 #include "tp_test.h"
+#include "inject.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <float.h>
@@ -562,6 +563,33 @@ TEST(logger_keeps_the_working_directory)
     CHECK(!exists("../beside/c") && exists("../beside/log.log") && exists("c"));
     CHECK(chdir(here) == 0);
     CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+static int start_with_d(void *dir) { return tp_logger_set_dir((const char *)dir, 'd') == TP_OK ? 0 : 1; }
+
+/* A process that is killed while it deletes an earlier run: the next one can delete the rest. */
+TEST(a_deletion_that_is_killed)
+{
+    static const char *const of_a_run[] = {"a.npz", "log.log", "stats.json", "z/b", "z/log.log"};
+    char dir[300];
+    inject_plan plan;
+    inject_result r;
+    snprintf(dir, sizeof dir, "%s/run", tp_test_tmpdir());
+    memset(&plan, 0, sizeof plan);
+    plan.what = INJECT_KILL, plan.kinds = INJECT_UNLINK;
+    for (plan.n = 1;; plan.n++) {
+        CHECK_OK(tp_make_dirs(tp_test_path(dir, "z")));
+        for (int i = 0; i < TP_COUNT(of_a_run); i++) tp_test_write(tp_test_path(dir, of_a_run[i]), "1", 1);
+        memset(&r, 0, sizeof r);
+        if (inject_run(start_with_d, dir, &plan, &r) != 0) TEST_SKIP(r.why);
+        if (!r.fired) break;
+        CHECK(WIFSIGNALED(r.status));
+        CHECK_OK(tp_logger_set_dir(dir, 'd'));
+        for (int i = 0; i < TP_COUNT(of_a_run); i++)
+            CHECK(exists(tp_test_path(dir, of_a_run[i])) == (strcmp(of_a_run[i], "log.log") == 0));
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
+    CHECK_MSG(plan.n > 6, "%ld", plan.n);
 }
 
 /* Only the log file of the present directory is open, and none after it was forgotten. */

@@ -1019,6 +1019,62 @@ TEST(an_optimizer_that_writes_nothing)
     tp_graph_free(g);
 }
 
+/* Two optimizers, each for its variables, with one clip by the norm of all gradients: w by gradient descent, v by Momentum. */
+static tp_optimizer *of_parts[2];
+static tp_node *both(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_grad_var of[2][4];
+    int count[2] = {0, 0};
+    for (int i = 0; i < n; i++) {
+        const int k = strcmp(tp_node_name(gvs[i].var), "w") != 0;
+        of[k][count[k]++] = gvs[i];
+    }
+    tp_node *update[2];
+    for (int k = 0; k < 2; k++) update[k] = tp_apply_gradients_if(of_parts[k], of[k], count[k], o->pred);
+    return tp_group(o->graph, update, 2, NULL);
+}
+TEST(two_optimizers_with_one_norm)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(), tp_init_constant(3));
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape(), tp_init_constant(4));
+    tp_node *cost = tp_add(tp_square(w), tp_square(v)); /* gradients 6 and 8: their norm is 10 */
+    of_parts[0] = tp_sgd(tp_const(g, 0.5)), of_parts[1] = tp_momentum(tp_const(g, 0.25));
+    tp_optimizer *o = tp_optimizer_new(g, "Both", both, NULL);
+    o = tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_global_norm_clip(5)));
+    tp_node *update = tp_minimize(o, cost, NULL), *const fetch[] = {w, v};
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *value[2];
+    CHECK_OK(tp_session_run(s, NULL, 0, &update, 1, NULL));
+    CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, value));
+    CHECK_NEAR(tp_tensor_get(value[0], 0), 3 - 0.5 * 3, 1e-6, 0);
+    CHECK_NEAR(tp_tensor_get(value[1], 0), 4 - 0.25 * 4, 1e-6, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static tp_node *left_early(tp_graph *g, tp_node *x, bool by_argscope)
+{
+    if (by_argscope) TP_ARGSCOPE(g, fully_connected, .use_bias = TP_NO) return tp_fully_connected(x, "a", .units = 2);
+    TP_VARIABLE_SCOPE(g, "early") return tp_fully_connected(x, "a", .units = 2);
+    return NULL;
+}
+TEST(a_block_that_is_left_by_return)
+{
+    static const char *const said[] = {"a scope of its graph is still open (name scope 'early', variable scope 'early')",
+                                       "a TP_ARGSCOPE of its graph is still open (name scope '', variable scope '')", ""};
+    for (int i = 0; i < TP_COUNT(said); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3));
+        if (i < 2) left_early(g, x, i == 1);
+        keep_the_log();
+        tp_session_free(tp_session_new(g, NULL));
+        CHECK(strstr(logged, "still open") ? strstr(logged, said[i]) != NULL : i == 2);
+        tp_set_log(NULL, NULL);
+        tp_graph_free(g);
+    }
+}
+
 static tp_node *one_weight(tp_graph *g, tp_node *const *in, void *user)
 {
     return (void)user,

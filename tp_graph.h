@@ -9689,10 +9689,14 @@ static void tp__session_open_blocks(const tp_graph *g)
 {
     const bool in_scope = g->n_name_scope > 1 || g->n_var_scope > 1;
     if (g->in_tower || in_scope || g->n_argscope > 0)
-        tp_log(TP_LOG_WARN,
-               "session: a %s of its graph is still open (name scope '%s', variable scope '%s'), and counts for all that "
-               "is built from now on. Leave such a block at its end, not by return or break",
-               g->in_tower ? "tower" : in_scope ? "scope" : "TP_ARGSCOPE", tp_name_scope(g), tp_variable_scope(g));
+        tp_log(
+            TP_LOG_WARN,
+            "session: a %s of its graph is still open (name scope '%s', variable scope '%s'), and counts for all that "
+            "is built from now on. Leave such a block at its end, not by return or break",
+            g->in_tower ? "tower"
+            : in_scope  ? "scope"
+                        : "TP_ARGSCOPE",
+            tp_name_scope(g), tp_variable_scope(g));
 }
 
 TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)

@@ -1061,8 +1061,9 @@ static tp_node *left_early(tp_graph *g, tp_node *x, bool by_argscope)
 }
 TEST(a_block_that_is_left_by_return)
 {
-    static const char *const said[] = {"a scope of its graph is still open (name scope 'early', variable scope 'early')",
-                                       "a TP_ARGSCOPE of its graph is still open (name scope '', variable scope '')", ""};
+    static const char *const said[] = {
+        "a scope of its graph is still open (name scope 'early', variable scope 'early')",
+        "a TP_ARGSCOPE of its graph is still open (name scope '', variable scope '')", ""};
     for (int i = 0; i < TP_COUNT(said); i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3));

@@ -396,6 +396,11 @@ TEST(functions_of_the_program)
     CHECK_OK(tp_aug_apply_mask(&t, &image, 0, &out)); /* a function that does nothing leaves the image */
     CHECK(memcmp(out.data, image.data, 48) == 0 && out.data != image.data);
     tp_aug_free(a);
+    a = tp_aug_map_image(.fn = leave, .user = &calls); /* an image of bytes may stay one */
+    CHECK_OK(tp_aug_draw(a, 6, 8, 4, 11, &t));
+    CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+    CHECK(out.dtype == TP_U8 && memcmp(out.data, image.data, 48) == 0);
+    tp_aug_free(a);
     CHECK_ERR(tp_aug_status(a = tp_aug_map_image(.user = &calls, .release = count_release)), TP_ERR_ARG, "is NULL");
     tp_aug_free(a);
     CHECK(calls == 202);

@@ -350,6 +350,22 @@ TEST(an_update_reads_what_it_writes_first)
     }
 }
 
+/* A variable that is fed, as the first feed, is read as fed, and keeps its value. */
+TEST(a_variable_that_is_fed)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape1(2), tp_init_ones()), *y = tp_affine(w, 2, 0);
+    tp_session *s = tp_session_new(g, NULL);
+    const float data[2] = {5, 7};
+    const tp_tensor *out;
+    for (int fed = 1; fed >= 0; fed--) {
+        const tp_feed f = feed_f32(w, shape1(2), data);
+        if (CHECK_OK(tp_session_run(s, &f, fed, &y, 1, &out))) CHECK_NEAR(tp_tensor_get(out, 1), fed ? 14 : 2, 0, 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* What is fed is read as fed, though its op runs for another output's sake or something waits for it. */
 TEST(what_is_fed_is_not_overwritten)
 {

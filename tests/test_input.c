@@ -186,6 +186,9 @@ TEST(shuffles_are_functions_of_seed_and_pass)
 
 TEST(locally_shuffle_keeps_its_promises)
 {
+    tp_dataflow *as_is = tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 1); /* nothing to shuffle with */
+    CHECK_STR(walk_from(as_is, 0, 1, 10), "0 1 2 3 4 5 6 7 8 9");
+    tp_df_free(as_is);
     for (int reuse = 1; reuse <= 3; reuse++) {
         tp_dataflow *df =
             tp_df_locally_shuffle(numbers(10, TP_NO), .buffer_size = 4, .num_reuse = reuse, .shuffle_interval = 2);

@@ -1054,6 +1054,13 @@ static void judge(bool failed)
                        call_case + 1);
 }
 static void got_status(tp_status st) { judge(st < 0); }
+/* What carries its error is returned by its constructor: NULL stands for no memory, of which there is enough here, and for a part
+ * that was NULL itself. */
+static void carries_error(const void *made)
+{
+    tp_test__check(made != NULL || strcmp(call_case, "!d = NULL") != 0, __FILE__, __LINE__,
+                   "%s with %s returned NULL, and not what carries its error", call_name, call_case + 1);
+}
 static void got_node(const tp_node *n)
 {
     tp_test__check(n != NULL, __FILE__, __LINE__, "%s with %s returned NULL: builders never do", call_name,
@@ -1064,18 +1071,21 @@ static void got_nothing(void) { judge(tp_last_error()[0] != 0 || graph_failed())
 static void got_answer(void) { survived = true; }
 static void got_callback(tp_callback *cb)
 {
+    carries_error(cb);
     judge(tp_callback_status(cb) != TP_OK);
     if (in_cycles && tp_callback_status(cb) == TP_OK) train_with(NULL, NULL, cb, NULL);
     else tp_callback_free(cb);
 }
 static void got_monitor(tp_monitor *m)
 {
+    carries_error(m);
     judge(!m || tp_callback_status(&m->cb) != TP_OK);
     if (in_cycles && m) train_with(NULL, NULL, NULL, m);
     else tp_monitor_free(m);
 }
 static void got_inferencer(tp_inferencer *inf)
 {
+    carries_error(inf);
     if (inf && inf->error_) tp_fail(inf->status_, "%s", inf->error_);
     judge(!inf || inf->status_ != TP_OK);
     if (in_cycles && inf) {
@@ -1088,6 +1098,7 @@ static void got_inferencer(tp_inferencer *inf)
 }
 static void got_dataflow(tp_dataflow *df)
 {
+    carries_error(df);
     judge(tp_df_status(df) != TP_OK);
     if (in_cycles) use_dataflow(df);
     tp_df_free(df);
@@ -1134,6 +1145,7 @@ static void got_trainer(tp_trainer *t)
 }
 static void got_augmentor(tp_augmentor *a)
 {
+    carries_error(a);
     judge(tp_aug_status(a) != TP_OK);
     if (in_cycles) use_augmentor(a);
     tp_aug_free(a);

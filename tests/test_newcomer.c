@@ -728,10 +728,14 @@ TEST(arguments_that_are_wrong)
 
 TEST(an_op_is_named_once)
 {
-    static const char *const want[] = {"MatMul: shapes (?,8) and (9,3) do not fit", "fc/MatMul does not work on int32",
+    static const char *const want[] = {"MatMul: shapes (?,8) and (9,3) do not fit",
+                                       "fc/MatMul does not work on int32",
                                        "scores: matmul: shapes (?,8) and (9,3) do not fit",
-                                       "x: placeholder: dimension 1 would be -4: it must be at least 0, or TP_ANY"};
-    for (int i = 0; i < 4; i++) {
+                                       "x: placeholder: dimension 1 would be -4: it must be at least 0, or TP_ANY",
+                                       "MatMul_1: shapes (?,8) and (9,3) do not fit",
+                                       "MatMul_one: matmul: shapes (?,8) and (9,3) do not fit",
+                                       "MatMul_: matmul: shapes (?,8) and (9,3) do not fit"};
+    for (int i = 0; i < TP_COUNT(want); i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, i == 3 ? tp_make_shape(3, -4) : tp_make_shape(TP_ANY, 8));
         tp_node *y = tp_placeholder(g, "y", i == 1 ? TP_I32 : TP_F32, tp_make_shape(9, 3)), *both[2];
@@ -741,10 +745,13 @@ TEST(an_op_is_named_once)
         d.row = tp_op_find("matmul"), d.in = both, d.n_in = 2, d.name = "scores";
         if (i == 0) tp_matmul(x, y);
         if (i == 1) TP_NAME_SCOPE(g, "fc") tp_matmul(x, y);
-        if (i == 2) tp_apply_ex(g, &d);
+        if (i == 4) tp_matmul(tp_placeholder(g, "z", TP_F32, tp_make_shape(2, 9)), y), tp_matmul(x, y);
+        if (i >= 5) d.name = i == 5 ? "MatMul_one" : "MatMul_";
+        if (i == 2 || i >= 5) tp_apply_ex(g, &d);
         const char *said = strrchr(tp_graph_error(g), '/');
         CHECK_HAS(tp_graph_error(g), want[i]);
-        CHECK_MSG(!strstr(tp_graph_error(g), "MatMul: matmul"), "%s", said ? said : tp_graph_error(g));
+        CHECK_MSG(!strstr(tp_graph_error(g), "MatMul: matmul") && !strstr(tp_graph_error(g), "MatMul_1: matmul"), "%s",
+                  said ? said : tp_graph_error(g));
         tp_graph_free(g);
     }
 }

@@ -234,6 +234,32 @@ TEST(an_optimizer_of_the_users_own)
     done(g);
 }
 
+/* A gradient that is fed, as the first feed, is the one that descends: the product is not computed in its place. */
+TEST(a_gradient_that_is_fed)
+{
+    tp_graph *g = graph();
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 16));
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(16, 16), tp_init_zeros());
+    tp_grad_var gv = {NULL, w};
+    tp_compute_gradients(tp_sum(tp_matmul(x, w)), &w, 1, &gv);
+    tp_node *op = tp_apply_gradients(tp_sgd(rate(g, 0.5f)), &gv, 1);
+    ok(g);
+    float ones[256], twos[256];
+    for (int i = 0; i < 256; i++) ones[i] = 1, twos[i] = 2;
+    tp_feed f[2] = {{gv.grad, TP_EMPTY}, {x, TP_EMPTY}};
+    tp_tensor_view(&f[0].value, TP_F32, tp_make_shape(16, 16), ones);
+    tp_tensor_view(&f[1].value, TP_F32, tp_make_shape(2, 16), twos);
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
+        CHECK_OK(tp_session_run(s, f, 2, &op, 1, NULL));
+        CHECK_NEAR(variable(s, "w"), -0.5, 0, 0);
+        CHECK_OK(tp_session_run(s, &f[1], 1, &op, 1, NULL)); /* the product's values are 4 */
+        CHECK_NEAR(variable(s, "w"), -2.5, 0, 0);
+    }
+    tp_session_free(s);
+    done(g);
+}
+
 /* ==== gradient processors ============================================================================= */
 
 static void clip_case(float a, float b, float c, double wa, double wb, double wc)

@@ -574,6 +574,7 @@ TEST(a_deletion_that_is_killed)
     char dir[300];
     inject_plan plan;
     inject_result r;
+    TEST_MAY_ERROR("cannot delete");
     snprintf(dir, sizeof dir, "%s/run", tp_test_tmpdir());
     memset(&plan, 0, sizeof plan);
     plan.what = INJECT_KILL, plan.kinds = INJECT_UNLINK;
@@ -590,6 +591,11 @@ TEST(a_deletion_that_is_killed)
         CHECK_OK(tp_logger_set_dir(NULL, 0));
     }
     CHECK_MSG(plan.n > 6, "%ld", plan.n);
+    /* a file that cannot be deleted fails the start */
+    plan.what = INJECT_FAIL, plan.error = EACCES, plan.n = 1;
+    memset(&r, 0, sizeof r);
+    CHECK(inject_run(start_with_d, dir, &plan, &r) == 0 && r.fired && WIFEXITED(r.status) &&
+          WEXITSTATUS(r.status) == 1);
 }
 
 /* Only the log file of the present directory is open, and none after it was forgotten. */

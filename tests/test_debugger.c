@@ -296,6 +296,17 @@ TEST(commands_explain_themselves)
     CHECK_HAS(answer, "LOG Training was stopped: the debugger was told to.");
 }
 
+/* x - x is 0, and so are its product and their mean; dropout's values are zeros in part. */
+TEST(values_of_zeros_are_found)
+{
+    run r = {0};
+    r.points = 6;
+    r.commands = "list -f all_zero; stop";
+    answers(&r);
+    IN_ORDER(answer, "list -f all_zero\n    7  Sub ", "min 0 mean 0 max 0\n    8  Mul ",
+             "min 0 mean 0 max 0\n    9  Mean ", "float32 ()  0\n3 of 28 operations\n", "STATUS TP_OK");
+}
+
 /* What changes variables is not run twice, and says so. */
 TEST(updates_cannot_be_looked_at)
 {

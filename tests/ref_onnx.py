@@ -464,6 +464,8 @@ def refusals(file):
     r('a string or a sparse tensor', 'Constant', value_string='a'), r('a shape that large', 'ConstantOfShape', x2) if False else None, r('of training', 'Dropout', x2, F(0.5).reshape(()), B(1).reshape(()), n_out=2, type=[T.FLOAT, T.BOOL]) if False else None
     r('the mask of a training run', 'Dropout', x2, F(0.5).reshape(()), B(1).reshape(()), n_out=2, type=[T.FLOAT, T.BOOL])
     r('with its output 1 cannot be expressed', 'Relu', x2, n_out=2), r('tp has no operator Nonsense', 'Nonsense', x2), r('of a value with 2 dimensions', 'GlobalAveragePool', x2), r('needs to know dimension', 'DepthToSpace', x4, blocksize=2, shapes={'x0': (1, 'c', 4, 4)})
+    r('blocks of 2', 'SpaceToDepth', real(1, 1, 3, 4), blocksize=2), r('blocks of 2', 'SpaceToDepth', real(1, 1, 4, 3), blocksize=2)
+    r('needs to know dimension 0', 'Slice', x2, L(-1), L(1), L(0), L(-1), shapes={'x0': ('n', 2)})
     broken(file)
 
 

@@ -650,9 +650,11 @@ TEST(what_lies_on_a_device_is_fed)
             const int where = from[run] == HERE ? 0 : from[run] == THERE ? 1 : 2;
             if (from[run] == HOST) tp_tensor_view(&feed.value, TP_F32, host.shape, x);
             else {
+                const void *before = there.data;
                 CHECK_OK(tp_tensor_to_device(&there, d[where], &host));
                 feed.value = there;
                 CHECK(there.device == d[where]);
+                if (from[run] == from[run - 1]) CHECK(there.data == before); /* the memory is large enough */
             }
             const int uploads = r->uploads, stages = r->stages, peers = r->peer_copies, downloads = other->downloads;
             const tp_tensor *value = NULL;

@@ -627,38 +627,56 @@ TEST(a_page_has_histograms_and_images)
     page_free(&p);
 }
 
+/* A report without a training: what is put into its monitors, at the steps that the test gives, is on its page. */
+typedef struct by_hand {
+    tp_train_state state;
+    tp_monitor *report;
+    tp_monitors *all;
+} by_hand;
+static const char *begin_by_hand(by_hand *h, const char *name, double every_secs)
+{
+    tp_monitor_report_desc d;
+    memset(h, 0, sizeof *h);
+    memset(&d, 0, sizeof d);
+    d.every_secs = every_secs;
+    h->state.is_chief = true;
+    h->state.steps_per_epoch = 1;
+    const char *dir = in_folder(name);
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    h->report = tp_monitor_report_(&d);
+    h->state.monitors = h->all = tp_monitors_new(&h->report, 1);
+    h->all->cb.train = &h->state;
+    CHECK_OK(tp_callback_setup_graph(&h->report->cb, &h->state));
+    CHECK_OK(tp_callback_before_train(&h->report->cb));
+    return dir;
+}
+static bool end_by_hand(by_hand *h, page *p, const char *dir)
+{
+    CHECK_OK(tp_callback_after_train(&h->report->cb));
+    tp_callback_free(&h->all->cb);
+    tp_monitor_free(h->report);
+    return CHECK(page_read(p, dir));
+}
+
 /* Where all images are too large together, the tag with the most of them loses its oldest. */
 TEST(too_many_images_lose_the_oldest)
 {
     enum { SIDE = 256, FEW = 3, MANY = 8 };
-    tp_train_state state;
-    tp_monitor_report_desc d;
+    by_hand h;
     tp_tensor image;
     page p;
     static unsigned char pixel[SIDE * SIDE * 3];
     const int64_t dim[4] = {1, SIDE, SIDE, 3};
     for (int i = 0; i < TP_COUNT(pixel); i++) pixel[i] = (unsigned char)tp_test_mix((uint64_t)i);
-    memset(&state, 0, sizeof state), memset(&d, 0, sizeof d), memset(&image, 0, sizeof image);
-    state.is_chief = true;
-    state.steps_per_epoch = 1;
-    const char *dir = in_folder("large");
-    CHECK_OK(tp_logger_set_dir(dir, 'd'));
-    tp_monitor *m = tp_monitor_report_(&d);
-    tp_monitors *all = tp_monitors_new(&m, 1);
-    state.monitors = all;
-    all->cb.train = &state;
-    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
-    CHECK_OK(tp_callback_before_train(&m->cb));
+    memset(&image, 0, sizeof image);
+    const char *dir = begin_by_hand(&h, "large", 0);
     tp_tensor_view(&image, TP_U8, tp_make_shape_n(4, dim), pixel);
     for (int k = 1; k <= MANY; k++) { /* the last of them is too much */
-        state.global_step = k;
-        if (k <= FEW) CHECK_OK(tp_monitors_put_image(all, "few", &image));
-        CHECK_OK(tp_monitors_put_image(all, "many", &image));
+        h.state.global_step = k;
+        if (k <= FEW) CHECK_OK(tp_monitors_put_image(h.all, "few", &image));
+        CHECK_OK(tp_monitors_put_image(h.all, "many", &image));
     }
-    CHECK_OK(tp_callback_after_train(&m->cb));
-    tp_callback_free(&all->cb);
-    tp_monitor_free(m);
-    if (!CHECK(page_read(&p, dir))) return;
+    if (!end_by_hand(&h, &p, dir)) return;
     const value *images = get(p.data, "images");
     const value *few = get(images->item[0], "shots"), *many = get(images->item[1], "shots");
     CHECK_STR(get(images->item[0], "name")->text, "few");
@@ -727,31 +745,18 @@ TEST(a_page_says_how_a_training_ended)
 TEST(long_curves_are_thinned_without_losing_peaks)
 {
     static curve c;
-    tp_train_state state;
-    tp_monitor_report_desc d;
+    by_hand h;
     page p;
     enum { N = 100000 };
-    memset(&state, 0, sizeof state);
-    memset(&d, 0, sizeof d);
-    state.is_chief = true;
-    const char *dir = in_folder("long");
-    CHECK_OK(tp_logger_set_dir(dir, 'd'));
-    tp_monitor *m = tp_monitor_report_(&d);
-    tp_monitors *all = tp_monitors_new(&m, 1);
-    state.monitors = all;
-    all->cb.train = &state;
-    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
-    CHECK_OK(tp_callback_before_train(&m->cb));
+    const char *dir = begin_by_hand(&h, "long", 0);
     for (int i = 0; i < N; i++) {
-        state.global_step = 5000000000 + i; /* beyond 32 bits */
+        h.state.global_step = 5000000000 + i; /* beyond 32 bits */
         const double v = i == 33333 ? 1e6 : i == 66667 ? -1e6 : i == 50001 ? (double)NAN : sin(i * 0.01);
-        CHECK_OK(tp_monitors_put_scalar(all, "wave", v));
-        if (i % 1000 == 0) CHECK_OK(tp_monitors_put_scalar(all, "wave", v)); /* twice in a step: the last one counts */
+        CHECK_OK(tp_monitors_put_scalar(h.all, "wave", v));
+        if (i % 1000 == 0)
+            CHECK_OK(tp_monitors_put_scalar(h.all, "wave", v)); /* twice in a step: the last one counts */
     }
-    CHECK_OK(tp_callback_after_train(&m->cb));
-    tp_callback_free(&all->cb);
-    tp_monitor_free(m);
-    if (!CHECK(page_read(&p, dir))) return;
+    if (!end_by_hand(&h, &p, dir)) return;
     curve_of(&c, get(p.data, "runs")->item[0], "wave");
     CHECK_MSG(c.n > 4000 && c.n <= 10000, "%d points", c.n);
     bool high = false, low = false, nan = false;
@@ -772,38 +777,23 @@ TEST(the_more_curves_the_fewer_points_of_each)
 {
     static curve c;
     static const char *const name[] = {"long/a", "long/b", "long/c"};
-    tp_train_state state;
-    tp_monitor_report_desc d;
+    by_hand h;
     page p;
     enum { N = 20000, CURVES = 200 };
-    memset(&state, 0, sizeof state);
-    memset(&d, 0, sizeof d);
-    state.is_chief = true;
-    d.every_secs = 1e9;
-    const char *dir = in_folder("many");
-    CHECK_OK(tp_logger_set_dir(dir, 'd'));
-    tp_monitor *m = tp_monitor_report_(&d);
-    tp_monitors *all = tp_monitors_new(&m, 1);
-    state.monitors = all;
-    all->cb.train = &state;
-    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
-    CHECK_OK(tp_callback_before_train(&m->cb));
+    const char *dir = begin_by_hand(&h, "many", 1e9);
     for (int i = 0; i < N; i++) {
-        state.global_step = i + 1;
+        h.state.global_step = i + 1;
         for (int k = 0; k < 3; k++) {
             const double v = i == 1111 * (k + 1) ? 50 + k : i == 5555 * (k + 1) ? -50 - k : cos(i * 0.7 + k);
-            CHECK_OK(tp_monitors_put_scalar(all, name[k], v));
+            CHECK_OK(tp_monitors_put_scalar(h.all, name[k], v));
         }
     }
     for (int k = 3; k < CURVES; k++) {
         char one[32];
         snprintf(one, sizeof one, "short/%d", k);
-        CHECK_OK(tp_monitors_put_scalar(all, one, k));
+        CHECK_OK(tp_monitors_put_scalar(h.all, one, k));
     }
-    CHECK_OK(tp_callback_after_train(&m->cb));
-    tp_callback_free(&all->cb);
-    tp_monitor_free(m);
-    if (!CHECK(page_read(&p, dir))) return;
+    if (!end_by_hand(&h, &p, dir)) return;
     for (int k = 0; k < 3; k++) {
         bool high = false, low = false;
         curve_of(&c, get(p.data, "runs")->item[0], name[k]);
@@ -928,7 +918,7 @@ TEST(misuse_of_the_report)
 }
 
 /* A page with all kinds of content, by hand, so that each allocation of it can fail. */
-static tp_status by_hand(bool *alive)
+static tp_status hand_made(bool *alive)
 {
     tp_train_state state;
     tp_monitor_report_desc d;
@@ -982,7 +972,7 @@ TEST(without_memory_training_goes_on)
     for (long n = 1, failed = 1; failed; n += 1 + n / 40) {
         said[0] = 0;
         tp_test_fail_after(n);
-        const tp_status st = by_hand(&alive);
+        const tp_status st = hand_made(&alive);
         failed = tp_test_alloc_failed();
         CHECK(failed || st == TP_OK);
         CHECK_MSG(st == TP_OK || st == TP_ERR_NOMEM, "allocation %ld: %s", n, tp_last_error());

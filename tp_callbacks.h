@@ -2930,8 +2930,8 @@ typedef struct tp__members {
 static void tp__members_close(tp_callback *cb);
 static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st)
 {
-    if (st >= TP_OK || member->close == tp__members_close) return st;
-    tp__add_missing_sentence(member->name, n_errors, st);
+    if ((st >= TP_OK && st <= TP_INTR) || member->close == tp__members_close) return st;
+    st = tp__add_missing_sentence(member->name, n_errors, st);
     const size_t n = strlen(member->name);
     const bool named = strncmp(tp_last_error(), member->name, n) == 0 && tp_last_error()[n] == ':';
     return named ? st : tp_fail(st, "%s: %s", member->name, tp_last_error());
@@ -5905,6 +5905,19 @@ static tp_status tp__class_error_begin(tp_inferencer *inf)
     return TP_OK;
 }
 
+/* Refuses values that are neither 0 nor 1 of the tensor of name i: logits, say, or numbers of classes. */
+static tp_status tp__inf_of_ones(const tp_inferencer *inf, const tp_tensor *t, int i)
+{
+    const int64_t size = tp_tensor_size(t);
+    for (int64_t k = 0; k < size; k++) {
+        const double v = tp_tensor_get(t, k);
+        if ((v < 0 || v > 0) && (v < 1 || v > 1))
+            return tp_fail(TP_ERR_ARG, "%s: '%s' has the value %g, and may have only 0 and 1", inf->name, inf->names[i],
+                           v);
+    }
+    return TP_OK;
+}
+
 static tp_status tp__class_error_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
 {
     tp__class_error *e = (tp__class_error *)inf->user;
@@ -5916,6 +5929,8 @@ static tp_status tp__class_error_batch(tp_inferencer *inf, const tp_tensor *cons
                        "tp_sym_prediction_incorrect makes; tp_inf_scalar_stats averages a scalar",
                        inf->names[0], tp_shape_text(&values[0]->shape, text));
     const int64_t size = tp_tensor_size(values[0]);
+    const tp_status st = tp__inf_of_ones(inf, values[0], 0);
+    if (st != TP_OK) return st;
     for (int64_t i = 0; i < size; i++) e->wrong += tp_tensor_get(values[0], i);
     e->n += (double)size;
     return TP_OK;
@@ -5967,10 +5982,12 @@ static tp_status tp__binary_batch(tp_inferencer *inf, const tp_tensor *const *va
     if (!tp_shape_equal(&values[0]->shape, &values[1]->shape))
         return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' has shape %s, '%s' has %s", inf->names[0],
                        tp_shape_text(&values[0]->shape, p), inf->names[1], tp_shape_text(&values[1]->shape, l));
+    tp_status st = tp__inf_of_ones(inf, values[0], 0);
+    if (st == TP_OK) st = tp__inf_of_ones(inf, values[1], 1);
+    if (st != TP_OK) return st;
     const int64_t size = tp_tensor_size(values[0]);
     for (int64_t i = 0; i < size; i++) {
-        const double pred = tp_tensor_get(values[0], i), label = tp_tensor_get(values[1], i);
-        const bool is_pred = pred > 0.5 && pred<1.5, is_label = label> 0.5 && label < 1.5;
+        const bool is_pred = tp_tensor_get(values[0], i) > 0.5, is_label = tp_tensor_get(values[1], i) > 0.5;
         b->pred += is_pred;
         b->label += is_label;
         b->both += is_pred && is_label;
@@ -8672,11 +8689,14 @@ static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
         j->dir = NULL;
         return false;
     }
-    tp_log(TP_LOG_WARN,
-           "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
-           "want to resume old "
-           "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
-           (long long)epoch, (long long)cb->train->starting_epoch, to);
+    if (epoch < 0)
+        tp_log(TP_LOG_WARN, "stats.json has no epoch that can be read: the file is damaged. It is now '%s'.", to);
+    else
+        tp_log(TP_LOG_WARN,
+               "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "
+               "want to resume old "
+               "training, either use auto_resume or correctly set the starting_epoch. The old file is now '%s'.",
+               (long long)epoch, (long long)cb->train->starting_epoch, to);
     return true;
 }
 

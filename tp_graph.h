@@ -2099,6 +2099,7 @@ struct tp_collection_backup {
 #define TP__MAX_KEPT   8
 
 struct tp_graph {
+    tp_owner owner_; /* the trainer or predictor that made it, and frees it */
     tp_arena arena;
     uint64_t seed;
     tp_status status;
@@ -2118,7 +2119,8 @@ struct tp_graph {
     int device[TP__MAX_SCOPES], n_device; /* stack of current devices; device[0] is 0 */
     tp_tower_context tower;
     bool in_tower;
-    int tower_scopes; /* number of open scopes when the tower had opened its own; used to find scopes left open */
+    int tower_devices; /* n_device when the tower was entered */
+    int tower_scopes;  /* number of open scopes when the tower had opened its own; used to find scopes left open */
     int n_argscope, tower_argscopes; /* number of open argscopes of tp_layers.h: now, and when the tower was entered */
     tp_at argscope_at;               /* the place of the last one that was opened */
     tp_collection_backup *tower_entry;
@@ -2313,7 +2315,7 @@ static void tp__graph_destroy(tp_graph *g)
     tp_free(g);
 }
 
-TP_DEF void tp_graph_free(tp_graph *g)
+static void tp__graph_delete(tp_graph *g)
 {
     if (!g) return;
     tp_mutex_lock(g->lock);
@@ -2322,6 +2324,10 @@ TP_DEF void tp_graph_free(tp_graph *g)
     tp_mutex_unlock(g->lock);
     if (twice) tp_fail(TP_ERR_STATE, "tp_graph_free: this graph was freed already; it stays until its sessions are");
     else if (is_last_user) tp__graph_destroy(g);
+}
+TP_DEF void tp_graph_free(tp_graph *g)
+{
+    if (g && tp__may_free(&g->owner_, __func__, "the graph")) tp__graph_delete(g);
 }
 
 /* Adds `by` (1 or -1) to the number of the graph's sessions. */
@@ -4181,6 +4187,7 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     g->in_tower = true;
     g->tower_scopes = g->n_name_scope * 1000 + g->n_var_scope;
     g->tower_argscopes = g->n_argscope;
+    g->tower_devices = g->n_device;
     return &g->tower;
 }
 
@@ -4256,6 +4263,9 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         tp_graph_fail(g, &g->argscope_at, TP_ERR_STATE,
                       "this argscope is still open at the end of its tower: leave the block at its end, not by return "
                       "or break");
+    if (g->status == TP_OK && g->n_device > g->tower_devices)
+        tp_graph_fail(g, NULL, TP_ERR_STATE,
+                      "tower '%s' ends on a device that it has entered: tp_device_leave is missing", g->tower.ns_name);
     int n = 0;
     tp_node *const *trainable = tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     if (!g->tower.has_own_variables && n > 0)
@@ -4274,6 +4284,7 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     g->n_argscope = g->tower_argscopes;
+    if (g->n_device > g->tower_devices) g->n_device = g->tower_devices;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
 }
@@ -6467,6 +6478,7 @@ TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, c
                                                                  TP_KEY_SUMMARIES);
     tp_node **ema = NULL;
     for (int i = 0; i < n; i++) {
+        if (!scalars[i]) tp_log(TP_LOG_WARN, "tp_add_moving_summary: node %d is NULL: nothing is reported of it", i);
         tp_node *y = tp__moving_summary(scalars[i], tp__float_option(desc->decay, 0.95f), &averages, &summaries);
         if (!y) return NULL;
         if (!ema) ema = (tp_node **)tp_graph_alloc(tp_node_graph(y), (size_t)n * sizeof *ema);
@@ -6667,6 +6679,7 @@ typedef struct tp__exec_device {
 } tp__exec_device;
 
 struct tp_exec {
+    tp_owner owner_; /* the session, hooked session or predictor that made it, and frees it */
     tp_session *session;
     tp_device **device;
     int n_device;
@@ -9699,7 +9712,7 @@ static void tp__session_open_blocks(const tp_graph *g)
             tp_name_scope(g), tp_variable_scope(g));
 }
 
-TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
+static tp_session *tp__session_make(tp_graph *g, const tp_session_config *c)
 {
     if (!g) return tp_fail(TP_ERR_ARG, "a session needs a graph"), (tp_session *)NULL;
     if (g->status != TP_OK) {
@@ -9718,7 +9731,12 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     }
     for (int i = 0; i < s->n_device; i++)
         if (s->device[i]->host) tp__log_if_slow();
-    tp__session_open_blocks(g);
+    return s;
+}
+TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
+{
+    tp_session *s = tp__session_make(g, c);
+    if (s) tp__session_open_blocks(g);
     return s;
 }
 
@@ -9738,6 +9756,7 @@ static void tp__session_destroy(tp_session *s)
     tp_free(s);
 }
 
+static void tp__exec_delete(tp_exec *e);
 TP_DEF void tp_session_free(tp_session *s)
 {
     if (!s) return;
@@ -9745,7 +9764,7 @@ TP_DEF void tp_session_free(tp_session *s)
         tp_fail(TP_ERR_STATE, "tp_session_free: this session was freed already; it stays until what runs in it is");
         return;
     }
-    tp_exec_free(s->exec);
+    tp__exec_delete(s->exec);
     s->exec = NULL;
     tp_mutex_lock(s->graph->lock);
     const bool is_last_user = s->n_exec == 0;
@@ -9799,7 +9818,7 @@ TP_DEF tp_exec *tp_exec_new(tp_session *s)
     return e;
 }
 
-TP_DEF void tp_exec_free(tp_exec *e)
+static void tp__exec_delete(tp_exec *e)
 {
     if (!e) return;
     while (e->plans) {
@@ -9821,12 +9840,23 @@ TP_DEF void tp_exec_free(tp_exec *e)
     tp_mutex_unlock(s->graph->lock);
     if (is_last_user) tp__session_destroy(s);
 }
+TP_DEF void tp_exec_free(tp_exec *e)
+{
+    if (e && tp__may_free(&e->owner_, __func__, "the exec")) tp__exec_delete(e);
+}
+/* An exec that its maker frees. */
+static tp_exec *tp__exec_owned(tp_session *s, const char *owner)
+{
+    tp_exec *e = tp_exec_new(s);
+    if (e) e->owner_.who = owner;
+    return e;
+}
 
 TP_DEF tp_exec *tp_session_exec(tp_session *s)
 {
     TP__REQUIRE(s, NULL)
 
-    if (!s->exec) s->exec = tp_exec_new(s);
+    if (!s->exec) s->exec = tp__exec_owned(s, "the session");
     return s->exec;
 }
 
@@ -10836,7 +10866,7 @@ static tp_status tp__gradient_test_begin(tp__gradient_test *t, tp_node *y, const
     tp_session_config c;
     memset(&c, 0, sizeof c);
     c.threads = 1;
-    t->session = tp_session_new(g, &c);
+    t->session = tp__session_make(g, &c);
     return t->session ? TP_OK : TP_ERR_NOMEM;
 }
 
@@ -10898,7 +10928,7 @@ TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_t
     tp_session_config c;
     memset(&c, 0, sizeof c);
     c.threads = 1;
-    tp_session *s = tp_session_new(g, &c);
+    tp_session *s = tp__session_make(g, &c);
     const tp_tensor *v = NULL;
     tp_status st = s ? tp_session_run(s, feeds, n_feeds, &x, 1, &v) : TP_ERR_NOMEM;
     if (st == TP_OK && value) st = tp_tensor_copy(value, v);
@@ -11072,6 +11102,8 @@ struct tp_run_request {
 };
 
 struct tp_hooked_session {
+    tp_owner owner_; /* the trainer that made it, and frees it */
+    bool in_run;
     tp_session *session;
     tp_exec *exec;
     tp_hook **hook;
@@ -11113,7 +11145,12 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
 {
     TP__REQUIRE(r, TP_ERR_ARG)
 
-    if (!n || !value) return r->status = tp_fail(TP_ERR_ARG, "a hook feeds a node or a value that does not exist");
+    if (!n) {
+        char missing[TP__MISSING_TEXT];
+        return r->status = tp_fail(TP_ERR_ARG, "a hook feeds a node that does not exist%s",
+                                   tp__node_missing(r->graph, missing));
+    }
+    if (!value) return r->status = tp_fail(TP_ERR_ARG, "a hook feeds '%s' a value that is NULL", n->op->name);
     for (int i = 0; i < r->n_feed; i++)
         if (r->feed[i].node == n) return r->status = tp_fail(TP_ERR_ARG, "two hooks feed '%s' in one run", n->op->name);
     if (r->n_feed == r->cap_feed) {
@@ -11161,6 +11198,7 @@ TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, con
     return TP_OK;
 }
 
+static void tp__hooked_session_delete(tp_hooked_session *h);
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks)
 {
     TP__REQUIRE(s && (hooks || n_hooks == 0) && n_hooks >= 0, NULL)
@@ -11169,22 +11207,22 @@ TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *h
     if (!h) return NULL;
     h->session = s;
     h->n_hook = n_hooks;
-    h->exec = tp_exec_new(s);
+    h->exec = tp__exec_owned(s, "the hooked session");
     h->hook = (tp_hook **)tp_calloc((size_t)n_hooks + 1, sizeof *h->hook);
     h->first = (int *)tp_calloc((size_t)n_hooks + 1, sizeof(int));
     h->count = (int *)tp_calloc((size_t)n_hooks + 1, sizeof(int));
     if (!h->exec || !h->hook || !h->first || !h->count) {
-        tp_hooked_session_free(h);
+        tp__hooked_session_delete(h);
         return NULL;
     }
     for (int i = 0; i < n_hooks; i++) h->hook[i] = hooks[i];
     return h;
 }
 
-TP_DEF void tp_hooked_session_free(tp_hooked_session *h)
+static void tp__hooked_session_delete(tp_hooked_session *h)
 {
     if (!h) return;
-    tp_exec_free(h->exec);
+    tp__exec_delete(h->exec);
     tp_free((void *)h->hook);
     tp_free(h->first);
     tp_free(h->count);
@@ -11192,6 +11230,10 @@ TP_DEF void tp_hooked_session_free(tp_hooked_session *h)
     tp_free(h->request.feed);
     tp_free((void *)h->value);
     tp_free(h);
+}
+TP_DEF void tp_hooked_session_free(tp_hooked_session *h)
+{
+    if (h && tp__may_free(&h->owner_, __func__, "the hooked session")) tp__hooked_session_delete(h);
 }
 
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h)
@@ -11243,10 +11285,8 @@ static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches
     return TP_OK;
 }
 
-TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+static tp_status tp__hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
-    TP__REQUIRE(h && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
-
     tp_run_request *r = &h->request;
     r->n_fetch = r->n_feed = 0;
     r->graph = h->session->graph;
@@ -11270,6 +11310,20 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
         if ((st = h->hook[i]->after_run(h->hook[i], &v)) != TP_OK) return st;
     }
     return TP_OK;
+}
+
+TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    TP__REQUIRE(h && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
+
+    if (h->in_run)
+        return tp_fail(TP_ERR_STATE,
+                       "tp_hooked_run: a hook of this run (before_run or after_run of a callback) starts another one: "
+                       "tp_request_fetch fetches in the same run, tp_session_run of the session runs other nodes");
+    h->in_run = true;
+    const tp_status st = tp__hooked_run(h, fetches, n_fetches, values);
+    h->in_run = false;
+    return st;
 }
 
 static tp_session *tp__create_new(tp_session_creator *c, tp_graph *g) { return tp_session_new(g, &c->config); }
@@ -11412,6 +11466,8 @@ static tp_status tp__save_end(tp__save *a, tp_status st, const char *path, bool 
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n)
 {
     TP__REQUIRE(s && path && (!variables || n >= 0), TP_ERR_ARG)
+    if (!variables && n > 0)
+        return tp_fail(TP_ERR_ARG, "tp_save_checkpoint: n is %d, but variables is NULL, which with n = 0 means all", n);
 
     tp__save a;
     int n_all = 0;
@@ -12364,6 +12420,7 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
+    tp_owner owner_;       /* the trainer, or the predictor of several towers, that made it, and frees it */
     tp_graph *graph;       /* the predictor's own graph, or NULL */
     tp_session_init *init; /* the initialiser, owned; kept, so that passing it twice is detected */
     tp_session *session;
@@ -12397,22 +12454,26 @@ TP_DEF tp_session *tp_predictor_session(tp_predictor *p)
     return p->session;
 }
 
-TP_DEF void tp_predictor_free(tp_predictor *p)
+TP__UNUSED static void tp__predictor_delete(tp_predictor *p)
 {
     if (!p) return;
-    for (int i = 0; i < p->n_tower_predictor; i++) tp_predictor_free(p->tower_predictor[i]);
+    for (int i = 0; i < p->n_tower_predictor; i++) tp__predictor_delete(p->tower_predictor[i]);
     tp_exec_free(p->exec);
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
     tp_free(p->state);
     tp_free(p->carried_output);
     if (p->owns_session) tp_session_free(p->session);
     tp__session_init_delete(p->init);
-    tp_graph_free(p->graph); /* NULL if the caller owns the graph */
+    tp__graph_delete(p->graph); /* NULL if the caller owns the graph */
     tp_free((void *)p->tower_predictor);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
     tp_free(p->feed);
     tp_free(p);
+}
+TP_DEF void tp_predictor_free(tp_predictor *p)
+{
+    if (p && tp__may_free(&p->owner_, __func__, "the predictor")) tp__predictor_delete(p);
 }
 
 /* A predictor without a session: it cannot be called until it gets one. */
@@ -12722,6 +12783,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
     for (int i = 1; p->tower_predictor && i < towers; i++, p->n_tower_predictor++) {
         p->tower_predictor[i - 1] = tp_online_predictor(s, node + i * each, n_in, node + i * each + n_in, n_out);
         if (!p->tower_predictor[i - 1]) break;
+        p->tower_predictor[i - 1]->owner_.who = "the predictor of several towers";
     }
     if (p->n_tower_predictor == towers - 1) return p;
     tp_predictor_free(p);
@@ -12752,7 +12814,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     else {
         if (!g) g = tp_graph_new(NULL);
         if (g) p = tp__predict_make(c, g, n);
-        if (p && !c->graph) p->graph = g;
+        if (p && !c->graph) p->graph = g, g->owner_.who = "a predictor";
         if (!p && !c->graph) tp_graph_free(g);
     }
     if (p) p->init = init;
@@ -17739,6 +17801,12 @@ static tp_node *tp__refuse_pairs(const char *loss, const char *what_x, tp_node *
     return NULL;
 }
 
+/* The size of the last dimension, where it is known; else -1. */
+static int64_t tp__last_size(const tp_node *x)
+{
+    return !tp_is_poison(x) && x->shape.ndim > 0 ? x->shape.dim[x->shape.ndim - 1] : -1;
+}
+
 /* The loss y_b = -sum_c label_c log softmax(x_b)_c */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
@@ -17748,6 +17816,13 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
                              "softmax_cross_entropy: the labels are %s, but have to be probabilities of the classes; "
                              "tp_sparse_softmax_cross_entropy takes the numbers of classes",
                              tp_dtype_name(labels->dtype));
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    const int64_t classes = tp__last_size(logits), columns = tp__last_size(labels);
+    if (classes >= 0 && columns >= 0 && classes != columns)
+        return tp_graph_fail(tp_node_graph(logits), NULL, TP_ERR_SHAPE,
+                             "softmax_cross_entropy: the logits %s are of %lld classes, the labels %s of %lld",
+                             tp_shape_text(&logits->shape, a), (long long)classes, tp_shape_text(&labels->shape, b),
+                             (long long)columns);
     tp__warn_probabilities("softmax_cross_entropy", logits, "softmax");
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last_axis, 1, false));
 }
@@ -17756,6 +17831,10 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     tp_node *poison = tp__refuse_pairs("sigmoid_cross_entropy", "the logits", logits, "the labels", labels);
     if (poison) return poison;
+    if (!tp_is_poison(logits) && !tp_is_poison(labels) && logits->dtype != labels->dtype)
+        return tp_graph_fail(tp_node_graph(logits), NULL, TP_ERR_DTYPE,
+                             "sigmoid_cross_entropy: the logits are %s, the labels %s: tp_cast the labels",
+                             tp_dtype_name(logits->dtype), tp_dtype_name(labels->dtype));
     tp__warn_probabilities("sigmoid_cross_entropy", logits, "sigmoid");
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
 }

@@ -333,7 +333,9 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 /* Gives the datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow
  * of your own can drop a datapoint by giving one without components. The size is that of df, as if none were dropped, unless you
- * give it: InferenceRunner reads as many datapoints as the size says. [dataflow: FilterNULL] */
+ * give it: InferenceRunner reads as many datapoints as the size says. call->index is the number in the pass of df: if df shuffles, as
+ * the readers do by default, it is another datapoint's in each pass, so that a part held back by it must be taken from a df
+ * that does not. [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
@@ -671,7 +673,7 @@ typedef struct tp_vocabulary {
 TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
 /* Collects the words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and
  * equally frequent words are in byte order. Words that occur less than min_count times, and those beyond the max_words
- * most frequent (0: no limit), become "<unk>". */
+ * most frequent (0: no limit; "<unk>" is one of them), become "<unk>". */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
 /* Returns the id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
@@ -2593,6 +2595,8 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
         tp__mnist_path(&path, d->dir, file[train][j]);
         st = path.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file")
                          : tp__idx_load_either(path.data, &f->array[j]);
+        if (st == TP_ERR_IO && !d->dir)
+            st = tp_fail(st, "%s. The folder of the data is .dir, or else $TP_DATA/mnist", tp_last_error());
         if (st == TP_OK && (f->array[j].dtype != TP_U8 || f->array[j].shape.ndim != (j ? 1 : 3))) {
             char t[TP_SHAPE_TEXT];
             st = tp_fail(TP_ERR_FORMAT, "%s holds %s %s, MNIST has %s there", path.data,
@@ -2621,6 +2625,11 @@ static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
     tp__generator_flow *f = (tp__generator_flow *)df->user;
     if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
     tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
+    for (int i = 0; st == TP_OK && i < dp->n; i++)
+        if (dp->c[i].dtype == TP_DTYPE_UNSET)
+            st = tp_fail(TP_ERR_ARG,
+                         "component %d of %d has no type yet: tp_tensor_resize gives it type, shape and memory", i,
+                         dp->n);
     if (st == TP_OK) f->index++;
     return st;
 }
@@ -6976,7 +6985,9 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 {
     TP__REQUIRE(v && path, TP_ERR_ARG)
 
-    if (max_words < 0) return tp_fail(TP_ERR_ARG, "tp_vocabulary_words: max_words is %d", max_words);
+    if (max_words < 0 || min_count < 0)
+        return tp_fail(TP_ERR_ARG, "tp_vocabulary_words: min_count is %lld and max_words %d: they are 0 (all) or more",
+                       (long long)min_count, max_words);
     return tp__vocabulary_load(v, path, true, min_count, max_words);
 }
 

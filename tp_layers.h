@@ -3053,6 +3053,13 @@ TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
 {
     const int last_axis = -1;
+    const tp_node *const both[2] = {p_logits, q_logits};
+    for (int i = 0; i < 2; i++)
+        if (!tp_is_poison(both[i]) && !tp_dtype_is_float(both[i]->dtype))
+            return tp_graph_fail(tp_node_graph(both[i]), NULL, TP_ERR_DTYPE,
+                                 "kl_divergence: %s_logits are %s, but have to be logits of the classes; "
+                                 "tp_sparse_softmax_cross_entropy takes the numbers of classes",
+                                 i ? "q" : "p", tp_dtype_name(both[i]->dtype));
     tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
     return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last_axis, 1, false),
                     name ? name : "kl_divergence");

@@ -611,7 +611,8 @@ typedef struct tp_type {
 
 /* A contiguous row-major array, usually in host memory. Zero-initialise it (tp_tensor t = TP_EMPTY); free it with
  * tp_tensor_free. `data` points into `own`
- * or, for a view, to memory that the tensor does not own. A tensor that becomes a view keeps its own buffer for later use.
+ * or, for a view, to memory that the tensor does not own. Never assign a tensor to another one (out->c[2] = *y): both would free
+ * `own`; tp_tensor_copy copies, tp_tensor_view looks. A tensor that becomes a view keeps its own buffer for later use.
  * If `device` is set, `data` is in that device's memory. tp_tensor_to_device and tp_tensor_stage make such tensors, sessions and
  * predictors take them as feeds, and tp_tensor_copy copies them to the host; all other functions need host memory. The device
  * is not freed before its last tensor, even if it is closed earlier. */
@@ -3307,6 +3308,8 @@ TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
  * otherwise the sentence of an earlier error would be shown. before: tp__n_errors before the callback; name: the object that has it. */
 TP__UNUSED static tp_status tp__add_missing_sentence(const char *name, unsigned before, tp_status st)
 {
+    if (st > TP_INTR)
+        return tp_fail(TP_ERR, "%s: a function of the program returned %d, which is no tp_status", name, (int)st);
     if (st >= TP_OK || tp__n_errors != before) return st;
     return tp_fail(st, "%s: a function of the program returned %s without a sentence: tp_fail gives one", name,
                    tp_status_name(st));

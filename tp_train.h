@@ -225,6 +225,7 @@ struct tp_trainer {
     tp_callback *group_;
     tp_hook *hooks_[1];
     tp_input_source *input_;
+    tp_owner owner_; /* while it trains */
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
     struct tp__multi *multi_;      /* state of trainers with several towers */
     struct tp__rank_state *ranks_; /* state of trainers that train in several processes */
@@ -739,7 +740,10 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
     const unsigned n_errors = tp__n_errors;
     tp_node *cost = tp_tower_func_call(t->state.tower_func, in);
     if (tp_graph_status(g) != TP_OK) return NULL;
-    if (!cost)
+    if (!tp_current_tower_context(g))
+        tp_graph_fail(g, NULL, TP_ERR_STATE,
+                      "build_graph has left the tower that it is called in: remove its tp_tower_leave");
+    else if (!cost)
         tp_graph_fail(g, NULL, TP_ERR_ARG,
                       "build_graph returned NULL: in a training tower it returns the cost, a scalar node%s%s",
                       tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
@@ -879,6 +883,7 @@ static tp_trainer *tp__trainer_new(const char *name)
         tp_free(t);
         return NULL;
     }
+    t->graph->owner_.who = name;
     t->state.graph = t->graph;
     t->state.trainer = t;
     t->state.local_step = -1;
@@ -1436,6 +1441,7 @@ TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *
         p = NULL;
     }
     if (!p) return NULL;
+    p->owner_.who = t->name;
     p->next = t->predictors_;
     t->predictors_ = p;
     return p;
@@ -1454,32 +1460,37 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
-    tp_graph_free(t->graph);
+    tp__graph_delete(t->graph);
+    g->owner_.who = t->name;
     t->graph = t->state.graph = g;
     return TP_OK;
 }
 
 /* Frees the objects of a trainer in order: those that use the session before it, those with nodes before the graph. */
-TP_DEF void tp_trainer_free(tp_trainer *t)
+static void tp__trainer_delete(tp_trainer *t)
 {
     if (!t) return;
     tp__ranks_leave(t, TP_ERR);
     for (int i = 0; i < t->n_callback_; i++) tp__callback_delete(t->callback_[i]);
     tp_free((void *)t->callback_);
     tp__callback_delete(t->group_);
-    tp_hooked_session_free(t->state.hooked_session);
+    tp__hooked_session_delete(t->state.hooked_session);
     while (t->predictors_) {
         tp_predictor *next = t->predictors_->next;
-        tp_predictor_free(t->predictors_);
+        tp__predictor_delete(t->predictors_);
         t->predictors_ = next;
     }
     tp__input_delete(t->input_);
     /* on the host buckets lie in the session's memory */
     if (t->owns_session_ && !tp__ranks_awaited(t)) tp_session_free(t->state.session);
     tp__ranks_free(t);
-    tp_graph_free(t->graph);
+    tp__graph_delete(t->graph);
     tp_free(t->multi_);
     tp_free(t);
+}
+TP_DEF void tp_trainer_free(tp_trainer *t)
+{
+    if (t && tp__may_free(&t->owner_, __func__, t->name)) tp__trainer_delete(t);
 }
 
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
@@ -1669,6 +1680,7 @@ static tp_status tp__check_list(const char *name, const void *const *list, int n
 /* A list that was given without its number, or a number without its list. */
 static tp_status tp__check_count(const char *name, const void *list, int n)
 {
+    if (n < 0 && n != TP_NONE) return tp_fail(TP_ERR_ARG, ".n_%s is %d: it cannot be negative", name, n);
     if (n > 0 && !list)
         return tp_fail(TP_ERR_ARG,
                        ".n_%s is %d, but .%s is NULL: TP_CALLBACKS, TP_EXTRA_CALLBACKS and TP_MONITORS set both", name,
@@ -1798,6 +1810,7 @@ TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t)
     int n = 0;
     tp_hook *const *hooks = tp_trainer_hooks(t, &n);
     t->state.hooked_session = tp_hooked_session_new(t->state.session, hooks, n);
+    if (t->state.hooked_session) t->state.hooked_session->owner_.who = t->name;
     return t->state.hooked_session ? TP_OK : TP_ERR_NOMEM;
 }
 
@@ -2070,6 +2083,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         return tp_fail(TP_ERR_ARG, "%s: %lld steps per epoch, %lld epochs: neither can be negative", t->name,
                        (long long)steps_per_epoch, (long long)max_epoch);
     t->looped_ = true;
+    const bool is_launched = t->owner_.who != NULL;
+    if (!is_launched) t->owner_.who = "its training"; /* until it ends: its callbacks must not free it */
     const tp_status agreed = tp__ranks_agree(t, &starting_epoch, steps_per_epoch, max_epoch);
     s->steps_per_epoch = steps_per_epoch;
     s->starting_epoch = starting_epoch;
@@ -2089,11 +2104,13 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         if (collected != TP_OK) st = collected;
     }
     tp__ranks_leave(t, st);
-    snprintf(sentence, sizeof sentence, "%.1900s%s", st < 0 ? tp_last_error() : "",
-             st < 0 && strstr(tp_last_error(), "must be fed: what is fetched depends on it")
-                 ? ". In a training tp_hooked_run feeds the data, for run_step and for what a before_run fetches; "
-                   "tp_session_run feeds nothing"
-                 : "");
+    snprintf(
+        sentence, sizeof sentence, "%.1700s%s", st < 0 ? tp_last_error() : "",
+        st < 0 && strstr(tp_last_error(), "must be fed: what is fetched depends on it")
+            ? ". In a training tp_hooked_run feeds the data, for run_step and for what a before_run fetches; "
+              "tp_session_run feeds nothing. Of tp_placeholder_input a callback feeds each one, by tp_request_feed in "
+              "its before_run"
+            : "");
     if (st == TP_STOP) {
         tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
     } else if (st == TP_END) {
@@ -2106,6 +2123,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     }
     const tp_status end = tp__end_training(t, st);
     tp__os_interrupt_ignore();
+    if (!is_launched) t->owner_.who = NULL;
     if (st == TP_OK || st == TP_STOP || st == TP_END) return end;
     if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C");
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
@@ -4705,7 +4723,11 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     TP__REQUIRE(config, TP_ERR_ARG)
     tp_train_config c = *config;
     char sentence[TP__ERROR_TEXT];
-    const tp_status st = tp__launch(&c, t);
+    const bool is_launched = t && t->owner_.who;
+    if (t && !is_launched) t->owner_.who = "its training";
+    const tp_status st =
+        is_launched ? tp_fail(TP_ERR_STATE, "%s: it is in a training already: make a trainer for each", t->name)
+                    : tp__launch(&c, t);
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
         tp_log(t && tp__job_reports_error(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
@@ -4716,7 +4738,7 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     tp__drop_init(c.session_init);
     tp__df_drop(c.dataflow);
     tp__drop_input(c.data);
-    tp_trainer_free(t);
+    if (!is_launched) tp__trainer_delete(t);
     if (st != TP_OK) return tp_fail(st, "%s", sentence);
     tp__error[0] = 0; /* of errors that were dealt with */
     return TP_OK;

@@ -26,6 +26,7 @@ spatial_transformer | --turn 0 --epochs 2 --steps 60 | cost<0.95*first validatio
 cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
 cifar10_fast       | --width 8 --batch 128 --epochs 2 --steps 12 --rate 0.2 | train_error<0.95*first validation_error<0.85
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
+averaged_weights   | --epochs 3 --steps 60           | averaged_error<0.5 cost<0.7*first
 layers_only        |                                 | ~same.probabilities ~finite.differences.0\.0000
 training_loop      | --epochs 1 --steps 100          | ~loaded.from.*%.right
 custom_callback    |                                 | cost<0.8*first

@@ -2861,8 +2861,8 @@ static tp_status ask_for_nothing(tp_hook *h, tp_run_request *r)
 TEST(hooks_that_fail_end_the_run)
 {
     static const char *const sentence[5] = {
-        "a hook asks for a node that does not exist", "a hook feeds a node or a value that does not exist",
-        "a hook feeds a node or a value that does not exist", "two hooks feed 'x' in one run", "the hook's own"};
+        "a hook asks for a node that does not exist", "a hook feeds a node that does not exist",
+        "a hook feeds 'x' a value that is NULL", "two hooks feed 'x' in one run", "the hook's own"};
     for (int i = 0; i < 5; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, scalar()), *c = tp_const(g, 2);

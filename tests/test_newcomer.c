@@ -2836,4 +2836,136 @@ TEST(one_exec_for_two_runs)
     tp_graph_free(g);
 }
 
+/* ---- scopes, runs and statuses that are not what they should be ---- */
+
+static int mistake;
+static tp_node *mistaken_tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *cost = line_graph(g, in, user), *none = NULL;
+    if (mistake == 0) tp_tower_leave(g);
+    if (mistake == 1) tp_device_enter(g, 1);
+    if (mistake == 2) CHECK_OK(tp_eval_now(tp_const(g, 2), NULL, 0, NULL)); /* no mistake */
+    if (mistake == 3) tp_add_moving_summary_n(&none, 1, NULL);
+    return cost;
+}
+static tp_status runs_in_a_run(tp_callback *cb, tp_run_request *r)
+{
+    tp_node *cost = cb->train->cost;
+    (void)r;
+    return mistake == 4   ? tp_hooked_run(cb->train->hooked_session, &cost, 1, NULL)
+           : mistake == 5 ? tp_trainer_run_step(cb->train->trainer)
+           : mistake == 6 ? (tp_status)77
+                          : TP_OK;
+}
+TEST(mistakes_in_a_build_function_or_a_callback)
+{
+    static const char *const said[] = {
+        "build_graph has left the tower that it is called in: remove its tp_tower_leave",
+        "tower '' ends on a device that it has entered: tp_device_leave is missing",
+        "",
+        "tp_add_moving_summary: node 0 is NULL: nothing is reported of it",
+        "Mistaken: tp_hooked_run: a hook of this run (before_run or after_run of a callback) starts another one",
+        "Mistaken: tp_hooked_run: a hook of this run (before_run or after_run of a callback) starts another one",
+        "Mistaken: a function of the program returned 77, which is no tp_status"};
+    TEST_MAY_ERROR("");
+    for (mistake = 0; mistake < TP_COUNT(said); mistake++) {
+        tp_callback *cb = tp_callback_new("Mistaken", 0);
+        cb->before_run = runs_in_a_run;
+        tp_train_config c = {TP_CALLBACKS(cb), .max_epoch = 1, .steps_per_epoch = 1};
+        c.model = (tp_model)LINE_MODEL;
+        c.model.build_graph = mistaken_tower;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        keep_the_log();
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (mistake == 2 || mistake == 3) CHECK_OK(st);
+        else CHECK_MSG(st < 0 && strstr(tp_last_error(), said[mistake]), "%s", tp_last_error());
+        if (mistake == 2) CHECK(!strstr(logged, "still open"));
+        if (mistake == 3) CHECK_HAS(logged, said[mistake]);
+    }
+    tp_set_log(NULL, NULL);
+}
+
+/* Losses name the logits and the labels, not the ops that they are made of. */
+TEST(losses_whose_arguments_do_not_fit)
+{
+    static const char *const want[] = {
+        "softmax_cross_entropy: the logits (?,9) are of 9 classes, the labels (?,10) of 10",
+        "sigmoid_cross_entropy: the logits are float32, the labels int32: tp_cast the labels",
+        "kl_divergence: q_logits are int32, but have to be logits of the classes"};
+    for (int i = 0; i < TP_COUNT(want); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 9));
+        tp_node *y = tp_placeholder(g, "y", i ? TP_I32 : TP_F32, tp_make_shape(TP_ANY, i ? 9 : 10));
+        if (i == 0) tp_softmax_cross_entropy(x, y);
+        if (i == 1) tp_sigmoid_cross_entropy(x, y);
+        if (i == 2) tp_sym_kl_divergence(x, y, NULL);
+        CHECK_HAS(tp_graph_error(g), want[i]);
+        tp_graph_free(g);
+    }
+}
+
+static tp_status half_a_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass, (void)i;
+    const tp_status st = tp_datapoint_resize(dp, 2);
+    return st == TP_OK ? tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(3)) : st;
+}
+TEST(options_out_of_range_and_half_filled_datapoints)
+{
+    tp_vocabulary v = {0};
+    CHECK_ERR(tp_vocabulary_words(&v, "x.txt", -1, 0), TP_ERR_ARG, "min_count is -1 and max_words 0");
+    tp_dataflow *df = tp_df_batch(tp_df_from_generator(half_a_point, .size = 8), 4);
+    tp_datapoint dp = {0};
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 1 of 2 has no type yet: tp_tensor_resize gives it");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)), *y = tp_relu(x);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_buf out = {0};
+    CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .name = "int"), NULL), TP_ERR_NAME,
+              "'int' cannot be a function's name");
+    CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .batch = -2), NULL), TP_ERR_ARG,
+              ".batch is -2: it is 1 or more");
+    CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .name = "in"), NULL));
+    tp_buf_free(&out);
+    CHECK_ERR(tp_save_checkpoint(s, "a.npz", NULL, 5), TP_ERR_ARG, "n is 5, but variables is NULL");
+    tp_session_free(s);
+    tp_graph_free(g);
+    TEST_MAY_ERROR("Training did not start");
+    tp_train_config c = {.n_callbacks = -7};
+    CHECK_ERR(run_with(c), TP_ERR_ARG, ".n_callbacks is -7: it cannot be negative");
+}
+
+/* Precision, recall and error count zeros and ones: numbers of classes and logits are refused. */
+static tp_node *numbers_tower(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *cost = line_graph(g, in, user);
+    tp_named(tp_affine(tp_squeeze(in[1], 1), 0, 4), "fours");
+    tp_named(tp_affine(tp_squeeze(in[1], 1), 0, 1), "ones");
+    return cost;
+}
+TEST(inferencers_that_count_refuse_other_numbers)
+{
+    TEST_MAY_ERROR("Training failed at global_step=");
+    for (int i = 0; i < 4; i++) {
+        tp_inferencer *inf = i == 0   ? tp_inf_classification_error("fours")
+                             : i == 1 ? tp_inf_binary_classification("ones", "fours")
+                             : i == 2 ? tp_inf_binary_classification("fours", "ones")
+                                      : tp_inf_binary_classification("ones", "ones");
+        tp_train_config c = {TP_CALLBACKS(tp_cb_inference_runner(tp_df_batch(line_data(), 4), .inferencers = {inf})),
+                             .max_epoch = 1, .steps_per_epoch = 1};
+        c.model = (tp_model)LINE_MODEL;
+        c.model.build_graph = numbers_tower;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (i == 3) CHECK_OK(st);
+        else
+            CHECK_MSG(st == TP_ERR_ARG && strstr(tp_last_error(), "'fours' has the value 4, and may have only 0 and 1"),
+                      "%s", tp_last_error());
+    }
+}
+
 TEST_MAIN()

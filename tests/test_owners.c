@@ -529,4 +529,66 @@ TEST(what_was_given_away_is_freed_by_its_owner)
     NO_LEAK(free_what_was_given_away());
 }
 
+/* What a trainer, a session or a predictor has made is freed by it, and not by a callback or a build function. */
+static tp_trainer *trainer_in_use;
+static tp_status free_what_is_not_mine(tp_callback *cb)
+{
+    static const char *const names[] = {"cost"};
+    tp_train_state *t = cb->train;
+    tp_trainer_free(trainer_in_use);
+    CHECK_HAS(tp_test_logged, "tp_trainer_free: 'SimpleTrainer' belongs to 'its training'");
+    tp_predictor_free(tp_trainer_get_predictor(t->trainer, NULL, 0, names, 1, 0));
+    CHECK_HAS(tp_test_logged, "tp_predictor_free: 'the predictor' belongs to 'SimpleTrainer'");
+    tp_exec_free(tp_session_exec(t->session));
+    CHECK_HAS(tp_test_logged, "tp_exec_free: 'the exec' belongs to 'the session'");
+    tp_exec_free(tp_hooked_session_exec(t->hooked_session));
+    CHECK_HAS(tp_test_logged, "tp_exec_free: 'the exec' belongs to 'the hooked session'");
+    tp_hooked_session_free(t->hooked_session);
+    CHECK_HAS(tp_test_logged, "tp_hooked_session_free: 'the hooked session' belongs to 'SimpleTrainer'");
+    return TP_OK;
+}
+static tp_node *build_and_free(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_graph_free(g);
+    CHECK_HAS(tp_test_logged, "tp_graph_free: 'the graph' belongs to 'SimpleTrainer'");
+    return build(g, in, user);
+}
+static void free_what_is_in_use(void)
+{
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        tp_model m = model();
+        m.build_graph = build_and_free;
+        tp_callback *cb = tp_callback_new("Frees", 0);
+        cb->trigger = free_what_is_not_mine;
+        tp_test_keep_log();
+        tp_trainer *t = trainer_in_use = tp_simple_trainer();
+        if (by_hand) {
+            CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+            CHECK_OK(tp_train(
+                t, &(tp_train_desc){.callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 1, .max_epoch = 1}));
+            tp_trainer_free(t);
+        } else {
+            tp_train_config c;
+            memset(&c, 0, sizeof c);
+            c.model = m, c.dataflow = flow(), c.callbacks = &cb, c.n_callbacks = 1;
+            c.steps_per_epoch = 1, c.max_epoch = 1, c.n_extra_callbacks = c.n_monitors = TP_NONE;
+            CHECK_OK(tp_launch_train_with_config(&c, t));
+        }
+    }
+    static const char *const names[] = {"cost"};
+    tp_model m = model();
+    tp_predict_config p;
+    memset(&p, 0, sizeof p);
+    p.inputs = m.inputs, p.n_inputs = 1, p.build_graph = build, p.output_names = names, p.n_output_names = 1;
+    tp_predictor *towers = tp_multi_tower_predictor(&p, 2);
+    tp_predictor_free(tp_predictor_tower(towers, 1));
+    CHECK_HAS(tp_test_logged, "tp_predictor_free: 'the predictor' belongs to 'the predictor of several towers'");
+    tp_predictor_free(towers);
+}
+TEST(what_is_in_use_is_freed_by_its_owner)
+{
+    TEST_MAY_ERROR("which frees it: it is not freed here");
+    NO_LEAK(free_what_is_in_use());
+}
+
 TEST_MAIN()

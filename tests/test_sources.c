@@ -1358,7 +1358,7 @@ TEST(wrong_stages_are_sentences)
                   : i == 1 ? TP_ERR_ARG
                            : TP_ERR_UNSUPPORTED,
                   i == 0   ? "the hooks of CounterInput fetch, but they are called ahead of the run"
-                  : i == 1 ? "feeds a node or a value that does not exist"
+                  : i == 1 ? "feeds a node that does not exist"
                            : "the hooks of CounterInput do not feed its tensor 'CounterInput/x'");
         machine_close(&m);
     }

@@ -594,6 +594,10 @@ TEST(a_deletion_that_is_killed)
     /* a file that cannot be deleted fails the start */
     plan.what = INJECT_FAIL, plan.error = EACCES, plan.n = 1;
     memset(&r, 0, sizeof r);
+    for (int i = 0; i < TP_COUNT(of_a_run); i++) {
+        CHECK_OK(tp_make_dirs(tp_test_path(dir, "z")));
+        tp_test_write(tp_test_path(dir, of_a_run[i]), "1", 1);
+    }
     CHECK(inject_run(start_with_d, dir, &plan, &r) == 0 && r.fired && WIFEXITED(r.status) &&
           WEXITSTATUS(r.status) == 1);
 }
@@ -1971,6 +1975,23 @@ TEST(devices_tell_how_busy_they_are)
         CHECK_MSG(best <= 2, "%s: %g %%, which is off by %g", busy ? "busy" : "idle", told, best);
     }
     d->close(d);
+}
+
+/* A sink gets the pointer that was given with it (the harness's own sink, which stands in front of a test's, has none). */
+#undef tp_set_log
+static void count_lines(void *user, tp_log_level level, const char *line)
+{
+    (void)level, (void)line;
+    ++*(int *)user;
+}
+TEST(a_sink_gets_its_pointer)
+{
+    int lines = 0;
+    tp_set_log(count_lines, &lines);
+    tp_log(TP_LOG_INFO, "one");
+    tp_log(TP_LOG_INFO, "two");
+    tp_test_set_log(NULL, NULL);
+    CHECK(lines == 2);
 }
 
 TEST_MAIN()

@@ -739,4 +739,29 @@ TEST(the_table_of_variables_as_it_is_printed)
     tp_graph_free(g);
 }
 
+/* A convolution of no channels is 0, to which what is added to it in the same kernel is added. */
+TEST(a_convolution_of_nothing_and_a_sum)
+{
+    float data[32];
+    for (int i = 0; i < 32; i++) data[i] = (float)(i + 1);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.padding = TP_SAME;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape(4, 1, 2, 2, 0));
+    tp_node *w = tp_placeholder(g, "w", TP_F32, shape(4, 3, 3, 0, 8));
+    tp_node *r = tp_placeholder(g, "r", TP_F32, shape(4, 1, 2, 2, 8));
+    tp_node *y = tp_add(tp_nn_conv2d(x, w, &a), r);
+    CHECK_STR(tp_graph_error(g), "");
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed f[3];
+    f[0] = feed(x, TP_F32, x->shape, data), f[1] = feed(w, TP_F32, w->shape, data),
+    f[2] = feed(r, TP_F32, r->shape, data);
+    const tp_tensor *out = NULL;
+    if (CHECK_OK(tp_session_run(s, f, 3, &y, 1, &out)))
+        for (int i = 0; i < 32; i++) CHECK_NEAR(tp_tensor_get(out, i), i + 1, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

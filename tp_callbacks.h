@@ -5905,15 +5905,15 @@ static tp_status tp__class_error_begin(tp_inferencer *inf)
     return TP_OK;
 }
 
-/* Refuses values that are neither 0 nor 1 of the tensor of name i: logits, say, or numbers of classes. */
+/* Refuses values below 0 or above 1 of the tensor of name i: logits, say, or numbers of classes. */
 static tp_status tp__inf_of_ones(const tp_inferencer *inf, const tp_tensor *t, int i)
 {
     const int64_t size = tp_tensor_size(t);
     for (int64_t k = 0; k < size; k++) {
         const double v = tp_tensor_get(t, k);
-        if ((v < 0 || v > 0) && (v < 1 || v > 1))
-            return tp_fail(TP_ERR_ARG, "%s: '%s' has the value %g, and may have only 0 and 1", inf->name, inf->names[i],
-                           v);
+        if (v < 0 || v > 1)
+            return tp_fail(TP_ERR_ARG, "%s: '%s' has the value %g: its values are 0, 1 or in between", inf->name,
+                           inf->names[i], v);
     }
     return TP_OK;
 }
@@ -6266,7 +6266,9 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
                            "[%s] input stopped before reaching its size of %lld datapoints. Make the dataflow tell "
-                           "its real size (tp_df_filter: .size), or wrap it with tp_df_fixed_size",
+                           "its real size (tp_df_filter: .size). Files that TP_SKIP leaves out count: remove them, or "
+                           "put tp_df_fixed_size "
+                           "with the number of the others below the batches",
                            r->name, (long long)size);
         st = TP_OK;
     }
@@ -8690,7 +8692,8 @@ static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
         return false;
     }
     if (epoch < 0)
-        tp_log(TP_LOG_WARN, "stats.json has no epoch that can be read: the file is damaged. It is now '%s'.", to);
+        tp_log(TP_LOG_WARN, "stats.json has no epoch that can be read: the file is damaged. The old file is now '%s'.",
+               to);
     else
         tp_log(TP_LOG_WARN,
                "History epoch=%lld from JSON is not the predecessor of the current starting_epoch=%lld. If you "

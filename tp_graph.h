@@ -416,7 +416,8 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g);
 /* Operations that are added between enter and leave run on the session's device number `device`, and their variables are stored
  * on that device; outside, the device is 0. An op that writes variables runs on the device of the variables; the gradient of an
  * op runs on the device of the op. A value that another device reads is copied to it, once per run. A number for which the
- * session has no device is a mistake when the session is made or the op is run. */
+ * session has no device is a mistake when the session is made or the op is run. (A trainer without .session_config makes a session
+ * of as many CPU devices as its graph uses: >>devices of tp_train.h.) */
 TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
 TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
@@ -886,6 +887,7 @@ typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mo
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* picks rows of axis 0; an index outside fails the run */
+/* `on` at each index along a new last axis of `depth`, else `off`; an index outside gives a row of `off` */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
 /* Macros that take a list of arguments instead of an array: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result
  * lacks axes 1 and 2. */
@@ -10891,11 +10893,13 @@ static tp_status tp__gradient_test_all(tp__gradient_test *t, tp_node *y, const t
     if (tolerance <= 0) tolerance = single ? 0.02 : 1e-6;
     if (st != TP_OK || t->worst <= tolerance) return st;
     char place[TP__PLACE_TEXT];
-    return tp_fail(TP_ERR_NUMERIC,
-                   "%sthe gradient of '%s' by element %lld of '%s' is %g, by finite differences %g: look at the grad "
-                   "function%s",
-                   tp__place_text(&y->op->at, place), y->op->name, (long long)t->element, t->x[t->at]->op->name,
-                   t->said, t->found, t->dx[t->at] ? "" : ", which sets no gradient of this input");
+    const bool finite = tp__finite(t->said) && tp__finite(t->found);
+    return tp_fail(
+        TP_ERR_NUMERIC, "%sthe gradient of '%s' by element %lld of '%s' is %g, by finite differences %g: %s%s",
+        tp__place_text(&y->op->at, place), y->op->name, (long long)t->element, t->x[t->at]->op->name, t->said, t->found,
+        finite ? "look at the grad function of your op, and whether the function has a kink there"
+               : "the values that are fed lie outside of where the function has a derivative",
+        t->dx[t->at] ? "" : "; it sets no gradient of this input");
 }
 
 TP_DEF tp_status tp_check_gradients(tp_node *y, const tp_feed *feeds, int n_feeds, double tolerance, double *worst)
@@ -12060,7 +12064,8 @@ static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *us
         anew += slot && !there;
         kept += there;
     }
-    for (int k = 0; k < d->n; k++) left += !used[k] && tp__is_training_name(d->item[k].name);
+    for (int k = 0; k < d->n; k++) /* "tp:local/..": what callbacks restore themselves */
+        left += !used[k] && tp__is_training_name(d->item[k].name) && strncmp(d->item[k].name, "tp:", 3) != 0;
     if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
         tp_log(TP_LOG_INFO,
                "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "

@@ -728,7 +728,9 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
  * For values 0..1 multiply by 255 first. The image stays yours. Needs no stb_image.h. */
 TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image);
 
-typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
+/* What to do with a file that cannot be read or decoded. With TP_SKIP a pass is shorter than its size, which counts all files:
+ * InferenceRunner refuses that. Validate without such files, or put tp_df_fixed_size(df, <number of good files>) below the batches. */
+typedef enum { TP_REFUSE, TP_SKIP } tp_on_error;
 
 /* Gives image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name;
  * seeking then decodes each file that was not decoded before, to know whether it is bad. [dataflow: ImageFromFile] */
@@ -745,7 +747,8 @@ typedef struct tp_df_image_from_file_desc {
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 
 /* Gives the images of a folder with one subfolder per class: two components, the image as for tp_df_image_from_file and the
- * label, int32 scalar. Classes are numbered in byte order of their names. The files of a class (all whose names do not begin
+ * label, int32 scalar. Classes are numbered in byte order of their names, also folders without images, so that training and
+ * validation data need the same folders (tp_df_image_classes). The files of a class (all whose names do not begin
  * with a dot, also in subfolders) are in the order of their paths. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
@@ -8091,7 +8094,14 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
         if (!name || !path) st = TP_ERR_NOMEM;
         else if (tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_DIR) {
             f->class_name[f->n_class] = name;
+            const int64_t before = f->order.n;
             st = tp__image_add_folder(f, path, f->n_class++, 1);
+            if (st == TP_OK && f->order.n == before)
+                tp_log(
+                    TP_LOG_WARN,
+                    "%s: the folder '%s' has no images, and counts as class %d all the same: where it is missing, the "
+                    "classes behind it have other numbers",
+                    dir, name, f->n_class - 1);
         }
     }
     tp__listing_free(&l);

@@ -377,6 +377,7 @@ TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
 
 /* -- LSTM, GRU: (B,T,C) -> (B,T,units), over all time steps. BasicLSTMCell, GRUCell: one time step, (B,C) -> (B,units); calls
  *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
+ *    Lengths are not taken: the state at the end is behind the padding (README: the last real step of padded sequences).
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
  *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
 typedef struct tp_rnn_state { /* states of shape (B,units); NULL = zeros. Only LSTMs have a cell state c */

@@ -824,8 +824,9 @@ static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_gra
     if (end)
         tp_graph_fail(
             g, &end->at, TP_ERR_ARG,
-            "no gradient of the cost '%s' comes to a variable: it ends at '%s', because the op %s has no gradient",
-            tp_node_name(cost), end->name, end->row->name);
+            "no gradient of the cost '%s' comes to a variable: it ends at '%s', because the op %s has no gradient%s",
+            tp_node_name(cost), end->name, end->row->name,
+            strcmp(end->row->name, "stop_gradient") == 0 ? ". Does TP_FREEZE_VARIABLES freeze all variables?" : "");
     else if (n == 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_ARG,
                       "the cost '%s' depends on no trainable variable: there is nothing to train", tp_node_name(cost));

@@ -1252,7 +1252,7 @@ TEST(parameters_are_read_and_set)
 /* Means of scalars, sums over counts, precision and recall, over batches of any size, twice. */
 TEST(inferencers_by_hand)
 {
-    static const double pred[] = {1, 0, 1, 1, 0, 0.4, 1.6, 1, 0, 1}, label[] = {1, 1, 0, 1, 0, 1, 1, 0, 0, 1};
+    static const double pred[] = {1, 0, 1, 1, 0, 0.4, 0.3, 1, 0, 1}, label[] = {1, 1, 0, 1, 0, 1, 1, 0, 0, 1};
     for (int prefix = 0; prefix < 3; prefix++) {
         tp_inf_scalar_stats_desc a;
         tp_inf_classification_error_desc e;

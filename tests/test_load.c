@@ -506,4 +506,22 @@ TEST(wrong_arguments_are_sentences)
     tp_tensor_free(&rows);
 }
 
+/* A folder without images is a class, and takes a number: a warning, because a folder of other data may lack it. */
+TEST(a_class_without_images)
+{
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "red")));
+    CHECK(tp_test_write(tp_test_path(dir, "red/a.bmp"), "BM", 2));
+    for (int empty = 0; empty < 2; empty++) {
+        if (empty) CHECK_OK(tp_make_dirs(tp_test_path(dir, "green")));
+        tp_test_keep_log();
+        tp_dataflow *df = tp_df_image_folder(dir, .decode = TP_NO);
+        CHECK_OK(tp_df_status(df));
+        CHECK((strstr(tp_test_logged, "the folder 'green' has no images, and counts as class 0 all the same") !=
+               NULL) == (empty == 1));
+        tp_df_free(df);
+        tp_set_log(NULL, NULL);
+    }
+}
+
 TEST_MAIN()

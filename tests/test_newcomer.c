@@ -847,11 +847,13 @@ static tp_node *wrong_cost_tower(tp_graph *g, tp_node *const *in, void *user)
 /* The line of the node is told, as tp_simple_trainer() knows no other place. */
 TEST(a_wrong_cost_has_its_place)
 {
-    static const char *const want[] = {"Cost must be a scalar tensor, but 'Square' has shape (?,1): take its mean",
-                                       "Cost must be floating, but 'Cast' is int32: tp_cast what it is made of",
-                                       "the cost 'cost' depends on no trainable variable: there is nothing to train",
-                                       "no gradient of the cost 'cost' comes to a variable: it ends at 'ArgMax'",
-                                       "no gradient of the cost 'cost' comes to a variable: it ends at 'StopGradient'"};
+    static const char *const want[] = {
+        "Cost must be a scalar tensor, but 'Square' has shape (?,1): take its mean",
+        "Cost must be floating, but 'Cast' is int32: tp_cast what it is made of",
+        "the cost 'cost' depends on no trainable variable: there is nothing to train",
+        "no gradient of the cost 'cost' comes to a variable: it ends at 'ArgMax'",
+        "no gradient of the cost 'cost' comes to a variable: it ends at 'StopGradient', "
+        "because the op stop_gradient has no gradient. Does TP_FREEZE_VARIABLES freeze all"};
     for (int i = 0; i < 5; i++) {
         tp_train_config c = line_config(1);
         c.model.build_graph = wrong_cost_tower, c.model.user = &i;
@@ -2938,7 +2940,53 @@ TEST(options_out_of_range_and_half_filled_datapoints)
     CHECK_ERR(run_with(c), TP_ERR_ARG, ".n_callbacks is -7: it cannot be negative");
 }
 
-/* Precision, recall and error count zeros and ones: numbers of classes and logits are refused. */
+/* At the root of 0 there is no derivative: the sentence does not send the user to a grad function. */
+TEST(a_gradient_where_there_is_none)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape(2));
+    const double data[2] = {0, -1};
+    tp_feed f = TP_FEED(x, TP_F64, data, 2);
+    CHECK_ERR(tp_check_gradients(tp_sqrt(x), &f, 1, 0, NULL), TP_ERR_NUMERIC,
+              "the values that are fed lie outside of where the function has a derivative");
+    tp_graph_free(g);
+}
+
+/* A resumed training says nothing of values that begin anew where none does. */
+static tp_node *averaged_line(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *cost = line_graph(g, in, user);
+    tp_add_moving_summary(cost);
+    return cost;
+}
+static char all_lines[1 << 13];
+static void keep_all_lines(void *user, tp_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    const size_t n = strlen(all_lines);
+    snprintf(all_lines + n, sizeof all_lines - n, "%s\n", line);
+}
+TEST(a_resume_without_a_change_leaves_nothing_out)
+{
+    const char *dir = tp_test_tmpdir();
+    for (int run = 0; run < 2; run++) {
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        tp_train_config c = {TP_CALLBACKS(tp_cb_model_saver()), .max_epoch = run + 1, .steps_per_epoch = 2};
+        c.auto_resume = TP_YES;
+        c.model = (tp_model)LINE_MODEL;
+        c.model.build_graph = averaged_line;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        all_lines[0] = 0;
+        tp_set_log(keep_all_lines, NULL);
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        tp_set_log(NULL, NULL);
+        CHECK((strstr(all_lines, "Restoring checkpoint from") != NULL) == (run == 1));
+        CHECK_MSG(!strstr(all_lines, "are not used"), "%s", all_lines);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* Precision, recall and error take values from 0 to 1: numbers of classes and logits are refused. */
 static tp_node *numbers_tower(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *cost = line_graph(g, in, user);
@@ -2963,7 +3011,8 @@ TEST(inferencers_that_count_refuse_other_numbers)
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         if (i == 3) CHECK_OK(st);
         else
-            CHECK_MSG(st == TP_ERR_ARG && strstr(tp_last_error(), "'fours' has the value 4, and may have only 0 and 1"),
+            CHECK_MSG(st == TP_ERR_ARG &&
+                          strstr(tp_last_error(), "'fours' has the value 4: its values are 0, 1 or in between"),
                       "%s", tp_last_error());
     }
 }

@@ -904,7 +904,7 @@ TEST(texts_that_cannot_be)
     CHECK_OK(tp_vocabulary_chars(&v, short_one));
     check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_NAME,
                   "\"t\" before byte 1 is not in the vocabulary");
-    CHECK_ERR(tp_vocabulary_words(&v, text_path, 1, -1), TP_ERR_ARG, "max_words is -1");
+    CHECK_ERR(tp_vocabulary_words(&v, text_path, 1, -1), TP_ERR_ARG, "max_words -1");
     tp_vocabulary_free(&v);
     const char *broken =
         write_file(dir, "broken", "\xc3(\xe2\x82\xff\xc3\xa9\xe2\x82", 9); /* UTF-8 that is cut in places */

@@ -1212,7 +1212,7 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
  * variables (inference beside training, predictors on threads). */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
-TP_DEF tp_exec *tp_session_exec(tp_session *s); /* returns the session's own exec, made at first use */
+TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use and freed with it */
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values);
 TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,

@@ -242,8 +242,8 @@ TP_DEF tp_trainer *tp_noop_trainer(void);
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
 /* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
-/* Frees the trainer and everything that it took over; NULL is allowed. A reused session, and predictors on the trainer's graph and
- * session, may be freed before or after the trainer. */
+/* Frees the trainer and everything that it took over; NULL is allowed. A trainer in a training is not freed: an error is logged. A
+ * reused session, and predictors on the trainer's graph and session, may be freed before or after the trainer. */
 TP_DEF void tp_trainer_free(tp_trainer *t);
 
 /* input: owned from then on; NULL is an error. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */

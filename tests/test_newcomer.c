@@ -852,8 +852,8 @@ TEST(a_wrong_cost_has_its_place)
         "Cost must be floating, but 'Cast' is int32: tp_cast what it is made of",
         "the cost 'cost' depends on no trainable variable: there is nothing to train",
         "no gradient of the cost 'cost' comes to a variable: it ends at 'ArgMax'",
-        "no gradient of the cost 'cost' comes to a variable: it ends at 'StopGradient', "
-        "because the op stop_gradient has no gradient. Does TP_FREEZE_VARIABLES freeze all"};
+        ("no gradient of the cost 'cost' comes to a variable: it ends at 'StopGradient', "
+         "because the op stop_gradient has no gradient. Does TP_FREEZE_VARIABLES freeze all")};
     for (int i = 0; i < 5; i++) {
         tp_train_config c = line_config(1);
         c.model.build_graph = wrong_cost_tower, c.model.user = &i;

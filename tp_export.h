@@ -970,14 +970,6 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
     memset(&w, 0, sizeof w);
     if (d && d->batch < 0) return tp_fail(TP_ERR_ARG, "C export: .batch is %lld: it is 1 or more", (long long)d->batch);
     w.name = d && d->name ? d->name : "model";
-    static const char keywords[] =
-        " auto bool break case char const continue default do double else enum extern float for "
-        "goto if inline int long main register restrict return short signed sizeof static "
-        "struct switch typedef union unsigned void volatile while class delete namespace new "
-        "operator private public template this throw try using virtual ";
-    const char *word = *w.name ? strstr(keywords, w.name) : NULL;
-    if (word && word[-1] == ' ' && word[strlen(w.name)] == ' ')
-        return tp_fail(TP_ERR_NAME, "C export: '%s' cannot be a function's name", w.name);
     for (const char *c = w.name; *c; c++)
         if (!isalnum((unsigned char)*c) && *c != '_')
             return tp_fail(TP_ERR_NAME, "C export: '%s' cannot be a function's name", w.name);
@@ -985,6 +977,14 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         return tp_fail(TP_ERR_ARG,
                        n_outputs < 1 ? "C export: there are no outputs" : "C export: '%s' cannot be a function's name",
                        w.name);
+    static const char keywords[] =
+        " auto bool break case char const continue default do double else enum extern float for "
+        "goto if inline int long main register restrict return short signed sizeof static "
+        "struct switch typedef union unsigned void volatile while class delete namespace new "
+        "operator private public template this throw try using virtual ";
+    const char *word = strstr(keywords, w.name); /* the first place of a keyword is its own word */
+    if (word && word[-1] == ' ' && word[strlen(w.name)] == ' ')
+        return tp_fail(TP_ERR_NAME, "C export: '%s' cannot be a function's name", w.name);
     for (int i = 0; i < s->n_device; i++)
         if (!s->device[i]->host)
             return tp_fail(TP_ERR_UNSUPPORTED,

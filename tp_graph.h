@@ -417,7 +417,7 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g);
  * on that device; outside, the device is 0. An op that writes variables runs on the device of the variables; the gradient of an
  * op runs on the device of the op. A value that another device reads is copied to it, once per run. A number for which the
  * session has no device is a mistake when the session is made or the op is run. (A trainer without .session_config makes a session
- * of as many CPU devices as its graph uses: >>devices of tp_train.h.) */
+ * with as many CPU devices as its graph uses: >>devices of tp_train.h.) */
 TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
 TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
@@ -6681,7 +6681,7 @@ typedef struct tp__exec_device {
 } tp__exec_device;
 
 struct tp_exec {
-    tp_owner owner_; /* the session, hooked session or predictor that made it, and frees it */
+    tp_owner owner_; /* the session or hooked session that made it, and frees it */
     tp_session *session;
     tp_device **device;
     int n_device;
@@ -11107,7 +11107,7 @@ struct tp_run_request {
 
 struct tp_hooked_session {
     tp_owner owner_; /* the trainer that made it, and frees it */
-    bool in_run;
+    bool in_run;     /* tp_hooked_run is under way: a hook must not start another one */
     tp_session *session;
     tp_exec *exec;
     tp_hook **hook;

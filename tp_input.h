@@ -333,9 +333,9 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
 /* Gives the datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow
  * of your own can drop a datapoint by giving one without components. The size is that of df, as if none were dropped, unless you
- * give it: InferenceRunner reads as many datapoints as the size says. call->index is the number in the pass of df: if df shuffles, as
- * the readers do by default, it is another datapoint's in each pass, so that a part held back by it must be taken from a df
- * that does not. [dataflow: FilterNULL] */
+ * give it: InferenceRunner reads as many datapoints as the size says. call->index is the datapoint's number in its pass. If df
+ * shuffles, as the readers do by default, each pass gives that number to another datapoint: to hold back the same ones always, filter
+ * a df that does not shuffle. [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
@@ -673,7 +673,7 @@ typedef struct tp_vocabulary {
 TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
 /* Collects the words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and
  * equally frequent words are in byte order. Words that occur less than min_count times, and those beyond the max_words
- * most frequent (0: no limit; "<unk>" is one of them), become "<unk>". */
+ * most frequent (0: no limit), become "<unk>", which counts as one of the max_words. */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
 /* Returns the id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);

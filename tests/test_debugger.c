@@ -296,7 +296,7 @@ TEST(commands_explain_themselves)
     CHECK_HAS(answer, "LOG Training was stopped: the debugger was told to.");
 }
 
-/* x - x is 0, and so are its product and their mean; dropout's values are zeros in part. */
+/* x - x is 0, and so are its product and their mean; some of dropout's values are zeros, not all. */
 TEST(values_of_zeros_are_found)
 {
     run r = {0};

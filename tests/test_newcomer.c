@@ -2930,6 +2930,8 @@ TEST(options_out_of_range_and_half_filled_datapoints)
               "'int' cannot be a function's name");
     CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .batch = -2), NULL), TP_ERR_ARG,
               ".batch is -2: it is 1 or more");
+    CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .name = " auto"), NULL), TP_ERR_NAME,
+              "' auto' cannot be a function's name");
     CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .name = "in"), NULL));
     tp_buf_free(&out);
     CHECK_ERR(tp_save_checkpoint(s, "a.npz", NULL, 5), TP_ERR_ARG, "n is 5, but variables is NULL");

@@ -591,7 +591,7 @@ TEST(a_deletion_that_is_killed)
         CHECK_OK(tp_logger_set_dir(NULL, 0));
     }
     CHECK_MSG(plan.n > 6, "%ld", plan.n);
-    /* a file that cannot be deleted fails the start */
+    /* if a file cannot be deleted, the start fails */
     plan.what = INJECT_FAIL, plan.error = EACCES, plan.n = 1;
     memset(&r, 0, sizeof r);
     for (int i = 0; i < TP_COUNT(of_a_run); i++) {

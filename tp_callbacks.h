@@ -706,6 +706,8 @@ struct tp_inferencer {
     tp_status status_;
     const char *error_;
     tp_arena mem_; /* copies of names and options; freed with the inferencer */
+    /* says before training what is wrong with the node of each name; NULL: nothing to check */
+    tp_status (*check_)(const tp_inferencer *inf, tp_node *const *nodes);
 };
 /* Makes an inferencer with `bytes` of zeroed memory at user. NULL: out of memory. NULL ends a list of inferencers, so
  * constructors then return tp_inferencer_fail(...), which is never NULL. */
@@ -5828,17 +5830,29 @@ static tp_status tp__scalars_begin(tp_inferencer *inf)
     return TP_OK;
 }
 
+/* Refuses the tensor of name i, which has another shape than a scalar's. */
+static tp_status tp__no_scalar(const tp_inferencer *inf, int i, const tp_shape *shape)
+{
+    char text[TP_SHAPE_TEXT];
+    return tp_fail(TP_ERR_SHAPE,
+                   "ScalarStats: '%s' has shape %s, only scalars have a mean here: name its tp_mean instead, or for a "
+                   "vector of mistakes use tp_inf_classification_error",
+                   inf->names[i], tp_shape_text(shape, text));
+}
+
+static tp_status tp__scalars_check(const tp_inferencer *inf, tp_node *const *nodes)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < inf->n_names && st == TP_OK; i++)
+        if (tp_shape_size(&nodes[i]->shape) != 1) st = tp__no_scalar(inf, i, &nodes[i]->shape);
+    return st;
+}
+
 static tp_status tp__scalars_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
 {
     tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
-    char text[TP_SHAPE_TEXT];
     for (int i = 0; i < n; i++) {
-        if (tp_tensor_size(values[i]) != 1)
-            return tp_fail(TP_ERR_SHAPE,
-                           "ScalarStats: '%s' has shape %s, only scalars have a mean here: name its tp_mean instead, "
-                           "or for a vector of "
-                           "mistakes use tp_inf_classification_error",
-                           inf->names[i], tp_shape_text(&values[i]->shape, text));
+        if (tp_tensor_size(values[i]) != 1) return tp__no_scalar(inf, i, &values[i]->shape);
         s->sum[i] += tp_tensor_get(values[i], 0);
     }
     s->n++;
@@ -5887,6 +5901,7 @@ TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
     }
     inf->before_inference = tp__scalars_begin;
     inf->on_fetches = tp__scalars_batch;
+    inf->check_ = tp__scalars_check;
     inf->after_inference = tp__scalars_end;
     return inf;
 }
@@ -5918,16 +5933,25 @@ static tp_status tp__inf_of_ones(const tp_inferencer *inf, const tp_tensor *t, i
     return TP_OK;
 }
 
+static tp_status tp__no_vector(const tp_inferencer *inf, const tp_shape *shape)
+{
+    char text[TP_SHAPE_TEXT];
+    return tp_fail(TP_ERR_SHAPE,
+                   "ClassificationError: '%s' has shape %s and is not a vector: name the node that "
+                   "tp_sym_prediction_incorrect makes; tp_inf_scalar_stats averages a scalar",
+                   inf->names[0], tp_shape_text(shape, text));
+}
+
+static tp_status tp__class_error_check(const tp_inferencer *inf, tp_node *const *nodes)
+{
+    return nodes[0]->shape.ndim == 1 ? TP_OK : tp__no_vector(inf, &nodes[0]->shape);
+}
+
 static tp_status tp__class_error_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
 {
     tp__class_error *e = (tp__class_error *)inf->user;
     (void)n;
-    char text[TP_SHAPE_TEXT];
-    if (values[0]->shape.ndim != 1)
-        return tp_fail(TP_ERR_SHAPE,
-                       "ClassificationError: '%s' has shape %s and is not a vector: name the node that "
-                       "tp_sym_prediction_incorrect makes; tp_inf_scalar_stats averages a scalar",
-                       inf->names[0], tp_shape_text(&values[0]->shape, text));
+    if (values[0]->shape.ndim != 1) return tp__no_vector(inf, &values[0]->shape);
     const int64_t size = tp_tensor_size(values[0]);
     const tp_status st = tp__inf_of_ones(inf, values[0], 0);
     if (st != TP_OK) return st;
@@ -5956,6 +5980,7 @@ TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_e
     }
     inf->before_inference = tp__class_error_begin;
     inf->on_fetches = tp__class_error_batch;
+    inf->check_ = tp__class_error_check;
     inf->after_inference = tp__class_error_end;
     return inf;
 }
@@ -6183,6 +6208,7 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int t = 0; t < r->n_tower && st == TP_OK; t++)
             st = tp__runner_find(cb, t, inf, r->inf[i].node + t * inf->n_names);
+        if (st == TP_OK && inf->check_) st = inf->check_(inf, r->inf[i].node);
     }
     return st;
 }
@@ -6421,6 +6447,12 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
         tp__callback_delete(cb);
         return NULL;
     }
+    const int64_t dropped = d->df ? tp__batch_dropped(d->df) : 0;
+    if (dropped > 0)
+        tp_log(TP_LOG_WARN,
+               "[%s] The last %lld datapoints of a pass fill no batch and are left out: give tp_df_batch .remainder = "
+               "true",
+               d->name, (long long)dropped);
     tp__runner *r = (tp__runner *)cb->user;
     r->input = input;
     r->n_inf = n;

@@ -927,12 +927,12 @@ static tp_status tp__export_no_input(const char *what, const tp_session *s, cons
                  : tp_fail(TP_ERR_ARG, "%s: input %d is NULL%s", what, i, tp__node_missing(s->graph, name));
 }
 
-/* Makes the feed of input i, of which only the type is read. Unknown dimensions are .batch; 1 if that is not given and only the first
- * one is unknown. */
-static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_export_c_desc *d, tp_feed *feed)
+/* Makes the feed of input i, of which only the type is read. Unknown dimensions are .batch, or 1 if that is not given. *unsized
+ * becomes the first input that needs it: one with an unknown dimension after the first. */
+static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_export_c_desc *d, tp_feed *feed,
+                             const tp_node **unsized)
 {
     static const float nothing = 0;
-    char text[TP_SHAPE_TEXT];
     const bool given = d && d->batch > 0;
     bool later = false; /* a dimension after the first one is unknown */
     if (!input || input->op->graph != s->graph) return tp__export_no_input("C export", s, input, i);
@@ -945,11 +945,7 @@ static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_expo
             feed->value.shape.dim[k] = given ? d->batch : 1;
             later = later || k > 0;
         }
-    if (later && !given)
-        return tp_fail(TP_ERR_SHAPE,
-                       "C export: input '%s' is %s, and C code has fixed sizes: set .batch, the value of all unknown "
-                       "dimensions, or build the graph with an input of known size",
-                       tp_node_name(input), tp_shape_text(&input->shape, text));
+    if (later && !given && !*unsized) *unsized = input;
     if (input->dtype != TP_F32)
         return tp_fail(
             TP_ERR_UNSUPPORTED,
@@ -959,6 +955,15 @@ static tp_status tp__c_input(tp_session *s, tp_node *input, int i, const tp_expo
     if (tp_shape_size(&feed->value.shape) > INT_MAX / 4)
         return tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(input));
     return TP_OK;
+}
+
+static tp_status tp__c_unsized(const tp_node *input)
+{
+    char text[TP_SHAPE_TEXT];
+    return tp_fail(TP_ERR_SHAPE,
+                   "C export: input '%s' is %s, and C code has fixed sizes: set .batch, the value of all unknown "
+                   "dimensions, or build the graph with an input of known size",
+                   tp_node_name(input), tp_shape_text(&input->shape, text));
 }
 
 static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -994,8 +999,9 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
     tp_device *naive = tp_cpu_device_new(1, "naive");
     tp_exec *e = naive ? tp_exec_new(s) : NULL;
     tp_feed *feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *feed);
+    const tp_node *unsized = NULL;
     tp_status st = e && feed ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as C");
-    for (int i = 0; i < n_inputs && st == TP_OK; i++) st = tp__c_input(s, inputs[i], i, d, &feed[i]);
+    for (int i = 0; i < n_inputs && st == TP_OK; i++) st = tp__c_input(s, inputs[i], i, d, &feed[i], &unsized);
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
     if (st == TP_OK) {
         tp__plan *p = NULL;
@@ -1006,7 +1012,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         if (st == TP_OK) p = tp__find_plan(e, feed, n_inputs, outputs, n_outputs, &st);
         tp_mutex_unlock(s->graph->lock);
         if (!p && st == TP_ERR_ARG) st = tp_fail(st, "C export: %s. List it among the inputs", tp_last_error());
-        if (st == TP_ERR_SHAPE)
+        if (st == TP_ERR_SHAPE && !unsized)
             st = tp_fail(st, "C export with a batch of %lld (see .batch): %s", (long long)batch, tp_last_error());
         if (p) {
             w.plan = p;
@@ -1023,6 +1029,8 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
             tp_free(w.constant);
         }
     }
+    /* said after what no .batch would mend: an op without a C form */
+    if (unsized && (st == TP_OK || st == TP_ERR_SHAPE)) st = tp__c_unsized(unsized);
     tp_buf_free(&w.constants);
     tp_buf_free(&w.body);
     tp_exec_free(e);

@@ -3027,7 +3027,10 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
 {
     if (!x) {
         char reason[TP__MISSING_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i, tp__node_missing(g, reason));
+        tp__node_missing(g, reason);
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i,
+                             reason[0] || !g || !g->in_tower ? reason
+                                                             : " (a model has .n_inputs inputs in build_graph's `in`)");
     }
     if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
     if (!x->op->graph)
@@ -14880,6 +14883,9 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 {
     tp__top_k_attrs t;
     t.k = k;
+    if (logits && logits->shape.ndim == 2 && logits->shape.dim[1] >= 0 && k >= logits->shape.dim[1])
+        tp_log(TP_LOG_WARN, "in_top_k: k is %d and '%s' has %lld classes: each label is among the first k", k,
+               tp_node_name(logits), (long long)logits->shape.dim[1]);
     return tp__op2(&tp__op_in_top_k, logits, labels, &t);
 }
 #endif

@@ -3130,6 +3130,14 @@ static int64_t tp__batch_size(tp_dataflow *df)
     const int64_t n = tp_df_size(f->df);
     return n < 0 ? -1 : n / f->batch + (f->remainder && n % f->batch);
 }
+/* Returns how many datapoints at the end of a pass fill no batch and are not given; 0 if df is no tp_df_batch, or of unknown size. */
+TP__UNUSED static int64_t tp__batch_dropped(const tp_dataflow *df)
+{
+    const tp__batch_flow *f = (const tp__batch_flow *)df->user;
+    if (df->size != tp__batch_size || f->remainder) return 0;
+    const int64_t n = tp_df_size(f->df);
+    return n < 0 ? 0 : n % f->batch;
+}
 static tp_status tp__batch_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__batch_flow *f = (tp__batch_flow *)df->user;

@@ -1892,6 +1892,12 @@ static void tp__check_learning_rate(tp_trainer *t)
     tp_exec *e = tp_exec_new(s->session);
     if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
         const double v = tp_tensor_get(value, 0);
+        const tp_variable *variable = tp_node_variable(lr);
+        if (variable && s->resumed && variable->init.kind == TP_INIT_CONSTANT && (float)v != variable->init.a)
+            tp_log(TP_LOG_INFO,
+                   "The learning rate '%s' is %g, from the checkpoint; the program's %g is not used. A "
+                   "tp_cb_scheduled_hyper_param_setter changes it.",
+                   tp_node_name(lr), v, (double)variable->init.a);
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
             tp_log(TP_LOG_WARN, "The learning rate '%s' is %g: %s.", tp_node_name(lr), v,
                    v < 0 ? "the cost will grow, because it must be positive" : "nothing will be learnt");

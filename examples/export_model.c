@@ -119,7 +119,8 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
     tp_dataflow *train = tp_df_batch(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train"), 64);
-    tp_dataflow *test = tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 256);
+    tp_dataflow *test =
+        tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 256, .remainder = true);
     tp_dataflow *one = tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 1);
     if (tp_logger_set_dir(DIR, 'd') != TP_OK) return 1;
     tp_status st = tp_launch_train_with_config(

@@ -3019,4 +3019,115 @@ TEST(inferencers_that_count_refuse_other_numbers)
     }
 }
 
+/* A resumed training says that the checkpoint's learning rate is in use, where the program has another one. */
+static float line_rate;
+static tp_optimizer *optimizer_of_rate(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd(tp_get_scalar_variable(g, "learning_rate", line_rate));
+}
+TEST(a_learning_rate_that_changes_at_a_resume)
+{
+    const char *dir = tp_test_tmpdir();
+    for (int run = 0; run < 4; run++) {
+        line_rate = run == 2 ? 0.02f : 0.1f;
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        tp_callback *setter =
+            run < 3 ? NULL : tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{4, 0.01}});
+        tp_train_config c = {TP_CALLBACKS(tp_cb_model_saver(), setter), .max_epoch = run + 1, .steps_per_epoch = 2};
+        if (!setter) c.n_callbacks = 1;
+        c.auto_resume = TP_YES;
+        c.model = (tp_model)LINE_MODEL;
+        c.model.optimizer = optimizer_of_rate;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        all_lines[0] = 0;
+        tp_set_log(keep_all_lines, NULL);
+        CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+        tp_set_log(NULL, NULL);
+        const char *said =
+            "The learning rate 'learning_rate' is 0.1, from the checkpoint; the program's 0.02 is not used";
+        CHECK_MSG((strstr(all_lines, said) != NULL) == (run == 2), "run %d: %s", run, all_lines);
+        CHECK_MSG((strstr(all_lines, "from the checkpoint; the program's") != NULL) == (run == 2), "run %d", run);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* Mistakes in a validation are found before the first epoch. */
+static tp_node *tower_of_shapes(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *cost = line_graph(g, in, user);
+    tp_named(tp_squeeze(in[1], 1), "each");
+    return cost;
+}
+TEST(shapes_and_sizes_of_a_validation)
+{
+    static const char *const said[] = {"ScalarStats: 'each' has shape (?), only scalars have a mean here",
+                                       "ClassificationError: 'cost' has shape () and is not a vector"};
+    TEST_MAY_ERROR("Training did not start");
+    for (int i = 0; i < 5; i++) {
+        tp_inferencer *inf = i == 0   ? tp_inf_scalar_stats(TP_NAMES("cost", "each"))
+                             : i == 1 ? tp_inf_classification_error("cost")
+                                      : tp_inf_scalar_stats(TP_NAMES("cost"));
+        keep_the_log();
+        tp_dataflow *test =
+            i == 3 ? tp_df_batch(line_data(), 3, .remainder = true) : tp_df_batch(line_data(), i == 4 ? 2 : 3);
+        tp_train_config c = {TP_CALLBACKS(tp_cb_inference_runner(test, .inferencers = {inf})), .max_epoch = 1};
+        c.steps_per_epoch = 1;
+        c.model = (tp_model)LINE_MODEL;
+        c.model.build_graph = tower_of_shapes;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        tp_set_log(NULL, NULL);
+        if (i < 2) CHECK_MSG(st == TP_ERR_SHAPE && strstr(tp_last_error(), said[i]), "%s", tp_last_error());
+        else CHECK_OK(st);
+        CHECK_MSG((strstr(logged, "[InferenceRunner] The last 1 datapoints of a pass fill no batch") != NULL) ==
+                      (i < 3),
+                  "%d: %s", i, logged);
+    }
+}
+
+TEST(more_than_all_classes_and_an_input_that_the_model_lacks)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+    tp_node *y = tp_placeholder(g, "y", TP_I32, tp_make_shape(TP_ANY));
+    keep_the_log();
+    tp_in_top_k(x, y, 2);
+    CHECK_STR(logged, "");
+    tp_in_top_k(x, y, 3);
+    CHECK_HAS(logged, "in_top_k: k is 3 and 'x' has 3 classes: each label is among the first k");
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+    static const tp_spec one = TP_SPEC("x", TP_F32, TP_ANY, 1);
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1};
+    c.model.inputs = &one;
+    c.model.n_inputs = 1;
+    c.dataflow = tp_df_batch(line_data(), 4);
+    TEST_MAY_ERROR("Training did not start");
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, ".n_inputs inputs in build_graph");
+}
+
+/* C code of a net that has no C form: that is said, and not that .batch is missing. */
+TEST(what_an_export_as_c_asks_for)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 4));
+        tp_node *y = i == 0 ? tp_lstm(x, "lstm", 3) : tp_relu(x);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_buf out = {0};
+        if (i == 0) {
+            CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, NULL, NULL), TP_ERR_UNSUPPORTED, "which has no C form");
+        } else {
+            CHECK_ERR(tp_export_c_text(s, &x, 1, &y, 1, &out, NULL, NULL), TP_ERR_SHAPE,
+                      "C export: input 'x' is (?,?,4), and C code has fixed sizes: set .batch");
+            CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &out, TP_OPTIONS(tp_export_c_desc, .batch = 2), NULL));
+        }
+        tp_buf_free(&out);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -176,7 +176,9 @@ struct tp_callback {
      * callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
     tp_status (*checkpoint)(tp_callback *cb);
     tp_status (*after_checkpoint)(tp_callback *cb);
-    tp_status (*after_train)(tp_callback *cb); /* called also when before_train failed or was never reached */
+    /* Called also when before_train failed or was never reached. An error is logged and does not change the result of the training.
+     * If a file could not be written, tp_callback_set_unsaved makes the launch return TP_ERR_IO. */
+    tp_status (*after_train)(tp_callback *cb);
     /* State that a checkpoint must hold, so that a resume is exact. save_state puts arrays into d under prefix + a
      * name of your choice (tp_state_put_i64, _f64). load_state reads them and is called before before_train. Missing keys
      * are not an error. The prefix is made of name and id, not of the position in the list:

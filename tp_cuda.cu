@@ -1253,21 +1253,31 @@ __device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsign
     return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
            tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
 }
+/* Returns two words of a lane. */
+__device__ __forceinline__ void tp__mma_words(unsigned low, unsigned high, int lane, unsigned *to_low,
+                                              unsigned *to_high)
+{
+    const long long both = __shfl_sync(0xffffffffu, (long long)((unsigned long long)high << 32 | low), lane);
+    *to_low = (unsigned)both;
+    *to_high = (unsigned)((unsigned long long)both >> 32);
+}
 /* Computes through shuffles what the instruction mma computes. */
 template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
 {
     const int lane = threadIdx.x & 31, t = lane & 3;
     const T *kind = NULL;
+    unsigned above[8], below[8], left[8], right[8]; /* words of two rows and of two columns */
+    for (int w = 0; w < 4; w++) {
+        tp__mma_words(a[0], a[1], (lane & ~3) + w, &above[w], &below[w]);
+        tp__mma_words(a[2], a[3], (lane & ~3) + w, &above[w + 4], &below[w + 4]);
+        tp__mma_words(b[0], b[1], 8 * t + w, &left[w], &left[w + 4]);
+        tp__mma_words(b[0], b[1], 8 * t + 4 + w, &right[w], &right[w + 4]);
+    }
     for (int w = 0; w < 8; w++) {
-        const int from = w & 3;
-        const unsigned above = __shfl_sync(0xffffffffu, w < 4 ? a[0] : a[2], (lane & ~3) + from),
-                       below = __shfl_sync(0xffffffffu, w < 4 ? a[1] : a[3], (lane & ~3) + from);
-        const unsigned left = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + from),
-                       right = __shfl_sync(0xffffffffu, b[w >> 2], 8 * t + 4 + from);
-        c[0] += tp__mma_dot(kind, above, left);
-        c[1] += tp__mma_dot(kind, above, right);
-        c[2] += tp__mma_dot(kind, below, left);
-        c[3] += tp__mma_dot(kind, below, right);
+        c[0] += tp__mma_dot(kind, above[w], left[w]);
+        c[1] += tp__mma_dot(kind, above[w], right[w]);
+        c[2] += tp__mma_dot(kind, below[w], left[w]);
+        c[3] += tp__mma_dot(kind, below[w], right[w]);
     }
 }
 #elif __CUDA_ARCH__ < 800

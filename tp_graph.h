@@ -4851,9 +4851,11 @@ static tp_node *tp__tower_node(const tp_tower_handle *h, const char *name)
 {
     int index;
     const size_t base = tp__split_name(name, &index);
-    for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower is preferred to a node of the same name */
+    tp_node *input = NULL;
+    for (int i = 0; i < h->func->n_spec && !input;
+         i++) { /* an input of the tower is preferred to a node of the same name */
         const char *input_name = h->func->spec[i].name;
-        if (strncmp(input_name, name, base) == 0 && !input_name[base]) return h->in[i];
+        if (strncmp(input_name, name, base) == 0 && !input_name[base]) input = h->in[i];
     }
     tp_buf full;
     memset(&full, 0, sizeof full);
@@ -4861,7 +4863,10 @@ static tp_node *tp__tower_node(const tp_tower_handle *h, const char *name)
     tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
+    if (input && n && n->op != input->op)
+        tp_log_once(TP_LOG_WARN, "The name '%s' finds the tower's input; not found: '%s'", name, n->op->name);
     if (failed) return tp__graph_nomem(h->ctx.graph); /* after running out of memory, do not look for another node */
+    if (input) return input;
     return n ? n : tp__tower_variable(h, name);
 }
 
@@ -12550,6 +12555,11 @@ TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
         return tp_fail(TP_ERR_SHAPE, "tp_predictor_carry: '%s' is %s %s, which the input '%s', %s %s, cannot be",
                        y->op->name, tp_dtype_name(y->dtype), tp_shape_text(&y->shape, a), x->op->name,
                        tp_dtype_name(x->dtype), tp_shape_text(&x->shape, b));
+    if (x == y)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_predictor_carry: output %d is the input '%s' itself: give the new state a name of its own, "
+                       "and list that as output",
+                       output, x->op->name);
     for (int d = 1; d < x->shape.ndim; d++)
         if (x->shape.dim[d] < 0)
             return tp_fail(TP_ERR_SHAPE,

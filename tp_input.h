@@ -2073,8 +2073,13 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
     /* set the floating-point mode of the numeric kernels, so that all threads that read flows compute the same numbers */
     const unsigned mode = tp__float_mode_enter();
     const unsigned n_errors = tp__n_errors;
-    const tp_status st = tp__add_missing_sentence(df->name, n_errors, df->next(df, dp));
+    tp_status st = tp__add_missing_sentence(df->name, n_errors, df->next(df, dp));
     tp__float_mode_leave(mode);
+    for (int i = 0; st == TP_OK && i < dp->n; i++)
+        if (dp->c[i].dtype == TP_DTYPE_UNSET)
+            st = tp_fail(TP_ERR_ARG,
+                         "component %d of %d has no type yet: tp_tensor_resize gives it type, shape and memory", i,
+                         dp->n);
     if (st == TP_OK) df->index_++;
     if (st == TP_END) df->state_ = TP__DF_ENDED;
     return st < TP_OK ? tp__df_named(df, df->index_, st) : st;
@@ -2628,11 +2633,6 @@ static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
     tp__generator_flow *f = (tp__generator_flow *)df->user;
     if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
     tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
-    for (int i = 0; st == TP_OK && i < dp->n; i++)
-        if (dp->c[i].dtype == TP_DTYPE_UNSET)
-            st = tp_fail(TP_ERR_ARG,
-                         "component %d of %d has no type yet: tp_tensor_resize gives it type, shape and memory", i,
-                         dp->n);
     if (st == TP_OK) f->index++;
     return st;
 }

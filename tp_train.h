@@ -2038,6 +2038,8 @@ static tp_status tp__all_epochs(tp_trainer *t)
     for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
         s->epoch_num = e;
         st = tp__epoch(t, first, &stop);
+        if (st == TP_OK && tp_graph_status(s->graph) != TP_OK) /* by a callback, after the last step */
+            st = tp_fail(tp_graph_status(s->graph), "%s", tp_graph_error(s->graph));
         first = 0;
     }
     if (st == TP_OK && !stop) tp_log(TP_LOG_INFO, "Training has finished!");

@@ -3130,4 +3130,87 @@ TEST(what_an_export_as_c_asks_for)
     }
 }
 
+/* A state that is named like its input: the lookup warns, and carrying the input to itself is refused. */
+static tp_node *state_of_the_same_name(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *state = tp_add(in[0], in[1]);
+    (void)g;
+    tp_named(state, (const char *)user);
+    return tp_named(tp_tanh(state), "out");
+}
+TEST(a_state_that_is_named_like_its_input)
+{
+    static const tp_spec specs[] = {TP_SPEC("x", TP_F32, 1, 2), TP_SPEC("h", TP_F32, 1, 2)};
+    for (int i = 0; i < 2; i++) {
+        const char *const out[] = {"out", i ? "next" : "h"};
+        tp_predict_config c = {.inputs = specs, .n_inputs = 2, .build_graph = state_of_the_same_name};
+        c.user = (void *)(uintptr_t)out[1];
+        c.output_names = out;
+        c.n_output_names = 2;
+        keep_the_log();
+        tp_predictor *p = tp_offline_predictor(&c);
+        CHECK((strstr(logged, "The name 'h' was given more than once") != NULL) == (i == 0));
+        if (i == 0)
+            CHECK_ERR(tp_predictor_carry(p, 1, 1), TP_ERR_ARG,
+                      "output 1 is the input 'h' itself: give the new state a name of its own");
+        else CHECK_OK(tp_predictor_carry(p, 1, 1));
+        tp_set_log(NULL, NULL);
+        tp_predictor_free(p);
+    }
+}
+/* In a tower with a name, a node of the tower may have the name of an input. */
+TEST(a_node_of_a_tower_that_is_named_like_an_input)
+{
+    static const tp_spec specs[] = {TP_SPEC("x", TP_F32, 1, 2), TP_SPEC("h", TP_F32, 1, 2)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_func *f = tp_tower_func_new(g, state_of_the_same_name, (void *)(uintptr_t) "h", specs, 2);
+    tp_node *in[2];
+    for (int i = 0; i < 2; i++) in[i] = tp_placeholder(g, specs[i].name, TP_F32, specs[i].shape);
+    CHECK(tp_tower_enter(g, TP_OPTIONS(tp_tower_desc, .name = "tower0")) != NULL);
+    tp_tower_func_call(f, in);
+    tp_tower_leave(g);
+    keep_the_log();
+    CHECK(tp_tower_handle_get(tp_tower_func_tower(f, 0), "h") == in[1]);
+    CHECK_HAS(logged, "The name 'h' finds the tower's input; not found: 'tower0/h'");
+    CHECK(tp_tower_handle_get(tp_tower_func_tower(f, 0), "x") == in[0]);
+    CHECK(strstr(logged, "'x'") == NULL);
+    tp_set_log(NULL, NULL);
+    tp_graph_free(g);
+}
+
+static tp_status no_component(tp_dataflow *df, tp_datapoint *dp) { return (void)df, tp_datapoint_resize(dp, 2); }
+TEST(a_flow_of_ones_own_that_fills_nothing)
+{
+    tp_dataflow *own = tp_df_new("bars", 0, 0);
+    own->next = no_component;
+    tp_dataflow *df = tp_df_batch(own, 4);
+    tp_datapoint dp = {0};
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 0 of 2 has no type yet: tp_tensor_resize gives it");
+    CHECK_HAS(tp_last_error(), "[bars: pass 0, datapoint 0]");
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
+/* A node that a callback adds after the last step is as wrong as one after any other. */
+static tp_status adds_a_node(tp_callback *cb)
+{
+    tp_node *cost = tp_callback_find(cb, "cost");
+    tp_mul(cost, cost);
+    return TP_OK;
+}
+TEST(a_callback_that_adds_a_node_at_the_end)
+{
+    TEST_MAY_ERROR("Training failed");
+    for (int epochs = 1; epochs <= 2; epochs++) {
+        tp_callback *cb = tp_callback_new("Adds", 0);
+        cb->trigger = adds_a_node;
+        tp_train_config c = {TP_CALLBACKS(cb), .max_epoch = epochs, .steps_per_epoch = 1};
+        c.model = (tp_model)LINE_MODEL;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        c.n_extra_callbacks = c.n_monitors = TP_NONE;
+        CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_STATE,
+                  "added to a graph that is finalized");
+    }
+}
+
 TEST_MAIN()

@@ -34,7 +34,9 @@ if [ "$name" = test_cuda ] && [ -z "${SANITIZE:-}" ]; then compile shim.o $cxx -
 else compile shim.o $cxx -fsanitize="$sanitize" tests/gpu/shim/shim.cpp; fi
 compile libraries.o $cxx -fsanitize="$sanitize" tests/gpu/shim/libraries.cpp
 for p in "${pids[@]}"; do wait "$p" || { echo "the shim's $name does not compile"; exit 1; }; done
-g++ -fsanitize="$sanitize" "$out"/*.o -o "$out/$name" -lm -lpthread || exit 1
+static="" # each change of a lane asks the address sanitizer for variables of its thread, which are found sooner in the program
+case $sanitize in *address*) static=-static-libasan ;; esac
+g++ -fsanitize="$sanitize" $static "$out"/*.o -o "$out/$name" -lm -lpthread || exit 1
 [ "$name/$part" = test_cuda/ ] || exec "$out/$name" $part
 
 # The whole test_cuda tells which block and dynamic shared memory each kernel gets: $out/launches.tsv. tests/check_ptxas.sh needs those

@@ -288,6 +288,7 @@ struct Run {
     int ready[MAX_THREADS], n_ready;
     int n_left, now; /* now: the lane that runs */
     int n_arrived, barrier_lane, accumulator;
+    int in_warp_wait[MAX_THREADS / 32]; /* lanes of each warp that wait for others of it */
     tp_shim_wait_kind barrier_kind;
     int barrier_line;
     SharedSite site[MAX_SITES];
@@ -601,7 +602,8 @@ NO_TSAN static uint64_t warp_wait(tp_shim_wait_kind kind, unsigned mask, uint64_
     bool parity = warp_parity[l / 32];
     if (kind == TP_SHIM_WARP_SYNC) __tsan_release(&tsan_warp[l / 32][parity]);
 #endif
-    bool all = true;
+    /* the lanes are looked at only when enough of them wait */
+    bool all = ++run.in_warp_wait[l / 32] >= __builtin_popcount(in_warp < 32 ? mask & ((1u << in_warp) - 1) : mask);
     unsigned ballot = 0, named = 0;
     for (int i = 0; i < in_warp && all; i++) {
         if (!(mask >> i & 1u)) continue;
@@ -622,6 +624,7 @@ NO_TSAN static uint64_t warp_wait(tp_shim_wait_kind kind, unsigned mask, uint64_
             else if (kind == TP_SHIM_WARP_ANY) result = ballot != 0;
             else if (kind == TP_SHIM_WARP_ALL) result = ballot == named;
             make_ready(base + i, result);
+            run.in_warp_wait[l / 32]--;
         }
     }
     give_way();

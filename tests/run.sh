@@ -29,7 +29,7 @@ within() { timeout -k 10 "$limit" "$@"; } # ends all that the command has starte
 report() {
     local name=$1; shift
     rm -f "$out/$name.report" "$out/$name.skipped"
-    ("$@") >"$out/$name.report" 2>&1 </dev/null
+    ("$@"; times >"$out/$name.times") >"$out/$name.report" 2>&1 </dev/null
     { flock 9; head -n -1 "$out/$name.report"; } 9>"$out/lock"
 }
 # start <name> <command...>: in the background, as soon as fewer than $jobs run
@@ -323,6 +323,11 @@ for why in ${left_out[@]+"${left_out[@]}"}; do
     if [ -z "$only" ]; then echo "skip $why"; skipped=$((skipped + 1)); fi
 done
 [ -z "${failures:-}" ] || echo "failed:$failures"
+# the commands that took the most processor time, user and system together
+for name in ${order[@]+"${order[@]}"}; do
+    sed -E "2!d; s/([0-9]+)m([0-9.]+)s ([0-9]+)m([0-9.]+)s/\1 \2 \3 \4 $name/" "$out/$name.times"
+done | awk '{printf "%.0f %s\n", $1 * 60 + $2 + $3 * 60 + $4, $5}' | sort -rn |
+    awk '{sum += $1; if (NR <= 12) list = list (NR > 1 ? ", " : "") $2 " " $1} END {print "processor time " sum " s: " list}'
 echo "$(($(date +%s) - began)) s with $jobs at a time"
 line="$passed passed, $failed failed"
 [ "$skipped" = 0 ] || line="$line, $skipped skipped"

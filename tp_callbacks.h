@@ -324,7 +324,7 @@ struct tp_monitors {
 };
 TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free it with tp_callback_free(&m->cb) */
 /* Reports a scalar: calls process_scalar of all monitors, then process_summary with this one value. name is copied
- * where it is kept. */
+ * where it is kept. m NULL: nothing is reported, without an error, because a callback may be used without a trainer. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
 /* Only calls `process` of all monitors that have one; adds nothing to the history and makes no summary. */
@@ -6165,6 +6165,9 @@ static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *in
         const char *name = inf->names[k];
         if (r->build) node[k] = r->find ? r->find(cb, name, r->user) : tp_callback_find(cb, name);
         else if (!(node[k] = tp__tower_node(h, name))) node[k] = tp__node_named(cb->train->graph, name);
+        if (node[k] && tp_is_poison(node[k]))
+            return tp_fail(node[k]->op->graph ? tp_graph_status(node[k]->op->graph) : TP_ERR_ARG, "%s: %s", r->name,
+                           tp__poison_reason(node[k]));
         if (node[k]) continue;
         if (cb->train->graph) tp__node_near(cb->train->graph, name, text);
         const bool is_default = strcmp(name, "incorrect_vector") == 0;

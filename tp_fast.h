@@ -135,6 +135,7 @@ typedef struct tp__taps {
 } tp__taps;
 
 #define TP__DOTS 16
+#define TP__FEW  4 /* with more output channels, convolutions make vectors of these */
 
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
@@ -1548,6 +1549,7 @@ typedef struct tp__gather {
     int64_t taps, K, nr, panels, group_floats; /* group_floats: floats of a group's packed weights */
     int runs, k_blocks;
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
+    bool dots; /* use dot products along the runs: a vector of output channels would be nearly empty */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1695,6 +1697,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         g->run[0].at = g->run[0].len = g->run[0].skip = 0;
         g->runs = 1;
     }
+    g->dots = g->isa->dots && g->oc <= TP__FEW && g->oc <= g->isa->vw / 4 && g->K / g->runs >= 2 * g->isa->vw;
     g->k_blocks = 0;
     for (int i = 0; i < g->runs; i++) {
         int64_t len = g->run[i].len;
@@ -1711,12 +1714,30 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
     }
 }
 
+/* Packs the weights of a group for dot products: a row of K for each output channel. */
+static void tp__gather_pack_rows(const tp__gather *g, int64_t group)
+{
+    const tp__conv_args *a = g->a;
+    float *rows = g->packed + group * g->group_floats;
+    for (int64_t i = 0; i < g->taps; i++)
+        if (g->input_grad)
+            tp__copy_rows(rows + i * g->ic, g->K, a->w + g->tap[i].w * g->oc * a->g.O + group * g->ic, a->g.O, g->ic,
+                          g->oc);
+        else
+            g->isa->transpose(rows + i * g->ic, g->K, g->ic, a->w + g->tap[i].w * g->ic * a->g.O + group * g->oc,
+                              a->g.O, g->ic, g->oc);
+}
+
 /* A chunk of packing: one panel of one group's weights. */
 TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 {
     const tp__gather *g = (const tp__gather *)user;
     const tp__conv_args *a = g->a;
     const int64_t group = chunk / g->panels, column = chunk % g->panels * g->nr;
+    if (g->dots) { /* there is one panel */
+        tp__gather_pack_rows(g, group);
+        return;
+    }
     const int64_t n = tp__conv_columns(g->isa, g->oc, chunk % g->panels), width = tp__panel_width(g->isa, n);
     float *panel = g->packed + group * g->group_floats + chunk % g->panels * g->nr * g->K;
     for (int64_t i = 0; i < g->taps; i++) {
@@ -1768,6 +1789,44 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     }
 }
 
+/* Computes n pixels of a row by dot products of their parts of the source, the first at a, with each row of weights. */
+static void tp__gather_dots_of(const tp__gather *g, int64_t group, const float *a, int64_t n, float *c)
+{
+    const tp__epilogue *e = &g->a->epilogue;
+    const float *w = g->packed + group * g->group_floats;
+    const int64_t a_gap = g->grid.stride_w * g->ic, c_gap = g->step_x * g->dst_pixel;
+    float sum[TP__FEW * TP__DOTS], part[TP__FEW * TP__DOTS];
+    memset(sum, 0, sizeof sum);
+    memset(part, 0, sizeof part);
+    for (int r = 0; r < g->runs; w += g->run[r++].len) {
+        g->isa->dots(g->run[r].len, w, g->K, (int)g->oc, a + g->run[r].at, a_gap, n, part);
+        for (int i = 0; i < TP__FEW * TP__DOTS; i++) sum[i] += part[i];
+    }
+    for (int64_t i = 0; i < n; i++, c += c_gap)
+        for (int64_t o = 0; o < g->oc; o++) {
+            const float v = sum[o * TP__DOTS + i];
+            c[o] = g->input_grad ? v : tp__apply_epilogue(e, group * g->oc + o, v);
+        }
+}
+
+/* Computes a piece with very few output channels. */
+static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t group, tp__prefetch *next)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
+    for (int64_t i = 0; i < p->images; i++)
+        for (int64_t row = 0; row < p->rows; row++) {
+            const int64_t y = g->phase_y + (p->row + row) * g->step_y;
+            const float *a = p->at + i * q->image_floats + row * q->stride_h * q->row_floats;
+            float *c =
+                g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+            tp__prefetch_next(next, prefetch_floats);
+            for (int64_t col = 0; col < q->cols; col += TP__DOTS)
+                tp__gather_dots_of(g, group, a + col * q->stride_w * g->ic, tp__min64(TP__DOTS, q->cols - col),
+                                   c + col * g->step_x * g->dst_pixel);
+        }
+}
+
 /* A chunk of a convolution: one piece of the grid in one group. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
@@ -1786,8 +1845,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     memset(&t, 0, sizeof t);
     t.step = 1;
 
-    if (g->even) {
-        tp__gather_even(g, &p, group, &next);
+    if (g->dots || g->even) {
+        if (g->dots) tp__gather_dots(g, &p, group, &next);
+        else tp__gather_even(g, &p, group, &next);
         tp__slot_release(&g->slots, slot);
         return;
     }

@@ -2400,6 +2400,11 @@ TP_DEF uint64_t tp_graph_seed(const tp_graph *g)
     return g->seed;
 }
 TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_poison; }
+/* Why the call failed that made this poison node. */
+TP__UNUSED static const char *tp__poison_reason(const tp_node *n)
+{
+    return n->op->graph ? tp_graph_error(n->op->graph) : tp__no_node_sentence;
+}
 TP_DEF tp_node *tp_poison(tp_graph *g) { return g ? &g->poison : (tp_node *)(uintptr_t)&tp__no_node; }
 TP_DEF tp_graph *tp_node_graph(const tp_node *n) { return n ? n->op->graph : NULL; }
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at)
@@ -10024,9 +10029,8 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
                            *reason ? reason : ": no node of that name, or no gradient");
         }
         if (tp_is_poison(fetches[i]))
-            return tp_fail(TP_ERR_ARG,
-                           "fetch %d is poisoned: the call that made it has failed, and tp_last_error said there why",
-                           i);
+            return tp_fail(TP_ERR_ARG, "fetch %d is poisoned: the call that made it has failed: %s", i,
+                           tp__poison_reason(fetches[i]));
         if (fetches[i]->op->graph != g)
             return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
                            fetches[i]->op->name);
@@ -10903,8 +10907,11 @@ static tp_status tp__gradient_test_all(tp__gradient_test *t, tp_node *y, const t
     char place[TP__PLACE_TEXT];
     const bool finite = tp__finite(t->said) && tp__finite(t->found);
     return tp_fail(
-        TP_ERR_NUMERIC, "%sthe gradient of '%s' by element %lld of '%s' is %g, by finite differences %g: %s%s",
+        TP_ERR_NUMERIC,
+        "%sthe gradient of '%s' by element %lld of '%s' is %g, by finite differences %g (relative difference %.2g, "
+        "tolerance %.2g): %s%s",
         tp__place_text(&y->op->at, place), y->op->name, (long long)t->element, t->x[t->at]->op->name, t->said, t->found,
+        t->worst, tolerance,
         finite ? "look at the grad function of your op, and whether the function has a kink there"
                : "the values that are fed lie outside of where the function has a derivative",
         t->dx[t->at] ? "" : "; it sets no gradient of this input");

@@ -592,6 +592,8 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
 {
     tp_graph *g = o ? o->graph : tp_node_graph(cost);
     TP__GRAPH_REQUIRE(g, o && cost, tp_poison(g))
+    if (tp_is_poison(cost))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "minimize: the cost was not made: %s", tp__poison_reason(cost));
     int n = 0, m = 0, reached = 0;
     tp_node *const *trainable = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **vars = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *vars);

@@ -487,11 +487,11 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 #define tp_log_once(level_, ...) ((void)(level_), TP__NOT_SAID(__VA_ARGS__))
 #endif
 
-/* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it (only
- * the folder of an earlier run, which has a log.log),
- * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
- * log.log.MMDD-HHMMSS. An error is logged too. If another process logs there, 'd' fails, 'k' and 'b' warn. dir NULL
- * with action 0: log.log is closed, and the logger has no directory. [train: logger.set_logger_dir] */
+/* Set the directory for all files of a run, of which a process has one. If it exists and is not empty, `action` decides: 'k' keep
+ * it, 'd' delete it (only the folder of an earlier run, which has a log.log), 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new
+ * directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to log.log.MMDD-HHMMSS. An error is logged too. If another process
+ * logs there, 'd' fails, 'k' and 'b' warn. dir NULL with action 0: log.log is closed, and the logger has no directory.
+ * [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
@@ -3408,6 +3408,7 @@ static struct {
     uint64_t once[TP__LOG_ONCES];
     int n_once;
     bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
+    int n_training; /* trainings of this process that run */
 } tp__logger;
 
 /* This thread holds tp__log_mutex. A sink that logs must neither wait for this lock nor call itself. */
@@ -3761,6 +3762,20 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
 }
 
 TP_DEF const char *tp_logger_dir(void) { return tp__logger.dir[0] ? tp__logger.dir : NULL; }
+
+/* Counts a training that begins (1) or ends (-1). Warns if the process runs another one: they have the same directory. */
+TP__UNUSED static void tp__logger_training(int change)
+{
+    tp__os_lock(&tp__log_mutex);
+    tp__logger.n_training += change;
+    const bool shared = change > 0 && tp__logger.n_training > 1 && tp__logger.dir[0];
+    tp__os_unlock(&tp__log_mutex);
+    if (shared)
+        tp_log(TP_LOG_WARN,
+               "log directory: another training of this process writes into '%s' too, and a process has one directory: "
+               "give each its own .checkpoint_dir, or run each in a process",
+               tp__logger.dir);
+}
 
 /* ==== >>alloc ========================================================================================= */
 

@@ -747,6 +747,8 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
         tp_graph_fail(g, NULL, TP_ERR_ARG,
                       "build_graph returned NULL: in a training tower it returns the cost, a scalar node%s%s",
                       tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
+    else if (tp_is_poison(cost))
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost was not made: %s", tp__poison_reason(cost));
     else if (cost->shape.ndim != 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
                       "Cost must be a scalar tensor, but '%s' has shape %s: take its mean", tp_node_name(cost),
@@ -2106,7 +2108,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->done_ = 0;
 
     tp_status st = agreed;
+    tp__logger_training(1);
     if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
+    tp__logger_training(-1);
     /* fetches the servers' values first, so that after_train saves them */
     if (st == TP_OK || st == TP_STOP || st == TP_END) {
         const tp_status collected = tp__ranks_collect(t);

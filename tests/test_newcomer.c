@@ -3213,4 +3213,82 @@ TEST(a_callback_that_adds_a_node_at_the_end)
     }
 }
 
+/* A NULL that is an op's or a layer's only input belongs to no graph. What is made of it says why. */
+static int null_kind;
+static tp_node *only_input_is_null(tp_graph *g, tp_node *const *in, void *user)
+{
+    line_graph(g, in, user);
+    if (null_kind == 0) return tp_mean(tp_square(tp_graph_find(g, "predictoin")));
+    return tp_mean(tp_fully_connected(NULL, "fc", .units = 3));
+}
+TEST(a_null_that_is_the_only_input)
+{
+    static const char *const said[] = {"the cost was not made: test_newcomer.c:",
+                                       "the cost was not made: test_newcomer.c:"};
+    static const char *const why[] = {"square: input 0 is NULL; was 'predictoin' meant?", "FullyConnected"};
+    TEST_MAY_ERROR("Training did not start");
+    for (null_kind = 0; null_kind < 2; null_kind++) {
+        tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1};
+        c.model.build_graph = only_input_is_null;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == TP_ERR_ARG);
+        CHECK_HAS(tp_last_error(), said[null_kind]);
+        CHECK_HAS(tp_last_error(), why[null_kind]);
+        tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *none = tp_square(NULL);
+        const tp_tensor *out = NULL;
+        CHECK_ERR(tp_session_run(s, NULL, 0, &none, 1, &out), TP_ERR_ARG, "square: input 0 is NULL");
+        tp_node *x = tp_placeholder(h, "x", TP_F32, tp_make_shape(1)), *mixed = tp_add(x, w);
+        CHECK_ERR(tp_session_run(s, NULL, 0, &mixed, 1, &out), TP_ERR_ARG, "add: input 1 belongs to another graph");
+        tp_minimize(tp_sgd(tp_const(g, 0.1f)), tp_square(NULL), NULL);
+        CHECK_HAS(tp_graph_error(g), "minimize: the cost was not made: test_newcomer.c:");
+        tp_session_free(s);
+        tp_graph_free(g);
+        tp_graph_free(h);
+    }
+}
+
+/* A process has one directory: a training that runs within another one, or beside it, warns. */
+static tp_status trains_within(tp_callback *cb)
+{
+    (void)cb;
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    c.n_extra_callbacks = c.n_monitors = TP_NONE;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+TEST(two_trainings_of_one_process_have_one_folder)
+{
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tp_logger_set_dir(i ? tp_test_tmpdir() : NULL, i ? 'k' : 0));
+        for (int nested = 0; nested < 2; nested++) {
+            tp_callback *cb = tp_callback_new("Nested", 0);
+            if (nested) cb->trigger = trains_within;
+            tp_train_config c = {TP_CALLBACKS(cb), .model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+            c.dataflow = tp_df_batch(line_data(), 4);
+            c.n_extra_callbacks = c.n_monitors = TP_NONE;
+            keep_the_log();
+            CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+            tp_set_log(NULL, NULL);
+            CHECK_MSG((strstr(logged, "another training of this process writes into") != NULL) == (i && nested),
+                      "%d %d: %s", i, nested, logged);
+        }
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* A gradient that misses a tight tolerance: the sentence tells by how much. */
+TEST(a_gradient_that_is_nearly_right)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape(1));
+    const double data[1] = {0.3};
+    tp_feed f = TP_FEED(x, TP_F64, data, 1);
+    CHECK_ERR(tp_check_gradients(tp_exp(tp_tanh(x)), &f, 1, 1e-30, NULL), TP_ERR_NUMERIC, "(relative difference ");
+    CHECK_HAS(tp_last_error(), "tolerance 1e-30)");
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

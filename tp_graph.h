@@ -2403,7 +2403,8 @@ TP_DEF bool tp_is_poison(const tp_node *n) { return !n || n->op->row == &tp__op_
 /* Why the call failed that made this poison node. */
 TP__UNUSED static const char *tp__poison_reason(const tp_node *n)
 {
-    return n->op->graph ? tp_graph_error(n->op->graph) : tp__no_node_sentence;
+    const char *sentence = n->op->graph ? tp_graph_error(n->op->graph) : tp__no_node_sentence;
+    return sentence[0] ? sentence : "no reason is known";
 }
 TP_DEF tp_node *tp_poison(tp_graph *g) { return g ? &g->poison : (tp_node *)(uintptr_t)&tp__no_node; }
 TP_DEF tp_graph *tp_node_graph(const tp_node *n) { return n ? n->op->graph : NULL; }

@@ -444,7 +444,11 @@ TEST(conv_layers_and_threads)
         conv_shape(2, 13, 13, 72, 72, 3, 3, 1, 1, 1, 1), conv_shape(40, 6, 6, 48, 80, 3, 3, 2, 1, 1, 1),
         conv_shape(6, 24, 24, 40, 24, 3, 3, 1, 1, 1, 1), conv_shape(6, 20, 20, 96, 40, 3, 3, 1, 1, 1, 4),
         conv_shape(3, 14, 14, 64, 5, 3, 3, 2, 1, 0, 1), conv_shape(5, 9, 9, 33, 3, 5, 5, 1, 2, 4, 1),
-        conv_shape(2, 31, 17, 128, 1, 3, 2, 1, 1, 1, 1), conv_shape(7, 5, 5, 44, 18, 5, 1, 1, 1, 2, 2)};
+        conv_shape(2, 31, 17, 128, 1, 3, 2, 1, 1, 1, 1), conv_shape(7, 5, 5, 44, 18, 5, 1, 1, 1, 2, 2),
+        /* at most four output channels of a group, forward or in the input gradient */
+        conv_shape(2, 13, 19, 64, 3, 5, 5, 1, 1, 2, 1), conv_shape(2, 17, 15, 40, 4, 3, 3, 2, 2, 2, 1),
+        conv_shape(2, 14, 14, 64, 8, 3, 3, 1, 1, 1, 4), conv_shape(2, 12, 21, 3, 64, 5, 5, 2, 1, 2, 1),
+        conv_shape(1, 18, 17, 2, 37, 7, 3, 1, 1, 1, 1)};
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
     for (int i = 0; i < TP_COUNT(s); i++) check_conv(&s[i], d, n, thread_counts());

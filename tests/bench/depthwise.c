@@ -1,4 +1,4 @@
-/* depthwise.c - speed of depthwise and grouped convolutions and of their two gradients: one thread, float32, NHWC
+/* depthwise.c - speed of depthwise, grouped and few-channel convolutions and of their two gradients: one thread, float32, NHWC
  *
  *   make build/depthwise && build/depthwise [part of a name] [instruction set]
  *
@@ -39,7 +39,14 @@ static const struct {
               {"28x28x32 5x5", 8, 28, 32, 32, 5, 1, 1, 1},
               {"14x14x64 5x5", 8, 14, 64, 64, 5, 1, 1, 1},
               {"28x28x32 dilation 2", 8, 28, 32, 32, 3, 1, 2, 1},
-              {"14x14x40", 8, 14, 40, 40, 3, 1, 1, 1}};
+              {"14x14x40", 8, 14, 40, 40, 3, 1, 1, 1},
+              {"few 24x24 64 to 3 5x5", 8, 24, 64, 3, 5, 1, 1, 1},
+              {"few 28x28 32 to 1", 8, 28, 32, 1, 3, 1, 1, 1},
+              {"few 28x28 3 to 64 5x5 stride 2", 16, 28, 3, 64, 5, 2, 1, 1},
+              {"few 28x28 64 to 4 dilation 2", 8, 28, 64, 4, 3, 1, 2, 1},
+              {"few 32x32 48 to 2 7x7", 8, 32, 48, 2, 7, 1, 1, 1},
+              {"few 28x28 64 to 16 groups 4", 8, 28, 64, 16, 3, 1, 1, 4},
+              {"few 28x28 16 to 3", 8, 28, 16, 3, 3, 1, 1, 1}};
 
 /* Returns the GFLOP/s of the fastest of many runs that fetch `value`, one value of y; -1 after an error. A copy of the
  * whole y would take a quarter of the time. */

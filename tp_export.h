@@ -487,8 +487,10 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
         const tp__instr *t = &p->instr[j];
         const char *form = tp__c_map(t->row->name);
         if (!form)
-            return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form", s->name,
-                           t->row->name);
+            return tp_fail(
+                TP_ERR_UNSUPPORTED,
+                "C export: '%s' needs the op '%s', which has no C form: build it from other ops, or use tp_export_onnx",
+                s->name, t->row->name);
         tp_buf_printf(o, "            const float t%d = ", j);
         for (const char *c = form; *c; c++) {
             if (*c != '%') {
@@ -818,7 +820,11 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_tile) tp__c_tile(w, s);
     else if (row == &tp__op_concat) tp__c_concat(w, s);
     else if (row == &tp__op_copy) tp__c_copy(w, s);
-    else st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form", s->name, row->name);
+    else
+        st = tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "C export: '%s' needs the op '%s', which has no C form: build it from other ops, or use tp_export_onnx",
+            s->name, row->name);
     if (st == TP_OK) tp_buf_printf(&w->body, "    }\n");
     return st;
 }

@@ -338,6 +338,9 @@ parser.add_argument('--seconds', type=float, default=0.3)
 parser.add_argument('--skip-compare', action='store_true')
 parser.add_argument('--compile', type=float, default=15)
 o = parser.parse_args()
+sources = [f for f in os.listdir('.') if f.startswith('tp_') and f.endswith('.h')] + ['tests/bench/sweep.c']
+if not os.path.exists('build/sweep') or max(map(os.path.getmtime, sources)) > os.path.getmtime('build/sweep'):
+    sys.exit('build/sweep is older than the headers or is not there: compile it, as the first lines of sweep.py say')
 if o.mode == 'train':
     os.environ['TORCHINDUCTOR_COMPILE_THREADS'] = '1'  # in this process: nothing goes on when the time is over
     import torch

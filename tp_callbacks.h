@@ -708,7 +708,7 @@ struct tp_inferencer {
     tp_status status_;
     const char *error_;
     tp_arena mem_; /* copies of names and options; freed with the inferencer */
-    /* says before training what is wrong with the node of each name; NULL: nothing to check */
+    /* checks before training the nodes that the names stand for, such as their shapes; NULL: there is no check */
     tp_status (*check_)(const tp_inferencer *inf, tp_node *const *nodes);
 };
 /* Makes an inferencer with `bytes` of zeroed memory at user. NULL: out of memory. NULL ends a list of inferencers, so

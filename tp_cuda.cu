@@ -1253,7 +1253,7 @@ __device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsign
     return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
            tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
 }
-/* Returns two words of a lane. */
+/* Sets *to_low and *to_high to what `low` and `high` are in another lane of the warp. */
 __device__ __forceinline__ void tp__mma_words(unsigned low, unsigned high, int lane, unsigned *to_low,
                                               unsigned *to_high)
 {

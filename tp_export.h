@@ -1036,7 +1036,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
             tp_free(w.constant);
         }
     }
-    /* said after what no .batch would mend: an op without a C form */
+    /* Only now, because an op without a C form is the more important error: .batch would not help. */
     if (unsized && (st == TP_OK || st == TP_ERR_SHAPE)) st = tp__c_unsized(unsized);
     tp_buf_free(&w.constants);
     tp_buf_free(&w.body);

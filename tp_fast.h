@@ -1549,7 +1549,7 @@ typedef struct tp__gather {
     int64_t taps, K, nr, panels, group_floats; /* group_floats: floats of a group's packed weights */
     int runs, k_blocks;
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
-    bool dots; /* use dot products along the runs: a vector of output channels would be nearly empty */
+    bool dots; /* use dot products: there are so few output channels that a vector of them would be nearly empty */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1751,6 +1751,17 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
     tp__panel_zero(panel, width, n, g->K);
 }
 
+/* Where row `row` of image i of a piece begins: in the source, and in dst. */
+static const float *tp__gather_source(const tp__gather *g, const tp__piece *p, int64_t i, int64_t row)
+{
+    return p->at + i * g->grid.image_floats + row * g->grid.stride_h * g->grid.row_floats;
+}
+static float *tp__gather_row(const tp__gather *g, const tp__piece *p, int64_t group, int64_t i, int64_t row)
+{
+    const int64_t y = g->phase_y + (p->row + row) * g->step_y;
+    return g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+}
+
 /* Computes a piece with few output channels: even tiles along each row of positions. */
 static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__prefetch *next)
 {
@@ -1774,10 +1785,8 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
         t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
         for (int64_t i = 0; i < p->images; i++)
             for (int64_t row = 0; row < p->rows; row++) {
-                const int64_t y = g->phase_y + (p->row + row) * g->step_y;
-                const float *a = p->at + i * q->image_floats + row * q->stride_h * q->row_floats;
-                float *c =
-                    g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+                const float *a = tp__gather_source(g, p, i, row);
+                float *c = tp__gather_row(g, p, group, i, row);
                 tp__prefetch_next(next, prefetch_floats);
                 for (int64_t col = 0; col < q->cols; col += t.m) {
                     t.m = tp__even_rows(g->isa, q->cols - col);
@@ -1789,7 +1798,8 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     }
 }
 
-/* Computes n pixels of a row by dot products of their parts of the source, the first at a, with each row of weights. */
+/* Computes n neighbouring pixels of dst, from c on. What the first of them reads of the source begins at a. Each output channel is the
+ * dot product of that with the channel's row of packed weights. */
 static void tp__gather_dots_of(const tp__gather *g, int64_t group, const float *a, int64_t n, float *c)
 {
     const tp__epilogue *e = &g->a->epilogue;
@@ -1816,10 +1826,8 @@ static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t gro
     const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
     for (int64_t i = 0; i < p->images; i++)
         for (int64_t row = 0; row < p->rows; row++) {
-            const int64_t y = g->phase_y + (p->row + row) * g->step_y;
-            const float *a = p->at + i * q->image_floats + row * q->stride_h * q->row_floats;
-            float *c =
-                g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+            const float *a = tp__gather_source(g, p, i, row);
+            float *c = tp__gather_row(g, p, group, i, row);
             tp__prefetch_next(next, prefetch_floats);
             for (int64_t col = 0; col < q->cols; col += TP__DOTS)
                 tp__gather_dots_of(g, group, a + col * q->stride_w * g->ic, tp__min64(TP__DOTS, q->cols - col),

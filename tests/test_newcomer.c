@@ -3052,7 +3052,7 @@ TEST(a_learning_rate_that_changes_at_a_resume)
     CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
-/* Mistakes in a validation are found before the first epoch. */
+/* An inferencer that is given a tensor of the wrong shape fails before the first epoch. Datapoints that fill no batch are told. */
 static tp_node *tower_of_shapes(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *cost = line_graph(g, in, user);
@@ -3213,7 +3213,7 @@ TEST(a_callback_that_adds_a_node_at_the_end)
     }
 }
 
-/* A NULL that is an op's or a layer's only input belongs to no graph. What is made of it says why. */
+/* An op whose only input is NULL knows no graph that could keep its error. Whoever uses its result must repeat the sentence. */
 static int null_kind;
 static tp_node *only_input_is_null(tp_graph *g, tp_node *const *in, void *user)
 {

@@ -37,6 +37,7 @@
 #ifndef TP_CUDA_SHIM
 #define TP_KERNEL                   static __global__ void __launch_bounds__(256)
 #define TP_KERNEL_RESIDENT(n_)      static __global__ void __launch_bounds__(256, n_) /* n_ blocks fit in a multiprocessor */
+#define TP_KERNEL_OF_128(n_)        static __global__ void __launch_bounds__(128, n_) /* n_ blocks of 128 threads fit */
 #define TP_SHARED(type_, name_, n_) __shared__ type_ name_[n_]
 #define TP_DYNAMIC_SHARED(type_, name_)                                \
     extern __shared__ __align__(16) unsigned char tp__shared_memory[]; \
@@ -1080,6 +1081,31 @@ template <class T> __device__ __forceinline__ tp__real<T> tp__as_stored(tp__real
     return tp__get(&v, 0);
 }
 
+/* V elements as they lie in memory, loaded at once: they need fewer of the GPU's registers than their floats, while a thread waits for
+ * several. */
+template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tp__packed {
+    T v[V];
+};
+template <class T, int V> __device__ __forceinline__ void tp__load_packed(const T *p, tp__packed<T, V> &x)
+{
+    x = *(const tp__packed<T, V> *)(const void *)p;
+}
+template <class T, class R, int V> __device__ __forceinline__ void tp__unpack(const tp__packed<T, V> &x, R (&y)[V])
+{
+#pragma unroll
+    for (int e = 0; e < V; e++) y[e] = tp__get(x.v, e);
+}
+
+/* Stores a vector by one instruction. nvcc splits some assignments of vectors into their members, which takes half as long again. */
+template <class V> __device__ __forceinline__ void tp__store_vector(void *p, V v)
+{
+#ifdef __CUDA_ARCH__
+    __stwb((V *)p, v);
+#else
+    *(V *)p = v;
+#endif
+}
+
 /* Loads and stores a value whose type is known only at run time, for rare or small uses. */
 __device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
 {
@@ -1655,8 +1681,8 @@ __device__ __forceinline__ void tp__put_element(void *data, int dtype, int64_t i
 __device__ __forceinline__ void tp__store_eight(void *data, int dtype, int64_t i, int m, const float y[TP__EIGHT])
 {
     if (m == TP__EIGHT && dtype == TP_F32) {
-        *(float4 *)((float *)data + i) = make_float4(y[0], y[1], y[2], y[3]);
-        *(float4 *)((float *)data + i + 4) = make_float4(y[4], y[5], y[6], y[7]);
+        tp__store_vector((float *)data + i, make_float4(y[0], y[1], y[2], y[3]));
+        tp__store_vector((float *)data + i + 4, make_float4(y[4], y[5], y[6], y[7]));
         return;
     }
     if (m == TP__EIGHT && (dtype == TP_BF16 || dtype == TP_F16)) {
@@ -1666,7 +1692,7 @@ __device__ __forceinline__ void tp__store_eight(void *data, int dtype, int64_t i
             w[j] = dtype == TP_BF16
                        ? (unsigned)tp__bf16_of_f32(y[2 * j]) | (unsigned)tp__bf16_of_f32(y[2 * j + 1]) << 16
                        : (unsigned)tp__f16_of_f32(y[2 * j]) | (unsigned)tp__f16_of_f32(y[2 * j + 1]) << 16;
-        *(uint4 *)((uint16_t *)data + i) = make_uint4(w[0], w[1], w[2], w[3]);
+        tp__store_vector((uint16_t *)data + i, make_uint4(w[0], w[1], w[2], w[3]));
         return;
     }
 #pragma unroll
@@ -1802,6 +1828,85 @@ tp__float_chain(const __grid_constant__ tp__cuda_program P)
             else if (s.to == TP__FROM_REG) {
 #pragma unroll
                 for (int e = 0; e < TP__EIGHT; e++) reg[s.out][e] = c.y[e];
+            }
+        }
+    }
+}
+
+/* A short chain: all operands and results have the type T and the chain's shape, there are at most TP__AHEAD operands, nothing is kept in
+ * registers of the chain, and no function has long code; n is a multiple of eight. Such chains are limited by memory if the instructions
+ * take little time, so that a thread decodes each of them once for two times 16 bytes of elements. */
+template <class T> struct tp__short {
+    enum { V = 16 / (int)sizeof(T), G = 2, N = V * G }; /* N: elements that a thread processes at a time, in G parts */
+};
+template <class T>
+__device__ __forceinline__ void tp__short_operand(
+    const tp__cuda_instr &s, int o, const tp__packed<T, tp__short<T>::V> (&ahead)[TP__AHEAD][tp__short<T>::G],
+    const float (&y)[tp__short<T>::N], float (&x)[tp__short<T>::N])
+{
+    enum { V = tp__short<T>::V };
+    const int at = s.from[o] == TP__FROM_LAST ? -1 : s.in[o];
+#pragma unroll
+    for (int g = 0; g < tp__short<T>::G; g++) {
+        tp__packed<T, V> v = ahead[0][g]; /* by value: a choice of addresses would put the arrays in memory */
+        if (at == 1) v = ahead[1][g];
+        if (at == 2) v = ahead[2][g];
+#pragma unroll
+        for (int e = 0; e < V; e++) x[g * V + e] = at < 0 ? y[g * V + e] : tp__get(v.v, e);
+    }
+}
+template <int N>
+__device__ __forceinline__ void tp__short_map(const tp__cuda_instr &s, const float (&x)[2][N], float (&y)[N])
+{
+    const float p = s.p, q = s.q;
+    typedef float R;
+    switch (s.code) {
+#define TP__CASE(name_, expr_)                        \
+    case TP__DO_##name_:                              \
+        _Pragma("unroll") for (int e = 0; e < N; e++) \
+        {                                             \
+            const R a = x[0][e], b = x[1][e];         \
+            (void)a, (void)b, (void)p, (void)q;       \
+            y[e] = (R)(expr_);                        \
+        }                                             \
+        break;
+        TP__SHORT_ALL_MAPS(TP__CASE)
+        TP__SHORT_REAL_MAPS(TP__CASE)
+#undef TP__CASE
+    default: break;
+    }
+}
+template <class T> TP_KERNEL tp__short_chain(const __grid_constant__ tp__cuda_program P)
+{
+    typedef tp__short<T> S;
+    const unsigned parts = (unsigned)(P.n / S::V), step = gridDim.x * TP__THREADS * S::G;
+    float y[S::N] = {};
+    for (unsigned i = blockIdx.x * TP__THREADS * S::G + threadIdx.x; i < parts; i += step) {
+        tp__packed<T, S::V> ahead[TP__AHEAD][S::G] = {};
+#pragma unroll
+        for (int e = 0; e < TP__AHEAD; e++)
+#pragma unroll
+            for (int g = 0; g < S::G; g++) {
+                const unsigned at = i + (unsigned)g * TP__THREADS;
+                if (P.external[e].data && at < parts)
+                    tp__load_packed((const T *)P.external[e].data + (size_t)at * S::V, ahead[e][g]);
+            }
+        for (int j = 0; j < P.n_instr; j++) {
+            const tp__cuda_instr &s = P.instr[j];
+            float x[2][S::N] = {};
+            tp__short_operand<T>(s, 0, ahead, y, x[0]);
+            if (s.n_in > 1) tp__short_operand<T>(s, 1, ahead, y, x[1]);
+            tp__short_map(s, x, y);
+#pragma unroll
+            for (int e = 0; e < S::N; e++) y[e] = tp__as_stored<T>(y[e]);
+            if (s.to != TP__FROM_OUT) continue;
+#pragma unroll
+            for (int g = 0; g < S::G; g++) {
+                const unsigned at = i + (unsigned)g * TP__THREADS;
+                tp__packed<T, S::V> v;
+#pragma unroll
+                for (int e = 0; e < S::V; e++) tp__put(v.v, e, y[g * S::V + e]);
+                if (at < parts) *(tp__packed<T, S::V> *)((T *)P.out[s.out].data + (size_t)at * S::V) = v;
             }
         }
     }
@@ -2005,13 +2110,51 @@ static bool tp__is_float_chain(const tp__cuda_program *P)
     return true;
 }
 
+static bool tp__is_long_code(int code)
+{
+    switch (code) {
+#define TP__CASE(name_, expr_) case TP__DO_##name_:
+        TP__LONG_MAPS(TP__CASE)
+#undef TP__CASE
+        return true;
+    default: return false;
+    }
+}
+/* Whether the chain is a short one of elements of this type. */
+static bool tp__is_short_chain(const tp__cuda_program *P, tp_dtype dtype)
+{
+    if (P->n % TP__EIGHT || P->n >= (int64_t)1 << 30) return false;
+    if (dtype != TP_F32 && dtype != TP_BF16 && dtype != TP_F16) return false;
+    for (int e = 0; e < TP__MAX_EXTERNAL; e++)
+        if (P->external[e].data &&
+            (e >= TP__AHEAD || P->external[e].access != TP__DIRECT || P->external[e].dtype != (int)dtype))
+            return false;
+    for (int j = 0; j < P->n_instr; j++) {
+        const tp__cuda_instr *s = &P->instr[j];
+        if (s->n_in > 2 || s->dtype != dtype || s->out_dtype != dtype || s->code >= TP__DO_greater) return false;
+        if (s->to == TP__FROM_REG || tp__is_long_code(s->code)) return false;
+        if (s->to == TP__FROM_OUT && P->out[s->out].dtype != (int)dtype) return false;
+        for (int o = 0; o < s->n_in; o++)
+            if (s->from[o] != TP__FROM_LAST && s->from[o] != TP__FROM_EXTERNAL) return false;
+    }
+    return true;
+}
+template <class T> static void tp__launch_short_chain(const tp_call *k, const tp__cuda_program *P)
+{
+    TP_RUN(k, (tp__short_chain<T>), (P->n + tp__short<T>::N - 1) / tp__short<T>::N, *P);
+}
 static void tp__launch_program(const tp_call *k, tp__cuda_program *P)
 {
     const int64_t n_eights = (P->n + TP__EIGHT - 1) / TP__EIGHT;
+    const tp_dtype dtype = (tp_dtype)P->instr[0].dtype;
     for (int e = 0; e < TP__AHEAD; e++)
         if (P->external[e].data && P->external[e].access == TP__DIRECT) P->ahead |= 1 << e;
     if (!tp__is_float_chain(P)) TP_RUN(k, tp__general_chain, P->n, *P);
-    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_eights, *P);
+    else if (tp__is_short_chain(P, dtype)) {
+        if (dtype == TP_F32) tp__launch_short_chain<float>(k, P);
+        else if (dtype == TP_BF16) tp__launch_short_chain<tp__bf16>(k, P);
+        else tp__launch_short_chain<tp__f16>(k, P);
+    } else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_eights, *P);
     else TP_RUN(k, (tp__float_chain<uint64_t>), n_eights, *P);
 }
 
@@ -5502,7 +5645,7 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
  * refuses, one thread sums each result. All sums have a fixed order: only those algorithms of cuDNN are used that it calls
  * deterministic. TP_CUDA_DIRECT_CONV: neither cuDNN nor the kernels for few channels are used. */
 
-/* -- four adjacent elements at a time: kernels are templates over V, 4 or 1 */
+/* -- four adjacent elements at a time: kernels are templates over V, 4 or 1; of half precision, V may be 8, so that 16 bytes are loaded */
 
 template <class T, class R, int V> __device__ __forceinline__ void tp__load(const T *p, R (&x)[V])
 {
@@ -5525,23 +5668,69 @@ __device__ __forceinline__ void tp__load(const tp__f16 *p, float (&x)[4])
     x[0] = tp__f32_of_f16((uint16_t)v.x), x[1] = tp__f32_of_f16((uint16_t)(v.x >> 16));
     x[2] = tp__f32_of_f16((uint16_t)v.y), x[3] = tp__f32_of_f16((uint16_t)(v.y >> 16));
 }
+__device__ __forceinline__ void tp__load(const float *p, float (&x)[8])
+{
+    const float4 v = *(const float4 *)p, u = *(const float4 *)(p + 4);
+    x[0] = v.x, x[1] = v.y, x[2] = v.z, x[3] = v.w, x[4] = u.x, x[5] = u.y, x[6] = u.z, x[7] = u.w;
+}
+__device__ __forceinline__ void tp__load(const tp__bf16 *p, float (&x)[8])
+{
+    tp__packed<tp__bf16, 8> v;
+    tp__load_packed(p, v);
+    tp__unpack(v, x);
+}
+__device__ __forceinline__ void tp__load(const tp__f16 *p, float (&x)[8])
+{
+    tp__packed<tp__f16, 8> v;
+    tp__load_packed(p, v);
+    tp__unpack(v, x);
+}
 template <class T, class R, int V> __device__ __forceinline__ void tp__store(T *p, const R (&x)[V])
 {
     for (int e = 0; e < V; e++) tp__put(p, e, x[e]);
 }
 __device__ __forceinline__ void tp__store(float *p, const float (&x)[4])
 {
-    *(float4 *)p = make_float4(x[0], x[1], x[2], x[3]);
+    tp__store_vector(p, make_float4(x[0], x[1], x[2], x[3]));
 }
 __device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[4])
 {
-    *(uint2 *)(void *)p = make_uint2((unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16,
-                                     (unsigned)tp__bf16_of_f32(x[2]) | (unsigned)tp__bf16_of_f32(x[3]) << 16);
+    tp__store_vector(p, make_uint2((unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16,
+                                   (unsigned)tp__bf16_of_f32(x[2]) | (unsigned)tp__bf16_of_f32(x[3]) << 16));
 }
 __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
 {
-    *(uint2 *)(void *)p = make_uint2((unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16,
-                                     (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
+    tp__store_vector(p, make_uint2((unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16,
+                                   (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16));
+}
+
+__device__ __forceinline__ void tp__store(float *p, const float (&x)[2])
+{
+    tp__store_vector(p, make_float2(x[0], x[1]));
+}
+__device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[2])
+{
+    *(unsigned *)(void *)p = (unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16;
+}
+__device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[2])
+{
+    *(unsigned *)(void *)p = (unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16;
+}
+__device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[8])
+{
+    unsigned w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        w[e] = (unsigned)tp__bf16_of_f32(x[2 * e]) | (unsigned)tp__bf16_of_f32(x[2 * e + 1]) << 16;
+    tp__store_vector(p, make_uint4(w[0], w[1], w[2], w[3]));
+}
+__device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[8])
+{
+    unsigned w[4];
+#pragma unroll
+    for (int e = 0; e < 4; e++)
+        w[e] = (unsigned)tp__f16_of_f32(x[2 * e]) | (unsigned)tp__f16_of_f32(x[2 * e + 1]) << 16;
+    tp__store_vector(p, make_uint4(w[0], w[1], w[2], w[3]));
 }
 
 #ifndef TP__INT_ELEMENTS                      /* tests define lower values for these two limits */
@@ -5901,7 +6090,7 @@ typedef struct tp__tiles {
     int rows, columns;                                /* the grid of pixels: of y, or for an input gradient of x */
     int H, W, C, image;                               /* the image that is gathered from, and its elements */
     int filter_C, filter_O, stride_h, stride_w, dilation_h, dilation_w, top, left;
-    bool a_by_four, b_by_four, relu;
+    bool a_by_four, b_by_four, relu, pairs; /* pairs: two adjacent results are stored at once */
     tp__divisor by_columns, by_rows, by_C, by_KW, by_stride_h, by_stride_w;
 } tp__tiles;
 /* A pixel of the grid: where its image begins, -1 for a pixel past the last one, and where tap (0, 0) reads. */
@@ -5969,6 +6158,12 @@ template <class T> __device__ __forceinline__ uint4 tp__tile_words(const tp__fou
         w[e] = tp__mma_word(&x);
     }
     return make_uint4(w[0], w[1], w[2], w[3]);
+}
+/* Four floats, whose bits are given, as words. */
+__device__ __forceinline__ uint4 tp__mma_words(uint4 v)
+{
+    const float x[4] = {__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w)};
+    return make_uint4(tp__mma_word(&x[0]), tp__mma_word(&x[1]), tp__mma_word(&x[2]), tp__mma_word(&x[3]));
 }
 /* Loads four elements for each of N pixels. */
 template <class T, int PASS, int N>
@@ -6089,17 +6284,27 @@ __device__ __forceinline__ void tp__tile_store(
 #pragma unroll
         for (int j = 0; j < P::WN / 8; j++)
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int m = m0 + i * 16 + g + (e >> 1) * 8, n = n0 + j * 8 + 2 * t + (e & 1);
+            for (int half = 0; half < 2; half++) {
+                const int m = m0 + i * 16 + g + half * 8, n = n0 + j * 8 + 2 * t;
+                const bool both = n + 1 < s.N;
                 if (m >= s.M || n >= s.N) continue;
                 const int64_t at = (int64_t)m * s.N + n;
-                float y = sum[i][j][e];
+                float y[2] = {sum[i][j][half * 2], sum[i][j][half * 2 + 1]};
                 if (PASS == TP__CONV_FILTER_GRAD) {
-                    part[at] = y;
+                    part[at] = y[0];
+                    if (both) part[at + 1] = y[1];
                     continue;
                 }
-                if (bias) y += tp__get(bias, n);
-                tp__put(out, at, s.relu && 0 > y ? 0.0f : y);
+                if (bias) {
+                    y[0] += tp__get(bias, n);
+                    if (both) y[1] += tp__get(bias, n + 1);
+                }
+                if (s.relu) y[0] = 0 > y[0] ? 0.0f : y[0], y[1] = 0 > y[1] ? 0.0f : y[1];
+                if (s.pairs) tp__store(out + at, y);
+                else {
+                    tp__put(out, at, y[0]);
+                    if (both) tp__put(out, at + 1, y[1]);
+                }
             }
 }
 
@@ -6162,6 +6367,190 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
     }
     tp__tile_store<T, PASS, BN>(s, sum, m0 + row0, n0 + column0, bias, out,
                                 part ? part + (int64_t)piece * s.M * s.N : NULL);
+}
+
+/* -- conv2d by tensor cores, stride 1 and at most 3 x 3 taps: neighbouring results read the same pixels. A block keeps a patch of the
+ *    image in shared memory, TP__PATCH_DEEP channels at a time, with the filter's rows of these channels, and multiplies it at each
+ *    tap. It computes TP__PATCH_HIGH by WIDE pixels of BN channels, of the forward pass or of an input gradient. */
+#define TP__PATCH_DEEP 16
+#define TP__PATCH_HIGH 8
+#define TP__PATCH_SIDE 3 /* the most rows and columns of a filter */
+
+typedef struct tp__patches {
+    int H, W, C;          /* the image that is read: x, or dy for an input gradient */
+    int rows, columns, N; /* the image that is computed */
+    int KH, KW, up, left; /* the patch of the results from (h, w) on begins at (h - up, w - left) */
+    int tiles_h, tiles_w, tiles_n;
+    bool relu;
+} tp__patches;
+/* The pitches keep the words of a warp in different banks. */
+template <int PASS, int WIDE, int BN> struct tp__patch_shape {
+    enum {
+        DEEP = TP__PATCH_DEEP,
+        ACROSS = WIDE + TP__PATCH_SIDE - 1, /* pixels in a row of the patch */
+        PIXELS = (TP__PATCH_HIGH + TP__PATCH_SIDE - 1) * ACROSS,
+        BACK = PASS == TP__CONV_INPUT_GRAD, /* the filter's taps are transposed: a row for each result channel */
+        PITCH = DEEP + 4,
+        B_ROWS = BACK ? BN : DEEP,
+        B_PITCH = BACK ? DEEP + 4 : BN + 8,
+        B_ACROSS = (BACK ? DEEP : BN) / 4, /* fours in a row */
+        TAPS = TP__PATCH_SIDE * TP__PATCH_SIDE,
+        TAP_FOURS = DEEP * BN / 4,
+        NA = (PIXELS * DEEP / 4 + TP__TILE_THREADS - 1) /
+             TP__TILE_THREADS, /* fours that a thread loads: of the patch, of the filter */
+        NB = (TAPS * TAP_FOURS + TP__TILE_THREADS - 1) / TP__TILE_THREADS,
+        TILES = WIDE / 8 /* a warp computes 2 WIDE pixels, in tiles of 16 */
+    };
+};
+/* Adds the products at one tap, whose pixels lie `shift` pixels further in the patch. */
+template <int PASS, int WIDE, int BN>
+__device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const unsigned *filter, int shift,
+                                                   float (&sum)[WIDE / 8][BN / 8][4])
+{
+    typedef tp__patch_shape<PASS, WIDE, BN> P;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, m0 = (int)(threadIdx.x >> 5) * 2 * WIDE;
+#pragma unroll
+    for (int k = 0; k < P::DEEP; k += 8) {
+        unsigned left[P::TILES][4], right[BN / 8][2];
+#pragma unroll
+        for (int i = 0; i < P::TILES; i++)
+#pragma unroll
+            for (int e = 0; e < 4; e++) {
+                const int m = m0 + i * 16 + g + (e & 1) * 8, pixel = m / WIDE * P::ACROSS + m % WIDE + shift;
+                left[i][e] = patch[pixel * P::PITCH + k + t + (e >> 1) * 4];
+            }
+#pragma unroll
+        for (int j = 0; j < BN / 8; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++) {
+                const int row = k + t + e * 4, column = j * 8 + g;
+                right[j][e] = filter[P::BACK ? column * P::B_PITCH + row : row * P::B_PITCH + column];
+            }
+#pragma unroll
+        for (int i = 0; i < P::TILES; i++)
+#pragma unroll
+            for (int j = 0; j < BN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
+    }
+}
+/* Writes a warp's results, which begin at the pixel (h0, w0) and channel n0 of image b. */
+template <int PASS, int WIDE, int BN>
+__device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[WIDE / 8][BN / 8][4], int b,
+                                                int h0, int w0, int n0, const float *bias, float *out)
+{
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, m0 = (int)(threadIdx.x >> 5) * 2 * WIDE;
+#pragma unroll
+    for (int i = 0; i < WIDE / 8; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int m = m0 + i * 16 + g + half * 8, h = h0 + m / WIDE, w = w0 + m % WIDE;
+            if (h >= s.rows || w >= s.columns) continue;
+            float *to = out + ((int64_t)(b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t;
+#pragma unroll
+            for (int j = 0; j < BN / 8; j++) {
+                float y[2] = {sum[i][j][half * 2], sum[i][j][half * 2 + 1]};
+                if (bias) y[0] += bias[n0 + j * 8 + 2 * t], y[1] += bias[n0 + j * 8 + 2 * t + 1];
+                if (s.relu) y[0] = 0 > y[0] ? 0.0f : y[0], y[1] = 0 > y[1] ? 0.0f : y[1];
+                tp__store(to + j * 8, y);
+            }
+        }
+}
+template <int PASS, int WIDE, int BN>
+TP_KERNEL_OF_128(BN == 16 ? 4 : 3)
+tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const float *filter, const float *bias,
+               float *out)
+{
+    typedef tp__patch_shape<PASS, WIDE, BN> P;
+    TP_SHARED(uint4, patch, P::PIXELS * P::PITCH / 4);
+    TP_SHARED(uint4, rows, P::TAPS * P::B_ROWS * P::B_PITCH / 4);
+    const int me = (int)threadIdx.x, taps = s.KH * s.KW;
+    int block = (int)blockIdx.x;
+    const int n0 = block % s.tiles_n * BN;
+    block /= s.tiles_n;
+    const int w0 = block % s.tiles_w * WIDE;
+    block /= s.tiles_w;
+    const int h0 = block % s.tiles_h * TP__PATCH_HIGH, b = block / s.tiles_h;
+
+    uint4 a_next[P::NA], b_next[P::NB];
+    const auto load = [&](int c0) {
+#pragma unroll
+        for (int u = 0; u < P::NA; u++) {
+            const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4), c = c0 + at % (P::DEEP / 4) * 4;
+            const int h = h0 - s.up + pixel / P::ACROSS, w = w0 - s.left + pixel % P::ACROSS;
+            const bool inside = pixel < P::PIXELS && (unsigned)h < (unsigned)s.H && (unsigned)w < (unsigned)s.W;
+            a_next[u] = make_uint4(0, 0, 0, 0);
+            if (inside) a_next[u] = *(const uint4 *)(image + (((b * s.H + h) * s.W + w) * s.C + c));
+        }
+#pragma unroll
+        for (int u = 0; u < P::NB; u++) {
+            const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS, e = at % P::B_ACROSS * 4;
+            const int tap = row / P::B_ROWS, r = row % P::B_ROWS;
+            b_next[u] = make_uint4(0, 0, 0, 0);
+            if (tap < taps)
+                b_next[u] = *(const uint4 *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
+                                                               : (tap * s.C + c0 + r) * s.N + n0 + e));
+        }
+    };
+    float sum[P::TILES][BN / 8][4] = {};
+    for (int c0 = 0; c0 < s.C; c0 += P::DEEP) {
+        load(c0);
+#pragma unroll
+        for (int u = 0; u < P::NA; u++) {
+            const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4);
+            if (pixel < P::PIXELS) patch[pixel * (P::PITCH / 4) + at % (P::DEEP / 4)] = tp__mma_words(a_next[u]);
+        }
+#pragma unroll
+        for (int u = 0; u < P::NB; u++) {
+            const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS;
+            if (row < P::TAPS * P::B_ROWS) rows[row * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__mma_words(b_next[u]);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int tap = 0, p = 0, q = 0; tap < taps; tap++, q++) {
+            if (q == s.KW) p++, q = 0;
+            const int shift = P::BACK ? (s.KH - 1 - p) * P::ACROSS + s.KW - 1 - q : p * P::ACROSS + q;
+            tp__patch_multiply<PASS, WIDE, BN>((const unsigned *)patch,
+                                               (const unsigned *)rows + tap * P::B_ROWS * P::B_PITCH, shift, sum);
+        }
+        __syncthreads();
+    }
+    tp__patch_store<PASS, WIDE, BN>(s, sum, b, h0, w0, n0, bias, out);
+}
+
+/* Whether tp__conv_patch computes a float32 convolution that has few channels (tp__conv_by_tiles). */
+static bool tp__conv_by_patches(const tp__conv *g, int pass, const void *image, const void *filter, const void *out)
+{
+    return pass != TP__CONV_FILTER_GRAD && g->stride_h == 1 && g->stride_w == 1 && g->dilation_h == 1 &&
+           g->dilation_w == 1 && g->KH <= TP__PATCH_SIDE && g->KW <= TP__PATCH_SIDE && g->C % TP__PATCH_DEEP == 0 &&
+           g->O % TP__PATCH_DEEP == 0 && tp__aligned_to_four<float>(image) && tp__aligned_to_four<float>(filter) &&
+           tp__aligned_to_four<float>(out);
+}
+template <int PASS>
+static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *image, const float *filter,
+                            const float *bias, bool relu, float *out)
+{
+    const bool back = PASS == TP__CONV_INPUT_GRAD;
+    const int64_t rows = back ? g->H : g->OH, columns = back ? g->W : g->OW, N = back ? g->C : g->O;
+    const int wide = columns > 8 ? 16 : 8;
+    const int64_t tiles_h = (rows + TP__PATCH_HIGH - 1) / TP__PATCH_HIGH, tiles_w = (columns + wide - 1) / wide,
+                  patches = g->B * tiles_h * tiles_w;
+    /* tiles of 32 channels read the image half as often as those of 16, where enough blocks remain */
+    const int BN = N % 32 == 0 && patches * (N / 32) >= tp__cuda_of(k)->n_processor * 4 ? 32 : 16;
+    tp__patches s;
+    memset(&s, 0, sizeof s);
+    s.H = (int)(back ? g->OH : g->H), s.W = (int)(back ? g->OW : g->W), s.C = (int)(back ? g->O : g->C);
+    s.rows = (int)rows, s.columns = (int)columns, s.N = (int)N;
+    s.KH = (int)g->KH, s.KW = (int)g->KW;
+    s.up = (int)(back ? g->KH - 1 - g->top : g->top), s.left = (int)(back ? g->KW - 1 - g->left : g->left);
+    s.tiles_h = (int)tiles_h, s.tiles_w = (int)tiles_w, s.tiles_n = (int)(N / BN);
+    s.relu = relu;
+    const int64_t blocks = patches * s.tiles_n;
+#define TP__PATCH(WIDE_, BN_) \
+    TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, WIDE_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, out)
+    if (wide == 16 && BN == 32) TP__PATCH(16, 32);
+    else if (wide == 16) TP__PATCH(16, 16);
+    else if (BN == 32) TP__PATCH(8, 32);
+    else TP__PATCH(8, 16);
+#undef TP__PATCH
 }
 
 /* Whether these kernels compute the convolution: with TF32 up to TP__TILE_CHANNELS channels. In half precision they compute only the
@@ -6231,6 +6620,7 @@ static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, c
     s.a_by_four =
         s.C % 4 == 0 && tp__aligned_to_four<T>(image) && (PASS != TP__CONV_INPUT_GRAD || tp__aligned_to_four<T>(b));
     s.b_by_four = s.N % 4 == 0 && tp__aligned_to_four<T>(b);
+    s.pairs = s.N % 2 == 0 && (uintptr_t)out % (2 * sizeof(T)) == 0;
     TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), (int64_t)s.tiles_m * s.tiles_n * s.pieces, TP__TILE_THREADS, 0, s,
                   image, b, bias, out, (float *)k->scratch);
     if (PASS == TP__CONV_FILTER_GRAD) {
@@ -6246,6 +6636,12 @@ static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 #define TP__TILES(T_, BN_) \
     tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (T_ *)out)
     const int columns = tp__tile_columns(g, PASS, dtype);
+    if constexpr (PASS != TP__CONV_FILTER_GRAD)
+        if (dtype == TP_F32 && tp__conv_by_patches(g, PASS, image, b, out)) {
+            tp__run_patches<PASS>(k, g, (const float *)image, (const float *)b, (const float *)bias, relu,
+                                  (float *)out);
+            return;
+        }
     if (dtype == TP_F32) {
         if (columns == 16) TP__TILES(float, 16);
         else if (columns == 32) TP__TILES(float, 32);
@@ -7033,8 +7429,8 @@ typedef struct tp__bn_cut {
     int64_t C, inner, n;       /* n: number of elements per channel */
     int64_t per_piece, pieces; /* elements of a channel in a piece; number of pieces */
     int64_t tiles;             /* number of blocks that together cover all channels */
-    int lanes;                 /* with channels last: number of adjacent threads that read a row, a power of two */
-    bool by_four;              /* a thread reads four adjacent elements at once */
+    int lanes, lane_bits;      /* with channels last: number of adjacent threads that read a row, 2^lane_bits */
+    int wide;                  /* number of adjacent elements that a thread reads at once: 1, 4 or 8 */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -7045,24 +7441,35 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.by_four = x->dtype != TP_F64 &&
-                (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* float64 is not read four at a time, see tp__fours */
+    /* float64 is not read four at a time, see tp__fours */
+    s.wide = x->dtype == TP_F64 || (s.inner == 1 ? s.C : s.inner) % 4 ? 1 : 4;
+    if (s.inner == 1 && s.C % 8 == 0 && (x->dtype == TP_BF16 || x->dtype == TP_F16)) s.wide = 8;
     s.tiles = s.C;
     s.lanes = 1;
     /* limits of a piece's elements: enough work for a block, few enough for sums in float */
     int64_t min_per_piece = 4096, max_per_piece = 65536;
     if (s.inner == 1) {
-        const int64_t n_columns = s.by_four ? s.C / 4 : s.C;
-        while (s.lanes < 32 && s.lanes < n_columns) s.lanes *= 2;
+        const int64_t n_columns = s.C / s.wide;
+        while (s.lanes < 32 && s.lanes < n_columns) s.lanes *= 2, s.lane_bits++;
         s.tiles = (n_columns + s.lanes - 1) / s.lanes;
         min_per_piece = TP__THREADS / s.lanes * 8;
         max_per_piece = TP__THREADS / s.lanes * 256;
     }
-    const int64_t wanted_pieces = s.tiles > 0 && s.tiles < 1024 ? 1024 / s.tiles : 1;
+    /* 396: three blocks for each of an H100's multiprocessors. They run at once and end at about the same time. */
+    const int64_t wanted_pieces = s.tiles > 0 && s.tiles < 396 ? 396 / s.tiles : 1;
     s.per_piece = (s.n + wanted_pieces - 1) / wanted_pieces;
     if (s.per_piece < min_per_piece) s.per_piece = min_per_piece;
     if (s.per_piece > max_per_piece) s.per_piece = max_per_piece;
     s.per_piece = (s.per_piece + 3) & ~(int64_t)3;
+    s.pieces = (s.n + s.per_piece - 1) / s.per_piece;
+    return s;
+}
+/* How the passes that write cut x: with channels last in short pieces, a few rows for a thread. No bit of the result depends on it. */
+static tp__bn_cut tp__bn_write_cut(const tp__bn_cut *sums)
+{
+    tp__bn_cut s = *sums;
+    if (s.inner != 1) return s;
+    s.per_piece = TP__THREADS / s.lanes * 8;
     s.pieces = (s.n + s.per_piece - 1) / s.per_piece;
     return s;
 }
@@ -7117,38 +7524,54 @@ template <class R, int V> struct tp__bn_sums {
 
 /* -- channels last */
 
-/* The rows [from, to) of x that this block sums. The threads of one slot process every slots-th row, beginning with row
- * from + slot. */
+/* The rows [from, to) of x that this block processes, and the part of them that a thread processes: `rows` rows from `first` on, each
+ * `slots` after the one before, of the channels from c on. */
 struct tp__bn_block {
-    int64_t from, to, c;
-    int lane, slot, slots;
+    int64_t from, to, first, c;
+    int lane, slot, slots, rows;
     bool in_range;
 };
-template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, int64_t block)
+template <int V> __device__ __forceinline__ tp__bn_block tp__bn_block_of(const tp__bn_cut &s, unsigned block)
 {
     tp__bn_block b;
-    const int64_t piece = block / s.tiles;
+    const unsigned tiles = (unsigned)s.tiles,
+                   piece = block / tiles; /* divisions of 64 bits take as long as the loads */
     b.lane = (int)threadIdx.x & (s.lanes - 1);
-    b.slot = (int)threadIdx.x / s.lanes;
-    b.slots = TP__THREADS / s.lanes;
+    b.slot = (int)(threadIdx.x >> s.lane_bits);
+    b.slots = TP__THREADS >> s.lane_bits;
     b.from = piece * s.per_piece;
     b.to = b.from + s.per_piece < s.n ? b.from + s.per_piece : s.n;
-    b.c = ((block - piece * s.tiles) * s.lanes + b.lane) * V;
+    b.c = (((int64_t)(block - piece * tiles) << s.lane_bits) + b.lane) * V;
     b.in_range = b.c < s.C;
+    b.first = b.from + b.slot;
+    b.rows = b.in_range && b.first < b.to ? (int)(b.to - b.first + b.slots - 1) >> (8 - s.lane_bits) : 0;
     return b;
 }
 
-template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
+/* Adds the values that the block's slots (groups of threads) have of each of their columns, in pairs of slots: a[t] and b[t] become the
+ * sums of column t. */
+template <class R> __device__ __forceinline__ void tp__bn_add_rows(R *a, R *b, int columns, int slots)
+{
+    for (int d = slots / 2; d > 0; d /= 2) {
+        __syncthreads();
+        for (int e = (int)threadIdx.x; e < d * columns; e += TP__THREADS) {
+            a[e] += a[e + d * columns];
+            b[e] += b[e + d * columns];
+        }
+    }
+    __syncthreads();
+}
+template <class T, int V> TP_KERNEL_RESIDENT(3) tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, means, TP__THREADS * V);
     TP_SHARED(R, arounds, TP__THREADS * V);
     const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
-    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    const int64_t stride = b.slots * s.C;
+    const int rows = b.rows;
     R mean[V] = {}, around[V] = {};
-    if (b.in_range && first < b.to) {
-        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
-        const T *p = x + first * s.C + b.c;
+    if (rows > 0) {
+        const T *p = x + b.first * s.C + b.c;
         tp__bn_sums<R, V> sums;
         R v[V];
         tp__load(p, v);
@@ -7162,27 +7585,24 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
         }
         sums.end((R)rows, mean, around);
     }
-    for (int e = 0; e < V; e++) {
-        means[threadIdx.x * V + e] = mean[e];
-        arounds[threadIdx.x * V + e] = around[e];
-    }
+    for (int e = 0; e < V; e++) means[threadIdx.x * V + e] = mean[e];
     __syncthreads();
-    const int tile_columns = s.lanes * V, n = (int)(b.to - b.from);
-    const int64_t c0 = (blockIdx.x % s.tiles) * tile_columns, piece = blockIdx.x / s.tiles;
-    /* for each channel, combine the sums that the block's slots (groups of threads) have of their rows */
-    for (int t = (int)threadIdx.x; t < tile_columns && c0 + t < s.C; t += TP__THREADS) {
-        /* the mean of the first slot's rows: differences from it are small, which keeps precision */
-        const R near = means[t];
-        R total = 0, squares = 0;
-        for (int w = 1; w < b.slots && w < n; w++)
-            total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * tile_columns + t] - near);
-        const R all = near + total / (R)n;
-        for (int w = 0; w < b.slots && w < n; w++) {
-            const R d = means[w * tile_columns + t] - all;
-            squares += arounds[w * tile_columns + t] + (R)((n - w + b.slots - 1) / b.slots) * d * d;
-        }
-        part[piece * s.C + c0 + t] = all;
-        part[(s.pieces + piece) * s.C + c0 + t] = squares;
+    R near[V]; /* the mean of the first slot's rows: differences from it are small, which keeps precision */
+    for (int e = 0; e < V; e++) near[e] = means[b.lane * V + e];
+    __syncthreads();
+    for (int e = 0; e < V; e++) {
+        const R d = mean[e] - near[e];
+        means[threadIdx.x * V + e] = rows > 0 ? (R)rows * d : (R)0;
+        arounds[threadIdx.x * V + e] = rows > 0 ? around[e] + (R)rows * d * d : (R)0;
+    }
+    tp__bn_add_rows(means, arounds, s.lanes * V, b.slots);
+    if (b.slot > 0 || !b.in_range) return;
+    const int64_t piece = blockIdx.x / s.tiles;
+    const R n = (R)(b.to - b.from);
+    for (int e = 0; e < V; e++) {
+        const R sum = means[b.lane * V + e], squares = arounds[b.lane * V + e] - sum * (sum / n);
+        part[piece * s.C + b.c + e] = near[e] + sum / n;
+        part[(s.pieces + piece) * s.C + b.c + e] = squares < 0 ? (R)0 : squares;
     }
 }
 
@@ -7193,17 +7613,18 @@ template <class T> struct tp__bn_back { /* the operands of batch_norm_grad */
     const tp__real<T> *gamma, *mean, *inv, *beta;
 };
 template <class T, int V>
-TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
+TP_KERNEL_RESIDENT(3)
+tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *part)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, firsts, TP__THREADS * V);
     TP_SHARED(R, seconds, TP__THREADS * V);
     const tp__bn_block b = tp__bn_block_of<V>(s, blockIdx.x);
-    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
+    const int64_t stride = b.slots * s.C;
+    const int rows = b.rows;
     R sum[V] = {}, product[V] = {};
-    if (b.in_range && first < b.to) {
-        const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
-        const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c;
+    if (rows > 0) {
+        const T *p = in.x + b.first * s.C + b.c, *q = in.dy + b.first * s.C + b.c;
         R mean[V], scale[V] = {}, beta[V] = {};
         tp__load(in.mean + b.c, mean);
         if (in.beta) {
@@ -7229,88 +7650,100 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
         firsts[threadIdx.x * V + e] = sum[e];
         seconds[threadIdx.x * V + e] = product[e];
     }
-    __syncthreads();
-    const int tile_columns = s.lanes * V;
-    const int64_t c0 = (blockIdx.x % s.tiles) * tile_columns, piece = blockIdx.x / s.tiles;
-    for (int t = (int)threadIdx.x; t < tile_columns && c0 + t < s.C; t += TP__THREADS) {
-        R a = 0, m = 0;
-        for (int w = 0; w < b.slots; w++) {
-            a += firsts[w * tile_columns + t];
-            m += seconds[w * tile_columns + t];
-        }
-        part[piece * s.C + c0 + t] = a;
-        part[(s.pieces + piece) * s.C + c0 + t] = m;
+    tp__bn_add_rows(firsts, seconds, s.lanes * V, b.slots);
+    if (b.slot > 0 || !b.in_range) return;
+    const int64_t piece = blockIdx.x / s.tiles;
+    for (int e = 0; e < V; e++) {
+        part[piece * s.C + b.c + e] = firsts[b.lane * V + e];
+        part[(s.pieces + piece) * s.C + b.c + e] = seconds[b.lane * V + e];
     }
 }
 
-/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. */
+/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. A thread loads the
+ * next N rows, at most BYTES of an operand, before it writes the first of them. */
+template <class T, int V, int BYTES> struct tp__rows_ahead {
+    enum { WANTED = BYTES / (V * (int)sizeof(T)), N = WANTED < 8 ? WANTED : 8 };
+};
 template <class T, int V>
-TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp__real<T> *stat, bool relu)
+TP_KERNEL_RESIDENT(3)
+tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp__real<T> *stat, bool relu)
 {
     typedef tp__real<T> R;
-    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
-    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
-    if (!b.in_range || first >= b.to) return;
-    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const tp__bn_block b = tp__bn_block_of<V>(s, gridDim.x - 1 - blockIdx.x);
+    const int64_t first = b.first, stride = b.slots * s.C;
+    const int rows = b.rows;
+    if (rows == 0) return;
     const T *p = x + first * s.C + b.c, *a = more + (more ? first * s.C + b.c : 0);
     T *q = y + first * s.C + b.c;
     R mean[V], scale[V], beta[V];
-    for (int e = 0; e < V; e++)
-        mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
-    for (int r = 0; r < rows; r += 4) { /* four rows are loaded before the first is written */
-        R v[4][V], other[4][V];
+    tp__load(stat + b.c, mean);
+    tp__load(stat + s.C + b.c, scale);
+    tp__load(stat + 2 * s.C + b.c, beta);
+    enum { N = tp__rows_ahead<T, V, 32>::N };
+    for (int r = 0; r < rows; r += N) {
+        tp__packed<T, V> packed[N], packed_more[N];
 #pragma unroll
-        for (int u = 0; u < 4; u++) {
+        for (int u = 0; u < N; u++) {
             if (r + u >= rows) break;
-            tp__load(p + (r + u) * stride, v[u]);
-            if (more) tp__load(a + (r + u) * stride, other[u]);
+            tp__load_packed(p + (r + u) * stride, packed[u]);
+            if (more) tp__load_packed(a + (r + u) * stride, packed_more[u]);
         }
 #pragma unroll
-        for (int u = 0; u < 4; u++) {
+        for (int u = 0; u < N; u++) {
             if (r + u >= rows) break;
+            R v[V], other[V] = {};
+            tp__unpack(packed[u], v);
+            if (more) tp__unpack(packed_more[u], other);
             for (int e = 0; e < V; e++) {
-                v[u][e] = tp__bn_value(v[u][e], mean[e], scale[e], beta[e]);
-                if (more) v[u][e] = tp__as_stored<T>(v[u][e]) + other[u][e];
-                if (relu && 0 > v[u][e]) v[u][e] = 0;
+                v[e] = tp__bn_value(v[e], mean[e], scale[e], beta[e]);
+                if (more) v[e] = tp__as_stored<T>(v[e]) + other[e];
+                if (relu && 0 > v[e]) v[e] = 0;
             }
-            tp__store(q + (r + u) * stride, v[u]);
+            tp__store(q + (r + u) * stride, v);
         }
     }
 }
 /* stat, the vectors for batch norm's dx, holds for each channel: gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
-TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, const T *more, T *dx,
-                                 const tp__real<T> *stat)
+TP_KERNEL_RESIDENT(V == 8 ? 2 : 3)
+tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, const T *more, T *dx, const tp__real<T> *stat)
 {
     typedef tp__real<T> R;
-    const tp__bn_block b = tp__bn_block_of<V>(s, s.tiles * s.pieces - 1 - blockIdx.x);
-    const int64_t first = b.from + b.slot, stride = b.slots * s.C;
-    if (!b.in_range || first >= b.to) return;
-    const int rows = (int)((b.to - first + b.slots - 1) / b.slots);
+    const tp__bn_block b = tp__bn_block_of<V>(s, gridDim.x - 1 - blockIdx.x);
+    const int64_t first = b.first, stride = b.slots * s.C;
+    const int rows = b.rows;
+    if (rows == 0) return;
     const T *p = in.x + first * s.C + b.c, *q = in.dy + first * s.C + b.c, *a = more + (more ? first * s.C + b.c : 0);
     T *to = dx + first * s.C + b.c;
     R mean[V], scale[V], c1[V], c2[V], beta[V] = {};
     tp__load(in.mean + b.c, mean);
     if (in.beta) tp__load(in.beta + b.c, beta);
-    for (int e = 0; e < V; e++) scale[e] = stat[b.c + e], c1[e] = stat[s.C + b.c + e], c2[e] = stat[2 * s.C + b.c + e];
-    for (int r = 0; r < rows; r += 2) {
-        R v[2][V], d[2][V], other[2][V];
+    tp__load(stat + b.c, scale);
+    tp__load(stat + s.C + b.c, c1);
+    tp__load(stat + 2 * s.C + b.c, c2);
+    enum { N = tp__rows_ahead<T, V, 32>::N };
+    for (int r = 0; r < rows; r += N) {
+        tp__packed<T, V> packed_x[N], packed_dy[N], packed_more[N];
 #pragma unroll
-        for (int u = 0; u < 2; u++) {
+        for (int u = 0; u < N; u++) {
             if (r + u >= rows) break;
-            tp__load(p + (r + u) * stride, v[u]);
-            tp__load(q + (r + u) * stride, d[u]);
-            if (more) tp__load(a + (r + u) * stride, other[u]);
+            tp__load_packed(p + (r + u) * stride, packed_x[u]);
+            tp__load_packed(q + (r + u) * stride, packed_dy[u]);
+            if (more) tp__load_packed(a + (r + u) * stride, packed_more[u]);
         }
 #pragma unroll
-        for (int u = 0; u < 2; u++) {
+        for (int u = 0; u < N; u++) {
             if (r + u >= rows) break;
+            R v[V], d[V], other[V] = {};
+            tp__unpack(packed_x[u], v);
+            tp__unpack(packed_dy[u], d);
+            if (more) tp__unpack(packed_more[u], other);
             for (int e = 0; e < V; e++) {
-                if (in.beta && !(tp__bn_value(v[u][e], mean[e], scale[e], beta[e]) > 0)) d[u][e] = 0;
-                d[u][e] = scale[e] * (d[u][e] - c1[e] - (v[u][e] - mean[e]) * c2[e]);
-                if (more) d[u][e] += other[u][e];
+                if (in.beta && !(tp__bn_value(v[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
+                d[e] = scale[e] * (d[e] - c1[e] - (v[e] - mean[e]) * c2[e]);
+                if (more) d[e] += other[e];
             }
-            tp__store(to + (r + u) * stride, d[u]);
+            tp__store(to + (r + u) * stride, d);
         }
     }
 }
@@ -7430,8 +7863,8 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
     }
 }
 
-/* -- for each channel: a block combines 8 channels, 32 pieces at a time. Values per channel are stored as P: the type of x, or
- *    float32 where the plan stores x in half precision. */
+/* -- for each channel: a block combines TP__BN_LANES channels, 64 pieces at a time. Values per channel are stored as P: the type of x,
+ *    or float32 where the plan stores x in half precision. */
 template <class T, bool FLOAT> struct tp__param_of {
     typedef T type;
 };
@@ -7453,17 +7886,18 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-/* Adds the values of the block's 32 slots, separately for each of their eight lanes; all slots get the result. */
+/* Adds the values of the block's slots, separately for each of their TP__BN_LANES lanes; all slots get the result. */
+#define TP__BN_LANES 4
 __device__ __forceinline__ double tp__bn_add_slots(double x, double *shared)
 {
+    const int lane = (int)threadIdx.x % TP__BN_LANES;
+    for (int d = 16; d >= TP__BN_LANES; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
     __syncthreads();
-    shared[threadIdx.x] = x;
+    if (threadIdx.x % 32 < TP__BN_LANES) shared[threadIdx.x / 32 * TP__BN_LANES + lane] = x;
     __syncthreads();
-    for (unsigned d = 128; d >= 8; d >>= 1) {
-        if (threadIdx.x < d) shared[threadIdx.x] += shared[threadIdx.x + d];
-        __syncthreads();
-    }
-    return shared[threadIdx.x & 7];
+    x = 0;
+    for (int w = 0; w < TP__THREADS / 32; w++) x += shared[w * TP__BN_LANES + lane];
+    return x;
 }
 /* stat, the vectors for batch norm's y, holds for each channel: mean, gamma inv, beta */
 template <class T, class P>
@@ -7471,23 +7905,23 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, shared, TP__THREADS);
-    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    TP_SHARED(double, shared, TP__THREADS / 32 * TP__BN_LANES);
+    const int64_t c = (int64_t)blockIdx.x * TP__BN_LANES + threadIdx.x % TP__BN_LANES;
     const int64_t end = c < s.C ? s.pieces : 0;
+    /* differences from the first piece's mean are small, which keeps precision */
+    const double near = end > 0 ? (double)tp__finite(part[c]) : 0.0;
     double sum = 0, squares = 0;
-#pragma unroll 4
-    for (int64_t p = threadIdx.x >> 3; p < end; p += 32)
-        sum += (double)part[p * s.C + c] *
-               (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
-    const double n = (double)s.n, mean = tp__bn_add_slots(sum, shared) / n;
-#pragma unroll 4
-    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
-        const double d = (double)part[p * s.C + c] - mean;
-        squares += (double)part[(s.pieces + p) * s.C + c] +
-                   d * d * (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
+#pragma unroll 8
+    for (int64_t p = threadIdx.x / TP__BN_LANES; p < end; p += TP__THREADS / TP__BN_LANES) {
+        const double n = (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
+        const double d = (double)part[p * s.C + c] - near;
+        sum += n * d;
+        squares += (double)part[(s.pieces + p) * s.C + c] + n * d * d;
     }
-    const double var = tp__bn_add_slots(squares, shared) / n;
-    if (threadIdx.x >= 8 || c >= s.C) return;
+    const double n = (double)s.n, off = tp__bn_add_slots(sum, shared) / n, mean = near + off;
+    double var = tp__bn_add_slots(squares, shared) / n - off * off;
+    if (threadIdx.x >= TP__BN_LANES || c >= s.C) return;
+    if (var < 0) var = 0;
     const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
     if (out_mean) tp__put(out_mean, c, (R)mean);
     if (out_var) tp__put(out_var, c, (R)(unbiased && s.n > 1 ? var * (n / (n - 1)) : var));
@@ -7501,18 +7935,18 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
                               tp__real<T> *stat)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, shared, TP__THREADS);
-    const int64_t c = (int64_t)blockIdx.x * 8 + (threadIdx.x & 7);
+    TP_SHARED(double, shared, TP__THREADS / 32 * TP__BN_LANES);
+    const int64_t c = (int64_t)blockIdx.x * TP__BN_LANES + threadIdx.x % TP__BN_LANES;
     const int64_t end = c < s.C ? s.pieces : 0;
     double sum = 0, product = 0;
-#pragma unroll 4
-    for (int64_t p = threadIdx.x >> 3; p < end; p += 32) {
+#pragma unroll 8
+    for (int64_t p = threadIdx.x / TP__BN_LANES; p < end; p += TP__THREADS / TP__BN_LANES) {
         sum += (double)part[p * s.C + c];
         product += (double)part[(s.pieces + p) * s.C + c];
     }
     sum = tp__bn_add_slots(sum, shared);
     product = tp__bn_add_slots(product, shared);
-    if (threadIdx.x >= 8 || c >= s.C) return;
+    if (threadIdx.x >= TP__BN_LANES || c >= s.C) return;
     const R inv = in.inv[c];
     const double n = (double)s.n;
     product *= (double)inv;
@@ -7550,19 +7984,25 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 
 /* -- the three ops */
 
-#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                            \
-    do {                                                                                                  \
-        const int64_t rows_n_ = (s_).tiles * (s_).pieces;                                                 \
-        if ((s_).by_four)                                                                                 \
-            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
-        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, s_, __VA_ARGS__);               \
+template <class T> struct tp__eights {
+    enum { V = sizeof(T) == 2 ? 8 : tp__fours<T>::V };
+};
+#define TP__RUN_ROWS(k_, kernel_, T_, s_, ...)                                                               \
+    do {                                                                                                     \
+        const tp__bn_cut cut_ = (s_);                                                                        \
+        const int64_t rows_n_ = cut_.tiles * cut_.pieces;                                                    \
+        if (cut_.wide == 8)                                                                                  \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__eights<T_>::V>), rows_n_, TP__THREADS, 0, cut_, __VA_ARGS__); \
+        else if (cut_.wide == 4)                                                                             \
+            TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V>), rows_n_, TP__THREADS, 0, cut_, __VA_ARGS__);  \
+        else TP_RUN_BLOCKS(k_, (kernel_<T_, 1>), rows_n_, TP__THREADS, 0, cut_, __VA_ARGS__);                \
     } while (0)
 #define TP__RUN_PLANES(k_, kernel_, T_, s_, ...)                                                                   \
     do {                                                                                                           \
         const int64_t planes_n_ = (s_).C * (s_).pieces;                                                            \
         if ((s_).n * (s_).C >= TP__INT_ELEMENTS)                                                                   \
             TP_RUN_BLOCKS(k_, (kernel_<T_, 1, int64_t>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__);              \
-        else if ((s_).by_four)                                                                                     \
+        else if ((s_).wide == 4)                                                                                   \
             TP_RUN_BLOCKS(k_, (kernel_<T_, tp__fours<T_>::V, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, \
                           __VA_ARGS__);                                                                            \
         else TP_RUN_BLOCKS(k_, (kernel_<T_, 1, tp__fours_index<T_>>), planes_n_, TP__THREADS, 0, s_, __VA_ARGS__); \
@@ -7575,8 +8015,8 @@ static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y
     const T *more = k->fused.add ? (const T *)k->in[k->fused.add].data : NULL;
     const int64_t n = s->n * s->C;
     if (!y) return;
-    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, more, y, stat, relu);
-    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->by_four, n, n, *s, x, more, y, stat, relu);
+    if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, tp__bn_write_cut(s), x, more, y, stat, relu);
+    else TP__RUN_FOURS(k, tp__bn_apply_planes, T, s->wide == 4, n, n, *s, x, more, y, stat, relu);
 }
 static void tp__batch_norm_cuda(const tp_call *k)
 {
@@ -7589,9 +8029,9 @@ static void tp__batch_norm_cuda(const tp_call *k)
         if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_part_rows, T, s, x, part);
         else TP__RUN_PLANES(k, tp__bn_part_planes, T, s, x, part);
         TP__PARAMS(T, k->in[1].dtype, {
-            TP_RUN_BLOCKS(k, (tp__bn_combine<T, P>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
-                          (const P *)k->in[1].data, (const P *)k->in[2].data, (P *)k->out[1].data, (P *)k->out[2].data,
-                          (P *)k->out[3].data, stat, t->epsilon, t->unbiased);
+            TP_RUN_BLOCKS(k, (tp__bn_combine<T, P>), (s.C + TP__BN_LANES - 1) / TP__BN_LANES, TP__THREADS, 0, s,
+                          (const tp__real<T> *)part, (const P *)k->in[1].data, (const P *)k->in[2].data,
+                          (P *)k->out[1].data, (P *)k->out[2].data, (P *)k->out[3].data, stat, t->epsilon, t->unbiased);
         });
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
@@ -7622,13 +8062,15 @@ static void tp__batch_norm_grad_cuda(const tp_call *k)
         if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
         else TP__RUN_PLANES(k, tp__bn_back_part_planes, T, s, in, part);
         TP__PARAMS(T, k->in[2].dtype, {
-            TP_RUN_BLOCKS(k, (tp__bn_back_combine<T, P>), (s.C + 7) / 8, TP__THREADS, 0, s, (const tp__real<T> *)part,
-                          in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
+            TP_RUN_BLOCKS(k, (tp__bn_back_combine<T, P>), (s.C + TP__BN_LANES - 1) / TP__BN_LANES, TP__THREADS, 0, s,
+                          (const tp__real<T> *)part, in, (P *)k->out[1].data, (P *)k->out[2].data, stat);
         });
         const T *more = k->fused.add ? (const T *)k->in[k->fused.add].data : NULL;
-        if (dx && s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, s, in, more, dx, (const tp__real<T> *)stat);
+        if (dx && s.inner == 1)
+            TP__RUN_ROWS(k, tp__bn_back_apply_rows, T, tp__bn_write_cut(&s), in, more, dx, (const tp__real<T> *)stat);
         else if (dx)
-            TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.by_four, n, n, s, in, more, dx, (const tp__real<T> *)stat);
+            TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.wide == 4, n, n, s, in, more, dx,
+                          (const tp__real<T> *)stat);
     });
 }
 static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_infer: x, gamma, beta, mean, var */

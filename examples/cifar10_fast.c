@@ -89,7 +89,9 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     const options *o = (const options *)user;
     tp_node *x = tp_affine(tp_cast(in[0], TP_F32), 1 / 63.0f,
                            -1.92f); /* bytes to numbers with a mean near 0 and a deviation near 1 */
-    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .activation = tp_bn_relu, .use_bias = false)
+    const tp_init small =
+        tp_init_variance_scaling(1 / 3.0f, TP_FAN_IN, TP_DIST_UNIFORM); /* the recipe's initial weights */
+    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .activation = tp_bn_relu, .use_bias = false, .kernel_initializer = small)
     {
         x = tp_conv2d(x, "prepare", .filters = o->width);
         x = convolutions(g, x, "layer1", 2 * o->width, true);
@@ -97,7 +99,8 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
         x = convolutions(g, x, "layer3", 8 * o->width, true);
     }
     x = tp_max_pooling(x, "pool", .pool_size = 4);
-    tp_node *logits = tp_affine(tp_fully_connected(x, "linear", .units = 10, .use_bias = false), 0.125f, 0);
+    tp_node *logits = tp_affine(
+        tp_fully_connected(x, "linear", .units = 10, .use_bias = false, .kernel_initializer = small), 0.125f, 0);
     tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cross_entropy_loss");
     tp_node *wrong = tp_sym_prediction_incorrect(logits, in[1], 1, "incorrect_vector");
     tp_add_moving_summary(cost, tp_named(tp_mean(wrong), "train_error"));
@@ -107,7 +110,9 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
 static tp_optimizer *optimizer(tp_graph *g, void *user)
 {
     (void)user;
-    return tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0), .momentum = 0.9f, .use_nesterov = true);
+    /* half precision has no gradients below 6e-8: they are computed of a larger cost, and divided again */
+    return tp_loss_scale(
+        tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0), .momentum = 0.9f, .use_nesterov = true));
 }
 
 /* 3. How to train it: the device, and the learning rate, which rises from 0 in a fifth of the steps and falls to 0 again. */

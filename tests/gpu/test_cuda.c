@@ -608,27 +608,62 @@ TEST(convolutions_across_blocks)
     compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
 }
 
-/* Convolutions of few channels, which have kernels of their own: tiles with odd ends in each dimension, channels that are loaded one at
- * a time, several pieces of a filter gradient. In half precision these kernels compute only the forward pass of up to seven channels. */
-TEST(few_channels_by_tensor_cores)
+/* Element-wise ops whose operands have one shape, of a multiple of eight elements: the kernel for short chains, with and without a part
+ * that no thread has. */
+#define MAP1(op_, attrs_, n_, from_to_)                     \
+    {                                                       \
+        op_, attrs_, {"float32 1 " n_ " rand " from_to_}, 0 \
+    }
+#define MAP2(op_, attrs_, n_, from_to_)                                                        \
+    {                                                                                          \
+        op_, attrs_, {"float32 1 " n_ " rand " from_to_, "float32 1 " n_ " rand " from_to_}, 0 \
+    }
+TEST(short_chains)
 {
     static const shaped list[] = {
-        CONV("padding 1", "2 8 11 16", "3 3 16 16", "2 8 11 16"),
-        CONV("padding 1", "1 9 10 16", "3 3 16 20", "1 9 10 20"),
-        CONV("padding 1;stride_h 2;stride_w 2", "1 12 9 16", "3 3 16 36", "1 6 5 36"),
-        CONV("padding 1;stride_h 1;stride_w 3", "2 7 13 5", "2 4 5 7", "2 7 5 7"),
-        CONV("padding 2;dilation_h 2;dilation_w 3", "2 13 15 6", "3 2 6 9", "2 9 12 9"),
-        CONV("padding 1", "2 12 11 4", "3 3 4 68", "2 12 11 68"), /* two tiles of 64 columns, pieces */
-        CONV("padding 2", "1 5 5 33", "2 2 33 40", "1 4 4 40"),   /* less than a tile of pixels */
-        CONV("padding 1;stride_h 2;stride_w 2", "2 11 14 3", "7 7 3 24",
-             "2 6 7 24"), /* three channels are loaded one at a time */
-        CONV("padding 1", "2 9 9 1", "3 3 1 32", "2 9 9 32"),
+        MAP2("add", "", "8", "-1 1"),          MAP2("sub", "", "4104", "-1 1"),
+        MAP2("mul", "", "65544", "-1 1"),      MAP2("div", "", "2056", "1 2"),
+        MAP2("maximum", "", "24", "-1 1"),     MAP2("squared_difference", "", "520", "-1 1"),
+        MAP2("relu_grad", "", "3080", "-1 1"), MAP2("elu_grad", "", "1000", "-1 1"),
+        MAP1("relu", "", "2048", "-1 1"),      MAP1("exp", "", "4096", "-1 1"),
+        MAP1("sqrt", "", "80", "0 1"),         MAP1("tanh", "", "136", "-2 2"),
+        MAP1("erf", "", "264", "-2 2"),        MAP1("sigmoid", "", "8", "-2 2"),
+        MAP1("abs", "", "16", "-1 1"),         MAP1("neg", "", "160", "-1 1"),
     };
-    static const tp_dtype halves[] = {TP_BF16, TP_F16};
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+/* Convolutions of few channels, which have kernels of their own: tiles with odd ends in each dimension, channels that are loaded one at
+ * a time, several pieces of a filter gradient. In half precision these kernels compute only the forward pass of up to seven channels. */
+static const shaped few_channels[] = {
+    CONV("padding 1", "2 8 11 16", "3 3 16 16", "2 8 11 16"),
+    CONV("padding 1", "1 9 10 16", "3 3 16 20", "1 9 10 20"),
+    CONV("padding 1;stride_h 2;stride_w 2", "1 12 9 16", "3 3 16 36", "1 6 5 36"),
+    CONV("padding 1;stride_h 1;stride_w 3", "2 7 13 5", "2 4 5 7", "2 7 5 7"),
+    CONV("padding 2;dilation_h 2;dilation_w 3", "2 13 15 6", "3 2 6 9", "2 9 12 9"),
+    CONV("padding 1", "2 12 11 4", "3 3 4 68", "2 12 11 68"), /* two tiles of 64 columns, pieces */
+    CONV("padding 2", "1 5 5 33", "2 2 33 40", "1 4 4 40"),   /* less than a tile of pixels */
+    CONV("padding 1;stride_h 2;stride_w 2", "2 11 14 3", "7 7 3 24",
+         "2 6 7 24"), /* three channels are loaded one at a time */
+    CONV("padding 1", "2 9 9 1", "3 3 1 32", "2 9 9 32"),
+    /* patches of the image in shared memory: 8 and 16 pixels wide, tiles of 16 and 32 channels, one to three parts of 16 channels */
+    CONV("padding 1", "1 7 8 48", "3 3 48 16", "1 7 8 16"),
+    CONV("padding 2", "1 10 19 16", "2 3 16 48", "1 9 17 48"),
+    CONV("padding 1", "4 8 3 32", "3 1 32 64", "4 8 3 64"),
+    CONV("padding 2", "264 2 2 16", "2 2 16 64", "264 1 1 64"), /* enough blocks for tiles of 32 channels */
+    CONV("padding 1", "264 1 9 32", "1 2 32 64", "264 1 9 64"),
+};
+enum { N_FEW_CHANNELS = (int)(sizeof few_channels / sizeof *few_channels) };
+TEST(few_channels_by_tensor_cores)
+{
     precision = TP_PRECISION_TF32;
-    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 1);
+    compare_shaped(few_channels, N_FEW_CHANNELS, all_reals, 1);
     precision = TP_PRECISION_F32;
-    compare_shaped(list, (int)(sizeof list / sizeof *list), halves, 2);
+}
+TEST(few_channels_in_half_precision)
+{
+    static const tp_dtype halves[] = {TP_BF16, TP_F16};
+    compare_shaped(few_channels, N_FEW_CHANNELS, halves, 2);
 }
 
 /* The bias and the ReLU that the planner fuses into products and convolutions, on each way that these are made. */

@@ -51,6 +51,7 @@
 
 #define TP_KERNEL static __attribute__((unused)) void
 #define TP_KERNEL_RESIDENT(n_) static __attribute__((unused)) void
+#define TP_KERNEL_OF_128(n_) static __attribute__((unused)) void
 /* One array for each block, whatever lane asks first; n_ may be `8][32`. */
 #define TP_SHARED(type_, name_, n_)     \
     static const char name_##_site = 0; \

@@ -3,7 +3,7 @@
 #   tests/gpu/run.sh [folder for logs]      status 0: every part passed; 1: some failed; 77: no GPU or no nvcc here
 # environment
 #   BUDGET=900     seconds for all of it; parts for which no time is left are skipped, and named
-#   PARTS="build f32 ..."  only these; names as in the table that it ends with
+#   PARTS="build suite ..."  only these; names as in the table that it ends with
 #   DATA=folder    MNIST's IDX files; without them digits that the library draws
 #   PYTHON=python3 one that has PyTorch
 #   BIN=folder     programs built before, in place of the build
@@ -92,7 +92,7 @@ build() {
     make -j CUDA=1 ARCH="$arch" || return 1
     echo "for $arch; $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
 }
-tests() { "$bin/test_cuda" "$1"; } # whose name contains it
+suite() { "$bin/test_cuda"; }
 
 # Epochs of MNIST with the same seed on both: the GPU's error is the CPU's, but for the luck of some digits.
 digits() { # <folder> <epochs> <arguments...>
@@ -153,12 +153,11 @@ ours_alone() { # no Python at all
     "$bin/bench" "$1" 1 2 --precision "$2" --gpu 0 ${3:+--resident}
 }
 export modes
-export -f build tests digits errors mnist repeats sanitize bench ours_alone
+export -f build suite digits errors mnist repeats sanitize bench ours_alone
 
 # ---- in order ----
 [ -n "${BIN:-}" ] || part build 270 20 build
-for t in float32 float64 tf32 bfloat16 float16; do part "ops.$t" 60 5 tests "_$t"; done
-for t in every_row training_follows few_channels a_step_is staged_values another_thread memory_is two_gpus trainers_on a_communicator across_blocks batch_norm folded; do part "$t" 60 5 tests $t; done
+part suite 240 20 suite
 part mnist 90 15 mnist
 part repeats 60 10 repeats
 for t in memcheck racecheck initcheck; do part "$t" 45 15 sanitize $t; done

@@ -1096,7 +1096,7 @@ template <class T, class R, int V> __device__ __forceinline__ void tp__unpack(co
     for (int e = 0; e < V; e++) y[e] = tp__get(x.v, e);
 }
 
-/* Stores a vector by one instruction. nvcc splits some assignments of vectors into their members, which takes half as long again. */
+/* Stores a vector by one instruction. nvcc splits some assignments of vectors into their members, which costs a fifth of the bandwidth. */
 template <class V> __device__ __forceinline__ void tp__store_vector(void *p, V v)
 {
 #ifdef __CUDA_ARCH__

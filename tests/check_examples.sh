@@ -24,6 +24,7 @@ info_gan           | --epochs 3 --steps 20           | mean_distance<0.85*first 
 svhn_digits        | --epochs 2 --steps 20           | cross_entropy_loss<0.97*first validation_error<0.8
 spatial_transformer | --turn 0 --epochs 2 --steps 60 | cost<0.95*first validation_error<0.87
 cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
+cifar10_resnet     | --n 1 --epochs 2 --steps 16         | train_error<0.95*first validation_error<0.8
 cifar10_fast       | --width 8 --batch 128 --epochs 2 --steps 12 --rate 0.2 | train_error<0.95*first validation_error<0.85
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
 averaged_weights   | --epochs 3 --steps 60           | averaged_error<0.5 cost<0.7*first
@@ -40,6 +41,7 @@ export_model       | --epochs 1 --steps 60           | validation_error<0.6 ~lar
 keyword_net        |                                 | ~^39[0-9].of.400.new.words
 micro_mlp          |                                 | ~^39[0-9].of.400.new.digits
 multi_tower        | --epochs 1 --steps 60           | ~2.towers
+augment            | sheet.png                       | ~row.4,.column.7:.RandomChooseAug
 share_towers       |                                 | ~0\.9.*by.the.inference.tower
 '
 set -eu

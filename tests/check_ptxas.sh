@@ -46,9 +46,9 @@ list_dynamic() {
 compiled() {
     [ "$(cat "$out/$1.key" 2>/dev/null)" != "$key" ] || return 0
     local made=build/test/cuda/tp_cuda
-    if [ "$1" = 89 ] && [ -e $made.o ] && [ -z "$(find tp_*.h tp_cuda.cu -newer $made.o)" ]; then # by check_cuda.sh
-        mv $made.ptx "$out/$2.ptx"
-        list_dynamic "$out/$2.ptx" "$2"
+    if [ "$1" = 89 ] && [ -e $made.o ] && [ -e $made.ptx ] && [ -z "$(find tp_*.h tp_cuda.cu -newer $made.o)" ]; then # by check_cuda.sh
+        list_dynamic $made.ptx "$2"
+        rm -f $made.ptx "$out/$2.ptx.key" # it is for 8.9 only: the other architectures need one of their own
         cp "$(dirname $made)/make.log" "$out/$1.log"
         echo "$key" >"$out/$1.key"
         return

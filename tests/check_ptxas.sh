@@ -34,7 +34,7 @@ printf '#include <nccl.h>\n' | gcc -x c $inc -I"$(dirname "$(dirname "$(readlink
 # ptx_of <75 or 80>: $out/<it>.ptx, and $out/<it>.dynamic, the kernels that use dynamic shared memory
 ptx_of() {
     [ "$(cat "$out/$1.ptx.key" 2>/dev/null)" != "$key" ] || return 0
-    "$nvcc" -O2 -std=c++17 $nccl -I. $inc -arch="compute_$1" -ptx tp_cuda.cu -o "$out/$1.ptx" >"$out/$1.log" 2>&1 || { tail "$out/$1.log"; return 1; }
+    "$nvcc" -O2 -std=c++17 $nccl -I. $inc -arch="compute_$1" -ptx tp_cuda.cu -o "$out/$1.ptx" >"$out/$1.ptx.log" 2>&1 || { tail "$out/$1.ptx.log"; return 1; }
     list_dynamic "$out/$1.ptx" "$1"
 }
 list_dynamic() {

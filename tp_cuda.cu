@@ -1751,22 +1751,25 @@ __device__ __forceinline__ void tp__chain_operand(const tp__cuda_program &P, con
         break;
     }
 }
+/* The case of a function of one or two floats, for the N elements of a thread: y[e] from a = x[0][e] and b = x[1][e]. */
+#define TP__MAP_CASE(name_, expr_)                    \
+    case TP__DO_##name_:                              \
+        _Pragma("unroll") for (int e = 0; e < N; e++) \
+        {                                             \
+            const R a = x[0][e], b = x[1][e];         \
+            (void)a, (void)b, (void)p, (void)q;       \
+            y[e] = (R)(expr_);                        \
+        }                                             \
+        break;
 /* y = the result of instruction s, rounded to its type. */
 __device__ __forceinline__ void tp__chain_map(const tp__cuda_instr &s, const float (&x)[3][TP__EIGHT],
                                               float (&y)[TP__EIGHT])
 {
     const float p = s.p, q = s.q;
     typedef float R;
+    enum { N = TP__EIGHT };
     switch (s.code) {
-#define TP__CASE(name_, expr_)                                \
-    case TP__DO_##name_:                                      \
-        _Pragma("unroll") for (int e = 0; e < TP__EIGHT; e++) \
-        {                                                     \
-            const R a = x[0][e], b = x[1][e];                 \
-            (void)a, (void)b, (void)p, (void)q;               \
-            y[e] = (R)(expr_);                                \
-        }                                                     \
-        break;
+#define TP__CASE TP__MAP_CASE
         TP__SHORT_ALL_MAPS(TP__CASE)
         TP__SHORT_REAL_MAPS(TP__CASE)
         TP__TESTS(TP__CASE)
@@ -1855,24 +1858,15 @@ __device__ __forceinline__ void tp__short_operand(
         for (int e = 0; e < V; e++) x[g * V + e] = at < 0 ? y[g * V + e] : tp__get(v.v, e);
     }
 }
+/* y = the result of instruction s before it is rounded. */
 template <int N>
 __device__ __forceinline__ void tp__short_map(const tp__cuda_instr &s, const float (&x)[2][N], float (&y)[N])
 {
     const float p = s.p, q = s.q;
     typedef float R;
     switch (s.code) {
-#define TP__CASE(name_, expr_)                        \
-    case TP__DO_##name_:                              \
-        _Pragma("unroll") for (int e = 0; e < N; e++) \
-        {                                             \
-            const R a = x[0][e], b = x[1][e];         \
-            (void)a, (void)b, (void)p, (void)q;       \
-            y[e] = (R)(expr_);                        \
-        }                                             \
-        break;
-        TP__SHORT_ALL_MAPS(TP__CASE)
-        TP__SHORT_REAL_MAPS(TP__CASE)
-#undef TP__CASE
+        TP__SHORT_ALL_MAPS(TP__MAP_CASE)
+        TP__SHORT_REAL_MAPS(TP__MAP_CASE)
     default: break;
     }
 }
@@ -2832,9 +2826,7 @@ template <class T> struct tp__do_any {
 };
 
 /* Four adjacent elements, loaded at once if the address is aligned. */
-template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) tp__four {
-    T v[4];
-};
+template <class T> using tp__four = tp__packed<T, 4>;
 template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p, bool aligned)
 {
     if (aligned) return *(const tp__four<T> *)p;
@@ -5689,19 +5681,25 @@ template <class T, class R, int V> __device__ __forceinline__ void tp__store(T *
 {
     for (int e = 0; e < V; e++) tp__put(p, e, x[e]);
 }
+/* Two numbers in half precision, as the words of a vector hold them. */
+template <class T> __device__ __forceinline__ unsigned tp__two_halves(float low, float high)
+{
+    T h[2];
+    tp__put(h, 0, low);
+    tp__put(h, 1, high);
+    return (unsigned)h[0].bits | (unsigned)h[1].bits << 16;
+}
 __device__ __forceinline__ void tp__store(float *p, const float (&x)[4])
 {
     tp__store_vector(p, make_float4(x[0], x[1], x[2], x[3]));
 }
 __device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[4])
 {
-    tp__store_vector(p, make_uint2((unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16,
-                                   (unsigned)tp__bf16_of_f32(x[2]) | (unsigned)tp__bf16_of_f32(x[3]) << 16));
+    tp__store_vector(p, make_uint2(tp__two_halves<tp__bf16>(x[0], x[1]), tp__two_halves<tp__bf16>(x[2], x[3])));
 }
 __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
 {
-    tp__store_vector(p, make_uint2((unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16,
-                                   (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16));
+    tp__store_vector(p, make_uint2(tp__two_halves<tp__f16>(x[0], x[1]), tp__two_halves<tp__f16>(x[2], x[3])));
 }
 
 __device__ __forceinline__ void tp__store(float *p, const float (&x)[2])
@@ -5710,26 +5708,24 @@ __device__ __forceinline__ void tp__store(float *p, const float (&x)[2])
 }
 __device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[2])
 {
-    *(unsigned *)(void *)p = (unsigned)tp__bf16_of_f32(x[0]) | (unsigned)tp__bf16_of_f32(x[1]) << 16;
+    *(unsigned *)(void *)p = tp__two_halves<tp__bf16>(x[0], x[1]);
 }
 __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[2])
 {
-    *(unsigned *)(void *)p = (unsigned)tp__f16_of_f32(x[0]) | (unsigned)tp__f16_of_f32(x[1]) << 16;
+    *(unsigned *)(void *)p = tp__two_halves<tp__f16>(x[0], x[1]);
 }
 __device__ __forceinline__ void tp__store(tp__bf16 *p, const float (&x)[8])
 {
     unsigned w[4];
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-        w[e] = (unsigned)tp__bf16_of_f32(x[2 * e]) | (unsigned)tp__bf16_of_f32(x[2 * e + 1]) << 16;
+    for (int e = 0; e < 4; e++) w[e] = tp__two_halves<tp__bf16>(x[2 * e], x[2 * e + 1]);
     tp__store_vector(p, make_uint4(w[0], w[1], w[2], w[3]));
 }
 __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[8])
 {
     unsigned w[4];
 #pragma unroll
-    for (int e = 0; e < 4; e++)
-        w[e] = (unsigned)tp__f16_of_f32(x[2 * e]) | (unsigned)tp__f16_of_f32(x[2 * e + 1]) << 16;
+    for (int e = 0; e < 4; e++) w[e] = tp__two_halves<tp__f16>(x[2 * e], x[2 * e + 1]);
     tp__store_vector(p, make_uint4(w[0], w[1], w[2], w[3]));
 }
 
@@ -6159,12 +6155,6 @@ template <class T> __device__ __forceinline__ uint4 tp__tile_words(const tp__fou
     }
     return make_uint4(w[0], w[1], w[2], w[3]);
 }
-/* Four floats, whose bits are given, as words. */
-__device__ __forceinline__ uint4 tp__mma_words(uint4 v)
-{
-    const float x[4] = {__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z), __uint_as_float(v.w)};
-    return make_uint4(tp__mma_word(&x[0]), tp__mma_word(&x[1]), tp__mma_word(&x[2]), tp__mma_word(&x[3]));
-}
 /* Loads four elements for each of N pixels. */
 template <class T, int PASS, int N>
 __device__ __forceinline__ void tp__tile_gather(const tp__tiles &s, const T *image, const tp__tile_pixel (&pixel)[N],
@@ -6470,24 +6460,24 @@ tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const 
     block /= s.tiles_w;
     const int h0 = block % s.tiles_h * TP__PATCH_HIGH, b = block / s.tiles_h;
 
-    uint4 a_next[P::NA], b_next[P::NB];
+    tp__four<float> a_next[P::NA], b_next[P::NB];
     const auto load = [&](int c0) {
 #pragma unroll
         for (int u = 0; u < P::NA; u++) {
             const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4), c = c0 + at % (P::DEEP / 4) * 4;
             const int h = h0 - s.up + pixel / P::ACROSS, w = w0 - s.left + pixel % P::ACROSS;
             const bool inside = pixel < P::PIXELS && (unsigned)h < (unsigned)s.H && (unsigned)w < (unsigned)s.W;
-            a_next[u] = make_uint4(0, 0, 0, 0);
-            if (inside) a_next[u] = *(const uint4 *)(image + (((b * s.H + h) * s.W + w) * s.C + c));
+            a_next[u] = tp__tile_none<float>();
+            if (inside) a_next[u] = *(const tp__four<float> *)(image + (((b * s.H + h) * s.W + w) * s.C + c));
         }
 #pragma unroll
         for (int u = 0; u < P::NB; u++) {
             const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS, e = at % P::B_ACROSS * 4;
             const int tap = row / P::B_ROWS, r = row % P::B_ROWS;
-            b_next[u] = make_uint4(0, 0, 0, 0);
+            b_next[u] = tp__tile_none<float>();
             if (tap < taps)
-                b_next[u] = *(const uint4 *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
-                                                               : (tap * s.C + c0 + r) * s.N + n0 + e));
+                b_next[u] = *(const tp__four<float> *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
+                                                                         : (tap * s.C + c0 + r) * s.N + n0 + e));
         }
     };
     float sum[P::TILES][BN / 8][4] = {};
@@ -6496,12 +6486,12 @@ tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const 
 #pragma unroll
         for (int u = 0; u < P::NA; u++) {
             const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4);
-            if (pixel < P::PIXELS) patch[pixel * (P::PITCH / 4) + at % (P::DEEP / 4)] = tp__mma_words(a_next[u]);
+            if (pixel < P::PIXELS) patch[pixel * (P::PITCH / 4) + at % (P::DEEP / 4)] = tp__tile_words(a_next[u]);
         }
 #pragma unroll
         for (int u = 0; u < P::NB; u++) {
             const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS;
-            if (row < P::TAPS * P::B_ROWS) rows[row * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__mma_words(b_next[u]);
+            if (row < P::TAPS * P::B_ROWS) rows[row * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__tile_words(b_next[u]);
         }
         __syncthreads();
 #pragma unroll 1

@@ -608,8 +608,8 @@ TEST(convolutions_across_blocks)
     compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
 }
 
-/* Element-wise ops whose operands have one shape, of a multiple of eight elements: the kernel for short chains, with and without a part
- * that no thread has. */
+/* The kernel for short chains: element-wise ops whose operands have one shape, of a multiple of eight elements. Some sizes fill all
+ * threads, others leave the last ones without work. */
 #define MAP1(op_, attrs_, n_, from_to_)                     \
     {                                                       \
         op_, attrs_, {"float32 1 " n_ " rand " from_to_}, 0 \

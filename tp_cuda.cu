@@ -8077,10 +8077,243 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_
     });
 }
 
+/* -- group_norm in three steps as well: sums over pieces of each channel of a sample, their combination for each group by a warp, and a
+ *    pass that writes. x is (B, rows, C, inner). Channels last (inner = 1): `lanes` adjacent threads of a block process adjacent
+ *    channels, and its other threads further rows. Otherwise a block sums one channel. */
+typedef struct tp__gn_cut {
+    tp__gn_shape x;
+    int64_t n;                        /* number of elements of a channel in a sample */
+    int64_t per_piece, pieces, tiles; /* tiles: the number of blocks that together cover all channels */
+    int lanes;
+    bool fours; /* whether four adjacent elements have adjacent channels, or the same channel */
+} tp__gn_cut;
+static tp__gn_cut tp__gn_cut_of(const tp_call *k)
+{
+    const tp_operand *x = &k->in[k->n_in > 3]; /* with more than three inputs the op is group_norm_grad */
+    tp__gn_cut s;
+    memset(&s, 0, sizeof s);
+    s.x = tp__gn_shape_of(k, x);
+    s.n = s.x.rows * s.x.inner;
+    s.lanes = 1;
+    while (s.x.inner == 1 && s.lanes < 32 && s.lanes < s.x.C) s.lanes *= 2;
+    s.tiles = (s.x.C + s.lanes - 1) / s.lanes;
+    const int64_t blocks = s.x.B * s.tiles, wanted = blocks > 0 && blocks < 792 ? 792 / blocks : 1;
+    const int64_t at_least = TP__THREADS / s.lanes * 8, at_most = at_least * 32;
+    s.per_piece = (s.n + wanted - 1) / wanted;
+    if (s.per_piece < at_least) s.per_piece = at_least;
+    if (s.per_piece > at_most) s.per_piece = at_most;
+    s.pieces = (s.n + s.per_piece - 1) / s.per_piece;
+    s.fours = x->dtype != TP_F64 && (s.x.inner == 1 ? s.x.C : s.x.inner) % 4 == 0;
+    return s;
+}
+/* Layout of the scratch: sums (2, B, C) of dgamma and dbeta in double; then, all tp__real, two sums (B, pieces, 2, C) and four vectors
+ * (B, C): mean, scale, c1, c2. */
+static size_t tp__gn_scratch(const tp_call *k)
+{
+    const tp__gn_cut s = tp__gn_cut_of(k);
+    const size_t real = k->in[k->n_in > 3].dtype == TP_F64 ? sizeof(double) : sizeof(float);
+    return (size_t)(s.x.B * s.x.C) * (2 * sizeof(double) + (size_t)(2 * s.pieces + 4) * real);
+}
+template <class T> struct tp__gn_job {
+    const T *x, *dy; /* dy is NULL in the forward op */
+    T *to;           /* y forward, dx backward */
+    double *sums;
+    tp__real<T> *part, *stat;
+};
+template <class T> static tp__gn_job<T> tp__gn_job_of(const tp_call *k, const tp__gn_cut *s)
+{
+    tp__gn_job<T> j;
+    const bool back = k->n_in > 3;
+    j.x = (const T *)k->in[back].data;
+    j.dy = back ? (const T *)k->in[0].data : NULL;
+    j.to = (T *)k->out[0].data;
+    j.sums = (double *)k->scratch;
+    j.part = (tp__real<T> *)(void *)(j.sums + 2 * s->x.B * s->x.C);
+    j.stat = j.part + 2 * s->pieces * s->x.B * s->x.C;
+    return j;
+}
+/* Sums of a piece of channel c of sample b. Forward: its mean, and the squares about it. Backward: dy, and dy (x - mean). */
+template <class T, class P, bool BACK> TP_KERNEL tp__gn_sums(const tp__gn_cut s, const tp__gn_job<T> j, const P *means)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(R, firsts, TP__THREADS);
+    TP_SHARED(R, seconds, TP__THREADS);
+    const int t = (int)threadIdx.x, lane = t % s.lanes, slot = t / s.lanes, slots = TP__THREADS / s.lanes;
+    const int64_t tile = blockIdx.x % s.tiles, piece = blockIdx.x / s.tiles % s.pieces,
+                  b = blockIdx.x / s.tiles / s.pieces;
+    const int64_t c = tile * s.lanes + lane, from = piece * s.per_piece,
+                  to = from + s.per_piece < s.n ? from + s.per_piece : s.n;
+    const int64_t inner = s.x.inner, C = s.x.C, sample = b * s.x.rows * C * inner;
+    R first = 0, second = 0, near = 0;
+    if (c < C) {
+        /* forward, differences from the piece's first element are summed: they are small, which keeps precision */
+        const int64_t first_at = sample + (from / inner * C + c) * inner + from % inner;
+        near = BACK ? tp__get(means, b * s.x.groups + c / s.x.per_group) : tp__finite(tp__get(j.x, first_at));
+#pragma unroll 4
+        for (int64_t p = from + slot; p < to; p += slots) {
+            const int64_t row = inner == 1 ? p : (int64_t)((unsigned)p / (unsigned)inner);
+            const int64_t at = sample + (row * (C - 1) + c) * inner + p; /* (row C + c) inner + p - row inner */
+            const R d = tp__get(j.x, at) - near, g = BACK ? tp__get(j.dy, at) : d;
+            first += g;
+            second = tp__fused(g, d, second);
+        }
+    }
+    firsts[t] = first;
+    seconds[t] = second;
+    for (int half = slots / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (slot < half) firsts[t] += firsts[t + half * s.lanes], seconds[t] += seconds[t + half * s.lanes];
+    }
+    if (slot || c >= C) return;
+    R *to_part = j.part + (b * s.pieces + piece) * 2 * C + c;
+    const R n = (R)(to - from), around = seconds[t] - firsts[t] * firsts[t] / n;
+    to_part[0] = BACK ? firsts[t] : near + firsts[t] / n;
+    to_part[C] = BACK ? seconds[t] : around > 0 ? around : (around == around ? (R)0 : around);
+}
+__device__ __forceinline__ double tp__gn_warp_sum(double x)
+{
+    for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+    return x;
+}
+/* One warp for each group of a sample: mean, inv, and the vectors for y. */
+template <class T, class P>
+TP_KERNEL tp__gn_combine(const tp__gn_cut s, const tp__gn_job<T> j, const P *gamma, P *out_mean, P *out_inv,
+                         float epsilon)
+{
+    typedef tp__real<T> R;
+    const int64_t u = (int64_t)blockIdx.x * (TP__THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (u >= s.x.B * s.x.groups) return; /* the condition is the same for all threads of the warp */
+    const int64_t b = u / s.x.groups, begin = u % s.x.groups * s.x.per_group, K = s.x.per_group, C = s.x.C;
+    const R *part = j.part + b * s.pieces * 2 * C + begin;
+    const double n = (double)s.n * (double)K, near = (double)tp__finite(part[0]);
+    double sum = 0, squares = 0;
+    for (int64_t i = lane; i < s.pieces * K; i += 32) {
+        const int64_t p = i / K, c = i - p * K;
+        const double m = (double)(s.n - p * s.per_piece < s.per_piece ? s.n - p * s.per_piece : s.per_piece);
+        const double d = (double)part[p * 2 * C + c] - near;
+        sum += m * d;
+        squares += (double)part[(p * 2 + 1) * C + c] + m * d * d;
+    }
+    const double off = tp__gn_warp_sum(sum) / n;
+    double var = tp__gn_warp_sum(squares) / n - off * off;
+    if (var < 0) var = 0;
+    const R mean = (R)(near + off), inv = (R)(1.0 / sqrt(var + (double)epsilon));
+    if (lane == 0 && out_mean) tp__put(out_mean, u, mean);
+    if (lane == 0 && out_inv) tp__put(out_inv, u, inv);
+    for (int64_t c = lane; c < K; c += 32) {
+        j.stat[b * C + begin + c] = mean;
+        j.stat[(s.x.B + b) * C + begin + c] = inv * tp__get(gamma, begin + c);
+    }
+}
+/* The same backward: the vectors for dx, and this sample's share of dgamma and dbeta. */
+template <class T, class P>
+TP_KERNEL tp__gn_back_combine(const tp__gn_cut s, const tp__gn_job<T> j, const P *gamma, const P *means, const P *invs)
+{
+    typedef tp__real<T> R;
+    const int64_t u = (int64_t)blockIdx.x * (TP__THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (u >= s.x.B * s.x.groups) return; /* the condition is the same for all threads of the warp */
+    const int64_t b = u / s.x.groups, begin = u % s.x.groups * s.x.per_group, K = s.x.per_group, C = s.x.C;
+    const int64_t all = s.x.B * C;
+    const R *part = j.part + b * s.pieces * 2 * C + begin, mean = tp__get(means, u), inv = tp__get(invs, u);
+    const double n = (double)s.n * (double)K;
+    double sum = 0, products = 0;
+    for (int64_t c = lane; c < K; c += 32) {
+        double first = 0, second = 0;
+        for (int64_t p = 0; p < s.pieces; p++) {
+            first += (double)part[p * 2 * C + c];
+            second += (double)part[(p * 2 + 1) * C + c];
+        }
+        second *= (double)inv;
+        j.sums[b * C + begin + c] = second;
+        j.sums[all + b * C + begin + c] = first;
+        sum += first * (double)tp__get(gamma, begin + c);
+        products += second * (double)tp__get(gamma, begin + c);
+    }
+    sum = tp__gn_warp_sum(sum) / n;
+    products = tp__gn_warp_sum(products) / n;
+    for (int64_t c = lane; c < K; c += 32) {
+        R *to = j.stat + b * C + begin + c;
+        to[0] = mean;
+        to[all] = inv * tp__get(gamma, begin + c);
+        to[2 * all] = (R)((double)inv * sum);
+        to[3 * all] = (R)((double)inv * (double)inv * products);
+    }
+}
+/* Writes y or dx; V elements at `at` have V adjacent channels, or the same channel. */
+template <class T, class P, int V, class I, bool BACK>
+TP_KERNEL tp__gn_write(const tp__gn_cut s, const tp__gn_job<T> j, const P *beta)
+{
+    typedef tp__real<T> R;
+    const I C = (I)s.x.C, inner = (I)s.x.inner, all = (I)s.x.B * C;
+    TP__EACH_FOUR(I, V, at, s.x.B * s.n * s.x.C)
+    {
+        const I plane = at / inner, c = plane % C, b = plane / C / (I)s.x.rows, q = b * C + c;
+        R v[V], d[V];
+        tp__load(j.x + at, v);
+        if (BACK) tp__load(j.dy + at, d);
+#pragma unroll
+        for (int e = 0; e < V; e++) {
+            const I i = inner == 1 ? (I)e : 0;
+            const R mean = j.stat[q + i], scale = j.stat[all + q + i];
+            if (BACK) v[e] = scale * d[e] - j.stat[2 * all + q + i] - (v[e] - mean) * j.stat[3 * all + q + i];
+            else v[e] = tp__bn_value(v[e], mean, scale, tp__get(beta, (int64_t)(c + i)));
+        }
+        tp__store(j.to + at, v);
+    }
+}
+template <class T, class P, bool BACK>
+static void tp__gn_run_write(const tp_call *k, const tp__gn_cut *s, const tp__gn_job<T> *j, const P *beta)
+{
+    const int64_t n = s->x.B * s->n * s->x.C;
+    const int V = tp__fours<T>::V;
+    if (!j->to) return;
+    if (n >= TP__INT_ELEMENTS) TP_RUN(k, (tp__gn_write<T, P, 1, int64_t, BACK>), n, *s, *j, beta);
+    else if (s->fours) TP_RUN(k, (tp__gn_write<T, P, tp__fours<T>::V, tp__fours_index<T>, BACK>), n / V, *s, *j, beta);
+    else TP_RUN(k, (tp__gn_write<T, P, 1, tp__fours_index<T>, BACK>), n, *s, *j, beta);
+}
+static void tp__group_norm_cuda(const tp_call *k)
+{
+    const tp__gn_cut s = tp__gn_cut_of(k);
+    const float epsilon = ((const tp__gn_attrs *)k->attrs)->epsilon;
+    const int64_t units = s.x.B * s.x.groups;
+    TP_REALS(k->in[0].dtype, {
+        const tp__gn_job<T> j = tp__gn_job_of<T>(k, &s);
+        TP__PARAMS(T, k->in[1].dtype, {
+            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, false>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j,
+                          (const P *)NULL);
+            TP_RUN_BLOCKS(k, (tp__gn_combine<T, P>), tp__reduce_ceil_div(units, TP__THREADS / 32), TP__THREADS, 0, s, j,
+                          (const P *)k->in[1].data, (P *)k->out[1].data, (P *)k->out[2].data, epsilon);
+            tp__gn_run_write<T, P, false>(k, &s, &j, (const P *)k->in[2].data);
+        });
+    });
+}
+/* inputs of group_norm_grad: dy, x, gamma, mean, inv */
+static void tp__group_norm_grad_cuda(const tp_call *k)
+{
+    const tp__gn_cut s = tp__gn_cut_of(k);
+    const int64_t units = s.x.B * s.x.groups;
+    TP_REALS(k->in[1].dtype, {
+        const tp__gn_job<T> j = tp__gn_job_of<T>(k, &s);
+        TP__PARAMS(T, k->in[2].dtype, {
+            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, true>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j,
+                          (const P *)k->in[3].data);
+            TP_RUN_BLOCKS(k, (tp__gn_back_combine<T, P>), tp__reduce_ceil_div(units, TP__THREADS / 32), TP__THREADS, 0,
+                          s, j, (const P *)k->in[2].data, (const P *)k->in[3].data, (const P *)k->in[4].data);
+            tp__gn_run_write<T, P, true>(k, &s, &j, NULL);
+            for (int i = 0; i < 2; i++)
+                if (k->out[1 + i].data)
+                    tp__run_join<tp__do_sum<P>, P>(k, j.sums + i * s.x.B * s.x.C, s.x.B, s.x.C, k->out[1 + i].data,
+                                                   TP__REDUCED_AS_IS, 1.0);
+        });
+    });
+}
+
 static const tp__cuda_kernel tp__cuda_normalisation[] = {
     {"batch_norm", tp__batch_norm_cuda, tp__bn_scratch},
     {"batch_norm_grad", tp__batch_norm_grad_cuda, tp__bn_scratch},
     {"batch_norm_infer", tp__batch_norm_infer_cuda, tp__bn_scratch},
+    {"group_norm", tp__group_norm_cuda, tp__gn_scratch},
+    {"group_norm_grad", tp__group_norm_grad_cuda, tp__gn_scratch},
     {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */

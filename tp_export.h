@@ -683,6 +683,51 @@ static void tp__c_batch_norm(tp__c_writer *w, const tp__step *s)
                                                            : "[i] = v;\n        }\n");
 }
 
+/* group_norm; layer_norm is seen as one group of one row for each row of x */
+static void tp__c_group_norm(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    tp_buf *o = &w->body;
+    const bool rows = s->row == &tp__op_layer_norm;
+    const int64_t C = s->call.in[1].shape.dim[0];
+    tp__gn_shape n = {tp_shape_size(x) / C, 1, C, 1, 1, C};
+    if (!rows) n = tp__gn_shape_of(&s->call, &s->call.in[0]);
+    const int64_t row = n.C * n.inner,
+                  piece = n.per_group * n.inner; /* adjacent elements: of all channels, of a group */
+    tp_buf_printf(o,
+                  "        int u, r, i;\n        for (u = 0; u < %lld; u++) {\n"
+                  "            const int at = u / %lld * %lld + u %% %lld * %lld;\n"
+                  "            double sum = 0, squares = 0;\n            float mean, inv;\n"
+                  "            for (r = 0; r < %lld; r++)\n                for (i = 0; i < %lld; i++) sum += ",
+                  (long long)(n.B * n.groups), (long long)n.groups, (long long)(n.rows * row), (long long)n.groups,
+                  (long long)piece, (long long)n.rows, (long long)piece);
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o,
+                  "[at + r * %lld + i];\n            mean = (float)(sum / %lld);\n"
+                  "            for (r = 0; r < %lld; r++)\n                for (i = 0; i < %lld; i++) {\n"
+                  "                    const double d = ",
+                  (long long)row, (long long)(n.rows * piece), (long long)n.rows, (long long)piece);
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o,
+                  "[at + r * %lld + i] - sum / %lld;\n                    squares += d * d;\n                }\n"
+                  "            inv = 1.0f / sqrtf((float)(squares / %lld) + ",
+                  (long long)row, (long long)(n.rows * piece), (long long)(n.rows * piece));
+    tp__c_float(o,
+                rows ? ((const tp__ln_attrs *)s->call.attrs)->epsilon : ((const tp__gn_attrs *)s->call.attrs)->epsilon);
+    tp_buf_printf(o,
+                  ");\n            for (r = 0; r < %lld; r++)\n                for (i = 0; i < %lld; i++) {\n"
+                  "                    const int c = u %% %lld * %lld + i / %lld;\n                    ",
+                  (long long)n.rows, (long long)piece, (long long)n.groups, (long long)n.per_group, (long long)n.inner);
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[at + r * %lld + i] = (", (long long)row);
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, "[at + r * %lld + i] - mean) * inv * ", (long long)row);
+    tp__c_operand(w, s, 1);
+    tp_buf_printf(o, "[c] + ");
+    tp__c_operand(w, s, 2);
+    tp_buf_printf(o, "[c];\n                }\n        }\n");
+}
+
 static void tp__c_reduce(tp__c_writer *w, const tp__step *s)
 {
     const tp_shape *x = &s->call.in[0].shape;
@@ -811,6 +856,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_softmax || row == &tp__op_log_softmax) tp__c_softmax(w, s);
     else if (row == &tp__op_bias_add) tp__c_bias_add(w, s);
     else if (row == &tp__op_batch_norm_infer) tp__c_batch_norm(w, s);
+    else if (row == &tp__op_group_norm || row == &tp__op_layer_norm) tp__c_group_norm(w, s);
     else if (row == &tp__op_reduce_sum || row == &tp__op_reduce_mean || row == &tp__op_reduce_max) tp__c_reduce(w, s);
     else if (row == &tp__op_transpose) tp__c_transpose(w, s);
     else if (row == &tp__op_pad && ((const tp__pad_attrs *)s->call.attrs)->mode == TP_PAD_CONSTANT) tp__c_pad(w, s);
@@ -2269,6 +2315,56 @@ static void tp__onnx_layer_norm(tp__onnx *w)
     c = tp__onnx_emit(w, "Div", c, tp__onnx_emit(w, "Sqrt", var, NULL, NULL), NULL);
     tp__onnx_emit_to(w, y, "Add", tp__onnx_emit(w, "Mul", c, gamma, NULL), beta, NULL);
 }
+/* group_norm. ONNX has had GroupNormalization with a gamma for each channel since opset 21 only: the groups become the channels of an
+ * InstanceNormalization, and gamma and beta follow. Each is of channels first. */
+static void tp__onnx_group_norm(tp__onnx *w)
+{
+    const tp__gn_attrs *a = (const tp__gn_attrs *)w->op->attrs;
+    const tp_node *in = w->op->in[0];
+    const int n = in->shape.ndim, axis = tp__axis(a->axis, n);
+    const bool moved = axis != 1 && (n != 4 || axis != 3);
+    const int form = axis == 1 || moved ? TP__OWN : TP__CHANNELS_FIRST;
+    const int64_t C = in->shape.dim[axis], split[3] = {0, a->groups, -1};
+    const char *x = tp__onnx_in(w, 0, form), *out = tp__onnx_out(w, w->op, 0, form), *y = out, *first[3];
+    int64_t perm[TP_MAX_DIMS], back[TP_MAX_DIMS]; /* moves the channels to axis 1, and back */
+    for (int d = 0; d < n; d++) perm[d] = d == 0 ? 0 : d == 1 ? axis : d <= axis ? d - 1 : d;
+    for (int d = 0; d < n; d++) back[perm[d]] = d;
+    if (moved) {
+        tp__onnx_ints(w, "perm", perm, n);
+        x = tp__onnx_emit(w, "Transpose", x, NULL, NULL);
+        y = tp__onnx_unique_name(w);
+    }
+    first[0] = x;
+    if (a->groups == C) {
+        first[1] = tp__onnx_in(w, 1, TP__OWN);
+        first[2] = tp__onnx_in(w, 2, TP__OWN);
+        tp__onnx_float(w, "epsilon", a->epsilon);
+        tp__onnx_emit_to(w, y, "InstanceNormalization", first[0], first[1], first[2]);
+    } else {
+        const int64_t groups = a->groups;
+        tp_tensor ones, zeros;
+        memset(&ones, 0, sizeof ones);
+        memset(&zeros, 0, sizeof zeros);
+        if (tp_tensor_resize(&ones, in->dtype, tp_make_shape_n(1, &groups)) != TP_OK ||
+            tp_tensor_resize(&zeros, in->dtype, ones.shape) != TP_OK)
+            w->status = tp__onnx_nomem();
+        for (int64_t g = 0; g < groups && w->status == TP_OK; g++)
+            tp_tensor_set(&ones, g, 1), tp_tensor_set(&zeros, g, 0);
+        first[0] = tp__onnx_emit(w, "Reshape", x, tp__onnx_list(w, split, 3), NULL);
+        first[1] = tp__onnx_init(w, tp__onnx_unique_name(w), in->dtype, &ones.shape, ones.data);
+        first[2] = tp__onnx_init(w, tp__onnx_unique_name(w), in->dtype, &ones.shape, zeros.data);
+        tp_tensor_free(&ones);
+        tp_tensor_free(&zeros);
+        tp__onnx_float(w, "epsilon", a->epsilon);
+        const char *v = tp__onnx_emit(w, "InstanceNormalization", first[0], first[1], first[2]);
+        v = tp__onnx_emit(w, "Reshape", v, tp__onnx_emit(w, "Shape", x, NULL, NULL), NULL);
+        v = tp__onnx_emit(w, "Mul", v, tp__onnx_broadcast_axis(w, w->op->in[1], 1, n), NULL);
+        tp__onnx_emit_to(w, y, "Add", v, tp__onnx_broadcast_axis(w, w->op->in[2], 1, n), NULL);
+    }
+    if (!moved) return;
+    tp__onnx_ints(w, "perm", back, n);
+    tp__onnx_emit_to(w, out, "Transpose", y, NULL, NULL);
+}
 static void tp__onnx_softmax(tp__onnx *w)
 {
     const int form = tp__onnx_form(w);
@@ -2476,6 +2572,7 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_bias_add, tp__onnx_bias_add},
                {&tp__op_batch_norm_infer, tp__onnx_batch_norm},
                {&tp__op_layer_norm, tp__onnx_layer_norm},
+               {&tp__op_group_norm, tp__onnx_group_norm},
                {&tp__op_softmax, tp__onnx_softmax},
                {&tp__op_log_softmax, tp__onnx_softmax},
                {&tp__op_sparse_softmax_cross_entropy, tp__onnx_cross_entropy},

@@ -25,7 +25,7 @@
  * CONTENTS   engine, included by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
  *            kernels, compiled once for each instruction set: >>isa
  *            ops, included by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
- *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, softmax, lstm, gru, attention,
+ *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, group_norm, softmax, lstm, gru, attention,
  *            dropout, apply_adam
  *
  * OPTIONS (define before the include of tp_tensor.h)
@@ -104,11 +104,11 @@ typedef struct tp__even {
 
 /* Vectors of batch normalisation, with one value for each of C channels (the last axis): y = (x - mean) scale + beta,
  * then an optional ReLU; backward dx = scale (dy - c1 - (x - mean) c2). With the ReLU, dy is taken as 0 where y is not
- * positive. */
+ * positive. With `scaled`, c1 and c2 hold the factor scale already: dx = scale dy - c1 - (x - mean) c2. */
 typedef struct tp__bn {
     int64_t C;
     const float *mean, *scale, *beta, *c1, *c2;
-    bool relu;
+    bool relu, scaled;
 } tp__bn;
 
 /* One row of a convolution whose groups have few channels; vectors run along the channels of y. y[pixel][group out + o] = sum over
@@ -5345,7 +5345,7 @@ static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const
             V g = TP__F(part)(dy + r * C + c, n);
             const V d = TP__F(part)(x + r * C + c, n) - mean;
             if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
-            g = vmul(scale, vfma(d, c2, g - c1));
+            g = b->scaled ? vfma(d, c2, vmul(scale, g) - c1) : vmul(scale, vfma(d, c2, g - c1));
             if (more) g += TP__F(part)(more + r * C + c, n);
             TP__F(put_part)(dx + r * C + c, n, g);
         }
@@ -6849,6 +6849,265 @@ static void tp__layer_norm_grad_fast(const tp_call *k)
 static size_t tp__ln_scratch(const tp_call *k)
 {
     return (size_t)k->in[2].shape.dim[0] * TP__LN_PIECES * 2 * sizeof(float);
+}
+
+/* -- group_norm, group_norm_grad ------------------------------------------------------ >>fast group_norm */
+/* With channels last, a sample is a batch norm of its own whose channels share the statistics of their group. With channels first, each
+ * channel of a sample is a plane of adjacent elements. The units, samples or groups of planes, are split among at most 32 lanes. Each
+ * lane sums dgamma and dbeta of its units in double; the sums of the lanes are added in order. */
+#define TP__GN_LANES     32
+#define TP__GN_PLANE     32 /* a plane is seen as rows of so many columns */
+typedef struct tp__gn_job {
+    const tp_call *k;
+    tp__gn_shape s;
+    bool planes;
+    int64_t units, lanes,
+        pieces;          /* pieces: with channels last and one lane, the pieces of a sample that run in parallel */
+    const float *x, *dy; /* dy is NULL in the forward op */
+    const float *gamma, *beta, *mean, *inv;
+    float *to, *out_mean, *out_inv; /* to: y forward, dx backward */
+} tp__gn_job;
+/* A lane's scratch: sums of dgamma and dbeta, then those of tp__bn_job. */
+typedef struct tp__gn_lane {
+    double *dgamma, *dbeta, *part;
+    float *block, *stat;
+} tp__gn_lane;
+static size_t tp__gn_lane_bytes(const tp__gn_job *j)
+{
+    return (size_t)j->s.C *
+           ((size_t)(j->pieces + 1) * 2 * sizeof(double) + (size_t)(j->pieces * 2 + 4) * sizeof(float));
+}
+static tp__gn_lane tp__gn_lane_of(const tp__gn_job *j, int64_t lane)
+{
+    const int64_t C = j->s.C;
+    tp__gn_lane l;
+    l.dgamma = (double *)(void *)((char *)j->k->scratch + (size_t)lane * tp__gn_lane_bytes(j));
+    l.dbeta = l.dgamma + C;
+    l.part = l.dbeta + C;
+    l.block = (float *)(void *)(l.part + j->pieces * 2 * C);
+    l.stat = l.block + j->pieces * 2 * C;
+    return l;
+}
+static tp__gn_job tp__gn_begin(const tp_call *k)
+{
+    const bool back = k->n_in > 3;
+    tp__gn_job j;
+    memset(&j, 0, sizeof j);
+    j.k = k;
+    j.s = tp__gn_shape_of(k, &k->in[back]);
+    j.planes = j.s.inner > 1;
+    j.units = j.planes ? j.s.B * j.s.groups : j.s.B;
+    j.lanes = j.planes || j.units >= 8 ? tp__max64(1, tp__min64(TP__GN_LANES, j.units)) : 1;
+    j.pieces = j.planes || j.units >= 8 ? 1 : tp__min64(TP__BN_PIECES, tp__min64(j.s.rows, j.s.rows * j.s.C / 4096));
+    if (j.pieces < 1) j.pieces = 1;
+    j.dy = back ? (const float *)k->in[0].data : NULL;
+    j.x = (const float *)k->in[back].data;
+    j.gamma = (const float *)k->in[back + 1].data;
+    j.beta = back ? NULL : (const float *)k->in[2].data;
+    j.mean = back ? (const float *)k->in[3].data : NULL;
+    j.inv = back ? (const float *)k->in[4].data : NULL;
+    j.to = (float *)k->out[0].data;
+    j.out_mean = back ? NULL : (float *)k->out[1].data;
+    j.out_inv = back ? NULL : (float *)k->out[2].data;
+    return j;
+}
+static size_t tp__gn_scratch(const tp_call *k)
+{
+    const tp__gn_job j = tp__gn_begin(k);
+    return (size_t)j.lanes * tp__gn_lane_bytes(&j);
+}
+/* Stores the statistics of group g of sample b and returns inv. */
+static float tp__gn_statistics(const tp__gn_job *j, int64_t b, int64_t g, double mean, double squares)
+{
+    const double n = (double)(j->s.rows * j->s.per_group * j->s.inner);
+    const float inv = (float)(1.0 / sqrt(squares / n + (double)((const tp__gn_attrs *)j->k->attrs)->epsilon));
+    if (j->out_mean) j->out_mean[b * j->s.groups + g] = (float)mean;
+    if (j->out_inv) j->out_inv[b * j->s.groups + g] = inv;
+    return inv;
+}
+
+/* -- channels last */
+
+/* Computes mean and scale of all channels of sample b from the sums of its channels. */
+static void tp__gn_forward_stat(const tp__gn_job *j, int64_t b, const tp__gn_lane *l)
+{
+    const int64_t C = j->s.C, K = j->s.per_group;
+    for (int64_t g = 0; g < j->s.groups; g++) {
+        double mean = 0, squares = 0;
+        for (int64_t c = g * K; c < (g + 1) * K; c++) mean += l->part[c];
+        mean /= (double)K;
+        for (int64_t c = g * K; c < (g + 1) * K; c++) {
+            const double d = l->part[c] - mean;
+            squares += l->part[C + c] + (double)j->s.rows * d * d;
+        }
+        const float inv = tp__gn_statistics(j, b, g, mean, squares);
+        for (int64_t c = g * K; c < (g + 1) * K; c++) {
+            l->stat[c] = (float)mean;
+            l->stat[C + c] = inv * j->gamma[c];
+        }
+    }
+}
+/* Adds the sums of sample b to dgamma and dbeta, and computes what dx needs of them. */
+static void tp__gn_back_stat(const tp__gn_job *j, int64_t b, const tp__gn_lane *l)
+{
+    const int64_t C = j->s.C, K = j->s.per_group;
+    const double n = (double)(j->s.rows * K);
+    for (int64_t g = 0; g < j->s.groups; g++) {
+        const double inv = (double)j->inv[b * j->s.groups + g];
+        double sum = 0, products = 0;
+        for (int64_t c = g * K; c < (g + 1) * K; c++) {
+            sum += l->part[c] * (double)j->gamma[c];
+            products += l->part[C + c] * (double)j->gamma[c];
+            l->dgamma[c] += l->part[C + c] * inv;
+            l->dbeta[c] += l->part[c];
+        }
+        for (int64_t c = g * K; c < (g + 1) * K; c++) {
+            l->stat[2 * C + c] = (float)(inv * sum / n);
+            l->stat[3 * C + c] = (float)(inv * inv * inv * products / n);
+        }
+    }
+}
+static void tp__gn_sample(const tp__gn_job *j, int64_t b, const tp__gn_lane *l)
+{
+    const int64_t C = j->s.C, at = b * j->s.rows * C;
+    tp__bn_job q;
+    memset(&q, 0, sizeof q);
+    q.k = j->k;
+    q.isa = j->k->device->isa;
+    q.rows = j->s.rows;
+    q.pieces = j->pieces;
+    q.x = j->x + at;
+    q.dx = j->to ? j->to + at : NULL;
+    q.part = l->part;
+    q.block = l->block;
+    q.ch.C = C;
+    q.ch.mean = l->stat;
+    q.ch.scale = l->stat + C;
+    q.ch.c1 = l->stat + 2 * C;
+    q.ch.c2 = l->stat + 3 * C;
+    q.ch.beta = j->beta;
+    q.ch.scaled = true;
+    if (j->dy) {
+        q.dy = j->dy + at;
+        for (int64_t c = 0; c < C; c++) {
+            const int64_t group = b * j->s.groups + c / j->s.per_group;
+            l->stat[c] = j->mean[group];
+            l->stat[C + c] = j->inv[group] * j->gamma[c];
+        }
+    }
+    tp__bn_reduce(&q);
+    if (j->dy) tp__gn_back_stat(j, b, l);
+    else tp__gn_forward_stat(j, b, l);
+    if (q.dx) tp_device_parallel(j->k->device, q.pieces, tp__bn_rows, &q);
+}
+
+/* -- channels first: planes */
+
+/* Calls `sums` or one of the kernels that write for all blocks of a plane of n elements; the last one may have fewer columns. */
+static void tp__plane_blocks(const tp__gn_job *j, tp__bn *v, int64_t at, int64_t n, double *mean, double *squares)
+{
+    const int level = j->k->device->isa->level;
+    for (int64_t i = 0, step; i < n; i += step) {
+        const int64_t left = n - i, columns = left < TP__GN_PLANE ? left : TP__GN_PLANE;
+        const int64_t rows = tp__min64(TP__BN_BLOCK, left / columns);
+        const float *x = j->x + at + i, *dy = j->dy ? j->dy + at + i : NULL;
+        step = rows * columns;
+        v->C = columns;
+        if (!mean && dy) tp__bn_back_of[level](v, rows, dy, x, NULL, j->to + at + i);
+        else if (!mean) tp__bn_apply_of[level](v, rows, x, j->to + at + i);
+        if (!mean) continue;
+        float s1[TP__GN_PLANE], s2[TP__GN_PLANE];
+        double first = 0, second = 0;
+        tp__bn_sums_of[level](v, rows, dy, x, s1, s2);
+        for (int64_t c = 0; c < columns; c++) first += (double)s1[c], second += (double)s2[c];
+        if (dy) {
+            *mean += first;
+            *squares += second;
+            continue;
+        }
+        first /= (double)columns;
+        for (int64_t c = 0; c < columns; c++)
+            second += (double)rows * ((double)s1[c] - first) * ((double)s1[c] - first);
+        tp__bn_merge(1, mean, squares, (double)i, NULL, &first, NULL, &second, (double)step);
+    }
+}
+/* The vectors of tp__bn for a plane, whose elements share all values. */
+typedef struct tp__plane_values {
+    float v[5][TP__GN_PLANE];
+    tp__bn bn;
+} tp__plane_values;
+static void tp__plane_set(tp__plane_values *p, float mean, float scale, float beta, float c1, float c2)
+{
+    const float value[5] = {mean, scale, beta, c1, c2};
+    memset(&p->bn, 0, sizeof p->bn);
+    for (int q = 0; q < 5; q++)
+        for (int i = 0; i < TP__GN_PLANE; i++) p->v[q][i] = value[q];
+    p->bn.mean = p->v[0], p->bn.scale = p->v[1], p->bn.beta = p->v[2], p->bn.c1 = p->v[3], p->bn.c2 = p->v[4];
+    p->bn.scaled = true;
+}
+/* Group `unit` of planes: those of all rows and channels of one sample's group. */
+static void tp__gn_planes(const tp__gn_job *j, int64_t unit, const tp__gn_lane *l)
+{
+    const int64_t b = unit / j->s.groups, g = unit % j->s.groups, K = j->s.per_group, n = j->s.inner;
+    const double count = (double)(j->s.rows * K * n);
+    double mean = 0, squares = 0, sum = 0, products = 0, seen = 0;
+    tp__plane_values p;
+    float m = j->dy ? j->mean[unit] : 0, inv = j->dy ? j->inv[unit] : 0;
+    tp__plane_set(&p, m, 0, 0, 0, 0);
+    for (int64_t q = 0; q < j->s.rows * K; q++) {
+        const int64_t c = g * K + q % K, at = ((b * j->s.rows + q / K) * j->s.C + c) * n;
+        double first = 0, second = 0;
+        tp__plane_blocks(j, &p.bn, at, n, &first, &second);
+        if (j->dy) {
+            sum += first * (double)j->gamma[c];
+            products += second * (double)j->gamma[c];
+            l->dgamma[c] += second * (double)inv;
+            l->dbeta[c] += first;
+        } else tp__bn_merge(1, &mean, &squares, seen, NULL, &first, NULL, &second, (double)n);
+        seen += (double)n;
+    }
+    if (!j->dy) m = (float)mean, inv = tp__gn_statistics(j, b, g, mean, squares);
+    for (int64_t q = 0; j->to && q < j->s.rows * K; q++) {
+        const int64_t c = g * K + q % K, at = ((b * j->s.rows + q / K) * j->s.C + c) * n;
+        const double i = (double)inv;
+        tp__plane_set(&p, m, inv * j->gamma[c], j->dy ? 0 : j->beta[c], (float)(i * sum / count),
+                      (float)(i * i * i * products / count));
+        tp__plane_blocks(j, &p.bn, at, n, NULL, NULL);
+    }
+}
+
+static void tp__gn_units(void *user, int64_t lane)
+{
+    const tp__gn_job *j = (const tp__gn_job *)user;
+    const tp__gn_lane l = tp__gn_lane_of(j, lane);
+    for (int64_t c = 0; c < j->s.C; c++) l.dgamma[c] = l.dbeta[c] = 0;
+    for (int64_t u = lane * j->units / j->lanes; u < (lane + 1) * j->units / j->lanes; u++) {
+        if (j->planes) tp__gn_planes(j, u, &l);
+        else tp__gn_sample(j, u, &l);
+    }
+}
+static void tp__group_norm_fast(const tp_call *k)
+{
+    tp__gn_job j = tp__gn_begin(k);
+    if (j.s.rows * j.s.inner == 0) tp__group_norm_f32(k);
+    else tp_device_parallel(k->device, j.lanes, tp__gn_units, &j);
+}
+static void tp__group_norm_grad_fast(const tp_call *k)
+{
+    tp__gn_job j = tp__gn_begin(k);
+    if (j.s.rows * j.s.inner == 0) {
+        tp__group_norm_grad_f32(k);
+        return;
+    }
+    tp_device_parallel(k->device, j.lanes, tp__gn_units, &j);
+    const tp__gn_lane first = tp__gn_lane_of(&j, 0);
+    for (int64_t i = 1; i < j.lanes; i++) {
+        const tp__gn_lane l = tp__gn_lane_of(&j, i);
+        for (int64_t c = 0; c < 2 * j.s.C; c++) first.dgamma[c] += l.dgamma[c];
+    }
+    for (int o = 0; o < 2; o++)
+        for (int64_t c = 0; c < j.s.C && k->out[1 + o].data; c++)
+            ((float *)k->out[1 + o].data)[c] = (float)(o ? first.dbeta : first.dgamma)[c];
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */

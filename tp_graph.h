@@ -832,6 +832,10 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
                                        float epsilon);
 /* Layer norm over the last axis: y = gamma (x - mean) / sqrt(var + epsilon) + beta; gamma, beta (C). */
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
+/* Group norm of x (B,..,C,..), three dimensions or more, channels on `axis`: y = gamma (x - mean) / sqrt(var + epsilon) + beta, with the
+ * mean and biased variance of each sample and each of the `groups` equal groups of adjacent channels. gamma, beta (C). One group: layer
+ * norm of whole samples; as many groups as channels: instance norm. */
+TP_DEF tp_node *tp_nn_group_norm(tp_node *x, tp_node *gamma, tp_node *beta, int axis, int groups, float epsilon);
 TP_DEF tp_node *tp_softmax(tp_node *x); /* softmax along the last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
 /* Logits (B,..,C) and labels int (B,..) give losses (B,..), for example of each pixel or word; a label outside the classes fails
@@ -1569,6 +1573,7 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_nn_batch_norm_train(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_train(__VA_ARGS__))
 #define tp_nn_batch_norm_infer(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_infer(__VA_ARGS__))
 #define tp_nn_layer_norm(...)                TP__PLACED(tp__node_at, tp_nn_layer_norm(__VA_ARGS__))
+#define tp_nn_group_norm(...)                TP__PLACED(tp__node_at, tp_nn_group_norm(__VA_ARGS__))
 #define tp_softmax(...)                      TP__PLACED(tp__node_at, tp_softmax(__VA_ARGS__))
 #define tp_log_softmax(...)                  TP__PLACED(tp__node_at, tp_log_softmax(__VA_ARGS__))
 #define tp_sparse_softmax_cross_entropy(...) TP__PLACED(tp__node_at, tp_sparse_softmax_cross_entropy(__VA_ARGS__))
@@ -1748,6 +1753,10 @@ typedef struct tp__bn_attrs {
     float epsilon;
     bool unbiased;
 } tp__bn_attrs;
+typedef struct tp__gn_attrs {
+    int axis, groups;
+    float epsilon;
+} tp__gn_attrs;
 typedef struct tp__ln_attrs {
     float epsilon;
 } tp__ln_attrs;
@@ -1895,6 +1904,25 @@ static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shap
     tp__same_or_valid(a->padding, g.W, g.KW, g.stride_w, g.dilation_w, &g.OW, &g.left);
     tp__conv_strides(&g, nchw);
     return g;
+}
+
+/* -- group_norm: x as (B, rows, C, inner) */
+typedef struct tp__gn_shape {
+    int64_t B, rows, C, inner, groups, per_group; /* per_group: the channels of a group */
+} tp__gn_shape;
+static inline tp__gn_shape tp__gn_shape_of(const tp_call *k, const tp_operand *x)
+{
+    const tp__gn_attrs *t = (const tp__gn_attrs *)k->attrs;
+    const int axis = t->axis < 0 ? t->axis + x->shape.ndim : t->axis;
+    tp__gn_shape s;
+    s.B = x->shape.dim[0];
+    s.rows = s.inner = 1;
+    s.C = x->shape.dim[axis];
+    for (int d = 1; d < axis; d++) s.rows *= x->shape.dim[d];
+    for (int d = axis + 1; d < x->shape.ndim; d++) s.inner *= x->shape.dim[d];
+    s.groups = t->groups;
+    s.per_group = s.C / s.groups;
+    return s;
 }
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
@@ -17249,76 +17277,125 @@ static void tp__sampler_gradient(tp_grad *g)
 }
 #endif
 
-/* -- shared by batch_norm and layer_norm: gradients of their gradients ------------------------------------ */
+/* -- shared by batch_norm, layer_norm and group_norm: gradients of their gradients ------------------------- */
 #ifdef TP__ROWS
-/* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
-static tp_node *tp__norm_reshape(tp_node *v, tp_node *x, int axis, bool rows)
+/* Which elements of x are normalised together. */
+typedef enum { TP__NORM_CHANNEL, TP__NORM_ROW, TP__NORM_GROUP } tp__norm_kind;
+typedef struct tp__norm_set {
+    tp__norm_kind kind;
+    int axis, groups;                            /* the axis of the channels; the number of groups of a sample */
+    int64_t C;                                   /* the number of channels; of group_norm only */
+    int other[TP_MAX_DIMS], within[TP_MAX_DIMS]; /* all axes but `axis`; of these, all but the first */
+    int n_other, n_within;
+} tp__norm_set;
+static tp__norm_set tp__norm_set_of(tp__norm_kind kind, const tp_node *x, int axis, int groups)
+{
+    tp__norm_set s;
+    memset(&s, 0, sizeof s);
+    s.kind = kind;
+    s.axis = axis;
+    s.groups = groups;
+    for (int d = 0; d < x->shape.ndim; d++) {
+        if (d != axis) s.other[s.n_other++] = d;
+        if (d != axis && d > 0) s.within[s.n_within++] = d;
+    }
+    return s;
+}
+/* Reshapes a vector of C channels to (1,..,C,..,1), so that it broadcasts over x. */
+static tp_node *tp__norm_channels(tp_node *v, const tp_node *x, int axis)
 {
     tp_shape s;
-    if (rows) return tp_expand_dims(v, -1);
     memset(&s, 0, sizeof s);
     s.ndim = x->shape.ndim;
     for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
     return tp_reshape_to(v, s);
 }
+/* Reshapes statistics, one for each set: (C), one per row, or (B,groups), so that they broadcast over x. */
+static tp_node *tp__norm_spread(tp_node *v, const tp_node *x, const tp__norm_set *s)
+{
+    if (s->kind == TP__NORM_ROW) return tp_expand_dims(v, -1);
+    if (s->kind == TP__NORM_CHANNEL) return tp__norm_channels(v, x, s->axis);
+    const int64_t per_group = s->C / s->groups, times[3] = {1, 1, per_group};
+    tp_shape shape;
+    memset(&shape, 0, sizeof shape);
+    shape.ndim = x->shape.ndim;
+    for (int d = 0; d < shape.ndim; d++) shape.dim[d] = 1;
+    shape.dim[0] = TP_ANY;
+    shape.dim[s->axis] = s->C;
+    v = tp_expand_dims(v, -1);
+    return tp_reshape_to(per_group > 1 ? tp_tile(v, times) : v, shape);
+}
+/* The sum of v over each set, in the shape of the statistics. */
+static tp_node *tp__norm_sum(tp_node *v, const tp__norm_set *s)
+{
+    if (s->kind == TP__NORM_ROW) return tp_reduce_sum(v, &s->axis, 1, false);
+    if (s->kind == TP__NORM_CHANNEL) return tp_reduce_sum(v, s->other, s->n_other, false);
+    const int64_t group_shape[3] = {TP_ANY, s->groups, s->C / s->groups};
+    const int last = 2;
+    v = tp_reduce_sum(v, s->within, s->n_within, false);
+    return tp_reduce_sum(tp_reshape_to(v, tp_make_shape_n(3, group_shape)), &last, 1, false);
+}
+/* The mean of v over each set, in a shape that broadcasts over v. */
+static tp_node *tp__norm_mean(tp_node *v, const tp__norm_set *s)
+{
+    if (s->kind == TP__NORM_ROW) return tp_reduce_mean(v, &s->axis, 1, true);
+    if (s->kind == TP__NORM_CHANNEL) return tp_reduce_mean(v, s->other, s->n_other, true);
+    tp_node *sum = tp__norm_sum(v, s);
+    return tp__norm_spread(tp_div(sum, tp__size_ratio(v, sum)), v, s);
+}
 static tp_node *tp__add_or_null(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
-/* The gradient of batch_norm_grad or, if `rows`, layer_norm_grad with respect to dy, x, gamma, mean, inv. h = xhat, g = dy gamma;
+/* The gradient of batch_norm_grad, layer_norm_grad or group_norm_grad with respect to dy, x, gamma, mean, inv. h = xhat, g = dy gamma;
  * u, p, q are the gradients of the outputs dx, dgamma, dbeta; m() and S() are the mean and the sum over the elements that are
  * normalised together, s() is the sum over the elements that share a gamma:
  *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
  *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
-static void tp__norm_grad_gradient(tp_grad *g, int axis, bool rows)
+static void tp__norm_grad_gradient(tp_grad *g, const tp__norm_set *s)
 {
     tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *grad_dy = NULL, *grad_inv = NULL;
-    int other[TP_MAX_DIMS], n = 0;
-    for (int d = 0; d < x->shape.ndim; d++)
-        if (d != axis) other[n++] = d;
-    const int *axes = rows ? &axis : other, n_axes = rows ? 1 : n;
-    tp_node *gamma = tp__norm_reshape(g->in[2], x, axis, false), *inv = tp__norm_reshape(g->in[4], x, axis, rows);
-    tp_node *centred = tp_sub(x, tp__norm_reshape(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
+    tp_node *gamma = tp__norm_channels(g->in[2], x, s->axis), *inv = tp__norm_spread(g->in[4], x, s);
+    tp_node *centred = tp_sub(x, tp__norm_spread(g->in[3], x, s)), *h = tp_mul(centred, inv);
     if (u) {
-        tp_node *scaled = tp_mul(dy, gamma), *mean_uh = tp_reduce_mean(tp_mul(u, h), axes, n_axes, true);
-        tp_node *mean_gh = tp_reduce_mean(tp_mul(scaled, h), axes, n_axes, true);
-        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, axes, n_axes, true)), tp_mul(h, mean_uh));
-        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, axes, n_axes, true)), tp_mul(h, mean_gh));
+        tp_node *scaled = tp_mul(dy, gamma), *mean_uh = tp__norm_mean(tp_mul(u, h), s);
+        tp_node *mean_gh = tp__norm_mean(tp_mul(scaled, h), s);
+        tp_node *r = tp_sub(tp_sub(u, tp__norm_mean(u, s)), tp_mul(h, mean_uh));
+        tp_node *e = tp_sub(tp_sub(scaled, tp__norm_mean(scaled, s)), tp_mul(h, mean_gh));
         r = tp_mul(r, inv);
         t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, mean_gh), tp_mul(scaled, mean_uh))));
         grad_dy = tp_mul(gamma, r);
-        grad_inv = tp_reduce_sum(tp_mul(u, e), axes, n_axes, false);
+        grad_inv = tp__norm_sum(tp_mul(u, e), s);
         g->din[2] = tp_mul(dy, r);
-        if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
+        if (s->n_other > 0) g->din[2] = tp_reduce_sum(g->din[2], s->other, s->n_other, false);
     }
     if (g->dout[1]) {
-        tp_node *p = tp__norm_reshape(g->dout[1], x, axis, false);
+        tp_node *p = tp__norm_channels(g->dout[1], x, s->axis);
         t = tp__add_or_null(t, tp_mul(p, dy));
         grad_dy = tp__add_or_null(grad_dy, tp_mul(p, h));
     }
     if (g->dout[2])
-        grad_dy = tp__add_or_null(grad_dy, tp_broadcast_like(tp__norm_reshape(g->dout[2], x, axis, false), dy));
+        grad_dy = tp__add_or_null(grad_dy, tp_broadcast_like(tp__norm_channels(g->dout[2], x, s->axis), dy));
     g->din[0] = grad_dy;
     if (!t) return;
     g->din[1] = tp_mul(inv, t);
-    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], axes, n_axes, false));
-    g->din[4] = tp__add_or_null(tp_reduce_sum(tp_mul(t, centred), axes, n_axes, false), grad_inv);
+    g->din[3] = tp_neg(tp__norm_sum(g->din[1], s));
+    g->din[4] = tp__add_or_null(tp__norm_sum(tp_mul(t, centred), s), grad_inv);
 }
 
 /* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each computed from N elements;
  * NULL if dmean, dvar and dinv are all NULL:
  *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
 static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
-                                        tp_node *dinv, int axis, bool rows)
+                                        tp_node *dinv, const tp__norm_set *s)
 {
     tp_node *dx_scale = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
     if (dinv) dx_scale = tp__add_or_null(dx_scale, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
-    if (dx_scale)
-        dx = tp_mul(tp_sub(x, tp__norm_reshape(mean, x, axis, rows)), tp__norm_reshape(dx_scale, x, axis, rows));
-    if (dmean) dx = tp__add_or_null(dx, tp_broadcast_like(tp__norm_reshape(dmean, x, axis, rows), x));
+    if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_spread(mean, x, s)), tp__norm_spread(dx_scale, x, s));
+    if (dmean) dx = tp__add_or_null(dx, tp_broadcast_like(tp__norm_spread(dmean, x, s), x));
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
 
-/* The gradient of batch_norm or layer_norm. row: the op that computes the derivatives by x, gamma and beta for constant mean and
+/* The gradient of batch_norm, layer_norm or group_norm. row: the op that computes the derivatives by x, gamma and beta for constant mean and
  * inv; dx: the gradient of x through mean and inv, or NULL. */
 static void tp__norm_gradient(tp_grad *g, const tp_op *row, tp_node *mean, tp_node *inv, tp_node *dx)
 {
@@ -17459,7 +17536,9 @@ static tp_status tp__batch_norm_grad_infer(tp_infer *s)
 }
 static void tp__batch_norm_grad_gradient(tp_grad *g)
 {
-    tp__norm_grad_gradient(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
+    const int axis = tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim);
+    const tp__norm_set s = tp__norm_set_of(TP__NORM_CHANNEL, g->in[1], axis, 0);
+    tp__norm_grad_gradient(g, &s);
 }
 static const tp_op tp__op_batch_norm_grad =
     TP__FUSING_ROW(TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
@@ -17470,12 +17549,12 @@ static void tp__batch_norm_gradient(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
-    const int axis = tp__axis(t->axis, x->shape.ndim);
+    const tp__norm_set s = tp__norm_set_of(TP__NORM_CHANNEL, x, tp__axis(t->axis, x->shape.ndim), 0);
     if (dvar && t->unbiased) { /* dvar times N/(N-1), or times N if N = 1 */
         tp_node *n = tp__size_ratio(x, mean);
         dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
     }
-    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], dvar, g->dout[3], axis, false);
+    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], dvar, g->dout[3], &s);
     tp__norm_gradient(g, &tp__op_batch_norm_grad, mean, inv, dx);
 }
 #endif
@@ -17511,9 +17590,9 @@ static void tp__batch_norm_infer_gradient(tp_grad *g)
     for (int d = 0; d < x->shape.ndim; d++)
         if (d != axis) axes[n++] = d;
     tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
-    tp_node *centred = tp_sub(x, tp__norm_reshape(g->in[3], x, axis, false));
-    g->din[0] = tp_mul(dy, tp__norm_reshape(tp_mul(g->in[1], inv), x, axis, false));
-    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_reshape(inv, x, axis, false))), axes, n, false);
+    tp_node *centred = tp_sub(x, tp__norm_channels(g->in[3], x, axis));
+    g->din[0] = tp_mul(dy, tp__norm_channels(tp_mul(g->in[1], inv), x, axis));
+    g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_channels(inv, x, axis))), axes, n, false);
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
@@ -17622,7 +17701,11 @@ static tp_status tp__layer_norm_grad_infer(tp_infer *s)
     s->out[1] = s->out[2] = s->in[2];
     return TP_OK;
 }
-static void tp__layer_norm_grad_gradient(tp_grad *g) { tp__norm_grad_gradient(g, g->in[1]->shape.ndim - 1, true); }
+static void tp__layer_norm_grad_gradient(tp_grad *g)
+{
+    const tp__norm_set s = tp__norm_set_of(TP__NORM_ROW, g->in[1], g->in[1]->shape.ndim - 1, 0);
+    tp__norm_grad_gradient(g, &s);
+}
 static const tp_op tp__op_layer_norm_grad =
     TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, TP__IO(5, 3), TP__ATTRS(ln), tp__layer_norm_grad_infer,
             tp__layer_norm_grad_gradient, TP__NAIVE_FAST(tp__layer_norm_grad),
@@ -17630,9 +17713,156 @@ static const tp_op tp__op_layer_norm_grad =
 static void tp__layer_norm_gradient(tp_grad *g)
 {
     tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
-    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], NULL, g->dout[2], x->shape.ndim - 1, true);
+    const tp__norm_set s = tp__norm_set_of(TP__NORM_ROW, x, x->shape.ndim - 1, 0);
+    tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], NULL, g->dout[2], &s);
     tp__norm_gradient(g, &tp__op_layer_norm_grad, mean, inv, dx);
 }
+#endif
+
+/* -- group_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) --------------------- >>op group_norm
+ * mean and biased var of each sample and group of adjacent channels. x is seen as (B, rows, C, inner), C being its channels
+ * (tp__gn_shape); a group has N = rows C/groups inner elements. gamma, beta (C). Outputs y, and mean and inv (B, groups) for the gradient. */
+#ifdef TP__REAL_IS_FLOAT
+/* Loops over the elements of group g of sample b; c is the channel, `at` the offset. */
+#define TP__GN_LOOP                                                       \
+    for (int64_t r = 0; r < s.rows; r++)                                  \
+        for (int64_t c = g * s.per_group; c < (g + 1) * s.per_group; c++) \
+            for (int64_t at = ((b * s.rows + r) * s.C + c) * s.inner, end = at + s.inner; at < end; at++)
+#endif
+static void TP__F(tp__group_norm)(const tp_call *k)
+{
+    const tp__gn_shape s = tp__gn_shape_of(k, &k->in[0]);
+    const double epsilon = (double)((const tp__gn_attrs *)k->attrs)->epsilon;
+    const double n = (double)(s.rows * s.per_group * s.inner);
+    const real *x = TP__IN(0), *gamma = TP__IN(1), *beta = TP__IN(2);
+    real *y = TP__OUT(0), *out_mean = TP__OUT(1), *out_inv = TP__OUT(2);
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t g = 0; g < s.groups; g++) {
+            double sum = 0, squares = 0;
+            TP__GN_LOOP sum += (double)x[at];
+            const double mean = sum / n;
+            TP__GN_LOOP squares += ((double)x[at] - mean) * ((double)x[at] - mean);
+            const real inv = (real)(1.0 / sqrt(squares / n + epsilon));
+            if (out_mean) out_mean[b * s.groups + g] = (real)mean;
+            if (out_inv) out_inv[b * s.groups + g] = inv;
+            if (y) TP__GN_LOOP y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
+        }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__gn_schema[] = {TP__ATTR(tp__gn_attrs, INT, axis), TP__ATTR(tp__gn_attrs, INT, groups),
+                                        TP__ATTR(tp__gn_attrs, FLOAT, epsilon), TP__ATTRS_END};
+static tp_status tp__group_norm_infer(tp_infer *s)
+{
+    const tp_shape *x = &s->in[0].shape;
+    const tp__gn_attrs *t = (const tp__gn_attrs *)s->attrs;
+    const int axis = tp__axis(t->axis, x->ndim);
+    char text[TP_SHAPE_TEXT], text_x[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_real(s);
+    if (st != TP_OK) return st;
+    if (x->ndim < 3 || axis < 1)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input is %s; it needs samples, a channel axis (%d) and another axis",
+                             s->op->name, tp_shape_text(x, text), t->axis);
+    const int64_t C = x->dim[axis];
+    if (t->groups < 1 || (C >= 0 && (C % t->groups != 0 || C == 0)))
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: %d groups do not divide %lld channels into equal parts", s->op->name,
+                             t->groups, (long long)C);
+    for (int i = 1; i < 3; i++)
+        if (s->in[i].shape.ndim != 1 || (s->in[i].shape.dim[0] >= 0 && C >= 0 && s->in[i].shape.dim[0] != C) ||
+            s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: %s is %s %s, needs one %s for each channel of %s", s->op->name,
+                                 i == 1 ? "gamma" : "beta", tp_dtype_name(s->in[i].dtype),
+                                 tp_shape_text(&s->in[i].shape, text), tp_dtype_name(s->in[0].dtype),
+                                 tp_shape_text(x, text_x));
+    s->out[0] = s->in[0];
+    s->out[1].dtype = s->in[0].dtype;
+    s->out[1].shape.ndim = 2;
+    s->out[1].shape.dim[0] = x->dim[0];
+    s->out[1].shape.dim[1] = t->groups;
+    s->out[2] = s->out[1];
+    return TP_OK;
+}
+static void tp__group_norm_gradient(tp_grad *g); /* the gradient of group_norm is the op group_norm_grad */
+static const tp_op tp__op_group_norm =
+    TP__ROW("group_norm", "GroupNorm", TP_OP_FOLLOWS, TP__IO(3, 3), TP__ATTRS(gn), tp__group_norm_infer,
+            tp__group_norm_gradient, TP__NAIVE_FAST(tp__group_norm),
+            TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__gn_scratch, NULL)), TP__ONNX("GroupNormalization"));
+TP_DEF tp_node *tp_nn_group_norm(tp_node *x, tp_node *gamma, tp_node *beta, int axis, int groups, float epsilon)
+{
+    tp__gn_attrs t;
+    memset(&t, 0, sizeof t);
+    t.axis = axis;
+    t.groups = groups;
+    t.epsilon = epsilon;
+    return tp__op3(&tp__op_group_norm, x, gamma, beta, &t);
+}
+#endif
+
+/* -- group_norm_grad: dx = inv (g - mean(g) - xhat mean(g xhat)),  g = dy gamma, means over the group ---------- >>op group_norm_grad
+ * Inputs dy, x, gamma, mean, inv; outputs dx, dgamma = sum dy xhat, dbeta = sum dy. Its own gradient is made of plain nodes. */
+static void TP__F(tp__group_norm_grad)(const tp_call *k)
+{
+    const tp__gn_shape s = tp__gn_shape_of(k, &k->in[1]);
+    const double n = (double)(s.rows * s.per_group * s.inner);
+    const real *dy = TP__IN(0), *x = TP__IN(1), *gamma = TP__IN(2);
+    real *dx = TP__OUT(0), *dgamma = TP__OUT(1), *dbeta = TP__OUT(2);
+    tp__clear(&k->out[1]);
+    tp__clear(&k->out[2]);
+    for (int64_t b = 0; b < s.B; b++)
+        for (int64_t g = 0; g < s.groups; g++) {
+            const real mean = TP__IN(3)[b * s.groups + g], inv = TP__IN(4)[b * s.groups + g];
+            double sum = 0, products = 0;
+            TP__GN_LOOP
+            {
+                const real xhat = (x[at] - mean) * inv;
+                sum += (double)(dy[at] * gamma[c]);
+                products += (double)(dy[at] * gamma[c]) * (double)xhat;
+                if (dgamma) dgamma[c] += dy[at] * xhat;
+                if (dbeta) dbeta[c] += dy[at];
+            }
+            const real mean_g = (real)(sum / n), mean_g_xhat = (real)(products / n);
+            if (dx) TP__GN_LOOP dx[at] = inv * (dy[at] * gamma[c] - mean_g - (x[at] - mean) * inv * mean_g_xhat);
+        }
+}
+#ifdef TP__ROWS
+static tp_status tp__group_norm_grad_infer(tp_infer *s)
+{
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return TP_OK;
+}
+/* Returns the sets of group_norm; with C = 0, after an error, if the number of channels is not known. */
+static tp__norm_set tp__gn_set(tp_grad *g, const tp_node *x, const tp_node *gamma)
+{
+    const tp__gn_attrs *t = (const tp__gn_attrs *)g->op->attrs;
+    tp__norm_set s = tp__norm_set_of(TP__NORM_GROUP, x, tp__axis(t->axis, x->shape.ndim), t->groups);
+    s.C = x->shape.dim[s.axis] > 0 ? x->shape.dim[s.axis] : gamma->shape.dim[0];
+    if (s.C > 0) return s;
+    s.C = 0;
+    tp_graph_fail(g->graph, NULL, TP_ERR_SHAPE, "the gradient of %s needs to know the number of channels",
+                  g->op->row->name);
+    return s;
+}
+static void tp__group_norm_grad_gradient(tp_grad *g)
+{
+    const tp__norm_set s = tp__gn_set(g, g->in[1], g->in[2]);
+    if (s.C) tp__norm_grad_gradient(g, &s);
+}
+static const tp_op tp__op_group_norm_grad =
+    TP__FUSING_ROW(0, 1u, "group_norm_grad", "GroupNormGrad", TP_OP_FOLLOWS, TP__IO(5, 3), TP__ATTRS(gn),
+                   tp__group_norm_grad_infer, tp__group_norm_grad_gradient, TP__NAIVE_FAST(tp__group_norm_grad),
+                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__gn_scratch, NULL)), TP__NO_ONNX);
+static void tp__group_norm_gradient(tp_grad *g)
+{
+    tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
+    tp_node *dx = NULL;
+    if (g->dout[1] || g->dout[2]) {
+        const tp__norm_set s = tp__gn_set(g, x, g->in[1]);
+        if (!s.C) return;
+        dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], NULL, g->dout[2], &s);
+    }
+    tp__norm_gradient(g, &tp__op_group_norm_grad, mean, inv, dx);
+}
+#undef TP__GN_LOOP
 #endif
 
 /* -- shared by softmax, sparse_softmax_cross_entropy and ctc_loss ------------------------------------------ */
@@ -19339,7 +19569,7 @@ static const tp_op *const tp__nn_rows[] = {
     &tp__op_log_softmax, &tp__op_sparse_softmax_cross_entropy, &tp__op_dropout, &tp__op_random, &tp__op_assign, &tp__op_assign_add, &tp__op_assign_sub,
     &tp__op_assign_moving_average, &tp__op_read_after, &tp__op_ema_debias, &tp__op_summary, &tp__op_apply_gradient_descent, &tp__op_apply_momentum,
     &tp__op_apply_adam, &tp__op_apply_rmsprop, &tp__op_apply_adagrad, &tp__op_apply_adadelta, &tp__op_apply_ftrl, &tp__op_apply_lamb, &tp__op_apply_lion, &tp__op_lstm, &tp__op_lstm_grad,
-    &tp__op_resize, &tp__op_resize_grad, &tp__op_bilinear_sampler, &tp__op_bilinear_sampler_grad, &tp__op_ctc_loss, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
+    &tp__op_resize, &tp__op_resize_grad, &tp__op_bilinear_sampler, &tp__op_bilinear_sampler_grad, &tp__op_ctc_loss, &tp__op_layer_norm, &tp__op_layer_norm_grad, &tp__op_group_norm, &tp__op_group_norm_grad, &tp__op_attention, &tp__op_attention_grad, &tp__op_gru,
     &tp__op_gru_grad};
 /* clang-format on */
 #endif

@@ -1447,39 +1447,34 @@ static void tp__import_rms_norm(tp__import_node *n)
 static void tp__import_instance_norm(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
-    const int behind = x->shape.ndim - 2;
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
-    tp_node *y = tp__standard(x, 2, tp__import_node_float(n, "epsilon", 1e-5f), NULL, NULL);
+    const int64_t C = tp__import_node_dim(n, x, 1);
+    if (n->importer->status != TP_OK) return;
     tp__import_node_set_output(n, 0,
-                               tp_add(tp_mul(y, tp__with_ones(tp__import_node_input(n, 1), 1, behind)),
-                                      tp__with_ones(tp__import_node_input(n, 2), 1, behind)));
+                               tp_nn_group_norm(x, tp__import_node_input(n, 1), tp__import_node_input(n, 2), 1, (int)C,
+                                                tp__import_node_float(n, "epsilon", 1e-5f)));
 }
 
 static void tp__import_group_norm(tp__import_node *n)
 {
-    tp_node *x = tp__import_node_input(n, 0);
-    const int behind = x->shape.ndim - 2;
-    if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS - 1)) return;
+    tp_node *x = tp__import_node_input(n, 0), *of[2];
+    if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
     const int64_t groups = tp__import_node_int(n, "num_groups", 0), C = tp__import_node_dim(n, x, 1);
     if (n->importer->status != TP_OK) return;
     if (groups < 1 || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
         return;
     }
-    tp_shape split = x->shape; /* reshaped to (N, groups, C / groups, ..) */
-    split.ndim++;
-    for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__import_node_dim(n, x, d - 1);
-    split.dim[1] = groups;
-    split.dim[2] = C / groups;
-    if (n->importer->status != TP_OK) return;
-    tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__import_node_float(n, "epsilon", 1e-5f), NULL, NULL);
-    tp_node *scale = tp__import_node_input(n, 1), *bias = tp__import_node_input(n, 2);
-    /* the file has one scale per group */
-    if (n->importer->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C)
-        y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
-                            x);
-    else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
-    tp__import_node_set_output(n, 0, y);
+    for (int i = 0; i < 2; i++) {
+        of[i] = tp__import_node_input(n, 1 + i);
+        /* before opset 21 the file has one scale and bias per group */
+        if (n->importer->opset < 21 && of[i]->shape.ndim == 1 && of[i]->shape.dim[0] == groups && groups != C) {
+            const int64_t times[2] = {1, C / groups};
+            of[i] = tp_reshape_to(tp_tile(tp_expand_dims(of[i], -1), times), tp_make_shape_n(1, &C));
+        }
+    }
+    tp__import_node_set_output(
+        n, 0, tp_nn_group_norm(x, of[0], of[1], 1, (int)groups, tp__import_node_float(n, "epsilon", 1e-5f)));
 }
 
 static void tp__import_lp_norm(tp__import_node *n)

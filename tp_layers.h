@@ -2261,41 +2261,14 @@ static int tp__norm_axis(const char *layer, const tp_node *x, bool allow_2d, tp_
     return 0;
 }
 
-/* Computes y*gamma + beta, without gamma or beta if the layer does not have them. */
-static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
+/* gamma (`scale`) or beta (`center`) of a layer, one value for each of the c channels of x; constants if the layer does not have it. */
+static tp_node *tp__norm_weight(const tp_node *x, const char *name, int64_t c, tp_tri wanted, tp_init init,
+                                float otherwise)
 {
-    const int64_t c = x->shape.dim[axis];
     tp_regularizer none;
     memset(&none, 0, sizeof none);
-    if (tp__tri_option(scale, true)) {
-        tp_node *v =
-            tp__layer_weight(x, "gamma", "gamma", tp_make_shape_n(1, &c), gamma.kind ? gamma : tp_init_ones(), none);
-        y = tp_mul(y, tp__per_channel(v, x, axis));
-    }
-    if (tp__tri_option(center, true)) {
-        tp_node *v = tp__layer_weight(x, "beta", "beta", tp_make_shape_n(1, &c), tp_init_zeros(), none);
-        y = tp_add(y, tp__per_channel(v, x, axis));
-    }
-    return y;
-}
-
-/* Computes the mean of each sample and group, in a shape that broadcasts against x: first over height and width, whose
- * sizes may be unknown, then over the channels of the group, which have equally many elements. */
-static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
-{
-    const int last_axis = 2;
-    int axes[2] = {axis == 1 ? 2 : 1, axis == 1 ? 3 : 2};
-    const int64_t c = x->shape.dim[axis];
-    const int64_t split[3] = {TP_ANY, groups, c / groups}, times[3] = {1, 1, c / groups};
-    int64_t group_shape[4] = {TP_ANY, 1, 1, 1};
-    tp_node *m = x->shape.ndim == 4 ? tp_reduce_mean(x, axes, 2, true) : x;
-    if (groups == c || tp_is_poison(m)) return m;
-    m = tp_reduce_mean(tp_reshape_to(m, tp_make_shape_n(3, split)), &last_axis, 1, true);
-    if (groups > 1) {
-        m = tp_tile(m, times);
-        group_shape[axis] = c;
-    }
-    return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, group_shape));
+    if (tp__tri_option(wanted, true)) return tp__layer_weight(x, name, name, tp_make_shape_n(1, &c), init, none);
+    return tp_cast(tp__batch_norm_fixed(x, c, otherwise), x->dtype);
 }
 
 /* `allow_2d`: inputs of two dimensions (B,C) are allowed too. */
@@ -2308,10 +2281,13 @@ static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc
     if (x->shape.dim[axis] % groups != 0)
         return tp__layer_fail(g, TP_ERR_ARG, "%s has %lld groups, which do not divide its %lld channels", layer,
                               (long long)groups, (long long)x->shape.dim[axis]);
-    tp_node *off = tp_sub(x, tp__group_mean(x, axis, groups));
-    tp_node *var = tp__group_mean(tp_square(off), axis, groups);
-    tp_node *y = tp_mul(off, tp_rsqrt(tp_affine(var, 1.0f, tp__float_option(d->epsilon, 1e-5f))));
-    return tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer);
+    const int64_t c = x->shape.dim[axis];
+    const float epsilon = tp__float_option(d->epsilon, 1e-5f);
+    tp_node *gamma =
+        tp__norm_weight(x, "gamma", c, d->scale, d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), 1);
+    tp_node *beta = tp__norm_weight(x, "beta", c, d->center, tp_init_zeros(), 0);
+    if (x->shape.ndim == 2) return tp_nn_layer_norm(x, gamma, beta, epsilon);
+    return tp_nn_group_norm(x, gamma, beta, axis, (int)groups, epsilon);
 }
 
 static tp_node *tp__group_norm_build(tp_node *x, const void *desc)
@@ -2366,6 +2342,24 @@ static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
     const float decay = 0.99f;
     return tp_div(tp_assign_moving_average(var, value, decay, NULL),
                   tp_assign_moving_average(weight, tp_ones_like(weight), decay, NULL));
+}
+
+/* Computes y*gamma + beta, without gamma or beta if the layer does not have them. */
+static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
+{
+    const int64_t c = x->shape.dim[axis];
+    tp_regularizer none;
+    memset(&none, 0, sizeof none);
+    if (tp__tri_option(scale, true)) {
+        tp_node *v =
+            tp__layer_weight(x, "gamma", "gamma", tp_make_shape_n(1, &c), gamma.kind ? gamma : tp_init_ones(), none);
+        y = tp_mul(y, tp__per_channel(v, x, axis));
+    }
+    if (tp__tri_option(center, true)) {
+        tp_node *v = tp__layer_weight(x, "beta", "beta", tp_make_shape_n(1, &c), tp_init_zeros(), none);
+        y = tp_add(y, tp__per_channel(v, x, axis));
+    }
+    return y;
 }
 
 static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)

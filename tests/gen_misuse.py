@@ -109,7 +109,7 @@ BY_PARAM = {
     "tp_resize_bilinear.x": "node_image()", "tp_resize_nearest.x": "node_image()",
     "tp_bilinear_sampler.image": "node_image()", "tp_bilinear_sampler.coords": "node_coords()",
     "*.gamma": "node_row()", "*.beta": "node_row()", "tp_nn_batch_norm_infer.mean": "node_row()",
-    "tp_nn_batch_norm_infer.var": "node_row()", "tp_nn_batch_norm_train.axis": "1", "tp_nn_batch_norm_infer.axis": "1",
+    "tp_nn_batch_norm_infer.var": "node_row()", "tp_nn_group_norm.x": "node_image4()", "tp_nn_group_norm.axis": "3", "tp_nn_batch_norm_train.axis": "1", "tp_nn_batch_norm_infer.axis": "1",
     "tp_softmax_cross_entropy.labels": "node()", "tp_sigmoid_cross_entropy.labels": "node()",
     "tp_ctc_loss.logits": "node_sequence()", "tp_ctc_loss.labels": "node_label_table()",
     "tp_ctc_loss.label_lengths": "node_labels()", "tp_ctc_loss.logit_lengths": "node_labels()",

@@ -3345,6 +3345,19 @@ static void call_tp_nn_layer_norm(int which)
 }
 static const char *const cases_tp_nn_layer_norm[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?gamma = poison of no graph", "?gamma = a node of another graph", "!gamma = NULL", "?beta = poison of no graph", "?beta = a node of another graph", "!beta = NULL", NULL};
 
+static void call_tp_nn_group_norm(int which)
+{
+    (void)which;
+    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_image4();
+    tp_node *gamma_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node_row();
+    tp_node *beta_ = which == 9 ? NULL : which == 8 ? node_of_another_graph() : which == 7 ? tp_relu(no_node) : node_row();
+    int axis_ = which == 13 ? -1 : which == 12 ? 0 : which == 11 ? INT_MIN : which == 10 ? INT_MAX : 3;
+    int groups_ = which == 17 ? -1 : which == 16 ? 0 : which == 15 ? INT_MIN : which == 14 ? INT_MAX : 2;
+    float epsilon_ = 0.5f;
+    got_node(tp_nn_group_norm(x_, gamma_, beta_, axis_, groups_, epsilon_));
+}
+static const char *const cases_tp_nn_group_norm[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?gamma = poison of no graph", "?gamma = a node of another graph", "!gamma = NULL", "?beta = poison of no graph", "?beta = a node of another graph", "!beta = NULL", "?axis = INT_MAX", "?axis = INT_MIN", "?axis = 0", "?axis = -1", "?groups = INT_MAX", "?groups = INT_MIN", "?groups = 0", "?groups = -1", NULL};
+
 static void call_tp_softmax(int which)
 {
     (void)which;
@@ -9576,6 +9589,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_nn_batch_norm_train", call_tp_nn_batch_norm_train, cases_tp_nn_batch_norm_train},
     {"tp_nn_batch_norm_infer", call_tp_nn_batch_norm_infer, cases_tp_nn_batch_norm_infer},
     {"tp_nn_layer_norm", call_tp_nn_layer_norm, cases_tp_nn_layer_norm},
+    {"tp_nn_group_norm", call_tp_nn_group_norm, cases_tp_nn_group_norm},
     {"tp_softmax", call_tp_softmax, cases_tp_softmax},
     {"tp_log_softmax", call_tp_log_softmax, cases_tp_log_softmax},
     {"tp_sparse_softmax_cross_entropy", call_tp_sparse_softmax_cross_entropy, cases_tp_sparse_softmax_cross_entropy},

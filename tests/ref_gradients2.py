@@ -41,6 +41,8 @@ critics = {
                    lambda x, w: flat(torch.tanh(conv(F.max_pool2d(torch.relu(norm(conv(x, w[0], 1, 1), (0, 2, 3), wide(w[1]), wide(w[2]))), 2), w[3], 1, 1))) @ w[4]),
     "softmax": ([(3, 3, 2, 3), (3,), (3, 4), (4,)],
                 lambda x, w: torch.softmax(F.elu(conv(F.pad(x, (1, 1, 1, 1), mode="reflect"), w[0]) + wide(w[1]))[:, :, 1:4].mean((2, 3)) @ w[2], -1) @ w[3]),
+    "group_norm": ([(3, 3, 2, 4), (4,), (4,), (3, 3, 4, 2), (2,), (2,), (32,)],
+                   lambda x, w: flat(leaky(F.group_norm(conv(leaky(F.group_norm(conv(x, w[0], 1, 1), 2, w[1], w[2], 0.125)), w[3], 1, 1), 1, w[4], w[5], 0.125))) @ w[6]),
     "groups": ([(3, 3, 1, 4), (64,), (64,), (64, 3), (3,)], lambda x, w: leaky(norm(flat(conv(x, w[0], 1, 1, 2)), (1,), w[1], w[2]) @ w[3]) @ w[4]),
 }
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "ref_gradients2.txt"), "w") as f:

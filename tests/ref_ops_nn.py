@@ -468,4 +468,25 @@ for p, m, g in ((w1, m1, g1), (w2, m2, g2)):
     p, m, g = (x.astype(f64) for x in (p, m, g))
     out.append((p - 0.1 * (np.sign(0.9 * m + 0.1 * g) + 0.2 * p), 0.99 * m + 0.01 * g))
 w.case("apply_lion", [g1, g2, lr], [None], var=[w1, w2, m1, m2], newvar=F(*[out[i][q] for q in range(2) for i in range(2)]), n=2, beta1=0.9, beta2=0.99, decay=0.2, tol=2e-5)
+values = lambda x: x.detach().numpy().astype(f32)
+# group norm, its gradient by torch, then both and their gradients by finite differences
+for shape, axis, groups in (((2, 3, 2, 6), 3, 1), ((2, 3, 2, 6), 3, 3), ((2, 3, 2, 6), 3, 6), ((3, 4, 5, 2), 1, 2), ((2, 5, 3), 2, 3), ((1, 6, 7), 1, 1), ((2, 3, 4, 2), 2, 2), ((2, 1, 1, 8), 3, 2)):
+    C, G = shape[axis], groups
+    xn, gn, bn, dyn = w.normal(*shape), w.normal(C), w.normal(C), w.normal(*shape)
+    x, g, b = (t(a).requires_grad_() for a in (xn, gn, bn))
+    y = torch.nn.functional.group_norm(x.movedim(axis, 1), G, g, b, 1e-3).movedim(1, axis)
+    y.backward(t(dyn))
+    each = t(xn).movedim(axis, 1).reshape(shape[0], G, -1)
+    mean, inv = each.mean(-1), 1 / torch.sqrt(each.var(-1, unbiased=False) + 1e-3)
+    w.case("group_norm", [xn, gn, bn], [values(y), values(mean), values(inv)], axis=axis, groups=G, epsilon=1e-3, tol=3e-5, nograd="group_norm_grad is compared with torch below, differences are at the end")
+    w.case("group_norm_grad", [dyn, xn, gn, values(mean), values(inv)], [values(x.grad), values(g.grad), values(b.grad)], axis=axis, groups=G, epsilon=1e-3, tol=5e-5)
+for shape, axis, groups in (((2, 3, 2, 4), 3, 2), ((2, 4, 3), 1, 4), ((2, 2, 3, 2), 2, 1)):
+    C = shape[axis]
+    w.case("group_norm", [w.normal(*shape), w.normal(C), w.normal(C)], [None] * 3, axis=axis, groups=groups, epsilon=0.1)
+    w.case("group_norm_grad", [w.normal(*shape), w.normal(*shape), w.normal(C), w.normal(shape[0], groups), w.uniform(0.5, 2, shape[0], groups)], [None] * 3, axis=axis, groups=groups, epsilon=0.1)
+for shape, axis, groups in (((40, 5, 5, 24), 3, 4), ((2, 40, 40, 40), 3, 10), ((9, 3, 3, 17), 3, 17), ((3, 6, 33, 17), 1, 3), ((2, 3, 8, 67), 2, 8), ((2, 4, 3000), 1, 2), ((1, 9, 1, 5), 3, 5)):
+    C = shape[axis]
+    mat, vec, stat = [("float32", shape, -2.0, 2.0)], [("float32", (C,), -1.0, 1.0)], [("float32", (shape[0], groups))]
+    w.big("group_norm", mat + vec + vec, axis=axis, groups=groups, epsilon=1e-5)
+    w.big("group_norm_grad", mat + mat + vec + [stat[0] + (-0.1, 0.1), stat[0] + (0.5, 1.0)], axis=axis, groups=groups, epsilon=1e-5)
 w.close()

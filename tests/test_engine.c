@@ -1130,12 +1130,12 @@ static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
     static double y[5 * 140], dx[5 * 140];
     double mean[140], squares[140], s1[140], s2[140];
     for (int64_t rows = 1; rows <= 5; rows++)
-        for (int bits = 0; bits < 4; bits++) {
-            const bool relu = (bits & 1) != 0;
+        for (int bits = 0; bits < 8; bits++) {
+            const bool relu = (bits & 1) != 0, scaled = (bits & 4) != 0;
             const float *x = edge(0, rows * C), *dy = edge(1, rows * C);
             const float *more = bits & 2 ? edge(2, rows * C) : NULL;
             float *a = edge(3, C), *b = edge(4, C), *out = edge(5, rows * C), *back = edge(6, rows * C);
-            tp__bn bn = {C, edge(7, C), edge(8, C), edge(9, C), edge(10, C), edge(11, C), relu};
+            tp__bn bn = {C, edge(7, C), edge(8, C), edge(9, C), edge(10, C), edge(11, C), relu, scaled};
             for (int64_t c = 0; c < C; c++) {
                 mean[c] = squares[c] = s1[c] = s2[c] = 0;
                 for (int64_t r = 0; r < rows; r++) mean[c] += (double)x[r * C + c] / (double)rows;
@@ -1150,6 +1150,7 @@ static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
                     s1[c] += g;
                     s2[c] += g * d;
                     dx[i] = (double)bn.scale[c] * (g - (double)bn.c1[c] - d * (double)bn.c2[c]);
+                    if (scaled) dx[i] = (double)bn.scale[c] * g - (double)bn.c1[c] - d * (double)bn.c2[c];
                     if (more) dx[i] += (double)more[i];
                 }
             }

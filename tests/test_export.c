@@ -456,9 +456,10 @@ static void add_reshaped(program *p)
 
 TEST(every_case_of_every_row)
 {
-    static const char *const written[] = {"conv2d", "matmul",     "max_pool",   "avg_pool",    "softmax",
-                                          "pad",    "bias_add",   "concat",     "log_softmax", "batch_norm_infer",
-                                          "copy",   "reduce_sum", "reduce_max", "reduce_mean", "transpose"};
+    static const char *const written[] = {"conv2d",     "matmul",     "max_pool",   "avg_pool",    "softmax",
+                                          "pad",        "bias_add",   "concat",     "log_softmax", "batch_norm_infer",
+                                          "copy",       "reduce_sum", "reduce_max", "reduce_mean", "transpose",
+                                          "layer_norm", "group_norm"};
     program p;
     const tp_op *row;
     case_list l = all_cases();

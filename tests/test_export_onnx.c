@@ -578,6 +578,7 @@ static const char *const without_form[] = {"relu_grad",
                                            "apply_lion",
                                            "lstm_grad",
                                            "layer_norm_grad",
+                                           "group_norm_grad",
                                            "attention_grad",
                                            "gru_grad"};
 static bool has_form(const char *row)
@@ -652,8 +653,8 @@ static bool walk_case(const op_case *c, int way, int number)
     if (!tp_is_poison(y)) s = open_graph(g);
     else CHECK_MSG(way == NOTHING_KNOWN, "%s:%d: %s", c->file, c->line, tp_graph_error(g));
     /* what only the derivative reads has no form: chosen elements, gates, statistics of rows */
-    const bool first_only =
-        strcmp(c->op, "max_pool") == 0 || strcmp(c->op, "attention") == 0 || strcmp(c->op, "layer_norm") == 0;
+    const bool first_only = strcmp(c->op, "max_pool") == 0 || strcmp(c->op, "attention") == 0 ||
+                            strstr(c->op, "r_norm") || strstr(c->op, "p_norm");
     const int states = strcmp(c->op, "lstm") == 0 ? 3 : strcmp(c->op, "gru") == 0 ? 2 : MAX_VALUES;
     for (int i = 0; s && i < y->op->n_out && i < (first_only ? 1 : states); i++) out[n_out++] = &y->op->out[i];
     if (s) {

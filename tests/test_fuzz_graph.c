@@ -417,9 +417,16 @@ static void grow_reduce(garden *f)
         break;
     case 5:
         if (n > 1) {
-            const int64_t C = x->shape.dim[n - 1];
-            put(f, tp_nn_layer_norm(x, variable(f, dims(1, C, 0, 0, 0), 0.5f, 1.5f),
-                                    variable(f, dims(1, C, 0, 0, 0), -0.5f, 0.5f), 1e-3f));
+            const int axis = n > 2 && chance(f, 50) ? 1 + (int)draw(f, (uint32_t)n - 1) : 0; /* 0: a layer norm */
+            const int64_t C = x->shape.dim[axis ? axis : n - 1];
+            int groups = 1 + (int)draw(f, (uint32_t)C);
+            while (C % groups) groups--;
+            if (axis)
+                put(f, tp_nn_group_norm(x, variable(f, dims(1, C, 0, 0, 0), 0.5f, 1.5f),
+                                        variable(f, dims(1, C, 0, 0, 0), -0.5f, 0.5f), axis, groups, 1e-3f));
+            else
+                put(f, tp_nn_layer_norm(x, variable(f, dims(1, C, 0, 0, 0), 0.5f, 1.5f),
+                                        variable(f, dims(1, C, 0, 0, 0), -0.5f, 0.5f), 1e-3f));
         }
         break;
     case 6: {

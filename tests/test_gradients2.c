@@ -89,6 +89,16 @@ static tp_node *critic(penalty *p, const char *name, tp_dtype t, tp_node *x)
         y = tp_slice(tp_elu(tp_nn_bias_add(y, w[1], TP_NCHW)), begin, size);
         return tp_matmul(tp_softmax(tp_matmul(tp_reduce_mean(y, image, 2, false), w[2])), w[3]);
     }
+    if (strcmp(name, "group_norm") == 0) { /* the second one with channels first */
+        const int first[4] = {0, 3, 1, 2}, last[4] = {0, 2, 3, 1};
+        w[0] = weight(p, t, 4, 3, 3, 2, 4), w[1] = weight(p, t, 1, 4, 0, 0, 0), w[2] = weight(p, t, 1, 4, 0, 0, 0);
+        w[3] = weight(p, t, 4, 3, 3, 4, 2), w[4] = weight(p, t, 1, 2, 0, 0, 0), w[5] = weight(p, t, 1, 2, 0, 0, 0);
+        w[6] = weight(p, t, 2, 32, 1, 0, 0);
+        y = leaky(tp_nn_group_norm(conv(x, w[0], 1, TP_SAME, 1, TP_NHWC), w[1], w[2], 3, 2, 0.125f));
+        y = tp_transpose(conv(y, w[3], 1, TP_SAME, 1, TP_NHWC), first, 4);
+        y = tp_transpose(leaky(tp_nn_group_norm(y, w[4], w[5], 1, 1, 0.125f)), last, 4);
+        return tp_matmul(tp_batch_flatten(y), w[6]);
+    }
     CHECK_STR(name, "groups");
     w[0] = weight(p, t, 4, 3, 3, 1, 4), w[1] = weight(p, t, 1, 64, 0, 0, 0), w[2] = weight(p, t, 1, 64, 0, 0, 0);
     w[3] = weight(p, t, 2, 64, 3, 0, 0), w[4] = weight(p, t, 2, 3, 1, 0, 0);
@@ -119,7 +129,22 @@ static void penalty_free(penalty *p)
 
 /* ==== >>tests ========================================================================================= */
 
-static const char *const names[] = {"plain", "layer_norm", "batch_norm", "softmax", "groups"};
+TEST(group_norm_of_unknown_channels)
+{
+    for (int known = 0; known < 2; known++) { /* known: gamma says how many channels there are */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3, TP_ANY)), *dx = NULL, *ddx = NULL;
+        tp_node *v = tp_placeholder(g, "v", TP_F32, tp_make_shape(known ? 4 : TP_ANY));
+        tp_gradients(tp_sum(tp_square(tp_nn_group_norm(x, v, v, 2, 2, 0.5f))), &x, 1, &dx);
+        CHECK(tp_graph_status(g) == TP_OK && dx);
+        tp_gradients(tp_sum(tp_square(dx)), &x, 1, &ddx);
+        if (known) CHECK(tp_graph_status(g) == TP_OK && ddx);
+        else CHECK_HAS(tp_graph_error(g), "the gradient of group_norm_grad needs to know the number of channels");
+        tp_graph_free(g);
+    }
+}
+
+static const char *const names[] = {"plain", "layer_norm", "batch_norm", "softmax", "group_norm", "groups"};
 
 TEST(penalties_agree_with_finite_differences)
 {

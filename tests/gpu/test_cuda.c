@@ -1144,6 +1144,31 @@ TEST(wide_rows)
     };
     RUN_WIDE_CASES(list);
 }
+/* Channels last and first, all or few channels in a group, one piece and several, no samples; axes in the middle. */
+TEST(group_norms)
+{
+#define GN(shape_, axis_, groups_, C_, stat_)                                                                \
+    {"group_norm",                                                                                           \
+     "axis " axis_ ";groups " groups_ ";epsilon 1e-5",                                                       \
+     {"float32 " shape_ " rand -1 3", "float32 1 " C_ " rand -1 2", "float32 1 " C_ " rand -1 1"}},          \
+    {                                                                                                        \
+        "group_norm_grad", "axis " axis_ ";groups " groups_ ";epsilon 1e-5",                                 \
+        {                                                                                                    \
+            "float32 " shape_ " rand -1 1", "float32 " shape_ " rand -1 3", "float32 1 " C_ " rand -1 2",    \
+                "float32 2 " stat_ " " groups_ " rand 0.8 1.2", "float32 2 " stat_ " " groups_ " rand 0.7 1" \
+        }                                                                                                    \
+    }
+    static const wide_case list[] = {
+        GN("4 3 14 14 24", "3", "4", "24", "3"),   GN("4 2 7 9 17", "3", "1", "17", "2"),
+        GN("4 2 5 5 70", "3", "70", "70", "2"),    GN("4 1 90 80 8", "3", "2", "8", "1"),
+        GN("4 3 6 20 20", "1", "3", "6", "3"),     GN("4 2 4 7 9", "1", "1", "4", "2"),
+        GN("3 2 5 3001", "1", "5", "5", "2"),      GN("4 2 3 8 12", "2", "4", "8", "2"),
+        GN("3 2 300 64", "2", "32", "64", "2"),    GN("4 0 5 5 6", "3", "2", "6", "0"),
+        GN("4 40 1 1 130", "3", "2", "130", "40"),
+    };
+#undef GN
+    RUN_WIDE_CASES(list);
+}
 /* More tensors than one list of the kernel takes, and values whose squares are no floats. */
 TEST(norm_of_many)
 {

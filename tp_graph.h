@@ -1953,6 +1953,12 @@ enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an ope
 
 typedef struct tp__external {
     int access, size; /* access: how the operand is broadcast (TP__DIRECT, ...); size: bytes of an element */
+    /* The operand's dimensions, with adjacent ones that are broadcast alike as one, and the distance in elements between two values of an
+     * index, which is 0 along a dimension that is broadcast. At least two. */
+    int n_dim;
+    int64_t dim[TP_MAX_DIMS], step[TP_MAX_DIMS];
+    /* `tile` adjacent values are repeated over and over in each run of `repeats` elements; tile 0: they are not */
+    int64_t tile, repeats;
     /* which element of the operand is read for element i of the result: for INNER i % period, for OUTER (i / inner) %
      * period */
     int64_t inner, period;
@@ -1963,6 +1969,7 @@ typedef struct tp__external {
 typedef struct tp__program {
     tp_shape shape; /* the shape of the chain's results; all have the same */
     int64_t n;
+    int64_t block; /* number of elements that are computed at a time: at most TP__FUSE_BLOCK */
     int n_instr, n_external, n_out, n_reg;
     /* arrays, each as long as this chain needs: most chains are short */
     tp__instr *instr;
@@ -8243,85 +8250,99 @@ static tp_status tp__plan_groups(tp__compiler *c)
 #define TP__FUSE_BLOCK 512
 #endif
 
+/* Returns an element of four bytes twice. */
+static uint64_t tp__pair_of(const char *src)
+{
+    uint32_t w;
+    memcpy(&w, src, 4);
+    return (uint64_t)w << 32 | w;
+}
 /* Copies n elements of `size` bytes that are `stride` elements apart (0: one element n times) into a contiguous block. */
 static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n)
 {
-    uint32_t w;
     if (stride == 1) {
         memcpy(dst, src, (size_t)n * size);
-    } else if (stride == 0 && size == sizeof w) {
-        memcpy(&w, src, sizeof w);
-        for (int64_t k = 0; k < n; k++) memcpy(dst + k * (int64_t)sizeof w, &w, sizeof w);
+    } else if (stride == 0 && size == 4) {
+        const uint64_t pair = tp__pair_of(src);
+        for (int64_t k = 0; k + 2 <= n; k += 2) memcpy(dst + k * 4, &pair, 8);
+        if (n % 2) memcpy(dst + (n - 1) * 4, &pair, 4);
     } else {
         for (int64_t k = 0; k < n; k++) memcpy(dst + (size_t)k * size, src + k * stride * (int64_t)size, size);
     }
 }
+/* Copies `rows` rows of n elements, as tp__copy_strided does one. Rows that are all the same are copied in growing pieces. dst has room for
+ * one element more. */
+static void tp__broadcast_rows(char *dst, const char *src, size_t size, int64_t rows, int64_t row_stride, int64_t n,
+                               int64_t stride)
+{
+    const size_t row = (size_t)n * size, all = (size_t)rows * row;
+    if (row_stride == 0) {
+        tp__copy_strided(dst, src, size, stride, n);
+        for (size_t done = row; done < all;) {
+            const size_t more = done < all - done ? done : all - done;
+            memcpy(dst + done, dst, more);
+            done += more;
+        }
+        return;
+    }
+    /* rows that are too short for a call, in pairs: the last may be one element too long */
+    for (; stride == 0 && size == 4 && n < 32 && rows > 0; rows--, dst += row, src += row_stride * 4) {
+        const uint64_t pair = tp__pair_of(src);
+        for (int64_t k = 0; k < n; k += 2) memcpy(dst + k * 4, &pair, 8);
+    }
+    for (int64_t r = 0; r < rows; r++)
+        tp__copy_strided(dst + (size_t)r * row, src + r * row_stride * (int64_t)size, size, stride, n);
+}
 
 /* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
-static void tp__external_load(const tp__program *p, const tp__external *e, const char *src, int64_t i0, int64_t n,
-                              char *dst)
+static void tp__external_load(const tp__external *e, const char *src, int64_t i0, int64_t n, char *dst)
 {
-    const size_t size = (size_t)e->size;
-    if (e->access == TP__SPLAT) {
-        tp__copy_strided(dst, src, size, 0, n);
-        return;
-    }
-    if (e->access == TP__INNER || e->access == TP__OUTER) {
-        /* at: the element of src; left: how many elements of the block read it or, in the inner case, follow in src */
-        const bool inner = e->access == TP__INNER;
-        int64_t at = inner ? i0 % e->period : i0 / e->inner % e->period;
-        int64_t left = inner ? e->period - at : e->inner - i0 % e->inner;
-        for (int64_t done = 0, run; done < n; done += run) {
-            run = left < n - done ? left : n - done;
-            tp__copy_strided(dst + (size_t)done * size, src + (size_t)at * size, size, inner, run);
-            at = inner || at + 1 == e->period ? 0 : at + 1;
-            left = inner ? e->period : e->inner;
-        }
-        return;
-    }
-    /* copies runs along the last dimension that has more than one element; after each run moves to the next index of
-     * the other dimensions */
-    int64_t index[TP_MAX_DIMS] = {0}, index_left = i0, at = 0;
-    int last = p->shape.ndim - 1;
+    const int last = e->n_dim - 1, row = last - 1;
+    int64_t index[TP_MAX_DIMS] = {0}, index_left = i0;
     for (int d = last; d >= 0; d--) {
-        index[d] = index_left % p->shape.dim[d];
-        index_left /= p->shape.dim[d];
-        at += index[d] * e->stride[d];
+        index[d] = index_left % e->dim[d];
+        index_left /= e->dim[d];
     }
-    while (last > 0 && p->shape.dim[last] == 1) last--;
     for (int64_t done = 0, run; done < n; done += run) {
-        const int64_t left = p->shape.dim[last] - index[last];
-        run = left < n - done ? left : n - done;
-        tp__copy_strided(dst + (size_t)done * size, src + (size_t)at * size, size, e->stride[last], run);
-        index[last] += run;
-        at += run * e->stride[last];
-        for (int d = last; d > 0 && index[d] == p->shape.dim[d]; d--) {
-            at += e->stride[d - 1] - index[d] * e->stride[d];
-            index[d] = 0;
-            index[d - 1]++;
+        const int64_t left = n - done, length = e->dim[last], row_left = length - index[last];
+        int64_t at = 0, rows = left / length;
+        for (int d = 0; d <= last; d++) at += index[d] * e->step[d];
+        if (rows > e->dim[row] - index[row]) rows = e->dim[row] - index[row];
+        if (index[last] > 0 || rows == 0) { /* a part of a row */
+            run = row_left < left ? row_left : left;
+            tp__copy_strided(dst + (size_t)done * (size_t)e->size, src + at * e->size, (size_t)e->size, e->step[last],
+                             run);
+        } else {
+            run = rows * length;
+            tp__broadcast_rows(dst + (size_t)done * (size_t)e->size, src + at * e->size, (size_t)e->size, rows,
+                               e->step[row], length, e->step[last]);
         }
+        index[row] += (index[last] + run) / length;
+        index[last] = (index[last] + run) % length;
+        for (int d = row; d > 0 && index[d] == e->dim[d]; d--) index[d] = 0, index[d - 1]++;
     }
 }
 
-#define TP__FUSED_CHUNK (TP__FUSE_BLOCK * 16)
+/* Whether elements [i0, i0+n) of an operand have the values of the block before, which are still in its register. */
+static bool tp__same_as_before(const tp__program *p, const tp__external *e, int64_t i0, int64_t n)
+{
+    return e->tile && p->block % e->tile == 0 && (i0 - p->block) / e->repeats == (i0 + n - 1) / e->repeats;
+}
+
+#define TP__FUSED_BLOCKS 16 /* blocks of a chunk, which one thread computes */
 
 static void tp__fused_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__program *p = (const tp__program *)k->attrs;
     double registers[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element, enough for any dtype */
-    const int64_t begin = chunk * TP__FUSED_CHUNK;
-    const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
-    for (int e = 0; e < p->n_external; e++)
-        if (p->external[e].access == TP__SPLAT)
-            tp__external_load(p, &p->external[e], (const char *)k->in[e].data, 0,
-                              end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK,
-                              (char *)registers[p->external[e].reg]);
-    for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
-        const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
+    const int64_t length = TP__FUSED_BLOCKS * p->block, begin = chunk * length;
+    const int64_t end = begin + length < p->n ? begin + length : p->n;
+    for (int64_t i0 = begin; i0 < end; i0 += p->block) {
+        const int64_t n = end - i0 < p->block ? end - i0 : p->block;
         for (int e = 0; e < p->n_external; e++)
-            if (p->external[e].reg >= 0 && p->external[e].access != TP__SPLAT)
-                tp__external_load(p, &p->external[e], (const char *)k->in[e].data, i0, n,
+            if (p->external[e].reg >= 0 && (i0 == begin || !tp__same_as_before(p, &p->external[e], i0, n)))
+                tp__external_load(&p->external[e], (const char *)k->in[e].data, i0, n,
                                   (char *)registers[p->external[e].reg]);
         for (int j = 0; j < p->n_instr; j++) {
             const tp__instr *s = &p->instr[j];
@@ -8345,7 +8366,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
 static void tp__fused_kernel(const tp_call *k)
 {
     const tp__program *p = (const tp__program *)k->attrs;
-    const int64_t chunks = (p->n + TP__FUSED_CHUNK - 1) / TP__FUSED_CHUNK;
+    const int64_t length = TP__FUSED_BLOCKS * p->block, chunks = (p->n + length - 1) / length;
     tp_device_parallel(k->device, chunks, tp__fused_chunk, (void *)(uintptr_t)k);
 }
 
@@ -8697,6 +8718,31 @@ static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
     }
 }
 
+/* Collapses the dimensions of an operand whose strides are known: see tp__external. */
+static void tp__external_collapse(const tp_shape *full, tp__external *e)
+{
+    int n = 0; /* from the last dimension to the first, then turned round */
+    for (int d = full->ndim - 1; d >= 0; d--) {
+        if (full->dim[d] == 1) continue;
+        if (n && e->stride[d] == e->step[n - 1] * e->dim[n - 1]) {
+            e->dim[n - 1] *= full->dim[d];
+        } else {
+            e->dim[n] = full->dim[d];
+            e->step[n++] = e->stride[d];
+        }
+    }
+    for (; n < 2; n++) e->dim[n] = 1, e->step[n] = 0;
+    e->n_dim = n;
+    for (int i = 0; i < n / 2; i++) {
+        const int64_t dim = e->dim[i], step = e->step[i];
+        e->dim[i] = e->dim[n - 1 - i], e->step[i] = e->step[n - 1 - i];
+        e->dim[n - 1 - i] = dim, e->step[n - 1 - i] = step;
+    }
+    if (e->step[n - 1] == 0) e->tile = 1, e->repeats = e->dim[n - 1];
+    else if (e->step[n - 2] == 0) e->tile = e->dim[n - 1], e->repeats = e->dim[n - 1] * e->dim[n - 2];
+    else e->tile = 0;
+}
+
 /* Finds how an operand of shape `s` is broadcast to the result shape. */
 static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__external *e)
 {
@@ -8707,6 +8753,7 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
         e->stride[d] = dims[d] == 1 ? 0 : stride;
         stride *= dims[d];
     }
+    tp__external_collapse(full, e);
     if (stride == tp_shape_size(full)) {
         e->access = TP__DIRECT;
         return;
@@ -8729,6 +8776,23 @@ static void tp__external_layout(const tp_shape *full, const tp_shape *s, tp__ext
     for (int d = b; d < full->ndim; d++) e->inner *= full->dim[d];
     e->period = stride;
     e->access = e->inner == 1 ? TP__INNER : TP__OUTER;
+}
+
+/* Chooses the length of a chain's blocks: a multiple of as many tiles of broadcast operands as possible, so that these are filled once for
+ * many blocks. */
+static void tp__chain_blocks(tp__program *p)
+{
+    int64_t periods = 1; /* the block is a multiple of it */
+    for (int e = 0; e < p->n_external; e++) {
+        int64_t a = periods, b = p->external[e].tile; /* a becomes their greatest common divisor */
+        if (b == 0 || p->external[e].repeats < 2 * TP__FUSE_BLOCK) continue;
+        while (b) {
+            const int64_t rest = a % b;
+            a = b, b = rest;
+        }
+        if (periods / a <= TP__FUSE_BLOCK / p->external[e].tile) periods = periods / a * p->external[e].tile;
+    }
+    p->block = TP__FUSE_BLOCK / periods * periods;
 }
 
 /* Sets operand i of op m of a chain: the result of an earlier op of the chain, or an operand of the whole chain. */
@@ -8867,6 +8931,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
             prog->external[e].reg = prog->n_reg++;
         }
     for (int m = 0; m < group->n; m++) tp__chain_result(c, &ch, m);
+    tp__chain_blocks(prog);
     const char *name = c->op[group->op[group->n - 1]]->name;
     tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_external, prog->n_out, 0, ch.device);
     if (!s) return tp__nomem_plan();

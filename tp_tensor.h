@@ -4397,8 +4397,13 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         memmove(dst, src, (size_t)n * src_size);
         return;
     }
-    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* bytes to float: common for images, so it has a fast loop */
+    /* bytes to float, common for images, and truth values to float, common in gradients, have fast loops */
+    if (dst_dtype == TP_F32 && src_dtype == TP_U8) {
         for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
+        return;
+    }
+    if (dst_dtype == TP_F32 && src_dtype == TP_BOOL) {
+        for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)(((const uint8_t *)src)[i] != 0);
         return;
     }
     if (!TP__HAS_F64 && (tp__is_left_out(dst_dtype) || tp__is_left_out(src_dtype))) {

@@ -1062,6 +1062,68 @@ TEST(broadcasts_of_every_kind_in_one_chain)
     tp_graph_free(g);
 }
 
+/* Chains over random shapes, with operands that are broadcast along any of the dimensions, of elements of 1, 4 and 8 bytes. All values are
+ * small integers, so that the results are exact. */
+TEST(broadcasts_of_random_shapes_in_chains)
+{
+    static const int64_t length[] = {1, 2, 3, 5, 8, 16, 24, 31, 40, 300, 700};
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_I32};
+    static double values[4][40000];
+    uint64_t drawn = 0;
+#define DRAW(n_) ((int)(tp_random_u32(7, 0, drawn++) % (uint32_t)(n_)))
+    for (int round = 0; round < 300; round++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_shape full, shape[4];
+        tp_feed f[4];
+        tp_node *x[4];
+        memset(&full, 0, sizeof full);
+        for (full.ndim = 1 + DRAW(5); full.ndim > 0;) {
+            for (int d = 0; d < full.ndim; d++) full.dim[d] = length[DRAW(TP_COUNT(length))];
+            if (tp_shape_size(&full) <= TP_COUNT(values[0])) break;
+        }
+        memset(f, 0, sizeof f);
+        for (int a = 0; a < 4; a++) { /* the first one is not broadcast, the last one is a condition */
+            shape[a] = full;
+            for (int d = 0; a > 0 && d < full.ndim; d++)
+                if (DRAW(2)) shape[a].dim[d] = 1;
+            char name[2] = {(char)('a' + a), 0};
+            x[a] = tp_placeholder(g, name, a == 3 ? TP_BOOL : dtypes[round % 3], shape[a]);
+            f[a].node = x[a];
+            CHECK_OK(tp_tensor_resize(&f[a].value, x[a]->dtype, shape[a]));
+            for (int64_t i = 0; i < tp_shape_size(&shape[a]); i++)
+                tp_tensor_set(&f[a].value, i, values[a][i] = a == 3 ? DRAW(2) : DRAW(99) - 49);
+        }
+        tp_node *y = tp_select(x[3], tp_add(tp_mul(x[0], x[1]), x[2]), tp_sub(x[1], x[0]));
+        tp_session_config c;
+        memset(&c, 0, sizeof c);
+        c.threads = 1 + round % 2;
+        tp_session *s = tp_session_new(g, &c);
+        const tp_tensor *out = NULL;
+        CHECK_OK(tp_session_run(s, f, 4, &y, 1, &out));
+        int64_t wrong = 0;
+        for (int64_t i = 0; out && i < tp_tensor_size(out); i++) {
+            double v[4];
+            for (int a = 0; a < 4; a++) {
+                int64_t at = 0, rest = i, stride = 1;
+                for (int d = full.ndim - 1; d >= 0; d--) {
+                    if (shape[a].dim[d] > 1) at += rest % full.dim[d] * stride;
+                    stride *= shape[a].dim[d];
+                    rest /= full.dim[d];
+                }
+                v[a] = values[a][at];
+            }
+            wrong += tp_tensor_get(out, i) != (v[3] != 0 ? v[0] * v[1] + v[2] : v[1] - v[0]);
+        }
+        char text[2][TP_SHAPE_TEXT];
+        CHECK_MSG(out && wrong == 0, "round %d, %s by %s: %d are wrong", round, tp_shape_text(&full, text[0]),
+                  tp_shape_text(&shape[1], text[1]), (int)wrong);
+        tp_session_free(s);
+        tp_graph_free(g);
+        for (int a = 0; a < 4; a++) tp_tensor_free(&f[a].value);
+    }
+#undef DRAW
+}
+
 TEST(initial_values_are_a_function_of_the_name)
 {
     tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);

@@ -5204,42 +5204,41 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
 {
-    int64_t c = 0;
-    for (; c + TP__VW <= C; c += TP__VW) {
-        V best = vload(x + tap[0] + c);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const int64_t n = C - c < TP__VW ? C - c : TP__VW;
+        V best = TP__F(part)(x + tap[0] + c, n);
         VI chosen = viset(index[0]);
         for (int t = 1; t < n_tap; t++) {
-            V e = vload(x + tap[t] + c);
-            VI better = ~(VI)(e <= best) & (VI)(best == best);
+            const V e = TP__F(part)(x + tap[t] + c, n);
+            const VI better = ~(VI)(e <= best) & (VI)(best == best);
             best = vsel(better, e, best);
             chosen = (viset(index[t]) & better) | (chosen & ~better);
         }
-        vstore(y + c, best);
-        if (which) *(VB *)(void *)(which + c) = __builtin_convertvector(chosen, VB);
-    }
-    for (; c < C; c++) {
-        float best = x[tap[0] + c];
-        uint8_t chosen = index[0];
-        for (int t = 1; t < n_tap; t++) {
-            const float e = x[tap[t] + c];
-            if (!(e <= best) && best == best) best = e, chosen = index[t];
-        }
-        y[c] = best;
-        if (which) which[c] = chosen;
+        TP__F(put_part)(y + c, n, best);
+        if (!which) continue;
+        const VB bytes = __builtin_convertvector(chosen, VB);
+        if (n == TP__VW) *(VB *)(void *)(which + c) = bytes;
+        else memcpy(which + c, &bytes, (size_t)n);
     }
 }
 
 /* Gradient of max pooling for windows that do not overlap: dx[tap[t] + c] = which[c] is t ? dy[c] : 0 */
 static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx)
 {
-    int64_t c = 0;
-    for (; c + TP__VW <= C; c += TP__VW) {
-        const V e = vload(dy + c) + vset(0.0f); /* adding 0 turns -0 into 0, as the sum 0 + dy of the naive loop does */
-        const VI chosen = __builtin_convertvector(*(const VB *)(const void *)(which + c), VI);
-        for (int t = 0; t < n_tap; t++) vstore(dx + tap[t] + c, (V)((VI)e & (VI)(chosen == viset(t))));
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const int64_t n = C - c < TP__VW ? C - c : TP__VW;
+        /* adding 0 turns -0 into 0, as the sum 0 + dy of the naive loop does */
+        const V e = TP__F(part)(dy + c, n) + vset(0.0f);
+        VB bytes;
+        if (n == TP__VW) {
+            bytes = *(const VB *)(const void *)(which + c);
+        } else {
+            memset(&bytes, 0, sizeof bytes);
+            memcpy(&bytes, which + c, (size_t)n);
+        }
+        const VI chosen = __builtin_convertvector(bytes, VI);
+        for (int t = 0; t < n_tap; t++) TP__F(put_part)(dx + tap[t] + c, n, (V)((VI)e & (VI)(chosen == viset(t))));
     }
-    for (; c < C; c++)
-        for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
 }
 
 /* Average pooling: y[c] = mean of x[tap[t] + c] over taps. Its gradient: dx[tap[t] + c] = dy[c] / taps */

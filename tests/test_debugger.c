@@ -33,6 +33,14 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     return tp_named(tp_add(tp_mean(tp_square(kept)), tp_mean(nothing)), "cost");
 }
 
+/* The same with a value that has no elements. */
+static tp_node *build_with_empty(tp_graph *g, tp_node *const *in, void *user)
+{
+    static const int64_t begin[2] = {0, 0}, size[2] = {0, 2};
+    tp_node *empty = tp_named(tp_slice(in[0], begin, size), "empty");
+    return tp_add(build_graph(g, in, user), tp_sum(empty));
+}
+
 static tp_optimizer *optimizer(tp_graph *g, void *user)
 {
     (void)user;
@@ -60,6 +68,7 @@ typedef struct run {
     bool without;       /* no debugger at all */
     int64_t points;     /* before the bad one comes, 6 are good */
     bool own_filter;
+    bool empty; /* the net with a value that has no elements */
     tp_status (*before)(tp_callback *cb);
 } run;
 
@@ -112,7 +121,7 @@ static tp_status train(const run *r)
     list[n++] = tp_cb_lambda(.trigger = r->before, .after_train = print_w);
     list[n++] = tp_cb_model_saver(.checkpoint_dir = folder);
     c.model.inputs = inputs, c.model.n_inputs = 1;
-    c.model.build_graph = build_graph, c.model.optimizer = optimizer;
+    c.model.build_graph = r->empty ? build_with_empty : build_graph, c.model.optimizer = optimizer;
     c.dataflow = tp_df_batch(tp_df_from_generator(point, .size = r->points, .indexed = TP_YES), BATCH);
     c.callbacks = list, c.n_callbacks = n;
     c.n_extra_callbacks = c.n_monitors = TP_NONE;
@@ -305,6 +314,46 @@ TEST(values_of_zeros_are_found)
     answers(&r);
     IN_ORDER(answer, "list -f all_zero\n", "Sub ", "min 0 mean 0 max 0\n", "Mul ", "min 0 mean 0 max 0\n",
              "reduce_mean    float32 ()  0\n3 of 28 operations\n", "STATUS TP_OK");
+}
+
+/* A value without elements has no zeros, and nothing else that a filter finds. */
+TEST(a_value_without_elements_passes_no_filter)
+{
+    run r = {0};
+    r.points = 6;
+    r.empty = true;
+    r.commands = "print empty; list -f all_zero; list -f has_inf_or_nan; stop";
+    answers(&r);
+    if (!IN_ORDER(answer, "print empty\n", "empty  float32 (0,2)", "list -f all_zero\n", "Sub ", "Mul ",
+                  "reduce_mean    float32 ()  0\n", " operations\n", "list -f has_inf_or_nan\n", "0 of ",
+                  "STATUS TP_OK"))
+        return;
+    CHECK(!strstr(strstr(answer, "list -f all_zero\n"), "empty"));
+    CHECK_HAS(strstr(answer, "list -f all_zero\n"), "reduce_sum     float32 ()  0\n");
+}
+
+/* Each operation that reads a value is named, and no other. */
+TEST(readers_are_those_that_read)
+{
+    run r = {0};
+    r.points = 6;
+    r.commands = "node x; outputs x; node hidden; outputs hidden; node GradientDescent/ApplyGradientDescent; outputs "
+                 "GradientDescent/ApplyGradientDescent; stop";
+    answers(&r);
+    IN_ORDER(answer, "node x\n", "\n  is read by MatMul, Log, Sub, gradients/MatMul_grad/MatMul_1\n", "outputs x\n");
+    IN_ORDER(answer, "node hidden\n", "\n  reads\n", " MatMul ", "\n  is read by Dropout\n", "outputs hidden\n");
+    IN_ORDER(answer, "node GradientDescent/ApplyGradientDescent\n", "\n  is read by nothing\n",
+             "outputs GradientDescent/ApplyGradientDescent\nno operation reads it\n", "STATUS TP_OK");
+    static const char *const readers[] = {"  MatMul ", "  Log ", "  Sub ", "  gradients/MatMul_grad/MatMul_1 "};
+    const char *line = strstr(answer, "outputs x\n");
+    for (int i = 0; i < TP_COUNT(readers) && line; i++) {
+        line = strchr(line, '\n');
+        const char *name = line ? strstr(line + 1, readers[i]) : NULL;
+        CHECK_MSG(name && strcspn(line + 1, "\n") > (size_t)(name - line - 1), "%s is not line %d", readers[i], i);
+        line = line ? line + 1 : NULL;
+    }
+    line = line ? strchr(line, '\n') : NULL;
+    CHECK(line && strncmp(line + 1, "tp> ", 4) == 0); /* there is no fifth */
 }
 
 /* What changes variables is not run twice, and says so. */

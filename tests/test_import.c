@@ -1053,6 +1053,61 @@ TEST(heads_are_counted)
     }
 }
 
+/* A mask of attention that is shorter than the keys hides those beyond its end; one that is longer is refused. */
+static int masked_attention(double *y, int elem, int64_t keys, const void *mask, size_t bytes)
+{
+    static const int64_t x[] = {1, 1, 2, 2}, open[] = {-1, -1, -1, -1};
+    static const float k[6] = {1, 0, 0, 2, 3, 3}, v[6] = {1, 10, 2, 20, 3, 30};
+    static const int64_t of_keys[] = {1, 1, 3, 2};
+    const int64_t of_mask[] = {2, keys};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    int n = -1;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 4, x);
+    put_weight(&graph, "k", 1, 4, of_keys, k, sizeof k);
+    put_weight(&graph, "v", 1, 4, of_keys, v, sizeof v);
+    put_weight(&graph, "mask", elem, 2, of_mask, mask, bytes);
+    put_node(&graph, "Attention", "x,k,v,mask", "y", NULL);
+    put_io(&graph, 12, "y", 1, 4, open);
+    put_model(&file, &graph, 23);
+    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
+        static const float q[4] = {0.5f, -1, 2, 0.25f};
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, x), q);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) == 4))
+            for (n = 0; n < 4; n++) y[n] = tp_tensor_get(out, n);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return n;
+}
+TEST(masks_of_attention_end_before_the_keys)
+{
+    static const float all[6] = {0, 0.5f, -1e9f, 0, 0.25f, -1e9f}, two_keys[4] = {0, 0.5f, 0, 0.25f}, long_one[8] = {0};
+    static const char may_all[6] = {1, 1, 0, 0, 1, 0}, may_two[4] = {1, 1, 0, 1}, may_first[2] = {1, 1};
+    double want[4], got[4];
+    if (!CHECK(masked_attention(want, 1, 3, all, sizeof all) == 4)) return;
+    CHECK(want[0] > 1 && want[0] < 2 && want[2] > 1 && want[2] < 2); /* between the first two values */
+    CHECK(masked_attention(got, 1, 2, two_keys, sizeof two_keys) == 4);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(got[i], want[i], 1e-6, 1e-6);
+    if (!CHECK(masked_attention(want, 9, 3, may_all, sizeof may_all) == 4)) return;
+    CHECK_NEAR(want[2], 2, 1e-6, 0); /* the second query may see the second key alone */
+    CHECK(masked_attention(got, 9, 2, may_two, sizeof may_two) == 4);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(got[i], want[i], 1e-6, 1e-6);
+    /* a mask of one column is the first key's: it is not repeated for the others */
+    CHECK(masked_attention(got, 9, 1, may_first, sizeof may_first) == 4);
+    for (int i = 0; i < 4; i++) CHECK_NEAR(got[i], i % 2 ? 10 : 1, 1e-5, 0);
+    CHECK(masked_attention(got, 1, 4, long_one, sizeof long_one) == -1);
+    CHECK_HAS(tp_last_error(), "shapes (1,1,2,3) and (2,4) do not broadcast");
+}
+
 /* An equation with two arrows, and one that is too long, are refused: nothing of them is left out. */
 TEST(equations_are_read_to_their_end)
 {

@@ -834,47 +834,62 @@ static bool make_library(const char *path, const char *text)
     return system(command) == 0;
 }
 
-/* libcurl, as far as it is used here: it writes what it is to send to $CURL_SENT, "[header][header]body". */
+/* libcurl, as far as it is used here. It writes what it is to send to $CURL_SENT, "[header][header]<URL, options>body", and
+ * answers a request to create an experiment with $CURL_ANSWER. */
 static bool make_curl(const char *path)
 {
-    static const char text[] = "#include <stdarg.h>\n"
-                               "#include <stdio.h>\n"
-                               "#include <stdlib.h>\n"
-                               "static FILE *to;\n"
-                               "static const char *body;\n"
-                               "static long size;\n"
-                               "int curl_global_init(long flags) { return flags == 3 ? 0 : 1; }\n"
-                               "void *curl_easy_init(void) { return to = fopen(getenv(\"CURL_SENT\"), \"wb\"); }\n"
-                               "int curl_easy_setopt(void *curl, int option, ...)\n"
-                               "{\n"
-                               "    va_list ap;\n"
-                               "    va_start(ap, option);\n"
-                               "    if (option == 60) size = va_arg(ap, long);\n"
-                               "    if (option == 10015) body = va_arg(ap, const char *);\n"
-                               "    va_end(ap);\n"
-                               "    return 0;\n"
-                               "}\n"
-                               "int curl_easy_perform(void *curl)\n"
-                               "{\n"
-                               "    fwrite(body, 1, (size_t)size, to);\n"
-                               "    return fflush(to);\n"
-                               "}\n"
-                               "int curl_easy_getinfo(void *curl, int info, ...)\n"
-                               "{\n"
-                               "    va_list ap;\n"
-                               "    va_start(ap, info);\n"
-                               "    *va_arg(ap, long *) = 200;\n"
-                               "    va_end(ap);\n"
-                               "    return 0;\n"
-                               "}\n"
-                               "void curl_easy_cleanup(void *curl) { fclose(to); }\n"
-                               "const char *curl_easy_strerror(int code) { return \"\"; }\n"
-                               "void *curl_slist_append(void *list, const char *text)\n"
-                               "{\n"
-                               "    fprintf(to, \"[%s]\", text);\n"
-                               "    return list ? list : to;\n"
-                               "}\n"
-                               "void curl_slist_free_all(void *list) {}\n";
+    static const char text[] =
+        "#include <stdarg.h>\n"
+        "#include <stdio.h>\n"
+        "#include <stdlib.h>\n"
+        "#include <string.h>\n"
+        "static FILE *to;\n"
+        "static const char *body, *url;\n"
+        "static size_t (*answer)(const char *data, size_t size, size_t n, void *user);\n"
+        "static void *answer_to;\n"
+        "static long size, no_signal, timeout, connect_timeout;\n"
+        "int curl_global_init(long flags) { return flags == 3 ? 0 : 1; }\n"
+        "void *curl_easy_init(void) { return to = fopen(getenv(\"CURL_SENT\"), \"wb\"); }\n"
+        "int curl_easy_setopt(void *curl, int option, ...)\n"
+        "{\n"
+        "    va_list ap;\n"
+        "    va_start(ap, option);\n"
+        "    if (option == 13) timeout = va_arg(ap, long);\n"
+        "    if (option == 60) size = va_arg(ap, long);\n"
+        "    if (option == 78) connect_timeout = va_arg(ap, long);\n"
+        "    if (option == 99) no_signal = va_arg(ap, long);\n"
+        "    if (option == 10001) answer_to = va_arg(ap, void *);\n"
+        "    if (option == 10002) url = va_arg(ap, const char *);\n"
+        "    if (option == 10015) body = va_arg(ap, const char *);\n"
+        "    if (option == 20011) answer = va_arg(ap, size_t (*)(const char *, size_t, size_t, void *));\n"
+        "    va_end(ap);\n"
+        "    return 0;\n"
+        "}\n"
+        "int curl_easy_perform(void *curl)\n"
+        "{\n"
+        "    const char *said = getenv(\"CURL_ANSWER\");\n"
+        "    fprintf(to, \"<%s, no signal %ld, %ld s, %ld s>\", url, no_signal, timeout, connect_timeout);\n"
+        "    fwrite(body, 1, (size_t)size, to);\n"
+        "    if (said && strstr(url, \"/create\")) answer(said, 1, strlen(said), answer_to);\n"
+        "    no_signal = timeout = connect_timeout = 0; /* what a request does not set, it has not */\n"
+        "    return fflush(to);\n"
+        "}\n"
+        "int curl_easy_getinfo(void *curl, int info, ...)\n"
+        "{\n"
+        "    va_list ap;\n"
+        "    va_start(ap, info);\n"
+        "    *va_arg(ap, long *) = 200;\n"
+        "    va_end(ap);\n"
+        "    return 0;\n"
+        "}\n"
+        "void curl_easy_cleanup(void *curl) { fclose(to); }\n"
+        "const char *curl_easy_strerror(int code) { return \"\"; }\n"
+        "void *curl_slist_append(void *list, const char *text)\n"
+        "{\n"
+        "    fprintf(to, \"[%s]\", text);\n"
+        "    return list ? list : to;\n"
+        "}\n"
+        "void curl_slist_free_all(void *list) {}\n";
     return make_library(path, text);
 }
 
@@ -921,7 +936,21 @@ TEST(comet_sends_each_picture_of_a_batch)
     unsetenv("CURL_SENT");
     CHECK(!strstr(tp_test_logged, "not sent"));
     if (!CHECK_OK(tp_file_read(sent, false, 0, &text, &size))) return;
-    CHECK_HAS(text, "[Authorization: k][Content-Type: application/json][Expect:]{\"experimentKey\": \"key\"");
+    /* an experiment that is there already is not created again; without tags nothing is said about them. Each request may
+     * take 10 seconds, and libcurl raises no signal */
+    static const char first[] = "[Authorization: k][Content-Type: application/json][Expect:]"
+                                "<https://www.comet.com/api/rest/v2/write/experiment/graph, no signal 1, 10 s, 10 s>"
+                                "{\"experimentKey\": \"key\"";
+    CHECK_HAS(text, first);
+    int requests = 0, bounded = 0, of_tags = 0, created = 0;
+    for (size_t i = 0; i + 40 < size; i++) {
+        requests += memcmp(text + i, "[Authorization: k]", 18) == 0;
+        bounded += memcmp(text + i, ", no signal 1, 10 s, 10 s>", 26) == 0;
+        of_tags += memcmp(text + i, "/tags", 5) == 0 || memcmp(text + i, "addedTags", 9) == 0;
+        created += memcmp(text + i, "/create", 7) == 0;
+    }
+    CHECK_MSG(requests > 5 && bounded == requests, "%d of %d", bounded, requests);
+    CHECK(of_tags == 0 && created == 0);
     const char *png[3] = {NULL, NULL, NULL}, *at = text;
     size_t length[3] = {0, 0, 0};
     for (int i = 0; i < 3; i++) {
@@ -934,6 +963,67 @@ TEST(comet_sends_each_picture_of_a_batch)
     CHECK(length[2] > 0 && length[1] == length[2] && memcmp(png[1], png[2], length[2]) == 0);
     CHECK(length[0] > 0 && (length[0] != length[1] || memcmp(png[0], png[1], length[0]) != 0));
     tp_free(text);
+}
+
+/* Whatever allocation fails while an experiment is created: a sentence, and nothing is left. With all memory there the queue
+ * is sent to its end, also where nobody calls after_train. */
+TEST(comet_begins_without_memory)
+{
+    char path[400], sent[400];
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/libcurl.so", folder);
+    snprintf(sent, sizeof sent, "%s/sent", folder);
+    if (!make_curl(path)) TEST_SKIP("no compiler makes a shared library here");
+    setenv("CURL_SENT", sent, 1);
+    setenv("CURL_ANSWER", "{\"experimentKey\": \"new\"}", 1);
+    tp_stat number;
+    memset(&number, 0, sizeof number);
+    number.step = 1, number.value = 2.5;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_named(tp_relu(tp_named(tp_const(g, 1), "one")), "positive");
+    for (int tags = 0; tags < 2; tags++) {
+        long failures = 0;
+        for (long n = 1, failed = 1; failed && n < 200; n++) {
+            tp_monitor_comet_desc d;
+            tp_train_state train;
+            char *text = NULL;
+            size_t size = 0;
+            memset(&d, 0, sizeof d), memset(&train, 0, sizeof train);
+            d.api_key = "k", d.library = path, d.project_name = "digits";
+            if (tags) d.tags[0] = "t1", d.tags[1] = "t2";
+            train.graph = g;
+            tp_test_fail_after(0);
+            tp_monitor *m = tp_monitor_comet_(&d);
+            if (!CHECK_OK(tp_callback_setup_graph(&m->cb, &train))) return;
+            const long before = tp_test_live_blocks();
+            tp_test_keep_log();
+            tp_test_fail_after(n);
+            tp_status st = tp_callback_before_train(&m->cb);
+            if (st == TP_OK) st = m->process_scalar(m, "a number", &number);
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            const bool off = strstr(tp_test_logged, "CometMLMonitor does nothing: ") != NULL;
+            if (!failed) CHECK(st == TP_OK && !off);
+            else if (!off) CHECK_ERR(st, TP_ERR_NOMEM, "out of memory");
+            tp_monitor_free(m);
+            const long left = before + tp_test_live_blocks(); /* the counter began anew between both */
+            CHECK_MSG(left == 0, "allocation %ld: %ld blocks", n, left);
+            tp_test_alloc_reset();
+            if (failed) continue;
+            if (!CHECK_OK(tp_file_read(sent, false, 0, &text, &size))) return;
+            CHECK_HAS(text, "/create, no signal 1, 10 s, 10 s>{\"projectName\": \"digits\"}");
+            const char *list = strstr(text, "{\"experimentKey\": \"new\", \"addedTags\": [\"t1\", \"t2\"]}");
+            const char *graph = strstr(text, "{\"experimentKey\": \"new\", \"graph\": \"{");
+            CHECK((list != NULL) == (tags == 1) && (strstr(text, "/tags") != NULL) == (tags == 1));
+            CHECK(graph && (!list || list < graph) &&
+                  strstr(graph, "\"metricName\": \"a number\", \"metricValue\": 2.5,"));
+            tp_free(text);
+        }
+        CHECK(failures > 5);
+    }
+    tp_graph_free(g);
+    unsetenv("CURL_ANSWER");
+    unsetenv("CURL_SENT");
 }
 
 /* ==== >>profiling ===================================================================================== */

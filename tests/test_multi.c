@@ -13,7 +13,7 @@ enum { SIDE = 4, CLASSES = 3, STEPS = 20, WHOLE = 8 /* samples of a step, of all
 
 /* What is trained, and by whom. */
 typedef enum kind { SIMPLE, REPLICATED, HIERARCHICAL, ON_CPU, SUMMED, PS_GPU, PS_CPU, DEFAULT, ASYNC, ASYNC_SUM } kind;
-typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, ACCUM_ADAM, AVERAGED_ADAM, SCALED_LOSS } rule;
+typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, ACCUM_ADAM, AVERAGED_ADAM, SCALED_LOSS, PRINTED } rule;
 typedef struct plan {
     kind k;
     int n, batch; /* towers, samples of each */
@@ -64,6 +64,10 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
                                                                       tp_gradproc_global_norm_clip(0.5f)));
     case ACCUM: return tp_accum_grad(tp_momentum(lr), 2);
     case SCALED_LOSS: return tp_loss_scale(tp_momentum(lr), .initial = 16, .interval = 3);
+    case PRINTED:
+        return tp_apply_grad_processors(
+            tp_sgd(lr),
+            TP_GRADPROCS(tp_gradproc_print("fc0/W"), tp_gradproc_summary("fc0/W"), tp_gradproc_print("fc0/.*")));
     default: return tp_momentum(lr);
     }
 }
@@ -224,6 +228,44 @@ TEST(optimizers_around_optimizers_see_one_copy_of_each_gradient)
     for (int i = 0; i < 2; i++)
         for (int r = ADAM; r <= SCALED_LOSS; r++) one_and_many(kinds[i], 2, (rule)r, 1e-6);
     CHECK_MSG(tp_test_warnings == 0, "%s", tp_test_logged);
+}
+
+/* Of the copies of a variable the first one's gradient is printed and summarised, once a step, whatever the towers. */
+static int times_logged(const char *part)
+{
+    int n = 0;
+    for (const char *p = tp_test_logged; (p = strstr(p, part)) != NULL; p++) n++;
+    return n;
+}
+static tp_status count_summaries(tp_callback *cb)
+{
+    int n = 0, *histograms = *(int **)cb->user;
+    tp_node *const *all = tp_collection(cb->train->graph, TP_KEY_SUMMARIES, &n);
+    for (int i = 0; i < n; i++) {
+        const tp_summary_attrs *a = tp_summary_info(all[i]);
+        *histograms += a && a->kind == TP_SUMMARY_HISTOGRAM;
+    }
+    return TP_OK;
+}
+TEST(a_gradient_of_several_towers_is_printed_once)
+{
+    static const kind kinds[] = {SIMPLE, REPLICATED, ON_CPU, PS_GPU, PS_CPU, ASYNC};
+    for (int i = 0; i < TP_COUNT(kinds); i++) {
+        const int n = kinds[i] == SIMPLE ? 1 : 3, steps = 4;
+        int histograms = 0;
+        plan p = {kinds[i], n, 2, PRINTED, true, false, 0, 0, 0};
+        tp_callback *cb = tp_callback_new("Counter", sizeof(int *));
+        *(int **)cb->user = &histograms;
+        cb->after_train = count_summaries;
+        tp_train_config c = config_of(&p, &cb, 1, steps);
+        tp_test_keep_log();
+        CHECK_OK(tp_launch_train_with_config(&c, trainer_of(kinds[i], n)));
+        const int w = times_logged("fc0/W-grad: shape"), b = times_logged("fc0/b-grad: shape");
+        CHECK_MSG(w == steps && b == steps, "trainer %d: %d and %d times in %d steps", (int)kinds[i], w, b, steps);
+        CHECK_MSG(histograms == 1, "trainer %d: %d", (int)kinds[i], histograms);
+        CHECK(!strstr(tp_test_logged, "tower1/fc0/W-grad") && !strstr(tp_test_logged, "tower2/fc0/W-grad"));
+    }
+    tp_set_log(NULL, NULL);
 }
 
 /* Sums instead of means: n times the gradient. */

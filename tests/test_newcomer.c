@@ -565,6 +565,18 @@ TEST(states_that_do_not_fit)
                                        : "LSTM has .units 32, but its state c is (?,16): it must be (B,32)");
         tp_graph_free(g);
     }
+    /* a state that was not made: the first mistake is told, not a shape that follows from it */
+    for (int i = 0; i < 4; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 5, 2));
+        tp_node *no = i % 2 ? tp_neg(tp_graph_find(g, "stat")) : tp_matmul(x, x), *zero = NULL;
+        tp_rnn_state s = {i < 2 ? no : zero, i < 2 ? zero : no};
+        tp_node *y = tp_lstm(x, "rnn", .units = 32, .state = &s);
+        CHECK(tp_is_poison(y) && s.h == (i < 2 ? no : zero) && s.c == (i < 2 ? zero : no));
+        CHECK_HAS(tp_graph_error(g), i % 2 ? "neg: input 0 is NULL; was 'stat' meant?" : "MatMul: shapes (?,5,2) and");
+        if (i % 2) CHECK_HAS(tp_graph_error(g), i < 2 ? "lstm: input 3 was not made" : "lstm: input 4 was not made");
+        tp_graph_free(g);
+    }
     static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
     static const char *const outs[] = {"next"};
     const tp_predict_config c = {

@@ -27,8 +27,7 @@ typedef struct writer {
     tp_monitors *all;
 } writer;
 
-/* saved: NULL, or the checkpoint after `step` steps. */
-static tp_status begin(writer *w, const tp_dict *saved, int step)
+static tp_status make(writer *w, int step)
 {
     memset(w, 0, sizeof *w);
     w->m = tp_monitor_json_writer();
@@ -38,11 +37,23 @@ static tp_status begin(writer *w, const tp_dict *saved, int step)
     w->train.steps_per_epoch = EPOCH;
     w->train.global_step = step;
     w->train.starting_epoch = step / EPOCH + 1;
-    tp_status st = tp_callback_setup_graph(&w->all->cb, &w->train);
-    if (st == TP_OK) st = tp_callback_setup_graph(&w->m->cb, &w->train);
-    if (st == TP_OK && saved) st = tp_callback_load_state(&w->m->cb, saved, "p/");
+    const tp_status st = tp_callback_setup_graph(&w->all->cb, &w->train);
+    return st == TP_OK ? tp_callback_setup_graph(&w->m->cb, &w->train) : st;
+}
+
+/* saved: NULL, or the checkpoint of a training that is resumed. */
+static tp_status start(writer *w, const tp_dict *saved)
+{
+    const tp_status st = saved ? tp_callback_load_state(&w->m->cb, saved, "p/") : TP_OK;
     w->m->cb.resumed = saved != NULL;
     return st == TP_OK ? tp_callback_before_train(&w->m->cb) : st;
+}
+
+/* saved: NULL, or the checkpoint after `step` steps. */
+static tp_status begin(writer *w, const tp_dict *saved, int step)
+{
+    const tp_status st = make(w, step);
+    return st == TP_OK ? start(w, saved) : st;
 }
 
 static tp_status steps(writer *w, int first, int last)
@@ -183,6 +194,68 @@ TEST(a_full_disk_leaves_a_list)
         end(&w);
     }
     signal(SIGXFSZ, SIG_DFL);
+}
+
+/* What a full disk left out is written when training ends, if there is room by then. */
+TEST(the_end_of_a_training_writes_what_a_full_disk_left_out)
+{
+    static char want[100 * STEPS];
+    struct rlimit old, now;
+    TEST_MAY_ERROR("was not written");
+    if (!CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0)) return;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int room = 0; room < 2; room++) {
+        writer w;
+        anew();
+        CHECK_OK(begin(&w, NULL, 0));
+        CHECK_OK(steps(&w, 1, 13));
+        now = old;
+        now.rlim_cur = (rlim_t)(records(want, sizeof want, 1, 13) + 1);
+        CHECK(setrlimit(RLIMIT_FSIZE, &now) == 0);
+        CHECK_OK(steps(&w, 14, 20));
+        CHECK(w.m->cb.unsaved && whole_records() == 13);
+        if (room) CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+        CHECK_OK(tp_callback_after_train(&w.m->cb));
+        CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+        CHECK((w.m->cb.unsaved == NULL) == room && whole_records() == (room ? 20 : 13));
+        end(&w);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+}
+
+/* A training that goes on with a file, or is resumed, where any allocation fails: it says so, and the file keeps its records.
+ * With all memory there it goes on behind them. */
+TEST(a_file_is_read_without_memory)
+{
+    static char text[100 * STEPS];
+    for (int resumed = 0; resumed < 2; resumed++) {
+        tp_dict saved;
+        long failures = 0;
+        memset(&saved, 0, sizeof saved);
+        anew();
+        const size_t n = records(text, sizeof text, 1, 20);
+        snprintf(text + n, sizeof text - n, "]");
+        CHECK(tp_test_write(tp_test_path(folder, "stats.json"), text, strlen(text)));
+        for (long k = 1, failed = 1; failed; k++) {
+            writer w;
+            if (!CHECK_OK(make(&w, 20))) return;
+            tp_test_fail_after(k);
+            const tp_status st = start(&w, resumed ? &saved : NULL);
+            failed = tp_test_alloc_failed();
+            tp_test_alloc_reset();
+            failures += failed;
+            if (failed) CHECK_ERR(st, TP_ERR_NOMEM, "out of memory");
+            else CHECK_OK(st);
+            CHECK(whole_records() == 20);
+            if (!failed) {
+                CHECK_OK(steps(&w, 21, STEPS));
+                CHECK(whole_records() == STEPS);
+            }
+            end(&w);
+            if (!CHECK(k < 200)) return;
+        }
+        CHECK(failures > 1);
+    }
 }
 
 /* A power failure: the records up to the checkpoint are on the disk, what comes behind them is not what was written. */

@@ -410,6 +410,37 @@ TEST(functions_of_the_program)
     tp_tensor_free(&points);
 }
 
+/* Contrast and brightness at both ends of 0 .. 255, in images of whole vectors and of vectors with a rest. */
+TEST(colours_are_limited_at_every_size)
+{
+    static const double from[4] = {0, 200, 90, 110}; /* their mean is 100 */
+    static const double to[3][4] = {{0, 255, 70, 130}, {0, 0, 0, 0}, {0, 255, 225, 255}};
+    tp_augmentor *a[3] = {tp_aug_contrast(.factor_range = {3, 3}), tp_aug_brightness_scale(.range = {-1, -1}),
+                          tp_aug_brightness_scale(.range = {2.5f, 2.5f})};
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    for (int which = 0; which < 3; which++)
+        for (int c = 1; c <= 5; c++)
+            for (int w = 4; w <= 52; w += 4)
+                for (int floats = 0; floats < 2; floats++) {
+                    tp_tensor image = new_image(floats ? TP_F32 : TP_U8, 1, w, c), out;
+                    memset(&out, 0, sizeof out);
+                    for (int i = 0; i < w * c; i++) tp_tensor_set(&image, i, from[i / c % 4]);
+                    CHECK_OK(tp_aug_draw(a[which], 1, w, 8, 1, &t));
+                    CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+                    for (int i = 0; i < w * c && i < tp_tensor_size(&out); i++)
+                        if (!CHECK_MSG(fabs(tp_tensor_get(&out, i) - to[which][i / c % 4]) < 1e-3,
+                                       "%d, %d columns, %d channels: element %d is %g", which, w, c, i,
+                                       tp_tensor_get(&out, i)))
+                            break;
+                    CHECK(tp_tensor_size(&out) == w * c);
+                    tp_tensor_free(&image);
+                    tp_tensor_free(&out);
+                }
+    for (int which = 0; which < 3; which++) tp_aug_free(a[which]);
+    tp_transform_free(&t);
+}
+
 /* A hue of 400 degrees is one of 40, and one of -20 is one of 340. */
 TEST(hues_go_round)
 {
@@ -796,7 +827,13 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_grayscale(.keepshape = TP_YES, .keepdims = TP_NO), "needs .keepdims");
     refused(tp_aug_color_space(), "mode 0");
     refused(tp_aug_gaussian_blur(.size_range = {3, 2}), "size_range is {3, 2}");
+    refused(tp_aug_gaussian_blur(.size_range = {2, 0}), "size_range is {2, 0}");
+    refused(tp_aug_gaussian_blur(.size_range = {-1, 3}), "size_range is {-1, 3}");
+    refused(tp_aug_gaussian_blur(.size_range = {0, 10001}), "size_range is {0, 10001}");
+    refused(tp_aug_gaussian_blur(.size_range = {1, 2}, .sigma_range = {2, 1}), "sigma_range is {2, 1}");
     refused(tp_aug_jpeg_noise(.quality_range = {0, 50}), "quality_range is {0, 50}");
+    refused(tp_aug_jpeg_noise(.quality_range = {50, 0}), "quality_range is {50, 0}");
+    refused(tp_aug_jpeg_noise(.quality_range = {50, 102}), "quality_range is {50, 102}");
     refused(tp_aug_gaussian_noise(.sigma = -1), "sigma is -1");
     refused(tp_aug_salt_pepper_noise(.white_prob = 0.6f, .black_prob = 0.6f), "black_prob 0.6");
     refused(tp_aug_random_apply(tp_aug_identity(), 2), "is 2");
@@ -892,6 +929,44 @@ TEST(augmentors_have_one_owner)
     tp_transform_free(NULL);
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
+}
+
+static void size_of_the_user(int64_t *h, int64_t *w, const tp_aug_call *call)
+{
+    const int64_t *size = (const int64_t *)call->user;
+    *h = size[0], *w = size[1];
+}
+/* A result has a pixel at least and at most 2^24 rows and columns. */
+TEST(sizes_that_no_image_has)
+{
+    static const int64_t size[][2] = {{0, 5}, {5, 0}, {-1, 5}, {5, -1}, {0, 0}, {(1 << 24) + 1, 5}, {5, (1 << 24) + 1}};
+    static const int64_t most[2] = {1 << 24, 1 << 24};
+    char want[80];
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(size); i++) {
+        tp_augmentor *a =
+            tp_aug_map_image(.fn = leave, .size_fn = size_of_the_user, .user = (void *)(uintptr_t)size[i]);
+        snprintf(want, sizeof want, "tp_aug_map_image: the result would have %d rows and %d columns", (int)size[i][0],
+                 (int)size[i][1]);
+        CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, want);
+        tp_aug_free(a);
+    }
+    tp_augmentor *a = tp_aug_map_image(.fn = leave, .size_fn = size_of_the_user, .user = (void *)(uintptr_t)most);
+    CHECK_OK(tp_aug_draw(a, 12, 10, 0, 0, &t));
+    CHECK(t.out_h == most[0] && t.out_w == most[1]);
+    tp_aug_free(a);
+    a = tp_aug_pad(.top = 1 << 24);
+    CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, "16777228 rows and 10 columns");
+    tp_aug_free(a);
+    a = tp_aug_pad(.right = 1 << 24);
+    CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, "12 rows and 16777226 columns");
+    tp_aug_free(a);
+    a = tp_aug_resize_shortest_edge(.size = 1 << 20);
+    CHECK_ERR(tp_aug_draw(a, 1, 17, 0, 0, &t), TP_ERR_SHAPE, "1048576 rows and 17825792 columns");
+    CHECK_ERR(tp_aug_draw(a, 17, 1, 0, 0, &t), TP_ERR_SHAPE, "17825792 rows and 1048576 columns");
+    tp_aug_free(a);
+    tp_transform_free(&t);
 }
 
 TEST(wrong_images_are_refused)

@@ -305,6 +305,10 @@ TEST(inflate_hostile)
         {"030200", "before its beginning"},      /* a copy from before the start */
         {"1b030000", "impossible code"},         /* fixed length code 286 */
         {"63003e0000", "impossible code"},       /* fixed distance code 30 */
+        {"fb0f84", "before its beginning"},      /* the data end with the code of a distance: too far, */
+        {"fb0f7c", "impossible code"},           /* code 30, */
+        {"fb0f04", "cut short"},                 /* and good, after which the end is missing */
+        {"fb0f", "cut short"},                   /* or within the code of a length */
         {"fdffff", "impossible code"},           /* 288 literal codes */
         {"051e120000000000", "impossible code"}, /* 31 distance codes */
         {"0500920400000000", "impossible code"}, /* more codes than there can be */

@@ -497,6 +497,29 @@ TEST(wrong_arguments_are_sentences)
 
 /* ==== >>who failed ==================================================================================== */
 
+/* Behind the last datapoint, before its end was read, nothing is left to skip. */
+TEST(seek_behind_the_last_datapoint)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_dataflow *df = flow_of(which, true);
+        int64_t n = 0, skipped = -1;
+        if (!df) break;
+        while (tp_df_next(df, &dp) == TP_OK) n++;
+        for (int walks = 0; walks < 2; walks++) {
+            CHECK_OK(tp_df_restart(df, 0));
+            if (!walks) CHECK_OK(tp_df_seek(df, n, &skipped));
+            for (int64_t i = 0; i < n && walks; i++) CHECK_OK(tp_df_next(df, &dp));
+            CHECK(walks || skipped == n);
+            CHECK_OK(tp_df_seek(df, 3, &skipped));
+            CHECK_MSG(skipped == 0, "flow %d: %d skipped behind the last one", which, (int)skipped);
+            CHECK_MSG(tp_df_next(df, &dp) == TP_END, "flow %d goes on", which);
+        }
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
 static tp_status fail_at_3(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     (void)out;
@@ -532,6 +555,86 @@ TEST(a_failure_names_its_datapoint)
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "[tp_df_select: pass 0, datapoint 1]");
     tp_df_free(df);
     for (int i = 0; i < 2; i++) tp_datapoint_free(&list[i]);
+    tp_datapoint_free(&dp);
+}
+
+/* 0, 2, a failure, 4, .. 8 */
+static tp_dataflow *failing(void) { return tp_df_map(passes_of(9, true), fail_at_3); }
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+/* Flows that meet the failure. NULL: no more. */
+static tp_dataflow *flow_with_a_failure(int which)
+{
+    static const int first = 0;
+    static const double chances[2] = {0.9, 0.1};
+    tp_dataflow *two[2];
+    switch (which) {
+    case 0: return failing();
+    case 1: return tp_df_filter(failing(), is_even);
+    case 2: return tp_df_repeated_point(failing(), 2);
+    case 3: return tp_df_take(failing(), 5);
+    case 4: return tp_df_repeated(failing(), 2);
+    case 5: return tp_df_fixed_size(failing(), 11);
+    case 6: return tp_df_select(failing(), &first, 1);
+    case 7: return tp_df_print(failing(), 0, NULL);
+    case 8: return tp_df_map(failing(), as_it_is, .keeps_all = TP_YES);
+    case 9: return tp_df_batch(failing(), 2);
+    case 10: return tp_df_cache(failing());
+    case 11: return tp_df_locally_shuffle(failing(), 3);
+    case 12: two[0] = passes_of(3, true), two[1] = failing(); return tp_df_concat(two, 2);
+    case 13: two[0] = failing(), two[1] = failing(); return tp_df_zip(two, 2);
+    case 14:
+        two[0] = failing(), two[1] = passes_of(9, true);
+        return tp_df_random_choose(two, 2, .probabilities = chances);
+    case 15: two[0] = failing(), two[1] = passes_of(5, true); return tp_df_random_mix(two, 2);
+    default: return NULL;
+    }
+}
+/* What a step came to: a datapoint, the end, or the sentence of a failure. */
+static const char *came_to(tp_status st, const tp_datapoint *dp)
+{
+    static char text[1024];
+    if (st == TP_OK) snprintf(text, sizeof text, "%g", tp_tensor_get(&dp->c[0], 0));
+    else snprintf(text, sizeof text, "%s", st == TP_END ? "the end" : tp_last_error());
+    return text;
+}
+/* A seek that comes to a failure tells it as a walk does, and goes on behind it to the same datapoints. */
+TEST(a_failure_is_told_by_seek_too)
+{
+    enum { MOST = 40 }; /* steps: tp_df_locally_shuffle has no end */
+    static char walked[MOST][200];
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_dataflow *df = flow_with_a_failure(which);
+        int n = 0, failures = 0;
+        if (!df) break;
+        for (tp_status st = TP_OK; st != TP_END && n < MOST; n++) {
+            st = tp_df_next(df, &dp);
+            failures += st < TP_OK;
+            snprintf(walked[n], sizeof walked[n], "%s", came_to(st, &dp));
+        }
+        CHECK_MSG(failures > 0, "flow %d does not fail", which);
+        tp_df_free(df);
+        for (int k = 0; k < n; k++) {
+            df = flow_with_a_failure(which);
+            for (int i = 0; i < k; i++) {
+                int64_t skipped = -1;
+                const tp_status st = tp_df_seek(df, 1, &skipped);
+                const bool fails = strstr(walked[i], "cat.jpg") != NULL;
+                CHECK_MSG(st == (fails ? TP_ERR_IO : TP_OK) && skipped == !fails &&
+                              (!fails || strcmp(tp_last_error(), walked[i]) == 0),
+                          "flow %d: seek %d: %s, %d skipped; a walk has \"%s\"", which, i, tp_status_name(st),
+                          (int)skipped, walked[i]);
+            }
+            const char *got = came_to(tp_df_next(df, &dp), &dp);
+            CHECK_MSG(strcmp(got, walked[k]) == 0, "flow %d after %d seeks: \"%s\", a walk has \"%s\"", which, k, got,
+                      walked[k]);
+            tp_df_free(df);
+        }
+    }
     tp_datapoint_free(&dp);
 }
 

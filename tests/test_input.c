@@ -297,6 +297,32 @@ TEST(seek_is_replay_for_every_flow)
     tp_datapoint_free(&b);
 }
 
+/* Behind the last datapoint, before its end was read, nothing is left to skip. */
+TEST(seek_behind_the_last_datapoint)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_dataflow *df = all_flows(which);
+        int64_t n = 0, skipped = -1;
+        if (!df) break;
+        while (tp_df_next(df, &dp) == TP_OK) n++;
+        for (int walks = 0; walks < 2; walks++) {
+            CHECK_OK(tp_df_restart(df, 0));
+            if (!walks) CHECK_OK(tp_df_seek(df, n, &skipped));
+            for (int64_t i = 0; i < n && walks; i++) CHECK_OK(tp_df_next(df, &dp));
+            CHECK(walks || skipped == n);
+            for (int64_t more = 0; more < 4; more += 3) {
+                skipped = -1;
+                CHECK_OK(tp_df_seek(df, more, &skipped));
+                CHECK_MSG(skipped == 0, "flow %d (%s): %d skipped behind the last one", which, df->name, (int)skipped);
+            }
+            CHECK_MSG(tp_df_next(df, &dp) == TP_END, "flow %d (%s) goes on", which, df->name);
+        }
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
 TEST(fake_data)
 {
     const tp_spec specs[] = {TP_SPEC("x", TP_F32, 10, 10), TP_SPEC("y", TP_I32, 50)};
@@ -670,6 +696,18 @@ TEST(each_wrong_option_is_a_sentence)
     tp_dataflow *df = tp_df_batch(tp_df_from_generator(different_n, NULL), 5);
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "datapoint 3 of batch 0 has 2 components, the first has 1");
     tp_df_free(df);
+    for (int by_shape = 0; by_shape < 2; by_shape++) { /* a batch has one dimension more than its datapoints */
+        tp_spec most = {NULL, TP_U8, {TP_MAX_DIMS - 1, {1, 1, 1, 1, 1, 1, 1, 1}}};
+        for (; most.shape.ndim <= TP_MAX_DIMS; most.shape.ndim++) {
+            df = tp_df_fake(&most, 1, .size = 4);
+            df = by_shape ? tp_df_batch_by_shape(df, 2) : tp_df_batch(df, 2);
+            if (most.shape.ndim == TP_MAX_DIMS)
+                CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "component 0 has 8 dimensions already, 8 is the most");
+            else if (CHECK_OK(tp_df_next(df, &dp)))
+                CHECK(dp.c[0].shape.ndim == TP_MAX_DIMS && dp.c[0].shape.dim[0] == 2 && dp.c[0].shape.dim[7] == 1);
+            tp_df_free(df);
+        }
+    }
     df = tp_df_map_component(numbers(3, TP_NO), add_one, 1);
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "component 1 is to be mapped, but a datapoint has 1 components");
     tp_df_free(df);

@@ -462,6 +462,16 @@ TEST(files_without_a_name_leave_nothing)
     CHECK_STR(found, "0 1 2 ");
     setenv("TMPDIR", tp_test_path(dir, "missing"), 1);
     CHECK(tp__os_nameless_file() == -1 && errno == ENOENT);
+    for (int empty = 0; empty < 2; empty++) { /* the usual folder, where TMPDIR names none */
+        char path[1024] = "", link_name[40];
+        if (empty) setenv("TMPDIR", "", 1);
+        else unsetenv("TMPDIR");
+        const int in_tmp = tp__os_nameless_file();
+        CHECK_MSG(in_tmp >= 0, "%d: %s", empty, strerror(errno));
+        snprintf(link_name, sizeof link_name, "/proc/self/fd/%d", in_tmp);
+        if (readlink(link_name, path, sizeof path - 1) > 0) CHECK_HAS(path, "/tmp/tp-");
+        if (in_tmp >= 0) close(in_tmp);
+    }
     if (before) setenv("TMPDIR", old, 1);
     else unsetenv("TMPDIR");
 }

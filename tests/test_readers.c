@@ -1,8 +1,12 @@
 /* test_readers.c - datasets and file formats (tp_input.h, >>readers). Files of other programs and what those read from them
  * stand in ref_readers.h, which ref_readers.py writes. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
 #include "tp_test.h"
+#include "inject.h"
 
 #include "ref_readers.h"
 
@@ -568,6 +572,82 @@ TEST(damaged_tfrecords_are_named_by_number_and_byte)
     CHECK(!r);
 }
 
+/* The file is cut while it is open, at each byte of its second record. */
+TEST(a_tfrecord_file_that_becomes_shorter)
+{
+    const char *dir = tp_test_tmpdir();
+    const size_t second = sizeof ref_example0 + 16; /* where record 1 begins */
+    tp_datapoint dp = {0, NULL, 0};
+    for (size_t left = second; left < second + sizeof ref_example1 + 16; left++) {
+        const char *path = write_file(dir, "short", ref_tfrecord, sizeof ref_tfrecord);
+        tp_tfrecord_reader *r = NULL;
+        tp_dataflow *df = tp_df_tfrecord(&path, 1);
+        const void *data;
+        size_t size;
+        if (!CHECK_OK(tp_tfrecord_open(&r, path))) break;
+        CHECK(truncate(path, (off_t)left) == 0);
+        CHECK(tp_tfrecord_next(r, &data, &size) == TP_OK && size == sizeof ref_example0);
+        for (int again = 0; again < 2; again++)
+            CHECK_ERR(tp_tfrecord_next(r, &data, &size), TP_ERR_FORMAT, "short has become shorter while it was read");
+        tp_tfrecord_close(r);
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "short has become shorter while it was read");
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
+/* Reads all four records. 0: they came; 1: a sentence says that the file cannot be read; 2: something else. */
+static int read_records(void *path)
+{
+    tp_tfrecord_reader *r = NULL;
+    const void *data;
+    size_t size;
+    int n = 0;
+    tp_status st = tp_tfrecord_open(&r, (const char *)path);
+    while (st == TP_OK && (st = tp_tfrecord_next(r, &data, &size)) == TP_OK) n++;
+    tp_tfrecord_close(r);
+    if (st == TP_END) return n == 4 ? 0 : 2;
+    return st == TP_ERR_IO && strstr(tp_last_error(), "cannot be read") ? 1 : 2;
+}
+static int read_flow(void *path)
+{
+    const char *const paths[1] = {(const char *)path};
+    tp_dataflow *df = tp_df_tfrecord(paths, 1);
+    tp_datapoint dp = {0, NULL, 0};
+    int n = 0;
+    tp_status st = df ? tp_df_status(df) : TP_ERR_NOMEM;
+    while (st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK) n++;
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    if (st == TP_END) return n == 4 ? 0 : 2;
+    return st == TP_ERR_IO && strstr(tp_last_error(), "cannot be read") ? 1 : 2;
+}
+/* Each read of the file fails in its turn, is interrupted, or gives half of the bytes. */
+TEST(reads_of_tfrecords_that_fail)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s", write_file(tp_test_tmpdir(), "r.tfrecord", ref_tfrecord, sizeof ref_tfrecord));
+    for (int flow = 0; flow < 2; flow++)
+        for (int kind = 0; kind < 3; kind++) {
+            inject_plan plan;
+            inject_result r;
+            memset(&plan, 0, sizeof plan);
+            plan.what = kind < 2 ? INJECT_FAIL : INJECT_SHORT;
+            plan.error = kind ? EINTR : EIO;
+            plan.kinds = INJECT_READ;
+            for (plan.n = 1;; plan.n++) {
+                memset(&r, 0, sizeof r);
+                fflush(stdout);
+                if (inject_run(flow ? read_flow : read_records, path, &plan, &r) != 0) TEST_SKIP(r.why);
+                CHECK_MSG(WIFEXITED(r.status) && WEXITSTATUS(r.status) == (kind == 0 && r.fired),
+                          "read %ld of the %s, fault %d: status %d", plan.n, flow ? "flow" : "reader", kind, r.status);
+                if (!r.fired || plan.n > 100) break;
+            }
+            CHECK_MSG(plan.n == 9, "%ld reads", plan.n - 1); /* two for each record */
+        }
+}
+
 static tp_dataflow *records(void)
 {
     return tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4, .shuffle = TP_YES);
@@ -790,6 +870,33 @@ TEST(characters_get_the_ids_of_char_rnn)
     check_protocol(tp_df_text_chars(text_path, .sequence_length = 5), (n - 1) / 5, true);
     check_protocol(tp_df_text_chars(text_path, .sequence_length = 5, .shuffle = TP_NO), (n - 1) / 5, false);
     check_no_allocation(tp_df_text_chars(text_path, .sequence_length = 5));
+}
+
+/* The first and the last character of two, three and four bytes is one; a byte that begins none stands for itself. */
+TEST(characters_of_one_to_four_bytes)
+{
+    static const char *const whole[] = {
+        "a", "\x7f", "\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xef\xbf\xbf", "\xf0\x9f\x98\x80", "\xf4\x8f\xbf\xbf"};
+    static const char *const bytes[] = {"\xc1\x81", "\xf8\x88\x82\x83\x84", "\xff\xfe"}; /* each of them for itself */
+    tp_buf b = {NULL, 0, 0, false};
+    tp_vocabulary v;
+    int n = TP_COUNT(whole);
+    memset(&v, 0, sizeof v);
+    for (int i = 0; i < TP_COUNT(whole); i++) tp_buf_printf(&b, "%s", whole[i]);
+    for (int i = 0; i < TP_COUNT(bytes); i++) tp_buf_printf(&b, "%s", bytes[i]);
+    CHECK_OK(tp_vocabulary_chars(&v, write_file(tp_test_tmpdir(), "utf8", b.data, b.len)));
+    for (int i = 0; i < TP_COUNT(whole); i++) {
+        const int id = tp_vocabulary_find(&v, whole[i], strlen(whole[i]));
+        CHECK_MSG(id >= 0 && v.count[id] == 1, "character %d is not found", i);
+    }
+    for (int i = 0; i < TP_COUNT(bytes); i++)
+        for (const char *c = bytes[i]; *c; c++, n++) {
+            const int id = tp_vocabulary_find(&v, c, 1);
+            CHECK_MSG(id >= 0 && v.count[id] == 1, "byte %02x is not found", (unsigned)(unsigned char)*c);
+        }
+    CHECK_MSG(v.n == n, "%d characters, expected %d", v.n, n);
+    tp_vocabulary_free(&v);
+    tp_buf_free(&b);
 }
 
 TEST(words_get_the_ids_of_the_treebank_reader)

@@ -8078,8 +8078,8 @@ static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs of batch_norm_
 }
 
 /* -- group_norm in three steps as well: sums over pieces of each channel of a sample, their combination for each group by a warp, and a
- *    pass that writes. x is (B, rows, C, inner). Channels last (inner = 1): `lanes` adjacent threads of a block process adjacent
- *    channels, and its other threads further rows. Otherwise a block sums one channel. */
+ *    pass that writes. x is (B, rows, C, inner). Channels last (inner = 1), or few elements in a channel: `lanes` adjacent threads of a
+ *    block process adjacent channels, and its other threads further elements. Otherwise a block sums one channel. */
 typedef struct tp__gn_cut {
     tp__gn_shape x;
     int64_t n;                        /* number of elements of a channel in a sample */
@@ -8095,7 +8095,7 @@ static tp__gn_cut tp__gn_cut_of(const tp_call *k)
     s.x = tp__gn_shape_of(k, x);
     s.n = s.x.rows * s.x.inner;
     s.lanes = 1;
-    while (s.x.inner == 1 && s.lanes < 32 && s.lanes < s.x.C) s.lanes *= 2;
+    while (s.lanes < 32 && s.lanes < s.x.C && (s.x.inner == 1 || TP__THREADS / s.lanes > s.n)) s.lanes *= 2;
     s.tiles = (s.x.C + s.lanes - 1) / s.lanes;
     const int64_t blocks = s.x.B * s.tiles, wanted = blocks > 0 && blocks < 792 ? 792 / blocks : 1;
     const int64_t at_least = TP__THREADS / s.lanes * 8, at_most = at_least * 32;
@@ -8132,43 +8132,76 @@ template <class T> static tp__gn_job<T> tp__gn_job_of(const tp_call *k, const tp
     j.stat = j.part + 2 * s->pieces * s->x.B * s->x.C;
     return j;
 }
+/* What the backward pass reads beside x and dy; beta if a ReLU follows: dy is taken as 0 where y is not positive. */
+template <class P> struct tp__gn_given {
+    const P *gamma, *mean, *inv, *beta;
+};
+/* The sum over the slots of a block, in a fixed order, for each of its lanes. All threads get it. */
+template <class R> __device__ __forceinline__ R tp__gn_slot_sum(R x, R *shared, int lanes)
+{
+    const int t = (int)threadIdx.x;
+    __syncthreads();
+    shared[t] = x;
+    for (int half = TP__THREADS / lanes / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (t / lanes < half) shared[t] += shared[t + half * lanes];
+    }
+    __syncthreads();
+    return shared[t % lanes];
+}
 /* Sums of a piece of channel c of sample b. Forward: its mean, and the squares about it. Backward: dy, and dy (x - mean). */
-template <class T, class P, bool BACK> TP_KERNEL tp__gn_sums(const tp__gn_cut s, const tp__gn_job<T> j, const P *means)
+template <class T, class P, bool BACK>
+TP_KERNEL tp__gn_sums(const tp__gn_cut s, const tp__gn_job<T> j, const tp__gn_given<P> in)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, firsts, TP__THREADS);
-    TP_SHARED(R, seconds, TP__THREADS);
     const int t = (int)threadIdx.x, lane = t % s.lanes, slot = t / s.lanes, slots = TP__THREADS / s.lanes;
     const int64_t tile = blockIdx.x % s.tiles, piece = blockIdx.x / s.tiles % s.pieces,
                   b = blockIdx.x / s.tiles / s.pieces;
     const int64_t c = tile * s.lanes + lane, from = piece * s.per_piece,
                   to = from + s.per_piece < s.n ? from + s.per_piece : s.n;
     const int64_t inner = s.x.inner, C = s.x.C, sample = b * s.x.rows * C * inner;
-    R first = 0, second = 0, near = 0;
-    if (c < C) {
-        /* forward, differences from the piece's first element are summed: they are small, which keeps precision */
-        const int64_t first_at = sample + (from / inner * C + c) * inner + from % inner;
-        near = BACK ? tp__get(means, b * s.x.groups + c / s.x.per_group) : tp__finite(tp__get(j.x, first_at));
+    R first = 0, second = 0, near = 0, scale = 0, beta = 0;
+    const int64_t u = b * s.x.groups + c / s.x.per_group;
+    if (BACK && c < C) near = tp__get(in.mean, u);
+    if (BACK && c < C && in.beta) scale = tp__get(in.inv, u) * tp__get(in.gamma, c), beta = tp__get(in.beta, c);
+    tp__bn_sums<R, 1> sums; /* forward: of what this thread reads */
+    R mean[1] = {}, around[1] = {}, v[1], n = 0;
 #pragma unroll 4
-        for (int64_t p = from + slot; p < to; p += slots) {
-            const int64_t row = inner == 1 ? p : (int64_t)((unsigned)p / (unsigned)inner);
-            const int64_t at = sample + (row * (C - 1) + c) * inner + p; /* (row C + c) inner + p - row inner */
-            const R d = tp__get(j.x, at) - near, g = BACK ? tp__get(j.dy, at) : d;
+    for (int64_t p = from + slot; p < to && c < C; p += slots) {
+        const int64_t row = inner == 1 ? p : s.n > 0x7fffffffLL ? p / inner : (int64_t)((unsigned)p / (unsigned)inner);
+        const int64_t at = sample + (row * (C - 1) + c) * inner + p; /* (row C + c) inner + p - row inner */
+        v[0] = tp__get(j.x, at);
+        if (BACK) {
+            R g = tp__get(j.dy, at);
+            if (in.beta && !(tp__bn_value(v[0], near, scale, beta) > 0)) g = 0;
             first += g;
-            second = tp__fused(g, d, second);
+            second = tp__fused(g, v[0] - near, second);
+        } else {
+            if (n == 0) sums.begin(v);
+            sums.add(v);
+            n += 1;
         }
     }
-    firsts[t] = first;
-    seconds[t] = second;
-    for (int half = slots / 2; half > 0; half /= 2) {
+    if (!BACK) { /* `near` is a mean of the piece: differences from it are small, which keeps precision */
+        if (n > 0) sums.end(n, mean, around);
+        firsts[t] = tp__finite(mean[0]);
         __syncthreads();
-        if (slot < half) firsts[t] += firsts[t + half * s.lanes], seconds[t] += seconds[t + half * s.lanes];
+        near = firsts[lane];
+        __syncthreads();
+        first = n * (mean[0] - near);
     }
+    first = tp__gn_slot_sum(first, firsts, s.lanes);
+    R all = near;
+    if (!BACK) {
+        all += first / (R)(to - from);
+        second = around[0] + n * (mean[0] - all) * (mean[0] - all);
+    }
+    second = tp__gn_slot_sum(second, firsts, s.lanes);
     if (slot || c >= C) return;
     R *to_part = j.part + (b * s.pieces + piece) * 2 * C + c;
-    const R n = (R)(to - from), around = seconds[t] - firsts[t] * firsts[t] / n;
-    to_part[0] = BACK ? firsts[t] : near + firsts[t] / n;
-    to_part[C] = BACK ? seconds[t] : around > 0 ? around : (around == around ? (R)0 : around);
+    to_part[0] = BACK ? first : all;
+    to_part[C] = second;
 }
 __device__ __forceinline__ double tp__gn_warp_sum(double x)
 {
@@ -8207,14 +8240,14 @@ TP_KERNEL tp__gn_combine(const tp__gn_cut s, const tp__gn_job<T> j, const P *gam
 }
 /* The same backward: the vectors for dx, and this sample's share of dgamma and dbeta. */
 template <class T, class P>
-TP_KERNEL tp__gn_back_combine(const tp__gn_cut s, const tp__gn_job<T> j, const P *gamma, const P *means, const P *invs)
+TP_KERNEL tp__gn_back_combine(const tp__gn_cut s, const tp__gn_job<T> j, const tp__gn_given<P> in)
 {
     typedef tp__real<T> R;
     const int64_t u = (int64_t)blockIdx.x * (TP__THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
     if (u >= s.x.B * s.x.groups) return; /* the condition is the same for all threads of the warp */
     const int64_t b = u / s.x.groups, begin = u % s.x.groups * s.x.per_group, K = s.x.per_group, C = s.x.C;
     const int64_t all = s.x.B * C;
-    const R *part = j.part + b * s.pieces * 2 * C + begin, mean = tp__get(means, u), inv = tp__get(invs, u);
+    const R *part = j.part + b * s.pieces * 2 * C + begin, mean = tp__get(in.mean, u), inv = tp__get(in.inv, u);
     const double n = (double)s.n * (double)K;
     double sum = 0, products = 0;
     for (int64_t c = lane; c < K; c += 32) {
@@ -8226,22 +8259,22 @@ TP_KERNEL tp__gn_back_combine(const tp__gn_cut s, const tp__gn_job<T> j, const P
         second *= (double)inv;
         j.sums[b * C + begin + c] = second;
         j.sums[all + b * C + begin + c] = first;
-        sum += first * (double)tp__get(gamma, begin + c);
-        products += second * (double)tp__get(gamma, begin + c);
+        sum += first * (double)tp__get(in.gamma, begin + c);
+        products += second * (double)tp__get(in.gamma, begin + c);
     }
     sum = tp__gn_warp_sum(sum) / n;
     products = tp__gn_warp_sum(products) / n;
     for (int64_t c = lane; c < K; c += 32) {
         R *to = j.stat + b * C + begin + c;
         to[0] = mean;
-        to[all] = inv * tp__get(gamma, begin + c);
+        to[all] = inv * tp__get(in.gamma, begin + c);
         to[2 * all] = (R)((double)inv * sum);
         to[3 * all] = (R)((double)inv * (double)inv * products);
     }
 }
 /* Writes y or dx; V elements at `at` have V adjacent channels, or the same channel. */
 template <class T, class P, int V, class I, bool BACK>
-TP_KERNEL tp__gn_write(const tp__gn_cut s, const tp__gn_job<T> j, const P *beta)
+TP_KERNEL tp__gn_write(const tp__gn_cut s, const tp__gn_job<T> j, const P *beta, bool relu)
 {
     typedef tp__real<T> R;
     const I C = (I)s.x.C, inner = (I)s.x.inner, all = (I)s.x.B * C;
@@ -8255,8 +8288,13 @@ TP_KERNEL tp__gn_write(const tp__gn_cut s, const tp__gn_job<T> j, const P *beta)
         for (int e = 0; e < V; e++) {
             const I i = inner == 1 ? (I)e : 0;
             const R mean = j.stat[q + i], scale = j.stat[all + q + i];
-            if (BACK) v[e] = scale * d[e] - j.stat[2 * all + q + i] - (v[e] - mean) * j.stat[3 * all + q + i];
-            else v[e] = tp__bn_value(v[e], mean, scale, tp__get(beta, (int64_t)(c + i)));
+            if (!BACK) {
+                v[e] = tp__bn_value(v[e], mean, scale, tp__get(beta, (int64_t)(c + i)));
+                if (relu && 0 > v[e]) v[e] = 0;
+                continue;
+            }
+            if (relu && !(tp__bn_value(v[e], mean, scale, tp__get(beta, (int64_t)(c + i))) > 0)) d[e] = 0;
+            v[e] = scale * d[e] - j.stat[2 * all + q + i] - (v[e] - mean) * j.stat[3 * all + q + i];
         }
         tp__store(j.to + at, v);
     }
@@ -8264,12 +8302,15 @@ TP_KERNEL tp__gn_write(const tp__gn_cut s, const tp__gn_job<T> j, const P *beta)
 template <class T, class P, bool BACK>
 static void tp__gn_run_write(const tp_call *k, const tp__gn_cut *s, const tp__gn_job<T> *j, const P *beta)
 {
-    const int64_t n = s->x.B * s->n * s->x.C;
+    const bool relu = k->fused.act == TP_EPILOGUE_RELU || k->fused.mask;
+    const int64_t n = s->x.B * s->n * s->x.C, vectors = 4 * s->x.B * s->x.C;
     const int V = tp__fours<T>::V;
     if (!j->to) return;
-    if (n >= TP__INT_ELEMENTS) TP_RUN(k, (tp__gn_write<T, P, 1, int64_t, BACK>), n, *s, *j, beta);
-    else if (s->fours) TP_RUN(k, (tp__gn_write<T, P, tp__fours<T>::V, tp__fours_index<T>, BACK>), n / V, *s, *j, beta);
-    else TP_RUN(k, (tp__gn_write<T, P, 1, tp__fours_index<T>, BACK>), n, *s, *j, beta);
+    if (n >= TP__INT_ELEMENTS || vectors >= TP__INT_ELEMENTS)
+        TP_RUN(k, (tp__gn_write<T, P, 1, int64_t, BACK>), n, *s, *j, beta, relu);
+    else if (s->fours)
+        TP_RUN(k, (tp__gn_write<T, P, tp__fours<T>::V, tp__fours_index<T>, BACK>), n / V, *s, *j, beta, relu);
+    else TP_RUN(k, (tp__gn_write<T, P, 1, tp__fours_index<T>, BACK>), n, *s, *j, beta, relu);
 }
 static void tp__group_norm_cuda(const tp_call *k)
 {
@@ -8279,15 +8320,15 @@ static void tp__group_norm_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype, {
         const tp__gn_job<T> j = tp__gn_job_of<T>(k, &s);
         TP__PARAMS(T, k->in[1].dtype, {
-            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, false>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j,
-                          (const P *)NULL);
+            const tp__gn_given<P> none = {NULL, NULL, NULL, NULL};
+            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, false>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j, none);
             TP_RUN_BLOCKS(k, (tp__gn_combine<T, P>), tp__reduce_ceil_div(units, TP__THREADS / 32), TP__THREADS, 0, s, j,
                           (const P *)k->in[1].data, (P *)k->out[1].data, (P *)k->out[2].data, epsilon);
             tp__gn_run_write<T, P, false>(k, &s, &j, (const P *)k->in[2].data);
         });
     });
 }
-/* inputs of group_norm_grad: dy, x, gamma, mean, inv */
+/* inputs of group_norm_grad: dy, x, gamma, mean, inv; beta if a ReLU follows */
 static void tp__group_norm_grad_cuda(const tp_call *k)
 {
     const tp__gn_cut s = tp__gn_cut_of(k);
@@ -8295,11 +8336,13 @@ static void tp__group_norm_grad_cuda(const tp_call *k)
     TP_REALS(k->in[1].dtype, {
         const tp__gn_job<T> j = tp__gn_job_of<T>(k, &s);
         TP__PARAMS(T, k->in[2].dtype, {
-            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, true>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j,
-                          (const P *)k->in[3].data);
+            const P *beta = k->fused.mask ? (const P *)k->in[k->fused.mask].data : NULL;
+            const tp__gn_given<P> in = {(const P *)k->in[2].data, (const P *)k->in[3].data, (const P *)k->in[4].data,
+                                        beta};
+            TP_RUN_BLOCKS(k, (tp__gn_sums<T, P, true>), s.x.B * s.pieces * s.tiles, TP__THREADS, 0, s, j, in);
             TP_RUN_BLOCKS(k, (tp__gn_back_combine<T, P>), tp__reduce_ceil_div(units, TP__THREADS / 32), TP__THREADS, 0,
-                          s, j, (const P *)k->in[2].data, (const P *)k->in[3].data, (const P *)k->in[4].data);
-            tp__gn_run_write<T, P, true>(k, &s, &j, NULL);
+                          s, j, in);
+            tp__gn_run_write<T, P, true>(k, &s, &j, beta);
             for (int i = 0; i < 2; i++)
                 if (k->out[1 + i].data)
                     tp__run_join<tp__do_sum<P>, P>(k, j.sums + i * s.x.B * s.x.C, s.x.B, s.x.C, k->out[1 + i].data,
@@ -10732,6 +10775,8 @@ static unsigned tp__cuda_fuses(tp_device *d, const char *op)
                {"conv2d", TP_FUSES_BIAS | TP_FUSES_ACT},
                {"batch_norm", TP_FUSES_ACT | TP_FUSES_ADD},
                {"batch_norm_infer", TP_FUSES_ACT},
+               {"group_norm", TP_FUSES_ACT},
+               {"group_norm_grad", TP_FUSES_MASK},
                {"batch_norm_grad", TP_FUSES_MASK | TP_FUSES_ADD}};
     (void)d;
     for (size_t i = 0; i < sizeof can / sizeof *can; i++)

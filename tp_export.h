@@ -683,7 +683,7 @@ static void tp__c_batch_norm(tp__c_writer *w, const tp__step *s)
                                                            : "[i] = v;\n        }\n");
 }
 
-/* group_norm; layer_norm is seen as one group of one row for each row of x */
+/* group_norm; layer_norm is seen as one group of one row for each row of x. Outputs 1 and 2 are mean and inv. */
 static void tp__c_group_norm(tp__c_writer *w, const tp__step *s)
 {
     const tp_shape *x = &s->call.in[0].shape;
@@ -692,6 +692,7 @@ static void tp__c_group_norm(tp__c_writer *w, const tp__step *s)
     const int64_t C = s->call.in[1].shape.dim[0];
     tp__gn_shape n = {tp_shape_size(x) / C, 1, C, 1, 1, C};
     if (!rows) n = tp__gn_shape_of(&s->call, &s->call.in[0]);
+    if (tp_shape_size(x) == 0) return;
     const int64_t row = n.C * n.inner,
                   piece = n.per_group * n.inner; /* adjacent elements: of all channels, of a group */
     tp_buf_printf(o,
@@ -714,18 +715,27 @@ static void tp__c_group_norm(tp__c_writer *w, const tp__step *s)
                   (long long)row, (long long)(n.rows * piece), (long long)(n.rows * piece));
     tp__c_float(o,
                 rows ? ((const tp__ln_attrs *)s->call.attrs)->epsilon : ((const tp__gn_attrs *)s->call.attrs)->epsilon);
+    tp_buf_printf(o, ");\n");
+    for (int i = 1; i < 3; i++) {
+        if (s->buffer[s->call.n_in + i] < 0) continue;
+        tp_buf_printf(o, "            ");
+        tp__c_operand(w, s, s->call.n_in + i);
+        tp_buf_printf(o, "[u] = %s;\n", i == 1 ? "mean" : "inv");
+    }
     tp_buf_printf(o,
-                  ");\n            for (r = 0; r < %lld; r++)\n                for (i = 0; i < %lld; i++) {\n"
+                  "            for (r = 0; r < %lld; r++)\n                for (i = 0; i < %lld; i++) {\n"
                   "                    const int c = u %% %lld * %lld + i / %lld;\n                    ",
                   (long long)n.rows, (long long)piece, (long long)n.groups, (long long)n.per_group, (long long)n.inner);
-    tp__c_operand(w, s, s->call.n_in);
-    tp_buf_printf(o, "[at + r * %lld + i] = (", (long long)row);
+    tp_buf_printf(o, "const float v = (");
     tp__c_operand(w, s, 0);
     tp_buf_printf(o, "[at + r * %lld + i] - mean) * inv * ", (long long)row);
     tp__c_operand(w, s, 1);
     tp_buf_printf(o, "[c] + ");
     tp__c_operand(w, s, 2);
-    tp_buf_printf(o, "[c];\n                }\n        }\n");
+    tp_buf_printf(o, "[c];\n                    ");
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[at + r * %lld + i] = %s;\n                }\n        }\n", (long long)row,
+                  s->call.fused.act == TP_EPILOGUE_RELU ? "v < 0.0f ? 0.0f : v" : "v");
 }
 
 static void tp__c_reduce(tp__c_writer *w, const tp__step *s)
@@ -2294,39 +2304,57 @@ static void tp__onnx_batch_norm(tp__onnx *w)
                                        tp__onnx_emit(w, "Div", v[1], root, NULL), NULL);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Add", scaled, v[2], NULL);
 }
+/* Writes (x - mean) / sqrt(var + epsilon), mean and var of the last axis. */
+static const char *tp__onnx_standard(tp__onnx *w, const char *x, tp_dtype dtype, float epsilon)
+{
+    const int64_t last_axis = -1;
+    tp__onnx_ints(w, "axes", &last_axis, 1);
+    const char *c = tp__onnx_emit(w, "Sub", x, tp__onnx_emit(w, "ReduceMean", x, NULL, NULL), NULL);
+    const char *square = tp__onnx_emit(w, "Mul", c, c, NULL);
+    tp__onnx_ints(w, "axes", &last_axis, 1);
+    const char *var = tp__onnx_emit(w, "ReduceMean", square, NULL, NULL);
+    var = tp__onnx_emit(w, "Add", var, tp__onnx_scalar(w, dtype, (double)epsilon), NULL);
+    return tp__onnx_emit(w, "Div", c, tp__onnx_emit(w, "Sqrt", var, NULL, NULL), NULL);
+}
 static void tp__onnx_layer_norm(tp__onnx *w)
 {
     const float epsilon = ((const tp__ln_attrs *)w->op->attrs)->epsilon;
     const char *x = tp__onnx_in(w, 0, TP__OWN), *gamma = tp__onnx_in(w, 1, TP__OWN), *beta = tp__onnx_in(w, 2, TP__OWN);
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
-    const int64_t last_axis = -1;
     if (w->options->opset != 13) {
         w->opset = 17;
         tp__onnx_float(w, "epsilon", epsilon);
         tp__onnx_emit_to(w, y, "LayerNormalization", x, gamma, beta);
         return;
     }
-    tp__onnx_ints(w, "axes", &last_axis, 1);
-    const char *c = tp__onnx_emit(w, "Sub", x, tp__onnx_emit(w, "ReduceMean", x, NULL, NULL), NULL);
-    const char *square = tp__onnx_emit(w, "Mul", c, c, NULL);
-    tp__onnx_ints(w, "axes", &last_axis, 1);
-    const char *var = tp__onnx_emit(w, "ReduceMean", square, NULL, NULL);
-    var = tp__onnx_emit(w, "Add", var, tp__onnx_scalar(w, w->op->in[0]->dtype, (double)epsilon), NULL);
-    c = tp__onnx_emit(w, "Div", c, tp__onnx_emit(w, "Sqrt", var, NULL, NULL), NULL);
+    const char *c = tp__onnx_standard(w, x, w->op->in[0]->dtype, epsilon);
     tp__onnx_emit_to(w, y, "Add", tp__onnx_emit(w, "Mul", c, gamma, NULL), beta, NULL);
 }
+/* Writes a vector of n equal float32 values as a constant. */
+static const char *tp__onnx_filled(tp__onnx *w, int64_t n, float value)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (w->status == TP_OK && tp_tensor_resize(&t, TP_F32, tp_make_shape_n(1, &n)) != TP_OK)
+        w->status = tp__onnx_nomem();
+    for (int64_t i = 0; i < n && w->status == TP_OK; i++) ((float *)t.data)[i] = value;
+    const char *name = w->status == TP_OK ? tp__onnx_init(w, tp__onnx_unique_name(w), TP_F32, &t.shape, t.data) : "";
+    tp_tensor_free(&t);
+    return name;
+}
 /* group_norm. ONNX has had GroupNormalization with a gamma for each channel since opset 21 only: the groups become the channels of an
- * InstanceNormalization, and gamma and beta follow. Each is of channels first. */
+ * InstanceNormalization, and gamma and beta follow. Each is of channels first. Few programs know it in float64, where its parts are
+ * written. */
 static void tp__onnx_group_norm(tp__onnx *w)
 {
     const tp__gn_attrs *a = (const tp__gn_attrs *)w->op->attrs;
     const tp_node *in = w->op->in[0];
     const int n = in->shape.ndim, axis = tp__axis(a->axis, n);
-    const bool moved = axis != 1 && (n != 4 || axis != 3);
+    const bool moved = axis != 1 && (n != 4 || axis != 3), single = in->dtype == TP_F32;
     const int form = axis == 1 || moved ? TP__OWN : TP__CHANNELS_FIRST;
-    const int64_t C = in->shape.dim[axis], split[3] = {0, a->groups, -1};
-    const char *x = tp__onnx_in(w, 0, form), *out = tp__onnx_out(w, w->op, 0, form), *y = out, *first[3];
-    int64_t perm[TP_MAX_DIMS], back[TP_MAX_DIMS]; /* moves the channels to axis 1, and back */
+    const int64_t C = in->shape.dim[axis], groups = a->groups;
+    int64_t split[3] = {0, 0, 1}, perm[TP_MAX_DIMS], back[TP_MAX_DIMS]; /* perm moves the channels to axis 1 */
+    const char *x = tp__onnx_in(w, 0, form), *out = tp__onnx_out(w, w->op, 0, form), *y = out;
     for (int d = 0; d < n; d++) perm[d] = d == 0 ? 0 : d == 1 ? axis : d <= axis ? d - 1 : d;
     for (int d = 0; d < n; d++) back[perm[d]] = d;
     if (moved) {
@@ -2334,29 +2362,21 @@ static void tp__onnx_group_norm(tp__onnx *w)
         x = tp__onnx_emit(w, "Transpose", x, NULL, NULL);
         y = tp__onnx_unique_name(w);
     }
-    first[0] = x;
-    if (a->groups == C) {
-        first[1] = tp__onnx_in(w, 1, TP__OWN);
-        first[2] = tp__onnx_in(w, 2, TP__OWN);
+    if (single && groups == C) {
+        const char *gamma = tp__onnx_in(w, 1, TP__OWN), *beta = tp__onnx_in(w, 2, TP__OWN);
         tp__onnx_float(w, "epsilon", a->epsilon);
-        tp__onnx_emit_to(w, y, "InstanceNormalization", first[0], first[1], first[2]);
+        tp__onnx_emit_to(w, y, "InstanceNormalization", x, gamma, beta);
     } else {
-        const int64_t groups = a->groups;
-        tp_tensor ones, zeros;
-        memset(&ones, 0, sizeof ones);
-        memset(&zeros, 0, sizeof zeros);
-        if (tp_tensor_resize(&ones, in->dtype, tp_make_shape_n(1, &groups)) != TP_OK ||
-            tp_tensor_resize(&zeros, in->dtype, ones.shape) != TP_OK)
-            w->status = tp__onnx_nomem();
-        for (int64_t g = 0; g < groups && w->status == TP_OK; g++)
-            tp_tensor_set(&ones, g, 1), tp_tensor_set(&zeros, g, 0);
-        first[0] = tp__onnx_emit(w, "Reshape", x, tp__onnx_list(w, split, 3), NULL);
-        first[1] = tp__onnx_init(w, tp__onnx_unique_name(w), in->dtype, &ones.shape, ones.data);
-        first[2] = tp__onnx_init(w, tp__onnx_unique_name(w), in->dtype, &ones.shape, zeros.data);
-        tp_tensor_free(&ones);
-        tp_tensor_free(&zeros);
-        tp__onnx_float(w, "epsilon", a->epsilon);
-        const char *v = tp__onnx_emit(w, "InstanceNormalization", first[0], first[1], first[2]);
+        split[1] = groups;
+        for (int d = 1; d < n; d++) /* the elements of a group; -1: as many as there are, which must be one at least */
+            split[2] = split[2] < 0 || in->shape.dim[d] < 0 ? -1 : split[2] * in->shape.dim[d];
+        if (split[2] >= 0) split[2] /= groups;
+        const char *v = tp__onnx_emit(w, "Reshape", x, tp__onnx_list(w, split, 3), NULL);
+        if (single) {
+            const char *ones = tp__onnx_filled(w, groups, 1), *zeros = tp__onnx_filled(w, groups, 0);
+            tp__onnx_float(w, "epsilon", a->epsilon);
+            v = tp__onnx_emit(w, "InstanceNormalization", v, ones, zeros);
+        } else v = tp__onnx_standard(w, v, in->dtype, a->epsilon);
         v = tp__onnx_emit(w, "Reshape", v, tp__onnx_emit(w, "Shape", x, NULL, NULL), NULL);
         v = tp__onnx_emit(w, "Mul", v, tp__onnx_broadcast_axis(w, w->op->in[1], 1, n), NULL);
         tp__onnx_emit_to(w, y, "Add", v, tp__onnx_broadcast_axis(w, w->op->in[2], 1, n), NULL);

@@ -6855,11 +6855,12 @@ static size_t tp__ln_scratch(const tp_call *k)
  * channel of a sample is a plane of adjacent elements. The units, samples or groups of planes, are split among at most 32 lanes. Each
  * lane sums dgamma and dbeta of its units in double; the sums of the lanes are added in order. */
 #define TP__GN_LANES     32
-#define TP__GN_PLANE     32 /* a plane is seen as rows of so many columns */
+#define TP__GN_PLANE     16 /* a plane is seen as rows of so many columns */
+#define TP__GN_SHORT     64 /* elements of a plane for which vectors are worth their calls */
 typedef struct tp__gn_job {
     const tp_call *k;
     tp__gn_shape s;
-    bool planes;
+    bool planes, relu; /* relu: a ReLU follows; backward, dy is taken as 0 where y is not positive */
     int64_t units, lanes,
         pieces;          /* pieces: with channels last and one lane, the pieces of a sample that run in parallel */
     const float *x, *dy; /* dy is NULL in the forward op */
@@ -6902,7 +6903,8 @@ static tp__gn_job tp__gn_begin(const tp_call *k)
     j.dy = back ? (const float *)k->in[0].data : NULL;
     j.x = (const float *)k->in[back].data;
     j.gamma = (const float *)k->in[back + 1].data;
-    j.beta = back ? NULL : (const float *)k->in[2].data;
+    j.relu = k->fused.act == TP_EPILOGUE_RELU || k->fused.mask;
+    j.beta = !back ? (const float *)k->in[2].data : j.relu ? (const float *)k->in[k->fused.mask].data : NULL;
     j.mean = back ? (const float *)k->in[3].data : NULL;
     j.inv = back ? (const float *)k->in[4].data : NULL;
     j.to = (float *)k->out[0].data;
@@ -6986,6 +6988,7 @@ static void tp__gn_sample(const tp__gn_job *j, int64_t b, const tp__gn_lane *l)
     q.ch.c2 = l->stat + 3 * C;
     q.ch.beta = j->beta;
     q.ch.scaled = true;
+    q.ch.relu = j->relu;
     if (j->dy) {
         q.dy = j->dy + at;
         for (int64_t c = 0; c < C; c++) {
@@ -7002,77 +7005,109 @@ static void tp__gn_sample(const tp__gn_job *j, int64_t b, const tp__gn_lane *l)
 
 /* -- channels first: planes */
 
-/* Calls `sums` or one of the kernels that write for all blocks of a plane of n elements; the last one may have fewer columns. */
-static void tp__plane_blocks(const tp__gn_job *j, tp__bn *v, int64_t at, int64_t n, double *mean, double *squares)
-{
-    const int level = j->k->device->isa->level;
-    for (int64_t i = 0, step; i < n; i += step) {
-        const int64_t left = n - i, columns = left < TP__GN_PLANE ? left : TP__GN_PLANE;
-        const int64_t rows = tp__min64(TP__BN_BLOCK, left / columns);
-        const float *x = j->x + at + i, *dy = j->dy ? j->dy + at + i : NULL;
-        step = rows * columns;
-        v->C = columns;
-        if (!mean && dy) tp__bn_back_of[level](v, rows, dy, x, NULL, j->to + at + i);
-        else if (!mean) tp__bn_apply_of[level](v, rows, x, j->to + at + i);
-        if (!mean) continue;
-        float s1[TP__GN_PLANE], s2[TP__GN_PLANE];
-        double first = 0, second = 0;
-        tp__bn_sums_of[level](v, rows, dy, x, s1, s2);
-        for (int64_t c = 0; c < columns; c++) first += (double)s1[c], second += (double)s2[c];
-        if (dy) {
-            *mean += first;
-            *squares += second;
-            continue;
-        }
-        first /= (double)columns;
-        for (int64_t c = 0; c < columns; c++)
-            second += (double)rows * ((double)s1[c] - first) * ((double)s1[c] - first);
-        tp__bn_merge(1, mean, squares, (double)i, NULL, &first, NULL, &second, (double)step);
-    }
-}
-/* The vectors of tp__bn for a plane, whose elements share all values. */
-typedef struct tp__plane_values {
+/* A plane's elements share all values of a tp__bn, which are vectors of equal values here. Planes of less than TP__GN_SHORT elements, for
+ * which calls of kernels would take longer, are computed by loops, which read the first value only. */
+typedef struct tp__plane {
     float v[5][TP__GN_PLANE];
     tp__bn bn;
-} tp__plane_values;
-static void tp__plane_set(tp__plane_values *p, float mean, float scale, float beta, float c1, float c2)
+} tp__plane;
+static void tp__plane_set(tp__plane *p, int64_t n, bool relu, float mean, float scale, float beta, float c1, float c2)
 {
     const float value[5] = {mean, scale, beta, c1, c2};
     memset(&p->bn, 0, sizeof p->bn);
     for (int q = 0; q < 5; q++)
-        for (int i = 0; i < TP__GN_PLANE; i++) p->v[q][i] = value[q];
+        for (int i = 0; i < (n < TP__GN_SHORT ? 1 : TP__GN_PLANE); i++) p->v[q][i] = value[q];
     p->bn.mean = p->v[0], p->bn.scale = p->v[1], p->bn.beta = p->v[2], p->bn.c1 = p->v[3], p->bn.c2 = p->v[4];
     p->bn.scaled = true;
+    p->bn.relu = relu;
+}
+/* Forward: the mean of n adjacent elements, and the sum of squares about it. Backward: the sums of dy and of dy (x - mean). */
+static void tp__plane_sums(const tp__gn_job *j, tp__plane *p, int64_t at, int64_t n, double *first, double *second)
+{
+    const float *x = j->x + at, *dy = j->dy ? j->dy + at : NULL, m = p->v[0][0], scale = p->v[1][0], beta = p->v[2][0];
+    *first = *second = 0;
+    if (n < TP__GN_SHORT) {
+        for (int64_t i = 0; i < n && !dy; i++) *first += (double)x[i];
+        if (!dy) *first /= (double)n;
+        for (int64_t i = 0; i < n && !dy; i++) *second += ((double)x[i] - *first) * ((double)x[i] - *first);
+        for (int64_t i = 0; i < n && dy; i++) {
+            const float d = x[i] - m, g = p->bn.relu && !(TP__PRODUCT(d * scale) + beta > 0) ? 0 : dy[i];
+            *first += (double)g;
+            *second += (double)g * (double)d;
+        }
+        return;
+    }
+    for (int64_t i = 0, step; i < n; i += step) { /* rows of TP__GN_PLANE columns; the last block may have fewer */
+        const int64_t columns = tp__min64(TP__GN_PLANE, n - i), rows = tp__min64(TP__BN_BLOCK, (n - i) / columns);
+        float s1[TP__GN_PLANE], s2[TP__GN_PLANE];
+        double a = 0, b = 0;
+        step = rows * columns;
+        p->bn.C = columns;
+        tp__bn_sums_of[j->k->device->isa->level](&p->bn, rows, dy ? dy + i : NULL, x + i, s1, s2);
+        for (int64_t c = 0; c < columns; c++) a += (double)s1[c], b += (double)s2[c];
+        if (dy) {
+            *first += a;
+            *second += b;
+            continue;
+        }
+        a /= (double)columns;
+        for (int64_t c = 0; c < columns; c++) b += (double)rows * ((double)s1[c] - a) * ((double)s1[c] - a);
+        tp__bn_merge(1, first, second, (double)i, NULL, &a, NULL, &b, (double)step);
+    }
+}
+/* Writes y or dx of n adjacent elements. */
+static void tp__plane_write(const tp__gn_job *j, tp__plane *p, int64_t at, int64_t n)
+{
+    const int level = j->k->device->isa->level;
+    const float *x = j->x + at, *dy = j->dy ? j->dy + at : NULL;
+    const float m = p->v[0][0], scale = p->v[1][0], beta = p->v[2][0], c1 = p->v[3][0], c2 = p->v[4][0];
+    float *to = j->to + at;
+    const bool brief = n < TP__GN_SHORT;
+    for (int64_t i = 0; i < n && brief; i++) {
+        const float d = x[i] - m, y = TP__PRODUCT(d * scale) + beta;
+        if (dy) to[i] = scale * (p->bn.relu && !(y > 0) ? 0 : dy[i]) - c1 - d * c2;
+        else to[i] = p->bn.relu && 0 > y ? 0 : y;
+    }
+    for (int64_t i = 0, step; i < n && !brief; i += step) {
+        const int64_t columns = tp__min64(TP__GN_PLANE, n - i), rows = (n - i) / columns;
+        step = rows * columns;
+        p->bn.C = columns;
+        if (dy) tp__bn_back_of[level](&p->bn, rows, dy + i, x + i, NULL, to + i);
+        else tp__bn_apply_of[level](&p->bn, rows, x + i, to + i);
+    }
 }
 /* Group `unit` of planes: those of all rows and channels of one sample's group. */
 static void tp__gn_planes(const tp__gn_job *j, int64_t unit, const tp__gn_lane *l)
 {
-    const int64_t b = unit / j->s.groups, g = unit % j->s.groups, K = j->s.per_group, n = j->s.inner;
+    const int64_t b = unit / j->s.groups, begin = unit % j->s.groups * j->s.per_group, K = j->s.per_group,
+                  n = j->s.inner;
+    const int64_t sample = b * j->s.rows * j->s.C * n, row = j->s.C * n;
     const double count = (double)(j->s.rows * K * n);
-    double mean = 0, squares = 0, sum = 0, products = 0, seen = 0;
-    tp__plane_values p;
+    double mean = 0, squares = 0, sum = 0, products = 0, first, second;
+    tp__plane p;
     float m = j->dy ? j->mean[unit] : 0, inv = j->dy ? j->inv[unit] : 0;
-    tp__plane_set(&p, m, 0, 0, 0, 0);
-    for (int64_t q = 0; q < j->s.rows * K; q++) {
-        const int64_t c = g * K + q % K, at = ((b * j->s.rows + q / K) * j->s.C + c) * n;
-        double first = 0, second = 0;
-        tp__plane_blocks(j, &p.bn, at, n, &first, &second);
-        if (j->dy) {
+    tp__plane_set(&p, K * n, false, m, 0, 0, 0, 0);
+    for (int64_t r = 0; r < j->s.rows && !j->dy; r++) { /* the elements of a row's group are adjacent */
+        tp__plane_sums(j, &p, sample + r * row + begin * n, K * n, &first, &second);
+        tp__bn_merge(1, &mean, &squares, (double)(r * K * n), NULL, &first, NULL, &second, (double)(K * n));
+    }
+    if (!j->dy) m = (float)mean, inv = tp__gn_statistics(j, b, unit % j->s.groups, mean, squares);
+    for (int64_t r = 0; r < j->s.rows && j->dy; r++)
+        for (int64_t c = begin; c < begin + K; c++) {
+            tp__plane_set(&p, n, j->relu, m, inv * j->gamma[c], j->beta ? j->beta[c] : 0, 0, 0);
+            tp__plane_sums(j, &p, sample + r * row + c * n, n, &first, &second);
             sum += first * (double)j->gamma[c];
             products += second * (double)j->gamma[c];
             l->dgamma[c] += second * (double)inv;
             l->dbeta[c] += first;
-        } else tp__bn_merge(1, &mean, &squares, seen, NULL, &first, NULL, &second, (double)n);
-        seen += (double)n;
-    }
-    if (!j->dy) m = (float)mean, inv = tp__gn_statistics(j, b, g, mean, squares);
-    for (int64_t q = 0; j->to && q < j->s.rows * K; q++) {
-        const int64_t c = g * K + q % K, at = ((b * j->s.rows + q / K) * j->s.C + c) * n;
-        const double i = (double)inv;
-        tp__plane_set(&p, m, inv * j->gamma[c], j->dy ? 0 : j->beta[c], (float)(i * sum / count),
-                      (float)(i * i * i * products / count));
-        tp__plane_blocks(j, &p.bn, at, n, NULL, NULL);
-    }
+        }
+    const double i = (double)inv;
+    const float c1 = (float)(i * sum / count), c2 = (float)(i * i * i * products / count);
+    for (int64_t r = 0; r < j->s.rows && j->to; r++)
+        for (int64_t c = begin; c < begin + K; c++) {
+            tp__plane_set(&p, n, j->relu, m, inv * j->gamma[c], j->beta ? j->beta[c] : 0, c1, c2);
+            tp__plane_write(j, &p, sample + r * row + c * n, n);
+        }
 }
 
 static void tp__gn_units(void *user, int64_t lane)

@@ -2026,6 +2026,8 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
 #define TP__OP_MAX_POOL           (1 << 26)
 #define TP__OP_MAX_POOL_GRAD      (1 << 27)
+#define TP__OP_GROUP_NORM         (1 << 28)
+#define TP__OP_GROUP_NORM_GRAD    (1 << 29)
 /* A graph is a list of operations in creation order. The inputs of an operation are created before it, so creation order is a
  * topological order of the data edges, and each pass over the graph is a loop over this list. */
 
@@ -7853,12 +7855,12 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     return TP_OK;
 }
 
-/* Fuses a batch norm and the ReLU that follows it. */
+/* Fuses a batch norm or group norm and the ReLU that follows it. */
 TP__UNUSED static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
-    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__is_float32(c, &o->out[0]) ||
-        !tp__can_fuse(c, o, TP_FUSES_ACT))
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER | TP__OP_GROUP_NORM)) ||
+        !tp__is_float32(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_ACT))
         return TP_OK;
     const int id = tp__sole_consumer(c, v);
     if (id < 0 || c->fed[v] >= 0) return TP_OK;
@@ -7873,9 +7875,9 @@ TP__UNUSED static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation
     return TP_OK;
 }
 
-/* If op o is the gradient of a batch norm and its dy is masked by a ReLU, returns the batch norm whose output that ReLU
+/* If op o is the gradient of a batch norm or group norm and its dy is masked by a ReLU, returns the norm whose output that ReLU
  * reads; NULL if there is none. */
-static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
+static const tp_operation *tp__masked_norm(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *mask = o->in[0]->op;
     if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return NULL;
@@ -7885,18 +7887,20 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     if (relu->row != &tp__op_relu) return NULL;
     const tp_node *y = tp__skip_identities(relu->in[0]);
     const tp_operation *bn = y->op;
-    if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return NULL;
+    const bool groups = (o->row->flags & TP__OP_GROUP_NORM_GRAD) != 0;
+    const int inv = groups ? 2 : 3; /* which output of the norm */
+    if (!(bn->row->flags & (groups ? TP__OP_GROUP_NORM : TP__OP_BATCH_NORM)) || y->index != 0) return NULL;
     const int device = tp__device_of(c, o);
     if (tp__device_of(c, mask) != device || tp__device_of(c, relu) != device || tp__device_of(c, bn) != device)
         return NULL;
-    if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
+    if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[inv])
         return NULL;
-    /* no value between the batch norm and its gradient o may be fed, and beta must not have changed */
+    /* no value between the norm and its gradient o may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
-    /* o must read the y, mean and inv that this batch norm computes, not fed values */
+    /* o must read the y, mean and inv that this norm computes, not fed values */
     const int *fed = &c->fed[tp__value_of(c, y)];
-    if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
+    if (fed[0] >= 0 || fed[1] >= 0 || fed[inv] >= 0) return NULL;
     /* if the gradient is in a variable's memory, another op could write it before op o reads it */
     if (tp__memory_of(c, mask->in[0])) return NULL;
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
@@ -7906,11 +7910,11 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
 
 TP__UNUSED static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
-    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__is_float32(c, &o->out[0]) ||
+    if (!(o->row->flags & (TP__OP_BATCH_NORM_GRAD | TP__OP_GROUP_NORM_GRAD)) || !tp__is_float32(c, &o->out[0]) ||
         !tp__can_fuse(c, o, TP_FUSES_MASK))
         return TP_OK;
     if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a float32 above 0 may be 0 in float16 */
-    const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
+    const tp_operation *bn = tp__masked_norm(c, o), *mask = o->in[0]->op;
     if (!bn) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
     if (!f) return tp__nomem_plan();
@@ -8128,8 +8132,8 @@ TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
 #if TP__HAS_FUSION
-    {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
-    {"mask, batch norm", "the gradient of batch norm masks dy as the gradient of the ReLU would", tp__fuse_bn_mask},
+    {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
+    {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
     {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
     {"sum", "a convolution, a batch norm or its gradient adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
@@ -17848,9 +17852,9 @@ static tp_status tp__group_norm_infer(tp_infer *s)
 }
 static void tp__group_norm_gradient(tp_grad *g); /* the gradient of group_norm is the op group_norm_grad */
 static const tp_op tp__op_group_norm =
-    TP__ROW("group_norm", "GroupNorm", TP_OP_FOLLOWS, TP__IO(3, 3), TP__ATTRS(gn), tp__group_norm_infer,
-            tp__group_norm_gradient, TP__NAIVE_FAST(tp__group_norm),
-            TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__gn_scratch, NULL)), TP__ONNX("GroupNormalization"));
+    TP__FUSING_ROW(TP_FUSES_ACT, 0, "group_norm", "GroupNorm", TP_OP_FOLLOWS | TP__OP_GROUP_NORM, TP__IO(3, 3),
+                   TP__ATTRS(gn), tp__group_norm_infer, tp__group_norm_gradient, TP__NAIVE_FAST(tp__group_norm),
+                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__gn_scratch, NULL)), TP__ONNX("GroupNormalization"));
 TP_DEF tp_node *tp_nn_group_norm(tp_node *x, tp_node *gamma, tp_node *beta, int axis, int groups, float epsilon)
 {
     tp__gn_attrs t;
@@ -17913,8 +17917,9 @@ static void tp__group_norm_grad_gradient(tp_grad *g)
     if (s.C) tp__norm_grad_gradient(g, &s);
 }
 static const tp_op tp__op_group_norm_grad =
-    TP__FUSING_ROW(0, 1u, "group_norm_grad", "GroupNormGrad", TP_OP_FOLLOWS, TP__IO(5, 3), TP__ATTRS(gn),
-                   tp__group_norm_grad_infer, tp__group_norm_grad_gradient, TP__NAIVE_FAST(tp__group_norm_grad),
+    TP__FUSING_ROW(TP_FUSES_MASK, 1u, "group_norm_grad", "GroupNormGrad", TP_OP_FOLLOWS | TP__OP_GROUP_NORM_GRAD,
+                   TP__IO_RANGE(5, 6, 3), TP__ATTRS(gn), tp__group_norm_grad_infer, tp__group_norm_grad_gradient,
+                   TP__NAIVE_FAST(tp__group_norm_grad),
                    TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__gn_scratch, NULL)), TP__NO_ONNX);
 static void tp__group_norm_gradient(tp_grad *g)
 {

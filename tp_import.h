@@ -1444,11 +1444,20 @@ static void tp__import_rms_norm(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), tp__import_node_input(n, 1)));
 }
 
+/* The number of channels of x, which are dimension 1; if that is unknown, scale or bias tell. */
+static int64_t tp__import_channels(tp__import_node *n, const tp_node *x)
+{
+    for (int i = 1; i < 3 && x->shape.dim[1] < 0; i++) {
+        const tp_shape *v = &tp__import_node_input(n, i)->shape;
+        if (v->ndim == 1 && v->dim[0] > 0) return v->dim[0];
+    }
+    return tp__import_node_dim(n, x, 1);
+}
 static void tp__import_instance_norm(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
-    const int64_t C = tp__import_node_dim(n, x, 1);
+    const int64_t C = tp__import_channels(n, x);
     if (n->importer->status != TP_OK) return;
     tp__import_node_set_output(n, 0,
                                tp_nn_group_norm(x, tp__import_node_input(n, 1), tp__import_node_input(n, 2), 1, (int)C,
@@ -1459,7 +1468,9 @@ static void tp__import_group_norm(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *of[2];
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
-    const int64_t groups = tp__import_node_int(n, "num_groups", 0), C = tp__import_node_dim(n, x, 1);
+    /* before opset 21 scale and bias may have one value per group */
+    const int64_t groups = tp__import_node_int(n, "num_groups", 0),
+                  C = n->importer->opset < 21 ? tp__import_node_dim(n, x, 1) : tp__import_channels(n, x);
     if (n->importer->status != TP_OK) return;
     if (groups < 1 || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
@@ -1467,7 +1478,6 @@ static void tp__import_group_norm(tp__import_node *n)
     }
     for (int i = 0; i < 2; i++) {
         of[i] = tp__import_node_input(n, 1 + i);
-        /* before opset 21 the file has one scale and bias per group */
         if (n->importer->opset < 21 && of[i]->shape.ndim == 1 && of[i]->shape.dim[0] == groups && groups != C) {
             const int64_t times[2] = {1, C / groups};
             of[i] = tp_reshape_to(tp_tile(tp_expand_dims(of[i], -1), times), tp_make_shape_n(1, &C));

@@ -426,7 +426,8 @@ static tp_node *with_epilogue(tp_graph *g, tp_node *y, const op_case *c, int way
                 y, tp_get_variable_as(g, "bias", TP_F32, tp_make_shape(channels), tp_init_values(bias, channels)),
                 nchw ? TP_NCHW : TP_NHWC);
     }
-    return (way & 1) && (product || strcmp(c->op, "batch_norm_infer") == 0) ? tp_relu(y) : y;
+    const bool norm = strcmp(c->op, "batch_norm_infer") == 0 || strcmp(c->op, "group_norm") == 0;
+    return (way & 1) && (product || norm) ? tp_relu(y) : y;
 }
 
 /* Values that lie in the memory of another one: of an input, which is not the first in memory. */
@@ -483,12 +484,16 @@ TEST(every_case_of_every_row)
             }
             if (!fits || most > 3000) continue;
             if (build(c, row, false, false, &b) && b.op) {
-                tp_node *y = with_epilogue(b.g, &b.op->out[0], c, taken);
+                tp_node *y[3];
+                /* mean and inv of these norms are outputs too */
+                const bool norm = strcmp(c->op, "layer_norm") == 0 || strcmp(c->op, "group_norm") == 0;
+                for (int i = 1; i < 3 && norm; i++) y[i] = &b.op->out[i];
+                y[0] = with_epilogue(b.g, &b.op->out[0], c, taken);
                 tp_session *s = tp_session_new(b.g, NULL);
                 snprintf(what, sizeof what, "%s:%d: %s", c->file, c->line, c->op);
                 const bool first = taken == 0;
                 if (CHECK(s != NULL)) {
-                    const bool added = add_model(&p, what, s, b.feed, b.n_feed, &y, 1);
+                    const bool added = add_model(&p, what, s, b.feed, b.n_feed, y, norm ? 3 : 1);
                     taken += added, refused += !added;
                 }
                 p.n_row += first && taken;

@@ -1108,6 +1108,49 @@ TEST(masks_of_attention_end_before_the_keys)
     CHECK_HAS(tp_last_error(), "shapes (1,1,2,3) and (2,4) do not broadcast");
 }
 
+/* Norms whose input has unknown channels learn their number from scale or bias, where that has a value for each; else they are refused. */
+static int unknown_channels(const char *op, int opset, int64_t values, const msg *attribute, double *y)
+{
+    static const int64_t open[] = {-1, -1, -1}, shape[] = {1, 2, 3};
+    static const float scale[2] = {2, 1}, bias[2] = {0, 10}, x[6] = {0, 1, 2, 7, 7, 7};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    int n = -1;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 3, open);
+    put_weight(&graph, "scale", 1, 1, &values, scale, (size_t)values * sizeof *scale);
+    put_weight(&graph, "bias", 1, 1, &values, bias, (size_t)values * sizeof *bias);
+    put_node(&graph, op, "x,scale,bias", "y", attribute);
+    put_io(&graph, 12, "y", 1, 3, open);
+    put_model(&file, &graph, opset);
+    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(3, shape), x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) == 6))
+            for (n = 0; n < 6; n++) y[n] = tp_tensor_get(out, n);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return n;
+}
+TEST(norms_of_unknown_channels)
+{
+    double y[6];
+    const double root = sqrt(1.5); /* 0, 1 and 2 have the variance 2/3 */
+    if (CHECK(unknown_channels("InstanceNormalization", 22, 2, NULL, y) == 6))
+        for (int i = 0; i < 6; i++) CHECK_NEAR(y[i], i < 3 ? 2 * root * (i - 1) : 10, 1e-4, 0);
+    if (CHECK(unknown_channels("GroupNormalization", 21, 2, int_attribute("num_groups", 2), y) == 6))
+        for (int i = 0; i < 6; i++) CHECK_NEAR(y[i], i < 3 ? 2 * root * (i - 1) : 10, 1e-4, 0);
+    CHECK(unknown_channels("GroupNormalization", 18, 1, int_attribute("num_groups", 1), y) == -1);
+    CHECK_HAS(tp_last_error(), "GroupNormalization needs to know dimension 1 of its input");
+}
+
 /* An equation with two arrows, and one that is too long, are refused: nothing of them is left out. */
 TEST(equations_are_read_to_their_end)
 {

@@ -595,6 +595,47 @@ TEST(batch_norm_and_relu_together_are_as_apart)
         }
 }
 
+/* The same of group norm, channels last and first. */
+TEST(group_norm_and_relu_together_are_as_apart)
+{
+    static const int64_t sizes[][5] = {
+        {2, 5, 7, 6, 3}, {9, 3, 3, 20, 20}, {1, 40, 30, 33, 1}, {2, 8, 9, 11, 4}, {3, 4, 1, 5, 2}};
+    for (int i = 0; i < 10; i++) {
+        const int64_t *size = sizes[i % 5], first[4] = {size[0], size[3], size[1], size[2]};
+        const int axis = i < 5 ? 3 : 1;
+        if (size[3] % size[4]) continue;
+        tp_graph *g = tp_graph_new(NULL);
+        const int64_t c = size[3];
+        tp_node *x = tp_rand_normal(g, tp_make_shape_n(4, axis == 3 ? size : first), 0.3f, 2), *xs[3], *grads[3],
+                *fetch[6];
+        tp_node *gamma = tp_rand_normal(g, shape1(c), 0.2f, 0.5f), *beta = tp_rand_normal(g, shape1(c), 0, 0.5f);
+        tp_node *norm = tp_nn_group_norm(x, gamma, beta, axis, (int)size[4], 1e-5f), *y = tp_relu(norm);
+        xs[0] = x, xs[1] = gamma, xs[2] = beta;
+        tp_gradients(tp_sum(tp_mul(y, tp_stop_gradient(tp_rand_normal_like(y, 0, 1)))), xs, 3, grads);
+        fetch[0] = y, fetch[1] = grads[0], fetch[2] = grads[1], fetch[3] = grads[2];
+        fetch[4] = norm, fetch[5] = grads[0]->op->in[0];
+        CHECK_STR(fetch[5]->op->row->name, "relu_grad");
+        tp_session *s[2];
+        const tp_tensor *v[2][6];
+        for (int apart = 0; apart < 2; apart++) {
+            tp_buf plan;
+            s[apart] = tp_session_new(g, NULL);
+            CHECK_OK(tp_session_run(s[apart], NULL, 0, fetch, apart ? 6 : 4, v[apart]));
+            memset(&plan, 0, sizeof plan);
+            tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
+            CHECK((strstr(plan.data, " relu ") != NULL) == (apart == 1)); /* a step of its own, or none */
+            CHECK((strstr(plan.data, "GroupNormGrad [mask, batch norm]") != NULL) == (apart == 0));
+            tp_buf_free(&plan);
+        }
+        for (int k = 0; k < 4; k++)
+            CHECK_MSG(memcmp(v[0][k]->data, v[1][k]->data, tp_tensor_bytes(v[0][k])) == 0, "size %d: value %d differs",
+                      i, k);
+        tp_session_free(s[0]);
+        tp_session_free(s[1]);
+        tp_graph_free(g);
+    }
+}
+
 /* The fused sequence and the cell written out step by step: the same values and gradients, in float and in double (where
  * the plain ops' gradients are themselves proved by finite differences), for both layouts and odd sizes. */
 static tp_node *normal(tp_graph *g, tp_dtype dtype, int nd, int64_t a, int64_t b, int64_t c, float deviation)

@@ -398,7 +398,7 @@ static void small_residual(tp_graph *g, tp_node **x, tp_node **label, tp_node *f
     tp_node *first = tp_conv2d(*x, "conv0", .filters = 8, .kernel_size = 3), *l;
     l = tp_batch_norm(tp_conv2d(first, "conv1", .filters = 8, .kernel_size = 3, .use_bias = TP_NO), "bn1");
     first = tp_relu(tp_add(l, first));
-    l = tp_relu(tp_batch_norm(first, "bn2"));
+    l = tp_relu(tp_group_norm(tp_relu(tp_batch_norm(first, "bn2")), "gn", .groups = 2));
     l = tp_add(tp_conv2d(l, "conv2", .filters = 8, .kernel_size = 3, .use_bias = TP_NO), first);
     l = tp_fully_connected(tp_global_avg_pooling(l, "pool"), "fc", .units = 4);
     fetch[1] = tp_mean(tp_sparse_softmax_cross_entropy(l, *label));
@@ -442,6 +442,9 @@ static bool train_costs(small_net net, tp_device *device, tp_precision how, int 
         memset(&plan, 0, sizeof plan);
         CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, 2, &plan));
         CHECK_MSG(strstr(plan.data, "bn1/FusedBatchNorm [sum]"), "no batch norm adds: %s", plan.data);
+        CHECK_MSG(strstr(plan.data, "gn/GroupNorm [batch norm, ReLU]"), "no group norm has a ReLU: %s", plan.data);
+        CHECK_MSG(how > TP_PRECISION_TF32 || strstr(plan.data, "GroupNormGrad [mask, batch norm]"),
+                  "no gradient of a group norm masks: %s", plan.data);
         CHECK_MSG(how > TP_PRECISION_TF32 || strstr(plan.data, "FusedBatchNormGrad [mask, batch norm; sum]"),
                   "no gradient of a batch norm adds: %s", plan.data);
         tp_buf_free(&plan);
@@ -1164,10 +1167,48 @@ TEST(group_norms)
         GN("4 3 6 20 20", "1", "3", "6", "3"),     GN("4 2 4 7 9", "1", "1", "4", "2"),
         GN("3 2 5 3001", "1", "5", "5", "2"),      GN("4 2 3 8 12", "2", "4", "8", "2"),
         GN("3 2 300 64", "2", "32", "64", "2"),    GN("4 0 5 5 6", "3", "2", "6", "0"),
-        GN("4 40 1 1 130", "3", "2", "130", "40"),
+        GN("4 40 1 1 130", "3", "2", "130", "40"), GN("4 3 70 2 2", "1", "7", "70", "3"),
     };
 #undef GN
     RUN_WIDE_CASES(list);
+}
+/* An element that is far from all others, the first one of a large plane. */
+TEST(group_norm_of_an_outlier)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    for (int how = 0; how < 2; how++) { /* channels first, channels last */
+        const tp_shape shape = how ? tp_make_shape(1, 40000, 2) : tp_make_shape(1, 2, 40000);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape), *one = tp_placeholder(g, "one", TP_F32, tp_make_shape(2));
+        tp_node *y = tp_nn_group_norm(x, one, one, how ? 2 : 1, 1, 1e-5f);
+        const float ones[2] = {1, 1};
+        static float v[80000];
+        double mean = 0, squares = 0;
+        for (int i = 0; i < 80000; i++) v[i] = tp_random_uniform(1, 2, (uint64_t)i) - 0.5f;
+        v[0] = 1e4f;
+        for (int i = 0; i < 80000; i++) mean += (double)v[i] / 80000;
+        for (int i = 0; i < 80000; i++) squares += ((double)v[i] - mean) * ((double)v[i] - mean) / 80000;
+        tp_feed feed[2];
+        memset(feed, 0, sizeof feed);
+        feed[0].node = x, feed[1].node = one;
+        tp_tensor_view(&feed[0].value, TP_F32, shape, v);
+        tp_tensor_view(&feed[1].value, TP_F32, one->shape, ones);
+        tp_session_config sc;
+        memset(&sc, 0, sizeof sc);
+        sc.devices = &gpu;
+        sc.n_devices = 1;
+        tp_session *s = tp_session_new(g, &sc);
+        tp_node *fetch[2] = {&y->op->out[1], &y->op->out[2]};
+        const tp_tensor *value[2];
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, feed, 2, fetch, 2, value))) {
+            CHECK_NEAR(tp_tensor_get(value[0], 0), mean, 0, 1e-4);
+            CHECK_NEAR(tp_tensor_get(value[1], 0), 1 / sqrt(squares + 1e-5), 0, 1e-5);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    gpu->close(gpu);
 }
 /* More tensors than one list of the kernel takes, and values whose squares are no floats. */
 TEST(norm_of_many)

@@ -1532,9 +1532,12 @@ typedef struct tp__tap {
 } tp__tap;
 
 typedef struct tp__k_block {
-    int64_t k; /* number of the block's first row of B */
     int first_run, runs;
 } tp__k_block;
+/* Of a run: the number of its first row of B, and the first and last row of the source, relative to a position's, that it reads. */
+typedef struct tp__run_place {
+    int64_t k, y0, y1;
+} tp__run_place;
 
 typedef struct tp__gather {
     tp__grid grid;
@@ -1553,6 +1556,7 @@ typedef struct tp__gather {
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
+    tp__run_place *place; /* of each run */
     tp__k_block *k_block;
     tp__slots slots;
 } tp__gather;
@@ -1664,6 +1668,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
     g->run = (tp__run *)tp__carve(&c, max_runs + 1, sizeof *g->run);
+    g->place = (tp__run_place *)tp__carve(&c, max_runs + 1, sizeof *g->place);
     g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
     g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
     tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
@@ -1688,12 +1693,15 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         }
         int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
         for (; len > 0; at += each, len -= each) {
+            g->place[g->runs].y0 = t->y;
+            g->place[g->runs].y1 = g->tap[i - 1].y;
             g->run[g->runs].at = at;
             g->run[g->runs].skip = 0;
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
     if (g->runs == 0) { /* if a phase has no tap, dst must still be written */
+        g->place[0].y0 = g->place[0].y1 = 0;
         g->run[0].at = g->run[0].len = g->run[0].skip = 0;
         g->runs = 1;
     }
@@ -1703,15 +1711,32 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         int64_t len = g->run[i].len;
         if (i == 0 || (blocks && in_block + len > TP__KC + TP__KC / 4)) {
             tp__k_block *b = &g->k_block[g->k_blocks++];
-            b->k = k;
             b->first_run = i;
             b->runs = 0;
             in_block = 0;
         }
         g->k_block[g->k_blocks - 1].runs++;
+        g->place[i].k = k;
         in_block += len;
         k += len;
     }
+}
+
+/* Returns the runs of block b without those that read only rows above or below the image, which are zeros, for all positions in rows
+ * [row0, row1]. One remains. */
+static tp__k_block tp__gather_inside(const tp__gather *g, tp__k_block b, int64_t row0, int64_t row1)
+{
+    const int64_t stride = g->grid.stride_h;
+    for (; b.runs > 1 && row1 * stride + g->place[b.first_run].y1 < 0; b.first_run++) b.runs--;
+    while (b.runs > 1 && row0 * stride + g->place[b.first_run + b.runs - 1].y0 >= g->grid.h) b.runs--;
+    return b;
+}
+/* Sets the runs of a tile, whose panel of B begins at `panel`. */
+static void tp__gather_set(const tp__gather *g, const tp__k_block *b, const float *panel, tp__tile *t)
+{
+    t->run = g->run + b->first_run;
+    t->n_run = b->runs;
+    t->b = panel + g->place[b->first_run].k * t->ldb;
 }
 
 /* Packs the weights of a group for dot products: a row of K for each output channel. */
@@ -1777,17 +1802,16 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
     for (int kb = 0; kb < g->k_blocks; kb++) {
         const bool last = kb == g->k_blocks - 1 && !g->input_grad;
-        t.run = g->run + g->k_block[kb].first_run;
-        t.n_run = g->k_block[kb].runs;
-        t.b = g->packed + group * g->group_floats + g->k_block[kb].k * t.ldb;
         t.add = kb > 0;
         t.relu = last && e->act == TP_EPILOGUE_RELU;
         t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
         for (int64_t i = 0; i < p->images; i++)
             for (int64_t row = 0; row < p->rows; row++) {
+                const tp__k_block inside = tp__gather_inside(g, g->k_block[kb], p->row + row, p->row + row);
                 const float *a = tp__gather_source(g, p, i, row);
                 float *c = tp__gather_row(g, p, group, i, row);
                 tp__prefetch_next(next, prefetch_floats);
+                tp__gather_set(g, &inside, g->packed + group * g->group_floats, &t);
                 for (int64_t col = 0; col < q->cols; col += t.m) {
                     t.m = tp__even_rows(g->isa, q->cols - col);
                     t.a[0] = a + col * t.a_gap;
@@ -1799,16 +1823,17 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
 }
 
 /* Computes n neighbouring pixels of dst, from c on. What the first of them reads of the source begins at a. Each output channel is the
- * dot product of that with the channel's row of packed weights. */
-static void tp__gather_dots_of(const tp__gather *g, int64_t group, const float *a, int64_t n, float *c)
+ * dot product of that with the channel's row of packed weights, of which some runs suffice. */
+static void tp__gather_dots_of(const tp__gather *g, int64_t group, const tp__k_block *b, const float *a, int64_t n,
+                               float *c)
 {
     const tp__epilogue *e = &g->a->epilogue;
-    const float *w = g->packed + group * g->group_floats;
+    const float *w = g->packed + group * g->group_floats + g->place[b->first_run].k;
     const int64_t a_gap = g->grid.stride_w * g->ic, c_gap = g->step_x * g->dst_pixel;
     float sum[TP__FEW * TP__DOTS], part[TP__FEW * TP__DOTS];
     memset(sum, 0, sizeof sum);
     memset(part, 0, sizeof part);
-    for (int r = 0; r < g->runs; w += g->run[r++].len) {
+    for (int r = b->first_run; r < b->first_run + b->runs; w += g->run[r++].len) {
         g->isa->dots(g->run[r].len, w, g->K, (int)g->oc, a + g->run[r].at, a_gap, n, part);
         for (int i = 0; i < TP__FEW * TP__DOTS; i++) sum[i] += part[i];
     }
@@ -1824,13 +1849,15 @@ static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t gro
 {
     const tp__grid *q = &g->grid;
     const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
+    const tp__k_block all = {0, g->runs};
     for (int64_t i = 0; i < p->images; i++)
         for (int64_t row = 0; row < p->rows; row++) {
+            const tp__k_block inside = tp__gather_inside(g, all, p->row + row, p->row + row);
             const float *a = tp__gather_source(g, p, i, row);
             float *c = tp__gather_row(g, p, group, i, row);
             tp__prefetch_next(next, prefetch_floats);
             for (int64_t col = 0; col < q->cols; col += TP__DOTS)
-                tp__gather_dots_of(g, group, a + col * q->stride_w * g->ic, tp__min64(TP__DOTS, q->cols - col),
+                tp__gather_dots_of(g, group, &inside, a + col * q->stride_w * g->ic, tp__min64(TP__DOTS, q->cols - col),
                                    c + col * g->step_x * g->dst_pixel);
         }
 }
@@ -1849,6 +1876,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     /* the next piece to prefetch, a share for each group: other threads process the pieces up to that one */
     tp__prefetch next = tp__grid_prefetch(q, piece + tp__ceil_div(g->slots.n, g->groups), group, g->groups);
     const int64_t prefetch_floats = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
+    const bool three = tp__panel_vectors(g->isa, tp__conv_columns(g->isa, g->oc, g->panels - 1)) > 2;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -1864,14 +1892,16 @@ static void tp__gather_chunk(void *user, int64_t chunk)
             const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
             const bool last = kb == g->k_blocks - 1 && !g->input_grad;
             int64_t image = 0, row = 0, col = 0;
-            t.run = g->run + g->k_block[kb].first_run;
-            t.n_run = g->k_block[kb].runs;
             t.add = kb > 0;
             t.relu = last && e->act == TP_EPILOGUE_RELU;
             for (int64_t i = 0; i < positions; i += t.m) {
                 float *out[TP__MAX_ROWS];
-                t.m = tp__tile_rows(positions - i, g->isa->mr);
+                int64_t row0 = row, row1 = row; /* the tile's first and last row */
+                /* a tile of three vectors of columns takes as long for eight rows as for fourteen: no two of equal height */
+                t.m = three ? (int)tp__min64(positions - i, g->isa->mr) : tp__tile_rows(positions - i, g->isa->mr);
                 for (int j = 0; j < t.m; j++) {
+                    row0 = tp__min64(row0, row);
+                    row1 = tp__max64(row1, row);
                     int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
                     t.a[j] =
                         p.at + image * q->image_floats + row * q->stride_h * q->row_floats + col * q->stride_w * g->ic;
@@ -1885,12 +1915,13 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                         }
                     }
                 }
+                const tp__k_block inside = tp__gather_inside(g, g->k_block[kb], p.row + row0, p.row + row1);
                 tp__tile_pad(&t, g->isa->mr);
                 tp__prefetch_next(&next, prefetch_floats);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     const int64_t column = panel * g->nr, n = tp__conv_columns(g->isa, g->oc, panel);
                     t.ldb = tp__panel_width(g->isa, n);
-                    t.b = g->packed + group * g->group_floats + panel * g->nr * g->K + g->k_block[kb].k * t.ldb;
+                    tp__gather_set(g, &inside, g->packed + group * g->group_floats + panel * g->nr * g->K, &t);
                     t.bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
                     for (int j = 0; j < t.m; j++) t.c[j] = out[j] + column;
                     tp__run_tile(g->isa, &t, n);

@@ -2083,21 +2083,20 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
     const tp__conv *g = &f->a->g;
     const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
     const int64_t share = tp__prefetch_share(next, tiles), share_dy = tp__prefetch_share(next_dy, tiles);
+    int64_t runs = 0; /* each is a row of pixels */
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = q->stride_w * f->cg;
-    t.run = run;
     t.add = add;
     for (int64_t i = 0; i < p->images; i++)
         for (int64_t y = 0; y < p->rows; y++) {
-            run[t.n_run].at = i * q->image_floats + y * q->stride_h * q->row_floats;
-            run[t.n_run].skip = 0;
-            run[t.n_run++].len = q->cols;
+            run[runs].at = i * q->image_floats + y * q->stride_h * q->row_floats;
+            run[runs].skip = 0;
+            run[runs++].len = q->cols;
         }
     for (int64_t panel = 0; panel < f->panels; panel++) {
         const int64_t column = panel * f->nr, n = tp__conv_columns(f->isa, f->og, panel);
         t.ldb = f->pack ? tp__panel_width(f->isa, n) : g->O;
-        t.b = f->pack ? packed : dy;
         if (f->pack) f->isa->panel(packed, t.ldb, dy + column, g->O, p->images * p->rows * q->cols, n);
         t.n = (int)n;
         t.a_gap = 1;
@@ -2106,6 +2105,15 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
             t.m = f->even ? tp__even_rows(f->isa, f->cg - k % f->cg) : tp__tile_rows(k1 - k, f->isa->mr);
             tp__prefetch_next(next, share);
             tp__prefetch_next(next_dy, share_dy);
+            /* leaves out rows of pixels for which the tile's taps read only rows above or below the image, which are zeros */
+            const int64_t above = q->top + (k + t.m - 1) / f->cg / g->KW * g->dilation_h,
+                          below = q->top + k / f->cg / g->KW * g->dilation_h;
+            int64_t begin = 0, end = runs;
+            while (p->images == 1 && end - begin > 1 && (p->row + begin) * q->stride_h + above < 0) begin++;
+            while (p->images == 1 && end - begin > 1 && (p->row + end - 1) * q->stride_h + below >= q->h) end--;
+            t.run = run + begin;
+            t.n_run = (int)(end - begin);
+            t.b = (f->pack ? packed : dy) + begin * q->cols * t.ldb;
             for (int j = 0; j < (f->even ? 1 : t.m); j++) { /* the channels of one tap are adjacent in memory */
                 const int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / g->KW, s = tap % g->KW;
                 t.a[j] = p->at + r * g->dilation_h * q->row_floats + s * g->dilation_w * f->cg + ch;

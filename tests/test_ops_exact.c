@@ -1139,4 +1139,38 @@ TEST(windows_of_every_kind)
             }
 }
 
+/* Resized pixels that lie on a pixel of the image are that pixel, be it infinite or NaN, and its neighbours do not matter. */
+TEST(resized_pixels_that_lie_on_a_pixel)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64};
+    static const double image[6] = {INFINITY, 1, -INFINITY, 2, NAN, -3}; /* 2 x 3 */
+    for (int i = 0; i < 16; i++) {
+        const bool nearest = (i & 2) != 0, nchw = (i & 4) != 0, corners = (i & 8) != 0;
+        const int64_t h = corners ? 3 : 4, w = corners ? 5 : 6; /* each second one lies on a pixel */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_resize_attrs a;
+        tp_feed f;
+        memset(&a, 0, sizeof a);
+        memset(&f, 0, sizeof f);
+        a.out_h = (int)h, a.out_w = (int)w, a.align_corners = corners;
+        a.data_format = nchw ? TP_NCHW : TP_NHWC;
+        f.node = tp_placeholder(g, "x", dtypes[i % 2], nchw ? tp_make_shape(1, 1, 2, 3) : tp_make_shape(1, 2, 3, 1));
+        tp_node *y = nearest ? tp_resize_nearest(f.node, &a) : tp_resize_bilinear(f.node, &a);
+        CHECK_OK(tp_tensor_resize(&f.value, dtypes[i % 2], f.node->shape));
+        for (int k = 0; k < 6; k++) tp_tensor_set(&f.value, k, image[k]);
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out = NULL;
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)))
+            for (int64_t r = 0; r < h; r += 2)
+                for (int64_t c = 0; c < w; c += 2) {
+                    const double want = image[r / 2 * 3 + c / 2], is = tp_tensor_get(out, r * w + c);
+                    CHECK_MSG(is == want || (isnan(is) && isnan(want)), "case %d, pixel (%d,%d): %g, not %g", i, (int)r,
+                              (int)c, is, want);
+                }
+        tp_session_free(s);
+        tp_tensor_free(&f.value);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -636,6 +636,37 @@ TEST(group_norm_and_relu_together_are_as_apart)
     }
 }
 
+/* An axis that is counted from the end is the same axis: the same bits, of the gradients and of their gradients too. */
+TEST(group_norm_counts_its_axis_from_the_end)
+{
+    static const int64_t size[5] = {2, 6, 4, 6, 6};
+    for (int i = 0; i < 16; i++) {
+        const int ndim = 3 + i % 3, from_end = 1 + i / 3 % (ndim - 1);
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_dtype dtype = i % 2 ? TP_F64 : TP_F32;
+        const int64_t C = size[ndim - from_end];
+        tp_node *x = tp_cast(tp_rand_normal(g, tp_make_shape_n(ndim, size), 0.3f, 2), dtype), *fetch[10], *in[3];
+        tp_node *dy = tp_cast(tp_rand_normal(g, x->shape, 0, 1), dtype);
+        in[0] = x;
+        in[1] = tp_cast(tp_rand_normal(g, shape1(C), 0.2f, 0.5f), dtype);
+        in[2] = tp_cast(tp_rand_normal(g, shape1(C), 0, 0.5f), dtype);
+        for (int end = 0; end < 2; end++) {
+            tp_node **y = fetch + 5 * end;
+            y[0] = tp_nn_group_norm(x, in[1], in[2], end ? -from_end : ndim - from_end, 2, 1e-3f);
+            tp_gradients_from(y[0], dy, in, 3, y + 1);
+            tp_gradients(tp_sum(tp_square(y[1])), in, 1, y + 4);
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *v[10];
+        if (CHECK_MSG(s != NULL, "%s", tp_graph_error(g)) && CHECK_OK(tp_session_run(s, NULL, 0, fetch, 10, v)))
+            for (int k = 0; k < 5; k++)
+                CHECK_MSG(memcmp(v[k]->data, v[5 + k]->data, tp_tensor_bytes(v[k])) == 0, "case %d: value %d differs",
+                          i, k);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* The fused sequence and the cell written out step by step: the same values and gradients, in float and in double (where
  * the plain ops' gradients are themselves proved by finite differences), for both layouts and odd sizes. */
 static tp_node *normal(tp_graph *g, tp_dtype dtype, int nd, int64_t a, int64_t b, int64_t c, float deviation)

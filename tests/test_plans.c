@@ -190,6 +190,23 @@ TEST(a_training_step_of_the_convnet)
 }
 
 /* What a step costs is what the formulas say: it chooses plans and is printed. */
+/* An input that is read for its shape alone moves no bytes. */
+TEST(a_shape_moves_no_bytes)
+{
+    static const int64_t n = 4096;
+    for (int i = 0; i < 3; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY)), *y;
+        tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(0, NULL), tp_init_ones());
+        if (i == 0) y = tp_fill_like(x, 3);           /* writes n numbers */
+        else if (i == 1) y = tp_broadcast_like(v, x); /* reads one, writes n */
+        else tp_gradients(tp_mean(x), &x, 1, &y);     /* makes one of the shapes, reads it, writes n */
+        const tp_plan_info p = plan_of(g, "naive", true, x, tp_make_shape(n), NULL, &y, 1);
+        CHECK_MSG(p.bytes >= 4.0 * (double)n && p.bytes < 4.0 * (double)n + 64, "%d: %g bytes moved", i, p.bytes);
+        tp_graph_free(g);
+    }
+}
+
 TEST(work_is_counted)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -565,6 +582,31 @@ static void sum_of_input_gradient(scene *s)
     memset(&a, 0, sizeof a);
     want(s, tp_add(tp_nn_conv2d_input_grad(s->x, s->w, s->z, &a), s->z));
 }
+/* convolutions whose image and result have unequal sizes; the other term is fed */
+static void sum_across(scene *s, tp_shape image, int64_t out, bool valid)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    if (valid) a.padding = TP_VALID;
+    tp_node *w = scene_variable(s, "k", tp_make_shape(3, 3, image.dim[3], out), -0.1f, 0.1f);
+    tp_node *y = tp_nn_conv2d(feed_also(s, tp_placeholder(s->g, "image", s->dtype, image)), w, &a);
+    want(s, tp_add(y, feed_also(s, tp_placeholder(s->g, "other", s->dtype, y->shape))));
+}
+static void sum_to_more_channels(scene *s) { sum_across(s, tp_make_shape(1, 20, 20, 16), 32, false); }
+static void sum_from_few_channels(scene *s) { sum_across(s, tp_make_shape(1, 20, 20, 12), 16, false); }
+static void sum_to_few_channels(scene *s) { sum_across(s, tp_make_shape(1, 20, 20, 16), 12, false); }
+static void sum_to_smaller(scene *s) { sum_across(s, tp_make_shape(1, 18, 18, 16), 16, true); }
+static void sum_to_too_small(scene *s) { sum_across(s, tp_make_shape(1, 17, 17, 16), 16, true); }
+static void sum_of_input_gradient_across(scene *s, int64_t channels)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    tp_node *w = scene_variable(s, "k", tp_make_shape(3, 3, channels, 16), -0.1f, 0.1f);
+    tp_node *dx = feed_also(s, tp_placeholder(s->g, "dx", s->dtype, tp_make_shape(1, 24, 22, channels)));
+    want(s, tp_add(tp_nn_conv2d_input_grad(s->x, w, dx, &a), dx));
+}
+static void sum_of_wide_input_gradient(scene *s) { sum_of_input_gradient_across(s, 32); }
+static void sum_of_narrow_input_gradient(scene *s) { sum_of_input_gradient_across(s, 12); }
 /* a convolution of other attributes; the other term has its shape */
 static void sum_with(scene *s, tp_conv2d_attrs a, int64_t side)
 {
@@ -1005,6 +1047,13 @@ TEST(a_sum_is_made_with_a_term_only_where_the_other_is_there)
         F32(sum_of_epilogue, 2, 3),
         F32(sum_of_fed_elements, 1, 1),
         F32(sum_of_input_gradient, 1, 1),
+        F32(sum_to_more_channels, 1, 1),
+        F32(sum_from_few_channels, 2, 1),
+        F32(sum_to_few_channels, 2, 1),
+        F32(sum_to_smaller, 1, 1),
+        F32(sum_to_too_small, 2, 1),
+        F32(sum_of_wide_input_gradient, 1, 1),
+        F32(sum_of_narrow_input_gradient, 2, 1),
         F32(sum_valid, 1, 1),
         F32(sum_high_stride, 2, 1),
         F32(sum_wide_stride, 2, 1),
@@ -1187,6 +1236,20 @@ static void chain_with_views(scene *s, int n)
 }
 static void chain_with_a_few_views(scene *s) { chain_with_views(s, 3); }
 static void chain_with_many_views(scene *s) { chain_with_views(s, 70); }
+/* n views, each read by an op; before: all these come before the op that would join the chain */
+static void chain_with_read_views(scene *s, int n, bool before)
+{
+    tp_node *y = tp_neg(s->m), *sum[70];
+    if (!before) want(s, tp_tanh(y));
+    for (int i = 0; i < n; i++) sum[i] = tp_sum(tp_reshape_to(y, i % 2 ? tp_make_shape(16, 8) : tp_make_shape(128)));
+    want(s, tp_stack(sum, n, 0));
+    if (before) want(s, tp_tanh(y));
+}
+static void chain_with_views_read_after(scene *s) { chain_with_read_views(s, 10, false); }
+static void chain_with_views_read_before(scene *s) { chain_with_read_views(s, 10, true); }
+/* of more views than the planner follows nobody knows where they are read */
+static void chain_with_many_views_read_after(scene *s) { chain_with_read_views(s, 70, false); }
+static void chain_with_many_views_read_before(scene *s) { chain_with_read_views(s, 70, true); }
 
 TEST(chains_end_where_something_is_in_between)
 {
@@ -1210,6 +1273,10 @@ TEST(chains_end_where_something_is_in_between)
         F32(chain_across_types, 1, 3),
         F32(chain_with_a_few_views, 3, 2),
         F32(chain_with_many_views, 3, 2),
+        F32(chain_with_views_read_after, 12, 2),
+        F32(chain_with_views_read_before, 13, 2),
+        F32(chain_with_many_views_read_after, 73, 2),
+        F32(chain_with_many_views_read_before, 73, 2),
         F64(chain_of_two, 1, 2),
         F64(chain_of_written_variable, 3, 2),
     };
@@ -1404,6 +1471,36 @@ TEST(what_is_packed_is_computed_in_its_place)
             CHECK(y[96 + i] == (i == 0 ? 5.0f : 0.0f));
             if (i < 5) CHECK_NEAR(((const float *)out[1]->data)[i], sum[3], 1e-5, 1e-6);
         }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The first value of a plan is packed like any other: nothing is fed here, and nothing comes before it. */
+TEST(the_first_value_of_a_plan_is_packed_in_its_place)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in[2], *fetch[3];
+    int placed = 0;
+    for (int i = 0; i < 2; i++) in[i] = tp_rand_uniform(g, tp_make_shape(5), 1, 2);
+    tp_op pack_row;
+    memset(&pack_row, 0, sizeof pack_row);
+    pack_row.name = "pack", pack_row.label = "Pack";
+    pack_row.flags = TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS;
+    pack_row.min_in = 1, pack_row.max_in = -1, pack_row.n_out = 1;
+    pack_row.infer = packed_shape, pack_row.naive_f32 = pack;
+    const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 2, .user = &placed};
+    fetch[0] = tp_apply_ex(g, &d);
+    fetch[1] = in[0], fetch[2] = in[1];
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out[3];
+    for (int n = 1; n <= 3 && CHECK(s); n += 2) { /* alone, and beside its operands, which are then copied */
+        placed = 0;
+        if (!CHECK_OK(tp_session_run(s, NULL, 0, fetch, n, out))) break;
+        CHECK_MSG(placed == (n == 1 ? 3 : 0), "%d fetches: placed: %x", n, (unsigned)placed);
+        const float *y = (const float *)out[0]->data;
+        for (int i = 0; i < 5; i++) CHECK(y[i] >= 1 && y[i] < 2 && y[16 + i] >= 1 && y[16 + i] < 2);
+        for (int i = 0; i < 2 && n == 3; i++) CHECK(memcmp(y + 16 * i, out[1 + i]->data, 5 * sizeof *y) == 0);
     }
     tp_session_free(s);
     tp_graph_free(g);

@@ -177,6 +177,11 @@ TEST(mistakes_are_sentences)
     refused("a(?i)", "global flags not at the start of the expression");
     refused("((a{100}){100}){100}", "the counts of the repetitions make it too large");
     refused("a{5000000000}", "the repetition number is too large");
+    refused("a{5000000000,}", "the repetition number is too large");
+    refused("a{1,5000000000}", "the repetition number is too large");
+    refused("a{,5000000000}", "the repetition number is too large");
+    refused("a{5000000000,2}", "the repetition number is too large");
+    refused("a{3,2}", "min repeat greater than max repeat");
     refused(NULL, "the pattern is NULL");
     char *deep = many('(', 5000, "a");
     refused(deep, "its groups are nested too deep");

@@ -1035,6 +1035,43 @@ TEST(a_full_device_is_a_sentence)
     CHECK(failures == 5); /* the variable, the exec's words, two constants, the arena */
 }
 
+/* The sentence names memory_fraction where it limits: on a device that can limit its memory, below the whole. */
+TEST(a_full_device_tells_what_limits_it)
+{
+    static const struct {
+        bool limits;
+        float asked;
+        const char *hint;
+    } t[] = {{true, 0.25f, ", or raise memory_fraction, which is 0.25"},
+             {true, 0.98f, ", or raise memory_fraction, which is 0.98"},
+             {true, TP_ZERO, ", or raise memory_fraction, which is 0.0"},
+             {true, 0, ""}, /* the default, 0.99 */
+             {true, 0.99f, ""},
+             {true, 1, ""},
+             {false, 0.25f, ""}};
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        tp_session_config c = tp_default_session_config();
+        char want[256];
+        c.devices = &d;
+        c.n_devices = 1;
+        c.memory_fraction = t[i].asked;
+        if (t[i].limits) d->limit_memory = limit;
+        tp_get_variable_as(g, "w", TP_F32, tp_make_shape(4), tp_init_ones());
+        r->fail_alloc = 1;
+        tp_test__soil(); /* what lay on the stack before is no part of the sentence */
+        CHECK(tp_session_new(g, &c) == NULL);
+        snprintf(want, sizeof want,
+                 "out of memory on remote:0 for variable 'w' (16 bytes): make the model smaller, or its device freer%s",
+                 t[i].hint);
+        CHECK_STR(tp_last_error(), want);
+        d->close(d);
+        tp_graph_free(g);
+    }
+}
+
 /* ==== >>several devices =============================================================================== */
 
 /* The op that reads n's first output and is of this row; NULL if there is none. */
@@ -1509,6 +1546,41 @@ TEST(all_reduce_gives_every_device_the_same_bits)
             r[i]->d.close(&r[i]->d);
             cpu[i]->close(cpu[i]);
         }
+        tp_graph_free(g);
+    }
+}
+
+/* What comes back to a sum is brought to the device of each input first, so that each gradient lies beside what it is of. */
+TEST(gradients_of_an_all_reduce_lie_on_the_devices_of_its_inputs)
+{
+    for (int used = 0; used < 4; used++) { /* bit i: sum i is read, by an op on device 0 */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device *d[2];
+        tp_node *x[2], *sum[2], *cost = tp_const(g, 0), *dx[2];
+        const tp_tensor *value[2];
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d));
+        for (int i = 0; i < 2; i++)
+            TP_DEVICE(g, i) x[i] = tp_get_variable_as(g, i ? "b" : "a", TP_F32, tp_make_shape(3), tp_init_constant(2));
+        tp_all_reduce(x, 2, false, sum);
+        for (int i = 0; i < 2; i++)
+            if (used >> i & 1) cost = tp_add(cost, tp_sum(tp_square(sum[i])));
+        tp_gradients(cost, x, 2, dx);
+        tp_session *s = open_on(g, d, 2);
+        if (used == 0) CHECK(!dx[0] && !dx[1]);
+        else if (CHECK(dx[0] && dx[1]) && CHECK_OK(tp_session_run(s, NULL, 0, dx, 2, value))) {
+            for (int i = 0; i < 2; i++) {
+                CHECK_MSG(tp_node_device(dx[i]) == i, "used %d: gradient %d lies on %d", used, i,
+                          tp_node_device(dx[i]));
+                CHECK(tp_tensor_get(value[i], 2) == 8 * ((used & 1) + (used >> 1)));
+            }
+            const tp_operation *back = dx[0]->op;
+            while (back->row == &tp__op_identity) back = back->in[0]->op;
+            CHECK_STR(back->row->name, "all_reduce"); /* only what comes from elsewhere is copied */
+            CHECK(back->in[0]->op->row != &tp__op_identity);
+            CHECK((back->in[1]->op->row == &tp__op_identity) == (used >> 1 == 1));
+        }
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) d[i]->close(d[i]);
         tp_graph_free(g);
     }
 }

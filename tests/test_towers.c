@@ -710,4 +710,44 @@ TEST(every_allocation_may_fail)
     CHECK(failures > 30);
 }
 
+/* Each tower adds parts before and after a sum of all towers: whenever one goes on, the list of parts is made anew. */
+enum { PARTS = 6 };
+static tp_node *parts_around_a_sum(const tp_tower_context *tower, void *user)
+{
+    tp_graph *g = tower->graph;
+    tp_node *x = tp_const(g, (float)tower->index), *y;
+    (void)user;
+    for (int k = 0; k < PARTS; k++) tp_collection_add(g, "parts", tp_identity(x));
+    tp_tower_all_reduce(g, &x, 1, false, "Sum", &y);
+    for (int k = 0; k < PARTS; k++) tp_collection_add(g, "parts", tp_identity(y));
+    return y;
+}
+TEST(no_memory_leaves_no_shorter_collections)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    int failures = 0;
+    bool failed = true;
+    tp_set_log(tp_test_drop_log, NULL);
+    for (int i = 1; i < 5000 && failed; i++) {
+        tp_towers_desc d;
+        memset(&d, 0, sizeof d);
+        d.n = 2;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_test_fail_after(i);
+        const tp_status st = tp_build_on_towers(g, &d, parts_around_a_sum, NULL, NULL);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        int n = 0;
+        tp_node *const *part = tp_collection(g, "parts", &n);
+        if (failed) CHECK_MSG(st == TP_ERR_NOMEM, "allocation %d: %s, %d parts", i, tp_status_name(st), n);
+        else if (CHECK_OK(st) && CHECK(n == 4 * PARTS))
+            for (int k = 0; k < n; k++) /* tower by tower */
+                CHECK(strncmp(tp_node_name(part[k]), k < 2 * PARTS ? "tower0/" : "tower1/", 7) == 0);
+        failures += failed;
+        tp_graph_free(g);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK_MSG(!failed && failures > 10, "%d failures", failures);
+}
+
 TEST_MAIN()

@@ -5213,9 +5213,10 @@ static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head
 
 static tp_status tp__procs_reserve(tp__procs_self *me, tp__procs_slot *s, int64_t bytes)
 {
-    if (bytes <= s->capacity) return TP_OK;
-    const int64_t new_capacity = ((bytes > INT64_MAX / 4 ? bytes : bytes + bytes / 4) + 4095) & ~(int64_t)4095;
-    if (bytes < 0 || new_capacity > INT64_MAX - me->size)
+    if (bytes >= 0 && bytes <= s->capacity) return TP_OK;
+    const bool possible = bytes >= 0 && bytes <= INT64_MAX / 4; /* -1: tp__procs_layout found no place for it */
+    const int64_t new_capacity = possible ? (bytes + bytes / 4 + 4095) & ~(int64_t)4095 : 0;
+    if (!possible || new_capacity > INT64_MAX - me->size)
         return tp_fail(TP_ERR_NOMEM, "the datapoint does not fit into memory");
     const int error = tp__os_grow_file(me->file, (uint64_t)(me->size + new_capacity));
     if (error)

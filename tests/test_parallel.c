@@ -756,6 +756,62 @@ TEST(a_process_that_dies_is_a_sentence)
     tp_datapoint_free(&dp);
 }
 
+static tp_status number_of_its_process(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = index < 9 ? tp_datapoint_resize(dp, 1) : TP_END;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)getpid();
+    return st;
+}
+/* One that died while nobody listened is noticed where it is told to go on, or to begin: nothing is given then. */
+TEST(a_process_that_dies_between_two_datapoints_is_a_sentence)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int begin = 0; begin < 2; begin++)
+        for (int n = 1; n <= 2; n++) {
+            siginfo_t info;
+            tp_dataflow *df =
+                tp_df_multi_process(tp_df_from_generator(number_of_its_process, NULL, .size = 9, .indexed = TP_YES), n);
+            if (CHECK_OK(tp_df_next(df, &dp))) {
+                const pid_t pid = (pid_t) * (const int32_t *)dp.c[0].data;
+                CHECK(pid != getpid());
+                if (begin) CHECK_OK(tp_df_restart(df, 1));
+                CHECK(kill(pid, SIGKILL) == 0 && waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) == 0);
+                CHECK_ERR(tp_df_next(df, &dp), TP_ERR, "was killed by signal 9");
+                CHECK_ERR(tp_df_next(df, &dp), TP_ERR, "tp_df_restart starts it again");
+                CHECK_OK(tp_df_restart(df, 2));
+                int given = 0;
+                for (; tp_df_next(df, &dp) == TP_OK; given++) CHECK(*(const int32_t *)dp.c[0].data != pid);
+                CHECK(given == 9);
+            }
+            tp_df_free(df);
+        }
+    tp_datapoint_free(&dp);
+}
+
+/* Datapoint 1 has a component of so many bytes. */
+static tp_status sometimes_too_large(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    static const char byte = 0;
+    tp_status st = pass_and_index((void *)(intptr_t)4, pass, index, dp);
+    if (st == TP_OK && index == 1) tp_tensor_view(&dp->c[1], TP_U8, tp_make_shape_n(1, (const int64_t *)user), &byte);
+    return st;
+}
+TEST(a_datapoint_too_large_for_processes_is_a_sentence)
+{
+    /* it has no place among all addresses, with its head; or it has, and the room around it has none */
+    static int64_t sizes[] = {PTRDIFF_MAX - 1, PTRDIFF_MAX - 1024};
+    for (int i = 0; i < (sizeof(void *) == 8 ? 2 : 1); i++)
+        for (int n = 1; n <= 2; n++) {
+            tp_dataflow *df = tp_df_from_generator(sometimes_too_large, &sizes[i], .size = 4, .indexed = TP_YES);
+            df = tp_df_multi_process(df, n);
+            CHECK_STR(told_by(df, 0, 1, 99), "0 (TP_ERR_NOMEM: the datapoint does not fit into memory "
+                                             "[tp_df_multi_process: pass 0, datapoint 1]) 2 3");
+            tp_df_free(df);
+        }
+}
+
 static tp_status sleep_in_turn(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     const int *fd = (const int *)call->user;

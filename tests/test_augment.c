@@ -311,6 +311,117 @@ TEST(boxes_stay_upright)
     check_boxes(a, all, turned);
 }
 
+static tp_status leave(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+/* Several boxes move each by itself; nothing behind the last one is written, and no box needs no coords_fn. */
+TEST(boxes_of_any_number)
+{
+    float box[12] = {2, 3, 7, 8, 0, 0, 20, 10, 5, 1, 6, 9};
+    const float flipped[12] = {13, 3, 18, 8, 0, 0, 20, 10, 14, 1, 15, 9};
+    tp_transform t;
+    tp_tensor boxes, out = new_image(TP_F32, 4, 4, 0);
+    memset(&t, 0, sizeof t), memset(&boxes, 0, sizeof boxes);
+    tp_augmentor *a = tp_aug_flip(.horiz = TP_YES, .prob = 1);
+    CHECK_OK(tp_aug_draw(a, 10, 20, 3, 4, &t));
+    for (int n = 0; n <= 3; n++) {
+        CHECK_OK(tp_tensor_resize(&out, TP_F32, tp_make_shape(4, 4)));
+        for (int i = 0; i < 16; i++) ((float *)out.data)[i] = 77;
+        const int64_t dim[2] = {n, 4};
+        tp_tensor_view(&boxes, TP_F32, tp_make_shape_n(2, dim), box);
+        CHECK_OK(tp_aug_apply_boxes(&t, &boxes, &out));
+        CHECK(tp_shape_equal(&out.shape, &boxes.shape));
+        for (int i = 0; i < 16; i++) CHECK_NEAR(((float *)out.data)[i], i < 4 * n ? flipped[i] : 77, 1e-5, 0);
+    }
+    tp_aug_free(a);
+    a = tp_aug_map_image(.fn = leave);
+    CHECK_OK(tp_aug_draw(a, 10, 20, 3, 4, &t));
+    for (int n = 0; n <= 3; n++) {
+        const int64_t dim[2] = {n, 4};
+        tp_tensor_view(&boxes, TP_F32, tp_make_shape_n(2, dim), box);
+        if (n == 0) CHECK_OK(tp_aug_apply_boxes(&t, &boxes, &out));
+        else CHECK_ERR(tp_aug_apply_boxes(&t, &boxes, &out), TP_ERR_UNSUPPORTED, "without coords_fn");
+    }
+    tp_aug_free(a);
+    tp_transform_free(&t);
+    tp_tensor_free(&out);
+}
+
+/* A rectangle anywhere in an image that is higher than wide is filled, and nothing beside it. */
+TEST(cutouts_lie_where_they_were_drawn)
+{
+    enum { H = 9, W = 5 };
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    unsigned seen = 0; /* a bit for each edge of the image that a rectangle touched */
+    tp_augmentor *a = tp_aug_random_cutout(.h_range = {2, 4}, .w_range = {1, 3}, .fill = 77);
+    for (int index = 0; index < 60; index++) {
+        tp_tensor image = new_image(index % 2 ? TP_F32 : TP_U8, H, W, 2), out;
+        char text[256];
+        int y0 = -1, x0 = -1, h = -1, w = -1;
+        memset(&out, 0, sizeof out);
+        for (int i = 0; i < H * W * 2; i++) tp_tensor_set(&image, i, i % 70);
+        CHECK_OK(tp_aug_draw(a, H, W, 5, index, &t));
+        tp_transform_text(&t, text, sizeof text);
+        CHECK(sscanf(text, "RandomCutout(y0=%d, x0=%d, h=%d, w=%d, fill=77)", &y0, &x0, &h, &w) == 4);
+        CHECK(y0 >= 0 && x0 >= 0 && h >= 2 && h < 4 && w >= 1 && w < 3 && y0 + h <= H && x0 + w <= W);
+        seen |= (y0 == 0) | (y0 + h == H) << 1 | (x0 == 0) << 2 | (x0 + w == W) << 3;
+        CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+        for (int i = 0; i < H * W * 2; i++) {
+            const int y = i / (2 * W), x = i / 2 % W;
+            const bool inside = y >= y0 && y < y0 + h && x >= x0 && x < x0 + w;
+            CHECK_MSG(tp_tensor_get(&out, i) == (inside ? 77 : i % 70), "%s: element %d is %g", text, i,
+                      tp_tensor_get(&out, i));
+        }
+        tp_tensor_free(&image);
+        tp_tensor_free(&out);
+    }
+    CHECK(seen == 15);
+    tp_aug_free(a);
+    tp_transform_free(&t);
+}
+
+/* Noise is computed for some hundred elements at a time: each element has its own number, whatever the size, and none
+ * behind the last one is written. */
+TEST(salt_and_pepper_at_every_element)
+{
+    static const int sizes[] = {1, 511, 512, 513, 600, 1024, 1500};
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    tp_augmentor *a = tp_aug_salt_pepper_noise(.white_prob = 0.3f, .black_prob = 0.4f);
+    for (int k = 0; k < 2 * TP_COUNT(sizes); k++) {
+        const int n = sizes[k / 2];
+        const tp_dtype dtype = k % 2 ? TP_F32 : TP_U8;
+        tp_tensor image = new_image(dtype, n, 1, 0), larger = new_image(dtype, 4096, 1, 0), out;
+        memset(&out, 0, sizeof out);
+        for (int i = 0; i < 4096; i++) tp_tensor_set(&larger, i, 7);
+        for (int i = 0; i < n; i++) tp_tensor_set(&image, i, 100);
+        /* the memory that the image gets is that of a larger one before */
+        CHECK_OK(tp_aug_draw(a, 4096, 1, 3, 4, &t));
+        for (int twice = 0; twice < 2; twice++) CHECK_OK(tp_aug_apply_image(&t, &larger, &out));
+        for (int b = 0; b < TP_COUNT(t.image_); b++)
+            if (t.image_[b].own) memset(t.image_[b].own, 7, t.image_[b].capacity);
+        CHECK_OK(tp_aug_draw(a, n, 1, 3, 4, &t));
+        CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+        int wrong = 0;
+        for (int i = 0; i < n; i++) {
+            const float u = tp_random_uniform(tp_random_key(3, 0), 4, (uint64_t)i);
+            wrong += tp_tensor_get(&out, i) != (u < 0.4f ? 0 : u > (float)(1.0 - (double)0.3f) ? 255 : 100);
+        }
+        CHECK_MSG(wrong == 0, "%d of %d elements of %s are wrong", wrong, n, tp_dtype_name(dtype));
+        CHECK(out.data == out.own && out.capacity >= 4096);
+        for (size_t i = tp_tensor_bytes(&out); i < out.capacity; i++)
+            if (!CHECK_MSG(((const char *)out.own)[i] == 7, "byte %d is written, of %d elements", (int)i, n)) break;
+        tp_tensor_free(&image);
+        tp_tensor_free(&larger);
+        tp_tensor_free(&out);
+    }
+    tp_aug_free(a);
+    tp_transform_free(&t);
+}
+
 /* A mask of labels of any type: colours leave it alone, borders get the fill. */
 TEST(masks_keep_their_labels)
 {
@@ -358,11 +469,6 @@ static void halve_size(int64_t *h, int64_t *w, const tp_aug_call *call)
 {
     (void)call;
     *h /= 2, *w /= 2;
-}
-static tp_status leave(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
-{
-    (void)in, (void)out, (void)call;
-    return TP_OK;
 }
 static void count_release(void *user) { *(int *)user += 100; }
 
@@ -848,6 +954,25 @@ TEST(wrong_options_are_refused)
     tp_df_free(df);
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
+}
+
+/* The place is the name of the file, without its folders. */
+TEST(a_refusal_names_file_and_line)
+{
+    static const struct {
+        const char *file, *place;
+    } row[] = {{"net.c", "net.c:12: "}, {"/home/me/net.c", "net.c:12: "}, {"me/net.c", "net.c:12: "}, {NULL, ""}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        tp_aug_resize_desc d;
+        char want[200];
+        memset(&d, 0, sizeof d);
+        d.at_.file = row[i].file, d.at_.line = 12;
+        tp_augmentor *a = tp_aug_resize_(&d);
+        snprintf(want, sizeof want, "%stp_aug_resize: ", row[i].place);
+        CHECK_ERR(tp_aug_status(a), TP_ERR_ARG, want);
+        CHECK_MSG(strncmp(tp_last_error(), want, strlen(want)) == 0, "\"%s\"", tp_last_error());
+        tp_aug_free(a);
+    }
 }
 
 /* An augmentor without its descriptor is a sentence, not NULL. */

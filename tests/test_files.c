@@ -283,8 +283,12 @@ TEST(inflate_known)
     CHECK_OK(tp_inflate_alloc(in, n + 1, 1000, &p, &size, &used));
     CHECK(size == 136 && used == n && memcmp(p, out, 136) == 0 && p[136] == 0);
     tp_free(p);
+    used = size = 77; /* where it fails nothing is given, and nothing counts as read */
     CHECK_ERR(tp_inflate_alloc(in, n, 135, &p, &size, &used), TP_ERR_FORMAT, "more bytes than allowed");
-    CHECK(p == NULL);
+    CHECK(p == NULL && size == 0 && used == 0);
+    used = size = 77;
+    CHECK_ERR(tp_inflate_alloc(in, 0, 135, &p, &size, &used), TP_ERR_FORMAT, "cut short");
+    CHECK(p == NULL && size == 0 && used == 0);
     for (size_t cut = 0; cut < n; cut++) {
         uint8_t *copy = (uint8_t *)malloc(cut ? cut : 1); /* exact, so that the sanitizer sees a read behind it */
         memcpy(copy, in, cut);
@@ -1042,17 +1046,23 @@ TEST(leftovers)
     close(ready[1]);
     CHECK(child > 0 && read(ready[0], &x, 1) == 1);
     close(ready[0]);
-    tp_test_write(tp_test_path(dir, "mine.tmp.17"), "", 0);
-    tp_test_write(tp_test_path(dir, "mine.tmp.0123abcd-17"), "", 0);
     struct timespec old[2] = {{time(NULL) - 2 * 86400, 0}, {time(NULL) - 2 * 86400, 0}};
-    const char *alike = tp_test_path(dir, "mine.tmp.0123abcd-17-notes");
-    tp_test_write(alike, "", 0);
-    CHECK(utimensat(AT_FDCWD, alike, old, 0) == 0);
-    CHECK(tp_test_files_in(dir) == 4);
+    /* names that are almost those of temporary files, each wrong in one place */
+    static const char *const alike[] = {
+        "mine.tmp.0123abcd-17-notes", "mine.tmp.0123abcd-17-",   "mine.tmp.0123abcd-17x17", "mine.tmp.0123abcd-0-17",
+        "mine.tmp.0123abcd--5-17",    "mine.tmp.0123abcd-17",    "mine.tmp.0123abc-17-17",  "mine.tmp.0123abcd5-17-17",
+        "mine.tmp.0123abcdx17-17",    "mine.tmq.0123abcd-17-17", "tmp.0123abcd-17-17",      "mine.tmp.17"};
+    const int mine = 1 + TP_COUNT(alike); /* and that of the process, or stats.json */
+    for (int i = 0; i < TP_COUNT(alike); i++) {
+        const char *path = tp_test_path(dir, alike[i]);
+        tp_test_write(path, "", 0);
+        CHECK(utimensat(AT_FDCWD, path, old, 0) == 0);
+    }
+    CHECK(tp_test_files_in(dir) == mine);
     for (int dead = 0; dead < 2; dead++) {
         tp_writer *w;
         CHECK_OK(tp_writer_open(&w, tp_test_path(dir, "stats.json")));
-        CHECK(tp_test_files_in(dir) == 5);
+        CHECK(tp_test_files_in(dir) == mine + 1);
         CHECK_OK(tp_writer_commit(w));
         DIR *d = opendir(dir);
         for (struct dirent *e; (e = readdir(d)) != NULL;)
@@ -1062,7 +1072,7 @@ TEST(leftovers)
         CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
     }
     CHECK(name[0][0] && !name[1][0]);
-    CHECK(tp_test_files_in(dir) == 4);
+    CHECK(tp_test_files_in(dir) == mine);
 
     /* of another machine: after a day */
     name[0][strlen("model-5.npz.tmp.")] ^= 1; /* a hexadecimal digit stays one, but for 9 and a */

@@ -125,6 +125,7 @@ static tp_dataflow *flow_of(int which, bool seekable)
 TEST(golden_values_of_the_specification)
 {
     check_walk(tp_df_repeated_point(numbers(3, 0), 2), 2, "0 0 1 1 2 2 | 0 0 1 1 2 2", 6);
+    check_walk(tp_df_repeated_point(numbers(3, 0), 1), 2, "0 1 2 | 0 1 2", 3);
     check_walk(tp_df_filter(numbers(5, 0), is_even), 2, "0 2 4 | 0 2 4", 5);
     tp_dataflow *two[2] = {numbers(3, 0), numbers(2, 0)};
     check_walk(tp_df_zip(two, 2), 2, "0,0 1,1 | 0,0 1,1", 2);

@@ -74,8 +74,13 @@ static int fault(const char *name)
     return fault_what;
 }
 
+static const char *all_taken; /* a path: whatever file is to be made that begins so is there already */
 static int fault_open(const char *path, int flags, int mode)
 {
+    if (all_taken && (flags & O_EXCL) && strncmp(path, all_taken, strlen(all_taken)) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
     return fault("open") > 0 ? -1 : open(path, flags, (mode_t)mode);
 }
 
@@ -474,6 +479,38 @@ TEST(files_without_a_name_leave_nothing)
     }
     if (before) setenv("TMPDIR", old, 1);
     else unsetenv("TMPDIR");
+}
+
+/* The log of an earlier run stays as it is where no name for it is free, or where it cannot be renamed; then no log is
+ * begun. */
+TEST(a_log_that_cannot_be_set_aside)
+{
+    TEST_EXPECT_ERROR("there is no free name");
+    TEST_EXPECT_ERROR("cannot be made");
+    TEST_EXPECT_ERROR("cannot rename");
+    const char *dir = tp_test_tmpdir(), *log = tp_test_path(dir, "log.log");
+    char taken[600], want[1400];
+    snprintf(taken, sizeof taken, "%s.", log);
+    tp_test_write(log, "earlier", 7);
+    all_taken = taken;
+    snprintf(want, sizeof want, "there is no free name for '%s'; remove old backups", log);
+    CHECK_ERR(tp_logger_set_dir(dir, 'k'), TP_ERR_IO, want);
+    all_taken = NULL;
+    CHECK(tp_logger_dir() == NULL && tp_test_file_equals(log, "earlier", 7) && tp_test_files_in(dir) == 1);
+    bool renamed = false;
+    for (int n = 1; n < 20 && !renamed; n++) { /* each call fails in its turn, up to the renaming */
+        dir = tp_test_tmpdir(), log = tp_test_path(dir, "log.log");
+        tp_test_write(log, "earlier", 7);
+        fault_set(n, EACCES);
+        const tp_status st = tp_logger_set_dir(dir, 'k');
+        renamed = strcmp(fault_name, "rename") == 0;
+        fault_set(0, 0);
+        if (renamed) CHECK_ERR(st, TP_ERR_IO, "cannot rename '");
+        if (st == TP_OK) CHECK_OK(tp_logger_set_dir(NULL, 0));
+        else CHECK(st == TP_ERR_IO && tp_test_file_equals(log, "earlier", 7) && tp_test_files_in(dir) == 1);
+        CHECK(tp_logger_dir() == NULL);
+    }
+    CHECK(renamed);
 }
 
 /* Of a sentence about a misuse, what has no room is left out. */

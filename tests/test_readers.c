@@ -376,6 +376,37 @@ TEST(examples_of_protobuf_are_read_and_written_alike)
     tp_datapoint_free(&sorted);
 }
 
+TEST(examples_that_cannot_be_written)
+{
+    static const char *const names[2] = {"a", "b"}, *const nameless[2] = {"a", NULL};
+    const float values[2] = {1, 2};
+    tp_device elsewhere;
+    tp_datapoint dp = {0, NULL, 0};
+    tp_buf out = {NULL, 0, 0, false};
+    memset(&elsewhere, 0, sizeof elsewhere);
+    CHECK_OK(tp_datapoint_resize(&dp, 2));
+    for (int i = 0; i < 2; i++) tp_tensor_view(&dp.c[i], TP_F32, tp_make_shape(2), values);
+    CHECK_ERR(tp_example_write(&dp, nameless, &out), TP_ERR_ARG, "component 1 has no name");
+    dp.c[1].device = &elsewhere;
+    CHECK_ERR(tp_example_write(&dp, names, &out), TP_ERR_ARG, "component 1 has no data in host memory");
+    dp.c[1].device = NULL, dp.c[0].dtype = TP_DTYPE_UNSET;
+    CHECK_ERR(tp_example_write(&dp, names, &out), TP_ERR_ARG, "component 0 has no dtype");
+    dp.c[0].dtype = TP_F32;
+    CHECK(out.len == 0 && !out.failed); /* none of it is in the buffer */
+    long n = 1;
+    for (long failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        const tp_status st = tp_example_write(&dp, names, &out);
+        failed = tp_test_alloc_failed();
+        CHECK(failed ? st == TP_ERR_NOMEM && out.failed : st == TP_OK && out.len > 0);
+        tp_buf_free(&out);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    CHECK(n > 3);
+    tp_test_alloc_reset();
+    tp_datapoint_free(&dp);
+}
+
 /* Example { features { feature { key: "x" value { <list> } } } } around the bytes of a list's message. */
 static tp_status parse_list(int kind, const void *list, size_t n, const tp_spec *spec, tp_datapoint *dp)
 {
@@ -562,7 +593,20 @@ TEST(damaged_tfrecords_are_named_by_number_and_byte)
         tp_df_free(df);
     }
     tp_datapoint_free(&dp);
-    const char *path = write_file(dir, "gz", "\x1f\x8b\x08 and so on, for sixteen bytes", 30);
+    /* gzip's first two bytes mean gzip at the beginning of the file, and both of them */
+    memcpy(bytes, ref_tfrecord, sizeof bytes);
+    bytes[second] = 0x1f, bytes[second + 1] = 0x8b;
+    const char *path = write_file(dir, "later", bytes, sizeof bytes);
+    check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT,
+                  "later: record 1 at byte 104: the checksum of its length does not match: the file is damaged");
+    for (int which = 0; which < 2; which++) {
+        memcpy(bytes, ref_tfrecord, sizeof bytes);
+        bytes[which] = which ? 0x8b : 0x1f;
+        path = write_file(dir, "half", bytes, sizeof bytes);
+        check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT,
+                      "half: record 0 at byte 0: the checksum of its length does not match: this is no TFRecord file");
+    }
+    path = write_file(dir, "gz", "\x1f\x8b\x08 and so on, for sixteen bytes", 30);
     check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT, "compressed by gzip");
     check_refused(tp_df_tfrecord(&dir, 1), TP_ERR_IO, "is not a file");
     path = tp_test_path(dir, "none");
@@ -1046,6 +1090,23 @@ TEST(texts_without_memory)
     make_text();
     check_no_memory(chars_flow);
     check_no_memory(words_flow);
+    /* a vocabulary is whole, or there is none */
+    for (int words = 0; words < 2; words++) {
+        long n = 1;
+        for (long failed = 1; failed; n++) {
+            tp_vocabulary v;
+            memset(&v, 0, sizeof v);
+            tp_test_fail_after(n);
+            const tp_status st = words ? tp_vocabulary_words(&v, text_path, 1, 0) : tp_vocabulary_chars(&v, text_path);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM && v.n == 0 : st == TP_OK && v.n > 0 && (v.unk >= 0) == (words == 1),
+                      "words %d: allocation %ld: %s, %d tokens", words, n, tp_status_name(st), (int)v.n);
+            tp_vocabulary_free(&v);
+            CHECK(tp_test_live_blocks() == 0);
+        }
+        CHECK(n > 3);
+    }
+    tp_test_alloc_reset();
 }
 
 /* ==== >>images ======================================================================================== */

@@ -503,6 +503,7 @@ static tp_status touch_in_epoch_1(tp_callback *cb)
     snprintf(path, sizeof path, "%s/pause", folder);
     if (cb->train->epoch_num != 1) return TP_OK;
     printf("TOUCHED %d\n", tp_test_write(path, "", 0));
+    if (tp_monitors_put_scalar(cb->train->monitors, "loss", 3) != TP_OK) return TP_ERR;
     return tp_monitors_put_scalar(cb->train->monitors, "score", 0.25);
 }
 
@@ -512,7 +513,7 @@ TEST(a_file_opens_the_shell)
     r.points = 6;
     r.before = touch_in_epoch_1;
     r.input = "stat\nprint learning_rate\nset learning_rate 0.25\nprint learning_rate\nprint cost\nsave\nrun\nstat "
-              "score\nstat other\nrun\n";
+              "score\nstat other\nstat\nrun\n";
     r.inject = "pause";
     char cwd[1000];
     if (!CHECK(getcwd(cwd, sizeof cwd) != NULL && chdir(tp_test_tmpdir()) == 0)) return;
@@ -526,7 +527,8 @@ TEST(a_file_opens_the_shell)
              "learning_rate  float32 ()  0.25\n",
              "'cost' cannot be looked at here: it depends on another operation, 'x' gets no data here",
              "a checkpoint is written when", "TOUCHED 1", "KEPT", "KEPT", "KEPT", "after epoch 2 (global_step 6)",
-             "score: 0.25 (global_step 3)\n", "nothing of that name was reported", "STATUS TP_OK");
+             "score: 0.25 (global_step 3)\n", "nothing of that name was reported", "loss: 3 (global_step 3)\n",
+             "score: 0.25 (global_step 3)\n", "STATUS TP_OK");
 }
 
 TEST(no_file_no_shell)

@@ -581,6 +581,31 @@ TEST(what_stays_for_ever_stays_after_a_resume)
     }
 }
 
+/* A checkpoint says of itself, too, whether it stays: the training that goes on from it, with another option, obeys. */
+TEST(the_last_checkpoint_stays_as_the_training_that_wrote_it_said)
+{
+    static const plan none;
+    static const bool there[2][7] = {{0, 0, 0, 0, 1, 1, 1}, {0, 1, 1, 1, 0, 1, 1}};
+    for (int for_ever = 0; for_ever < 2; for_ever++) {
+        plan p = none;
+        p.dir = folder("broken");
+        p.for_ever = for_ever;
+        p.epochs = 3;
+        CHECK(ended(train_apart(&p), 0));
+        CHECK(count(p.dir, "model-") == (for_ever ? 3 : 2));
+        p.for_ever = !for_ever;
+        p.resume = 1;
+        p.epochs = 6;
+        CHECK(ended(train_apart(&p), 0));
+        for (int epoch = 1; epoch <= 6; epoch++) {
+            char name[40];
+            snprintf(name, sizeof name, "model-%d.npz", epoch * STEPS);
+            CHECK_MSG(tp_file_exists(tp_test_path(p.dir, name)) == there[for_ever][epoch], "first %s: epoch %d",
+                      for_ever ? "all stayed" : "two stayed", epoch);
+        }
+    }
+}
+
 /* A statistic that nobody reports ends the training, but no checkpoint is lost by it. */
 TEST(a_missing_statistic_comes_after_the_checkpoint)
 {

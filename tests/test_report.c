@@ -808,6 +808,37 @@ TEST(the_more_curves_the_fewer_points_of_each)
     page_free(&p);
 }
 
+/* However many curves there are, each may have 250 points. */
+TEST(very_many_curves_keep_250_points_each)
+{
+    static curve c;
+    by_hand h;
+    page p;
+    enum { N = 3000, CURVES = 4000 };
+    const char *dir = begin_by_hand(&h, "very_many", 1e9);
+    for (int i = 0; i < N; i++) {
+        h.state.global_step = i + 1;
+        CHECK_OK(tp_monitors_put_scalar(h.all, "long", i == 1111 ? 50 : cos(i * 0.7)));
+        if (i < 250) CHECK_OK(tp_monitors_put_scalar(h.all, "short", i));
+    }
+    for (int k = 2; k < CURVES; k++) {
+        char one[32];
+        snprintf(one, sizeof one, "one/%d", k);
+        CHECK_OK(tp_monitors_put_scalar(h.all, one, k));
+    }
+    if (!end_by_hand(&h, &p, dir)) return;
+    curve_of(&c, get(p.data, "runs")->item[0], "long");
+    CHECK_MSG(c.n > 150 && c.n <= 250, "%d points", c.n);
+    bool high = false;
+    for (int i = 0; i < c.n; i++) high = high || (c.step[i] == 1112 && c.value[i] == 50);
+    CHECK(high && c.step[0] == 1 && c.step[c.n - 1] == N);
+    curve_of(&c, get(p.data, "runs")->item[0], "short");
+    CHECK_MSG(c.n == 250, "%d points", c.n);
+    curve_of(&c, get(p.data, "runs")->item[0], "one/3999");
+    CHECK(c.n == 1 && c.value[0] == 3999 && c.step[0] == N);
+    page_free(&p);
+}
+
 /* Several trainings on one page; what is not there is left out, with a word. */
 TEST(other_trainings_lie_beside_it)
 {
@@ -873,6 +904,34 @@ TEST(it_is_not_written_too_often)
         if (often) CHECK_MSG(writings > 20, "%d", writings); /* an inode may come back */
         else CHECK_MSG(writings <= 1 + (int)(tp_time() - begun), "%d writings", writings);
         tp_monitor_free(m);
+    }
+}
+
+/* Within an epoch each step writes it, if asked to, but not the last one, after which the epoch's values come. */
+TEST(a_step_writes_it_within_an_epoch)
+{
+    static curve c;
+    for (int often = 0; often < 2; often++) {
+        by_hand h;
+        page p;
+        const char *dir = begin_by_hand(&h, "steps", often ? (double)TP_ZERO : 1e9);
+        h.state.steps_per_epoch = 5;
+        for (int i = 0; i < 5; i++) {
+            h.state.local_step = i;
+            h.state.global_step = i + 1;
+            CHECK_OK(tp_monitors_put_scalar(h.all, "wave", i * 0.5));
+            CHECK_OK(tp_callback_trigger_step(&h.report->cb));
+            if (!CHECK(page_read(&p, dir))) continue;
+            curve_of(&c, get(p.data, "runs")->item[0], "wave");
+            const int shown = !often ? -1 : i < 4 ? i + 1 : 4; /* -1: there is no such curve */
+            CHECK_MSG(c.n == shown, "%d values after step %d", c.n, i + 1);
+            if (shown > 0) CHECK(c.step[c.n - 1] == shown && c.value[c.n - 1] == (shown - 1) * 0.5);
+            page_free(&p);
+        }
+        if (!end_by_hand(&h, &p, dir)) return;
+        curve_of(&c, get(p.data, "runs")->item[0], "wave");
+        CHECK(c.n == 5 && c.value[4] == 2);
+        page_free(&p);
     }
 }
 

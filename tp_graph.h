@@ -12603,7 +12603,9 @@ static tp_predictor *tp__predictor_new(const tp_graph *g, tp_node *const *inputs
         const char *role = i < n_inputs ? "input" : "output";
         const int k = i < n_inputs ? i : i - n_inputs;
         if (!n || tp_is_poison(n)) {
-            tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", role, k);
+            const tp_status failed = n ? tp_graph_status(g) : TP_OK; /* that it is poison has a reason */
+            if (failed != TP_OK) tp_fail(failed, "predictor: %s %d: %s", role, k, tp_graph_error(g));
+            else tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", role, k);
             return NULL;
         }
         if (n->op->graph != g) {

@@ -773,6 +773,34 @@ TEST(regularize_cost_is_zero_at_inference)
     done(g);
 }
 
+/* Where memory runs out it gives poison, not NULL. The graph takes memory in blocks: so much is left of its block. */
+TEST(regularize_cost_is_poison_without_memory)
+{
+    long room = 0; /* how often 16 bytes are left at first */
+    for (long left = -1; left <= 20; left++)
+        for (long n = left < 0 ? 0 : 1; n <= (left < 0 ? 0 : 3); n++) {
+            tp_test_fail_after(0);
+            tp_graph *g = tower(true);
+            vector(g, "fc1/W");
+            ok(g);
+            if (left < 0) {
+                for (const long count = tp_test_alloc_count(); tp_test_alloc_count() == count; room++)
+                    tp_graph_alloc(g, 16);
+                room--;
+            } else {
+                for (long i = left; i < room; i++) tp_graph_alloc(g, 16);
+                tp_test_fail_after(n);
+                const tp_node *cost = tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(1), NULL);
+                CHECK(tp_test_alloc_failed());
+                if (left == 0 && n == 1) CHECK(tp_graph_status(g) == TP_ERR_NOMEM);
+                CHECK(cost && (cost == tp_poison(g)) == (tp_graph_status(g) != TP_OK));
+            }
+            tp_test_alloc_reset();
+            tp_tower_leave(g);
+            done(g);
+        }
+}
+
 TEST(regularize_cost_from_collection)
 {
     tp_graph *g = tower(true);

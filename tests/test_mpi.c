@@ -459,6 +459,11 @@ TEST(a_cluster_that_does_not_fit_the_job_is_refused)
     check_refused(last_serve(tp_size() + 3), "no rank is left to train");
     c.n_ps = 1, c.ps = far;
     check_refused(c, ".ps[0] is rank 1000, but the job has the ranks 0 to");
+    c.workers = both, c.n_workers = 2; /* which are right */
+    check_refused(c, ".ps[0] is rank 1000, but the job has the ranks 0 to");
+    c.ps = one, c.workers = far, c.n_workers = 1;
+    check_refused(c, ".workers[0] is rank 1000, but the job has the ranks 0 to");
+    c.workers = NULL, c.n_workers = 0;
     c.ps = chief;
     check_refused(c, "rank 0 cannot be a server");
     c.ps = one, c.workers = both, c.n_workers = 2;

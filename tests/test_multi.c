@@ -581,6 +581,18 @@ TEST(variables_live_where_the_trainer_says)
     t = set_up(&p);
     CHECK(variable_of(t, "conv0/W")->device == 0 && variable_of(t, "conv0/b")->device == 1);
     tp_trainer_free(t);
+    for (int asked = 0; asked < 3; asked++) /* a server chooses the host from three devices on, if it is not told */
+        for (p.n = 1; p.n <= 4; p.n++) {
+            static const tp_ps_device places[] = {TP_ON_AUTO, TP_ON_GPU, TP_ON_CPU};
+            const tp_model m = model_of(&p);
+            t = tp_sync_multi_gpu_trainer_parameter_server(.n_devices = p.n, .ps_device = places[asked]);
+            CHECK_OK(tp_trainer_setup_graph(t, &m, tp_queue_input(flow(&p))));
+            const bool on_host = asked == 2 || (asked == 0 && p.n > 2);
+            CHECK_MSG(variable_of(t, "conv0/W")->device == (on_host ? p.n : 0) &&
+                          variable_of(t, "conv0/b")->device == (on_host ? p.n : p.n > 1),
+                      "%d devices, choice %d", p.n, asked);
+            tp_trainer_free(t);
+        }
 }
 
 /* Devices in another order, one of them twice, the host of the parameters among them. */
@@ -1298,7 +1310,7 @@ static tp_status read_result(tp_callback *cb)
     r->error = stat.value;
     return TP_OK;
 }
-/* 7 datapoints on 3 towers: two runs of all, and one of the first. */
+/* 7 datapoints on 3 towers: two runs of all, and one of the first. 8 of them on 4 towers. */
 TEST(inference_on_several_towers_gives_the_same_numbers)
 {
     static const kind kinds[] = {REPLICATED, PS_GPU};
@@ -1307,14 +1319,15 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
         for (int points = 1; points <= 8; points++) {
             order one = {0, {0}}, many = {0, {0}};
             result r[2];
+            const int towers = points < 8 ? 3 : 4;
             for (int parallel = 0; parallel < 2; parallel++) {
-                plan p = {kinds[i], 3, 4, MOMENTUM, false, false, 0, 0, 0};
+                plan p = {kinds[i], towers, 4, MOMENTUM, false, false, 0, 0, 0};
                 tp_callback *cb[2];
                 tp_dataflow *data = tp_df_fixed_size(flow(&p), points);
                 if (parallel)
                     cb[0] = tp_cb_data_parallel_inference_runner(
                         data, {noting(&many), tp_inf_scalar_stats({"cost"}), tp_inf_classification_error()},
-                        .n_devices = 3);
+                        .n_devices = towers);
                 else
                     cb[0] = tp_cb_inference_runner(
                         data, {noting(&one), tp_inf_scalar_stats({"cost"}), tp_inf_classification_error()});

@@ -1269,6 +1269,40 @@ TEST(a_processor_may_drop_but_not_add)
     }
 }
 
+static int puts_first(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
+{
+    (void)g;
+    gvs[0] = *(const tp_grad_var *)p->user;
+    return n;
+}
+
+/* What a processor leaves is none, or like its variable. */
+TEST(a_processor_leaves_gradients_like_their_variables)
+{
+    static const char *const wrong[] = {
+        NULL, NULL, NULL,
+        "Own makes a gradient of float32 (2) for variable 'a', which is float32 (1): they must be alike",
+        "Own makes a gradient of float64 (1) for variable 'a', which is float32 (1): they must be alike"};
+    for (int i = 0; i < 5; i++) {
+        tp_graph *g = graph();
+        tp_node *a = weight(g, "a", 0), *x = input(g, "x");
+        tp_grad_var gv[2] = {{x, a}, {input(g, "y"), weight(g, "b", 0)}}, left = {x, a};
+        if (i == 1) left.grad = NULL;
+        if (i == 2) left.var = NULL;
+        if (i == 3) left.grad = tp_placeholder(g, "two", TP_F32, tp_make_shape(2));
+        if (i == 4) left.grad = tp_cast(x, TP_F64);
+        tp_gradproc p;
+        memset(&p, 0, sizeof p);
+        p.name = "Own";
+        p.process = puts_first;
+        p.user = &left;
+        CHECK(tp_gradproc_run(&p, g, gv, 2) == 2);
+        if (wrong[i]) CHECK_HAS(tp_graph_error(g), wrong[i]);
+        else ok(g);
+        done(g);
+    }
+}
+
 /* Gradients of a tower's own variables, towerN/.., are not summarised; names that are like it are. */
 TEST(gradients_of_numbered_towers_are_not_summarised)
 {

@@ -863,6 +863,53 @@ TEST(out_of_memory_in_a_trainers_life)
         }
 }
 
+/* A seed that found no memory is an error; the trainer keeps its graph, and may be given the seed again. */
+TEST(a_seed_that_finds_no_memory)
+{
+    TEST_MAY_ERROR("memory");
+    tp_test_keep_log();
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_trainer *t = tp_simple_trainer();
+        const bool made = !tp_test_alloc_failed();
+        const tp_status st = made ? tp_trainer_set_seed(t, 3) : TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+        if (made) CHECK(tp_graph_seed(t->graph) == (failed ? 42 : 3));
+        if (made && failed) CHECK_OK(tp_trainer_set_seed(t, 5));
+        if (made && failed) CHECK(tp_graph_seed(t->graph) == 5 && tp_graph_status(t->graph) == TP_OK);
+        tp_trainer_free(t);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+}
+
+/* So is a predictor that found none. */
+TEST(a_predictor_that_finds_no_memory)
+{
+    TEST_MAY_ERROR("memory");
+    static const char *const outputs[] = {"cost"};
+    const tp_model m = model(NULL);
+    long from = 0;
+    tp_test_keep_log();
+    for (long n = 0, failed = 1; failed; n++) { /* first none fails: how many come before the predictor's */
+        tp_test_fail_after(n ? from + n : 0);
+        tp_trainer *t = tp_simple_trainer();
+        CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+        if (n == 0) from = tp_test_alloc_count();
+        tp_predictor *p = tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 0);
+        failed = n == 0 || tp_test_alloc_failed();
+        if (n == 0 || !failed) CHECK(p && tp_predictor_n_inputs(p) == 1 && tp_predictor_n_outputs(p) == 1);
+        else CHECK_MSG(p || strstr(tp_last_error(), "memory"), "allocation %ld: %s", n, tp_last_error());
+        if (tp_graph_status(t->graph) != TP_OK) /* nor is there one for another device in what failed */
+            CHECK(!tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 1) && strstr(tp_last_error(), "memory"));
+        tp_trainer_free(t);
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld", n);
+        CHECK(failed || n > 5);
+    }
+    tp_test_alloc_reset();
+}
+
 TEST(out_of_memory_in_a_launch_that_resumes)
 {
     TEST_MAY_ERROR("memory");

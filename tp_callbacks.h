@@ -8329,7 +8329,8 @@ static void tp__events_shut(tp__events *e)
 static tp_status tp__events_flush(tp__events *e)
 {
     if (e->queue.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the events of TFEventWriter");
-    if (e->file && e->queue.len && tp__os_write(e->file - 1, e->queue.data, e->queue.len) != 0)
+    if (!e->file) return TP_OK; /* what other callbacks report in setup_graph waits for the file */
+    if (e->queue.len && tp__os_write(e->file - 1, e->queue.data, e->queue.len) != 0)
         tp__events_error(e, "cannot write events");
     e->queue.len = 0;
     e->queued = 0;
@@ -8366,7 +8367,17 @@ static tp_status tp__events_open(tp__events *e)
         return TP_OK;
     }
     e->flush_time = tp_time();
-    return tp__events_add(e, tp__os_wall(), 0, 3, version, sizeof version - 1);
+    tp_buf early = e->queue; /* the version comes before what was added before there was a file */
+    if (early.len) {
+        memset(&e->queue, 0, sizeof e->queue);
+        e->queue.failed = early.failed;
+    }
+    const tp_status st = tp__events_add(e, tp__os_wall(), 0, 3, version, sizeof version - 1);
+    if (early.len) {
+        tp_buf_put(&e->queue, early.data, early.len);
+        tp_buf_free(&early);
+    }
+    return st;
 }
 
 /* For the monitors that write into the logger's directory: one sentence for all of a training. */

@@ -1733,14 +1733,16 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
         bool has_null = false;
         if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &has_null);
         else tp__drop_listed((void *const *)(const void *)monitors, i);
-        if (has_null) accepted[n++] = monitors[i];
+        if (!has_null) continue;
+        accepted[n++] = monitors[i];
+        monitors[i]->cb.train = &t->state; /* before setup_graph, so that callbacks may report to the monitors there */
     }
     tp_monitors *dispatcher = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
     tp_free((void *)accepted);
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, dispatcher ? &dispatcher->cb : NULL);
     if (st != TP_OK) return st;
-    dispatcher->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
+    dispatcher->cb.train = &t->state; /* as those of the monitors */
     t->state.monitors = dispatcher;
     return TP_OK;
 }

@@ -3219,6 +3219,43 @@ TEST(bars_on_stderr)
     tp_set_log(NULL, NULL);
 }
 
+static tp_status report_early(tp_callback *cb)
+{
+    static const char payload[] = {18, 1, 'v'};
+    tp_event e;
+    memset(&e, 0, sizeof e);
+    e.field = 8, e.data = payload, e.size = sizeof payload;
+    const tp_status st = tp_monitors_put_event(cb->train->monitors, &e);
+    return st == TP_OK ? tp_monitors_put_scalar(cb->train->monitors, "early", 1.5) : st;
+}
+
+/* What a callback reports in its setup_graph, before the writer has a file, is in the file, after its version. */
+TEST(events_before_there_is_a_file)
+{
+    static const int queue[] = {TP_NONE, 1, 3, 0};
+    for (int k = 0; k < TP_COUNT(queue); k++)
+        for (int split = 0; split < 2; split++) {
+            tp_monitor_tf_event_writer_desc d;
+            event list[64];
+            char dir[300], *bytes = NULL;
+            memset(&d, 0, sizeof d);
+            tp_test_keep_log();
+            snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+            d.logdir = dir, d.max_queue = queue[k], d.split_files = split ? TP_YES : 0;
+            tp_callback *cb = tp_callback_new("Early", 0);
+            cb->setup_graph = report_early;
+            tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+            CHECK_OK(train_with(&cb, 1, &m, 2, 1, NULL));
+            const int n = read_events(dir, &bytes, list, 64), version = 3, event = 8, summary = 5, graph = 4;
+            if (split) CHECK_MSG(n == 5, "queue %d: %d events", queue[k], n); /* the second file's version */
+            else if (CHECK_MSG(n == 4, "queue %d: %d events", queue[k], n))
+                CHECK(list[0].field == version && list[1].field == event && list[2].field == summary &&
+                      list[3].field == graph && list[1].size == 3 && list[1].step == 0);
+            tp_free(bytes);
+            tp_set_log(NULL, NULL);
+        }
+}
+
 /* A full disk ends the events, not the training; its end tells. */
 TEST(events_on_a_full_disk)
 {

@@ -1792,6 +1792,7 @@ static void tp__import_reshape(tp__import_node *n)
     const int count = tp__import_node_ints(n, "shape", 1, list);
     const bool allow_zero = tp__import_node_int(n, "allowzero", 0) != 0;
     int copied = 0, free_dim = -1, x_any = 0;
+    bool is_empty = false;
     tp_shape s;
     for (int d = 0; d < count && d < TP_MAX_DIMS; d++) {
         if (list[d] == 0 && !allow_zero) {
@@ -1813,11 +1814,15 @@ static void tp__import_reshape(tp__import_node *n)
         if (x->shape.dim[d] < 0) x_any++;
         else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
     /* if input and output have the same unknown dimensions, the -1 follows from the known ones */
-    if (free_dim >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0)
+    if (free_dim >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) {
         list[free_dim] = x_known / known;
+        free_dim = -1;
+    }
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
-    for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
-    if (copied > 1) { /* if several dimensions are unknown, reshape to the shape of a node that has them */
+    for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0, is_empty |= s.dim[d] == 0;
+    /* if several dimensions are unknown, or one that does not follow from no elements, reshape to the shape of a node that
+     * has them */
+    if (copied > 1 || (copied == 1 && is_empty && free_dim < 0)) {
         tp_node *ref =
             tp__import_node_expand(n, tp_const(n->importer->graph[n->importer->graph_index], 0.0f), list, count);
         if (ref) tp__import_node_set_output(n, 0, tp_reshape_like(x, ref));

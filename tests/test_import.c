@@ -1322,6 +1322,121 @@ TEST(windows_of_three_uneven_axes)
     }
 }
 
+/* SAME pads so that there is a window for every stride begun, and nothing where windows are shorter than strides leave. */
+TEST(windows_padded_to_the_same)
+{
+    enum { E = -99 };
+    float x[9 * 5];
+    for (int i = 0; i < TP_COUNT(x); i++) x[i] = (float)((i * 29 + 13) % 47) - 20;
+    for (int i = 0; i < 7 * 3 * 4 * 4; i++) {
+        const int64_t size = 3 + i / 48 % 7, k = 1 + i / 16 % 3, s = 1 + i / 4 % 4, columns = 5;
+        const bool lower = i & 1, mean = i & 2;
+        const int64_t picture[] = {1, 1, size, columns}, list[4][5] = {{k, 1, E}, {s, 1, E}, {E}, {E}};
+        const int64_t rows = (size + s - 1) / s, all = (rows - 1) * s + k - size, total = all > 0 ? all : 0;
+        const int64_t before = lower ? total - total / 2 : total / 2;
+        pool_model(mean ? "AveragePool" : "MaxPool", picture, 4, list, lower ? "SAME_LOWER" : "SAME_UPPER", NULL,
+                   false);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *session = NULL;
+        const tp_tensor *y = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((session = tp_session_new(g, NULL)) != NULL)) {
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, picture), x);
+            tp_node *fetch = m.output[0].node;
+            CHECK_OK(tp_session_run(session, &feed, 1, &fetch, 1, &y));
+        }
+        if (y && CHECK_MSG(tp_tensor_size(y) == rows * columns, "%d rows by %d, stride %d", (int)size, (int)k, (int)s))
+            for (int64_t e = 0; e < rows * columns; e++) {
+                double sum = 0, most = -1e9;
+                int n = 0;
+                for (int64_t p = 0; p < k; p++) {
+                    const int64_t row = e / columns * s + p - before;
+                    if (row < 0 || row >= size) continue;
+                    const double v = (double)x[row * columns + e % columns];
+                    sum += v, most = v > most ? v : most, n++;
+                }
+                if (!CHECK_NEAR(tp_tensor_get(y, e), mean ? sum / n : most, 1e-5, 1e-6)) break;
+            }
+        tp_session_free(session);
+        tp_graph_free(g);
+    }
+}
+
+/* A transposed convolution over one axis: as much longer as output_padding says. */
+TEST(transposed_convolutions_of_one_axis)
+{
+    static const float x[] = {1, 2, 3}, w[] = {1, 10, 100};
+    static const int64_t dims[] = {1, 1, 3}, any[] = {-1, -1, -1};
+    for (int64_t stride = 1; stride <= 3; stride++)
+        for (int64_t extra = -1; extra < stride; extra++) { /* -1: no such attribute */
+            static msg node;
+            double y[32], want[32] = {0};
+            const int n = (int)(2 * stride + 3 + (extra > 0 ? extra : 0));
+            graph.n = node.n = 0;
+            put_text(&graph, 2, "g");
+            put_weight(&graph, "u", 1, 3, dims, x, sizeof x);
+            put_weight(&graph, "w", 1, 3, dims, w, sizeof w);
+            put_names(&node, 1, "u,w");
+            put_text(&node, 2, "y");
+            put_text(&node, 3, "y");
+            put_text(&node, 4, "ConvTranspose");
+            put_msg(&node, 5, ints_attribute("strides", &stride, 1));
+            if (extra >= 0) put_msg(&node, 5, ints_attribute("output_padding", &extra, 1));
+            put_msg(&graph, 1, &node);
+            put_io(&graph, 12, "y", 1, 3, any);
+            put_model(&file, &graph, 13);
+            for (int i = 0; i < 3; i++)
+                for (int k = 0; k < 3; k++) want[i * stride + k] += (double)(x[i] * w[k]);
+            const int found = run_model(&file, NULL, 1, 1, y, 32);
+            if (CHECK_MSG(found == n, "stride %d, padding %d: %d numbers", (int)stride, (int)extra, found))
+                for (int i = 0; i < n; i++) CHECK(y[i] == want[i]);
+        }
+}
+
+/* Reshape keeps sizes of 0 and those that are not known. What follows from no elements is no size. */
+TEST(what_is_empty_is_reshaped)
+{
+    static const int64_t x[][3] = {{0, 0, 3}, {2, 0, 3}, {-1, 0, 3}, {-1, -1, 3}};
+    static const int64_t to[][3] = {{0, 0, 3}, {0, 0, 0}, {0, 0, -1}};
+    static const float fed[12] = {0};
+    for (int i = 0; i < TP_COUNT(x); i++)
+        for (int k = 0; k < TP_COUNT(to); k++) {
+            const int64_t size[] = {x[i][0] < 0 ? 2 : x[i][0], x[i][1] < 0 ? 2 : x[i][1], 3};
+            graph.n = 0;
+            put_text(&graph, 2, "g");
+            put_weight(&graph, "to", 7, 1, three, to[k], sizeof to[k]);
+            put_io(&graph, 11, "x", 1, 3, x[i]);
+            put_node(&graph, "Reshape", "x,to", "y", NULL);
+            put_io(&graph, 12, "y", 1, 0, NULL);
+            put_model(&file, &graph, 13);
+            if (i < 2 && k == 2) {
+                CHECK(refused(&file, NULL, "has 0 elements, which do not make"));
+                continue;
+            }
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            tp_session *s = NULL;
+            const tp_tensor *y = NULL;
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+                CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+                feed.node = m.input[0].node;
+                tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(3, size), fed);
+                tp_node *fetch = m.output[0].node;
+                CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &y));
+            }
+            const tp_shape want = tp_make_shape_n(3, size);
+            CHECK_MSG(y && tp_shape_equal(&y->shape, &want), "input %d to %d", i, k);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
 /* k from none to one more than there are, the largest and the least. */
 TEST(the_largest_and_the_least_of_a_row)
 {

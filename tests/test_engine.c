@@ -1469,6 +1469,34 @@ TEST(plain_powers_are_exact)
                        (double)x, (double)got[0], (double)got[1], (double)got[2]))
             return;
     }
+    for (int i = 0; i < TP_COUNT(isa_names); i++) { /* so are vectors of them */
+        static const float powers[] = {0.5f, 2.0f, -1.0f, 1.0f};
+        enum { N = 1 << 16 };
+        static float x[N], b[N], y[N];
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        const int parts = getenv("TP_TEST_QUICK") ? 8 : 128; /* 128: each float from 1 to 2 */
+        for (int part = 0; part < parts * TP_COUNT(powers); part++) {
+            const float power = powers[part % TP_COUNT(powers)];
+            const float *in[2] = {x, b};
+            bool right = true;
+            for (int j = 0; j < N; j++) {
+                const uint32_t bits = 0x3f800000u + (uint32_t)(part / TP_COUNT(powers)) * N + (uint32_t)j;
+                memcpy(&x[j], &bits, sizeof bits);
+                b[j] = power;
+            }
+            tp_vec_find_pow(d)(N, y, in);
+            for (int j = 0; j < N; j++) {
+                volatile float want = power == 0.5f   ? sqrtf(x[j])
+                                      : power == 2.0f ? x[j] * x[j]
+                                      : power == 1.0f ? x[j]
+                                                      : 1.0f / x[j];
+                right = right && y[j] == want;
+            }
+            if (!CHECK_MSG(right, "%s: powers of %g, part %d", isa_names[i], (double)power, part)) break;
+        }
+        d->close(d);
+    }
 }
 
 /* Rows to panels of two vectors, and rows of panels to where they belong. */

@@ -3246,10 +3246,10 @@ TEST(events_before_there_is_a_file)
             cb->setup_graph = report_early;
             tp_monitor *m = tp_monitor_tf_event_writer_(&d);
             CHECK_OK(train_with(&cb, 1, &m, 2, 1, NULL));
-            const int n = read_events(dir, &bytes, list, 64), version = 3, event = 8, summary = 5, graph = 4;
+            const int n = read_events(dir, &bytes, list, 64), version = 3, early = 8, summary = 5, graph = 4;
             if (split) CHECK_MSG(n == 5, "queue %d: %d events", queue[k], n); /* the second file's version */
             else if (CHECK_MSG(n == 4, "queue %d: %d events", queue[k], n))
-                CHECK(list[0].field == version && list[1].field == event && list[2].field == summary &&
+                CHECK(list[0].field == version && list[1].field == early && list[2].field == summary &&
                       list[3].field == graph && list[1].size == 3 && list[1].step == 0);
             tp_free(bytes);
             tp_set_log(NULL, NULL);

@@ -1366,35 +1366,55 @@ TEST(windows_padded_to_the_same)
     }
 }
 
-/* A transposed convolution over one axis: as much longer as output_padding says. */
-TEST(transposed_convolutions_of_one_axis)
+/* Transposed convolution of 1, 2, 3 over one axis; a list of no number or one is an attribute. */
+static void transposed_model(int64_t stride, const char *name, const int64_t *list, int n)
 {
     static const float x[] = {1, 2, 3}, w[] = {1, 10, 100};
     static const int64_t dims[] = {1, 1, 3}, any[] = {-1, -1, -1};
-    for (int64_t stride = 1; stride <= 3; stride++)
-        for (int64_t extra = -1; extra < stride; extra++) { /* -1: no such attribute */
-            static msg node;
-            double y[32], want[32] = {0};
-            const int n = (int)(2 * stride + 3 + (extra > 0 ? extra : 0));
-            graph.n = node.n = 0;
-            put_text(&graph, 2, "g");
-            put_weight(&graph, "u", 1, 3, dims, x, sizeof x);
-            put_weight(&graph, "w", 1, 3, dims, w, sizeof w);
-            put_names(&node, 1, "u,w");
-            put_text(&node, 2, "y");
-            put_text(&node, 3, "y");
-            put_text(&node, 4, "ConvTranspose");
-            put_msg(&node, 5, ints_attribute("strides", &stride, 1));
-            if (extra >= 0) put_msg(&node, 5, ints_attribute("output_padding", &extra, 1));
-            put_msg(&graph, 1, &node);
-            put_io(&graph, 12, "y", 1, 3, any);
-            put_model(&file, &graph, 13);
-            for (int i = 0; i < 3; i++)
-                for (int k = 0; k < 3; k++) want[i * stride + k] += (double)(x[i] * w[k]);
-            const int found = run_model(&file, NULL, 1, 1, y, 32);
-            if (CHECK_MSG(found == n, "stride %d, padding %d: %d numbers", (int)stride, (int)extra, found))
-                for (int i = 0; i < n; i++) CHECK(y[i] == want[i]);
-        }
+    static msg node;
+    graph.n = node.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "u", 1, 3, dims, x, sizeof x);
+    put_weight(&graph, "w", 1, 3, dims, w, sizeof w);
+    put_names(&node, 1, "u,w");
+    put_text(&node, 2, "y");
+    put_text(&node, 3, "y");
+    put_text(&node, 4, "ConvTranspose");
+    put_msg(&node, 5, ints_attribute("strides", &stride, 1));
+    if (name) put_msg(&node, 5, ints_attribute(name, list, n));
+    put_msg(&graph, 1, &node);
+    put_io(&graph, 12, "y", 1, 3, any);
+    put_model(&file, &graph, 13);
+}
+
+/* It is as much longer as output_padding says, or as long as output_shape says: what is too much is cut off, first at the
+ * beginning. */
+TEST(transposed_convolutions_of_one_axis)
+{
+    for (int64_t stride = 1; stride <= 3; stride++) {
+        const int64_t whole = 2 * stride + 3;
+        double all[32] = {0}, y[32];
+        for (int i = 0; i < 9; i++) all[i / 3 * stride + i % 3] += (1 + i / 3) * pow(10, i % 3);
+        for (int64_t size = whole - 3; size < whole + stride; size++)
+            for (int shaped = 0; shaped < 2; shaped++) {
+                const int64_t extra = size - whole, from = extra < 0 ? -extra - -extra / 2 : 0;
+                if (extra < 0 && !shaped) continue;
+                if (shaped) transposed_model(stride, "output_shape", &size, 1);
+                else transposed_model(stride, extra ? "output_padding" : NULL, &extra, 1);
+                const int n = run_model(&file, NULL, 1, 1, y, 32);
+                if (CHECK_MSG(n == size, "stride %d: %d numbers, not %d", (int)stride, n, (int)size))
+                    for (int i = 0; i < n; i++) CHECK(y[i] == all[from + i]);
+            }
+    }
+    static const int64_t none[] = {0};
+    transposed_model(2, "output_padding", none, 1);
+    CHECK(accepted(&file));
+    transposed_model(2, "output_padding", none, 0);
+    CHECK(refused(&file, NULL, "make no sense"));
+    transposed_model(2, "output_shape", none, 0);
+    CHECK(refused(&file, NULL, "make no sense"));
+    transposed_model(2, "output_shape", none, 1);
+    CHECK(refused(&file, NULL, "those sizes"));
 }
 
 /* Reshape keeps sizes of 0 and those that are not known. What follows from no elements is no size. */

@@ -367,7 +367,7 @@ TEST(cutouts_lie_where_they_were_drawn)
         tp_transform_text(&t, text, sizeof text);
         CHECK(sscanf(text, "RandomCutout(y0=%d, x0=%d, h=%d, w=%d, fill=77)", &y0, &x0, &h, &w) == 4);
         CHECK(y0 >= 0 && x0 >= 0 && h >= 2 && h < 4 && w >= 1 && w < 3 && y0 + h <= H && x0 + w <= W);
-        seen |= (y0 == 0) | (y0 + h == H) << 1 | (x0 == 0) << 2 | (x0 + w == W) << 3;
+        seen |= (unsigned)((y0 == 0) | (y0 + h == H) << 1 | (x0 == 0) << 2 | (x0 + w == W) << 3);
         CHECK_OK(tp_aug_apply_image(&t, &image, &out));
         for (int i = 0; i < H * W * 2; i++) {
             const int y = i / (2 * W), x = i / 2 % W;

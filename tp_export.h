@@ -2342,9 +2342,9 @@ static const char *tp__onnx_filled(tp__onnx *w, int64_t n, float value)
     tp_tensor_free(&t);
     return name;
 }
-/* group_norm. ONNX has had GroupNormalization with a gamma for each channel since opset 21 only: the groups become the channels of an
- * InstanceNormalization, and gamma and beta follow. Each is of channels first. Few programs know it in float64, where its parts are
- * written. */
+/* Writes group_norm. ONNX's GroupNormalization has a gamma for each channel only from opset 21 on. Instead the groups become the channels of
+ * an InstanceNormalization, which needs channels first, and gamma and beta are applied after it. In float64, which few programs support
+ * there, the normalisation is written as several ops. */
 static void tp__onnx_group_norm(tp__onnx *w)
 {
     const tp__gn_attrs *a = (const tp__gn_attrs *)w->op->attrs;
@@ -2368,7 +2368,8 @@ static void tp__onnx_group_norm(tp__onnx *w)
         tp__onnx_emit_to(w, y, "InstanceNormalization", x, gamma, beta);
     } else {
         split[1] = groups;
-        for (int d = 1; d < n; d++) /* the elements of a group; -1: as many as there are, which must be one at least */
+        for (int d = 1; d < n;
+             d++) /* split[2]: the elements of a group; -1, to be inferred, if a dimension is unknown */
             split[2] = split[2] < 0 || in->shape.dim[d] < 0 ? -1 : split[2] * in->shape.dim[d];
         if (split[2] >= 0) split[2] /= groups;
         const char *v = tp__onnx_emit(w, "Reshape", x, tp__onnx_list(w, split, 3), NULL);

@@ -6894,7 +6894,7 @@ static size_t tp__ln_scratch(const tp_call *k)
  * channel of a sample is a plane of adjacent elements. The units, samples or groups of planes, are split among at most 32 lanes. Each
  * lane sums dgamma and dbeta of its units in double; the sums of the lanes are added in order. */
 #define TP__GN_LANES     32
-#define TP__GN_PLANE     16 /* a plane is seen as rows of so many columns */
+#define TP__GN_PLANE     16 /* a long plane is computed as a matrix of so many columns */
 #define TP__GN_SHORT     64 /* elements of a plane for which vectors are worth their calls */
 typedef struct tp__gn_job {
     const tp_call *k;

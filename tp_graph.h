@@ -834,7 +834,7 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
 /* Group norm of x (B,..,C,..), three dimensions or more, channels on `axis`: y = gamma (x - mean) / sqrt(var + epsilon) + beta, with the
  * mean and biased variance of each sample and each of the `groups` equal groups of adjacent channels. gamma, beta (C). One group: layer
- * norm of whole samples; as many groups as channels: instance norm. */
+ * norm of whole samples; as many groups as channels: instance norm. `groups` must divide C. [GroupNorm, InstanceNorm, LayerNorm] */
 TP_DEF tp_node *tp_nn_group_norm(tp_node *x, tp_node *gamma, tp_node *beta, int axis, int groups, float epsilon);
 TP_DEF tp_node *tp_softmax(tp_node *x); /* softmax along the last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
@@ -8742,6 +8742,7 @@ static void tp__external_collapse(const tp_shape *full, tp__external *e)
         e->dim[i] = e->dim[n - 1 - i], e->step[i] = e->step[n - 1 - i];
         e->dim[n - 1 - i] = dim, e->step[n - 1 - i] = step;
     }
+    /* the last dimension repeats one value; or the dimension before it repeats a row of the last one */
     if (e->step[n - 1] == 0) e->tile = 1, e->repeats = e->dim[n - 1];
     else if (e->step[n - 2] == 0) e->tile = e->dim[n - 1], e->repeats = e->dim[n - 1] * e->dim[n - 2];
     else e->tile = 0;

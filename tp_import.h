@@ -1444,7 +1444,7 @@ static void tp__import_rms_norm(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), tp__import_node_input(n, 1)));
 }
 
-/* The number of channels of x, which are dimension 1; if that is unknown, scale or bias tell. */
+/* Returns the number of channels of x, which are dimension 1; if that is unknown, the length of scale or bias. */
 static int64_t tp__import_channels(tp__import_node *n, const tp_node *x)
 {
     for (int i = 1; i < 3 && x->shape.dim[1] < 0; i++) {
@@ -1458,6 +1458,8 @@ static void tp__import_instance_norm(tp__import_node *n)
     tp_node *x = tp__import_node_input(n, 0);
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
     const int64_t C = tp__import_channels(n, x);
+    if (n->importer->status == TP_OK && C > INT_MAX)
+        tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld channels are too many", n->op, (long long)C);
     if (n->importer->status != TP_OK) return;
     tp__import_node_set_output(n, 0,
                                tp_nn_group_norm(x, tp__import_node_input(n, 1), tp__import_node_input(n, 2), 1, (int)C,
@@ -1472,7 +1474,7 @@ static void tp__import_group_norm(tp__import_node *n)
     const int64_t groups = tp__import_node_int(n, "num_groups", 0),
                   C = n->importer->opset < 21 ? tp__import_node_dim(n, x, 1) : tp__import_channels(n, x);
     if (n->importer->status != TP_OK) return;
-    if (groups < 1 || C % groups != 0) {
+    if (groups < 1 || groups > INT_MAX || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
         return;
     }

@@ -5214,7 +5214,7 @@ static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head
 static tp_status tp__procs_reserve(tp__procs_self *me, tp__procs_slot *s, int64_t bytes)
 {
     if (bytes >= 0 && bytes <= s->capacity) return TP_OK;
-    const bool possible = bytes >= 0 && bytes <= INT64_MAX / 4; /* -1: tp__procs_layout found no place for it */
+    const bool possible = bytes >= 0 && bytes <= INT64_MAX / 4; /* -1: too large to be laid out */
     const int64_t new_capacity = possible ? (bytes + bytes / 4 + 4095) & ~(int64_t)4095 : 0;
     if (!possible || new_capacity > INT64_MAX - me->size)
         return tp_fail(TP_ERR_NOMEM, "the datapoint does not fit into memory");

@@ -2261,7 +2261,7 @@ static int tp__norm_axis(const char *layer, const tp_node *x, bool allow_2d, tp_
     return 0;
 }
 
-/* gamma (`scale`) or beta (`center`) of a layer, one value for each of the c channels of x; constants if the layer does not have it. */
+/* Returns gamma or beta of a layer, one value for each of the c channels of x: a variable if it is wanted, else the constant `otherwise`. */
 static tp_node *tp__norm_weight(const tp_node *x, const char *name, int64_t c, tp_tri wanted, tp_init init,
                                 float otherwise)
 {
@@ -2348,17 +2348,11 @@ static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
 static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
 {
     const int64_t c = x->shape.dim[axis];
-    tp_regularizer none;
-    memset(&none, 0, sizeof none);
-    if (tp__tri_option(scale, true)) {
-        tp_node *v =
-            tp__layer_weight(x, "gamma", "gamma", tp_make_shape_n(1, &c), gamma.kind ? gamma : tp_init_ones(), none);
-        y = tp_mul(y, tp__per_channel(v, x, axis));
-    }
-    if (tp__tri_option(center, true)) {
-        tp_node *v = tp__layer_weight(x, "beta", "beta", tp_make_shape_n(1, &c), tp_init_zeros(), none);
-        y = tp_add(y, tp__per_channel(v, x, axis));
-    }
+    const tp_init first = gamma.kind ? gamma : tp_init_ones();
+    if (tp__tri_option(scale, true))
+        y = tp_mul(y, tp__per_channel(tp__norm_weight(x, "gamma", c, scale, first, 1), x, axis));
+    if (tp__tri_option(center, true))
+        y = tp_add(y, tp__per_channel(tp__norm_weight(x, "beta", c, center, tp_init_zeros(), 0), x, axis));
     return y;
 }
 

@@ -956,7 +956,7 @@ TEST(wrong_options_are_refused)
     tp_test_alloc_reset();
 }
 
-/* The place is the name of the file, without its folders. */
+/* A refusal names the source file without its folders, and the line. */
 TEST(a_refusal_names_file_and_line)
 {
     static const struct {

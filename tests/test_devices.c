@@ -1035,7 +1035,7 @@ TEST(a_full_device_is_a_sentence)
     CHECK(failures == 5); /* the variable, the exec's words, two constants, the arena */
 }
 
-/* The sentence names memory_fraction where it limits: on a device that can limit its memory, below the whole. */
+/* The sentence mentions memory_fraction only if that is the limit: the device can limit its memory, and the fraction is less than 1. */
 TEST(a_full_device_tells_what_limits_it)
 {
     static const struct {

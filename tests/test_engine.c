@@ -1469,7 +1469,7 @@ TEST(plain_powers_are_exact)
                        (double)x, (double)got[0], (double)got[1], (double)got[2]))
             return;
     }
-    for (int i = 0; i < TP_COUNT(isa_names); i++) { /* so are vectors of them */
+    for (int i = 0; i < TP_COUNT(isa_names); i++) { /* the vector functions of each instruction set give the same */
         static const float powers[] = {0.5f, 2.0f, -1.0f, 1.0f};
         enum { N = 1 << 16 };
         static float x[N], b[N], y[N];

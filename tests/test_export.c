@@ -485,7 +485,7 @@ TEST(every_case_of_every_row)
             if (!fits || most > 3000) continue;
             if (build(c, row, false, false, &b) && b.op) {
                 tp_node *y[3];
-                /* mean and inv of these norms are outputs too */
+                /* these norms have two more outputs, mean and inv */
                 const bool norm = strcmp(c->op, "layer_norm") == 0 || strcmp(c->op, "group_norm") == 0;
                 for (int i = 1; i < 3 && norm; i++) y[i] = &b.op->out[i];
                 y[0] = with_epilogue(b.g, &b.op->out[0], c, taken);

@@ -1,6 +1,7 @@
 /* test_flows.c - flows that filter, choose, mix, cache, repeat and sort by shape; text; who failed (tp_input.h) */
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
+#include "seek_help.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */
@@ -498,27 +499,10 @@ TEST(wrong_arguments_are_sentences)
 
 /* ==== >>who failed ==================================================================================== */
 
-/* Behind the last datapoint, before its end was read, nothing is left to skip. */
 TEST(seek_behind_the_last_datapoint)
 {
-    tp_datapoint dp = {0, NULL, 0};
-    for (int which = 0;; which++) {
-        tp_dataflow *df = flow_of(which, true);
-        int64_t n = 0, skipped = -1;
-        if (!df) break;
-        while (tp_df_next(df, &dp) == TP_OK) n++;
-        for (int walks = 0; walks < 2; walks++) {
-            CHECK_OK(tp_df_restart(df, 0));
-            if (!walks) CHECK_OK(tp_df_seek(df, n, &skipped));
-            for (int64_t i = 0; i < n && walks; i++) CHECK_OK(tp_df_next(df, &dp));
-            CHECK(walks || skipped == n);
-            CHECK_OK(tp_df_seek(df, 3, &skipped));
-            CHECK_MSG(skipped == 0, "flow %d: %d skipped behind the last one", which, (int)skipped);
-            CHECK_MSG(tp_df_next(df, &dp) == TP_END, "flow %d goes on", which);
-        }
-        tp_df_free(df);
-    }
-    tp_datapoint_free(&dp);
+    tp_dataflow *df;
+    for (int which = 0; (df = flow_of(which, true)) != NULL; which++) check_seek_behind_the_last(df, which);
 }
 
 static tp_status fail_at_3(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)

@@ -1053,6 +1053,28 @@ TEST(heads_are_counted)
     }
 }
 
+/* Imports `file`, a model with one input and one output, and runs it. Returns the number of outputs, which fit into y; -1: it is refused. */
+static int run_file(const tp_shape *shape, const float *x, int most, double *y)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    int n = -1;
+    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, *shape, x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) <= most))
+            for (n = 0; n < (int)tp_tensor_size(out); n++) y[n] = tp_tensor_get(out, n);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return n;
+}
+
 /* A mask of attention that is shorter than the keys hides those beyond its end; one that is longer is refused. */
 static int masked_attention(double *y, int elem, int64_t keys, const void *mask, size_t bytes)
 {
@@ -1060,9 +1082,6 @@ static int masked_attention(double *y, int elem, int64_t keys, const void *mask,
     static const float k[6] = {1, 0, 0, 2, 3, 3}, v[6] = {1, 10, 2, 20, 3, 30};
     static const int64_t of_keys[] = {1, 1, 3, 2};
     const int64_t of_mask[] = {2, keys};
-    tp_graph *g = tp_graph_new(NULL);
-    tp_onnx_model m;
-    int n = -1;
     graph.n = 0;
     put_text(&graph, 2, "g");
     put_io(&graph, 11, "x", 1, 4, x);
@@ -1072,21 +1091,9 @@ static int masked_attention(double *y, int elem, int64_t keys, const void *mask,
     put_node(&graph, "Attention", "x,k,v,mask", "y", NULL);
     put_io(&graph, 12, "y", 1, 4, open);
     put_model(&file, &graph, 23);
-    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
-        static const float q[4] = {0.5f, -1, 2, 0.25f};
-        tp_session *s = tp_session_new(g, NULL);
-        tp_node *fetch = m.output[0].node;
-        const tp_tensor *out = NULL;
-        tp_feed feed;
-        memset(&feed, 0, sizeof feed);
-        feed.node = m.input[0].node;
-        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, x), q);
-        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) == 4))
-            for (n = 0; n < 4; n++) y[n] = tp_tensor_get(out, n);
-        tp_session_free(s);
-    }
-    tp_graph_free(g);
-    return n;
+    static const float q[4] = {0.5f, -1, 2, 0.25f};
+    const tp_shape of_x = tp_make_shape_n(4, x);
+    return run_file(&of_x, q, 4, y);
 }
 TEST(masks_of_attention_end_before_the_keys)
 {
@@ -1113,9 +1120,6 @@ static int unknown_channels(const char *op, int opset, int64_t values, const msg
 {
     static const int64_t open[] = {-1, -1, -1}, shape[] = {1, 2, 3};
     static const float scale[2] = {2, 1}, bias[2] = {0, 10}, x[6] = {0, 1, 2, 7, 7, 7};
-    tp_graph *g = tp_graph_new(NULL);
-    tp_onnx_model m;
-    int n = -1;
     graph.n = 0;
     put_text(&graph, 2, "g");
     put_io(&graph, 11, "x", 1, 3, open);
@@ -1124,20 +1128,8 @@ static int unknown_channels(const char *op, int opset, int64_t values, const msg
     put_node(&graph, op, "x,scale,bias", "y", attribute);
     put_io(&graph, 12, "y", 1, 3, open);
     put_model(&file, &graph, opset);
-    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
-        tp_session *s = tp_session_new(g, NULL);
-        tp_node *fetch = m.output[0].node;
-        const tp_tensor *out = NULL;
-        tp_feed feed;
-        memset(&feed, 0, sizeof feed);
-        feed.node = m.input[0].node;
-        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(3, shape), x);
-        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) == 6))
-            for (n = 0; n < 6; n++) y[n] = tp_tensor_get(out, n);
-        tp_session_free(s);
-    }
-    tp_graph_free(g);
-    return n;
+    const tp_shape of_x = tp_make_shape_n(3, shape);
+    return run_file(&of_x, x, 6, y);
 }
 TEST(norms_of_unknown_channels)
 {

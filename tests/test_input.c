@@ -1,6 +1,7 @@
 /* test_input.c - data flows and input sources (tp_input.h) */
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
+#include "seek_help.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */
@@ -297,30 +298,10 @@ TEST(seek_is_replay_for_every_flow)
     tp_datapoint_free(&b);
 }
 
-/* Behind the last datapoint, before its end was read, nothing is left to skip. */
 TEST(seek_behind_the_last_datapoint)
 {
-    tp_datapoint dp = {0, NULL, 0};
-    for (int which = 0;; which++) {
-        tp_dataflow *df = all_flows(which);
-        int64_t n = 0, skipped = -1;
-        if (!df) break;
-        while (tp_df_next(df, &dp) == TP_OK) n++;
-        for (int walks = 0; walks < 2; walks++) {
-            CHECK_OK(tp_df_restart(df, 0));
-            if (!walks) CHECK_OK(tp_df_seek(df, n, &skipped));
-            for (int64_t i = 0; i < n && walks; i++) CHECK_OK(tp_df_next(df, &dp));
-            CHECK(walks || skipped == n);
-            for (int64_t more = 0; more < 4; more += 3) {
-                skipped = -1;
-                CHECK_OK(tp_df_seek(df, more, &skipped));
-                CHECK_MSG(skipped == 0, "flow %d (%s): %d skipped behind the last one", which, df->name, (int)skipped);
-            }
-            CHECK_MSG(tp_df_next(df, &dp) == TP_END, "flow %d (%s) goes on", which, df->name);
-        }
-        tp_df_free(df);
-    }
-    tp_datapoint_free(&dp);
+    tp_dataflow *df;
+    for (int which = 0; (df = all_flows(which)) != NULL; which++) check_seek_behind_the_last(df, which);
 }
 
 TEST(fake_data)

@@ -965,8 +965,8 @@ TEST(comet_sends_each_picture_of_a_batch)
     tp_free(text);
 }
 
-/* Whatever allocation fails while an experiment is created: a sentence, and nothing is left. With all memory there the queue
- * is sent to its end, also where nobody calls after_train. */
+/* Each failing allocation while an experiment is created gives a sentence and leaves nothing behind. If none fails, the whole queue is
+ * sent, even if after_train is never called. */
 TEST(comet_begins_without_memory)
 {
     char path[400], sent[400];

@@ -1,6 +1,7 @@
 /* test_parallel.c - flows that work ahead on threads and in processes of their own (tp_input.h) */
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
+#include "seek_help.h"
 #include "tp_test.h"
 
 #include <limits.h>
@@ -225,26 +226,9 @@ TEST(seek_is_walking)
     tp_datapoint_free(&dp);
 }
 
-/* Behind the last datapoint, before its end was read, nothing is left to skip. */
 TEST(seek_behind_the_last_datapoint)
 {
-    tp_datapoint dp = {0, NULL, 0};
-    for (int which = 0; which < FLOWS; which++) {
-        tp_dataflow *df = flow_of(which, false, true);
-        const int64_t n = walk_of(df, 0, 1).n - 1;
-        for (int walks = 0; walks < 2; walks++) {
-            int64_t skipped = -1;
-            CHECK_OK(tp_df_restart(df, 0));
-            if (!walks) CHECK_OK(tp_df_seek(df, n, &skipped));
-            for (int64_t i = 0; i < n && walks; i++) CHECK_OK(tp_df_next(df, &dp));
-            CHECK(walks || skipped == n);
-            CHECK_OK(tp_df_seek(df, 3, &skipped));
-            CHECK_MSG(skipped == 0, "flow %d: %d skipped behind the last one", which, (int)skipped);
-            CHECK_MSG(tp_df_next(df, &dp) == TP_END, "flow %d goes on", which);
-        }
-        tp_df_free(df);
-    }
-    tp_datapoint_free(&dp);
+    for (int which = 0; which < FLOWS; which++) check_seek_behind_the_last(flow_of(which, false, true), which);
 }
 
 #ifndef _WIN32

@@ -1427,6 +1427,16 @@ static void pack(const tp_call *k)
         to += (bytes + 63) / 64 * 64;
     }
 }
+static tp_op packing_row(void)
+{
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = "pack", row.label = "Pack";
+    row.flags = TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS;
+    row.min_in = 1, row.max_in = -1, row.n_out = 1;
+    row.infer = packed_shape, row.naive_f32 = pack;
+    return row;
+}
 TEST(what_is_packed_is_computed_in_its_place)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1439,12 +1449,7 @@ TEST(what_is_packed_is_computed_in_its_place)
     in[4] = tp_const(g, 3.0f);
     in[5] = x; /* fed, and read later */
     in[6] = tp_placeholder(g, "z", TP_F32, tp_make_shape(1));
-    tp_op pack_row;
-    memset(&pack_row, 0, sizeof pack_row);
-    pack_row.name = "pack", pack_row.label = "Pack";
-    pack_row.flags = TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS;
-    pack_row.min_in = 1, pack_row.max_in = -1, pack_row.n_out = 1;
-    pack_row.infer = packed_shape, pack_row.naive_f32 = pack;
+    const tp_op pack_row = packing_row();
     const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 7, .user = &placed};
     fetch[0] = tp_apply_ex(g, &d);
     fetch[1] = tp_cumsum(tp_with_dependencies(tp_mul(in[2], x), fetch, 1), 0, false, false);
@@ -1483,12 +1488,7 @@ TEST(the_first_value_of_a_plan_is_packed_in_its_place)
     tp_node *in[2], *fetch[3];
     int placed = 0;
     for (int i = 0; i < 2; i++) in[i] = tp_rand_uniform(g, tp_make_shape(5), 1, 2);
-    tp_op pack_row;
-    memset(&pack_row, 0, sizeof pack_row);
-    pack_row.name = "pack", pack_row.label = "Pack";
-    pack_row.flags = TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_PACKS;
-    pack_row.min_in = 1, pack_row.max_in = -1, pack_row.n_out = 1;
-    pack_row.infer = packed_shape, pack_row.naive_f32 = pack;
+    const tp_op pack_row = packing_row();
     const tp_apply_desc d = {.row = &pack_row, .in = in, .n_in = 2, .user = &placed};
     fetch[0] = tp_apply_ex(g, &d);
     fetch[1] = in[0], fetch[2] = in[1];

@@ -1153,7 +1153,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
     tp__window win;
     bool is_one_axis;
     int64_t extra[TP__ON_INTS] = {0}, output_shape[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1},
-            zero[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
+            zero[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0}, border[TP_MAX_DIMS] = {0};
     const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &is_one_axis);
@@ -1192,13 +1192,16 @@ static void tp__import_conv_transpose(tp__import_node *n)
             tp__import_node_unsupported(n, "those sizes");
             return;
         }
-        more[2 + i] =
-            (from[i] + size[i] > full ? from[i] + size[i] : full) - H; /* if the output is larger, its border is zero */
+        const int64_t reached =
+            full - add; /* rows or columns that the filter reaches; zeros follow, if the output has more */
+        more[2 + i] = reached - H;
+        border[2 + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
     }
     if (n->importer->status != TP_OK) return;
     const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
     tp_node *like = tp_pad(tp_tile(tp__slice_from(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
+    if (border[2] || border[3]) y = tp_pad(y, zero, border, TP_PAD_CONSTANT, 0.0f);
     for (int i = 0; i < 2; i++) y = tp__slice_from(y, 2 + i, from[i], size[i]);
     if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
     tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);

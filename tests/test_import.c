@@ -1379,15 +1379,15 @@ static void transposed_model(int64_t stride, const char *name, const int64_t *li
     put_model(&file, &graph, 13);
 }
 
-/* It is as much longer as output_padding says, or as long as output_shape says: what is too much is cut off, first at the
- * beginning. */
+/* It is as much longer as output_padding says (also where that is more than the stride allows), or as long as output_shape says:
+ * what is too much is cut off, first at the beginning. */
 TEST(transposed_convolutions_of_one_axis)
 {
     for (int64_t stride = 1; stride <= 3; stride++) {
         const int64_t whole = 2 * stride + 3;
         double all[32] = {0}, y[32];
         for (int i = 0; i < 9; i++) all[i / 3 * stride + i % 3] += (1 + i / 3) * pow(10, i % 3);
-        for (int64_t size = whole - 3; size < whole + stride; size++)
+        for (int64_t size = whole - 3; size < whole + stride + 3; size++)
             for (int shaped = 0; shaped < 2; shaped++) {
                 const int64_t extra = size - whole, from = extra < 0 ? -extra - -extra / 2 : 0;
                 if (extra < 0 && !shaped) continue;

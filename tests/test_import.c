@@ -1142,6 +1142,25 @@ TEST(norms_of_unknown_channels)
     CHECK(unknown_channels("GroupNormalization", 18, 1, int_attribute("num_groups", 1), y) == -1);
     CHECK_HAS(tp_last_error(), "GroupNormalization needs to know dimension 1 of its input");
 }
+/* What does not fit an int is refused, not cut off. */
+TEST(norms_of_more_groups_than_an_int_holds)
+{
+    static const int64_t x[] = {1, (int64_t)3 << 32, 1};
+    static const char *const op[] = {"InstanceNormalization", "GroupNormalization"};
+    static const char *const why[] = {"12884901888 channels are too many", "4294967296 groups of 12884901888 channels"};
+    static const float value = 1;
+    for (int i = 0; i < 2; i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 3, x);
+        put_weight(&graph, "scale", 1, 1, one, &value, sizeof value);
+        put_weight(&graph, "bias", 1, 1, one, &value, sizeof value);
+        put_node(&graph, op[i], "x,scale,bias", "y", i ? int_attribute("num_groups", (int64_t)1 << 32) : NULL);
+        put_io(&graph, 12, "y", 1, 3, x);
+        put_model(&file, &graph, 21);
+        CHECK(refused(&file, NULL, why[i]));
+    }
+}
 
 /* An equation with two arrows, and one that is too long, are refused: nothing of them is left out. */
 TEST(equations_are_read_to_their_end)

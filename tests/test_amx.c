@@ -195,6 +195,67 @@ static bool open_both(tp_device **ordinary, tp_device **one, tp_device **three)
     if (!open_both(&ordinary, &one, &three)) TEST_SKIP(tp_last_error())
 #define CLOSE() ordinary->close(ordinary), one->close(one), three->close(three), (void)products_so_far()
 
+/* -- the three parts of a value ------------------------------------------------------------------------------- */
+
+/* The finite number nearest to x that has 16 bits, of two as near the even one; truncated where that is no finite number. */
+static uint32_t nearest_half(uint32_t x)
+{
+    const uint32_t below = x & 0xffff0000u, low = x & 0xffffu, above = below + 0x10000u;
+    const bool up = low > 0x8000u || (low == 0x8000u && (below >> 16 & 1u));
+    return up && (above & 0x7f800000u) != 0x7f800000u ? above : below;
+}
+static float from_bits(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+
+/* Splits x, which stands among zeros, and checks the parts and what is said of them. */
+static void check_split(uint32_t x, int lane)
+{
+    tp__amx_bits in, part[3], seen[2];
+    uint32_t want[3], got[3], said[2] = {0, 0};
+    memset(&in, 0, sizeof in);
+    memset(seen, 0, sizeof seen);
+    in[lane] = x;
+    tp__amx_split((const float *)(const void *)&in, part, seen);
+    const bool finite = (x & 0x7f800000u) != 0x7f800000u, nan = !finite && (x & 0x7fffffu);
+    want[0] = finite ? nearest_half(x) : nan ? (x | 0x400000u) & 0xffff0000u : x;
+    want[1] = want[2] = 0;
+    if (finite) {
+        float rest = from_bits(x) - from_bits(want[0]);
+        memcpy(&want[1], &rest, 4);
+        want[1] = nearest_half(want[1]);
+        rest -= from_bits(want[1]);
+        memcpy(&want[2], &rest, 4);
+    }
+    for (int q = 0; q < 3; q++) {
+        got[q] = part[q][lane];
+        for (int i = 0; i < 16; i++) CHECK(i == lane || part[q][i] == 0);
+        CHECK_MSG(got[q] == want[q] && (got[q] & 0xffffu) == 0, "part %d of %08x is %08x, not %08x", q, (unsigned)x,
+                  (unsigned)got[q], (unsigned)want[q]);
+    }
+    if (finite)
+        CHECK((double)from_bits(got[0]) + (double)from_bits(got[1]) + (double)from_bits(got[2]) ==
+              (double)from_bits(x));
+    for (int i = 0; i < 16; i++) said[0] |= seen[0][i], said[1] |= seen[1][i];
+    CHECK_MSG((said[0] != 0) == ((want[1] | want[2]) != 0) && (said[1] != 0) == (!finite && !nan),
+              "of %08x it is said: parts %08x, infinite %08x", (unsigned)x, (unsigned)said[0], (unsigned)said[1]);
+}
+TEST(values_are_split_into_three)
+{
+    static const uint32_t lows[] = {0,      1,      2,      0x7f,   0x80,   0x81,   0x17f,  0x180,
+                                    0x181,  0x4000, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0x8002, 0x80ff,
+                                    0x8100, 0x8101, 0xc000, 0xff7f, 0xff80, 0xff81, 0xfffe, 0xffff};
+    static const uint32_t highs[] = {0,      0x3f80, 0x3f81, 0x3f82, 0x3fff, 0x4000, 0x2001, 0x7f00,
+                                     0x7f7d, 0x7f7e, 0x7f7f, 0x7f80, 0x7f81, 0x7fbf, 0x7fc0};
+    for (int h = 0; h < TP_COUNT(highs); h++)
+        for (int l = 0; l < TP_COUNT(lows) && (highs[h] || l == 0); l++)
+            for (uint32_t sign = 0; sign < 2; sign++)
+                check_split(sign << 31 | highs[h] << 16 | lows[l], (int)((uint32_t)(h + l) + sign) % 16);
+}
+
 /* -- numbers ------------------------------------------------------------------------------------------------- */
 
 static uint64_t rnd_state = 1;

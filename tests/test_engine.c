@@ -1339,6 +1339,30 @@ static void vectors_of_width(const struct tp__isa *isa, int64_t n)
 }
 TEST(vectors_end_where_they_end) { for_widths(vectors_of_width); }
 
+/* Dropout of values whose words lie on both sides of the rate; each array ends where the memory ends. */
+static void dropout_of_width(const struct tp__isa *isa, int64_t n)
+{
+    static const float rates[] = {0, 0.25f, 0.5f, 0.9f};
+    const float *x = edge(0, n);
+    uint32_t *words = (uint32_t *)(void *)edge(2, n);
+    for (int r = 0; r < TP_COUNT(rates); r++) {
+        float *y = edge(1, n);
+        const uint32_t border = (uint32_t)(rates[r] * 16777216.0f);
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t near[] = {border, border - 1, border + 1, 0, 0xffffffu, (uint32_t)i * 0x9e3779u};
+            words[i] = near[i % TP_COUNT(near)] << 8 | (uint32_t)(i % 3 * 127);
+        }
+        tp__dropout_of[isa->level](n, y, x, words, rates[r], 1.25f);
+        for (int64_t i = 0; i < n; i++) {
+            const float want = (float)(words[i] >> 8) >= rates[r] * 16777216.0f ? x[i] * 1.25f : 0.0f;
+            CHECK_MSG(memcmp(&y[i], &want, sizeof want) == 0, "%s: rate %g, value %d of %d is %g, not %g", isa->name,
+                      (double)rates[r], (int)i, (int)n, (double)y[i], (double)want);
+        }
+        CHECK(edge_kept(1, n));
+    }
+}
+TEST(dropout_of_any_width) { for_widths(dropout_of_width); }
+
 /* How matrices are packed: turned; in panels padded with zeros; in tiles of rows. */
 static void packing_of_width(const struct tp__isa *isa, int64_t n)
 {

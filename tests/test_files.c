@@ -1254,17 +1254,22 @@ TEST(npy_round_trips)
     CHECK_ERR(tp_npy_save(path, &t), TP_ERR_SHAPE, "(?");
 }
 
+/* Parse in memory that ends where the file ends. */
+static tp_status parse_whole(const bytes *b, tp_tensor *t)
+{
+    uint8_t *copy = (uint8_t *)malloc(b->n);
+    memcpy(copy, b->p, b->n);
+    tp_status s = tp_npy_parse(copy, b->n, "t.npy", t);
+    free(copy);
+    return s;
+}
 static tp_status parse_npy(const char *dict, const char *hex, tp_tensor *t)
 {
     uint8_t data[64];
     bytes b;
     b.n = 0;
     put_npy(&b, dict, data, unhex(hex, data));
-    uint8_t *copy = (uint8_t *)malloc(b.n);
-    memcpy(copy, b.p, b.n);
-    tp_status s = tp_npy_parse(copy, b.n, "t.npy", t);
-    free(copy);
-    return s;
+    return parse_whole(&b, t);
 }
 
 TEST(npy_types)
@@ -1412,6 +1417,36 @@ TEST(npy_headers)
     memset(b.p + 8, 255, 4);
     CHECK_ERR(tp_npy_parse(b.p, b.n, NULL, &t), TP_ERR_FORMAT, "too long");
     tp_tensor_free(&t);
+}
+
+/* A header ends where its length says, whatever stands behind it: nothing behind the end is read as if it were header. */
+TEST(npy_headers_end_where_they_say)
+{
+    static const char *const dicts[] = {
+        "{'descr': '<c8', 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': [('x', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+        "{'descr': ('x', '<f4'), 'fortran_order': False, 'shape': (1,)}",
+        "{'fortran_order': True, 'shape': (1, 2, ), 'descr': '<i4'}",
+        "{\"shape\": (12L,), \"descr\": \"<i4\", \"fortran_order\": False }",
+        "{'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1), 'descr': '<i4', 'fortran_order': False}",
+    };
+    char sentence[512];
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(dicts); i++)
+        for (size_t length = 2; length < strlen(dicts[i]); length++) { /* a file of less than 12 bytes is cut short */
+            bytes b;
+            b.n = 0;
+            put(&b, "\x93NUMPY\x01\x00", 8);
+            put_le(&b, length, 2);
+            put(&b, dicts[i], length);
+            const tp_status alone = parse_whole(&b, &t);
+            snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+            CHECK_MSG(alone == TP_ERR_FORMAT || alone == TP_ERR_UNSUPPORTED, "%d of %s", (int)length, dicts[i]);
+            put(&b, dicts[i] + length, strlen(dicts[i]) - length); /* what was cut off, in place of the elements */
+            CHECK_ERR(parse_whole(&b, &t), alone, sentence);
+        }
+    CHECK(t.data == NULL);
 }
 
 /* ==== >>npz =========================================================================================== */

@@ -1367,6 +1367,10 @@ TEST(npy_headers)
         {"{'descr': '<i", TP_ERR_FORMAT, "the npy header is damaged"},
         {"{'descr': '<i44', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "type '<i44'"},
         {"{'descr': '<i3', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "type '<i3'"},
+        {"{'descr': '<', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "type '<'"},
+        {"{'descr': 'O', 'fortran_order': False, 'shape': (1,)}", TP_ERR_UNSUPPORTED, "pickle"},
+        {"{'descr': '<i4', 'shape': (1,), 'fortran_order': True", TP_ERR_FORMAT, "the npy header is damaged"},
+        {"{'descr': '<i4', 'shape': (1,), 'fortran_order': False", TP_ERR_FORMAT, "the npy header is damaged"},
     };
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -1413,6 +1417,10 @@ TEST(npy_headers)
         if (version < 4) CHECK_OK(tp_npy_parse(raw, b.n, NULL, &t));
         else CHECK_ERR(tp_npy_parse(raw, b.n, NULL, &t), TP_ERR_UNSUPPORTED, "version 4.0");
     }
+    b.n = 0; /* the byte 0 is no order of bytes */
+    put_npy(&b, good[0], "\5\0\0\0", 4);
+    *(uint8_t *)memchr(b.p, '<', b.n) = 0;
+    CHECK_ERR(parse_whole(&b, &t), TP_ERR_UNSUPPORTED, "are not read");
     b.p[6] = 2;
     memset(b.p + 8, 255, 4);
     CHECK_ERR(tp_npy_parse(b.p, b.n, NULL, &t), TP_ERR_FORMAT, "too long");
@@ -1429,6 +1437,7 @@ TEST(npy_headers_end_where_they_say)
         "{'fortran_order': True, 'shape': (1, 2, ), 'descr': '<i4'}",
         "{\"shape\": (12L,), \"descr\": \"<i4\", \"fortran_order\": False }",
         "{'shape': (1, 1, 1, 1, 1, 1, 1, 1, 1), 'descr': '<i4', 'fortran_order': False}",
+        "{'shape': (99999999999999999999,), 'descr': '<i4', 'fortran_order': False}",
     };
     char sentence[512];
     tp_tensor t;
@@ -1436,13 +1445,14 @@ TEST(npy_headers_end_where_they_say)
     for (int i = 0; i < TP_COUNT(dicts); i++)
         for (size_t length = 2; length < strlen(dicts[i]); length++) { /* a file of less than 12 bytes is cut short */
             bytes b;
-            b.n = 0;
+            memset(&b, 0, sizeof b);
             put(&b, "\x93NUMPY\x01\x00", 8);
             put_le(&b, length, 2);
             put(&b, dicts[i], length);
-            const tp_status alone = parse_whole(&b, &t);
+            const tp_status alone = tp_npy_parse(b.p, b.n, "t.npy", &t);
             snprintf(sentence, sizeof sentence, "%s", tp_last_error());
             CHECK_MSG(alone == TP_ERR_FORMAT || alone == TP_ERR_UNSUPPORTED, "%d of %s", (int)length, dicts[i]);
+            CHECK_ERR(parse_whole(&b, &t), alone, sentence);
             put(&b, dicts[i] + length, strlen(dicts[i]) - length); /* what was cut off, in place of the elements */
             CHECK_ERR(parse_whole(&b, &t), alone, sentence);
         }

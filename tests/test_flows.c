@@ -314,6 +314,44 @@ TEST(batches_of_one_shape)
     tp_datapoint_free(&dp);
 }
 
+static tp_status of_counted_shapes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    ++*(int *)user;
+    return of_two_shapes(NULL, pass, index, dp);
+}
+/* Batches of one shape that keep their state need the passes before a pass: they are read once, not each time. */
+TEST(batches_of_one_shape_read_no_pass_twice)
+{
+    const int first = 0, pass = 9; /* eight datapoints and the end */
+    int n = 0;
+    char want[256];
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df =
+        tp_df_select(tp_df_batch_by_shape(tp_df_from_generator(of_counted_shapes, &n), 3, .idx = 1), &first, 1);
+    by_shape_naive(4, 3, true, want, sizeof want);
+    CHECK_STR(walk_from(df, 0, 4, 99), want);
+    CHECK_MSG(n == 4 * pass, "%d calls for four passes in a row", n);
+    const char *last = strrchr(want, '|') + 2;
+    for (int again = 0; again < 3; again++) { /* nothing was read since pass 3 began */
+        n = 0;
+        CHECK_OK(tp_df_restart(df, 3));
+        CHECK_MSG(n == (again ? 0 : 3 * pass), "%d calls", n);
+    }
+    CHECK_STR(walk_from(df, 3, 1, 99), last);
+    CHECK_MSG(n == pass, "%d calls for a pass that had begun", n);
+    CHECK_OK(tp_df_restart(df, 4)); /* the next one needs no other */
+    CHECK_MSG(n == pass, "%d calls for two passes in a row", n);
+    CHECK_OK(tp_df_next(df, &dp));
+    n = 0;
+    CHECK_STR(walk_from(df, 3, 1, 99), last); /* pass 4 has read already */
+    CHECK_MSG(n == 4 * pass, "%d calls for a pass anew", n);
+    n = 0;
+    CHECK_OK(tp_df_restart(df, 0)); /* there is none before the first */
+    CHECK_MSG(n == 0, "%d calls to begin the first pass", n);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
 /* ==== >>every flow ==================================================================================== */
 
 TEST(seek_is_walking)
@@ -658,6 +696,17 @@ TEST(text_is_a_component)
         CHECK_STR(tp_datapoint_text(&dp, 0), i % 2 ? "short" : "not so short");
     }
     CHECK(tp_test_alloc_count() == before);
+    char longer[160]; /* memory that grows has room for the NUL: it is allocated once */
+    memset(longer, 'm', sizeof longer);
+    for (int n = 125; n < 131; n++) {
+        const long then = tp_test_alloc_count();
+        CHECK_OK(tp_datapoint_set_bytes(&dp, 0, longer, (size_t)n));
+        const char *text = tp_datapoint_text(&dp, 0);
+        CHECK(text && strlen(text) == (size_t)n && memcmp(text, longer, (size_t)n) == 0);
+        CHECK_MSG(tp_test_alloc_count() == then + 1, "%d bytes: %ld allocations", n, tp_test_alloc_count() - then);
+    }
+    CHECK_OK(tp_datapoint_set_bytes(&dp, 0, (const char *)dp.c[0].data + 130, 0)); /* its last byte */
+    CHECK_STR(tp_datapoint_text(&dp, 0), "");
     /* what is none */
     const int64_t two[2] = {2, 2};
     CHECK_OK(tp_tensor_resize(&copy.c[0], TP_U8, tp_make_shape_n(2, two)));

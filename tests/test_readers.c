@@ -457,6 +457,28 @@ TEST(example_lists_packed_and_unpacked)
                   small[1] = {TP_SPEC("x", TP_U8, TP_ANY)};
     CHECK_ERR(parse_list(3, "\x08\x01", 2, two, &dp), TP_ERR_SHAPE,
               "an int64 list with 1 elements, which do not have the shape (2)");
+    /* of one open dimension the size is what the numbers leave; of two it is not known */
+    static const struct {
+        tp_shape shape, want; /* no dimensions: it is refused */
+    } open[] = {{{2, {TP_ANY, 2}}, {2, {3, 2}}},
+                {{2, {2, TP_ANY}}, {2, {2, 3}}},
+                {{3, {1, TP_ANY, 6}}, {3, {1, 1, 6}}},
+                {{1, {6}}, {1, {6}}},
+                {{2, {TP_ANY, TP_ANY}}, {0, {0}}},
+                {{3, {TP_ANY, 2, TP_ANY}}, {0, {0}}},
+                {{3, {2, TP_ANY, TP_ANY}}, {0, {0}}},
+                {{2, {TP_ANY, 4}}, {0, {0}}},
+                {{2, {TP_ANY, 0}}, {0, {0}}},
+                {{2, {0, TP_ANY}}, {0, {0}}},
+                {{2, {2, 4}}, {0, {0}}},
+                {{3, {INT64_MAX, 2, TP_ANY}}, {0, {0}}}};
+    for (int i = 0; i < TP_COUNT(open); i++) {
+        tp_spec six[1] = {TP_SPEC("x", TP_I32)};
+        six[0].shape = open[i].shape;
+        const tp_status st = parse_list(3, "\x0a\x06\1\2\3\4\5\6", 8, six, &dp);
+        if (open[i].want.ndim) CHECK_MSG(st == TP_OK && tp_shape_equal(&dp.c[0].shape, &open[i].want), "shape %d", i);
+        else CHECK_ERR(st, TP_ERR_SHAPE, "with 6 elements, which do not have the shape");
+    }
     CHECK_ERR(parse_list(3, "\x08\x01", 2, other, &dp), TP_ERR_NAME, "hand has no feature \"y\"");
     CHECK_ERR(parse_list(3, "\x08\x80\x02", 3, small, &dp), TP_ERR_FORMAT, "does not fit into uint8"); /* 256 */
     CHECK_OK(parse_list(3, "\x08\xff\x01", 3, small, &dp));

@@ -922,6 +922,21 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_rotation_and_crop_valid(.max_deg = -3), "max_deg is -3");
     refused(tp_aug_affine(.scale = {-1, 1}), "scale is {-1, 1}");
     refused(tp_aug_affine(.shear = 90), "shear 90");
+    refused(tp_aug_affine(.shear = -1), "shear -1");
+    refused(tp_aug_affine(.rotate_max_deg = -1), "rotate_max_deg is -1");
+    refused(tp_aug_affine(.rotate_max_deg = 2e6f), "rotate_max_deg is 2e+06");
+    refused(tp_aug_affine(.scale = {1, 2e3f}), "scale is {1, 2000}");
+    refused(tp_aug_affine(.interp = 9), "interp 9");
+    refused(tp_aug_affine(.border = 6), "border 6");
+    static const float shifts[][2] = {{-1, 0}, {0, -1}, {101, 0}, {0, 101}, {NAN, 0}, {0, NAN}, {0.5f, -0.5f}};
+    for (int i = 0; i < TP_COUNT(shifts); i++) {
+        char why[80];
+        snprintf(why, sizeof why, "translate_frac is {%g, %g}", (double)shifts[i][0], (double)shifts[i][1]);
+        refused(tp_aug_affine(.translate_frac = {shifts[i][0], shifts[i][1]}), why);
+    }
+    tp_augmentor *most = tp_aug_affine(.translate_frac = {100, 100}, .rotate_max_deg = 1e6f, .shear = 89.9f);
+    CHECK_OK(tp_aug_status(most));
+    tp_aug_free(most);
     refused(tp_aug_brightness(), "delta is 0");
     refused(tp_aug_brightness_scale(), "range is {0, 0}");
     refused(tp_aug_contrast(.factor_range = {2, 1}), "factor_range is {2, 1}");
@@ -1125,6 +1140,36 @@ TEST(wrong_images_are_refused)
     tp_aug_free(a);
     a = tp_aug_center_paste(.h = 11);
     CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, "does not fit into it");
+    tp_aug_free(a);
+    tp_transform_free(&t);
+    /* a draw that fails leaves no step, of its own or of an earlier one */
+    static const struct {
+        int h, w;
+        tp_status st;
+    } draw[] = {{11, 10, TP_OK},
+                {12, 10, TP_ERR_SHAPE},
+                {10, 11, TP_OK},
+                {0, 10, TP_ERR_SHAPE},
+                {11, 11, TP_OK},
+                {10, 0, TP_ERR_SHAPE},
+                {1, 1, TP_OK},
+                {1, (1 << 24) + 1, TP_ERR_SHAPE},
+                {(1 << 24) + 1, 1, TP_ERR_SHAPE}};
+    a = tp_aug_list(TP_AUGS(tp_aug_transpose(.prob = 1), tp_aug_center_paste(.h = 11, .w = 11)));
+    image.shape = tp_make_shape(12, 10);
+    for (int i = 0; i < TP_COUNT(draw); i++) {
+        const bool good = draw[i].st == TP_OK;
+        char text[80];
+        CHECK(tp_aug_draw(a, draw[i].h, draw[i].w, 0, 0, &t) == draw[i].st);
+        CHECK(t.n == (good ? 2 : 0) && t.h == (good ? draw[i].h : 0) && t.w == (good ? draw[i].w : 0));
+        CHECK(t.out_h == (good ? 11 : 0) && t.out_w == (good ? 11 : 0));
+        CHECK((*tp_transform_text(&t, text, sizeof text) != 0) == good);
+        if (!good) CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_STATE, "tp_aug_draw comes first");
+    }
+    tp_aug_free(a);
+    a = tp_aug_resize(.h = -1); /* what is no augmentor after one that is */
+    CHECK_ERR(tp_aug_draw(a, 1, 1, 0, 0, &t), TP_ERR_ARG, "tp_aug_resize");
+    CHECK(t.n == 0 && t.h == 0 && t.w == 0 && t.out_h == 0 && t.out_w == 0);
     tp_aug_free(a);
     tp_transform_free(&t);
     tp_tensor_free(&image);

@@ -1271,6 +1271,48 @@ TEST(a_full_queue_waits_until_it_is_closed)
 }
 #endif
 
+#ifndef TP_NO_THREADS
+/* Gives 7, then waits until it is told to stop, ten seconds at most. */
+typedef struct waiting {
+    bool told;
+    tp_status ends; /* what it returns then */
+} waiting;
+static tp_status give_7_and_wait(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    waiting *w = (waiting *)user;
+    counting one = {7, 1, false};
+    if (index == 0) return count_from(&one, pass, index, dp);
+    for (const double until = tp_time() + 10; !w->told && tp_time() < until; w->told = tp_df_stopping())
+        tp_test_sleep(1e-3);
+    return w->ends == TP_ERR_IO ? tp_fail(TP_ERR_IO, "there is no more") : w->ends;
+}
+/* A source's thread tells the flow that it reads when it is to stop; what the flow says then ends nothing for others. */
+TEST(a_flow_that_waits_is_told_to_stop)
+{
+    static const tp_status ends[] = {TP_STOP, TP_END, TP_ERR_IO};
+    for (int shared = 0; shared < 2; shared++)
+        for (int i = 0; i < TP_COUNT(ends); i++) {
+            tp_queue *q = tp_queue_new(3);
+            machine m;
+            waiting w = {false, ends[i]};
+            int got[4] = {0};
+            int32_t v = 5;
+            const tp_datapoint five = number(&v);
+            tp_datapoint front = {0, NULL, 0};
+            tp_dataflow *df = tp_df_from_generator(give_7_and_wait, &w);
+            CHECK(machine_open(&m, tp_queue_input(df, .queue = shared ? q : NULL, .infinite = TP_NO), 1));
+            CHECK(machine_run(&m, got) == TP_OK && got[0] == 7);
+            machine_close(&m);
+            if (!CHECK_MSG(w.told, "source %d was not told", shared)) i = TP_COUNT(ends);
+            CHECK_OK(tp_queue_put(q, &five));
+            if (CHECK_OK(tp_queue_get(q, &front))) CHECK(tp_tensor_get(&front.c[0], 0) == 5);
+            tp_datapoint_free(&front);
+            tp_queue_free(q);
+        }
+    CHECK(!tp_df_stopping());
+}
+#endif
+
 TEST(a_failing_flow_closes_a_shared_queue)
 {
     counting good = {0, 1 << 30, false}, fails = {100, 2, true};

@@ -2786,6 +2786,15 @@ TEST(augmenting_after_batching)
     CHECK_HAS(logged, "images have shape (4,28,28): are 28 channels meant?");
     tp_set_log(NULL, NULL);
     tp_df_free(df);
+    for (int64_t c = 1; c < 7; c++) { /* up to four are usual */
+        const tp_spec spec = {NULL, TP_U8, {3, {3, 2, c}}};
+        df = tp_df_augment_image(tp_df_fake(&spec, 1, .size = 1), tp_aug_flip(.horiz = TP_YES));
+        keep_the_log();
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK((strstr(logged, "channels meant?") != NULL) == (c > 4));
+        tp_set_log(NULL, NULL);
+        tp_df_free(df);
+    }
     df = tp_df_augment_image(tp_df_batch(tp_df_batch(tp_df_digits("train", .size = 8), 2), 2),
                              tp_aug_flip(.horiz = TP_YES));
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "this one has (2,2,28,28): tp_df_batch comes after the augmentation");

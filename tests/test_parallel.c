@@ -4,6 +4,7 @@
 #include "seek_help.h"
 #include "tp_test.h"
 
+#include <errno.h>
 #include <limits.h>
 
 #ifndef _WIN32
@@ -738,6 +739,37 @@ TEST(a_process_that_dies_is_a_sentence)
         }
     CHECK(waitpid(-1, NULL, WNOHANG) == -1); /* no child is left */
     tp_datapoint_free(&dp);
+}
+
+#include <sys/resource.h>
+/* Where a process cannot be started the sentence tells why, whatever was undone since; when it can be, all is as usual. */
+TEST(a_process_that_cannot_be_started_is_a_sentence)
+{
+    struct rlimit usual, few;
+    const int lowest = dup(0);
+    int refused[2] = {0, 0};
+    if (lowest < 0 || getrlimit(RLIMIT_NOFILE, &usual) != 0) TEST_SKIP("no limit of open files");
+    close(lowest);
+    few = usual;
+    for (int more = 0; more < 40; more++) {
+        tp_dataflow *df = tp_df_multi_process(passes_of(0, 6, true), 2);
+        few.rlim_cur = (rlim_t)(lowest + more);
+        if (setrlimit(RLIMIT_NOFILE, &few) != 0) TEST_SKIP("the limit of open files cannot be lowered");
+        const tp_status st = tp_df_restart(df, 1);
+        setrlimit(RLIMIT_NOFILE, &usual);
+        if (st != TP_OK) {
+            const bool socket = strstr(tp_last_error(), "socket") != NULL;
+            refused[socket]++;
+            CHECK_ERR(st, TP_ERR,
+                      socket ? "tp_df_multi_process: no socket can be made: " : "no shared memory can be made: ");
+            CHECK_HAS(tp_last_error(), strerror(EMFILE));
+        }
+        CHECK_STR(told_by(df, 1, 1, 99), "100 101 102 103 104 105");
+        tp_df_free(df);
+        if (st == TP_OK) break;
+    }
+    CHECK_MSG(refused[0] >= 1 && refused[1] >= 2, "%d without memory, %d without a socket", refused[0], refused[1]);
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1);
 }
 
 static tp_status number_of_its_process(void *user, int64_t pass, int64_t index, tp_datapoint *dp)

@@ -1065,6 +1065,34 @@ TEST(a_resume_forgets_what_lay_ready)
         }
 }
 
+#ifndef TP_NO_THREADS
+/* A seek that cannot start the stage again says so, and a later one can. */
+TEST(a_stage_without_memory_to_go_on)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        tp_status st = TP_ERR_NOMEM;
+        int refused = 0;
+        for (long n = 1; st != TP_OK && n < 20; n++) {
+            numbers k = {5, 0, 0, 0, 0, 0};
+            machine m;
+            CHECK_OK(machine_open(&m, tp_staging_input(queue_of(&k, kind)), 1));
+            machine_walk(&m, 12); /* what the thread reuses has been allocated */
+            tp_test_fail_after(n);
+            st = tp_input_seek(m.s, 2);
+            CHECK(st == (tp_test_alloc_failed() ? TP_ERR_NOMEM : TP_OK));
+            refused += st != TP_OK;
+            tp_test_fail_after(0);
+            CHECK_OK(tp_input_seek(m.s, 3));
+            if (st != TP_OK) CHECK_OK(tp_input_reset_state(m.s));
+            CHECK_STR(machine_walk(&m, 4), numbers_text(&k, 3, 4, ""));
+            machine_close(&m);
+        }
+        CHECK_MSG(st == TP_OK && refused >= 2, "source %d: refused %d times", kind, refused);
+    }
+    tp_test_alloc_reset();
+}
+#endif
+
 TEST(staged_data_end_and_fail_when_they_are_used_up)
 {
     for (int nr = 1; nr < 8; nr += 3) {

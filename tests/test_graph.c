@@ -1291,7 +1291,10 @@ TEST(checkpoints_come_back)
     CHECK_OK(tp_session_eval(s, w, &a));
     CHECK_OK(tp_session_eval(t, w, &b));
     CHECK(memcmp(a.data, b.data, tp_tensor_bytes(&a)) == 0);
-    CHECK(tp_get_global_step_value(t) == 7);
+    tp_test_fail_after(0);
+    CHECK(tp_get_global_step_value(t) == 7 && tp_get_global_step_value(s) == 7);
+    CHECK(tp_test_live_blocks() == 0); /* asking keeps nothing */
+    tp_test_alloc_reset();
     const tp_tensor *back = tp_dict_find(tp_session_state(t), "tp:random_step");
     CHECK(back && tp_tensor_get(back, 0) == 99);
     tp_checkpoint_entry *e = NULL;

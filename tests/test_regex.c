@@ -91,6 +91,25 @@ static char *many(char c, int n, const char *end)
     return s;
 }
 
+/* The flag of many lines is for ^ and $; \A and \Z are the text's begin and end, and borders of words are what they were. */
+TEST(anchors_of_many_lines)
+{
+    static const struct {
+        const char *pattern, *text, *plain, *lines; /* lines: with the flag m */
+    } row[] = {{"^b", "a\nb", "-", "2,3"},     {"a$", "a\nb", "-", "0,1"},     {"b$", "a\nb\n", "2,3", "2,3"},
+               {"^$", "a\n\nb", "-", "2,2"},   {"\\Ab", "a\nb", "-", "-"},     {"\\Aa", "a\nb", "0,1", "0,1"},
+               {"a\\Z", "a\nb", "-", "-"},     {"b\\Z", "a\nb", "2,3", "2,3"}, {"b\\Z", "a\nb\n", "-", "-"},
+               {"^\\Ab", "a\nb", "-", "-"},    {"a\\Z$", "a\nb", "-", "-"},    {"\\bb", "a\nb", "2,3", "2,3"},
+               {"a\\b", "a\nb", "0,1", "0,1"}, {"a\\Bb", "ab", "0,2", "0,2"},  {"a\\B", "a\nb", "-", "-"},
+               {"\\A^b", "a\nb", "-", "-"},    {"\\Z", "a\nb", "3,3", "3,3"},  {"\\A", "a\nb", "0,0", "0,0"}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        char pattern[40];
+        says('s', row[i].pattern, row[i].text, row[i].plain);
+        snprintf(pattern, sizeof pattern, "(?m)%s", row[i].pattern);
+        says('s', pattern, row[i].text, row[i].lines);
+    }
+}
+
 /* Patterns that take Python and POSIX for ever: hours for 30 letters, here 3,000 are nothing. A test that hung would be seen. */
 TEST(catastrophic_patterns_end)
 {

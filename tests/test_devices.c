@@ -1297,6 +1297,52 @@ TEST(the_start_of_a_run_is_the_same_everywhere)
     }
 }
 
+/* Variables that a run changes are copied at its start if they are fetched: what was fed is still read after that. kind: on a
+ * device that others can copy from, on one that they cannot, of another device. */
+static void copies_and_a_transpose(int copies, int kind)
+{
+    enum { N = 64 };
+    static float data[N * N];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[2];
+    tp_node *x = NULL, *fetch[8];
+    tp_feed feed;
+    const tp_tensor *value[8];
+    int n = 1;
+    for (int i = 0; i < 2; i++) d[i] = &remote_new(kind == 0)->d;
+    TP_DEVICE(g, kind == 2) x = tp_placeholder(g, "x", TP_F32, tp_make_shape(N, N));
+    fetch[0] = tp_transpose(x, NULL, 0);
+    for (int i = 0; i < copies; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "w%d", i);
+        fetch[n] = tp_get_variable_as(g, name, TP_F32, x->shape, tp_init_constant((float)i));
+        fetch[n + 1] = tp_assign_add(fetch[n], tp_ones_like(fetch[n]), NULL);
+        n += 2;
+    }
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, x->shape, data);
+    tp_session *s = open_on(g, d, 2);
+    for (int run = 0; run < 3; run++) {
+        int wrong = 0;
+        for (int i = 0; i < N * N; i++) data[i] = (float)(i + run);
+        if (!CHECK_OK(tp_session_run(s, &feed, 1, fetch, n, value))) break;
+        for (int i = 0; i < N * N; i++) {
+            wrong += tp_tensor_get(value[0], i) != (double)data[i % N * N + i / N];
+            for (int k = 0; k < copies; k++) wrong += tp_tensor_get(value[1 + 2 * k], i) != k + run;
+        }
+        CHECK_MSG(wrong == 0, "kind %d, %d copies, run %d: %d values are wrong", kind, copies, run, wrong);
+    }
+    tp_session_free(s);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+TEST(copies_at_the_start_leave_what_is_fed)
+{
+    for (int copies = 0; copies <= 3; copies++)
+        for (int kind = 0; kind < 3; kind++) copies_and_a_transpose(copies, kind);
+}
+
 /* What is fetched of a device on which nothing runs: it is waited for all the same. */
 TEST(what_lies_on_a_device_is_fetched_without_running_there)
 {

@@ -3563,6 +3563,65 @@ TEST(gradients_as_nodes)
     tp_graph_free(g);
 }
 
+/* The gradients of an op's inputs have as many places as there are inputs. However full the graph's memory is: where it ends
+ * behind them, the address sanitizer sees what is written beyond. */
+TEST(gradients_have_a_place_for_each_input)
+{
+    for (size_t full = 0; full < 4096; full += 16)
+        for (int gru = 0; gru < 2; gru++) {
+            tp_graph *g = tp_graph_new(NULL);
+            const tp_shape in[6] = {tp_make_shape(2, 1, 1), tp_make_shape(2, 2), tp_make_shape(2),
+                                    tp_make_shape(2, 1),    tp_make_shape(1),    tp_make_shape(1, 1)};
+            tp_node *x[6], *dx[6], *y;
+            const int n = gru ? 6 : 2;
+            CHECK(tp_graph_alloc(g, full) != NULL);
+            for (int i = 0; i < n; i++) x[i] = tp_placeholder(g, "x", TP_F32, gru ? in[i] : tp_make_shape(1, 2, 2, 2));
+            if (gru) y = tp_nn_gru(x[0], x[1], x[2], x[3], x[4], x[5], false, NULL);
+            else y = tp_bilinear_sampler(x[0], x[1], 0);
+            tp_gradients(y, x, n, dx);
+            for (int i = 0; i < n; i++) CHECK(dx[i] && tp_shape_equal(&dx[i]->shape, &x[i]->shape));
+            CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+            tp_graph_free(g);
+        }
+}
+
+/* An op of one's own that takes nothing and whose rule tells how many values it gives, as the first of a graph. */
+static tp_status many_infer(tp_infer *s)
+{
+    s->n_out = TP_MAX_OUTPUTS;
+    for (int i = 0; i < s->n_out; i++) s->out[i].dtype = TP_F32;
+    return TP_OK;
+}
+static void many_kernel(const tp_call *k)
+{
+    for (int i = 0; i < k->n_out; i++)
+        if (k->out[i].data) *(float *)k->out[i].data = (float)i;
+}
+TEST(the_first_op_may_give_any_number_of_values)
+{
+    tp_op row;
+    row = *tp_op_find("neg");
+    row.name = "many", row.label = "Many", row.flags = TP_OP_RANDOM;
+    row.min_in = row.max_in = 0, row.n_out = -1;
+    row.infer = many_infer, row.grad = NULL;
+    row.naive_f32 = row.naive_f64 = row.fast = many_kernel;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = &row;
+    tp_node *y = tp_apply_ex(g, &d);
+    if (CHECK_MSG(!tp_is_poison(y), "%s", tp_graph_error(g)) && CHECK(y->op->n_out == TP_MAX_OUTPUTS)) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch[3] = {y, &y->op->out[100], &y->op->out[TP_MAX_OUTPUTS - 1]};
+        const tp_tensor *out[3];
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out)))
+            CHECK(tp_tensor_get(out[0], 0) == 0 && tp_tensor_get(out[1], 0) == 100 &&
+                  tp_tensor_get(out[2], 0) == TP_MAX_OUTPUTS - 1);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+}
+
 /* What reads a value for its shape alone passes no gradient, at any input up to the 32nd and beyond. */
 TEST(gradients_do_not_flow_through_shapes)
 {

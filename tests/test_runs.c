@@ -280,6 +280,47 @@ static const char *json(const char *p)
     return n && p[0] != '.' ? p + n : NULL;
 }
 
+/* A trace has each text once, however many there are. */
+TEST(a_trace_has_each_text_once)
+{
+    enum { OPS = 700, RUNS = 2 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1)), *y = x;
+    const float one = 1;
+    tp_session_config c = tp_default_session_config();
+    tp_trace t;
+    tp_run_options o;
+    tp_feed f;
+    const char *node[OPS] = {NULL};
+    c.no_fusion = true, c.threads = 1;
+    for (int i = 0; i < OPS; i++) y = tp_sin(y);
+    tp_session *s = tp_session_new(g, &c);
+    memset(&t, 0, sizeof t), memset(&o, 0, sizeof o), memset(&f, 0, sizeof f);
+    f.node = x;
+    tp_tensor_view(&f.value, TP_F32, tp_make_shape(1), &one);
+    o.trace = &t;
+    for (int i = 0; i < RUNS; i++) CHECK_OK(tp_session_run_ex(s, &o, &f, 1, &y, 1, NULL));
+    tp_session_free(s);
+    tp_graph_free(g);
+    int n[RUNS] = {0}, others = 0;
+    const tp_trace_record *first = NULL;
+    for (int64_t i = 0; i < t.n; i++) {
+        const tp_trace_record *r = &t.record[i];
+        char name[20] = "Sin";
+        if (r->kind != TP_TRACE_KERNEL || n[r->run] == OPS) continue;
+        const int at = n[r->run]++;
+        if (!first) first = r;
+        if (at) snprintf(name, sizeof name, "Sin_%d", at);
+        CHECK_STR(r->node, name);
+        others += r->name != first->name || r->device != first->device;
+        if (r->run == 0) node[at] = r->node;
+        else others += r->node != node[at];
+    }
+    CHECK(n[0] == OPS && n[1] == OPS && t.lost == 0);
+    CHECK_MSG(others == 0, "%d texts are there twice", others);
+    tp_trace_free(&t);
+}
+
 TEST(a_trace_is_written_for_chrome)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -2035,6 +2035,47 @@ static void make_savers(tp_callback **cb, int way, int keep)
     cb[1 - (way & 1)] = way & 2 ? tp_cb_max_saver_(&b) : tp_cb_min_saver_(&b);
 }
 
+/* Where memory ends while the best model is copied: who is told that it went well finds the file. */
+TEST(the_best_model_is_copied_or_there_is_an_error)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "w", 3);
+    tp_session *s = tp_session_new(g, NULL);
+    char best[400];
+    long refused = 0;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(best, sizeof best, "%s/min-val_cost.npz", folder);
+    tp_test_keep_log();
+    for (long n = 0, failed = 1; failed; n++) {
+        tp_callback *cb[2];
+        tp_monitors *all = tp_monitors_new(NULL, 0);
+        tp_train_state train = by_hand(g, all);
+        train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
+        make_savers(cb, 0, 2);
+        train.callbacks = cb + (n > 0), train.n_callbacks = 2 - (n > 0); /* the checkpoint is there after the first */
+        CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+        for (int i = n > 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
+        for (int i = n > 0; i < 2; i++) CHECK_OK(tp_callback_before_train(cb[i]));
+        train.epoch_num = 1, train.global_step = 2, train.local_step = 1;
+        CHECK_OK(tp_monitors_put_scalar(all, "val/cost", 5));
+        for (int i = n > 0; i < 2; i++) CHECK_OK(tp_callback_trigger_epoch(cb[i]));
+        tp_test_fail_after(n);
+        const tp_status st = tp_train_checkpoint(&train, false);
+        failed = n == 0 || tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        refused += st != TP_OK;
+        CHECK(st == TP_OK || (st == TP_ERR_NOMEM && n > 0 && failed));
+        CHECK_MSG(tp_file_exists(best) == (st == TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+        remove(best);
+        for (int i = 0; i < 2; i++) tp_callback_free(cb[i]);
+        tp_callback_free(&all->cb);
+    }
+    CHECK_MSG(refused >= 3, "%ld", refused);
+    tp_set_log(NULL, NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* The newest checkpoints stay, and the best one's copy; a resume after any epoch changes nothing, in whatever order they stand. */
 TEST(savers_after_a_resume)
 {

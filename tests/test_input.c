@@ -1297,14 +1297,14 @@ TEST(a_flow_that_waits_is_told_to_stop)
             waiting w = {false, ends[i]};
             int got[4] = {0};
             int32_t v = 5;
-            const tp_datapoint five = number(&v);
+            const tp_datapoint other = number(&v);
             tp_datapoint front = {0, NULL, 0};
             tp_dataflow *df = tp_df_from_generator(give_7_and_wait, &w);
             CHECK(machine_open(&m, tp_queue_input(df, .queue = shared ? q : NULL, .infinite = TP_NO), 1));
             CHECK(machine_run(&m, got) == TP_OK && got[0] == 7);
             machine_close(&m);
             if (!CHECK_MSG(w.told, "source %d was not told", shared)) i = TP_COUNT(ends);
-            CHECK_OK(tp_queue_put(q, &five));
+            CHECK_OK(tp_queue_put(q, &other));
             if (CHECK_OK(tp_queue_get(q, &front))) CHECK(tp_tensor_get(&front.c[0], 0) == 5);
             tp_datapoint_free(&front);
             tp_queue_free(q);

@@ -3567,15 +3567,17 @@ TEST(gradients_as_nodes)
  * behind them, the address sanitizer sees what is written beyond. */
 TEST(gradients_have_a_place_for_each_input)
 {
+    static const int ndim[6] = {3, 2, 1, 2, 1, 2};
+    static const int64_t dims[6][3] = {{2, 1, 1}, {2, 2}, {2}, {2, 1}, {1}, {1, 1}}, image[4] = {1, 2, 2, 2};
     for (size_t full = 0; full < 4096; full += 16)
         for (int gru = 0; gru < 2; gru++) {
             tp_graph *g = tp_graph_new(NULL);
-            const tp_shape in[6] = {tp_make_shape(2, 1, 1), tp_make_shape(2, 2), tp_make_shape(2),
-                                    tp_make_shape(2, 1),    tp_make_shape(1),    tp_make_shape(1, 1)};
             tp_node *x[6], *dx[6], *y;
             const int n = gru ? 6 : 2;
             CHECK(tp_graph_alloc(g, full) != NULL);
-            for (int i = 0; i < n; i++) x[i] = tp_placeholder(g, "x", TP_F32, gru ? in[i] : tp_make_shape(1, 2, 2, 2));
+            for (int i = 0; i < n; i++)
+                x[i] =
+                    tp_placeholder(g, "x", TP_F32, gru ? tp_make_shape_n(ndim[i], dims[i]) : tp_make_shape_n(4, image));
             if (gru) y = tp_nn_gru(x[0], x[1], x[2], x[3], x[4], x[5], false, NULL);
             else y = tp_bilinear_sampler(x[0], x[1], 0);
             tp_gradients(y, x, n, dx);

@@ -556,6 +556,93 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
     }
 }
 
+/* Squeeze, Unsqueeze and Flatten: a dimension of -1 is not known to the model and 2 when it runs. */
+static bool shape_model_gives(const char *op, const int64_t *dims, int nd, const char *shape)
+{
+    static const float x[64] = {0};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_session *s = NULL;
+    tp_feed feed;
+    char t[TP_SHAPE_TEXT] = "";
+    const char *row = "";
+    bool ok = false;
+    int64_t dim[TP_MAX_DIMS];
+    const tp_tensor *out = NULL;
+    memset(&feed, 0, sizeof feed);
+    for (int d = 0; d < nd; d++) dim[d] = dims[d] < 0 ? 2 : dims[d];
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+        CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+        feed.node = m.input[0].node;
+        row = m.output[0].node->op->in[0]->op->row->name; /* y itself only gives it the name of the file */
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(nd, dim), x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out))) {
+            /* an operator that changes nothing is a node of its own, and only then is there an identity */
+            const bool same = tp_shape_equal(&out->shape, &feed.value.shape);
+            ok = strcmp(tp_shape_text(&out->shape, t), shape) == 0 && (strcmp(row, "identity") == 0) == same &&
+                 strcmp(tp_node_name(m.output[0].node), "y") == 0;
+        }
+    }
+    if (!ok) printf("  %s gives %s by %s, not %s\n", op, t, row, shape);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return ok;
+}
+
+TEST(operators_that_give_the_same_elements_another_shape)
+{
+    static const struct {
+        const char *op;
+        int nd;
+        int64_t dims[8];
+        int n; /* how many axes; -1: they are left out */
+        int64_t axes[8];
+        const char *shape, *sentence;
+    } cases[] = {
+        {"Squeeze", 3, {1, 2, 1}, -1, {0}, "(2)", NULL},
+        {"Squeeze", 2, {2, 3}, -1, {0}, "(2,3)", NULL},
+        {"Squeeze", 2, {-1, 1}, -1, {0}, NULL, "Squeeze needs to know dimension 0"},
+        {"Squeeze", 2, {1, -1}, -1, {0}, NULL, "Squeeze needs to know dimension 1"},
+        {"Squeeze", 2, {-1, 1}, 0, {0}, "(2,1)", NULL},
+        {"Squeeze", 2, {1, 2}, 0, {0}, "(1,2)", NULL},
+        {"Squeeze", 2, {-1, 1}, 1, {1}, "(2)", NULL},
+        {"Squeeze", 8, {1, 1, 1, 1, 1, 1, 1, 2}, 2, {0, 6}, "(1,1,1,1,1,2)", NULL},
+        {"Squeeze", 8, {2, 1, 1, 1, 1, 1, 1, 1}, -1, {0}, "(2)", NULL},
+        {"Squeeze", 8, {2, 1, 1, 1, 1, 1, 1, 1}, 1, {-1}, "(2,1,1,1,1,1,1)", NULL},
+        {"Unsqueeze", 2, {1, 2}, 6, {0, 1, 2, 3, 4, 5}, "(1,1,1,1,1,1,1,2)", NULL},
+        {"Unsqueeze", 2, {1, 2}, 7, {0, 1, 2, 3, 4, 5, 6}, NULL, "Unsqueeze makes more than 8 dimensions"},
+        {"Unsqueeze", 2, {-1, 3}, 2, {1, -1}, "(2,1,3,1)", NULL},
+        {"Unsqueeze", 2, {-1, 3}, 0, {0}, "(2,3)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, -1, {0}, "(2,6)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, 1, {0}, "(1,12)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, 1, {2}, "(4,3)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, 1, {3}, "(12,1)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, 1, {-3}, "(1,12)", NULL},
+        {"Flatten", 3, {-1, 2, 3}, 1, {-4}, NULL, "Flatten has axis -4"},
+        {"Flatten", 3, {-1, 2, 3}, 1, {4}, NULL, "Flatten has axis 4"},
+        {"Flatten", 3, {2, 3, -1}, 1, {2}, "(6,2)", NULL},
+        {"Flatten", 3, {-1, 3, -1}, 1, {1}, "(2,6)", NULL},
+        {"Flatten", 3, {-1, 3, -1}, 1, {2}, NULL, "Flatten needs to know dimension 2"},
+        {"Flatten", 3, {-1, -1, 3}, 1, {2}, "(4,3)", NULL},
+        {"Flatten", 3, {2, 0, 3}, 1, {2}, "(0,3)", NULL},
+        {"Flatten", 3, {2, 3, 0}, 1, {2}, "(6,0)", NULL},
+    };
+    for (int i = 0; i < TP_COUNT(cases); i++) {
+        const int64_t n[] = {cases[i].n};
+        const bool flatten = strcmp(cases[i].op, "Flatten") == 0, lists = !flatten && cases[i].n >= 0;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, cases[i].nd, cases[i].dims);
+        if (lists) put_weight(&graph, "axes", 7, 1, n, cases[i].axes, (size_t)cases[i].n * 8);
+        put_node(&graph, cases[i].op, lists ? "x,axes" : "x", "y",
+                 flatten && cases[i].n > 0 ? int_attribute("axis", cases[i].axes[0]) : NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        if (cases[i].sentence) CHECK_MSG(refused(&file, NULL, cases[i].sentence), "case %d", i);
+        else CHECK_MSG(shape_model_gives(cases[i].op, cases[i].dims, cases[i].nd, cases[i].shape), "case %d", i);
+    }
+}
+
 /* Windows that are taken apart are not larger than 4096 elements, by height and by width. */
 TEST(windows_that_are_too_large_to_take_apart)
 {
@@ -1831,7 +1918,7 @@ TEST(operators_are_listed)
         for (int i = 0; i < n; i++) CHECK(strcmp(tp_import_onnx_operator(i), tp_import_onnx_operator(n)) != 0);
     }
     CHECK(conv && n > 130);
-    CHECK(!tp_import_onnx_operator(-1));
+    CHECK(!tp_import_onnx_operator(-1) && !tp_import_onnx_operator(n) && !tp_import_onnx_operator(INT32_MAX));
 }
 
 TEST_MAIN()

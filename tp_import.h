@@ -2498,17 +2498,19 @@ static void tp__resize_scales(tp__import_node *n, int at, int k, float *scales)
 {
     const tp_tensor *st = NULL;
     const tp__pb *a = tp__import_node_attr(n, "scales");
-    int count = 0;
+    int64_t count = 0;
     if (a) {
         tp__pb m = *a, pack = {NULL, NULL, false};
         uint64_t v;
         if (!tp__import_node_kind(n, "scales", 7)) return;
-        while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
-    } else if ((st = tp__import_node_need(n, at)) != NULL)
-        for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
-            scales[count] = (float)tp_tensor_get(st, count);
+        for (; tp__pb_number(&m, &pack, 7, 5, &v); count++)
+            if (count < k) scales[count] = tp__bits_f32(v);
+    } else if ((st = tp__import_node_need(n, at)) != NULL) {
+        count = tp_tensor_size(st);
+        for (int i = 0; i < k && i < count; i++) scales[i] = (float)tp_tensor_get(st, i);
+    }
     if (n->importer->status == TP_OK && count != k)
-        tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
+        tp__on_fail(n, TP_ERR_FORMAT, "%s has %lld scales for %d axes", n->op, (long long)count, k);
 }
 
 /* Returns the scale that keeps the aspect ratio; 0 if each axis has its own scale. */
@@ -2574,6 +2576,7 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     const char *policy = tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch");
     const float fill = tp__import_node_float(n, "extrapolation_value", 0.0f);
     const tp_tensor *roi = NULL;
+    bool flag[TP_MAX_DIMS];
     tp__resize r;
     memset(&r, 0, sizeof r);
     r.mode = tp__import_node_string(n, "mode", "nearest");
@@ -2582,6 +2585,7 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     r.a = tp__import_node_float(n, "cubic_coeff_a", -0.75f);
     r.outside = tp__import_node_int(n, "exclude_outside", 0) != 0;
     r.antialias = tp__import_node_int(n, "antialias", 0) != 0;
+    if (n_axes > 0 && !tp__import_node_axes(n, axes, n_axes, nd, flag)) return; /* so k is TP_MAX_DIMS at most */
     if (n_sizes <= 0) tp__resize_scales(n, at, k, scales);
     else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
     if (strcmp(r.coordinate_mode, "tf_crop_and_resize") == 0) {

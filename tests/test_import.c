@@ -643,6 +643,77 @@ TEST(operators_that_give_the_same_elements_another_shape)
     }
 }
 
+/* Resize and Upsample by scales of a picture, x; a size of -1 is not known to the model and 2 when it runs. way 0: Resize with
+ * an input of scales; 1: Upsample with one; 2: Upsample with an attribute. n_axes: -1 if they are left out. */
+static void scales_model(int way, int nd, const int64_t *dims, int n, const float *scales, int n_axes,
+                         const int64_t *axes)
+{
+    static msg attribute;
+    const int64_t size[] = {n};
+    attribute.n = graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, nd, dims);
+    if (way < 2) put_weight(&graph, "scales", 1, 1, size, scales, (size_t)n * 4);
+    put_text(&attribute, 1, "scales");
+    for (int i = 0; i < n; i++) {
+        uint8_t little[4];
+        tp_test_little_endian(little, &scales[i], 4, 4);
+        put_varint(&attribute, 7 << 3 | 5);
+        memcpy(attribute.b + attribute.n, little, 4);
+        attribute.n += 4;
+    }
+    put_int(&attribute, 20, 6);
+    put_node(&graph, way ? "Upsample" : "Resize",
+             way == 0   ? "x,,scales"
+             : way == 1 ? "x,scales"
+                        : "x",
+             "y",
+             way == 2      ? &attribute
+             : n_axes >= 0 ? ints_attribute("axes", axes, n_axes)
+                           : NULL);
+    put_io(&graph, 12, "y", 1, 0, NULL);
+    put_model(&file, &graph, way == 0 ? 19 : way == 1 ? 9 : 7);
+}
+
+/* There is one scale for each axis; what has a scale of 1 need not be known. */
+TEST(pictures_are_resized_by_scales)
+{
+    static const struct {
+        int nd;
+        int64_t dims[8];
+        int n;
+        float scales[9];
+        int n_axes;
+        int64_t axes[9];
+        const char *shape, *sentence;
+    } cases[] = {
+        {4, {-1, 1, 1, 2}, 4, {1, 1, 2, 2}, -1, {0}, "(2,1,2,4)", NULL},
+        {4, {1, 1, -1, 2}, 4, {1, 1, 1, 2}, -1, {0}, "(1,1,2,4)", NULL},
+        {4, {1, 1, 2, 2}, 4, {1, 1, 0.5f, 0.5f}, -1, {0}, "(1,1,1,1)", NULL},
+        {4, {1, 1, 2, 2}, 4, {1, 1, 0.4f, 1}, -1, {0}, NULL, "from 2 to 0"},
+        {4, {1, 1, 2, -1}, 4, {1, 1, 1, 2}, -1, {0}, NULL, "needs to know dimension 3"},
+        {4, {1, 1, 2, 2}, 3, {1, 1, 2}, -1, {0}, NULL, "has 3 scales for 4 axes"},
+        {4, {1, 1, 2, 2}, 5, {1, 1, 2, 2, 2}, -1, {0}, NULL, "has 5 scales for 4 axes"},
+        {4, {1, 1, 2, 2}, 9, {1, 1, 2, 2, 1, 1, 1, 1, 1}, -1, {0}, NULL, "has 9 scales for 4 axes"},
+        {8, {1, 1, 1, 1, 1, 1, 1, 2}, 8, {1, 1, 1, 1, 1, 1, 2, 1}, -1, {0}, "(1,1,1,1,1,1,2,2)", NULL},
+        {8, {1, 1, 1, 1, 1, 1, 1, 2}, 9, {1, 1, 1, 1, 1, 1, 2, 1, 1}, -1, {0}, NULL, "has 9 scales for 8 axes"},
+        {4, {-1, 1, 1, 2}, 2, {2, 1}, 2, {-1, 0}, "(2,1,1,4)", NULL},
+        {4, {-1, 1, 1, 2}, 2, {2, 3}, 2, {3, 2}, "(2,1,3,4)", NULL},
+        {4, {1, 1, 1, 2}, 4, {1, 1, 1, 1}, 0, {0}, NULL, "has 4 scales for 0 axes"},
+        {4, {1, 1, 1, 2}, 2, {2, 2}, 2, {3, -1}, NULL, "Resize names axis 3 twice"},
+        {4, {1, 1, 1, 2}, 2, {2, 2}, 2, {3, 4}, NULL, "Resize has axis 4"},
+        {4, {1, 1, 1, 2}, 9, {1, 1, 1, 1, 1, 1, 1, 1, 1}, 9, {0, 1, 2, 3, 3, 3, 3, 3, 3}, NULL, "names axis 3 twice"},
+    };
+    for (int i = 0; i < TP_COUNT(cases); i++)
+        for (int way = 0; way < (cases[i].n_axes < 0 ? 3 : 1); way++) {
+            scales_model(way, cases[i].nd, cases[i].dims, cases[i].n, cases[i].scales, cases[i].n_axes, cases[i].axes);
+            if (cases[i].sentence) CHECK_MSG(refused(&file, NULL, cases[i].sentence), "case %d, way %d", i, way);
+            else
+                CHECK_MSG(shape_model_gives("Resize", cases[i].dims, cases[i].nd, cases[i].shape), "case %d, way %d", i,
+                          way);
+        }
+}
+
 /* Windows that are taken apart are not larger than 4096 elements, by height and by width. */
 TEST(windows_that_are_too_large_to_take_apart)
 {

@@ -289,20 +289,21 @@ TEST(without_a_directory_of_the_logger)
               "MinSaver: give .checkpoint_dir, or mend the call of tp_logger_set_dir that has failed");
     tp_callback_free(cb[1]);
     CHECK_OK(tp_logger_set_dir(NULL, 0));
-    for (int i = 0; i < 2; i++) {
-        tp_monitor *m = i ? tp_monitor_json_writer() : tp_monitor_tf_event_writer_(&e);
+    for (int i = 0; i < 4; i++) { /* each of two alone, then both in one training */
+        tp_monitor *m = i % 2 ? tp_monitor_json_writer() : tp_monitor_tf_event_writer_(&e);
+        if (i < 3) train.without_dir_ = false, tp_test_logged[0] = 0;
         CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
         CHECK_OK(tp_callback_before_train(&m->cb));
         CHECK_OK(tp_callback_trigger(&m->cb));
         CHECK_OK(tp_callback_after_train(&m->cb));
         CHECK(!m->cb.unsaved);
         tp_monitor_free(m);
+        const char *told = strstr(tp_test_logged, "No logger directory was set: ");
+        CHECK_MSG(told && !strstr(told + 1, "No logger directory"), "%d: %s", i, tp_test_logged); /* once for all */
     }
     int64_t epoch = 7;
     CHECK_ERR(tp_load_existing_epoch_number(NULL, &epoch), TP_ERR_ARG,
               "stats.json of no directory: none is given, and the logger has none");
-    const char *told = strstr(tp_test_logged, "No logger directory was set: ");
-    CHECK(told && !strstr(told + 1, "No logger directory")); /* once for all monitors */
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
@@ -1902,7 +1903,8 @@ static tp_status list_tags(tp_monitor *m, const tp_summary *s)
 /* Pictures of fractions are told once for each tag; black pictures, and those of 0 to 255, are not. */
 TEST(pictures_of_fractions_are_told)
 {
-    static const float pixels[4][4] = {{0, 0, 0, 0}, {0, 0.5f, 1, 0.25f}, {0, 0.5f, 255, 2}, {-1, -0.5f, 0, 0}};
+    /* what lies behind a picture, 255, is no pixel of it */
+    static const float pixels[4][4] = {{0, 0, 0, 0}, {0, 0.5f, 0.25f, 1}, {255, 0.5f, 0, 0}, {-1, -0.5f, 0, 0}};
     tp_monitor *m = tp_monitor_new("Mine", 0);
     tp_monitors *all = tp_monitors_new(&m, 1);
     for (int i = 0; i < 4; i++) {
@@ -2488,6 +2490,23 @@ static tp_status register_late(tp_callback *cb)
         if (strcmp(cb->train->callbacks[i]->name, "InferenceRunner") == 0)
             return tp_inference_runner_register_hook(cb->train->callbacks[i], &late_hook);
     return TP_ERR;
+}
+
+/* A hook for which there is no memory is not registered, and the caller is told. */
+TEST(hooks_of_a_runner_without_memory)
+{
+    enum { MANY = 5000 };
+    static tp_hook hook;
+    tp_callback *cb = own_runner(NULL, "cost");
+    int n = 0;
+    hook.name = "empty";
+    tp_test_fail_after(1); /* the arena asks for memory when it is full */
+    tp_status st = TP_OK;
+    while (n < MANY && (st = tp_inference_runner_register_hook(cb, &hook)) == TP_OK && !tp_test_alloc_failed()) n++;
+    CHECK_MSG(st == TP_ERR_NOMEM && tp_test_alloc_failed(), "after %d hooks: %s", n, tp_status_name(st));
+    tp_test_alloc_reset();
+    CHECK_OK(tp_inference_runner_register_hook(cb, &hook)); /* once there is memory again */
+    tp_callback_free(cb);
 }
 
 /* Whatever part of an inference fails, the training fails with its sentence, and what comes behind is not called. */

@@ -1322,6 +1322,35 @@ TEST(profiles_of_steps)
     tp_callback_free(cb[0]);
 }
 
+/* What cannot be written, or is not taken, ends the training with its sentence. */
+static tp_status refuse_event(tp_monitor *m, const tp_event *e)
+{
+    (void)m;
+    return e->field == 8 ? tp_fail(TP_ERR_NUMERIC, "no traces, please") : TP_OK;
+}
+TEST(profiles_that_cannot_be_written)
+{
+    static const char *const taken[] = {"chrome-trace-1.json", "runmetadata-1.pb", NULL, NULL};
+    tp_test_keep_log();
+    TEST_MAY_ERROR("");
+    for (int i = 0; i < TP_COUNT(taken); i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%d", i);
+        snprintf(folder, sizeof folder, "%s", tp_test_path(tp_test_tmpdir(), name));
+        CHECK_OK(tp_logger_set_dir(folder, 'k'));
+        if (taken[i])
+            CHECK(mkdir(tp_test_path(folder, taken[i]), 0777) == 0); /* a folder lies where the file belongs */
+        tp_monitor *m = tp_monitor_new("Keeper", 0);
+        if (i == 2) m->process_event = refuse_event;
+        tp_callback *cb = tp_cb_graph_profiler(.dump_metadata = TP_YES, .dump_event = TP_YES);
+        const tp_status st = train_with(&cb, 1, &m, 1, 1, 1);
+        if (i == 3) CHECK_OK(st);
+        else CHECK_ERR(st, i == 2 ? TP_ERR_NUMERIC : TP_ERR_IO, taken[i] ? taken[i] : "no traces, please");
+        CHECK(tp_file_exists(tp_test_path(folder, "runmetadata-1.pb")) == (i != 0));
+    }
+    tp_logger_set_dir(NULL, 0);
+}
+
 /* ==== >>bars ========================================================================================== */
 
 /* A training on a terminal of so many columns, or (0) with stderr in a pipe: what it writes to stderr, in `seen`. */
@@ -1375,7 +1404,7 @@ static bool bar_of(int columns, const char *term)
 
 TEST(bars_take_one_line_of_any_width)
 {
-    static const int widths[] = {60, 24, 5, 200, 100, 40, 12, 1};
+    static const int widths[] = {60, 24, 1, 5, 200, 100, 40, 12, 2};
     if (!bar_of(80, "xterm")) TEST_SKIP("there are no pseudo-terminals here");
     for (int i = 0; i < (brief() ? 3 : TP_COUNT(widths)); i++) {
         int bars = 0;

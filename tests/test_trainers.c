@@ -3,6 +3,8 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_test.h"
+#include <errno.h>
+#include <sys/stat.h>
 
 /* ==== >>helpers ======================================================================================= */
 
@@ -123,6 +125,29 @@ TEST(auto_resume_without_a_logger_directory)
     CHECK_ERR(tp_auto_resume_train_config(&c), TP_ERR_STATE, "auto_resume needs the logger's directory");
     CHECK(!c.session_init && c.starting_epoch == 0);
     CHECK_ERR(tp_auto_resume_train_config(NULL), TP_ERR_ARG, "");
+}
+
+/* A tower function is set once, and is of the trainer's graph. */
+TEST(the_tower_function_of_a_trainer)
+{
+    static const tp_spec spec = {"x", TP_F32, {2, {3, 2}}};
+    tp_test_keep_log();
+    TEST_MAY_ERROR("");
+    tp_graph *other = tp_graph_new(NULL);
+    tp_trainer *t = tp_simple_trainer();
+    if (!CHECK(t && other)) return;
+    tp_tower_func *mine = tp_tower_func_new(t->graph, build, NULL, &spec, 1),
+                  *theirs = tp_tower_func_new(other, build, NULL, &spec, 1);
+    CHECK(tp_trainer_set_tower_func(NULL, mine) == TP_ERR_ARG);
+    CHECK(tp_trainer_set_tower_func(t, NULL) == TP_ERR_ARG);
+    CHECK_ERR(tp_trainer_set_tower_func(t, theirs), TP_ERR_ARG,
+              "the tower function is of another graph than the trainer's");
+    CHECK(!t->state.tower_func);
+    CHECK_OK(tp_trainer_set_tower_func(t, mine));
+    CHECK(t->state.tower_func == mine);
+    CHECK_ERR(tp_trainer_set_tower_func(t, mine), TP_ERR_STATE, "the tower function is set once, before the callbacks");
+    tp_trainer_free(t);
+    tp_graph_free(other);
 }
 
 static void setup_graph_wrongly(void)
@@ -768,6 +793,34 @@ TEST(auto_resume_from_odd_folders)
 {
     tp_test_keep_log();
     NO_LEAK(odd_folders());
+}
+
+/* A folder whose path is so long that no checkpoint's path fits behind it: a sentence, and not the beginning. */
+TEST(auto_resume_from_a_folder_with_a_long_path)
+{
+    enum { LONGEST = 4095, CHECKPOINT = 26 }; /* of a path; of "/model-9223372036854775807" */
+    static char dir[LONGEST + 1];
+    for (int over = 0; over < 2; over++) {
+        tp_train_config c;
+        const size_t size = (size_t)(LONGEST - CHECKPOINT + over);
+        size_t n = (size_t)snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
+        while (n < size) { /* names of up to 200 bytes; the last is not empty */
+            const size_t left = size - n, name = left > 202 ? 200 : left - 1;
+            dir[n++] = '/';
+            memset(dir + n, 'd', name);
+            n += name;
+            dir[n] = 0;
+            if (mkdir(dir, 0777) != 0 && errno != EEXIST) TEST_SKIP("there are no paths that long here");
+        }
+        tp_test_keep_log();
+        TEST_MAY_ERROR("");
+        CHECK(strlen(dir) == size);
+        if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) continue;
+        if (over) CHECK_ERR(resume(&c), TP_ERR_ARG, "is longer than 4095 bytes");
+        else CHECK_OK(resume(&c));
+        CHECK(!c.session_init && c.starting_epoch == 0);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
 /* ==== >>memory ======================================================================================== */

@@ -519,6 +519,7 @@ TEST(a_step_has_a_time_limit)
 static tp_status numbers(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
 {
     (void)user, (void)pass;
+    if (i == 5) return TP_END;
     tp_status st = tp_datapoint_resize(dp, 1);
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2));
     if (st != TP_OK) return st;
@@ -561,19 +562,27 @@ TEST(a_runner_of_inference_of_ones_own)
     TEST_MAY_ERROR("");
     tp_test_keep_log();
     tp_hook hook = {"Count", &hook_runs, NULL, NULL, count_run, NULL, NULL, NULL};
-    for (int by_hand = 0; by_hand < 2; by_hand++) {
+    for (int i = 0; i < 4; i++) {
+        const bool by_hand = i % 2 == 1, sized = i < 2;
         tp_monitor *m = tp_monitor_new("Keeper", 0);
         m->process_scalar = keep_mean;
         tp_callback *cb = tp_cb_inference_runner_base(
-            tp_df_from_generator(numbers, .size = 5, .indexed = TP_YES),
+            tp_df_from_generator(numbers, .size = sized ? 5 : 0, .indexed = sized ? TP_YES : TP_NO),
             .inferencers = {tp_inf_scalar_stats(.names = {by_hand ? "mine" : "ByHand/mean_of_point"})},
             .build = build_by_hand, .find = by_hand ? find_by_hand : NULL, .user = by_hand ? (void *)folder : NULL,
             .name = "ByHand");
         hook_runs = 0, told_mean = -1;
+        tp_test_logged[0] = 0;
         CHECK_OK(tp_inference_runner_register_hook(cb, &hook));
         CHECK_OK(train_with(&cb, 1, &m, 1, 1, 2));
         CHECK(told_mean == 3); /* the mean of 1.5 i, i from 0 to 4 */
         CHECK(hook_runs == 10);
+        /* the bar is full at the end; that of a pass of unknown size stays empty, and says how many there were */
+        const char *bar = strstr(tp_test_logged, sized ? "|5/5[" : "|5[");
+        if (!CHECK_MSG(bar && bar - tp_test_logged > 12, "%s", tp_test_logged)) continue;
+        CHECK_MSG(strncmp(bar - 5, sized ? "#####" : "     ", 5) == 0, "%s", tp_test_logged);
+        CHECK((strstr(tp_test_logged, "100%|#") != NULL) == sized && !strstr(tp_test_logged, sized ? "|5[" : "%|"));
+        CHECK_HAS(bar, sized ? "<00:00," : "it/s]");
     }
     tp_callback *cb = tp_cb_inference_runner_base(tp_df_from_generator(numbers, .size = 5, .indexed = TP_YES),
                                                   .inferencers = {tp_inf_scalar_stats(.names = {"mean"})});

@@ -10957,8 +10957,8 @@ enum {
     TP__REPORT_KERNELS = 8000,
     /* number of traced runs; the fastest is shown, because other programs may have slowed down the others */
     TP__REPORT_TRACED = 2,
-    TP__REPORT_OPERATIONS = 20000,
-    TP__REPORT_LOG = 12288 /* number of bytes from the end of the log */
+    TP__REPORT_OPERATIONS = 20000, /* largest number of operations, and of variables */
+    TP__REPORT_LOG = 12288         /* number of bytes from the end of the log */
 };
 #define TP__REPORT_IMAGE_BYTES ((size_t)2 << 20)
 
@@ -11640,7 +11640,7 @@ static void tp__report_variables(tp_buf *b, const tp_graph *g)
     tp_buf_printf(b, "],\n\"variables\":[");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(variables[i]);
-        if (!v || tp__is_training_name(v->name) || written++ > TP__REPORT_OPERATIONS) continue;
+        if (!v || tp__is_training_name(v->name) || written++ >= TP__REPORT_OPERATIONS) continue;
         bool trained = false;
         tp_node *const *train = tp_collection(g, keys[1], &m);
         for (int k = 0; k < m && !trained; k++) trained = tp_node_variable(train[k]) == v;

@@ -633,6 +633,7 @@ typedef struct by_hand {
     tp_monitor *report;
     tp_monitors *all;
 } by_hand;
+static tp_graph *graph_by_hand; /* NULL: none */
 static const char *begin_by_hand(by_hand *h, const char *name, double every_secs)
 {
     tp_monitor_report_desc d;
@@ -640,6 +641,7 @@ static const char *begin_by_hand(by_hand *h, const char *name, double every_secs
     memset(&d, 0, sizeof d);
     d.every_secs = every_secs;
     h->state.is_chief = true;
+    h->state.graph = graph_by_hand;
     h->state.steps_per_epoch = 1;
     const char *dir = in_folder(name);
     CHECK_OK(tp_logger_set_dir(dir, 'd'));
@@ -656,6 +658,39 @@ static bool end_by_hand(by_hand *h, page *p, const char *dir)
     tp_callback_free(&h->all->cb);
     tp_monitor_free(h->report);
     return CHECK(page_read(p, dir));
+}
+
+/* A page has 20000 operations and 20000 variables at most, the first ones. */
+TEST(a_page_of_a_very_large_model)
+{
+    enum { MOST = 20000 };
+    by_hand h;
+    page p;
+    char name[32];
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name;
+    d.trainable = TP_NO;
+    tp_graph *g = graph_by_hand = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(0, NULL)); /* the first one */
+    for (int i = 0; i < MOST; i++) x = i == MOST - 2 ? tp_abs(x) : tp_neg(x);
+    for (int i = 0; i <= MOST; i++) {
+        snprintf(name, sizeof name, "v%d", i);
+        tp_get_variable(g, &d);
+    }
+    CHECK_OK(tp_graph_status(g));
+    const char *dir = begin_by_hand(&h, "large", 0);
+    if (end_by_hand(&h, &p, dir)) {
+        const value *ops = get(get(p.data, "graph"), "ops"), *variables = get(get(p.data, "graph"), "variables");
+        if (CHECK_MSG(ops->n == MOST && variables->n == MOST, "%d and %d", ops->n, variables->n)) {
+            CHECK_STR(ops->item[MOST - 1]->item[1]->text, "Abs");
+            CHECK_STR(variables->item[0]->item[0]->text, "v0");
+            CHECK_STR(variables->item[MOST - 1]->item[0]->text, "v19999");
+        }
+        page_free(&p);
+    }
+    graph_by_hand = NULL;
+    tp_graph_free(g);
 }
 
 /* Where all images are too large together, the tag with the most of them loses its oldest. */

@@ -385,8 +385,8 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
     }
-    int first_buffer = b; /* several buffers may hold the same variable: the first one has the array */
-    for (int i = 0; i < b && x->var; i++)
+    int first_buffer = b; /* several buffers may hold the same variable: the one that is read first has the array */
+    for (int i = 0; i < w->plan->n_buffer && x->var; i++)
         if (w->constant[i] >= 0 && w->plan->buffer[i].var == x->var) first_buffer = i;
     if (w->constant[first_buffer] < 0) {
         const float *v = (const float *)tp__buffer_data(w->plan, w->exec, b);

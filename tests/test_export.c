@@ -591,6 +591,36 @@ TEST(the_text_of_a_file)
     tp_graph_free(g);
 }
 
+/* A model that reads its variable several times, as it is or after another node, in any order, has one array for it. */
+TEST(a_variable_is_one_array)
+{
+    for (int order = 0; order < 8; order++) { /* bit k: product k reads the variable after another node */
+        const float c[4] = {1, 2, 3, 4};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 2)), *y = x;
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2, 2), tp_init_values(c, 4));
+        for (int k = 0; k < 3; k++) y = tp_matmul(y, order >> k & 1 ? tp_read_after(w, y) : w);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_export_c_desc d;
+        tp_export_c_info info;
+        tp_buf text;
+        int arrays = 0, reads = 0;
+        memset(&d, 0, sizeof d);
+        memset(&text, 0, sizeof text);
+        d.name = "net";
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error()) &&
+            CHECK_OK(tp_export_c_text(s, &x, 1, &y, 1, &text, &d, &info))) {
+            for (const char *p = text.data; (p = strstr(p, "static const float ")) != NULL; p++) arrays++;
+            for (const char *p = text.data; (p = strstr(p, "net_c0")) != NULL; p++) reads++;
+            CHECK_MSG(arrays == 1 && reads == 4 && info.flash == 16, "order %d: %d arrays, %d reads, %d bytes", order,
+                      arrays, reads, (int)info.flash);
+        }
+        tp_buf_free(&text);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(what_cannot_be_written_is_said)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -626,6 +626,9 @@ TEST(operators_that_give_the_same_elements_another_shape)
         {"Flatten", 3, {-1, -1, 3}, 1, {2}, "(4,3)", NULL},
         {"Flatten", 3, {2, 0, 3}, 1, {2}, "(0,3)", NULL},
         {"Flatten", 3, {2, 3, 0}, 1, {2}, "(6,0)", NULL},
+        {"Flatten", 3, {0, 3, 0}, 1, {2}, "(0,0)", NULL},
+        {"Flatten", 3, {0, 3, 2}, 1, {0}, "(1,0)", NULL},
+        {"Flatten", 3, {-1, 3, 0}, -1, {0}, "(2,0)", NULL},
     };
     for (int i = 0; i < TP_COUNT(cases); i++) {
         const int64_t n[] = {cases[i].n};

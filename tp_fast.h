@@ -5459,8 +5459,11 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
         const bool whole = n - i >= TP__VW;
         const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
         V v = TP__F(vexp)(from - vset(less));
-        /* the padding of the last vector adds 0, for any value of `less` */
-        if (!whole) v = vsel((VI)(from == vset(-INFINITY)), vset(0.0f), v);
+        if (!whole) { /* the padding of the last vector adds 0, for any value of `less` */
+            float t[TP__VW];
+            vstore(t, v);
+            v = vget(t, n - i, 0.0f);
+        }
         s[i / TP__VW % TP__LV] += v;
         if (e) TP__F(put_part)(e + i, n - i, v);
     }

@@ -803,7 +803,8 @@ TEST(sums_of_several_values)
 
 TEST(sums_of_squares)
 {
-    static const int64_t sizes[] = {0, 1, 5, 1000, 16384, 32768, 33000, 100001};
+    /* the last but one: in as many sums as there are at most; the last: as if in one more */
+    static const int64_t sizes[] = {0, 1, 5, 1000, 16384, 32768, 33000, 100001, 32 * 16384, 33 * 16384 + 5};
     for (int k = 0; k < 2; k++) {
         sheet *s = sheet_new(k == 1);
         const tp_dtype dtype = k ? TP_F64 : TP_F32;

@@ -384,20 +384,20 @@ TEST(cutouts_lie_where_they_were_drawn)
 }
 
 /* Noise is computed for some hundred elements at a time: each element has its own number, whatever the size, and none
- * behind the last one is written. */
-TEST(salt_and_pepper_at_every_element)
+ * behind the last one is written. `from` and `want`: element i before and after. */
+static void check_noise(const tp_augmentor *a, double (*from)(int i), double (*want)(int i, bool bytes, int which),
+                        int which)
 {
-    static const int sizes[] = {1, 511, 512, 513, 600, 1024, 1500};
+    static const int sizes[] = {1, 2, 511, 512, 513, 600, 1024, 1500};
     tp_transform t;
     memset(&t, 0, sizeof t);
-    tp_augmentor *a = tp_aug_salt_pepper_noise(.white_prob = 0.3f, .black_prob = 0.4f);
     for (int k = 0; k < 2 * TP_COUNT(sizes); k++) {
         const int n = sizes[k / 2];
         const tp_dtype dtype = k % 2 ? TP_F32 : TP_U8;
         tp_tensor image = new_image(dtype, n, 1, 0), larger = new_image(dtype, 4096, 1, 0), out;
         memset(&out, 0, sizeof out);
         for (int i = 0; i < 4096; i++) tp_tensor_set(&larger, i, 7);
-        for (int i = 0; i < n; i++) tp_tensor_set(&image, i, 100);
+        for (int i = 0; i < n; i++) tp_tensor_set(&image, i, from(i));
         /* the memory that the image gets is that of a larger one before */
         CHECK_OK(tp_aug_draw(a, 4096, 1, 3, 4, &t));
         for (int twice = 0; twice < 2; twice++) CHECK_OK(tp_aug_apply_image(&t, &larger, &out));
@@ -406,10 +406,7 @@ TEST(salt_and_pepper_at_every_element)
         CHECK_OK(tp_aug_draw(a, n, 1, 3, 4, &t));
         CHECK_OK(tp_aug_apply_image(&t, &image, &out));
         int wrong = 0;
-        for (int i = 0; i < n; i++) {
-            const float u = tp_random_uniform(tp_random_key(3, 0), 4, (uint64_t)i);
-            wrong += tp_tensor_get(&out, i) != (u < 0.4f ? 0 : u > (float)(1.0 - (double)0.3f) ? 255 : 100);
-        }
+        for (int i = 0; i < n; i++) wrong += fabs(tp_tensor_get(&out, i) - want(i, dtype == TP_U8, which)) > 1e-4;
         CHECK_MSG(wrong == 0, "%d of %d elements of %s are wrong", wrong, n, tp_dtype_name(dtype));
         CHECK(out.data == out.own && out.capacity >= 4096);
         for (size_t i = tp_tensor_bytes(&out); i < out.capacity; i++)
@@ -418,8 +415,39 @@ TEST(salt_and_pepper_at_every_element)
         tp_tensor_free(&larger);
         tp_tensor_free(&out);
     }
-    tp_aug_free(a);
     tp_transform_free(&t);
+}
+
+static double one_hundred(int i) { return (void)i, 100; }
+static double salted(int i, bool bytes, int which)
+{
+    const float u = tp_random_uniform(tp_random_key(3, 0), 4, (uint64_t)i);
+    (void)bytes, (void)which;
+    return u < 0.4f ? 0 : u > (float)(1.0 - (double)0.3f) ? 255 : 100;
+}
+TEST(salt_and_pepper_at_every_element)
+{
+    tp_augmentor *a = tp_aug_salt_pepper_noise(.white_prob = 0.3f, .black_prob = 0.4f);
+    check_noise(a, one_hundred, salted, 0);
+    tp_aug_free(a);
+}
+
+static double light_and_dark(int i) { return i % 3 * 127.5; }
+/* Bytes are limited to 0 .. 255 and lose their fraction, floats are limited unless .clip is TP_NO. */
+static double noisy(int i, bool bytes, int no_clip)
+{
+    const double was = bytes ? floor(light_and_dark(i)) : light_and_dark(i);
+    const double x = (double)(float)(was + 20 * tp_random_normal(tp_random_key(3, 0), 4, (uint64_t)i));
+    if (no_clip && !bytes) return x;
+    return x < 0 ? 0 : x > 255 ? 255 : bytes ? floor(x) : x;
+}
+TEST(gaussian_noise_at_every_element)
+{
+    for (int no_clip = 0; no_clip < 2; no_clip++) {
+        tp_augmentor *a = tp_aug_gaussian_noise(.sigma = 20, .clip = no_clip ? TP_NO : TP_UNSET);
+        check_noise(a, light_and_dark, noisy, no_clip);
+        tp_aug_free(a);
+    }
 }
 
 /* A mask of labels of any type: colours leave it alone, borders get the fill. */
@@ -595,6 +623,75 @@ TEST(narrow_images_are_cropped_in_the_middle)
     tp_aug_free(a);
 }
 
+/* The crop of Inception by its formula: up to ten times an area and an aspect ratio are drawn, width and height are
+ * swapped half the time, and the first that fits is taken. If none fits, it is the middle. */
+static bool inception_crop(const double area[2], const double aspect[2], int64_t h, int64_t w, int64_t index,
+                           int64_t crop[4])
+{
+    const uint64_t key = tp_random_key(9, 0);
+    uint64_t drawn = 0;
+    for (int i = 0; i < 10; i++) {
+        const double u = (double)tp_random_uniform(key, (uint64_t)index, drawn++);
+        const double v = (double)tp_random_uniform(key, (uint64_t)index, drawn++);
+        const double target = (area[0] + (area[1] - area[0]) * u) * (double)(h * w);
+        const double ratio = aspect[0] + (aspect[1] - aspect[0]) * v;
+        const int64_t a = (int64_t)floor(sqrt(target * ratio) + 0.5), b = (int64_t)floor(sqrt(target / ratio) + 0.5);
+        const bool swap = tp_random_uniform(key, (uint64_t)index, drawn++) < 0.5f;
+        crop[2] = swap ? a : b;
+        crop[3] = swap ? b : a;
+        if (crop[2] < 1 || crop[3] < 1 || crop[2] > h || crop[3] > w) continue;
+        for (int k = 1; k >= 0; k--) { /* the column is drawn first */
+            const uint64_t r = tp_random_u32(key, (uint64_t)index, drawn++);
+            crop[k] = (int64_t)(r * (uint64_t)((k ? w - crop[3] : h - crop[2]) + 1) >> 32);
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Crops of the whole image, of one row, of one column and of no pixel; of images of which most draws do not fit. */
+TEST(inception_crops_by_formula)
+{
+    static const struct {
+        int64_t h, w;
+        float area[2], aspect[2];
+        int most, least; /* of 200 draws, how many find a crop */
+    } rows[] = {{8, 1, {0.125f, 0.125f}, {1, 1}, 200, 200},
+                {1, 8, {0.125f, 0.125f}, {1, 1}, 200, 200},
+                {8, 1, {0.001f, 0.001f}, {1, 1}, 0, 0},
+                {6, 6, {1, 1}, {1, 1}, 200, 200},
+                {6, 24, {1, 1}, {4, 4}, 200, 190},
+                {24, 6, {1, 1}, {4, 4}, 200, 190},
+                {40, 7, {0.08f, 1}, {0.75f, 1.333f}, 199, 50},
+                {7, 40, {0.08f, 1}, {0.75f, 1.333f}, 199, 50},
+                {50, 5, {0.08f, 1}, {0.75f, 1.333f}, 190, 20},
+                {20, 20, {0.08f, 1}, {0.25f, 4}, 200, 190}};
+    for (int k = 0; k < TP_COUNT(rows); k++) {
+        const double area[2] = {(double)rows[k].area[0], (double)rows[k].area[1]};
+        const double aspect[2] = {(double)rows[k].aspect[0], (double)rows[k].aspect[1]};
+        const int64_t h = rows[k].h, w = rows[k].w, side = h < w ? h : w, longer = h < w ? w : h;
+        tp_augmentor *a =
+            tp_aug_google_net_random_crop_and_resize(.crop_area_fraction = {rows[k].area[0], rows[k].area[1]},
+                                                     .aspect_ratio_range = {rows[k].aspect[0], rows[k].aspect[1]},
+                                                     .target_shape = 16);
+        int found = 0;
+        for (int64_t i = 0; i < 200; i++) {
+            char text[256], want[256];
+            int64_t c[4] = {0, 0, 0, 0};
+            const bool fits = inception_crop(area, aspect, h, w, i, c);
+            const int at = (int)((16 * longer / side - 16) / 2);
+            if (fits)
+                snprintf(want, sizeof want, "Crop(y0=%d, x0=%d, h=%d, w=%d), Resize(h=16, w=16,", (int)c[0], (int)c[1],
+                         (int)c[2], (int)c[3]);
+            else snprintf(want, sizeof want, ", Crop(y0=%d, x0=%d, h=16, w=16)", h < w ? 0 : at, h < w ? at : 0);
+            CHECK_HAS(steps_of(a, h, w, 9, i, text, sizeof text), want);
+            found += fits;
+        }
+        CHECK_MSG(found <= rows[k].most && found >= rows[k].least, "%d of 200 found a crop in row %d", found, k);
+        tp_aug_free(a);
+    }
+}
+
 /* ==== >>memory ======================================================================================== */
 
 /* One transform for images of many kinds and sizes: once it has seen them, nothing is allocated. */
@@ -623,6 +720,97 @@ TEST(nothing_is_allocated_after_the_first_images)
     tp_tensor_free(&out);
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
+}
+
+/* Each tensor of a transform as large as this, every byte 7. */
+enum { MARKED = 1 << 14 };
+static void mark(tp_tensor *t, tp_dtype dtype)
+{
+    const int64_t n = MARKED / (int64_t)tp_dtype_size(dtype);
+    CHECK_OK(tp_tensor_resize(t, dtype, tp_make_shape_n(1, &n)));
+    memset(t->own, 7, t->capacity);
+}
+static bool is_marked(const tp_tensor *t)
+{
+    for (size_t i = t->own ? tp_tensor_bytes(t) : t->capacity; i < t->capacity; i++)
+        if (((const char *)t->own)[i] != 7) return false;
+    return true;
+}
+
+/* A transform writes nothing behind its results and its scratch memory, and reads nothing behind the image, which lies in a
+ * block of exactly its size (the address sanitizer sees such a read). Left out
+ * are several steps, and the scratch memory of Resize: both use a tensor twice, at different sizes. */
+static bool writes_and_reads_within(const tp_augmentor *a, tp_dtype dtype, const int size[3], const char *name)
+{
+    tp_transform t;
+    tp_tensor image, out;
+    char steps[256];
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out), memset(&image, 0, sizeof image);
+    const int64_t n = size[0] * size[1] * size[2], dim[3] = {size[0], size[1], size[2]};
+    void *block = malloc((size_t)n * tp_dtype_size(dtype));
+    if (!CHECK(block)) return false;
+    tp_tensor_view(&image, dtype, tp_make_shape_n(3, dim), block);
+    for (int64_t i = 0; i < n; i++) tp_tensor_set(&image, i, (double)(i * 37 % 256));
+    for (int i = 0; i < 2; i++) {
+        mark(&t.image_[i], TP_F32), mark(&t.row_[i], TP_F32);
+        mark(&t.taps_[i].start, TP_I32), mark(&t.taps_[i].weight, TP_F32);
+    }
+    mark(&t.work_, TP_F32);
+    const bool done = tp_aug_draw(a, size[0], size[1], 8, 1, &t) == TP_OK && t.n == 1 &&
+                      tp_aug_apply_image(&t, &image, &out) == TP_OK;
+    tp_transform_text(&t, steps, sizeof steps);
+    CHECK_MSG(!done || out.capacity >= MARKED, "%s: the result has %d bytes", name, (int)out.capacity);
+    CHECK_MSG(!done || is_marked(&out), "%s, %s: bytes behind the result are written", name, steps);
+    CHECK_MSG(!done || strstr(steps, "Resize") || is_marked(&t.work_),
+              "%s, %s: bytes behind the scratch memory are written", name, steps);
+    for (int i = 0; i < 2 && done; i++)
+        CHECK_MSG(is_marked(&t.image_[i]) && is_marked(&t.row_[i]) && is_marked(&t.taps_[i].start) &&
+                      is_marked(&t.taps_[i].weight),
+                  "%s, %s: bytes behind tensor %d are written", name, steps, i);
+    tp_transform_free(&t);
+    tp_tensor_free(&out);
+    free(block);
+    return done;
+}
+
+TEST(nothing_behind_an_image_is_touched)
+{
+    static const int size[][3] = {{7, 9, 3}, {8, 5, 1}, {5, 8, 4}, {1, 1, 1},
+                                  {1, 6, 3}, {6, 1, 3}, {9, 8, 2}, {5, 7, 20}};
+    int done = 0;
+    for (int i = 0; i < TP_COUNT(augment_vectors) + MOVING; i++)
+        for (int k = 0; k < 2 * TP_COUNT(size); k++) {
+            char name[64];
+            const int which = i - TP_COUNT(augment_vectors);
+            tp_augmentor *a = which < 0 ? vector_augmentor(i) : moving(which);
+            snprintf(name, sizeof name, "case %d, %d x %d x %d", i, size[k / 2][0], size[k / 2][1], size[k / 2][2]);
+            done += writes_and_reads_within(a, k % 2 ? TP_F32 : TP_U8, size[k / 2], name);
+            tp_aug_free(a);
+        }
+    CHECK_MSG(done > 700, "%d transforms were applied", done);
+}
+
+/* Steps of which a result of one row or one column, or of the largest size, finds no memory: that is the status. */
+TEST(steps_of_any_size_survive_out_of_memory)
+{
+    static const int size[][2] = {{1, 1}, {1, 5}, {5, 1}, {1 << 24, 1 << 24}, {1 << 24, 1}, {1, 1 << 24}};
+    for (int i = 0; i < 3 * TP_COUNT(size); i++) {
+        const int *s = size[i / 3];
+        tp_augmentor *a = i % 3 == 0   ? tp_aug_resize(.h = s[0], .w = s[1])
+                          : i % 3 == 1 ? tp_aug_center_crop(s[0], s[1])
+                                       : tp_aug_random_paste(.h = s[0], .w = s[1]);
+        const int64_t h = i % 3 ? s[0] : 7, w = i % 3 ? s[1] : 7;
+        tp_transform t;
+        memset(&t, 0, sizeof t);
+        tp_test_fail_after(1);
+        CHECK_MSG(tp_aug_draw(a, h, w, 0, 0, &t) == TP_ERR_NOMEM, "step %d of %d x %d: %s", i % 3, s[0], s[1],
+                  tp_last_error());
+        tp_test_alloc_reset();
+        CHECK_OK(tp_aug_draw(a, h, w, 0, 0, &t));
+        CHECK(t.out_h == s[0] && t.out_w == s[1]);
+        tp_transform_free(&t);
+        tp_aug_free(a);
+    }
 }
 
 TEST(augmentors_survive_out_of_memory)

@@ -484,6 +484,56 @@ TEST(unordered_failures_all_come)
     tp_df_free(df);
 }
 
+#ifndef TP_NO_THREADS
+/* Datapoint 5 fails the first time, and says so. */
+static int disk_tries; /* atomic */
+static tp_status first_fails(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (index == 5 && __atomic_add_fetch(&disk_tries, 1, __ATOMIC_ACQ_REL) == 1)
+        return tp_fail(TP_ERR_IO, "the disk is busy");
+    return pass_and_index(user, pass, index, dp);
+}
+/* A failure that the threads have met before the seek that comes to it: the seek tells it, and goes on behind it. */
+TEST(a_failure_that_was_read_ahead_is_told_by_seek)
+{
+    tp_set_log(keep_log, NULL);
+    for (int which = 0; which < 3; which++)
+        for (int64_t n = 0; n < 20; n++) {
+            tp_datapoint dp = {0, NULL, 0};
+            int64_t skipped = -1;
+            int left = 0;
+            disk_tries = 0;
+            tp_dataflow *df = tp_df_from_generator(first_fails, (void *)(intptr_t)12);
+            if (which == 0) df = tp_df_prefetch(df, .num_prefetch = 20);
+            else
+                df = tp_df_parallel_map(df, shake, .num_thread = 2, .keeps_all = TP_YES,
+                                        .ordered = which == 1 ? TP_YES : TP_NO);
+            CHECK_OK(tp_df_next(df, &dp));
+            while (__atomic_load_n(&disk_tries, __ATOMIC_ACQUIRE) == 0) tp_test_sleep(1e-4);
+            const tp_status st = tp_df_seek(df, n, &skipped);
+            const char *why = tp_last_error();
+            if (which == 2) /* in any order: the failure may come before datapoints that were read earlier */
+                CHECK_MSG(st == TP_OK ? skipped == n && n <= 11 : st == TP_ERR_IO && skipped < n && skipped <= 4,
+                          "seek %d: %s, %d skipped", (int)n, tp_status_name(st), (int)skipped);
+            else
+                CHECK_MSG(st == (n > 4 ? TP_ERR_IO : TP_OK) && skipped == (n > 4 ? 4 : n),
+                          "flow %d, seek %d: %s, %d skipped", which, (int)n, tp_status_name(st), (int)skipped);
+            if (st < TP_OK) CHECK_HAS(why, "the disk is busy [tp_df_from_generator: pass 0, datapoint 5]");
+            for (tp_status next = TP_OK; next != TP_END;) { /* datapoint 5 comes when it is tried again */
+                next = tp_df_next(df, &dp);
+                left += next == TP_OK;
+                if (next < TP_OK && !CHECK_ERR(next, TP_ERR_IO, st < TP_OK ? "no second failure" : "the disk is busy"))
+                    break;
+            }
+            CHECK_MSG(1 + skipped + left == 12, "flow %d, seek %d: %d skipped, %d left", which, (int)n, (int)skipped,
+                      left);
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+        }
+    tp_set_log(NULL, NULL);
+}
+#endif
+
 /* ==== >>life and memory =============================================================================== */
 
 static tp_status slow(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
@@ -605,6 +655,43 @@ TEST(multi_thread_takes_turns)
     }
     tp_df_free(df), tp_df_free(again);
     tp_datapoint_free(&dp);
+}
+
+static tp_status always_fails_at_2(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (index == 2 && (intptr_t)user >= 2000) return tp_fail(TP_ERR_IO, "the second disk is busy");
+    return pass_and_index(user, pass, index, dp);
+}
+static tp_dataflow *get_failing(void *user, int i)
+{
+    return tp_df_from_generator(always_fails_at_2, (void *)((intptr_t)1000 * (i + 1) + *(const int *)user),
+                                .size = *(const int *)user);
+}
+/* Of two flows that take turns, a skip or a later pass that comes to the failure of the second one tells it, and nothing
+ * before does. */
+TEST(a_skip_by_turns_tells_a_failure)
+{
+    int n = 4;
+    for (int64_t k = 0; k <= 8; k++) {
+        tp_dataflow *df = tp_df_multi_thread(get_failing, 2, &n);
+        int64_t skipped = -1;
+        const tp_status st = tp_df_seek(df, k, &skipped);
+        CHECK_MSG(st == TP_OK && skipped == (k < 4 ? k : 4), "seek %d: %s", (int)k, tp_status_name(st));
+        tp_df_free(df);
+        df = tp_df_multi_thread(get_failing, 2, &n);
+        if (k == 0) { /* pass 1 is datapoints 2 and 3 of both flows */
+            CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001");
+            CHECK_OK(tp_df_restart(df, 1));
+            CHECK_ERR(tp_df_seek(df, 4, &skipped), TP_ERR_IO, "the second disk is busy");
+            CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001"); /* all flows begin again */
+            CHECK_ERR(tp_df_restart(df, 2), TP_ERR_IO, "the second disk is busy");
+            CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001");
+        } else if (k < 4) {
+            CHECK_OK(tp_df_restart(df, 1));
+            CHECK_MSG(tp_df_seek(df, k, &skipped) == (k < 2 ? TP_OK : TP_ERR_IO), "%d of pass 1", (int)k);
+        }
+        tp_df_free(df);
+    }
 }
 
 /* ==== >>processes ===================================================================================== */

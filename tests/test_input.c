@@ -217,6 +217,33 @@ TEST(locally_shuffle_keeps_its_promises)
     tp_df_free(df);
 }
 
+/* What leaves a buffer that was shuffled when it was full is any order of its datapoints, each as often. */
+TEST(locally_shuffle_gives_every_order)
+{
+    enum { PASSES = 2400 };
+    tp_datapoint dp = {0, NULL, 0};
+    for (int size = 2; size <= 3; size++) {
+        int seen[27] = {0}, orders = 0;
+        tp_dataflow *df = tp_df_locally_shuffle(numbers(20, TP_NO), .buffer_size = size, .shuffle_interval = size);
+        for (int pass = 0; pass < PASSES; pass++) {
+            int order = 0;
+            CHECK_OK(tp_df_restart(df, pass));
+            for (int i = 0; i < size && CHECK_OK(tp_df_next(df, &dp)); i++)
+                order = 3 * order + *(const int32_t *)dp.c[0].data;
+            if (CHECK(order < 27)) seen[order]++;
+        }
+        const int all = size == 2 ? 2 : 6, each = PASSES / all;
+        for (int i = 0; i < 27; i++) {
+            orders += seen[i] > 0;
+            CHECK_MSG(seen[i] == 0 || abs(seen[i] - each) < 5 * (size == 2 ? 25 : 19),
+                      "size %d: order %d came %d times", size, i, seen[i]); /* five deviations */
+        }
+        CHECK_MSG(orders == all, "size %d: %d orders", size, orders);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
 static const int five = 5;
 static tp_dataflow *all_flows(int which)
 {
@@ -566,6 +593,39 @@ TEST(sizes_that_are_not_known)
         tp_df_repeated(tp_df_fake(.specs = &(tp_spec){NULL, TP_F32, {0, {0}}}, .n = 1, .size = INT64_MAX / 2), 2), 2);
     CHECK(tp_df_size(df) == -1); /* more than a number holds */
     tp_df_free(df);
+}
+
+/* A list of n, or a flow of n that is never walked. */
+static tp_dataflow *flow_of_size(int64_t n)
+{
+    static tp_spec scalar = {NULL, TP_U8, {0, {0}}};
+    return n ? tp_df_fake(&scalar, 1, .size = n) : tp_df_from_list(NULL, 0);
+}
+/* Flows of known sizes in any order, also empty ones and such of which the sum is the largest number. */
+TEST(sizes_of_flows_side_by_side)
+{
+    static const int64_t size[] = {0, 1, 3, INT64_MAX / 2, INT64_MAX - 3, INT64_MAX};
+    for (int i = 0; i < TP_COUNT(size) * TP_COUNT(size); i++)
+        for (int third = 0; third < 2; third++) {
+            const int64_t n[3] = {size[i / TP_COUNT(size)], size[i % TP_COUNT(size)], third ? 2 : 0};
+            tp_dataflow *list[3];
+            int64_t sum = 0, least = INT64_MAX;
+            for (int k = 0; k < 2 + third; k++) {
+                if (sum >= 0) sum = n[k] > INT64_MAX - sum ? -1 : sum + n[k];
+                least = n[k] < least ? n[k] : least;
+                list[k] = flow_of_size(n[k]);
+            }
+            tp_dataflow *df = tp_df_concat(list, 2 + third);
+            CHECK_MSG(tp_df_size(df) == sum, "%d, %d: %lld", i, third, (long long)tp_df_size(df));
+            tp_df_free(df);
+            for (int k = 0; k < 2 + third; k++) list[k] = flow_of_size(n[k]);
+            df = tp_df_join(list, 2 + third);
+            CHECK_MSG(tp_df_size(df) == least, "%d, %d: %lld", i, third, (long long)tp_df_size(df));
+            if (least == 0) CHECK_STR(walk(df, 2), " |");
+            tp_df_free(df);
+        }
+    tp_dataflow *list[2] = {tp_df_from_list(NULL, 0), numbers(3, TP_NO)};
+    check_walk(tp_df_concat(list, 2), 2, "0 1 2 | 0 1 2", 3);
 }
 
 /* ==== >>mistakes of flows ============================================================================= */
@@ -1337,6 +1397,41 @@ TEST(a_failing_flow_closes_a_shared_queue)
     tp_queue_free(q);
 }
 
+#ifndef TP_NO_THREADS
+/* Two flows fill a queue and fail, the second when it is let go: the first failure is the queue's. */
+typedef struct failing {
+    const char *name;
+    bool waits;
+} failing;
+static int let_go; /* atomic */
+static tp_status fail_by_name(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const failing *f = (const failing *)user;
+    (void)pass, (void)index, (void)dp;
+    while (f->waits && !__atomic_load_n(&let_go, __ATOMIC_ACQUIRE)) tp_test_sleep(1e-4);
+    return tp_fail(TP_ERR_IO, "the %s disk is gone", f->name);
+}
+TEST(the_first_failure_of_a_shared_queue_stays)
+{
+    failing first = {"first", false}, second = {"second", true};
+    tp_queue *q = tp_queue_new(2);
+    tp_datapoint front = {0, NULL, 0};
+    machine m[2];
+    let_go = 0;
+    CHECK(machine_open(&m[0], tp_queue_input(tp_df_from_generator(fail_by_name, &first), .queue = q), 1));
+    CHECK(machine_open(&m[1], tp_queue_input(tp_df_from_generator(fail_by_name, &second), .queue = q), 1));
+    CHECK_ERR(tp_queue_get(q, &front), TP_ERR_IO, "the first disk is gone");
+    __atomic_store_n(&let_go, 1, __ATOMIC_RELEASE);
+    tp_test_sleep(0.005);
+    machine_close(&m[1]); /* waits for its thread */
+    CHECK_ERR(tp_queue_get(q, &front), TP_ERR_IO, "the first disk is gone");
+    machine_close(&m[0]);
+    CHECK_ERR(tp_queue_get(q, &front), TP_ERR_IO, "the first disk is gone");
+    tp_datapoint_free(&front);
+    tp_queue_free(q);
+}
+#endif
+
 TEST(memory_for_a_shared_queue)
 {
     counting c = {0, 3, false};
@@ -1647,6 +1742,49 @@ TEST(sources_survive_out_of_memory)
             CHECK_MSG(tp_test_live_blocks() == 0, "%s: allocation %ld leaks", queue ? "QueueInput" : "FeedInput", n);
         }
     tp_test_alloc_reset();
+}
+
+/* The names of a signature are copied; where one needs memory of its own, that may run out too. */
+TEST(setup_survives_out_of_memory)
+{
+    static char name[2][9000];
+    for (int i = 0; i < 2; i++) {
+        memset(name[i], 'a' + i, sizeof name[i]);
+        name[i][sizeof name[i] - 1] = 0;
+    }
+    const tp_spec specs[2] = {{name[0], TP_I32, {0, {0}}}, {name[1], TP_I32, {0, {0}}}};
+    long n = 1;
+    for (long failed = 1; failed; n++) {
+        tp_input_source *s = tp_feed_input(numbers(5, TP_NO));
+        tp_graph *g = tp_graph_new(NULL);
+        tp_test_fail_after(n);
+        const tp_status st = tp_input_setup(s, g, specs, 2);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s", n, tp_status_name(st));
+        CHECK(tp_input_setup_done(s) == !failed);
+        tp_input_free(s);
+        tp_graph_free(g);
+        tp_test_alloc_reset();
+    }
+    CHECK(n > 4); /* the list and two names at least */
+}
+
+TEST(capacities_that_a_queue_may_have)
+{
+    static const int capacity[] = {-1, 0, 1, 1 << 24, (1 << 24) + 1, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < TP_COUNT(capacity); i++) {
+        char want[80];
+        const bool good = capacity[i] >= 0 && capacity[i] <= 1 << 24;
+        const tp_spec spec = {"x", TP_I32, {0, {0}}};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *s = tp_queue_input(numbers(5, TP_NO), .capacity = capacity[i]);
+        snprintf(want, sizeof want, "tp_queue_input: a capacity of %d datapoints", capacity[i]);
+        if (!good) CHECK_HAS(tp_last_error(), want);
+        const tp_status st = tp_input_setup(s, g, &spec, 1);
+        CHECK_MSG(st == (good ? TP_OK : TP_ERR_ARG), "%d: %s", capacity[i], tp_status_name(st));
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
 }
 
 TEST(test_speed_runs)

@@ -1231,6 +1231,125 @@ TEST(what_is_no_image_has_a_sentence)
     tp_tensor_free(&t);
 }
 
+/* ff, kind, length, contents: for a start of frame 8 bits, 20000 rows and 10000 columns. */
+static size_t put_segment(unsigned char *to, int kind, size_t length, size_t present)
+{
+    static const unsigned char size[] = {8, 20000 >> 8, 20000 & 255, 10000 >> 8, 10000 & 255, 3};
+    to[0] = 0xff, to[1] = (unsigned char)kind;
+    to[2] = (unsigned char)(length >> 8), to[3] = (unsigned char)length;
+    memset(to + 4, 0, present + 8);
+    memcpy(to + 4, size, sizeof size);
+    return 2 + present;
+}
+/* The segments of a JPEG say its size, or what is damaged, before anything is decoded. */
+TEST(segments_of_a_jpeg)
+{
+    NEEDS_STB();
+    static const char *const size = "is a JPEG of 10000 x 20000 pixels, more than the 67108864",
+                             *const none = "is a damaged JPEG: its header has no size",
+                             *const cut = "is a damaged JPEG: it is cut short",
+                             *const table = "is a damaged JPEG: a Huffman table has too many codes";
+    unsigned char p[64] = {0xff, 0xd8};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int kind = 2; kind < 255; kind++) { /* which segments tell the size */
+        const bool frame = kind >= 0xc0 && kind <= 0xcf && kind != 0xc4 && kind != 0xc8 && kind != 0xcc;
+        const bool has_contents = kind < 0xd0 || kind > 0xd9;
+        const size_t n = 2 + put_segment(p + 2, kind, 8, 8);
+        p[n] = 0xff, p[n + 1] = 0xd9;
+        CHECK_ERR(tp_image_decode(p, n + 2, 3, &t), TP_ERR_FORMAT, frame ? size : kind == 0xc4 ? table : none);
+        /* cut off behind the segment, and one byte before its end */
+        CHECK_ERR(tp_image_decode(p, n, 3, &t), TP_ERR_FORMAT,
+                  frame          ? size
+                  : kind == 0xc4 ? table
+                  : kind == 0xd9 ? none
+                                 : cut);
+        if (has_contents) CHECK_ERR(tp_image_decode(p, n - 1, 3, &t), TP_ERR_FORMAT, cut);
+    }
+    for (size_t length = 0; length < 10; length++) { /* seven bytes hold a size; a length counts its own two bytes */
+        const size_t n = 2 + put_segment(p + 2, 0xc0, length, length < 2 ? 2 : length);
+        p[n] = 0xff, p[n + 1] = 0xd9;
+        CHECK_ERR(tp_image_decode(p, n + 2, 3, &t), TP_ERR_FORMAT, length < 2 ? cut : length < 7 ? none : size);
+    }
+    /* the first of two frames counts, the second has one row; ff may be repeated before a kind */
+    const size_t second = 2 + put_segment(p + 2, 0xc2, 8, 8), n = second + put_segment(p + second, 0xc0, 8, 8);
+    p[second + 5] = 0, p[second + 6] = 1;
+    CHECK_ERR(tp_image_decode(p, n, 3, &t), TP_ERR_FORMAT, size);
+    memmove(p + 4, p + 2, n - 2);
+    p[2] = p[3] = 0xff;
+    CHECK_ERR(tp_image_decode(p, n + 2, 3, &t), TP_ERR_FORMAT, size);
+    CHECK_ERR(tp_image_decode("\xff\xd8\xff\xd9", 4, 3, &t), TP_ERR_FORMAT, none);
+    CHECK_ERR(tp_image_decode("\xff\xd8\xff\xff\xff", 5, 3, &t), TP_ERR_FORMAT, cut);
+    tp_tensor_free(&t);
+}
+
+/* Huffman tables of 0, 256 and 257 codes, one or two of them, in segments that end with the last one or elsewhere. */
+TEST(huffman_tables_of_a_jpeg)
+{
+    NEEDS_STB();
+    static const struct {
+        int codes, tables, more; /* more: bytes that the segment is longer than its tables */
+        bool good;
+    } rows[] = {{0, 0, 0, true},    {0, 1, 0, true},    {0, 1, -1, false},  {0, 1, 1, false},    {1, 1, 0, true},
+                {12, 2, 0, true},   {12, 2, -1, false}, {12, 2, 1, false},  {12, 2, 16, false},  {256, 1, 0, true},
+                {257, 1, 0, false}, {256, 2, 0, true},  {255, 1, 1, false}, {256, 1, -1, false}, {300, 1, 0, false}};
+    for (int i = 0; i < TP_COUNT(rows); i++) {
+        unsigned char p[800] = {0xff, 0xd8, 0xff, 0xc4};
+        tp_tensor t;
+        size_t n = 6;
+        memset(&t, 0, sizeof t);
+        for (int k = 0; k < rows[i].tables; k++) {
+            const int half = rows[i].codes > 255 ? rows[i].codes - 255 : 0; /* codes of the first and the last length */
+            p[n + 1] = (unsigned char)half, p[n + 16] = (unsigned char)(rows[i].codes - half);
+            n += 17 + (size_t)rows[i].codes;
+        }
+        n = (size_t)((int)n + rows[i].more);
+        p[4] = (unsigned char)((n - 4) >> 8), p[5] = (unsigned char)(n - 4);
+        p[n] = 0xff, p[n + 1] = 0xd9;
+        const tp_status st = tp_image_decode(p, n + 2, 3, &t);
+        const char *want = rows[i].good ? "its header has no size" : "a Huffman table has too many codes";
+        CHECK_MSG(st == TP_ERR_FORMAT && strstr(tp_last_error(), want), "row %d: %s", i, tp_last_error());
+        tp_tensor_free(&t);
+    }
+}
+
+/* A BMP of 24 bits for each pixel, the lowest row first; a negative height: the highest row first. */
+static size_t put_bmp(unsigned char *p, int w, int h)
+{
+    const int rows = abs(h), row = (3 * w + 3) / 4 * 4, size = 54 + rows * row;
+    const uint32_t word[4] = {40, (uint32_t)w, (uint32_t)h, 1u | 24u << 16};
+    memset(p, 0, (size_t)size);
+    p[0] = 'B', p[1] = 'M', p[2] = (unsigned char)size, p[10] = 54;
+    for (int i = 0; i < 16; i++) p[14 + i] = (unsigned char)(word[i / 4] >> 8 * (i % 4));
+    for (int y = 0; y < rows; y++)
+        for (int x = 0; x < w; x++)
+            for (int c = 0; c < 3; c++) /* blue, green, red */
+                p[54 + (h < 0 ? y : rows - 1 - y) * row + 3 * x + c] = (unsigned char)(40 * y + 8 * x + 2 - c);
+    return (size_t)size;
+}
+/* Images of one row and of one column; none of them has no row or no column. */
+TEST(images_of_few_pixels)
+{
+    NEEDS_STB();
+    unsigned char p[400];
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int w = 0; w <= 5; w++)
+        for (int h = -5; h <= 5; h++) {
+            const size_t size = put_bmp(p, w, h);
+            const tp_status st = tp_image_decode(p, size, 3, &t);
+            if (w == 0 || h == 0) {
+                CHECK_ERR(st, TP_ERR_FORMAT, "is a damaged BMP: its header has no size");
+                continue;
+            }
+            if (!CHECK_OK(st) || !CHECK(t.shape.dim[0] == abs(h) && t.shape.dim[1] == w)) continue;
+            for (int i = 0; i < tp_tensor_size(&t); i++)
+                CHECK_MSG(tp_tensor_get(&t, i) == 40 * (i / (3 * w)) + 8 * (i / 3 % w) + i % 3,
+                          "%d x %d: byte %d is %g", w, h, i, tp_tensor_get(&t, i));
+        }
+    tp_tensor_free(&t);
+}
+
 /* A PNG of one pixel whose data inflate to 4 MiB is refused, and needs no such memory. */
 TEST(an_image_that_unpacks_to_too_much)
 {

@@ -864,6 +864,16 @@ TEST(bundle_several_shards)
         const tp_tensor *t = tp_dict_find(&d, name);
         CHECK(t && tp_tensor_get(t, 0) == (i ? 1 : 2));
     }
+    /* the path may be that of any shard: five digits twice; with anything else in their place it is another's prefix */
+    for (size_t k = 0; k < strlen(".data-00000-of-00003"); k++)
+        for (char c = '0' - 2; c <= '9' + 1; c++) {
+            char name[] = "m.data-00000-of-00003";
+            const bool is_digit = c >= '0' && c <= '9', wants_digit = (k > 5 && k < 11) || k > 14;
+            if (c == '/' || (k == 0 && c == '.') || c == name[1 + k]) continue;
+            name[1 + k] = c;
+            const tp_status st = tp_tf_checkpoint_load(tp_test_path(dir, name), &d);
+            CHECK_MSG(st == (is_digit && wants_digit ? TP_OK : TP_ERR_IO), "%s: %s", name, tp_status_name(st));
+        }
     tp_dict_free(&d);
 }
 

@@ -352,6 +352,19 @@ static void deflate_round(const void *p, size_t n, size_t most)
     tp_buf_free(&out);
 }
 
+/* Nothing behind the data is read, which lie in a block of exactly their size (the address sanitizer sees such a read). */
+TEST(deflate_of_exact_blocks)
+{
+    for (size_t n = 1; n < 900; n += n < 40 ? 1 : 61)
+        for (int kind = 0; kind < 3; kind++) {
+            uint8_t *p = (uint8_t *)malloc(n);
+            if (!CHECK(p)) return;
+            for (size_t i = 0; i < n; i++) p[i] = (uint8_t)(kind == 0 ? 0 : kind == 1 ? i % 5 : noise(i));
+            deflate_round(p, n, 10 + n + n / 8);
+            free(p);
+        }
+}
+
 TEST(deflate_round_trips)
 {
     enum { N = 300000 };
@@ -1272,6 +1285,51 @@ static tp_status parse_npy(const char *dict, const char *hex, tp_tensor *t)
     return parse_whole(&b, t);
 }
 
+/* Shapes of which a tensor has no size, or of which the bytes are more than memory can hold. Others only lack data. */
+TEST(npy_of_impossible_shapes)
+{
+    static const struct {
+        tp_shape shape;
+        int bytes; /* an element of this many is too large already; 0: no element has such a shape */
+    } rows[] = {{{1, {-1}}, 0},
+                {{2, {2, -1}}, 0},
+                {{3, {-1, -1, 5}}, 0},
+                {{1, {INT64_MIN}}, 0},
+                {{1, {INT64_MAX}}, 0},
+                {{2, {(int64_t)1 << 32, (int64_t)1 << 32}}, 0},
+                {{2, {INT64_MAX / 2, 3}}, 0},
+                {{1, {INT64_MAX - 1}}, 4},
+                {{1, {(int64_t)1 << 62}}, 4},
+                {{2, {(int64_t)1 << 31, (int64_t)1 << 30}}, 8},
+                {{1, {(int64_t)1 << 60}}, 16}};
+    static const struct {
+        tp_dtype dtype;
+        int bytes; /* in a file */
+    } type[] = {{TP_U8, 1},  {TP_BOOL, 1}, {TP_F16, 2}, {TP_BF16, 4},
+                {TP_F32, 4}, {TP_I32, 4},  {TP_F64, 8}, {TP_I64, 8}};
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "x.npy");
+    for (int i = 0; i < TP_COUNT(rows) && sizeof(size_t) == 8; i++)
+        for (int k = 0; k < TP_COUNT(type); k++) {
+            tp_tensor t;
+            memset(&t, 0, sizeof t);
+            t.dtype = type[k].dtype;
+            t.shape = rows[i].shape;
+            const bool large = type[k].bytes >= rows[i].bytes;
+            const tp_status st = tp_npy_save(path, &t);
+            CHECK_MSG(st == (large ? TP_ERR_SHAPE : TP_ERR_ARG) &&
+                          strstr(tp_last_error(), large ? "cannot be saved: its shape is (" : "the tensor has no data"),
+                      "row %d, %s: %s", i, tp_dtype_name(t.dtype), tp_last_error());
+        }
+    for (int ndim = -1; ndim <= TP_MAX_DIMS + 1; ndim += TP_MAX_DIMS + 2) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        t.dtype = TP_U8;
+        t.shape.ndim = ndim;
+        CHECK_ERR(tp_npy_save(path, &t), TP_ERR_SHAPE, ndim < 0 ? "it has -1 dimensions" : "it has 9 dimensions");
+    }
+    CHECK(tp_test_files_in(dir) == 0);
+}
+
 TEST(npy_types)
 {
     static const struct {
@@ -1381,8 +1439,9 @@ TEST(npy_headers)
     }
     for (int i = 0; i < TP_COUNT(bad); i++) {
         tp_status s = parse_npy(bad[i].dict, "05000000", &t);
-        CHECK_MSG(s == bad[i].code && strstr(tp_last_error(), bad[i].part), "%s: %s: %s", bad[i].dict,
-                  tp_status_name(s), tp_last_error());
+        CHECK_MSG(s == bad[i].code && strncmp(tp_last_error(), "t.npy: ", 7) == 0 &&
+                      strstr(tp_last_error() + 7, bad[i].part),
+                  "%s: %s: %s", bad[i].dict, tp_status_name(s), tp_last_error());
     }
     /* the largest counts: room is reckoned in the type that elements become, int64 for int32 */
     static const struct {
@@ -1678,6 +1737,38 @@ TEST(npz_writer_refuses)
     tp_npz_abort(NULL);
     CHECK_ERR(tp_npz_open(&w, tp_test_path(dir, "no/x.npz"), true), TP_ERR_IO, "cannot be created");
     CHECK(w == NULL && tp_test_files_in(dir) == 0);
+}
+
+/* Of two names one may begin as the other ends in the file, "x.npy": they differ, also where they meet in the table of names. */
+TEST(npz_names_that_begin_alike)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    float one = 1;
+    const tp_tensor t = tp_scalar_view(&one);
+    int met = 0;
+    for (int i = 0; i < 2000 && met < 3; i++) {
+        char name[32];
+        tp_dict d = {NULL, 0, 0};
+        tp_npz_writer *w;
+        snprintf(name, sizeof name, "x.npy%d", i);
+        if ((tp_hash(name, strlen(name)) & 63) != (tp_hash("x", 1) & 63)) continue; /* a table of 64 is the first one */
+        met++;
+        CHECK_OK(tp_npz_open(&w, path, false));
+        CHECK_OK(tp_npz_put(w, name, &t));
+        CHECK_OK(tp_npz_put(w, "x", &t));
+        CHECK_OK(tp_npz_close(w));
+        CHECK_OK(tp_npz_load(path, &d));
+        CHECK(d.n == 2 && tp_dict_find(&d, name) && tp_dict_find(&d, "x"));
+        for (int k = 0; k < 2; k++) { /* each of them twice */
+            CHECK_OK(tp_npz_open(&w, path, false));
+            CHECK_OK(tp_npz_put(w, name, &t));
+            CHECK_OK(tp_npz_put(w, "x", &t));
+            CHECK_ERR(tp_npz_put(w, k ? "x" : name, &t), TP_ERR_NAME, "twice");
+            tp_npz_abort(w);
+        }
+        tp_dict_free(&d);
+    }
+    CHECK(met == 3);
 }
 
 TEST(npz_foreign_writers)

@@ -439,6 +439,35 @@ TEST(a_pool_says_which_thread_cannot_start)
     threads_left = -1;
 }
 
+static int chunks_run; /* atomic */
+static void run_chunk(void *user, int64_t chunk)
+{
+    (void)user, (void)chunk;
+    __atomic_add_fetch(&chunks_run, 1, __ATOMIC_ACQ_REL);
+}
+static void run_four(void *pool) { tp_pool_run((tp_pool *)pool, 4, run_chunk, NULL); }
+/* A thread of a pool that holds the lock may be about to sleep: who has chunks for it waits for the lock before the
+ * wake-up, which would be lost otherwise. */
+TEST(a_pool_wakes_nobody_who_is_about_to_sleep)
+{
+    tp_pool *p = tp_pool_new(2);
+    tp_thread *t = NULL;
+    if (!CHECK(p)) return;
+    chunks_run = 0;
+    for (;; tp_test_sleep(1e-4)) { /* who holds the lock keeps a sleeper asleep */
+        tp__os_lock(&p->lock);
+        if (__atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST) == 1) break;
+        tp__os_unlock(&p->lock);
+    }
+    CHECK_OK(tp_thread_start(&t, run_four, p));
+    tp_test_sleep(0.02);
+    CHECK(__atomic_load_n(&chunks_run, __ATOMIC_ACQUIRE) == 0);
+    tp__os_unlock(&p->lock);
+    tp_thread_join(t);
+    CHECK(__atomic_load_n(&chunks_run, __ATOMIC_ACQUIRE) == 4);
+    tp_pool_free(p);
+}
+
 /* Shared memory is a file that nobody sees; names that are taken are passed over. */
 TEST(files_without_a_name_leave_nothing)
 {

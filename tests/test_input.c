@@ -228,8 +228,11 @@ TEST(locally_shuffle_gives_every_order)
         for (int pass = 0; pass < PASSES; pass++) {
             int order = 0;
             CHECK_OK(tp_df_restart(df, pass));
-            for (int i = 0; i < size && CHECK_OK(tp_df_next(df, &dp)); i++)
-                order = 3 * order + *(const int32_t *)dp.c[0].data;
+            for (int i = 0; i < size && CHECK_OK(tp_df_next(df, &dp)); i++) {
+                const int v = *(const int32_t *)dp.c[0].data;
+                CHECK_MSG(v < size, "pass %d: %d is number %d", pass, v, i);
+                order = 3 * order + v;
+            }
             if (CHECK(order < 27)) seen[order]++;
         }
         const int all = size == 2 ? 2 : 6, each = PASSES / all;
@@ -1767,6 +1770,43 @@ TEST(setup_survives_out_of_memory)
         tp_test_alloc_reset();
     }
     CHECK(n > 4); /* the list and two names at least */
+}
+
+/* A signature needs names; without a type it is of floats; it is copied. */
+TEST(signatures_are_copied)
+{
+    static const char *const bad[] = {"", NULL};
+    char *name = (char *)malloc(4);
+    tp_spec *specs = (tp_spec *)calloc(2, sizeof *specs);
+    if (!CHECK(name && specs)) return;
+    memcpy(name, "one", 4);
+    specs[0].name = name;
+    specs[1].name = "two", specs[1].dtype = TP_I64;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s = tp_feed_input(numbers(5, TP_NO));
+    tp_node *in[2] = {NULL, NULL};
+    CHECK_ERR(tp_input_setup(NULL, g, specs, 2), TP_ERR_ARG, "the input source is NULL");
+    CHECK_ERR(tp_input_setup(s, NULL, specs, 2), TP_ERR_ARG, "FeedInput: setup needs a graph and at least one input");
+    CHECK_ERR(tp_input_setup(s, g, NULL, 2), TP_ERR_ARG, "FeedInput: setup needs a graph and at least one input");
+    CHECK_ERR(tp_input_setup(s, g, specs, 0), TP_ERR_ARG, "FeedInput: setup needs a graph and at least one input");
+    for (int i = 0; i < 2; i++) {
+        specs[1].name = bad[i];
+        CHECK_ERR(tp_input_setup(s, g, specs, 2), TP_ERR_NAME, "FeedInput: input 1 of the signature has no name");
+        CHECK(!tp_input_setup_done(s));
+    }
+    specs[1].name = "two";
+    CHECK_OK(tp_input_setup(s, g, specs, 2));
+    memset(name, 'x', 3);
+    memset(specs, 0, 2 * sizeof *specs);
+    free(name);
+    free(specs);
+    CHECK(tp_input_setup_done(s) && s->n_spec == 2);
+    CHECK_STR(s->spec[0].name, "one");
+    CHECK_STR(s->spec[1].name, "two");
+    CHECK(s->spec[0].dtype == TP_F32 && s->spec[1].dtype == TP_I64);
+    CHECK_OK(tp_input_get_tensors(s, in));
+    tp_input_free(s);
+    tp_graph_free(g);
 }
 
 TEST(capacities_that_a_queue_may_have)

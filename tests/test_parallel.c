@@ -657,6 +657,34 @@ TEST(multi_thread_takes_turns)
     tp_datapoint_free(&dp);
 }
 
+/* A seek from anywhere in a pass ends with the pass, and the next pass goes on behind it. */
+TEST(turns_are_skipped_from_anywhere)
+{
+    int n = 4;
+    for (int j = 0; j <= 4; j++)
+        for (int64_t k = 0; k < 7; k++) {
+            tp_datapoint dp = {0, NULL, 0};
+            int64_t skipped = -1;
+            char want[64] = "";
+            tp_dataflow *df = tp_df_multi_thread(get_df, 2, &n);
+            CHECK_OK(tp_df_restart(df, 1));
+            for (int i = 0; i < j; i++) CHECK_OK(tp_df_next(df, &dp));
+            CHECK_OK(tp_df_seek(df, k, &skipped));
+            CHECK_MSG(skipped == (k < 4 - j ? k : 4 - j), "%d taken: %d of %d skipped", j, (int)skipped, (int)k);
+            for (int i = 4 + j + (int)skipped; i < 8; i++) { /* number i of all: flow i % 2, its datapoint i / 2 */
+                snprintf(want, sizeof want, "%d", 1000 * (i % 2 + 1) + i / 2);
+                if (!CHECK_OK(tp_df_next(df, &dp))) break;
+                CHECK_MSG(tp_tensor_get(&dp.c[0], 0) == strtod(want, NULL), "%g, not %s", tp_tensor_get(&dp.c[0], 0),
+                          want);
+            }
+            CHECK(tp_df_next(df, &dp) == TP_END);
+            CHECK_STR(told_by(df, 2, 1, 99), "1100 2100 1101 2101");
+            CHECK_ERR(tp_df_restart(df, INT64_MAX / 4), TP_ERR_ARG, "tp_df_multi_thread: there is no pass ");
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+        }
+}
+
 static tp_status always_fails_at_2(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     if (index == 2 && (intptr_t)user >= 2000) return tp_fail(TP_ERR_IO, "the second disk is busy");
@@ -683,7 +711,8 @@ TEST(a_skip_by_turns_tells_a_failure)
             CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001");
             CHECK_OK(tp_df_restart(df, 1));
             CHECK_ERR(tp_df_seek(df, 4, &skipped), TP_ERR_IO, "the second disk is busy");
-            CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001"); /* all flows begin again */
+            CHECK_ERR(tp_df_restart(df, 2), TP_ERR_IO, "the second disk is busy"); /* it begins again, and skips */
+            CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001");               /* all flows begin again */
             CHECK_ERR(tp_df_restart(df, 2), TP_ERR_IO, "the second disk is busy");
             CHECK_STR(told_by(df, 0, 1, 99), "1000 2000 1001 2001");
         } else if (k < 4) {

@@ -1271,6 +1271,31 @@ TEST(segments_of_a_jpeg)
         p[n] = 0xff, p[n + 1] = 0xd9;
         CHECK_ERR(tp_image_decode(p, n + 2, 3, &t), TP_ERR_FORMAT, length < 2 ? cut : length < 7 ? none : size);
     }
+    for (int kind = 0; kind < 256; kind++) { /* which markers have no length: behind the others, ff is contents */
+        const bool alone = kind < 2 || (kind >= 0xd0 && kind <= 0xd9) || kind == 0xff;
+        unsigned char *exact = (unsigned char *)malloc(8);
+        if (!CHECK(exact)) break;
+        memcpy(exact, "\xff\xd8\xff.\0\x03\xff\xd9", 8);
+        exact[3] = (unsigned char)kind;
+        CHECK_ERR(tp_image_decode(exact, 8, 3, &t), TP_ERR_FORMAT, alone ? none : kind == 0xc4 ? table : cut);
+        free(exact);
+        for (size_t k = 3; k < 8; k++) { /* cut off, in blocks of exactly their size */
+            exact = (unsigned char *)malloc(k);
+            if (!CHECK(exact)) break;
+            memcpy(exact, "\xff\xd8\xff.\0\x03\xff", k);
+            if (k > 3) exact[3] = (unsigned char)kind;
+            CHECK_ERR(tp_image_decode(exact, k, 3, &t), TP_ERR_FORMAT,
+                      k > 3 && kind == 0xd9    ? none
+                      : k == 7 && kind == 0xc4 ? table
+                                               : cut);
+            free(exact);
+        }
+    }
+    for (int over = 0; over < 2; over++) { /* 2^26 pixels are allowed */
+        put_segment(p + 2, 0xc0, 8, 8);
+        p[7] = 8192 >> 8, p[8] = (unsigned char)over, p[9] = 8192 >> 8, p[10] = 0;
+        CHECK_ERR(tp_image_decode(p, 12, 3, &t), TP_ERR_FORMAT, over ? "is a JPEG of 8192 x 8193 pixels, more" : cut);
+    }
     /* the first of two frames counts, the second has one row; ff may be repeated before a kind */
     const size_t second = 2 + put_segment(p + 2, 0xc2, 8, 8), n = second + put_segment(p + second, 0xc0, 8, 8);
     p[second + 5] = 0, p[second + 6] = 1;

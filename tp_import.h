@@ -338,6 +338,7 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
 {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
+    bool wrong_length = false;
     tp__pb_field f, e;
     while (tp__pb_next(&msg, &f)) {
         if (f.number != 13 || f.wire != 2) continue;
@@ -348,7 +349,10 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
         }
         if (strcmp(key, "location") == 0) location = value;
         else if (strcmp(key, "offset") == 0) offset = (int64_t)strtoll(value, NULL, 10);
-        else if (strcmp(key, "length") == 0 && (length = (int64_t)strtoll(value, NULL, 10)) < 0) offset = -1;
+        else if (strcmp(key, "length") == 0) {
+            length = (int64_t)strtoll(value, NULL, 10);
+            wrong_length = length < 0;
+        }
     }
     if (!location || !location[0] || !c->path)
         return tp__importer_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
@@ -365,7 +369,8 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
                                  "its data should lie in '%s', which is no plain file in the model's folder", location);
     tp_status ok = tp_file_read(file, false, 0, data, size);
     if (ok != TP_OK) return tp__importer_fail(c, name, ok, "%s", tp_last_error());
-    if (offset < 0 || (uint64_t)offset > *size || (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
+    if (wrong_length || offset < 0 || (uint64_t)offset > *size ||
+        (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
         tp_free(*data);
         *data = NULL;
         return tp__importer_fail(c, name, TP_ERR_FORMAT,

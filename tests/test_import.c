@@ -938,7 +938,7 @@ TEST(numbers_come_in_every_coding)
     }
 }
 
-/* -- weights in a file of their own */
+/* -- weights in a file of their own; offset, length: may be NULL */
 static void external_model(const char *location, const char *offset, const char *length)
 {
     static msg t, e;
@@ -947,8 +947,9 @@ static void external_model(const char *location, const char *offset, const char 
     put_int(&t, 1, 3);
     put_int(&t, 2, 1);
     put_text(&t, 8, "w");
-    const char *pair[3][2] = {{"location", location}, {"offset", offset}, {"length", length}};
+    const char *pair[3][2] = {{"length", length}, {"location", location}, {"offset", offset}};
     for (int i = 0; i < 3; i++) {
+        if (!pair[i][1]) continue;
         e.n = 0;
         put_text(&e, 1, pair[i][0]);
         put_text(&e, 2, pair[i][1]);
@@ -967,57 +968,101 @@ static bool write_file(const char *path, const void *p, size_t n)
     return f && fclose(f) == 0 && ok;
 }
 
-TEST(external_data_stays_in_its_folder)
+/* Imports the model and checks its three weights. */
+static tp_status external_weights(const char *path, const float *want)
 {
-    static const float numbers_here[] = {9, 1, 2, 3};
-    unsigned char numbers[sizeof numbers_here];
-    static const struct {
-        const char *location, *offset, *length, *sentence;
-    } bad[] = {{"../w.bin", "4", "12", "no plain file in the model's folder"},
-               {"sub/../../w.bin", "4", "12", "no plain file in the model's folder"},
-               {"/etc/passwd", "0", "12", "no plain file in the model's folder"},
-               {"link.bin", "4", "12", "no plain file in the model's folder"},
-               {"sub", "0", "12", "no plain file in the model's folder"},
-               {"missing.bin", "0", "12", "no plain file in the model's folder"},
-               {"w.bin", "8", "12", "12 bytes from byte 8 of 'w.bin' on, which has 16"},
-               {"w.bin", "-4", "12", "from byte -4"},
-               {"w.bin", "9223372036854775807", "9223372036854775807", "which has 16"},
-               {"w.bin", "4", "8", "8 bytes for 3 elements"}};
-    char folder[300], path[400], other[400];
     tp_onnx_model m;
-    snprintf(folder, sizeof folder, "%s/m", tp_test_tmpdir());
-    snprintf(path, sizeof path, "%s/sub", folder);
-    CHECK_OK(tp_make_dirs(path));
-    snprintf(path, sizeof path, "%s/w.bin", folder);
-    tp_test_little_endian(numbers, numbers_here, sizeof numbers, 4);
-    CHECK(write_file(path, numbers, sizeof numbers));
-    snprintf(other, sizeof other, "%s/../w.bin", folder);
-    CHECK(write_file(other, numbers, sizeof numbers));
-    snprintf(other, sizeof other, "%s/link.bin", folder);
-    CHECK(symlink(path, other) == 0);
-    snprintf(path, sizeof path, "%s/model.onnx", folder);
-    external_model("w.bin", "4", "12");
-    CHECK(write_file(path, file.b, file.n));
     tp_graph *g = tp_graph_new(NULL);
     tp_tensor y;
     memset(&y, 0, sizeof y);
-    if (CHECK_OK(tp_import_onnx(g, path, NULL, &m))) {
-        tp_session *s = tp_session_new(g, NULL);
-        CHECK(CHECK_OK(tp_session_eval(s, m.output[0].node, &y)) && tp_tensor_get(&y, 0) == 1 &&
-              tp_tensor_get(&y, 2) == 3);
-        tp_session_free(s);
-    }
+    tp_session *s = NULL;
+    tp_status st = g ? tp_import_onnx(g, path, NULL, &m) : TP_ERR_NOMEM;
+    if (st == TP_OK)
+        st = (s = tp_session_new(g, NULL)) != NULL ? tp_session_eval(s, m.output[0].node, &y) : TP_ERR_NOMEM;
+    for (int i = 0; i < 3 && st == TP_OK; i++) CHECK((float)tp_tensor_get(&y, i) == want[i]);
+    tp_session_free(s);
     tp_tensor_free(&y);
     tp_graph_free(g);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        external_model(bad[i].location, bad[i].offset, bad[i].length);
+    return st;
+}
+static char external_folder[300]; /* with w.bin, and files that have no business there */
+static void make_external_folder(const float *numbers, const char *path)
+{
+    static const char *const others[] = {"../w.bin", "sub/w.bin", "back\\slash.bin"};
+    static const float other_numbers[] = {7, 7, 7, 7};
+    unsigned char bytes[4 * sizeof *numbers];
+    char sub[400], link[400];
+    snprintf(sub, sizeof sub, "%s/sub", external_folder);
+    CHECK_OK(tp_make_dirs(sub));
+    tp_test_little_endian(bytes, other_numbers, sizeof bytes, 4);
+    for (int i = 0; i < TP_COUNT(others); i++) {
+        snprintf(sub, sizeof sub, "%s/%s", external_folder, others[i]);
+        CHECK(write_file(sub, bytes, sizeof bytes));
+    }
+    tp_test_little_endian(bytes, numbers, sizeof bytes, 4);
+    snprintf(sub, sizeof sub, "%s/w.bin", external_folder);
+    CHECK(write_file(sub, bytes, sizeof bytes));
+    snprintf(link, sizeof link, "%s/link.bin", external_folder);
+    CHECK(symlink(sub, link) == 0);
+    external_model("w.bin", "4", "12");
+    CHECK(write_file(path, file.b, file.n));
+}
+
+TEST(external_data_stays_in_its_folder)
+{
+    static const float numbers[] = {9, 1, 2, 3};
+    static const struct {
+        const char *location, *offset, *length, *sentence; /* sentence NULL: it is read */
+        int first;                                         /* of the numbers */
+    } row[] = {{"w.bin", "4", "12", NULL, 1},
+               {"w.bin", "4", NULL, NULL, 1},
+               {"w.bin", NULL, "12", NULL, 0},
+               {"../w.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"sub/../../w.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"/etc/passwd", "0", "12", "no plain file in the model's folder", 0},
+               {"/sub/w.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"back\\slash.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"link.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"sub", "0", "12", "no plain file in the model's folder", 0},
+               {"missing.bin", "0", "12", "no plain file in the model's folder", 0},
+               {"", "0", "12", "which is not named", 0},
+               {NULL, "0", "12", "which is not named", 0},
+               {"w.bin", "8", "12", "12 bytes from byte 8 of 'w.bin' on, which has 16", 0},
+               {"w.bin", "17", NULL, "from byte 17 of 'w.bin' on, which has 16", 0},
+               {"w.bin", "16", "0", "0 bytes for 3 elements", 0},
+               {"w.bin", "-4", "12", "from byte -4", 0},
+               {"w.bin", "4", "-1", "-1 bytes from byte 4 of", 0},
+               {"w.bin", NULL, "-12", "-12 bytes from byte 0 of", 0},
+               {"w.bin", "9223372036854775807", "9223372036854775807", "which has 16", 0},
+               {"w.bin", "4", "8", "8 bytes for 3 elements", 0}};
+    char path[400], here[4096];
+    snprintf(external_folder, sizeof external_folder, "%s/m", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/model.onnx", external_folder);
+    make_external_folder(numbers, path);
+    if (CHECK(getcwd(here, sizeof here) != NULL && chdir(external_folder) == 0)) { /* a path without a folder */
+        CHECK_OK(external_weights("model.onnx", numbers + 1));
+        CHECK(chdir(here) == 0);
+    }
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        tp_test_fail_after(1 << 30); /* none fails; they are counted */
+        external_model(row[i].location, row[i].offset, row[i].length);
         CHECK(write_file(path, file.b, file.n));
-        g = tp_graph_new(NULL);
-        CHECK(tp_import_onnx(g, path, NULL, &m) < TP_OK);
-        if (!CHECK(strstr(tp_last_error(), bad[i].sentence) != NULL)) printf("  '%s'\n", tp_last_error());
-        tp_graph_free(g);
+        const tp_status st = external_weights(path, numbers + row[i].first);
+        if (!row[i].sentence) CHECK_OK(st);
+        else CHECK_ERR(st, st < TP_OK ? st : TP_ERR_FORMAT, row[i].sentence);
+        CHECK_MSG(tp_test_live_blocks() == 0, "row %d leaks", i);
     }
     CHECK(refused(&file, NULL, "a model from memory does not have"));
+    external_model("w.bin", "4", "12");
+    CHECK(write_file(path, file.b, file.n));
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        const tp_status st = external_weights(path, numbers + 1);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks", n);
+    }
+    tp_test_alloc_reset();
 }
 
 TEST(mistakes_are_sentences)

@@ -3444,6 +3444,9 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
     tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);
     if (!stand || !first) return;
+    /* a cut takes at most what is there: of a list both trial runs would take all */
+    for (int i = 1; i < n->n_in && n->row->build == tp__import_slice; i++)
+        if (in[i] && in[i]->partial) tp__import_node_unsupported(n, "a size that is not known");
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
         if (tp__import_node_guess(n, in, stand, guess[pass], step[pass])) tp__import_node_fold(n);

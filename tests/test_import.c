@@ -1674,6 +1674,112 @@ TEST(what_is_empty_is_reshaped)
         }
 }
 
+/* The model of one Softmax, LogSoftmax or Hardmax of (rows,3,2,2), and what it makes of x; axis 4: none is named. */
+static bool softmax_model(const char *op, int opset, int64_t rows, int64_t axis, const float *x, double *y)
+{
+    static const int64_t any[] = {-1, -1, -1, -1}, fed_size[] = {2, 3, 2, 2};
+    const int64_t size[] = {rows, 3, 2, 2};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 4, size);
+    put_node(&graph, op, "x", "y", axis == 4 ? NULL : int_attribute("axis", axis));
+    put_io(&graph, 12, "y", 1, 4, any);
+    put_model(&file, &graph, opset);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_feed feed;
+    const tp_tensor *value = NULL;
+    memset(&feed, 0, sizeof feed);
+    const bool built = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK;
+    tp_session *s = built ? tp_session_new(g, NULL) : NULL;
+    if (built && CHECK(s != NULL)) {
+        tp_node *fetch = m.output[0].node;
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, fed_size), (void *)(uintptr_t)x);
+        CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &value));
+        for (int64_t i = 0; value && i < 24; i++) y[i] = tp_tensor_get(value, i);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return built;
+}
+
+/* Softmax and its kin over an axis; before version 13, over this one and all behind it, whose sizes must be known. */
+TEST(softmax_of_old_and_new_versions)
+{
+    static const char *const op[] = {"Softmax", "LogSoftmax", "Hardmax"};
+    static const int64_t size[] = {2, 3, 2, 2};
+    float x[24];
+    double y[24] = {0};
+    for (int i = 0; i < 24; i++) x[i] = (float)(i * 7 % 24) / 4;
+    for (int i = 0; i < 3 * 2 * 2 * 9; i++) {
+        const bool old = i / 3 % 2, open = i / 6 % 2;
+        const int kind = i % 3, axis = i / 12 - 4,
+                  named = axis < 4 ? axis
+                          : old    ? 1
+                                   : -1,
+                  d = named < 0 ? named + 4 : named;
+        int outer = 1, inner = 1;
+        for (int k = 0; k < d; k++) outer *= (int)size[k];
+        for (int k = d + 1; k < 4 && !old; k++) inner *= (int)size[k];
+        const int n = 24 / outer / inner;
+        /* of an unknown number of rows: not over the rows together with others, nor a Hardmax over them */
+        const bool refused_here = open && (old ? d != 1 && d != 3 : kind == 2 && d == 0);
+        const bool built = softmax_model(op[kind], old ? 12 : 13, open ? -1 : 2, axis, x, y);
+        CHECK_MSG(built == !refused_here, "%s of axis %d, version %d: '%s'", op[kind], axis, old ? 12 : 13,
+                  tp_last_error());
+        if (!built) CHECK_HAS(tp_last_error(), "needs to know dimension 0 of its input");
+        for (int k = 0; k < 24 && built; k++) {
+            const float *row = x + k / (n * inner) * n * inner + k % inner;
+            double sum = 0;
+            float most = -1;
+            for (int q = 0; q < n; q++) sum += exp(row[q * inner]), most = fmaxf(most, row[q * inner]);
+            const double want = kind == 2 ? x[k] == most : kind == 1 ? x[k] - log(sum) : exp(x[k]) / sum;
+            CHECK_MSG(fabs(y[k] - want) < 1e-5, "%s of axis %d, version %d, element %d: %g, not %g", op[kind], axis,
+                      old ? 12 : 13, k, y[k], want);
+        }
+    }
+}
+
+/* A list of which a part is taken that depends on an unknown size: how long the part is cannot be known. Such parts of the sizes
+ * themselves at places that are known are fine. */
+TEST(a_cut_at_an_unknown_size)
+{
+    static const int64_t zero = 0, most = 9, list[] = {5, 6, 7};
+    static const struct {
+        const char *inputs;
+        bool refused;
+    } row[] = {{"list,zero,rows", true},        {"list,rows,most", true},  {"list,less,most", true},
+               {"list,zero,less", true},        {"shape,zero,rows", true}, {"list,zero,most,zero,rows", true},
+               {"shape,zero,most,zero", false}, {"list,zero,most", false}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+        put_weight(&graph, "most", 7, 1, one, &most, 8);
+        put_weight(&graph, "list", 7, 1, three, list, sizeof list);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_node(&graph, "Shape", "x", "shape", NULL);
+        put_node(&graph, "Gather", "shape,zero", "rows", NULL);
+        put_node(&graph, "Sub", "rows,most", "less", NULL);
+        put_node(&graph, "Slice", row[i].inputs, "part", NULL);
+        put_node(&graph, "ReduceProd", "part", "all", NULL);
+        put_node(&graph, "Reshape", row[i].inputs[0] == 's' ? "x,all" : "x,shape", "y", NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        if (row[i].refused) CHECK(refused(&file, NULL, "Slice with a size that is not known cannot be expressed"));
+        else CHECK(accepted(&file));
+    }
+    graph.n = 0; /* and sizes that are no int64 any more */
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_node(&graph, "Cast", "shape", "y", int_attribute("to", 1));
+    put_io(&graph, 12, "y", 1, 1, two);
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "Cast with a size that is not known cannot be expressed"));
+}
+
 /* k from none to one more than there are, the largest and the least. */
 TEST(the_largest_and_the_least_of_a_row)
 {

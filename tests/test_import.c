@@ -1028,7 +1028,7 @@ TEST(external_data_stays_in_its_folder)
                {"", "0", "12", "which is not named", 0},
                {NULL, "0", "12", "which is not named", 0},
                {"w.bin", "8", "12", "12 bytes from byte 8 of 'w.bin' on, which has 16", 0},
-               {"w.bin", "17", NULL, "from byte 17 of 'w.bin' on, which has 16", 0},
+               {"w.bin", "17", NULL, "-1 bytes from byte 17 of 'w.bin' on, which has 16", 0},
                {"w.bin", "16", "0", "0 bytes for 3 elements", 0},
                {"w.bin", "-4", "12", "from byte -4", 0},
                {"w.bin", "4", "-1", "-1 bytes from byte 4 of", 0},
@@ -1830,9 +1830,23 @@ TEST(limits_of_windows)
     static const int64_t two_by_three[4][5] = {{2, 3, E}, {2, 2, E}, {E}, {E}},
                          dilated[4][5] = {{2, 3, E}, {2, 2, E}, {1, 2, E}, {E}},
                          cube[4][5] = {{2, 2, 2, E}, {2, 2, 2, E}, {E}, {E}};
+    static const int64_t good[][4][5] = {
+        {{1, M, E}, {E}, {E}, {E}}, {{1, 1, E}, {1, M, E}, {E}, {E}}, {{1, 1, E}, {E}, {1, M, E}, {E}}};
     for (int i = 0; i < TP_COUNT(bad); i++) {
         pool_model("MaxPool", small, 4, bad[i].list, NULL, NULL, false);
         CHECK(refused(&file, NULL, bad[i].sentence));
+    }
+    for (int i = 0; i < TP_COUNT(good); i++) {
+        pool_model("MaxPool", small, 4, good[i], "SAME_UPPER", NULL, false);
+        CHECK(accepted(&file));
+    }
+    static const int64_t pads[][4][5] = {{{1, M, E}, {E}, {E}, {0, M, 0, 0, E}},
+                                         {{1, M, E}, {E}, {E}, {0, 0, 0, M, E}}};
+    for (int i = 0; i < TP_COUNT(pads); i++) {
+        pool_model("AveragePool", small, 4, pads[i], NULL, NULL, false);
+        CHECK(accepted(&file));
+        pool_model("MaxPool", small, 4, pads[i], NULL, NULL, false);
+        CHECK(accepted(&file));
     }
     /* SAME of an unknown size: plain ones, and what makes them need it */
     for (int i = 0; i < 2; i++) {

@@ -867,6 +867,10 @@ TEST(moving_averages_by_hand)
     tp_callback *cb = tp_cb_simple_moving_average_(&d);
     CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_SHAPE, "SimpleMovingAverage: 'vector' is not a scalar");
     tp_callback_free(cb);
+    d.names[1] = "missing";
+    cb = tp_cb_simple_moving_average_(&d);
+    CHECK_ERR(tp_callback_setup_graph(cb, &train), TP_ERR_NAME, "missing");
+    tp_callback_free(cb);
     tp_cb_progress_bar_desc b;
     memset(&b, 0, sizeof b);
     b.names[0] = "a", b.names[1] = "vector";

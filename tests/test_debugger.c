@@ -138,8 +138,11 @@ static void say_log(void *user, tp_log_level level, const char *message)
 static int body(const run *r)
 {
     tp_set_log(say_log, NULL);
+    tp_test_fail_after(1 << 30); /* none fails; they are counted */
     const tp_status st = train(r);
     printf("STATUS %s %s\n", tp_status_name(st), st == TP_OK ? "" : tp_last_error());
+    tp_logger_set_dir(NULL, 0);
+    if (tp_test_live_blocks()) printf("LEAK of %ld\n", tp_test_live_blocks());
     fflush(stdout);
     return 0;
 }
@@ -166,6 +169,7 @@ static const char *answers(const run *r)
     const size_t n = f ? fread(answer, 1, sizeof answer - 1, f) : 0;
     answer[n] = 0;
     if (f) fclose(f);
+    CHECK_MSG(!strstr(answer, "LEAK"), "%s", strstr(answer, "LEAK"));
     return answer;
 }
 
@@ -369,10 +373,13 @@ TEST(updates_cannot_be_looked_at)
     char name[200];
     if (!CHECK(sscanf(line, "%*d %199s", name) == 1)) return;
     char commands[600];
-    snprintf(commands, sizeof commands, "print %s; node %s; run -n", name, name);
+    snprintf(commands, sizeof commands, "print %s; node %s; node hidden; run -n", name, name);
     r.commands = commands;
     answers(&r);
-    IN_ORDER(answer, "cannot be looked at here: ", "' changes a variable\n", "STATUS TP_OK");
+    const char closed[] = "cannot be looked at here: ", why[] = "' changes a variable\n";
+    IN_ORDER(answer, "print ", closed, why, "node ", "  makes\n", closed, why, "node hidden\n", "STATUS TP_OK");
+    line = strstr(answer, "node hidden\n");
+    CHECK(line && !strstr(line, closed)); /* this one can */
 }
 
 TEST(a_filter_of_ones_own)

@@ -386,10 +386,16 @@ static tp_status halve_row(tp_callback *cb, void *user, tp_tensor *value, bool *
 }
 static tp_status set_nan(tp_callback *cb, void *user, tp_tensor *value, bool *set)
 {
-    (void)cb, (void)user;
-    tp_tensor_set(value, 2, (double)NAN);
+    (void)cb;
+    tp_tensor_set(value, *(const int *)user, (double)NAN);
     *set = true;
     return TP_OK;
+}
+static tp_status set_fails(tp_callback *cb, void *user, tp_tensor *value, bool *set)
+{
+    (void)cb, (void)user, (void)value;
+    *set = false;
+    return tp_fail(TP_ERR_STATE, "this one sets nothing");
 }
 static tp_trainer *trainer_of(tp_node *(*fn)(tp_graph *g, tp_node *const *in, void *user))
 {
@@ -416,6 +422,29 @@ TEST(a_parameter_that_is_an_array)
     tp_trainer_free(t);
 }
 
+/* Set before training and after each of eight steps, but the first of them; the log says it once an epoch. */
+TEST(an_array_that_is_set_often)
+{
+    static const char *const line[] = {
+        "[HyperParamSetter] At global_step=0, mask is set", "[HyperParamSetter] At global_step=2, mask is set",
+        "[HyperParamSetter] At global_step=5, mask is set", "[HyperParamSetter] At global_step="};
+    tp_test_keep_log();
+    tp_trainer *t = trainer_of(with_array);
+    calls = 0;
+    tp_callback *cb = tp_cb_periodic_trigger(
+        tp_cb_hyper_param_setter(.param = tp_param_graph_var_array("mask", tp_make_shape(2, TP_ANY)),
+                                 .fn_array = halve_row, .user = &calls),
+        .every_k_steps = 1);
+    CHECK_OK(tp_train(t, &(tp_train_desc){.callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 4, .max_epoch = 2}));
+    CHECK_MSG(calls == 9, "%d calls", calls);
+    for (int i = 0; i < TP_COUNT(line); i++) {
+        int n = 0;
+        for (const char *p = tp_test_logged; (p = strstr(p, line[i])) != NULL; p++) n++;
+        CHECK_MSG(n == (i < 3 ? 1 : 3), "%d lines: %s", n, line[i]);
+    }
+    tp_trainer_free(t);
+}
+
 TEST(arrays_and_numbers_are_not_mixed)
 {
     tp_test_keep_log();
@@ -425,13 +454,16 @@ TEST(arrays_and_numbers_are_not_mixed)
         tp_status status;
         const char *part;
     } bad[] = {{4, halve_row, TP_ERR_SHAPE, "'mask' has shape (2,3), not (4,3)"},
-               {2, set_nan, TP_ERR_NUMERIC, "to NaN"}};
-    for (int i = 0; i < 2; i++) {
+               {2, set_fails, TP_ERR_STATE, "this one sets nothing"},
+               {2, set_nan, TP_ERR_NUMERIC, "HyperParamSetter would set mask to NaN"},
+               {2, set_nan, TP_ERR_NUMERIC, "HyperParamSetter would set mask to NaN"}};
+    static const int place[] = {0, 0, 0, 5}; /* of the NaN */
+    for (int i = 0; i < TP_COUNT(bad); i++) {
         TEST_MAY_ERROR("Training failed");
         tp_trainer *t = trainer_of(with_array);
         tp_callback *cb =
             tp_cb_hyper_param_setter(.param = tp_param_graph_var_array("mask", tp_make_shape(bad[i].rows, 3)),
-                                     .fn_array = bad[i].fn);
+                                     .fn_array = bad[i].fn, .user = i ? (void *)(uintptr_t)&place[i] : &calls);
         CHECK_ERR(train(t, &cb, 1, 1), bad[i].status, bad[i].part);
         tp_trainer_free(t);
     }

@@ -640,6 +640,21 @@ TEST(commands_get_numbers_and_nothing_else)
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;
     CHECK_ERR(train_with(&cb, 1, &m, 1, 2, 1), TP_ERR_NAME, "{other} of the command is not one of .names");
+    static char long_command[70000], long_name[70000]; /* each needs memory of its own */
+    memset(long_command, ':', sizeof long_command - 1);
+    memset(long_name, 'n', sizeof long_name - 1);
+    long failures = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        m = tp_monitor_send_data(long_command, .names = {long_name});
+        failed = tp_test_alloc_failed();
+        failures += failed;
+        CHECK_MSG((m == NULL) == (failed != 0), "allocation %ld", n);
+        tp_monitor_free(m);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    CHECK_MSG(failures >= 3, "%ld", failures);
     m = tp_monitor_send_data("true");
     CHECK_ERR(tp_callback_status(&m->cb), TP_ERR_ARG, "give at least one name");
     tp_monitor_free(m);

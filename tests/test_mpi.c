@@ -232,6 +232,9 @@ TEST(the_chief_keeps_the_log_directory_others_have_their_own)
     snprintf(path, sizeof path, "%s/log", dir);
     CHECK_OK(tp_logger_set_rank_dir(path, 'k'));
     CHECK_MSG(strcmp(tp_logger_dir(), want) == 0, "%s", tp_logger_dir());
+    snprintf(path, sizeof path, "%s/log//", dir); /* slashes at the end are none of the name */
+    CHECK_OK(tp_logger_set_rank_dir(path, 'k'));
+    if (tp_rank() > 0) CHECK_MSG(strcmp(tp_logger_dir(), want) == 0, "%s", tp_logger_dir());
     CHECK_OK(tp_logger_set_rank_dir(NULL, 0));
 }
 

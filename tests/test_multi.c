@@ -322,7 +322,17 @@ static tp_status train_gated(kind k, tp_tri gate, tp_tri compile, tp_dict *d)
     if (st == TP_OK)
         st = tp_train(
             t, TP_OPTIONS(tp_train_desc, .callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 4, .max_epoch = 1));
-    if (gate == TP_YES) CHECK(tp_graph_find(t->graph, "gate_gradients") != NULL);
+    int n_gradients = 0, n_gated = 0; /* each gradient of a tower that makes an update waits for all of them */
+    for (int i = 0; i < tp_graph_n_operations(t->graph); i++) {
+        const tp_operation *op = tp_graph_operation(t->graph, i);
+        if (strstr(op->name, "gate_gradients")) n_gradients += op->n_ctrl;
+        for (int c = 0; c < op->n_ctrl; c++) n_gated += strstr(op->ctrl[c]->name, "gate_gradients") != NULL;
+    }
+    int n_trained = 0;
+    tp_collection(t->graph, TP_KEY_TRAINABLE_VARIABLES, &n_trained);
+    const int updates = k == REPLICATED || k == ASYNC ? 2 : 1;
+    CHECK_MSG(gate == TP_YES ? n_gated == n_gradients && n_gated >= n_trained : n_gated == 0,
+              "%d of %d gated, %d trained, %d", n_gated, n_gradients, n_trained, updates);
     tp_plan_info info;
     memset(&info, 0, sizeof info);
     tp_node *fetch = t->train_op;

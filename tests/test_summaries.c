@@ -234,6 +234,7 @@ TEST(images_are_pictures)
 {
     const char *dir = train();
     read_events(dir);
+    CHECK_MSG(n_seen == 5, "%d values: each is written once", n_seen); /* four pictures and a histogram */
     same_pixels(find_shown("rgb/0"), 0, 0, 3);
     same_pixels(find_shown("rgb/1"), 0, (int64_t)H * W * 3, 3);
     same_pixels(find_shown("rgba"), 1, 0, 4);

@@ -416,6 +416,40 @@ static void configs_that_exclude(void)
     tp_trainer_free(t);
 }
 
+/* Trained is what the tower makes, not a variable that was there before it. */
+static tp_node *reads_what_was_there(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *own = tp_get_variable_as(g, "own", TP_F32, shape_of(2, 1), tp_init_ones());
+    return tp_named(tp_mean(tp_square(tp_matmul(in[0], tp_add(own, *(tp_node **)user)))), "cost");
+}
+static tp_optimizer *rate_of_an_eighth(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd_(tp_get_scalar_variable(g, "learning_rate", 0.125f), NULL);
+}
+TEST(variables_from_before_the_tower)
+{
+    tp_trainer *t = tp_simple_trainer();
+    tp_node *before = tp_get_variable_as(t->graph, "before", TP_F32, shape_of(2, 1), tp_init_ones());
+    tp_model m = model(NULL);
+    m.build_graph = reads_what_was_there;
+    m.optimizer = rate_of_an_eighth;
+    m.user = &before;
+    tp_tensor value;
+    memset(&value, 0, sizeof value);
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.steps_per_epoch = d.max_epoch = 1;
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK_OK(tp_train(t, &d));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tp_session_read(t->state.session, tp_find_variable(t->graph, i ? "own" : "before"), &value));
+        for (int k = 0; k < 2; k++) CHECK_MSG((tp_tensor_get(&value, k) != 1) == (i == 1), "variable %d", i);
+    }
+    tp_tensor_free(&value);
+    tp_trainer_free(t);
+}
+
 TEST(configs_that_exclude_each_other)
 {
     TEST_EXPECT_ERROR("Training did not start: ");

@@ -181,6 +181,19 @@ static bool page_read(page *p, const char *dir)
     return !json_bad && json_at == json_end && !memchr(begin, '<', p->json_size);
 }
 
+/* The value in a row of the page's tables; "": there is no such row. */
+static const char *row_of(const page *p, const char *title, const char *name)
+{
+    const value *tables = get(p->data, "setup");
+    for (int i = 0; i < tables->n; i++) {
+        const value *rows = get(tables->item[i], "rows");
+        if (strcmp(get(tables->item[i], "title")->text, title) != 0) continue;
+        for (int k = 0; k < rows->n; k++)
+            if (strcmp(rows->item[k]->item[0]->text, name) == 0) return rows->item[k]->item[1]->text;
+    }
+    return "";
+}
+
 static unsigned char *unbase64(const char *text, size_t *n)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -492,7 +505,8 @@ TEST(a_page_has_the_model_and_a_step)
     for (int i = 0; i < ops->n; i++) {
         const value *op = ops->item[i], *in = op->item[3];
         const char *name = op->item[0]->text, *kind = op->item[1]->text;
-        CHECK_MSG(strncmp(name, "gradients", 9) != 0 && strcmp(kind, "Summary") != 0 && strcmp(kind, "VariableV2") != 0,
+        CHECK_MSG(strncmp(name, "gradients", 9) != 0 && strcmp(kind, "Summary") != 0 &&
+                      strcmp(kind, "VariableV2") != 0 && strcmp(kind, "Const") != 0,
                   "%s is no part of the model", name);
         for (int k = 0; k < in->n; k++) CHECK_MSG(in->item[k]->number < i, "%s reads what comes later", name);
         if (strcmp(name, "fc1/MatMul") == 0) {
@@ -520,6 +534,11 @@ TEST(a_page_has_the_model_and_a_step)
     CHECK(parameters->n == 1);
     CHECK_STR(parameters->item[0]->item[0]->text, "learning_rate");
     CHECK_STR(parameters->item[0]->item[1]->text, "0.125");
+    CHECK_STR(row_of(&p, "Training", "directory"), s.dir);
+    CHECK_STR(row_of(&p, "Training", "steps per epoch"), "6");
+    CHECK_STR(row_of(&p, "Training", "epochs"), "1");
+    CHECK(strlen(row_of(&p, "Training", "seed")) > 0);
+    CHECK_STR(row_of(&p, "Training", "resumed"), "no");
     page_free(&p);
 }
 
@@ -693,6 +712,70 @@ TEST(a_page_of_a_very_large_model)
     tp_graph_free(g);
 }
 
+/* A training that has no graph: its page says so, and nothing has run out. */
+TEST(a_page_without_a_graph)
+{
+    by_hand h;
+    page p;
+    for (int bounded = 0; bounded < 2; bounded++) {
+        tp_set_log(sink, NULL);
+        said[0] = 0;
+        const char *dir = begin_by_hand(&h, "no graph", 0);
+        h.state.max_epoch = bounded ? 99998 : 99999;
+        const bool whole = end_by_hand(&h, &p, dir);
+        tp_set_log(NULL, NULL);
+        CHECK_MSG(!strstr(said, "memory"), "%s", said);
+        if (!whole) return;
+        const value *graph = get(p.data, "graph");
+        CHECK(get(graph, "ops")->kind == '[' && get(graph, "ops")->n == 0 && get(graph, "variables")->n == 0);
+        CHECK_STR(row_of(&p, "Training", "seed"), "");
+        CHECK_STR(row_of(&p, "Training", "epochs"), bounded ? "99998" : "");
+        CHECK_STR(row_of(&p, "Training", "steps per epoch"), "1");
+        page_free(&p);
+    }
+}
+
+/* How far a training is, and how long the rest takes: unknown before there are two steps, and without an end. A resumed one has steps
+ * before its first, which took no time here. */
+TEST(a_page_says_how_long_it_takes)
+{
+    enum { PER_EPOCH = 5, FIRST = 30, EPOCHS = 20, NANOSECONDS = 4000000 };
+    const struct timespec pause = {0, NANOSECONDS};
+    for (int bounded = 0; bounded < 2; bounded++) {
+        by_hand h;
+        page p;
+        const char *dir = begin_by_hand(&h, "progress", (double)TP_ZERO);
+        h.state.steps_per_epoch = PER_EPOCH;
+        h.state.max_epoch = bounded ? EPOCHS : 99999;
+        double before = 0;
+        for (int i = 0; i < 4; i++) { /* before a step; the first; the second; the end of the epoch */
+            h.state.global_step = FIRST + i;
+            h.state.epoch_num = FIRST / PER_EPOCH + 1;
+            h.state.within_ = true;
+            h.state.done_ = h.state.local_step = i;
+            nanosleep(&pause, NULL);
+            CHECK_OK(i == 0 || i == 3 ? tp_callback_trigger(&h.report->cb) : tp_callback_trigger_step(&h.report->cb));
+            if (!CHECK(page_read(&p, dir))) continue;
+            const value *v = get(p.data, "progress");
+            const double step = get(v, "seconds_per_step")->number, eta = get(v, "eta")->number;
+            CHECK_MSG((step > 0) == (i > 1), "%g seconds a step after %d steps", step, i);
+            CHECK_MSG(step < 60, "%g seconds a step", step);
+            /* one step in at least the time of the pause, at most that from page to page */
+            const double speed = get(v, "steps_per_second")->number, now = get(v, "elapsed")->number;
+            if (i > 0)
+                CHECK_MSG(speed <= 1e9 / NANOSECONDS && speed >= 0.99 / (now - before), "%g steps a second", speed);
+            before = now;
+            CHECK(get(v, "done_steps")->number == FIRST + i && get(v, "epoch")->number == FIRST / PER_EPOCH + 1);
+            CHECK(get(v, "total_steps")->number == (bounded ? EPOCHS * PER_EPOCH : 0));
+            CHECK(get(v, "max_epoch")->number == (bounded ? EPOCHS : 0) && get(v, "global_step")->number == FIRST + i);
+            if (bounded && i > 1) CHECK_NEAR(eta, step * (EPOCHS * PER_EPOCH - FIRST - i), 0, 1e-6);
+            else CHECK_MSG(eta == -1, "eta %g", eta);
+            page_free(&p);
+        }
+        if (end_by_hand(&h, &p, dir)) page_free(&p);
+    }
+}
+
 /* Where all images are too large together, the tag with the most of them loses its oldest. */
 TEST(too_many_images_lose_the_oldest)
 {
@@ -745,6 +828,7 @@ TEST(a_resumed_training_is_one)
     CHECK_OK(train(&r));
     if (!CHECK(page_read(&q, r.dir))) return;
     check_curves(&q, r.dir);
+    CHECK_STR(row_of(&q, "Training", "resumed"), "at global_step 36");
     same_part(&p, &q, "\"scalars\":", "\"histograms\":");
     same_part(&p, &q, "\"histograms\":", "\"images\":");
     same_part(&p, &q, "\"images\":", "\"trace\":"); /* and the model */
@@ -942,6 +1026,28 @@ TEST(it_is_not_written_too_often)
     }
 }
 
+/* However often it is asked for: writing takes a small part of the time. */
+TEST(writing_takes_little_time)
+{
+    enum { N = 60 };
+    by_hand h;
+    page p;
+    const char *dir = begin_by_hand(&h, "little", 1e-12);
+    h.state.steps_per_epoch = 1000;
+    writings = 0, last_file = 0;
+    look(NULL);
+    for (int i = 0; i < N; i++) {
+        h.state.local_step = i;
+        h.state.global_step++;
+        CHECK_OK(tp_callback_trigger_step(&h.report->cb));
+        look(NULL);
+        CHECK_OK(tp_callback_trigger(&h.report->cb));
+        look(NULL);
+    }
+    CHECK_MSG(writings < N / 2, "%d writings", writings);
+    if (end_by_hand(&h, &p, dir)) page_free(&p);
+}
+
 /* Within an epoch each step writes it, if asked to, but not the last one, after which the epoch's values come. */
 TEST(a_step_writes_it_within_an_epoch)
 {
@@ -1079,6 +1185,44 @@ TEST(without_memory_training_goes_on)
     if (!CHECK(page_read(&p, dir))) return;
     CHECK(get(get(p.data, "histograms")->item[0], "steps")->n == 12);
     page_free(&p);
+}
+
+/* A checkpoint has all of the histograms and images, or an error says that there is no memory. */
+TEST(a_state_without_memory)
+{
+    by_hand h;
+    page p;
+    tp_tensor t;
+    tp_summary_value v;
+    const tp_summary one = {&v, 1};
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const int64_t n_x = TP_COUNT(x);
+    long size = 0, failures = 0;
+    const char *dir = begin_by_hand(&h, "state", 0);
+    memset(&t, 0, sizeof t), memset(&v, 0, sizeof v);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &n_x), x);
+    v.tag = "weights", v.kind = TP_SUMMARY_HISTOGRAM, v.tensor = &t;
+    for (int i = 0; i < 40; i++) CHECK_OK(tp_monitors_put_summary(h.all, &one));
+    for (int pass = 0; pass < 2; pass++) /* the first one looks how large it is */
+        for (long n = pass ? 1 : 1 << 30, failed = 1; failed; n++) {
+            tp_dict d;
+            memset(&d, 0, sizeof d);
+            tp_test_fail_after(n);
+            const tp_status st = tp_callback_save_state(&h.report->cb, &d, "p/");
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            const tp_tensor *saved = st == TP_OK ? tp_dict_find(&d, "p/summaries") : NULL;
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+            if (st == TP_OK && CHECK(saved != NULL)) {
+                CHECK(size == 0 || size == (long)tp_tensor_size(saved));
+                size = (long)tp_tensor_size(saved);
+            }
+            tp_dict_free(&d);
+            CHECK(tp_test_live_blocks() == 0);
+            tp_test_alloc_reset();
+        }
+    CHECK_MSG(failures > 3 && size > 1000, "%ld failures, %ld bytes", failures, size);
+    if (end_by_hand(&h, &p, dir)) page_free(&p);
 }
 
 /* Something else has the page's name: training goes on, and its end says that the page is not there. */

@@ -1069,6 +1069,57 @@ TEST(a_resume_without_memory_never_begins_anew)
     for (long n = 1; resumed_in_the_middle(n); n++) CHECK(n < 5000);
 }
 
+/* Ctrl-C, and the n-th allocation from there fails: the checkpoint is whole, or an error says that there is no memory. */
+#ifndef TP_NO_SIGNALS
+static tp_status interrupt_and_fail(tp_callback *cb)
+{
+    if (cb->train->local_step != 1) return TP_OK;
+    raise(SIGINT);
+    tp_test_fail_after(*(const long *)cb->user);
+    return TP_OK;
+}
+#endif
+TEST(an_interrupt_without_memory)
+{
+#ifdef TP_NO_SIGNALS
+    TEST_SKIP("without signals there is no Ctrl-C");
+#else
+    TEST_MAY_ERROR("memory");
+    tp_test_keep_log();
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    int whole = 0;
+    long n = 1;
+    for (long failed = 1; failed && n < 5000; n++) {
+        tp_callback *cb[2] = {tp_callback_new("Interrupt", sizeof(long)), tp_cb_model_saver()};
+        *(long *)cb[0]->user = n;
+        cb[0]->trigger_step = interrupt_and_fail;
+        tp_train_desc d;
+        memset(&d, 0, sizeof d);
+        d.callbacks = cb;
+        d.n_callbacks = 2;
+        d.steps_per_epoch = 4;
+        d.max_epoch = 1;
+        const char *path = tp_test_path(dir, "interrupted.npz");
+        char latest[600] = "";
+        remove(path);
+        remove(tp_test_path(dir, "checkpoint"));
+        tp_trainer *t = tp_noop_trainer();
+        const tp_status st = tp_train(t, &d);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK_MSG(st == TP_INTR || (failed && st == TP_ERR_NOMEM), "allocation %ld: %s", n, tp_status_name(st));
+        if (st == TP_INTR) whole++;
+        if (st == TP_INTR) CHECK_MSG(tp_file_exists(path), "allocation %ld: there is no checkpoint", n);
+        if (st == TP_INTR && CHECK_OK(tp_checkpoint_state_latest(dir, latest, sizeof latest)))
+            CHECK_HAS(latest, "interrupted"); /* the list names it */
+        tp_trainer_free(t);
+    }
+    CHECK_MSG(n > 20 && whole > 0, "%ld allocations, %d whole", n, whole);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+#endif
+}
+
 /* A stop while the checkpoint at the end is saved ends the training, as anywhere. */
 static tp_status save_and_stop(tp_callback *cb) { return tp_stop(cb->train, "enough"); }
 TEST(a_stop_in_the_last_checkpoint_is_no_error)

@@ -330,9 +330,8 @@ static tp_status train_gated(kind k, tp_tri gate, tp_tri compile, tp_dict *d)
     }
     int n_trained = 0;
     tp_collection(t->graph, TP_KEY_TRAINABLE_VARIABLES, &n_trained);
-    const int updates = k == REPLICATED || k == ASYNC ? 2 : 1;
     CHECK_MSG(gate == TP_YES ? n_gated == n_gradients && n_gated >= n_trained : n_gated == 0,
-              "%d of %d gated, %d trained, %d", n_gated, n_gradients, n_trained, updates);
+              "%d of %d gated, %d trained", n_gated, n_gradients, n_trained);
     tp_plan_info info;
     memset(&info, 0, sizeof info);
     tp_node *fetch = t->train_op;

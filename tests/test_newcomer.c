@@ -180,21 +180,34 @@ TEST(labels_of_sequences)
     tp_graph_free(g);
 }
 
+/* The place of the label is told for each type of integers, wherever it stands; casts and other names are looked through. */
 TEST(a_label_outside_the_classes)
 {
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
-    tp_node *label = tp_placeholder(g, "label", TP_U8, tp_make_shape(TP_ANY)); /* a cast is looked through */
-    tp_node *cost = tp_sparse_softmax_cross_entropy(tp_named(x, "logits"), label);
-    tp_session *s = tp_session_new(g, NULL);
+    static const tp_dtype dtypes[] = {TP_U8, TP_I32, TP_I64, TP_F32};
     static const float logits[12];
-    static const uint8_t labels[4] = {0, 2, 7, 1};
-    const tp_feed feeds[] = {TP_FEED(x, TP_F32, logits, 4, 3), TP_FEED(label, TP_U8, labels, 4)};
-    CHECK_ERR(tp_session_run(s, feeds, 2, &cost, 1, NULL), TP_ERR_NUMERIC,
-              "label 7 is outside the classes; the inputs are 'logits' (?,3), ");
-    CHECK_HAS(tp_last_error(), "; 'label' has it at element 2");
-    tp_session_free(s);
-    tp_graph_free(g);
+    for (int i = 0; i < 4 * 4; i++) {
+        const tp_dtype dtype = dtypes[i / 4];
+        const int at = i % 4;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3));
+        tp_node *label = tp_placeholder(g, "label", dtype, tp_make_shape(TP_ANY));
+        tp_node *number = dtype == TP_F32 ? tp_cast(label, TP_I32) : at % 2 ? tp_identity(label) : label;
+        tp_node *cost = tp_sparse_softmax_cross_entropy(tp_named(x, "logits"), number);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_feed feeds[2] = {TP_FEED(x, TP_F32, logits, 4, 3), {0}};
+        char want[64];
+        feeds[1].node = label;
+        CHECK_OK(tp_tensor_resize(&feeds[1].value, dtype, tp_make_shape(4)));
+        for (int k = 0; k < 4; k++) tp_tensor_set(&feeds[1].value, k, k < at ? k % 3 : k == at ? 7 : 8);
+        CHECK_ERR(tp_session_run(s, feeds, 2, &cost, 1, NULL), TP_ERR_NUMERIC,
+                  "label 7 is outside the classes; the inputs are 'logits' (?,3), ");
+        snprintf(want, sizeof want, "; 'label' has it at element %d", at);
+        if (dtype != TP_F32) CHECK_HAS(tp_last_error(), want);
+        else CHECK_MSG(!strstr(tp_last_error(), "has it at"), "%s", tp_last_error());
+        tp_tensor_free(&feeds[1].value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
 }
 
 TEST(a_checkpoint_for_a_session_of_ones_own)
@@ -455,22 +468,34 @@ TEST(a_callback_that_fetches_what_is_not_there)
               "mean 'cost'?");
 }
 
-/* Weights of a program that has the other order of dimensions: they load, but the warning asks. */
+/* Weights of a program that has the other order of dimensions: they load, but the warning asks. It asks of no other shape, nor where
+ * only one dimension is more than 1: then there is nothing to transpose. */
 TEST(weights_that_are_not_transposed)
 {
-    for (int i = 0; i < 2; i++) {
+    static const struct {
+        tp_shape variable, value;
+        const char *text; /* the variable's shape */
+        bool asks;
+    } t[] = {{{2, {4, 3}}, {2, {3, 4}}, "(4,3)", true},          {{2, {4, 3}}, {2, {2, 6}}, "(4,3)", false},
+             {{2, {4, 3}}, {3, {3, 1, 4}}, "(4,3)", false},      {{3, {3, 1, 4}}, {2, {3, 4}}, "(3,1,4)", false},
+             {{2, {4, 1}}, {2, {1, 4}}, "(4,1)", false},         {{3, {1, 1, 5}}, {3, {5, 1, 1}}, "(1,1,5)", false},
+             {{3, {2, 2, 3}}, {3, {3, 2, 2}}, "(2,2,3)", true},  {{3, {2, 6, 2}}, {3, {4, 2, 3}}, "(2,6,2)", false},
+             {{3, {2, 2, 9}}, {3, {2, 3, 6}}, "(2,2,9)", false}, {{3, {3, 1, 2}}, {3, {2, 1, 3}}, "(3,1,2)", true}};
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        char want[96];
         tp_graph *g = tp_graph_new(NULL);
-        tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(4, 3), tp_init_zeros());
+        tp_get_variable_as(g, "fc/W", TP_F32, t[i].variable, tp_init_zeros());
         tp_dict d = TP_EMPTY;
-        CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "fc/W"), TP_F32, i ? tp_make_shape(3, 4) : tp_make_shape(2, 6)));
-        memset(d.item[0].value.data, 0, 12 * sizeof(float));
+        CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "fc/W"), TP_F32, t[i].value));
+        memset(d.item[0].value.data, 0, tp_tensor_bytes(&d.item[0].value));
         tp_session *s = tp_session_new(g, NULL);
         tp_session_init *init = tp_dict_restore(&d, false);
         keep_the_log();
         CHECK_OK(tp_session_init_run(init, s));
         tp_set_log(NULL, NULL);
-        CHECK_HAS(logged, "is reshaped to load it into variable 'fc/W' whose shape is (4,3).");
-        CHECK((strstr(logged, "Should its dimensions be transposed instead?") != NULL) == (i == 1));
+        snprintf(want, sizeof want, "is reshaped to load it into variable 'fc/W' whose shape is %s.", t[i].text);
+        CHECK_HAS(logged, want);
+        CHECK_MSG((strstr(logged, "Should its dimensions be transposed instead?") != NULL) == t[i].asks, "%d", i);
         tp_session_init_free(init);
         tp_session_free(s);
         tp_graph_free(g);
@@ -1662,6 +1687,50 @@ static tp_node *cell_graph(tp_graph *g, tp_node *const *in, void *user)
     (void)user, (void)g;
     tp_node *h = tp_named(tp_add(tp_affine(in[0], 0.5f, 0), in[1]), "next");
     return tp_named(tp_affine(h, 2, 0), "out");
+}
+
+/* Only the batch of a state may be unknown; the output has its type and its sizes. */
+static tp_node *open_cell(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_named(tp_cast(in[0], TP_I32), "number");
+    tp_named(tp_reduce_sum(in[0], NULL, 0, false), "sum");
+    return tp_named(tp_affine(in[0], 0.5f, 0), "next");
+}
+TEST(sizes_of_a_carried_state_are_known)
+{
+    static const char *const outs[] = {"next", "number", "sum"};
+    static const struct {
+        tp_shape shape;
+        const char *text; /* NULL: it is carried */
+    } t[] = {{{3, {TP_ANY, 2, 3}}, NULL},
+             {{1, {TP_ANY}}, NULL},
+             {{3, {4, 2, 3}}, NULL},
+             {{2, {TP_ANY, TP_ANY}}, "(?,?)"},
+             {{3, {TP_ANY, TP_ANY, 3}}, "(?,?,3)"},
+             {{3, {TP_ANY, 2, TP_ANY}}, "(?,2,?)"},
+             {{3, {4, 2, TP_ANY}}, "(4,2,?)"}};
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_spec spec = TP_SPEC("h", TP_F32, 1);
+        spec.shape = t[i].shape;
+        const tp_predict_config c = {
+            .inputs = &spec, .n_inputs = 1, .build_graph = open_cell, .output_names = outs, .n_output_names = 3};
+        char want[96];
+        tp_predictor *p = tp_offline_predictor(&c);
+        if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+        CHECK_ERR(tp_predictor_carry(p, 1, 0), TP_ERR_SHAPE, "'number' is int32 ");
+        CHECK_ERR(tp_predictor_carry(p, 2, 0), TP_ERR_SHAPE, "'sum' is float32 (), which the input 'h', float32 ");
+        CHECK_ERR(tp_predictor_carry(p, 3, 0), TP_ERR_ARG, "output 3 to input 0: the predictor has 3 outputs and 1");
+        CHECK_ERR(tp_predictor_carry(p, -1, 0), TP_ERR_ARG, "output -1 to input 0");
+        CHECK_ERR(tp_predictor_carry(p, 0, 1), TP_ERR_ARG, "output 0 to input 1");
+        CHECK_ERR(tp_predictor_carry(p, 0, -1), TP_ERR_ARG, "output 0 to input -1");
+        snprintf(want, sizeof want, "the input 'h' has shape %s: only its first dimension may be unknown",
+                 t[i].text ? t[i].text : "");
+        if (t[i].text) CHECK_ERR(tp_predictor_carry(p, 0, 0), TP_ERR_SHAPE, want);
+        else CHECK_OK(tp_predictor_carry(p, 0, 0));
+        CHECK(tp_predictor_n_inputs(p) == (t[i].text != NULL));
+        tp_predictor_free(p);
+    }
 }
 
 TEST(predictors_carry_their_state)
@@ -3010,6 +3079,45 @@ TEST(a_resume_without_a_change_leaves_nothing_out)
         CHECK_MSG(!strstr(all_lines, "are not used"), "%s", all_lines);
     }
     CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
+/* What is said of slots and averages: how many are restored, begin anew and are left over; nothing where all of them are restored, nor
+ * where the graph has none. */
+TEST(what_is_said_of_slots_that_begin_anew)
+{
+    enum { MOST = 4 };
+    static const struct {
+        const char *graph[MOST], *file[MOST], *said;
+    } t[] = {{{"w", "w/Momentum"}, {"w", "w/Momentum"}, NULL},
+             {{"w", "w/Momentum"}, {"w"}, "0 are restored, 1 begin anew, 0 of"},
+             {{"w", "w/Momentum"}, {"w", "w/Adam"}, "0 are restored, 1 begin anew, 1 of"},
+             {{"w", "w/Momentum", "w/Adam"}, {"w", "w/Momentum"}, "1 are restored, 1 begin anew, 0 of"},
+             {{"w", "w/Momentum"}, {"w", "w/Momentum", "EMA/loss"}, "1 are restored, 0 begin anew, 1 of"},
+             {{"w", "w/Momentum"}, {"w", "w/Momentum", "tp:local/EMA/loss"}, NULL},
+             {{"w", "v"}, {"w", "w/Adam"}, NULL},
+             {{"w", "v"}, {"w", "v"}, NULL}};
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_dict d = TP_EMPTY;
+        for (int k = 0; k < MOST && t[i].graph[k]; k++)
+            tp_get_variable_as(g, t[i].graph[k], TP_F32, tp_make_shape(2), tp_init_zeros());
+        for (int k = 0; k < MOST && t[i].file[k]; k++) {
+            tp_tensor *value = tp_dict_add(&d, t[i].file[k]);
+            CHECK_OK(tp_tensor_resize(value, TP_F32, tp_make_shape(2)));
+            memset(value->data, 0, tp_tensor_bytes(value));
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *init = tp_dict_restore(&d, false);
+        all_lines[0] = 0;
+        tp_set_log(keep_all_lines, NULL);
+        CHECK_OK(tp_session_init_run(init, s));
+        tp_set_log(NULL, NULL);
+        if (t[i].said) CHECK_HAS(all_lines, t[i].said);
+        else CHECK_MSG(!strstr(all_lines, "begin anew"), "%d: %s", i, all_lines);
+        tp_session_init_free(init);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
 }
 
 /* Precision, recall and error take values from 0 to 1: numbers of classes and logits are refused. */

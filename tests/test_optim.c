@@ -1462,6 +1462,22 @@ static tp_optimizer *wrapped(int which, tp_node *lr)
     }
 }
 
+/* What wraps an optimizer has its learning rate and its loss scale: trainers and optimizers around it read them there. */
+TEST(what_wraps_an_optimizer_has_its_learning_rate)
+{
+    for (int which = 0; which < 17; which++) {
+        tp_graph *g = graph();
+        tp_node *lr = rate(g, 0.1f);
+        const tp_optimizer *o = wrapped(which, lr);
+        CHECK_MSG(o && o->learning_rate == lr && !o->loss_scale == (which != 12), "optimizer %d", which);
+        tp_optimizer *inner = wrapped(which, lr), *outer = tp_optimizer_proxy(inner, "Outer", own_proxy, lr);
+        CHECK_MSG(outer && outer->inner == inner && outer->learning_rate == lr && outer->user == lr, "%d", which);
+        if (outer) CHECK_MSG(outer->loss_scale == inner->loss_scale && !outer->pred, "optimizer %d", which);
+        ok(g);
+        done(g);
+    }
+}
+
 /* Where the predicate is false no variable changes by a bit, the optimizer's own included; where it is true the weights do. */
 TEST(a_predicate_that_is_false_changes_nothing)
 {

@@ -1174,4 +1174,43 @@ TEST(resized_pixels_that_lie_on_a_pixel)
     }
 }
 
+/* The gradient goes back the same way: an infinite one at a pixel that lies on a pixel of the image reaches that one alone. */
+TEST(gradients_of_resized_pixels_that_lie_on_a_pixel)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64};
+    for (int i = 0; i < 8 * 6; i++) {
+        const int way = i / 6, at = i % 6;
+        const bool nearest = (way & 2) != 0, corners = (way & 4) != 0;
+        const int64_t h = corners ? 3 : 4, w = corners ? 5 : 6;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_resize_attrs a;
+        tp_feed f;
+        memset(&a, 0, sizeof a);
+        memset(&f, 0, sizeof f);
+        a.out_h = (int)h, a.out_w = (int)w, a.align_corners = corners;
+        tp_node *x = tp_placeholder(g, "x", dtypes[way % 2], tp_make_shape(1, 2, 3, 1)), *dx = NULL;
+        f.node = tp_placeholder(g, "dy", dtypes[way % 2], tp_make_shape(1, h, w, 1));
+        tp_gradients_from(nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a), f.node, &x, 1, &dx);
+        CHECK_OK(tp_tensor_resize(&f.value, dtypes[way % 2], f.node->shape));
+        for (int64_t k = 0; k < h * w; k++) tp_tensor_set(&f.value, k, 0);
+        tp_tensor_set(&f.value, at / 3 * 2 * w + at % 3 * 2, INFINITY);
+        tp_feed both[2];
+        both[0] = f;
+        both[1].node = x;
+        memset(&both[1].value, 0, sizeof both[1].value);
+        CHECK_OK(tp_tensor_resize(&both[1].value, dtypes[way % 2], x->shape));
+        memset(both[1].value.data, 0, tp_tensor_bytes(&both[1].value));
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out = NULL;
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, both, 2, &dx, 1, &out)))
+            for (int k = 0; k < 6; k++)
+                CHECK_MSG(tp_tensor_get(out, k) == (k == at ? INFINITY : 0), "way %d, from %d to %d: %g", way, at, k,
+                          tp_tensor_get(out, k));
+        tp_session_free(s);
+        tp_tensor_free(&f.value);
+        tp_tensor_free(&both[1].value);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -674,6 +674,11 @@ static void unmade(scene *s)
     want(s, conv(norm(s, s->x), s->w));
     keep(s);
 }
+static void unmade_last(scene *s) /* the convolution is the graph's last op */
+{
+    keep(s);
+    want(s, conv(norm(s, s->x), s->w));
+}
 static void unmade_relu(scene *s)
 {
     want(s, conv(tp_relu(norm(s, s->x)), s->w));
@@ -1093,6 +1098,7 @@ TEST(a_printed_plan_names_its_rules)
         const char *rules;
     } plan[] = {{with_both, "[epilogue]"},
                 {unmade_relu, "[batch norm, ReLU; norm on load]"},
+                {unmade_last, "[norm on load]"},
                 {back_sum_masked, "[mask, batch norm; sum]"},
                 {descends, "[descent]"},
                 {sum_valid, "[sum]"},
@@ -1376,6 +1382,17 @@ static void over_read_again(lying *s) /* the operand is read after the first res
     tp_node *y = backwards(s->x), *t = tp_tanh(y), *u = tp_add(t, y);
     over(s, tp_add(tp_sum(backwards(t)), tp_sum(backwards(u))));
 }
+/* Two results of a chain over two operands that die: of one another operand is read after it is there, of one itself is. */
+static void over_each(lying *s)
+{
+    tp_node *a = backwards(s->x), *b = backwards(a), *t = over(s, tp_tanh(a));
+    over(s, tp_sub(t, b));
+}
+static void over_both(lying *s)
+{
+    tp_node *a = backwards(s->x), *b = backwards(a), *t = over(s, tp_tanh(tp_sub(a, b)));
+    over(s, tp_mul(t, tp_neg(t)));
+}
 static void over_fed(lying *s) { over(s, tp_sum(tp_tanh(s->x))); }
 static void over_view(lying *s) { over(s, tp_sum(tp_tanh(tp_reshape_to(backwards(s->x), tp_make_shape(32, 32))))); }
 static void over_variable(lying *s)
@@ -1389,9 +1406,9 @@ TEST(results_lie_over_operands_that_die)
         void (*build)(lying *s);
         double places; /* of 4 KiB, beside scalars */
     } c[] = {
-        {over_operand, 2}, {over_the_second, 2}, {over_wanted, 3},   {over_read_later, 3},
-        {over_larger, 4},  {over_of_a_type, 2},  {over_two, 4},      {over_read_again, 4},
-        {over_fed, 2},     {over_view, 2},       {over_variable, 2},
+        {over_operand, 2},   {over_the_second, 2}, {over_wanted, 3},     {over_read_later, 3}, {over_larger, 4},
+        {over_of_a_type, 2}, {over_two, 4},        {over_read_again, 4}, {over_each, 3},       {over_both, 3},
+        {over_fed, 2},       {over_view, 2},       {over_variable, 2},
     };
     for (int i = 0; i < TP_COUNT(c); i++) {
         lying s;

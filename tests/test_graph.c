@@ -597,6 +597,33 @@ TEST(gradients_of_a_product_of_matrices_are_products)
     }
 }
 
+/* Where one factor is broadcast, its gradient is summed to its own shape. */
+TEST(gradients_of_products_have_the_shapes_of_the_factors)
+{
+    static const int64_t batch[][2] = {{0, 4}, {4, 0}, {1, 4}, {4, 1}, {4, 4}, {0, 1}, {0, 0}}; /* 0: a matrix */
+    static const float data[4 * 3 * 5] = {0.5f, -1, 2, 0.25f, -0.75f};
+    for (int i = 0; i < 4 * TP_COUNT(batch); i++) {
+        const bool ta = i % 2 == 1, tb = i / 2 % 2 == 1;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *ab[2], *d[2] = {NULL, NULL};
+        tp_feed f[2];
+        for (int k = 0; k < 2; k++) {
+            const int64_t m = (k ? 5 : 2), *b = batch[i / 4];
+            const bool high = k ? tb : !ta; /* a is 2 x 3, b is 3 x 5 */
+            tp_shape s = high ? shape2(m, 3) : shape2(3, m);
+            if (b[k]) s = tp_make_shape(b[k], s.dim[0], s.dim[1]);
+            ab[k] = tp_placeholder(g, k ? "b" : "a", TP_F32, s);
+            f[k] = feed_f32(ab[k], s, data);
+        }
+        tp_node *y = tp_matmul_ex(ab[0], ab[1], ta, tb);
+        tp_gradients(tp_sum(tp_square(y)), ab, 2, d);
+        for (int k = 0; k < 2; k++) CHECK_MSG(d[k] && tp_shape_equal(&d[k]->shape, &ab[k]->shape), "%d of %d", k, i);
+        CHECK_OK(tp_check_gradients(y, f, 2, 0, NULL));
+        CHECK(tp_graph_status(g) == TP_OK);
+        tp_graph_free(g);
+    }
+}
+
 TEST(bits_do_not_depend_on_threads_fetches_or_fusion)
 {
     tp_session_config c = tp_default_session_config();
@@ -3331,6 +3358,40 @@ TEST(moving_summaries_by_their_formula)
 
 static tp_node *scaled_sum(tp_node *w, float scale) { return tp_affine(tp_sum(w), scale, 0); }
 
+/* tp_collection_add gives the graph back, whatever comes of it, so that calls can stand in one another. */
+TEST(adding_to_a_collection_gives_the_graph)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_const(g, 1);
+    int n = 0, failures = 0;
+    CHECK(tp_collection_add(tp_collection_add(g, "mine", x), "mine", x) == g &&
+          tp_collection_add(g, "mine", NULL) == g);
+    CHECK(tp_graph_status(g) == TP_ERR_ARG && tp_collection_add(g, "mine", tp_poison(g)) == g);
+    tp_collection(g, "mine", &n);
+    CHECK(n == 2);
+    tp_graph_free(g);
+    for (int i = 1; i < 8; i++) {
+        g = tp_graph_new(NULL);
+        x = tp_const(g, 1);
+        tp_test_fail_after(0);
+        for (const long count = tp_test_alloc_count(); tp_test_alloc_count() == count;) tp_graph_alloc(g, 16);
+        for (int left = 4000 / 16; left > 4; left--) tp_graph_alloc(g, 16); /* most of the block that has just begun */
+        tp_test_fail_after(i);
+        bool same = true;
+        for (int k = 0; k < 12; k++) {
+            char key[40];
+            snprintf(key, sizeof key, "a collection of a long name: %d", k);
+            same = tp_collection_add(g, key, x) == g && same;
+        }
+        const bool failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK_MSG(same && (tp_graph_status(g) == TP_ERR_NOMEM) == failed, "allocation %d", i);
+        failures += failed;
+        tp_graph_free(g);
+    }
+    CHECK_MSG(failures > 1, "%d failures", failures);
+}
+
 /* The name of a constant instead of its value: "SUMMARIES" for TP_KEY_SUMMARIES. */
 TEST(names_of_collection_constants_are_no_collections)
 {
@@ -3661,6 +3722,11 @@ TEST(what_depends_on_what)
     CHECK(tp_depends_on(some, 3, a->op) && tp_depends_on(some, 2, c->op) && !tp_depends_on(some, 2, a->op));
     CHECK(tp_depends_on(less, 3, a->op) && !tp_depends_on(less, 3, c->op) && !tp_depends_on(less, 2, a->op));
     CHECK(!tp_depends_on(NULL, 0, a->op) && !tp_depends_on(all, 0, a->op) && !tp_depends_on(all, 5, tp_poison(g)->op));
+    tp_test_fail_after(1); /* of nothing it is known without memory; of something it must be taken for true */
+    CHECK(!tp_depends_on(NULL, 0, a->op) && !tp_depends_on(some, 0, c->op) && !tp_test_alloc_failed());
+    CHECK(!tp_depends_on(some, 3, tp_poison(g)->op) && !tp_test_alloc_failed());
+    CHECK(tp_depends_on(all, 1, c->op) && tp_test_alloc_failed());
+    tp_test_alloc_reset();
     tp_node *const *lists[2] = {some, less};
     const int n[2] = {2, 3};
     CHECK(tp_dependency_of_fetches(lists, n, 2, a->op) && !tp_dependency_of_fetches(lists, n, 1, a->op));

@@ -761,6 +761,26 @@ TEST(regularize_cost_searches_anywhere)
     done(g);
 }
 
+/* Of a tower with variables of its own: those alone, told by their names within the tower. */
+TEST(regularize_cost_of_a_tower_with_variables_of_its_own)
+{
+    tp_graph *g = tower(true);
+    vector(g, "own1/W");
+    tp_tower_leave(g);
+    tp_tower_desc d = {.name = "t1", .vs_name = "t1", .is_training = true, .index = 1, .total = 2};
+    tp_tower_enter(g, &d);
+    vector(g, "own1/W");
+    vector(g, "own2/W");
+    vector(g, "own2/b");
+    tp_node *l2 = tp_regularize_cost(g, "own.*/W", tp_l2_regularizer(.1f), NULL);
+    ok(g);
+    CHECK_HAS(tp_test_logged, "regularize_cost() found 2 variables to regularize.\nThe following tensors will be "
+                              "regularized: own1/W, own2/W\n");
+    tp_tower_leave(g);
+    CHECK_NEAR(value_of(g, l2), 2.5, 1e-6, 0);
+    done(g);
+}
+
 TEST(regularize_cost_is_zero_at_inference)
 {
     tp_graph *g = tower(false);

@@ -133,6 +133,24 @@ TEST(catastrophic_patterns_end)
     free(text[1]);
 }
 
+/* What matches no characters may be repeated, also where it is all there is. */
+TEST(nothing_is_repeated)
+{
+    static const char *const repeat[] = {"*", "+", "?", "*?", "{3}", "{2,}", "{0}", "{1,4}?", "*+"};
+    for (int i = 0; i < TP_COUNT(repeat); i++) {
+        char pattern[40];
+        snprintf(pattern, sizeof pattern, "(?:)%s", repeat[i]);
+        says('s', pattern, "ab", "0,0");
+        says('f', pattern, "", "0,0");
+        snprintf(pattern, sizeof pattern, "(?:(?:)%s)+b", repeat[i]);
+        says('s', pattern, "ab", "1,2");
+        snprintf(pattern, sizeof pattern, "a(?i:)%sB?", repeat[i]);
+        says('f', pattern, "aB", "0,2");
+        snprintf(pattern, sizeof pattern, "(?:|)%sb", repeat[i]);
+        says('m', pattern, "b", "0,1");
+    }
+}
+
 TEST(a_sentence_instead_of_no_end)
 {
     tp_regex *re = NULL;

@@ -710,6 +710,43 @@ TEST(every_allocation_may_fail)
     CHECK(failures > 30);
 }
 
+/* Variables of towers' own that are none: the getter around the towers makes something else of them, or there is a mistake. */
+static tp_node *twice_as_much(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    ++*(int *)user;
+    return tp_affine(tp_getter_next(call, d), 2, 0);
+}
+static tp_node *own_or_wrong(const tp_tower_context *tower, void *user)
+{
+    const bool wrong = *(const bool *)user && tower->index == 1;
+    return tp_sum(tp_get_variable_as(tower->graph, wrong ? "" : "w", TP_F32, tp_make_shape(2), tp_init_ones()));
+}
+TEST(own_variables_that_a_getter_or_a_mistake_makes_none)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_variable_scope_desc scope;
+        tp_towers_desc d;
+        tp_node *cost[2] = {NULL, NULL};
+        int called = 0;
+        bool wrong = i == 1;
+        memset(&scope, 0, sizeof scope);
+        memset(&d, 0, sizeof d);
+        d.n = 2;
+        d.own_variables = true;
+        scope.getter = twice_as_much, scope.getter_user = &called;
+        if (!wrong) tp_variable_scope_push(g, &scope);
+        const tp_status st = tp_build_on_towers(g, &d, own_or_wrong, &wrong, cost);
+        if (!wrong) tp_variable_scope_pop(g);
+        if (wrong) CHECK_MSG(st != TP_OK && tp_graph_status(g) == st, "%s", tp_status_name(st));
+        else CHECK_OK(st);
+        if (!wrong) CHECK(called == 2 && cost[1]);
+        const tp_variable *w = tp_find_variable(g, "tower1/w");
+        CHECK(wrong ? !w : w && w->local && !tp_find_variable(g, "w")->local);
+        tp_graph_free(g);
+    }
+}
+
 /* Each tower adds parts before and after a sum of all towers: whenever one goes on, the list of parts is made anew. */
 enum { PARTS = 6 };
 static tp_node *parts_around_a_sum(const tp_tower_context *tower, void *user)

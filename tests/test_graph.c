@@ -453,6 +453,36 @@ TEST(a_circle_of_reads_and_writes_is_refused)
     tp_graph_free(g);
 }
 
+/* What is fed takes the place of what the graph has there, a constant and a variable too, as whichever feed it comes. */
+TEST(constants_and_variables_can_be_fed)
+{
+    enum { SOURCES = 4 };
+    for (int fed = 0; fed <= SOURCES; fed++)
+        for (int turn = 0; turn < SOURCES; turn++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x[SOURCES], *fetch[2 * SOURCES];
+            const tp_tensor *out[2 * SOURCES];
+            float value[SOURCES] = {3, 5, -3, -5}, data[SOURCES] = {20, 21, 22, 23};
+            tp_feed f[SOURCES];
+            x[0] = tp_const(g, value[0]);
+            x[1] = tp_get_variable_as(g, "v", TP_F32, scalar(), tp_init_constant(value[1]));
+            x[2] = tp_neg(x[0]), x[3] = tp_neg(x[1]);
+            for (int i = 0; i < SOURCES; i++) fetch[i] = x[i], fetch[SOURCES + i] = tp_affine(x[i], 2, 0);
+            for (int i = 0; i < fed; i++) f[i] = feed_f32(x[(i + turn) % SOURCES], scalar(), &data[i]);
+            tp_session *s = tp_session_new(g, NULL);
+            if (CHECK_OK(tp_session_run(s, f, fed, fetch, 2 * SOURCES, out)))
+                for (int i = 0; i < SOURCES; i++) {
+                    const int at = (i + SOURCES - turn) % SOURCES, of = (i + 2 - turn + SOURCES) % SOURCES;
+                    const double above = of < fed && i >= 2 ? -(double)data[of] : (double)value[i];
+                    const double want = at < fed ? (double)data[at] : above;
+                    CHECK_MSG(tp_tensor_get(out[i], 0) == want && tp_tensor_get(out[SOURCES + i], 0) == 2 * want,
+                              "%d fed from %d: %d is %g, not %g", fed, turn, i, tp_tensor_get(out[i], 0), want);
+                }
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
 TEST(a_predicate_decides_on_the_device)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -3357,6 +3387,31 @@ TEST(moving_summaries_by_their_formula)
 /* ==== variables and collections ======================================================================== */
 
 static tp_node *scaled_sum(tp_node *w, float scale) { return tp_affine(tp_sum(w), scale, 0); }
+
+/* Without memory for it, what a tower added to a collection is nothing. */
+TEST(a_towers_collection_without_memory)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "t", d.is_training = true;
+    tp_node *x = tp_const(g, 1);
+    tp_collection_add(g, "mine", x);
+    tp_tower_enter(g, &d);
+    tp_collection_add(tp_collection_add(g, "mine", x), "mine", x);
+    bool failed = false;
+    for (int i = 0; i < 5000 && !failed; i++) { /* the graph takes memory in blocks */
+        int n = 7;
+        tp_test_fail_after(1);
+        tp_node *const *item = tp_tower_collection(g, "mine", &n);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK(failed ? !item && n == 0 : n == 2 && item && item[1] == x);
+    }
+    CHECK(failed && tp_graph_status(g) == TP_ERR_NOMEM);
+    tp_tower_leave(g);
+    tp_graph_free(g);
+}
 
 /* tp_collection_add gives the graph back, whatever comes of it, so that calls can stand in one another. */
 TEST(adding_to_a_collection_gives_the_graph)

@@ -194,17 +194,17 @@ TEST(a_label_outside_the_classes)
         tp_node *number = dtype == TP_F32 ? tp_cast(label, TP_I32) : at % 2 ? tp_identity(label) : label;
         tp_node *cost = tp_sparse_softmax_cross_entropy(tp_named(x, "logits"), number);
         tp_session *s = tp_session_new(g, NULL);
-        tp_feed feeds[2] = {TP_FEED(x, TP_F32, logits, 4, 3), {0}};
+        tp_feed feeds[2], logits_fed = TP_FEED(x, TP_F32, logits, 4, 3), label_fed = {.node = label};
         char want[64];
-        feeds[1].node = label;
-        CHECK_OK(tp_tensor_resize(&feeds[1].value, dtype, tp_make_shape(4)));
-        for (int k = 0; k < 4; k++) tp_tensor_set(&feeds[1].value, k, k < at ? k % 3 : k == at ? 7 : 8);
+        CHECK_OK(tp_tensor_resize(&label_fed.value, dtype, tp_make_shape(4)));
+        for (int k = 0; k < 4; k++) tp_tensor_set(&label_fed.value, k, k < at ? k % 3 : k == at ? 7 : 8);
+        feeds[at / 2] = label_fed, feeds[1 - at / 2] = logits_fed; /* in either order */
         CHECK_ERR(tp_session_run(s, feeds, 2, &cost, 1, NULL), TP_ERR_NUMERIC,
                   "label 7 is outside the classes; the inputs are 'logits' (?,3), ");
         snprintf(want, sizeof want, "; 'label' has it at element %d", at);
         if (dtype != TP_F32) CHECK_HAS(tp_last_error(), want);
         else CHECK_MSG(!strstr(tp_last_error(), "has it at"), "%s", tp_last_error());
-        tp_tensor_free(&feeds[1].value);
+        tp_tensor_free(&label_fed.value);
         tp_session_free(s);
         tp_graph_free(g);
     }
@@ -476,11 +476,18 @@ TEST(weights_that_are_not_transposed)
         tp_shape variable, value;
         const char *text; /* the variable's shape */
         bool asks;
-    } t[] = {{{2, {4, 3}}, {2, {3, 4}}, "(4,3)", true},          {{2, {4, 3}}, {2, {2, 6}}, "(4,3)", false},
-             {{2, {4, 3}}, {3, {3, 1, 4}}, "(4,3)", false},      {{3, {3, 1, 4}}, {2, {3, 4}}, "(3,1,4)", false},
-             {{2, {4, 1}}, {2, {1, 4}}, "(4,1)", false},         {{3, {1, 1, 5}}, {3, {5, 1, 1}}, "(1,1,5)", false},
-             {{3, {2, 2, 3}}, {3, {3, 2, 2}}, "(2,2,3)", true},  {{3, {2, 6, 2}}, {3, {4, 2, 3}}, "(2,6,2)", false},
-             {{3, {2, 2, 9}}, {3, {2, 3, 6}}, "(2,2,9)", false}, {{3, {3, 1, 2}}, {3, {2, 1, 3}}, "(3,1,2)", true}};
+    } t[] = {{{2, {4, 3}}, {2, {3, 4}}, "(4,3)", true},
+             {{2, {4, 3}}, {2, {2, 6}}, "(4,3)", false},
+             {{2, {4, 3}}, {3, {3, 1, 4}}, "(4,3)", false},
+             {{3, {3, 1, 4}}, {2, {3, 4}}, "(3,1,4)", false},
+             {{2, {4, 1}}, {2, {1, 4}}, "(4,1)", false},
+             {{3, {1, 1, 5}}, {3, {5, 1, 1}}, "(1,1,5)", false},
+             {{3, {2, 2, 3}}, {3, {3, 2, 2}}, "(2,2,3)", true},
+             {{3, {2, 6, 2}}, {3, {4, 2, 3}}, "(2,6,2)", false},
+             {{3, {2, 2, 9}}, {3, {2, 3, 6}}, "(2,2,9)", false},
+             {{3, {3, 1, 2}}, {3, {2, 1, 3}}, "(3,1,2)", true},
+             {{4, {2, 6, 3, 4}}, {4, {2, 2, 6, 6}}, "(2,6,3,4)", false},
+             {{4, {2, 6, 2, 6}}, {4, {2, 2, 6, 6}}, "(2,6,2,6)", true}};
     for (int i = 0; i < TP_COUNT(t); i++) {
         char want[96];
         tp_graph *g = tp_graph_new(NULL);
@@ -1711,24 +1718,30 @@ TEST(sizes_of_a_carried_state_are_known)
              {{3, {TP_ANY, 2, TP_ANY}}, "(?,2,?)"},
              {{3, {4, 2, TP_ANY}}, "(4,2,?)"}};
     for (int i = 0; i < TP_COUNT(t); i++) {
-        tp_spec spec = TP_SPEC("h", TP_F32, 1);
-        spec.shape = t[i].shape;
+        tp_spec spec[2] = {TP_SPEC("h", TP_F32, 1), TP_SPEC("x", TP_F32, 1)};
+        spec[0].shape = spec[1].shape = t[i].shape;
         const tp_predict_config c = {
-            .inputs = &spec, .n_inputs = 1, .build_graph = open_cell, .output_names = outs, .n_output_names = 3};
+            .inputs = spec, .n_inputs = 2, .build_graph = open_cell, .output_names = outs, .n_output_names = 3};
         char want[96];
         tp_predictor *p = tp_offline_predictor(&c);
         if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
         CHECK_ERR(tp_predictor_carry(p, 1, 0), TP_ERR_SHAPE, "'number' is int32 ");
         CHECK_ERR(tp_predictor_carry(p, 2, 0), TP_ERR_SHAPE, "'sum' is float32 (), which the input 'h', float32 ");
-        CHECK_ERR(tp_predictor_carry(p, 3, 0), TP_ERR_ARG, "output 3 to input 0: the predictor has 3 outputs and 1");
+        CHECK_ERR(tp_predictor_carry(p, 3, 0), TP_ERR_ARG, "output 3 to input 0: the predictor has 3 outputs and 2");
         CHECK_ERR(tp_predictor_carry(p, -1, 0), TP_ERR_ARG, "output -1 to input 0");
-        CHECK_ERR(tp_predictor_carry(p, 0, 1), TP_ERR_ARG, "output 0 to input 1");
+        CHECK_ERR(tp_predictor_carry(p, 0, 2), TP_ERR_ARG, "output 0 to input 2");
         CHECK_ERR(tp_predictor_carry(p, 0, -1), TP_ERR_ARG, "output 0 to input -1");
         snprintf(want, sizeof want, "the input 'h' has shape %s: only its first dimension may be unknown",
                  t[i].text ? t[i].text : "");
         if (t[i].text) CHECK_ERR(tp_predictor_carry(p, 0, 0), TP_ERR_SHAPE, want);
-        else CHECK_OK(tp_predictor_carry(p, 0, 0));
-        CHECK(tp_predictor_n_inputs(p) == (t[i].text != NULL));
+        for (int k = 0; k < 2 && !t[i].text; k++) { /* no output reads the second input */
+            keep_the_log();
+            CHECK_OK(tp_predictor_carry(p, 0, k));
+            tp_set_log(NULL, NULL);
+            CHECK((strstr(logged, "no output reads the input 'x', so carrying it changes nothing") != NULL) ==
+                  (k == 1));
+        }
+        CHECK(tp_predictor_n_inputs(p) == (t[i].text ? 2 : 0));
         tp_predictor_free(p);
     }
 }
@@ -3094,6 +3107,7 @@ TEST(what_is_said_of_slots_that_begin_anew)
              {{"w", "w/Momentum", "w/Adam"}, {"w", "w/Momentum"}, "1 are restored, 1 begin anew, 0 of"},
              {{"w", "w/Momentum"}, {"w", "w/Momentum", "EMA/loss"}, "1 are restored, 0 begin anew, 1 of"},
              {{"w", "w/Momentum"}, {"w", "w/Momentum", "tp:local/EMA/loss"}, NULL},
+             {{"w/Momentum", "w"}, {"w/Adam", "w"}, "0 are restored, 1 begin anew, 1 of"},
              {{"w", "v"}, {"w", "w/Adam"}, NULL},
              {{"w", "v"}, {"w", "v"}, NULL}};
     for (int i = 0; i < TP_COUNT(t); i++) {

@@ -170,8 +170,11 @@ static entry *record_entry(remote *r)
     memset(e, 0, sizeof *e);
     return e;
 }
+/* The device to be current, as was said last; 0: any. How often it was said. */
+static int currents, made_current;
 static tp_status copy_now(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
+    currents = 0; /* a copy may leave the other one current */
     remote_open(from, PROT_READ);
     remote_open(d, PROT_READ | PROT_WRITE);
     if (bytes) memcpy(dst, src, bytes);
@@ -206,8 +209,7 @@ static void remote_run(const tp_call *k)
     if (k->fused.bias || k->fused.act) tp__finish_naive(k);
     remote_open(k->device, PROT_NONE);
 }
-static int currents; /* device to be current, as was said last */
-static void remote_make_current(tp_device *d) { currents = d->name[7]; }
+static void remote_make_current(tp_device *d) { currents = d->name[7], made_current++; }
 static void remote_launch(const tp_call *k)
 {
     remote *r = (remote *)k->device->impl;
@@ -1386,6 +1388,53 @@ TEST(what_lies_on_a_device_is_fetched_without_running_there)
     tp_graph_free(g);
 }
 
+/* A copy between devices is a step of its own, printed as one; what is fed goes to both without one. */
+TEST(a_printed_plan_has_the_copies)
+{
+    for (int kind = 0; kind < 4; kind++) {
+        const bool peer = kind % 2 == 1, fed = kind / 2 == 1;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_device *d[2];
+        for (int i = 0; i < 2; i++) {
+            d[i] = &remote_new(peer)->d;
+            d[i]->name[7] = (char)('0' + i);
+        }
+        float data[1024] = {0.5f, -1};
+        tp_feed f;
+        tp_node *y[2] = {NULL, NULL};
+        const tp_tensor *value[2] = {NULL, NULL};
+        memset(&f, 0, sizeof f);
+        f.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(1024));
+        tp_tensor_view(&f.value, TP_F32, f.node->shape, data);
+        y[0] = tp_named(tp_square(f.node), "y");
+        TP_DEVICE(g, 1) y[1] = tp_sum(fed ? f.node : y[0]);
+        tp_session *s = open_on(g, d, 2);
+        tp_plan_info info;
+        tp_buf text;
+        memset(&info, 0, sizeof info);
+        memset(&text, 0, sizeof text);
+        CHECK_OK(tp_session_run(s, &f, 1, y, 2, value));
+        if (value[1]) CHECK(tp_tensor_get(value[1], 0) == (fed ? -0.5 : 1.25));
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), y, 2, &info));
+        CHECK_OK(tp_exec_print_plan(tp_session_exec(s), y, 2, &text));
+        CHECK_MSG(info.n_copies == !fed && info.n_steps == 3 - fed, "%d copies, %d steps", info.n_copies, info.n_steps);
+        const char *copy = text.data ? strstr(text.data, "copy ") : NULL;
+        CHECK_MSG((copy != NULL) == !fed, "%s", text.data);
+        if (copy) {
+            char line[200];
+            snprintf(line, sizeof line, "%.*s", (int)strcspn(copy, "\n"), copy);
+            CHECK_HAS(line, " (1024) ");
+            CHECK_HAS(line, " 8.0 ");
+            CHECK_HAS(line, "remote:0 to remote:1 ");
+            CHECK_STR(line + strlen(line) - 3, "  y");
+        }
+        tp_buf_free(&text);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+        tp_graph_free(g);
+    }
+}
+
 /* Every call of a device may fail: the run says so, in the device's words, and the next one is as if nothing had been. Two
  * devices, with and without a way between them, with NCCL and without, recorded where that is possible. */
 typedef struct two {
@@ -1454,14 +1503,14 @@ static bool two_runs(const two *p, int kind, int fail, int *recorded)
         for (int i = 0; i < PAIR; i++) data[i] = (float)((i + run) % 8);
         tp_tensor_view(&f.value, TP_F32, tp_make_shape(PAIR), data);
         const bool before = device_calls >= fail;
-        device_sums = currents = 0; /* another program may have made any device current */
+        device_sums = currents = made_current = 0;
         failed_fatally = false;
         const tp_status st = tp_session_run(s, &f, 1, p->fetch, 4, value);
         const bool hit = !before && device_calls >= fail && failed_fatally;
         CHECK_MSG(st == (hit ? TP_ERR_IO : TP_OK) && (!hit || strstr(tp_last_error(), "the device is gone")),
                   "kind %d, call %d, run %d: %s", kind, fail, run, st == TP_OK ? "nothing is said" : tp_last_error());
         if (st == TP_OK) CHECK_MSG(two_right(value, data), "kind %d, call %d, run %d: wrong values", kind, fail, run);
-        if (run == 0) CHECK(hit || (device_sums == nccl && currents));
+        if (run == 0) CHECK(hit || (device_sums == nccl && made_current > 0));
         tp_plan_info info;
         if (tp_exec_plan_info(tp_session_exec(s), p->fetch, 4, &info) == TP_OK) *recorded = info.recorded;
         CHECK(r[0]->waiting == 0 && r[1]->waiting == 0); /* nothing stays staged */

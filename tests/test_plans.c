@@ -1116,6 +1116,48 @@ TEST(a_printed_plan_names_its_rules)
     }
 }
 
+/* A convolution normalises samples while it loads them; a batch of none is not worth it, and all that is made of it is 0. */
+TEST(a_batch_of_no_samples_is_not_normalised_on_load)
+{
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    const bool fast = d && strcmp(tp_device_isa(d), "naive") != 0;
+    if (d) d->close(d);
+    if (!fast) TEST_SKIP("naive kernels fuse less");
+    for (int batch = 0; batch < 3; batch++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 24, 22, 16)), *to[2], *fetch[3];
+        tp_node *beta = tp_get_variable_as(g, "beta", TP_F32, tp_make_shape(16), tp_init_ones());
+        to[0] = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 3, 16, 16), tp_init_uniform(-0.1f, 0.1f));
+        to[1] = tp_get_variable_as(g, "gamma", TP_F32, tp_make_shape(16), tp_init_ones());
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        fetch[0] =
+            tp_nn_conv2d(tp_relu(tp_nn_batch_norm_train(x, to[1], beta, 3, 1e-3f, false, NULL, NULL)), to[0], &a);
+        tp_gradients(tp_sum(fetch[0]), to, 2, fetch + 1);
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out[3];
+        tp_feed f;
+        tp_buf text;
+        memset(&f, 0, sizeof f);
+        memset(&text, 0, sizeof text);
+        f.node = x;
+        CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(batch, 24, 22, 16)));
+        for (int64_t i = 0; i < tp_tensor_size(&f.value); i++) tp_tensor_set(&f.value, i, (double)(i % 7) / 8);
+        if (CHECK_OK(tp_session_run(s, &f, 1, fetch, 3, out))) {
+            CHECK(tp_tensor_size(out[0]) == (int64_t)batch * 24 * 22 * 16);
+            for (int k = 1; k < 3; k++)
+                for (int64_t i = 0; i < tp_tensor_size(out[k]); i++)
+                    if (batch == 0) CHECK(tp_tensor_get(out[k], i) == 0);
+            CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, 3, &text));
+            CHECK_MSG((strstr(text.data, "norm on load") != NULL) == (batch > 0), "%d: %s", batch, text.data);
+        }
+        tp_buf_free(&text);
+        tp_tensor_free(&f.value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_batch_norm_is_not_made_for_convolutions_alone)
 {
     static const fusion f[] = {

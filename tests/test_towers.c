@@ -718,8 +718,8 @@ static tp_node *twice_as_much(tp_getter_call *call, tp_variable_desc *d, void *u
 }
 static tp_node *own_or_wrong(const tp_tower_context *tower, void *user)
 {
-    const bool wrong = *(const bool *)user && tower->index == 1;
-    return tp_sum(tp_get_variable_as(tower->graph, wrong ? "" : "w", TP_F32, tp_make_shape(2), tp_init_ones()));
+    const bool mistaken = *(const bool *)user && tower->index == 1;
+    return tp_sum(tp_get_variable_as(tower->graph, mistaken ? "" : "w", TP_F32, tp_make_shape(2), tp_init_ones()));
 }
 TEST(own_variables_that_a_getter_or_a_mistake_makes_none)
 {
@@ -729,20 +729,20 @@ TEST(own_variables_that_a_getter_or_a_mistake_makes_none)
         tp_towers_desc d;
         tp_node *cost[2] = {NULL, NULL};
         int called = 0;
-        bool wrong = i == 1;
+        bool mistaken = i == 1;
         memset(&scope, 0, sizeof scope);
         memset(&d, 0, sizeof d);
         d.n = 2;
         d.own_variables = true;
         scope.getter = twice_as_much, scope.getter_user = &called;
         if (i == 0) tp_variable_scope_push(g, &scope);
-        const tp_status st = tp_build_on_towers(g, &d, own_or_wrong, &wrong, cost);
+        const tp_status st = tp_build_on_towers(g, &d, own_or_wrong, &mistaken, cost);
         if (i == 0) tp_variable_scope_pop(g);
-        if (wrong) CHECK_MSG(st != TP_OK && tp_graph_status(g) == st, "%s", tp_status_name(st));
+        if (mistaken) CHECK_MSG(st != TP_OK && tp_graph_status(g) == st, "%s", tp_status_name(st));
         else CHECK_OK(st);
-        if (!wrong) CHECK(called == (i == 0 ? 2 : 0) && cost[1]);
+        if (!mistaken) CHECK(called == (i == 0 ? 2 : 0) && cost[1]);
         const tp_variable *w = tp_find_variable(g, "tower1/w");
-        CHECK(wrong ? !w : w && w->local && !tp_find_variable(g, "w")->local);
+        CHECK(mistaken ? !w : w && w->local && !tp_find_variable(g, "w")->local);
         if (w) CHECK(w->copy_of == (i == 0 ? NULL : tp_find_variable(g, "w")));
         tp_graph_free(g);
     }

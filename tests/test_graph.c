@@ -641,7 +641,10 @@ TEST(gradients_of_products_have_the_shapes_of_the_factors)
             const int64_t m = (k ? 5 : 2), *b = batch[i / 4];
             const bool high = k ? tb : !ta; /* a is 2 x 3, b is 3 x 5 */
             tp_shape s = high ? shape2(m, 3) : shape2(3, m);
-            if (b[k]) s = tp_make_shape(b[k], s.dim[0], s.dim[1]);
+            if (b[k]) {
+                const int64_t dim[3] = {b[k], s.dim[0], s.dim[1]};
+                s = tp_make_shape_n(3, dim);
+            }
             ab[k] = tp_placeholder(g, k ? "b" : "a", TP_F32, s);
             f[k] = feed_f32(ab[k], s, data);
         }

@@ -57,7 +57,8 @@ in_parts() {
             part "$h" "$out/$tool/part" "$n" "$lines" || break
             log=$out/$tool/$h.$n.log
             timeout 600 "${@//PART/$out/$tool/part}" $plain >"$log" 2>&1 || echo "tp_$h.h: error: part $n: $tool did not end (status $?)" >>"$log"
-            grep -hE 'error:|warning:.*(\[-Wanalyzer|\[[a-z]+\.)' "$log" | sed "s|^$out/$tool/part/||" >>"$out/$tool.log"
+            # what stands in the compiler's own header of intrinsics (clang 14: cetintrin.h) is not ours
+            grep -hE 'error:|warning:.*(\[-Wanalyzer|\[[a-z]+\.)' "$log" | grep -v '/cetintrin\.h:' | sed "s|^$out/$tool/part/||" >>"$out/$tool.log"
         done
         [ "$n" != 0 ] || echo "tp_$h.h: error: no function" >>"$out/$tool.log"
     done

@@ -1290,24 +1290,29 @@ static void softmax_of_width(const struct tp__isa *isa, int64_t n)
 }
 TEST(softmax_rows_of_any_width) { for_widths(softmax_of_width); }
 
-/* Random words, what goes in and what comes out end where memory ends. */
+/* Dropout of values whose words lie on both sides of the rate; each array ends where the memory ends. */
 static void dropout_of_width(const struct tp__isa *isa, int64_t n)
 {
-    uint32_t words[140];
-    for (int64_t i = 0; i < 35; i++) tp_philox(9, (uint64_t)(n + i), 0, words + 4 * i);
-    float *x = edge(0, n), *y = edge(1, n), *word = edge(2, n);
-    for (int64_t k = 0; k < n; k++) {
-        if (k % 5 == 0) words[k] = (words[k] & 255u) | (uint32_t)(n % 8) << 29;   /* the rate itself: it stays */
-        if (k % 5 == 1) words[k] = ((uint32_t)(n % 8) << 29) - (n % 8 ? 1u : 0u); /* just below it */
+    static const float rates[] = {0, 0.25f, 0.5f, 0.9f};
+    const float *x = edge(0, n);
+    uint32_t *words = (uint32_t *)(void *)edge(2, n);
+    for (int r = 0; r < TP_COUNT(rates); r++) {
+        float *y = edge(1, n);
+        const uint32_t border = (uint32_t)(rates[r] * 16777216.0f);
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t at_border[] = {border, border - 1, border + 1, 0, 0xffffffu, (uint32_t)i * 0x9e3779u};
+            words[i] = at_border[i % TP_COUNT(at_border)] << 8 | (uint32_t)(i % 3 * 127);
+        }
+        tp__dropout_of[isa->level](0, y, x, words, rates[r], 1.25f);
+        CHECK(edge_kept(1, n) && y[0] == edge_value(1, n, 0));
+        tp__dropout_of[isa->level](n, y, x, words, rates[r], 1.25f);
+        for (int64_t i = 0; i < n; i++) {
+            const float want = (float)(words[i] >> 8) >= rates[r] * 16777216.0f ? x[i] * 1.25f : 0.0f;
+            CHECK_MSG(memcmp(&y[i], &want, sizeof want) == 0, "%s: rate %g, value %d of %d is %g, not %g", isa->name,
+                      (double)rates[r], (int)i, (int)n, (double)y[i], (double)want);
+        }
+        CHECK(edge_kept(1, n));
     }
-    memcpy(word, words, (size_t)n * sizeof *word);
-    const float rate = (float)(n % 8) / 8.0f, scale = 1.0f / (1.0f - rate);
-    tp__dropout_of[isa->level](0, y, x, words, rate, scale);
-    for (int64_t k = 0; k < n; k++) CHECK(y[k] == edge_value(1, n, k));
-    tp__dropout_of[isa->level](n, y, x, (const uint32_t *)(const void *)word, rate, scale);
-    for (int64_t k = 0; k < n; k++)
-        CHECK(y[k] == ((float)(words[k] >> 8) * (1.0f / 16777216.0f) >= rate ? x[k] * scale : 0.0f));
-    CHECK(edge_kept(1, n));
 }
 TEST(dropout_of_any_length) { for_widths(dropout_of_width); }
 
@@ -1419,30 +1424,6 @@ static void vectors_of_width(const struct tp__isa *isa, int64_t n)
     d->close(d);
 }
 TEST(vectors_end_where_they_end) { for_widths(vectors_of_width); }
-
-/* Dropout of values whose words lie on both sides of the rate; each array ends where the memory ends. */
-static void dropout_of_width(const struct tp__isa *isa, int64_t n)
-{
-    static const float rates[] = {0, 0.25f, 0.5f, 0.9f};
-    const float *x = edge(0, n);
-    uint32_t *words = (uint32_t *)(void *)edge(2, n);
-    for (int r = 0; r < TP_COUNT(rates); r++) {
-        float *y = edge(1, n);
-        const uint32_t border = (uint32_t)(rates[r] * 16777216.0f);
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t near[] = {border, border - 1, border + 1, 0, 0xffffffu, (uint32_t)i * 0x9e3779u};
-            words[i] = near[i % TP_COUNT(near)] << 8 | (uint32_t)(i % 3 * 127);
-        }
-        tp__dropout_of[isa->level](n, y, x, words, rates[r], 1.25f);
-        for (int64_t i = 0; i < n; i++) {
-            const float want = (float)(words[i] >> 8) >= rates[r] * 16777216.0f ? x[i] * 1.25f : 0.0f;
-            CHECK_MSG(memcmp(&y[i], &want, sizeof want) == 0, "%s: rate %g, value %d of %d is %g, not %g", isa->name,
-                      (double)rates[r], (int)i, (int)n, (double)y[i], (double)want);
-        }
-        CHECK(edge_kept(1, n));
-    }
-}
-TEST(dropout_of_any_width) { for_widths(dropout_of_width); }
 
 /* How matrices are packed: turned; in panels padded with zeros; in tiles of rows. */
 static void packing_of_width(const struct tp__isa *isa, int64_t n)

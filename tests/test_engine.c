@@ -205,8 +205,37 @@ TEST(gemm_threads_give_the_same_bits)
     check_gemm(50, 48, 40, 4, d, n, thread_counts()); /* few k, added to what was there */
     /* several blocks of rows, each packs B for itself */
     check_gemm(650, quick ? 130 : 1030, 1000, 0, d, n, thread_counts());
+    check_gemm(quick ? 33 : 90, 1010, 1000, 1 | 28, d, n, thread_counts());
     close_all(d, n);
 }
+
+#if TP__FAST
+/* The scratch memory shows what is copied of B: all of it, once, for rows that share it; what a block uses, if B has more than a
+ * million values; nothing for a single row, which reads it in place. */
+TEST(scratch_memory_of_products)
+{
+    static const struct {
+        int64_t more; /* rows that there are beyond two tiles; -1: one row in all */
+        int64_t N, K;
+        int copied; /* 0: not even one panel; 1: less than a quarter; 2: all */
+    } cases[] = {{1, 1010, 1000, 1}, {1, 1009, 1000, 1}, {40, 1100, 1000, 1}, {1, 2001, 500, 1},
+                 {1, 2000, 500, 2},  {40, 1100, 600, 2}, {-1, 1008, 900, 0},  {-1, 1001, 900, 0}};
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, false);
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < TP_COUNT(cases); c++) {
+            tp__gemm_args a;
+            memset(&a, 0, sizeof a);
+            a.M = cases[c].more < 0 ? 1 : 2 * d[i]->isa->mr + cases[c].more;
+            a.N = a.ldb = a.ldc = cases[c].N, a.K = a.lda = cases[c].K;
+            const int64_t size = (int64_t)(tp__gemm_scratch(d[i], &a) / sizeof(float)), B = a.N * a.K;
+            const int copied = size >= B ? 2 : size < 2 * d[i]->isa->vw * a.K ? 0 : size < B / 4 ? 1 : -1;
+            CHECK_MSG(copied == cases[c].copied, "%s: case %d: scratch for %d values, B has %d", d[i]->isa->name, c,
+                      (int)size, (int)B);
+        }
+    close_all(d, n);
+}
+#endif
 
 TEST(naive_has_no_vector_functions)
 {

@@ -489,4 +489,9 @@ for shape, axis, groups in (((40, 5, 5, 24), 3, 4), ((2, 40, 40, 40), 3, 10), ((
     mat, vec, stat = [("float32", shape, -2.0, 2.0)], [("float32", (C,), -1.0, 1.0)], [("float32", (shape[0], groups))]
     w.big("group_norm", mat + vec + vec, axis=axis, groups=groups, epsilon=1e-5)
     w.big("group_norm_grad", mat + mat + vec + [stat[0] + (-0.1, 0.1), stat[0] + (0.5, 1.0)], axis=axis, groups=groups, epsilon=1e-5)
+# many steps of few units: the gradients of the weights need more scratch memory than those of the input
+for I, H in ((5, 5), (3, 8)):
+    seq, one = (lambda n, low=-1.0: [("float32", (3, 200, n), low, 1.0)]), [("float32", (200, H), -1.0, 1.0)]
+    kernel = lambda n: [("float32", (I + H, n), -0.5, 0.5)]
+    w.big("gru_grad", seq(H) + one + seq(I) + kernel(2 * H) + kernel(H) + one + seq(H) + seq(3 * H, 0.0), batch_major=False)
 w.close()

@@ -579,11 +579,11 @@ static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shap
 static void tp__c_conv_geometry(tp__c_writer *w, const tp__step *s, const tp_shape *x, const tp_shape *filter)
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)s->call.attrs, x, filter);
-    const int64_t v[24] = {g.B,          g.C,          g.H,          g.W,          g.O,          g.KH,
-                           g.KW,         g.OH,         g.OW,         g.stride_h,   g.stride_w,   g.dilation_h,
-                           g.dilation_w, g.top,        g.left,       g.groups,     g.x_stride_b, g.x_stride_h,
-                           g.x_stride_w, g.x_stride_c, g.y_stride_b, g.y_stride_h, g.y_stride_w, g.y_stride_c};
-    tp__c_ints(&w->body, "g", v, 24);
+    const int64_t v[] = {g.B,          g.C,          g.H,          g.W,          g.O,          g.KH,
+                         g.KW,         g.OH,         g.OW,         g.stride_h,   g.stride_w,   g.dilation_h,
+                         g.dilation_w, g.top,        g.left,       g.groups,     g.x_stride_b, g.x_stride_h,
+                         g.x_stride_w, g.x_stride_c, g.y_stride_b, g.y_stride_h, g.y_stride_w, g.y_stride_c};
+    tp__c_ints(&w->body, "g", v, TP_COUNT(v));
 }
 static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
 {

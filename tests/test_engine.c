@@ -216,10 +216,10 @@ TEST(scratch_memory_of_products)
 {
     static const struct {
         int64_t more; /* rows that there are beyond two tiles; -1: one row in all */
-        int64_t N, K;
-        int copied; /* 0: not even one panel; 1: less than a quarter; 2: all */
-    } cases[] = {{1, 1010, 1000, 1}, {1, 1009, 1000, 1}, {40, 1100, 1000, 1}, {1, 2001, 500, 1},
-                 {1, 2000, 500, 2},  {40, 1100, 600, 2}, {-1, 1008, 900, 0},  {-1, 1001, 900, 0}};
+        int64_t N, K; /* 0: a panel and a half, and a million values in all */
+        int copied;   /* 0: not even one panel; 1: less than a quarter; 2: all */
+    } cases[] = {{1, 1010, 1000, 1}, {1, 1009, 1000, 1}, {40, 1100, 1000, 1}, {1, 2001, 500, 1}, {1, 2000, 500, 2},
+                 {40, 1100, 600, 2}, {-1, 1008, 900, 0}, {-1, 1001, 900, 0},  {1, 0, 0, 0}};
     tp_device *d[MAX_DEVICES];
     const int n = open_all(d, false);
     for (int i = 0; i < n; i++)
@@ -227,7 +227,8 @@ TEST(scratch_memory_of_products)
             tp__gemm_args a;
             memset(&a, 0, sizeof a);
             a.M = cases[c].more < 0 ? 1 : 2 * d[i]->isa->mr + cases[c].more;
-            a.N = a.ldb = a.ldc = cases[c].N, a.K = a.lda = cases[c].K;
+            a.N = a.ldb = a.ldc = cases[c].N ? cases[c].N : 3 * d[i]->isa->vw;
+            a.K = a.lda = cases[c].K ? cases[c].K : 1000000 / a.N + 1;
             const int64_t size = (int64_t)(tp__gemm_scratch(d[i], &a) / sizeof(float)), B = a.N * a.K;
             const int copied = size >= B ? 2 : size < 2 * d[i]->isa->vw * a.K ? 0 : size < B / 4 ? 1 : -1;
             CHECK_MSG(copied == cases[c].copied, "%s: case %d: scratch for %d values, B has %d", d[i]->isa->name, c,

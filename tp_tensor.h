@@ -2927,6 +2927,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
 {
     char digit[TP__EXACT_DIGITS + 1];
     const char *p = text;
+    enum { MOST = 100000000 }; /* an exponent stops to count here: no text has so many zeros that make up for it */
     int n = 0, point = 0;
     bool has_digits = false, dot = false;
     *end = text;
@@ -2946,8 +2947,8 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
             if (n < TP__EXACT_DIGITS) digit[n++] = *p;
             /* the last digit becomes odd if nonzero digits after it are dropped, so that rounding still sees them */
             else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1);
-            if (!dot && point < 100000) point++;
-        } else if (dot && point > -100000) {
+            if (!dot && point < MOST) point++;
+        } else if (dot && point > -MOST) {
             point--;
         }
     }
@@ -2959,7 +2960,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
         int e = 0;
         if (*q == '-' || *q == '+') q++;
         if (*q >= '0' && *q <= '9') {
-            for (; *q >= '0' && *q <= '9'; q++) e = e < 100000 ? e * 10 + (*q - '0') : e;
+            for (; *q >= '0' && *q <= '9'; q++) e = e < MOST ? e * 10 + (*q - '0') : e;
             point += down ? -e : e;
             *end = q;
         }

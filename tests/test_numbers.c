@@ -134,6 +134,37 @@ TEST(what_is_read_and_where_it_ends)
     CHECK(signbit(tp_parse_double("-0.0", NULL)) && signbit(tp_parse_float("-1e-999", NULL)));
 }
 
+/* Zeros before the digits and an exponent of many digits: what counts is the number that both give together. */
+TEST(exponents_of_many_digits)
+{
+    enum { ZEROS = 200000 };
+    static const struct {
+        int zeros; /* so many: between the point and a 1, or behind a 1 that is in front */
+        bool large;
+        const char *exponent;
+        double v;
+    } c[] = {{0, false, "e99999", HUGE_VAL},       {0, false, "e100000", HUGE_VAL},
+             {0, false, "e1000000", HUGE_VAL},     {0, false, "e99999999999999999999", HUGE_VAL},
+             {0, false, "e-1000000", 0},           {0, false, "e-99999999999999999999", 0},
+             {99998, false, "e99999", 1},          {99998, false, "e99998", 0.1},
+             {99999, false, "e100000", 1},         {99999, false, "e1000000", HUGE_VAL},
+             {99999, false, "e1000009", HUGE_VAL}, {100000, false, "e100001", 1},
+             {100000, false, "e99999", 0.01},      {199999, false, "e200003", 1000},
+             {99999, true, "e-99999", 1},          {100000, true, "e-100001", 0.1},
+             {100000, true, "e-1000000", 0},       {199999, true, "e-199997", 100}};
+    static char text[ZEROS + 80];
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        const char *end;
+        char *p = text;
+        p += snprintf(p, 8, c[i].large ? "1" : "0.");
+        memset(p, '0', (size_t)c[i].zeros);
+        snprintf(p + c[i].zeros, 64, "%s%s", c[i].large ? "" : "1", c[i].exponent);
+        const double v = tp_parse_double(text, &end);
+        CHECK_MSG(same(v, c[i].v) && *end == 0, "row %d: %g", i, v);
+        CHECK_MSG(tp_parse_float(text, NULL) == (float)c[i].v, "row %d, a float", i);
+    }
+}
+
 /* the middles between neighbours, and a little beside them; all powers of ten */
 TEST(half_way_and_powers_of_ten)
 {

@@ -419,6 +419,83 @@ TEST(the_width_of_a_terminal)
     close(slave);
     close(terminal);
 }
+
+/* Whether a read of stdin waits is asked only of a terminal: others have what comes next, or their end, soon enough. */
+TEST(stdin_is_waited_for_at_a_terminal)
+{
+    int end[2], ready[5] = {-1, -1, -1, -1, -1};
+    double seconds[5] = {0};
+    if (!CHECK(pipe(end) == 0)) return;
+    const int before = dup(STDIN_FILENO), terminal = posix_openpt(O_RDWR | O_NOCTTY), closed = before < 0;
+    const bool has_terminal = terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0;
+    const char *name = has_terminal ? ptsname(terminal) : NULL;
+    const int slave = name ? open(name, O_RDWR | O_NOCTTY) : -1;
+    for (int i = 0; i < 5; i++) { /* an empty pipe, a terminal without a line, twice, with one; a pipe that has ended */
+        if (i == 3 && slave >= 0) CHECK(write(terminal, "x\n", 2) == 2);
+        if (i == 4) close(end[1]);
+        if (i > 0 && i < 4 && slave < 0) continue;
+        CHECK(dup2(i > 0 && i < 4 ? slave : end[0], STDIN_FILENO) == STDIN_FILENO);
+        const double began = tp_time();
+        ready[i] = tp__os_stdin_ready(i == 2 ? 0.05 : i == 3 || i == 0 ? 2 : 0);
+        seconds[i] = tp_time() - began;
+    }
+    if (closed) close(STDIN_FILENO);
+    else dup2(before, STDIN_FILENO), close(before);
+    CHECK(ready[0] == true && ready[4] == true);
+    if (slave >= 0) CHECK(ready[1] == false && ready[2] == false && ready[3] == true);
+    if (slave >= 0)
+        CHECK_MSG(seconds[2] > 0.04 && seconds[2] < 30 && seconds[3] < 30, "%g s, %g s", seconds[2], seconds[3]);
+    close(end[0]);
+    if (slave >= 0) close(slave);
+    if (terminal >= 0) close(terminal);
+}
+
+#if defined(__GNUC__)
+/* A thread leaves the processor that it runs on, if it may use another one, and may use each that it might before. */
+TEST(a_thread_leaves_a_processor)
+{
+    unsigned long before[8192 / 8 / sizeof(unsigned long)], after[8192 / 8 / sizeof(unsigned long)];
+    int processors = 0, left = 0, stayed = 0;
+    memset(before, 0, sizeof before);
+    memset(after, 0, sizeof after);
+    if (tp__os_processor() < 0 || tp__syscall(SYS_sched_getaffinity, 0, sizeof before, before) <= 0)
+        TEST_SKIP("the system does not say which processors there are");
+    for (size_t i = 0; i < TP_COUNT(before); i++)
+        for (unsigned long bits = before[i]; bits; bits &= bits - 1) processors++;
+    for (int i = 0; i < 40; i++) {
+        const int at = tp__os_processor();
+        tp__os_leave_processor(at);
+        left += tp__os_processor() != at;
+        const int there = tp__os_processor();
+        tp__os_leave_processor(i % 2 ? -1 : there + 1); /* none, and one that it does not run on */
+        stayed += tp__os_processor() == there;
+    }
+    if (processors > 1) CHECK_MSG(left >= 20, "left %d times of 40", left);
+    else CHECK(left == 0);
+    CHECK_MSG(stayed >= 20, "stayed %d times of 40", stayed);
+    CHECK(tp__syscall(SYS_sched_getaffinity, 0, sizeof after, after) > 0 && memcmp(before, after, sizeof before) == 0);
+}
+#endif
+
+/* Who waits for the other end of a pair of sockets waits until it is closed, whatever comes from there before. */
+static void hang_up_later(void *fd)
+{
+    tp_test_sleep(0.03);
+    tp__os_hang_up(*(int *)fd);
+}
+TEST(the_other_end_is_waited_for)
+{
+    int fd[2];
+    tp_thread *t = NULL;
+    if (!CHECK(tp__os_socket_pair(fd) == 0)) return;
+    CHECK(tp__os_send(fd[1], "abc", 3) == 0);
+    const double began = tp_time();
+    if (CHECK_OK(tp_thread_start(&t, hang_up_later, &fd[1]))) tp__os_wait_hang_up(fd[0]);
+    CHECK(tp_time() - began >= 0.025);
+    tp_thread_join(t);
+    tp__os_wait_hang_up(fd[0]); /* it stays closed */
+    close(fd[0]);
+}
 #endif
 
 /* The caller is the first thread of a pool. */

@@ -1230,6 +1230,20 @@ TEST(tensors)
     CHECK_ERR(tp_tensor_resize(&t, TP_F64, shape_of(1, INT64_MAX / 4, 1, 0)), TP_ERR_SHAPE, "larger than memory");
     CHECK(t.dtype == TP_F64 && t.shape.ndim == 2); /* unchanged */
 
+    /* copies of values that no tensor can have */
+    tp_tensor none;
+    memset(&none, 0, sizeof none);
+    CHECK_OK(tp_tensor_resize(&u, TP_I32, shape_of(1, 2, 0, 0)));
+    const void *before = u.data;
+    tp_tensor_view(&none, TP_F32, shape_of(2, TP_ANY, 3, 0), borrowed);
+    CHECK_ERR(tp_tensor_copy(&u, &none), TP_ERR_SHAPE, "the shape (?,3) is not fully known");
+    tp_tensor_view(&none, TP_F64, shape_of(1, INT64_MAX / 4, 0, 0), borrowed);
+    CHECK_ERR(tp_tensor_copy(&u, &none), TP_ERR_SHAPE, "larger than memory");
+    none.shape = shape_of(1, 2, 0, 0);
+    none.dtype = TP_DTYPE_UNSET;
+    CHECK_ERR(tp_tensor_copy(&u, &none), TP_ERR_DTYPE, "is not a dtype");
+    CHECK(u.dtype == TP_I32 && u.data == before && tp_tensor_bytes(&u) == 8); /* unchanged */
+
     float x = 2.5f;
     tp_tensor s = tp_scalar_view(&x);
     CHECK(s.shape.ndim == 0 && tp_tensor_size(&s) == 1 && tp_tensor_get(&s, 0) == 2.5);

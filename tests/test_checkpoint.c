@@ -124,6 +124,27 @@ TEST(every_format_brings_everything_back)
     tp_dict_free(&back);
 }
 
+/* Files are written and checked in pieces of 1 MiB: arrays that end before a piece does, with it, or in the next. */
+TEST(arrays_of_several_pieces)
+{
+    static const int64_t counts[] = {1 << 20, (1 << 20) + 1, (2 << 20) + 5};
+    const char *dir = tp_test_tmpdir();
+    for (int f = 0; f < 3; f++)
+        for (int i = 0; i < TP_COUNT(counts); i++) {
+            tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+            const char *path = file_of(dir, "large", f);
+            tp_tensor *t = tp_dict_add(&d, "a");
+            if (!CHECK(t != NULL) || !CHECK_OK(tp_tensor_resize(t, TP_U8, shape_of(1, counts[i], 0)))) return;
+            for (int64_t k = 0; k < counts[i]; k++) ((uint8_t *)t->data)[k] = (uint8_t)(k % 251);
+            add(&d, "b", TP_I32, shape_of(1, 3, 0), 5);
+            CHECK_OK(save_as(f, path, &d));
+            CHECK_OK(load_as(f, path, &back));
+            CHECK_MSG(same_dict(&d, &back), "format %d, %d bytes", f, (int)counts[i]);
+            tp_dict_free(&d);
+            tp_dict_free(&back);
+        }
+}
+
 TEST(names_that_cannot_be_saved)
 {
     static const char *const bad[] = {"", "__metadata__", "\xff", "\xc3", "\xed\xa0\x80"};
@@ -222,6 +243,32 @@ TEST(safetensors_known_bytes)
     CHECK_OK(tp_safetensors_save(path, &d));
     CHECK(tp_test_file_equals(path, b.p, b.n));
     tp_dict_free(&d);
+}
+
+/* Of the characters of a name, those below the space are written as numbers, and quotes and backslashes behind a backslash. */
+TEST(safetensors_characters_of_names)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.safetensors");
+    char *data = NULL;
+    size_t size = 0;
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    for (int ch = 1; ch < 128; ch++) {
+        const char name[] = {'a', (char)ch, 'b', 0};
+        add(&d, name, TP_F32, shape_of(1, 1, 0), ch);
+    }
+    CHECK_OK(tp_safetensors_save(path, &d));
+    CHECK_OK(tp_safetensors_load(path, &back));
+    CHECK(same_dict(&d, &back));
+    if (!CHECK_OK(tp_file_read(path, false, 0, &data, &size))) return;
+    for (int ch = 1; ch < 128; ch++) {
+        char want[32];
+        if (ch < 32) snprintf(want, sizeof want, ",\"a\\u%04xb\":{", (unsigned)ch);
+        else snprintf(want, sizeof want, ch == '"' || ch == '\\' ? ",\"a\\%cb\":{" : ",\"a%cb\":{", ch);
+        CHECK_MSG(strstr(data + 8, want), "character %d", ch);
+    }
+    tp_free(data);
+    tp_dict_free(&d);
+    tp_dict_free(&back);
 }
 
 /* A bit that changed anywhere in a file of ours is noticed, and the sentence says where. */
@@ -942,6 +989,16 @@ TEST(bundle_snappy)
     CHECK_ERR(load_snappy("04 0c00000000", &d), TP_ERR_FORMAT, "a block is cut short");
     CHECK_ERR(load_snappy("08 1c 00000000ffffffff", &d), TP_ERR_FORMAT, "a block is cut short");
     CHECK_ERR(load_snappy("08 1c 0000000001000000", &d), TP_ERR_FORMAT, "has no header");
+    /* the byte behind a block says how it is compressed: not at all, or by snappy */
+    static const int types[] = {0, 1, 2, 3, 255};
+    for (int i = 0; i < TP_COUNT(types); i++) {
+        bytes f;
+        index_of(&f, block.p, block.n, types[i]);
+        if (i == 0) CHECK_OK(load_bundle(&f, &data, &d));
+        else
+            CHECK_ERR(load_bundle(&f, &data, &d), TP_ERR_FORMAT,
+                      i == 1 ? "block" : "a block is compressed in an unknown way");
+    }
     tp_dict_free(&d);
 }
 

@@ -867,6 +867,27 @@ TEST(gunzip_damaged)
         tp_free(data);
         b.p[i / 8] ^= (uint8_t)(1 << i % 8);
     }
+    /* fields of a header that end before the file does, with it, or after it */
+    static const struct {
+        int flags, extra; /* extra: how long it is by the header, which 12 bytes follow; -1: it has none */
+        const char *text;
+        bool whole;
+    } row[] = {
+        {4, 11, "xxxxxxxxxxxx", true},      {4, 12, "xxxxxxxxxxxx", true},     {4, 13, "xxxxxxxxxxxx", false},
+        {4, 65535, "xxxxxxxxxxxx", false},  {8, -1, "xxxxxxxxxxxxxx", false},  {8, -1, "xxxxxxxxxxxxx\0", true},
+        {16, -1, "xxxxxxxxxxxxxx", false},  {16, -1, "xxxxxxxxxxxxx\0", true}, {24, -1, "xxxxxxxxxxxxx\0", false},
+        {24, -1, "xxxxxxxxxxxx\0\0", true}, {12, 12, "xxxxxxxxxxxx", false},   {12, 11, "xxxxxxxxxxx\0", true},
+        {6, 12, "xxxxxxxxxxxx", false},     {6, 11, "xxxxxxxxxxxx", false},    {6, 10, "xxxxxxxxxxxx", false}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        b.n = 0;
+        put(&b, "\x1f\x8b\x08", 3);
+        put_le(&b, (uint64_t)row[i].flags, 1);
+        put_le(&b, 0, 6);
+        if (row[i].extra >= 0) put_le(&b, (uint64_t)row[i].extra, 2);
+        put(&b, row[i].text, 24 - b.n);
+        CHECK_ERR(gunzip_bytes(&b, b.n, &data, &size), TP_ERR_FORMAT,
+                  row[i].whole ? "is damaged: it is cut short" : "is damaged: a gzip header is damaged or cut short");
+    }
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
 }
@@ -1664,6 +1685,33 @@ TEST(npz_zip64_field_by_field)
         }
     tp_dict_free(&d);
     tp_dict_free(&back);
+}
+
+/* An array has a field for large sizes in front of it from the size on at which it could become too large, with its header and
+ * what stored blocks add. */
+TEST(npz_zip64_in_front_of_an_array)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    static const int counts[] = {0, 1, 703, 704, 1727, 1728, 5000};
+    for (int i = 0; i < TP_COUNT(counts); i++)
+        for (int off = -1; off <= 1; off++) {
+            const int most = counts[i] + 320, limit = most + most / 1024 + 1024;
+            char *data;
+            size_t size;
+            tp_dict d = {NULL, 0, 0};
+            tp_tensor *t = tp_dict_add(&d, "a");
+            if (!CHECK(t != NULL)) return;
+            *t = ramp(TP_U8, 1, counts[i], 0, 0);
+            zip64_from = (uint32_t)(limit + off);
+            const tp_status s = tp_npz_save(path, &d, false);
+            zip64_from = 0xFFFFFFFFu;
+            if (CHECK_OK(s) && CHECK_OK(tp_file_read(path, false, 0, &data, &size))) {
+                CHECK_MSG(le(data + 28, 2) == (off <= 0 ? 20 : 0) && le(data + 4, 2) == (off <= 0 ? 45 : 20),
+                          "%d bytes, %+d: %d", counts[i], off, (int)le(data + 28, 2));
+                tp_free(data);
+            }
+            tp_dict_free(&d);
+        }
 }
 #endif
 

@@ -1281,6 +1281,38 @@ static int run_file(const tp_shape *shape, const float *x, int most, double *y)
     return n;
 }
 
+/* Updates that are mixed with what is there are applied one by one: 256 of them and no more. */
+TEST(as_many_updates_as_are_mixed)
+{
+    static const char *const how[] = {"max", "min", "mul", "add", "none"};
+    static const double want[] = {7, -3, 6, 8, 7};
+    static const int64_t n_updates[] = {1, 256, 257};
+    static int64_t at[257];
+    static float update[257];
+    for (int i = 0; i < TP_COUNT(how); i++)
+        for (int k = 0; k < TP_COUNT(n_updates); k++) {
+            static const int64_t of_x[] = {3};
+            static const float x[] = {5, 1, 5};
+            const int last = (int)n_updates[k] - 1;
+            double y[3];
+            for (int u = 0; u <= last; u++) at[u] = 1, update[u] = i < 3 ? 1.0f : 0.0f;
+            update[last] = i == 1 ? -3 : i == 2 ? 6 : 7;
+            graph.n = 0;
+            put_text(&graph, 2, "g");
+            put_io(&graph, 11, "x", 1, 1, of_x);
+            put_weight(&graph, "at", 7, 1, &n_updates[i == 4 ? 0 : k], at,
+                       (i == 4 ? 1 : (size_t)last + 1) * sizeof *at);
+            put_weight(&graph, "u", 1, 1, &n_updates[i == 4 ? 0 : k], update + (i == 4 ? last : 0),
+                       (i == 4 ? 1 : (size_t)last + 1) * sizeof *update);
+            put_node(&graph, "ScatterElements", "x,at,u", "y", text_attribute("reduction", how[i]));
+            put_io(&graph, 12, "y", 1, 1, of_x);
+            put_model(&file, &graph, 18);
+            const tp_shape shape = tp_make_shape_n(1, of_x);
+            if (i < 3 && k == 2) CHECK(refused(&file, NULL, "that many updates to mix"));
+            else if (CHECK(run_file(&shape, x, 3, y) == 3)) CHECK(y[0] == 5 && y[1] == want[i] && y[2] == 5);
+        }
+}
+
 /* A mask of attention that is shorter than the keys hides those beyond its end; one that is longer is refused. */
 static int masked_attention(double *y, int elem, int64_t keys, const void *mask, size_t bytes)
 {
@@ -1337,6 +1369,44 @@ static int unknown_channels(const char *op, int opset, int64_t values, const msg
     const tp_shape of_x = tp_make_shape_n(3, shape);
     return run_file(&of_x, x, 6, y);
 }
+/* x of four channels, 0 to 7, in so many groups, with so many values of scale, all 2; false: it is refused */
+static bool normed_channels(int opset, int64_t groups, int per_group, double y[8])
+{
+    static const int64_t shape[] = {1, 4, 2};
+    static const float x[8] = {0, 1, 2, 3, 4, 5, 6, 7}, scale[4] = {1, 2, 3, 4}, bias[4] = {0, 0, 0, 0};
+    const int64_t values = per_group ? groups : 4;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 3, shape);
+    put_weight(&graph, "scale", 1, 1, &values, scale, (size_t)values * sizeof *scale);
+    put_weight(&graph, "bias", 1, 1, &values, bias, (size_t)values * sizeof *bias);
+    put_node(&graph, "GroupNormalization", "x,scale,bias", "y", int_attribute("num_groups", groups));
+    put_io(&graph, 12, "y", 1, 3, shape);
+    put_model(&file, &graph, opset);
+    const tp_shape of_x = tp_make_shape_n(3, shape);
+    return run_file(&of_x, x, 8, y) == 8;
+}
+/* Before version 21 a value of scale is that of a group or of a channel; from then on it is that of a channel. */
+TEST(norms_with_a_scale_for_each_group_or_channel)
+{
+    for (int groups = 1; groups <= 4; groups *= 2)
+        for (int opset = 18; opset <= 21; opset += 3)
+            for (int per_group = 0; per_group < 2; per_group++) {
+                double y[8];
+                if (opset == 21 && per_group && groups < 4) {
+                    CHECK(!normed_channels(opset, groups, per_group, y));
+                    CHECK_HAS(tp_last_error(), "GroupNormalization");
+                    continue;
+                }
+                if (!CHECK(normed_channels(opset, groups, per_group, y))) continue;
+                const int n = 8 / groups; /* of a group */
+                const double deviation = sqrt((n * n - 1) / 12.0);
+                for (int i = 0; i < 8; i++) {
+                    const double scale = per_group ? i / n + 1 : i / 2 + 1;
+                    CHECK_NEAR(y[i], scale * (i % n - (n - 1) / 2.0) / deviation, 1e-3, 1e-4);
+                }
+            }
+}
 TEST(norms_of_unknown_channels)
 {
     double y[6];
@@ -1387,6 +1457,46 @@ TEST(equations_are_read_to_their_end)
                 refused(&file, NULL, i == 1 ? "Einsum 'ij->ji->ij' cannot be expressed" : "more than 100 characters"));
         else CHECK(accepted(&file));
     }
+}
+
+/* As many letters as a value has dimensions at most, of one input and of two. */
+TEST(equations_of_eight_letters)
+{
+    static const int64_t eight[] = {1, 2, 1, 2, 1, 1, 3, 1}, back[] = {1, 3, 1, 1, 2, 1, 2, 1}, two_of_them[] = {1, 2},
+                         rest[] = {1, 2, 1, 1, 3, 1};
+    float x[12], twice[2] = {2, 3};
+    double y[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)i;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 8, eight);
+    put_node(&graph, "Einsum", "x", "y", text_attribute("equation", "abcdefgh->hgfedcba"));
+    put_io(&graph, 12, "y", 1, 8, back);
+    put_model(&file, &graph, 13);
+    const tp_shape of_x = tp_make_shape_n(8, eight), of_rest = tp_make_shape_n(6, rest);
+    if (CHECK(run_file(&of_x, x, 12, y) == 12))
+        for (int i = 0; i < 12; i++) CHECK(y[i] == i / 4 + 3 * (i / 2 % 2) + 6 * (i % 2));
+    for (int more = 0; more < 2; more++) { /* a product of eight letters, then of nine */
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 6, rest);
+        put_weight(&graph, "w", 1, more ? 3 : 2, more ? (const int64_t[]){1, 2, 1} : two_of_them, twice, sizeof twice);
+        put_node(&graph, "Einsum", "w,x", "y",
+                 text_attribute("equation", more ? "abi,cdefgh->hgfedcba" : "ab,cdefgh->hgfedcba"));
+        put_io(&graph, 12, "y", 1, 8, back);
+        put_model(&file, &graph, 13);
+        if (more) CHECK(accepted(&file)); /* its ninth letter is summed */
+        else if (CHECK(run_file(&of_rest, x, 12, y) == 12))
+            for (int i = 0; i < 12; i++) CHECK(y[i] == (i % 2 ? 3 : 2) * (i / 4 + 3 * (i / 2 % 2)));
+    }
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 6, rest);
+    put_weight(&graph, "w", 1, 3, (const int64_t[]){1, 2, 1}, twice, sizeof twice);
+    put_node(&graph, "Einsum", "w,x", "y", text_attribute("equation", "abi,cdefgh->abicdefgh"));
+    put_io(&graph, 12, "y", 1, 8, back);
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "Einsum"));
 }
 
 /* A model with most kinds of field in it. */

@@ -1614,13 +1614,13 @@ static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dty
     const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
     tp_node *x = s->node;
     tp_shape shape;
-    int empty[TP_MAX_DIMS], n_empty = 0;
+    int summed[TP_MAX_DIMS], n_summed = 0;
     for (int d = 0; d < s->node->shape.ndim; d++)
-        if (d != s->axis && s->node->shape.dim[d] == 0) empty[n_empty++] = d;
+        if (d != s->axis && s->node->shape.dim[d] < 1) summed[n_summed++] = d;
         else if (d != s->axis) x = tp__slice_from(x, d, 0, 1);
     x = tp__cast_if_needed(tp_zeros_like(x), dtype);
-    /* an empty dimension becomes 1, because a sum over no elements gives 0 */
-    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true);
+    /* a dimension that is empty, or may be, becomes 1, because a sum over no elements gives 0 */
+    if (n_summed) x = tp_reduce_sum(x, summed, n_summed, true);
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
     for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
@@ -2112,7 +2112,7 @@ static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index
     tp_tensor base;
     memset(&base, 0, sizeof base);
     stride[x->shape.ndim] = 1;
-    for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__import_node_dim(n, x, d);
+    for (int d = x->shape.ndim - 1; d > 0; d--) stride[d] = stride[d + 1] * tp__import_node_dim(n, x, d);
     for (int d = 0; d < index->shape.ndim; d++) size *= tp__import_node_dim(n, index, d);
     if (n->importer->status != TP_OK) return index;
     if (index->shape.ndim != x->shape.ndim || size > 1 << 26) {

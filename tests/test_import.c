@@ -5,6 +5,7 @@
 #include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_test.h"
+#include <float.h>
 
 /* -- a small protobuf writer */
 typedef struct msg {
@@ -73,6 +74,19 @@ static const msg *int_attribute(const char *name, int64_t v)
     put_text(&a, 1, name);
     put_int(&a, 3, v);
     put_int(&a, 20, 2);
+    return &a;
+}
+static const msg *float_attribute(const char *name, float v)
+{
+    static msg a;
+    unsigned char little[4];
+    a.n = 0;
+    put_text(&a, 1, name);
+    put_varint(&a, 2 << 3 | 5);
+    tp_test_little_endian(little, &v, 4, 4);
+    memcpy(a.b + a.n, little, 4);
+    a.n += 4;
+    put_int(&a, 20, 1);
     return &a;
 }
 static const msg *ints_attribute(const char *name, const int64_t *v, int n)
@@ -196,6 +210,28 @@ static int run_model(const msg *file, const tp_import_onnx_desc *d, int64_t rows
 
 static msg graph, file;
 static const int64_t n_by_2[] = {-1, 2}, two[] = {2}, three[] = {3}, one[] = {1}, two_by_2[] = {2, 2};
+
+/* Imports `file`, a model with one input and one output, and runs it. Returns the number of outputs, which fit into y; -1: it is refused. */
+static int run_file(const tp_shape *shape, const float *x, int most, double *y)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    int n = -1;
+    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch = m.output[0].node;
+        const tp_tensor *out = NULL;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, *shape, x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) <= most))
+            for (n = 0; n < (int)tp_tensor_size(out); n++) y[n] = tp_tensor_get(out, n);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    return n;
+}
 
 /* y = x W + b over the batch, W and b weights */
 static void linear_model(void)
@@ -1065,6 +1101,97 @@ TEST(external_data_stays_in_its_folder)
     tp_test_alloc_reset();
 }
 
+/* No number of a list of sizes is taken for a size that is unknown. */
+TEST(sizes_below_minus_one)
+{
+    static const int64_t sizes[] = {
+        -2, INT64_MIN, INT64_MIN + 4710, INT64_MIN + 4711 + 65536, INT64_MIN + 4711 + 65537, -65536};
+    static const char *const ops[] = {"Reshape", "Expand"};
+    for (int i = 0; i < 2 * TP_COUNT(sizes); i++) {
+        char sentence[80];
+        const int64_t list[2] = {sizes[i / 2], 2};
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_weight(&graph, "s", 7, 1, two, list, sizeof list);
+        put_node(&graph, ops[i % 2], "x,s", "y", NULL);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        snprintf(sentence, sizeof sentence, "%s has a dimension of %lld", ops[i % 2], (long long)sizes[i / 2]);
+        CHECK(refused(&file, NULL, sentence));
+    }
+}
+
+/* Zeros of the shape of x, whose sizes are known at run time alone: any of them may be 0. */
+TEST(zeros_of_a_shape_that_is_unknown)
+{
+    static const int64_t open[][3] = {{-1, -1, 2}, {-1, 0, 2}, {-1, 3, 2}, {4, -1, -1}, {-1, -1, -1}};
+    static const float x[64] = {1, 2, 3};
+    for (int i = 0; i < TP_COUNT(open); i++)
+        for (int sizes = 0; sizes < 8; sizes++) {
+            const int64_t given[] = {sizes & 1 ? 4 : 0, sizes & 2 ? 3 : 0, sizes & 4 ? 2 : 0};
+            bool fits = true;
+            int64_t n = 1;
+            for (int d = 0; d < 3; d++) fits &= open[i][d] < 0 || open[i][d] == given[d], n *= given[d];
+            if (!fits) continue;
+            const tp_shape shape = tp_make_shape_n(3, given);
+            double y[64];
+            graph.n = 0;
+            put_text(&graph, 2, "g");
+            put_io(&graph, 11, "x", 1, 3, open[i]);
+            put_node(&graph, "Shape", "x", "s", NULL);
+            put_node(&graph, "ConstantOfShape", "s", "y", NULL);
+            put_io(&graph, 12, "y", 1, 3, open[i]);
+            put_model(&file, &graph, 13);
+            const int got = run_file(&shape, x, 64, y);
+            CHECK_MSG(got == (int)n, "row %d, sizes %d: %d of %d: %s", i, sizes, got, (int)n, tp_last_error());
+            for (int k = 0; k < got; k++) CHECK(y[k] == 0);
+        }
+}
+
+/* Sizes of CenterCropPad: of all axes, of some, of none, and what does not go. */
+TEST(crops_and_pads_in_the_centre)
+{
+    static const struct {
+        int n_axes, n_sizes; /* n_axes -1: no list of axes */
+        int64_t axes[2], sizes[3];
+        const char *refused;
+        int n;
+        double y[6];
+    } row[] = {{-1, 2, {0}, {2, 2}, NULL, 4, {1, 2, 3, 4}},
+               {-1, 2, {0}, {1, 4}, NULL, 4, {0, 1, 2, 0}},
+               {-1, 2, {0}, {1, 3}, NULL, 3, {1, 2, 0}},
+               {-1, 2, {0}, {3, 1}, NULL, 3, {1, 3, 0}},
+               {1, 1, {0}, {1}, NULL, 2, {1, 2}},
+               {1, 1, {-1}, {1}, NULL, 2, {1, 3}},
+               {1, 1, {1}, {0}, NULL, 0, {0}},
+               {0, 0, {0}, {0}, NULL, 4, {1, 2, 3, 4}},
+               {0, 2, {0}, {2, 2}, "CenterCropPad has 2 sizes for 0 axes", 0, {0}},
+               {-1, 1, {0}, {2}, "CenterCropPad has 1 sizes for 2 axes", 0, {0}},
+               {-1, 0, {0}, {2}, "CenterCropPad has 0 sizes for 2 axes", 0, {0}},
+               {-1, 3, {0}, {2, 2, 2}, "CenterCropPad has 3 sizes for 2 axes", 0, {0}},
+               {1, 2, {0}, {2, 2}, "CenterCropPad has 2 sizes for 1 axes", 0, {0}},
+               {2, 2, {0, -2}, {2, 2}, "names axis 0 twice", 0, {0}},
+               {1, 1, {2}, {2}, "CenterCropPad has axis 2 of a value with 2 dimensions", 0, {0}},
+               {1, 1, {-3}, {2}, "CenterCropPad has axis -3 of a value with 2 dimensions", 0, {0}},
+               {1, 1, {0}, {-1}, "CenterCropPad to a size of -1", 0, {0}}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        const int64_t n_sizes = row[i].n_sizes;
+        double y[6];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, two_by_2);
+        put_weight(&graph, "s", 7, 1, &n_sizes, row[i].sizes, (size_t)n_sizes * 8);
+        put_node(&graph, "CenterCropPad", "x,s", "y",
+                 row[i].n_axes >= 0 ? ints_attribute("axes", row[i].axes, row[i].n_axes) : NULL);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 18);
+        if (row[i].refused) CHECK(refused(&file, NULL, row[i].refused));
+        else if (CHECK_MSG(run_model(&file, NULL, 2, 2, y, 6) == row[i].n, "row %d", i))
+            for (int k = 0; k < row[i].n; k++) CHECK_MSG(y[k] == row[i].y[k], "row %d: %d: %g", i, k, y[k]);
+    }
+}
+
 TEST(mistakes_are_sentences)
 {
     static const float f[] = {1, 2, 3};
@@ -1259,51 +1386,27 @@ TEST(heads_are_counted)
     }
 }
 
-/* Imports `file`, a model with one input and one output, and runs it. Returns the number of outputs, which fit into y; -1: it is refused. */
-static int run_file(const tp_shape *shape, const float *x, int most, double *y)
-{
-    tp_graph *g = tp_graph_new(NULL);
-    tp_onnx_model m;
-    int n = -1;
-    if (tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) == TP_OK) {
-        tp_session *s = tp_session_new(g, NULL);
-        tp_node *fetch = m.output[0].node;
-        const tp_tensor *out = NULL;
-        tp_feed feed;
-        memset(&feed, 0, sizeof feed);
-        feed.node = m.input[0].node;
-        tp_tensor_view(&feed.value, TP_F32, *shape, x);
-        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch, 1, &out)) && CHECK(tp_tensor_size(out) <= most))
-            for (n = 0; n < (int)tp_tensor_size(out); n++) y[n] = tp_tensor_get(out, n);
-        tp_session_free(s);
-    }
-    tp_graph_free(g);
-    return n;
-}
-
 /* Updates that are mixed with what is there are applied one by one: 256 of them and no more. */
 TEST(as_many_updates_as_are_mixed)
 {
     static const char *const how[] = {"max", "min", "mul", "add", "none"};
     static const double want[] = {7, -3, 6, 8, 7};
-    static const int64_t n_updates[] = {1, 256, 257};
+    static const int64_t counts[] = {1, 256, 257}, of_x[] = {3};
+    static const float x[] = {5, 1, 5};
     static int64_t at[257];
     static float update[257];
     for (int i = 0; i < TP_COUNT(how); i++)
-        for (int k = 0; k < TP_COUNT(n_updates); k++) {
-            static const int64_t of_x[] = {3};
-            static const float x[] = {5, 1, 5};
-            const int last = (int)n_updates[k] - 1;
+        for (int k = 0; k < (i == 4 ? 1 : TP_COUNT(counts)); k++) { /* "none" puts one into a place at most */
+            const int last = (int)counts[k] - 1;
+            const size_t n = (size_t)counts[k];
             double y[3];
             for (int u = 0; u <= last; u++) at[u] = 1, update[u] = i < 3 ? 1.0f : 0.0f;
-            update[last] = i == 1 ? -3 : i == 2 ? 6 : 7;
+            update[last] = i == 1 ? -3.0f : i == 2 ? 6.0f : 7.0f;
             graph.n = 0;
             put_text(&graph, 2, "g");
             put_io(&graph, 11, "x", 1, 1, of_x);
-            put_weight(&graph, "at", 7, 1, &n_updates[i == 4 ? 0 : k], at,
-                       (i == 4 ? 1 : (size_t)last + 1) * sizeof *at);
-            put_weight(&graph, "u", 1, 1, &n_updates[i == 4 ? 0 : k], update + (i == 4 ? last : 0),
-                       (i == 4 ? 1 : (size_t)last + 1) * sizeof *update);
+            put_weight(&graph, "at", 7, 1, &counts[k], at, n * sizeof *at);
+            put_weight(&graph, "u", 1, 1, &counts[k], update, n * sizeof *update);
             put_node(&graph, "ScatterElements", "x,at,u", "y", text_attribute("reduction", how[i]));
             put_io(&graph, 12, "y", 1, 1, of_x);
             put_model(&file, &graph, 18);
@@ -1311,6 +1414,37 @@ TEST(as_many_updates_as_are_mixed)
             if (i < 3 && k == 2) CHECK(refused(&file, NULL, "that many updates to mix"));
             else if (CHECK(run_file(&shape, x, 3, y) == 3)) CHECK(y[0] == 5 && y[1] == want[i] && y[2] == 5);
         }
+}
+
+/* Where the first size of what is changed is unknown: it takes no part in the places of the others. */
+TEST(places_in_a_batch_of_unknown_size)
+{
+    static const int64_t shape[] = {3, 2}, at[2][4] = {{1, 0, -1, 1}, {1, 0, -2, 1}};
+    static const float x[] = {1, 2, 3, 4, 5, 6}, u[] = {10, 20, 30, 40};
+    static const double want[2][6] = {{1, 20, 10, 40, 30, 6}, {20, 10, 30, 40, 5, 6}};
+    const tp_shape of_x = tp_make_shape_n(2, shape);
+    for (int axis = 0; axis < 2; axis++) {
+        double y[6];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_weight(&graph, "at", 7, 2, two_by_2, at[axis], sizeof at[axis]);
+        put_weight(&graph, "u", 1, 2, two_by_2, u, sizeof u);
+        put_node(&graph, "ScatterElements", "x,at,u", "y", int_attribute("axis", axis));
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 18);
+        if (CHECK_MSG(run_file(&of_x, x, 6, y) == 6, "axis %d: %s", axis, tp_last_error()))
+            for (int i = 0; i < 6; i++) CHECK(y[i] == want[axis][i]);
+    }
+    graph.n = 0; /* the size of another axis has to be known */
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 2, (const int64_t[]){3, -1});
+    put_weight(&graph, "at", 7, 2, two_by_2, at[0], sizeof at[0]);
+    put_weight(&graph, "u", 1, 2, two_by_2, u, sizeof u);
+    put_node(&graph, "ScatterElements", "x,at,u", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 18);
+    CHECK(refused(&file, NULL, "ScatterElements needs to know dimension 1 of its input"));
 }
 
 /* A mask of attention that is shorter than the keys hides those beyond its end; one that is longer is refused. */
@@ -1351,6 +1485,27 @@ TEST(masks_of_attention_end_before_the_keys)
     for (int i = 0; i < 4; i++) CHECK_NEAR(got[i], i % 2 ? 10 : 1, 1e-5, 0);
     CHECK(masked_attention(got, 1, 4, long_one, sizeof long_one) == -1);
     CHECK_HAS(tp_last_error(), "shapes (1,1,2,3) and (2,4) do not broadcast");
+}
+
+/* A soft cap that kernels would treat as zero is refused; one of zero or less caps nothing. */
+TEST(soft_caps_of_attention)
+{
+    static const struct {
+        float cap;
+        bool refused;
+    } row[] = {{-1.0f, false},   {0.0f, false}, {1e-40f, true}, {FLT_MIN / 2, true},
+               {FLT_MIN, false}, {0.5f, false}, {2.0f, false}};
+    static const int64_t shape[] = {1, 1, 2, 2};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 4, shape);
+        put_node(&graph, "Attention", "x,x,x", "y", float_attribute("softcap", row[i].cap));
+        put_io(&graph, 12, "y", 1, 4, shape);
+        put_model(&file, &graph, 23);
+        if (row[i].refused) CHECK(refused(&file, NULL, "a softcap that small"));
+        else CHECK_MSG(accepted(&file), "row %d", i);
+    }
 }
 
 /* Norms whose input has unknown channels learn their number from scale or bias, where that has a value for each; else they are refused. */
@@ -1690,6 +1845,30 @@ TEST(windows_padded_to_the_same)
             }
         tp_session_free(session);
         tp_graph_free(g);
+    }
+}
+
+/* Windows over pictures of unknown size give what they give where the size is known. */
+TEST(windows_of_unknown_size)
+{
+    enum { E = -99 };
+    static const int64_t known[] = {1, 2, 5, 5}, open[] = {1, 2, -1, -1};
+    float x[50];
+    for (int i = 0; i < TP_COUNT(x); i++) x[i] = (float)((i * 29 + 13) % 47) - 20;
+    for (int i = 0; i < 2 * 2 * 3 * 3 * 3; i++) {
+        const int axes = 1 + i % 2, k = 1 + i / 4 % 3, s = 1 + i / 12 % 3, how = i / 36;
+        const char *op = i & 2 ? "AveragePool" : "MaxPool", *mode = how == 0 ? "SAME_UPPER" : how == 1 ? "VALID" : NULL;
+        const int64_t list[4][5] = {{k, axes > 1 ? k : E, E}, {s, axes > 1 ? s : E, E}, {E}, {E}};
+        const tp_shape shape = tp_make_shape_n(2 + axes, known);
+        double want[50], y[50];
+        pool_model(op, known, 2 + axes, list, mode, NULL, false);
+        const int n = run_file(&shape, x, 50, want);
+        CHECK(n > 0);
+        pool_model(op, open, 2 + axes, list, mode, NULL, false);
+        if (!CHECK_MSG(run_file(&shape, x, 50, y) == n, "%s, %d axes, window %d, stride %d: %s", op, axes, k, s,
+                       tp_last_error()))
+            continue;
+        for (int e = 0; e < n; e++) CHECK_NEAR(y[e], want[e], 1e-6, 1e-6);
     }
 }
 
@@ -2154,6 +2333,85 @@ TEST(out_of_memory_anywhere)
         }
         CHECK(failures > 8);
     }
+    tp_test_alloc_reset();
+}
+
+/* Models whose pieces of memory come in turn to the end of a block. */
+static void piecewise_model(int which, int fill)
+{
+    static const int64_t n_by_6[] = {-1, 6}, from = 1, to = 6, axis = 1, step = 2, picture[] = {1, 1, 4, 4};
+    static const int64_t windows[4][5] = {{2, 2, -99}, {2, 2, -99}, {-99}, {-99}};
+    if (which) pool_model("MaxPool", picture, 4, windows, NULL, NULL, true);
+    else {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_6);
+        put_weight(&graph, "from", 7, 1, one, &from, 8);
+        put_weight(&graph, "to", 7, 1, one, &to, 8);
+        put_weight(&graph, "axis", 7, 1, one, &axis, 8);
+        put_weight(&graph, "step", 7, 1, one, &step, 8);
+        put_node(&graph, "Slice", "x,from,to,axis,step", "part", NULL);
+        put_node(&graph, "Shape", "x", "s", NULL);
+        put_node(&graph, "ConstantOfShape", "s", "y", NULL);
+        put_io(&graph, 12, "y", 1, 2, n_by_6);
+    }
+    file.n = 0;
+    for (int i = 0; i < 3; i++) { /* names of domains fill the block up to here or there */
+        static msg version;
+        char domain[2048] = "";
+        memset(domain, 'd', (size_t)(i == 2 ? 0 : i ? fill - fill / 32 * 16 : fill / 32 * 16));
+        version.n = 0;
+        put_text(&version, 1, domain);
+        put_int(&version, 2, 13);
+        put_msg(&file, 8, &version);
+    }
+    put_msg(&file, 7, &graph);
+}
+
+/* Whatever a model takes memory for may be what does not fit into the block at hand any more. */
+TEST(out_of_memory_for_each_piece)
+{
+    long failures = 0;
+    for (int i = 0; i < 500; i++) {
+        piecewise_model(i % 2, i / 2 * 16); /* the first block has 4096 bytes, and what needs half of one has its own */
+        for (long k = 1, failed = 1; failed; k++) {
+            tp_test_fail_after(k);
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            const tp_status st = g ? tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) : TP_ERR_NOMEM;
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "model %d, allocation %ld: %s", i, k, tp_last_error());
+            tp_graph_free(g);
+            if (!CHECK(tp_test_live_blocks() == 0)) break;
+        }
+    }
+    CHECK(failures > 1000);
+    tp_test_alloc_reset();
+}
+
+/* The list of so many outputs has a block of its own, which may be the one that there is no memory for. */
+TEST(out_of_memory_for_the_outputs)
+{
+    static const float value = 3;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "w", 1, 0, NULL, &value, sizeof value);
+    for (int i = 0; i < 260; i++) put_io(&graph, 12, "w", 1, 0, NULL);
+    put_model(&file, &graph, 13);
+    long k = 1;
+    for (long failed = 1; failed; k++) {
+        tp_test_fail_after(k);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        const tp_status st = g ? tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m) : TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", k, tp_last_error());
+        if (!failed && st == TP_OK) CHECK(m.n_input == 0 && m.n_output == 260);
+        tp_graph_free(g);
+        if (!CHECK(tp_test_live_blocks() == 0)) break;
+    }
+    CHECK(k > 8);
     tp_test_alloc_reset();
 }
 

@@ -776,6 +776,82 @@ TEST(a_page_says_how_long_it_takes)
     }
 }
 
+/* The steps that are done: those of the whole epochs, and of the epoch that runs. */
+TEST(a_page_counts_the_steps_that_are_done)
+{
+    static const struct {
+        int epoch, done;
+        bool within;
+        int want;
+    } list[] = {{0, 0, false, 0}, {0, 3, true, 3}, {1, 0, true, 0},  {1, 4, true, 4},
+                {1, 5, false, 5}, {2, 1, true, 6}, {3, 0, false, 15}};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        by_hand h;
+        page p;
+        const char *dir = begin_by_hand(&h, "done", 0);
+        h.state.steps_per_epoch = 5;
+        h.state.epoch_num = list[i].epoch;
+        h.state.within_ = list[i].within;
+        h.state.done_ = list[i].done;
+        if (!end_by_hand(&h, &p, dir)) return;
+        const double done = get(get(p.data, "progress"), "done_steps")->number;
+        CHECK_MSG(done == list[i].want, "epoch %d: %g, not %d", list[i].epoch, done, list[i].want);
+        page_free(&p);
+    }
+}
+
+/* Shown are scalars that are neither trained nor an optimizer's, 40 at most. */
+TEST(a_page_has_the_parameters)
+{
+    enum { MOST = 40 };
+    static const struct {
+        const char *name, *want;
+        tp_dtype dtype;
+        int n_dims;
+        bool trained;
+    } list[] = {{"rate", "0.1", TP_F32, 0, false},       {"exact", "0.10000000149011612", TP_F64, 0, false},
+                {"counter", "0.0", TP_I64, 0, false},    {"weight", "", TP_F32, 0, true},
+                {"vector", "", TP_F32, 1, false},        {"global_step", "", TP_I64, 0, false},
+                {"_power", "0.1", TP_F32, 0, false},     {"x_power", "", TP_F32, 0, false},
+                {"beta1_power", "", TP_F32, 0, false},   {"a/beta2_power", "", TP_F32, 0, false},
+                {"the_powers", "0.1", TP_F32, 0, false}, {"powerless", "0.1", TP_F32, 0, false}};
+    by_hand h;
+    page p;
+    char name[32];
+    tp_variable_desc d;
+    tp_graph *g = graph_by_hand = tp_graph_new(NULL);
+    int n_shown = 0;
+    for (int i = 0; i < TP_COUNT(list) + MOST; i++) {
+        const bool listed = i < TP_COUNT(list);
+        const int64_t two = 2;
+        memset(&d, 0, sizeof d);
+        snprintf(name, sizeof name, "more%d", i);
+        d.name = listed ? list[i].name : name;
+        d.dtype = listed ? list[i].dtype : TP_F32;
+        d.shape = tp_make_shape_n(listed ? list[i].n_dims : 0, &two);
+        d.trainable = listed && list[i].trained ? TP_YES : TP_NO;
+        d.init = d.dtype == TP_I64 ? tp_init_zeros() : tp_init_constant(0.1f);
+        tp_get_variable(g, &d);
+        n_shown += listed && *list[i].want;
+    }
+    CHECK_OK(tp_graph_status(g));
+    const char *dir = begin_by_hand(&h, "parameters", 0);
+    h.state.session = tp_session_new(g, NULL);
+    if (CHECK(h.state.session) && end_by_hand(&h, &p, dir)) {
+        for (int i = 0; i < TP_COUNT(list); i++)
+            CHECK_MSG(strcmp(row_of(&p, "Parameters", list[i].name), list[i].want) == 0, "%s: '%s'", list[i].name,
+                      row_of(&p, "Parameters", list[i].name));
+        for (int i = 0; i < 2; i++) { /* the last one, and the first that is not shown */
+            snprintf(name, sizeof name, "more%d", TP_COUNT(list) + MOST - n_shown - 1 + i);
+            CHECK_STR(row_of(&p, "Parameters", name), i ? "" : "0.1");
+        }
+        page_free(&p);
+    }
+    tp_session_free(h.state.session);
+    graph_by_hand = NULL;
+    tp_graph_free(g);
+}
+
 /* Where all images are too large together, the tag with the most of them loses its oldest. */
 TEST(too_many_images_lose_the_oldest)
 {
@@ -800,7 +876,55 @@ TEST(too_many_images_lose_the_oldest)
     CHECK_STR(get(images->item[0], "name")->text, "few");
     CHECK_MSG(few->n == FEW && many->n == MANY - 1, "%d and %d", few->n, many->n);
     CHECK(get(many->item[0], "step")->number == 2 && get(many->item[many->n - 1], "step")->number == MANY);
+    for (int k = 0; k < FEW + MANY - 1; k++) { /* those that stay are whole */
+        const value *png = get(k < FEW ? few->item[k] : many->item[k - FEW], "png");
+        CHECK_MSG(png->n == 1 && strlen(png->item[0]->text) > SIDE * SIDE * 3, "image %d", k);
+    }
     page_free(&p);
+}
+
+/* An image of at most 256 pixels a side is shown as it is; a larger one by the means of squares, which are cut off at its border. */
+TEST(images_are_reduced_to_256_pixels)
+{
+    static const struct {
+        int height, width, by;
+    } list[] = {{1, 1, 1},   {3, 2, 1},   {256, 2, 1}, {2, 256, 1}, {257, 2, 2}, {3, 257, 2},
+                {512, 5, 2}, {5, 511, 2}, {513, 4, 3}, {4, 513, 3}, {768, 3, 3}, {7, 769, 4}};
+    static unsigned char pixel[769 * 8], row[769 * 8];
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        by_hand h;
+        page p;
+        tp_tensor image;
+        const int height = list[i].height, width = list[i].width, by = list[i].by;
+        const int rows = (height + by - 1) / by, columns = (width + by - 1) / by;
+        const int64_t dim[4] = {1, height, width, 1};
+        for (int k = 0; k < height * width; k++) pixel[k] = (unsigned char)tp_test_mix((uint64_t)k + 1);
+        memset(&image, 0, sizeof image);
+        tp_tensor_view(&image, TP_U8, tp_make_shape_n(4, dim), pixel);
+        const char *dir = begin_by_hand(&h, "sizes", 0);
+        CHECK_OK(tp_monitors_put_image(h.all, "image", &image));
+        if (!end_by_hand(&h, &p, dir)) return;
+        size_t n = 0;
+        const value *shot = get(get(p.data, "images")->item[0], "shots")->item[0];
+        const unsigned char *png = unbase64(get(shot, "png")->item[0]->text, &n);
+        const int png_width = png[18] << 8 | png[19], png_height = png[22] << 8 | png[23];
+        if (CHECK_MSG(n > 60 && png_height == rows && png_width == columns, "%d x %d is shown as %d x %d", height,
+                      width, png_height, png_width)) {
+            const size_t bytes = (size_t)png[33] << 24 | (size_t)png[34] << 16 | (size_t)png[35] << 8 | png[36];
+            CHECK_OK(tp_inflate(png + 41 + 2, bytes - 6, row, (size_t)(rows * (columns + 1))));
+            for (int k = 0; k < rows * columns; k++) {
+                const int y = k / columns * by, x = k % columns * by;
+                double sum = 0, count = 0;
+                for (int a = y; a < y + by && a < height; a++)
+                    for (int b = x; b < x + by && b < width; b++) sum += pixel[a * width + b], count++;
+                const int is = row[k / columns * (columns + 1) + 1 + k % columns];
+                if (!CHECK_MSG(is == (int)(sum / count), "%d x %d, pixel %d: %d, not %g", height, width, k, is,
+                               sum / count))
+                    break;
+            }
+        }
+        page_free(&p);
+    }
 }
 
 /* What must be the same on a page of a training that was resumed, and one that was not. */
@@ -1225,6 +1349,47 @@ TEST(a_state_without_memory)
     if (end_by_hand(&h, &p, dir)) page_free(&p);
 }
 
+/* A checkpoint's histograms and images are all there again, or an error says that there is no memory and none of them is. */
+TEST(a_state_is_read_without_memory)
+{
+    by_hand h;
+    page p;
+    tp_tensor t;
+    tp_summary_value v[2];
+    const tp_summary both = {v, 2};
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    const int64_t dim[2] = {2, 4};
+    tp_dict d;
+    long failures = 0;
+    const char *dir = begin_by_hand(&h, "read", 0);
+    memset(&t, 0, sizeof t), memset(v, 0, sizeof v), memset(&d, 0, sizeof d);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(2, dim), x);
+    v[0].tag = "histogram", v[0].kind = TP_SUMMARY_HISTOGRAM, v[0].tensor = &t;
+    v[1].tag = "image", v[1].kind = TP_SUMMARY_IMAGE, v[1].tensor = &t;
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_monitors_put_summary(h.all, &both));
+    CHECK_OK(tp_callback_save_state(&h.report->cb, &d, "p/"));
+    const tp_tensor *saved = tp_dict_find(&d, "p/summaries");
+    for (long n = 1, failed = 1; failed && saved; n++) {
+        tp_dict again;
+        memset(&again, 0, sizeof again);
+        tp_test_fail_after(n);
+        const tp_status st = tp_callback_load_state(&h.report->cb, &d, "p/");
+        failed = tp_test_alloc_failed();
+        failures += failed;
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+        tp_test_alloc_reset();
+        CHECK_OK(tp_callback_save_state(&h.report->cb, &again, "p/"));
+        const tp_tensor *same = tp_dict_find(&again, "p/summaries");
+        const int64_t size = same ? tp_tensor_size(same) : 0;
+        CHECK_MSG(size == (failed ? 0 : tp_tensor_size(saved)), "allocation %ld: %lld bytes", n, (long long)size);
+        if (size > 0 && !failed) CHECK(memcmp(same->data, saved->data, (size_t)size) == 0);
+        tp_dict_free(&again);
+    }
+    CHECK_MSG(failures > 3, "%ld failures", failures);
+    tp_dict_free(&d);
+    if (end_by_hand(&h, &p, dir)) page_free(&p);
+}
+
 /* Something else has the page's name: training goes on, and its end says that the page is not there. */
 TEST(a_page_that_cannot_be_written)
 {
@@ -1244,6 +1409,39 @@ TEST(a_page_that_cannot_be_written)
     page_free(&p);
     const char *once = strstr(said, "The report '");
     CHECK(once && !strstr(once + 1, "The report '")); /* one line, not one a step */
+}
+
+/* A folder whose path is so long that the page's path does not fit behind it. */
+TEST(a_page_whose_path_is_too_long)
+{
+    enum { LONGEST = 4095, PAGE = 12 }; /* of a path; of "/report.html" */
+    static char dir[LONGEST + 1], path[LONGEST + 100];
+    static const int left_for_page[] = {60, PAGE, PAGE - 1, PAGE - 4};
+    TEST_MAY_ERROR("");
+    for (int i = 0; i < TP_COUNT(left_for_page); i++) {
+        tp_train_state state;
+        tp_monitor_report_desc d;
+        const size_t size = (size_t)(LONGEST - left_for_page[i]);
+        size_t n = (size_t)snprintf(dir, sizeof dir, "%s", in_folder("long"));
+        while (n < size) { /* names of up to 200 bytes; the last is not empty */
+            const size_t left = size - n, name = left > 202 ? 200 : left - 1;
+            dir[n++] = '/';
+            memset(dir + n, 'd', name);
+            n += name;
+        }
+        dir[n] = 0;
+        memset(&state, 0, sizeof state), memset(&d, 0, sizeof d);
+        state.is_chief = true;
+        if (tp_logger_set_dir(dir, 'k') != TP_OK) TEST_SKIP("there are no paths that long here");
+        tp_monitor *m = tp_monitor_report_(&d);
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+        if (left_for_page[i] >= PAGE) CHECK_OK(tp_callback_before_train(&m->cb));
+        else CHECK_ERR(tp_callback_before_train(&m->cb), TP_ERR_ARG, "is longer than 4095 bytes");
+        snprintf(path, sizeof path, "%s/report.html", dir);
+        if (i == 0) CHECK(tp_file_exists(path));
+        tp_monitor_free(m);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
 static int body(void *user)

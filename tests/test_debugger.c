@@ -33,12 +33,15 @@ static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
     return tp_named(tp_add(tp_mean(tp_square(kept)), tp_mean(nothing)), "cost");
 }
 
-/* The same with a value that has no elements. */
+/* The same with a value that has no elements, and with one that several operations read. */
 static tp_node *build_with_empty(tp_graph *g, tp_node *const *in, void *user)
 {
     static const int64_t begin[2] = {0, 0}, size[2] = {0, 2};
     tp_node *empty = tp_named(tp_slice(in[0], begin, size), "empty");
-    return tp_add(build_graph(g, in, user), tp_sum(empty));
+    tp_node *cost = tp_add(build_graph(g, in, user), tp_sum(empty));
+    tp_node *shared = tp_named(tp_neg(in[0]), "shared");
+    tp_node *read_twice = tp_named(tp_sum(tp_mul(shared, shared)), "read_twice");
+    return tp_add(cost, tp_mul(read_twice, tp_mean(shared)));
 }
 
 static tp_optimizer *optimizer(tp_graph *g, void *user)
@@ -68,7 +71,7 @@ typedef struct run {
     bool without;       /* no debugger at all */
     int64_t points;     /* before the bad one comes, 6 are good */
     bool own_filter;
-    bool empty; /* the net with a value that has no elements */
+    bool empty; /* the net with a value that has no elements and one that is read twice */
     tp_status (*before)(tp_callback *cb);
 } run;
 
@@ -334,6 +337,94 @@ TEST(a_value_without_elements_passes_no_filter)
         return;
     CHECK(!strstr(strstr(answer, "list -f all_zero\n"), "empty"));
     CHECK_HAS(strstr(answer, "list -f all_zero\n"), "reduce_sum     float32 ()  0\n");
+}
+
+/* A value that is known already is given once to those that read it. */
+TEST(a_known_value_is_read_by_several)
+{
+    run r = {0};
+    r.points = 6;
+    r.empty = true;
+    r.commands = "to shared; to read_twice; step; step 2; list -f all_zero; stop";
+    answers(&r);
+    /* the first two points are 1, 1.5 and 2, 2.5 */
+    IN_ORDER(answer, "to shared\n", "shared  ", "float32 (2,2)  min -2.5", "to read_twice\n", "read_twice",
+             "float32 ()  13.5\n", "list -f all_zero\n", " operations\n", "STATUS TP_OK");
+    CHECK(!strstr(answer, "is fed twice"));
+}
+
+/* A slice has an index or a range for each of the first dimensions, counted from the end where negative, and at least one element. */
+TEST(slices_of_a_value)
+{
+    static const struct {
+        const char *slice, *rows; /* NULL: it is none */
+    } list[] = {{"", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
+                {"[]", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
+                {"[:]", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
+                {"[0]", "[0]  1.25 1.25\n"},
+                {"[1]", "[1]  2.25 2.25\n"},
+                {"[-1]", "[1]  2.25 2.25\n"},
+                {"[-2]", "[0]  1.25 1.25\n"},
+                {"[1:]", "[1]  2.25 2.25\n"},
+                {"[:1]", "[0]  1.25 1.25\n"},
+                {"[:-1]", "[0]  1.25 1.25\n"},
+                {"[0:9]", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
+                {"[1:2,1]", "[1]  2.25\n"},
+                {"[,1:]", "[0]  1.25\n[1]  2.25\n"},
+                {"[ -1 , : 1 ]", "[1]  2.25\n"},
+                {"[-1:,-1:]", "[1]  2.25\n"},
+                {"[2]", NULL},
+                {"[-3]", NULL},
+                {"[2:]", NULL},
+                {"[0:0]", NULL},
+                {"[1:1]", NULL},
+                {"[1:0]", NULL},
+                {"[:-2]", NULL},
+                {"[:-3]", NULL},
+                {"[0,2]", NULL},
+                {"[0,1:1]", NULL},
+                {"[0,0,0]", NULL},
+                {"[0", NULL},
+                {"[0]1", NULL},
+                {"[0[1]", NULL},
+                {"[x]", NULL},
+                {"[0:x]", NULL}};
+    static char commands[2000];
+    run r = {0};
+    size_t n = (size_t)snprintf(commands, sizeof commands, "to hidden; print learning_rate[0]");
+    for (int i = 0; i < TP_COUNT(list); i++)
+        n += (size_t)snprintf(commands + n, sizeof commands - n, "; print hidden%s", list[i].slice);
+    snprintf(commands + n, sizeof commands - n, "; stop");
+    r.points = 6;
+    r.commands = commands;
+    const char *at = strstr(answers(&r), "'[0]' is no slice of this shape"); /* of a number */
+    for (int i = 0; i < TP_COUNT(list) && CHECK(at != NULL); i++) {
+        char want[200];
+        at = strstr(at, "print hidden");
+        const char *rows = at ? strstr(at, "max 2.25\n") : NULL;
+        if (list[i].rows) snprintf(want, sizeof want, "%stp> ", list[i].rows);
+        else snprintf(want, sizeof want, "'%s' is no slice of this shape; one is [0, 2:5, :]\ntp> ", list[i].slice);
+        if (CHECK(rows != NULL))
+            CHECK_MSG(strncmp(rows + 9, want, strlen(want)) == 0, "%s: %.80s", list[i].slice, rows + 9);
+        at = rows;
+    }
+}
+
+/* Filter and pattern in either order; of two patterns the last one counts, and what stands behind nothing is one. */
+TEST(lists_by_filter_and_pattern)
+{
+    run r = {0};
+    r.points = 6;
+    r.commands =
+        "list -f all_zero; list -f all_zero Mul; list Mul -f all_zero; list hidden -f all_zero; list -f has_nan "
+        "-f all_zero; list Mul hidden; list hidden; list -f; list Mul -f; stop";
+    answers(&r);
+    IN_ORDER(answer, "list -f all_zero\n", "3 of 28 operations\n", "list -f all_zero Mul\n", "Mul ",
+             "1 of 28 operations\n", "list Mul -f all_zero\n", "Mul ", "1 of 28 operations\n",
+             "list hidden -f all_zero\n0 of 28 operations\n", "list -f has_nan -f all_zero\n", "3 of 28 operations\n",
+             "list Mul hidden\n", "  hidden  ", "1 of 28 operations\n", "list hidden\n", "  hidden  ",
+             "1 of 28 operations\n", "list -f\n0 of 28 operations\n", "list Mul -f\n0 of 28 operations\n",
+             "STATUS TP_OK");
 }
 
 /* Each operation that reads a value is named, and no other. */

@@ -287,4 +287,25 @@ TEST(a_resume_drops_a_damaged_end)
     }
 }
 
+/* Without a checkpoint nobody knows which of its records are whole: a training that begins anew does not take a damaged file over. */
+TEST(a_training_anew_refuses_a_damaged_end)
+{
+    static const char *const ends[] = {"", ", {\"cost\": 21.", "\1\2\3", "]]"};
+    static char text[100 * STEPS];
+    for (int i = 0; i < TP_COUNT(ends); i++) {
+        writer w;
+        char *after = NULL;
+        size_t size = 0;
+        anew();
+        const size_t n = records(text, sizeof text, 1, 20);
+        snprintf(text + n, sizeof text - n, "%s", ends[i]);
+        CHECK(tp_test_write(tp_test_path(folder, "stats.json"), text, strlen(text)));
+        CHECK_ERR(begin(&w, NULL, 0), TP_ERR_FORMAT, "is no JSON: byte ");
+        end(&w);
+        if (CHECK_OK(tp_file_read(tp_test_path(folder, "stats.json"), false, 0, &after, &size)))
+            CHECK_STR(after, text); /* it stays as it was */
+        tp_free(after);
+    }
+}
+
 TEST_MAIN()

@@ -467,7 +467,11 @@ TEST(arrays_and_numbers_are_not_mixed)
         CHECK_ERR(train(t, &cb, 1, 1), bad[i].status, bad[i].part);
         tp_trainer_free(t);
     }
+    tp_hyper_param *array = tp_param_graph_var_array("mask", tp_make_shape(2, 3));
+    CHECK(array && !array->get_value && !array->set_value && array->get_array && array->set_array);
+    tp_hyper_param_free(array);
     tp_hyper_param *scalar = tp_param_graph_var("mask");
+    CHECK(scalar && scalar->get_value && scalar->set_value && !scalar->get_array && !scalar->set_array);
     tp_trainer *t = trainer_of(with_array);
     tp_callback *cb = tp_cb_scheduled_hyper_param_setter(.param = scalar, .schedule = {{1, 2}});
     CHECK_ERR(train(t, &cb, 1, 1), TP_ERR_SHAPE, "tp_param_graph_var_array");

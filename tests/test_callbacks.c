@@ -1,5 +1,8 @@
 /* Callbacks by hand, one at a time: what each constructor refuses, what it frees where memory runs out, what it does in each
  * hook, and that one which was saved and loaded goes on like one which was not. test_train.c has them in trainings. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #define TP_IMPLEMENTATION
 #include "tp_callbacks.h"
 
@@ -8,6 +11,33 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+/* ==== >>clock: one that stands still while a test moves it ============================================ */
+
+static double clock_at; /* what it says in seconds; 0: the system's */
+#if defined(__linux__) && defined(SYS_clock_gettime)
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    if (clock_at <= 0) return (int)syscall(SYS_clock_gettime, id, t);
+    t->tv_sec = (time_t)clock_at;
+    t->tv_nsec = (long)((clock_at - floor(clock_at)) * 1e9 + 0.5);
+    return 0;
+}
+#endif
+/* False: the library does not ask this clock here. */
+static bool clock_stands(void)
+{
+    clock_at = 1000;
+    const double a = tp_time();
+    clock_at = 1001.5;
+    const bool ok = fabs(tp_time() - a - 1.5) < 1e-9;
+    clock_at = ok ? 1000 : 0;
+    return ok;
+}
 
 /* ==== >>constructors ================================================================================== */
 
@@ -775,6 +805,53 @@ TEST(members_of_groups)
     tp_set_log(NULL, NULL);
 }
 
+/* What the members of a group took is told where it is 2 seconds or more: those that took more than 1 second and 30% of it. */
+static double member_takes[3];
+static tp_status take_time(tp_callback *cb)
+{
+    clock_at += *(const double *)cb->user;
+    return TP_OK;
+}
+TEST(members_that_take_long_are_told)
+{
+    static const struct {
+        double takes[3];
+        const char *want;
+    } list[] = {
+        {{0, 0, 0}, ""},
+        {{1, 0.875, 0}, ""},
+        {{1, 1, 0}, "Callbacks took 2.000 sec in total."},
+        {{1.125, 0.875, 0}, "Callbacks took 2.000 sec in total. One: 1.12 seconds"},
+        {{0, 2.5, 0}, "Callbacks took 2.500 sec in total. Two: 2.5 seconds"},
+        {{1.5, 1.5, 1.5}, "Callbacks took 4.500 sec in total. One: 1.5 seconds; Two: 1.5 seconds; Three: 1.5 seconds"},
+        {{3, 0, 7}, "Callbacks took 10.000 sec in total. Three: 7 seconds"},
+        {{3.25, 6.75, 0}, "Callbacks took 10.000 sec in total. One: 3.25 seconds; Two: 6.75 seconds"},
+        {{0, 4, 3661}, "Callbacks took 3665.000 sec in total. Three: 1 hour 1 minute 1 second"}};
+    static const char *const name[] = {"One", "Two", "Three"};
+    if (!clock_stands()) TEST_SKIP("the clock cannot be moved here");
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        tp_callback *in[3];
+        tp_train_state train;
+        memset(&train, 0, sizeof train);
+        for (int k = 0; k < 3; k++) {
+            member_takes[k] = list[i].takes[k];
+            in[k] = tp_callback_new(name[k], 0);
+            in[k]->user = &member_takes[k];
+            in[k]->trigger_epoch = take_time;
+        }
+        tp_callback *cb = tp_cb_group(in, 3);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        tp_test_keep_log();
+        CHECK_OK(tp_callback_trigger_epoch(cb));
+        char *end = strchr(tp_test_logged, '\n');
+        if (end) *end = 0;
+        CHECK_STR(tp_test_logged, list[i].want);
+        tp_callback_free(cb);
+    }
+    clock_at = 0;
+    tp_set_log(NULL, NULL);
+}
+
 /* -- values of steps, by hand */
 
 /* A graph with scalars a and b and a vector v, for setup_graph. */
@@ -934,6 +1011,45 @@ static double after_epoch(int kind, int way, int epoch, double now, double *stat
     if (better) return now;
     *n = 0;
     return now * 0.5;
+}
+
+/* Before a training that begins in between, a parameter is compared with its schedule: as equal counts what differs by 1e-8 and a
+ * 100000th at most. */
+TEST(a_parameter_beside_its_schedule)
+{
+    static const struct {
+        double is, scheduled;
+        bool warns;
+    } list[] = {{0, 0, false},        {0, 1e-8, false},      {0, -1e-8, false},      {0, 1.001e-8, true},
+                {0, -1.001e-8, true}, {1, 1.00001, false},   {1, 1.0000101, true},   {1, 0.99999, false},
+                {1, 0.9999899, true}, {-1, -1.00001, false}, {-1, -1.0000101, true}, {100, 100.0009, false},
+                {100, 100.0011, true}};
+    for (int i = 0; i < 2 * TP_COUNT(list); i++) {
+        const bool set = i % 2 == 0, warned = list[i / 2].warns;
+        double field = list[i / 2].is;
+        char sentence[200];
+        tp_cb_scheduled_hyper_param_setter_desc c;
+        tp_train_state train = by_hand(NULL, NULL);
+        memset(&c, 0, sizeof c);
+        c.schedule[0].at = 2, c.schedule[0].value = list[i / 2].scheduled;
+        c.schedule[1].at = 9, c.schedule[1].value = 7;
+        c.param = tp_param_field("lr", &field, TP_F64);
+        c.set_at_beginning = set ? 0 : TP_NO;
+        train.epoch_num = 5;
+        tp_test_keep_log();
+        tp_callback *cb = tp_cb_scheduled_hyper_param_setter_(&c);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        snprintf(sentence, sizeof sentence, "parameter 'lr' should be %g at this point, but it is %g.",
+                 list[i / 2].scheduled, list[i / 2].is);
+        CHECK_MSG((strstr(tp_test_logged, sentence) != NULL) == warned, "%g, scheduled %.9g: %s", list[i / 2].is,
+                  list[i / 2].scheduled, tp_test_logged);
+        CHECK((strstr(tp_test_logged, "before the training.") != NULL) == (warned && set));
+        CHECK(!(field < (warned && set ? list[i / 2].scheduled : list[i / 2].is)) &&
+              !(field > (warned && set ? list[i / 2].scheduled : list[i / 2].is)));
+        tp_callback_free(cb);
+    }
+    tp_set_log(NULL, NULL);
 }
 
 /* Each sets what it should; saved after any epoch, and loaded into a new one, it goes on alike. */
@@ -1911,11 +2027,18 @@ TEST(pictures_of_fractions_are_told)
     static const float pixels[4][4] = {{0, 0, 0, 0}, {0, 0.5f, 0.25f, 1}, {255, 0.5f, 0, 0}, {-1, -0.5f, 0, 0}};
     tp_monitor *m = tp_monitor_new("Mine", 0);
     tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_summary_value v;
+    const tp_summary one = {&v, 1};
+    memset(&v, 0, sizeof v);
+    v.tag = "weights", v.kind = TP_SUMMARY_HISTOGRAM;
     for (int i = 0; i < 4; i++) {
         tp_tensor t;
         memset(&t, 0, sizeof t);
         tp_tensor_view(&t, TP_F32, tp_make_shape(2, 2), pixels[i]);
         tp_test_keep_log();
+        v.tensor = &t;
+        CHECK_OK(tp_monitors_put_summary(all, &one)); /* a histogram is no picture */
+        CHECK(!strstr(tp_test_logged, "multiply them by 255"));
         CHECK_OK(tp_monitors_put_image(all, "fractions", &t));
         tp_set_log(NULL, NULL);
         CHECK_MSG((strstr(tp_test_logged, "multiply them by 255") != NULL) == (i == 1), "%d: %s", i, tp_test_logged);
@@ -1923,6 +2046,36 @@ TEST(pictures_of_fractions_are_told)
     }
     tp_callback_free(&all->cb);
     tp_monitor_free(m);
+}
+
+/* Summaries take memory once, and again where they are more or have longer tags. */
+TEST(summaries_that_fit_take_no_memory)
+{
+    static const struct {
+        int n;
+        const char *tag;
+        bool takes;
+    } list[] = {{0, "", false},    {3, "abcd", true},    {3, "abcd", false},   {2, "abcd", false},
+                {0, "", false},    {2, "abcdef", false}, {2, "abcdefg", true}, {4, "abc", true},
+                {4, "abcd", true}, {4, "ab", false},     {5, "a", true}};
+    static const float x[2] = {1, 2};
+    tp_summary_value v[5];
+    tp_tensor t;
+    tp_monitors *all = tp_monitors_new(NULL, 0);
+    memset(v, 0, sizeof v), memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), x);
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        const tp_summary s = {v, list[i].n};
+        for (int k = 0; k < list[i].n; k++) v[k].tag = list[i].tag, v[k].kind = TP_SUMMARY_HISTOGRAM, v[k].tensor = &t;
+        tp_test_fail_after(1);
+        const tp_status st = tp_monitors_put_summary(all, &s);
+        const bool failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK_MSG(st == (list[i].takes ? TP_ERR_NOMEM : TP_OK) && failed == list[i].takes, "%d: %s, %d", i,
+                  tp_status_name(st), failed);
+        CHECK_OK(tp_monitors_put_summary(all, &s));
+    }
+    tp_callback_free(&all->cb);
 }
 
 /* (N,H,W,C), (H,W,C) of 1, 3, 4 channels, else (N,H,W), (H,W); anything else is a sentence. */
@@ -2562,6 +2715,35 @@ TEST(inferencers_whose_parts_fail)
     tp_set_log(NULL, NULL);
 }
 
+/* A runner whose input has no tensors fails with the input's sentence. */
+static tp_status no_tensors(tp_input_source *s, tp_node **in)
+{
+    (void)in;
+    return tp_fail(TP_ERR_NUMERIC, "%s has no tensors", s->name);
+}
+TEST(a_runner_whose_input_has_no_tensors)
+{
+    TEST_MAY_ERROR("");
+    tp_test_keep_log();
+    tp_cb_inference_runner_desc d;
+    tp_inf_scalar_stats_desc scalars;
+    tp_feed_input_desc feed;
+    tp_df_fake_desc fake;
+    tp_spec spec;
+    memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&feed, 0, sizeof feed);
+    memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
+    spec.name = "x", spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
+    fake.specs = &spec, fake.n = 1, fake.size = 3;
+    feed.df = tp_df_fake_(&fake);
+    d.input = tp_feed_input_(&feed);
+    d.input->get_input_tensors = no_tensors;
+    scalars.names[0] = "cost";
+    d.inferencers[0] = tp_inf_scalar_stats_(&scalars);
+    tp_callback *cb[2] = {tower_maker(), tp_cb_inference_runner_(&d)};
+    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NUMERIC, "has no tensors");
+    tp_set_log(NULL, NULL);
+}
+
 /* -- what is wrapped fails */
 
 enum {
@@ -2955,6 +3137,42 @@ TEST(a_saver_of_many_checkpoints)
     }
 }
 
+/* What a checkpoint says about itself, behind what it says about older ones, holds when training goes on from it, even if it is the
+ * first one. */
+TEST(a_checkpoint_that_stays_after_a_resume)
+{
+    for (int older = 0; older < 3; older++)
+        for (int way = 0; way < 3; way++) { /* it does not stay; it does; it does not say */
+            tp_train_state train = by_hand(NULL, NULL);
+            int64_t kept[3] = {3, 5, 7}, stays[3] = {-1, -1, -1}, got[3] = {0, 0, 0}, stay[4] = {0, 0, 0, 0};
+            char path[400];
+            tp_cb_model_saver_desc saver;
+            memset(&saver, 0, sizeof saver);
+            tp_dict d, again;
+            memset(&d, 0, sizeof d), memset(&again, 0, sizeof again);
+            snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+            stays[older] = way == 1 ? 1 : -1;
+            CHECK_OK(tp_state_put_i64(&d, "p/", "kept", kept, older));
+            if (way < 2) CHECK_OK(tp_state_put_i64(&d, "p/", "stays", stays, older + 1));
+            train.global_step = kept[older];
+            snprintf(path, sizeof path, "%s/model-%d.npz", folder, (int)kept[older]);
+            CHECK(tp_test_write(path, "x", 1));
+            saver.checkpoint_dir = folder;
+            tp_callback *cb = tp_cb_model_saver_(&saver);
+            CHECK_OK(tp_callback_setup_graph(cb, &train));
+            CHECK_OK(tp_callback_load_state(cb, &d, "p/"));
+            cb->resumed = true;
+            CHECK_OK(tp_callback_before_train(cb));
+            CHECK_OK(tp_callback_save_state(cb, &again, "p/"));
+            CHECK(tp_state_get_i64(&again, "p/", "kept", got, older + 1) &&
+                  tp_state_get_i64(&again, "p/", "stays", stay, older + 2));
+            CHECK_MSG(got[older] == kept[older] && stay[older] == (way == 1 ? 1 : -1), "%d older, way %d: %d stays: %d",
+                      older, way, (int)got[older], (int)stay[older]);
+            tp_callback_free(cb);
+            tp_dict_free(&d), tp_dict_free(&again);
+        }
+}
+
 /* What stands where an old checkpoint was cannot be deleted: a warning, and the newer ones are written all the same. */
 static tp_status block_checkpoint(tp_callback *cb)
 {
@@ -3157,7 +3375,9 @@ TEST(numbers_in_commands)
                 {"x", ":8", " 3.14159"},     {"x", ":<10.2f", "3.14      "},
                 {"x", ":+.1e", "+3.1e+00"},  {"q", ":%", "25.000000%"},
                 {"q", ":8.1%", "   25.0%"},  {"q", ":.0%", "25%"},
-                {"big", ":G", "1E+10"},      {"big", ":E", "1.000000E+10"}};
+                {"big", ":G", "1E+10"},      {"big", ":E", "1.000000E+10"},
+                {"n", ":.0", "4e+01"},       {"n", ":.1", "4e+01"},
+                {"n", ":.2", "42"},          {"x", ":.0", "3"}};
     static const char *const bad[] = {"{x:x}",   "{x:d}",  "{n:.2d}",  "{x:5q}",
                                       "{x:5ff}", "{x:<<}", "{x:1111}", "{x:.1111f}"};
     char file[300], command[4000], want[2000] = "";
@@ -3283,6 +3503,57 @@ TEST(bars_on_stderr)
     tp_set_log(NULL, NULL);
 }
 
+/* The line at the end: what was done, the time of it and of the rest, the speed. What a line of 60 columns has no room for is left
+ * out: the bar, the times, the speed. */
+TEST(bars_of_60_columns)
+{
+    static const int64_t huge = (int64_t)1000000000 * 1000000000, most = (int64_t)900000000 * 1000000000;
+    const struct {
+        int64_t total, before;
+        int steps;
+        double seconds; /* of a step */
+        const char *begin, *end;
+    } list[] = {{4, 0, 4, 25, "100%|####", "###|4/4[01:40<00:00,0.04it/s]"},
+                {8, 0, 4, 25, " 50%|####", " |4/8[01:40<01:40,0.04it/s]"},
+                {8, 0, 3, 0.5, " 37%|####", " |3/8[00:01<00:02,2.00it/s]"},
+                {10, 2, 4, 900, " 60%|####", " |6/10[1:00:00<1:00:00,0.00it/s]"},
+                {2, 0, 1, 3599, " 50%|####", " |1/2[59:59<59:59,0.00it/s]"},
+                {2, 0, 1, 3661, " 50%|####", " |1/2[1:01:01<1:01:01,0.00it/s]"},
+                {4, 0, 0, 1, "  0%|    ", " |0/4[00:00<?,?it/s]"},
+                {4, 3, 0, 1, " 75%|####", " |3/4[00:00<?,?it/s]"},
+                {0, 0, 3, 1, "    |    ", " |3[00:03,1.00it/s]"},
+                {huge, most, 4, 1, " 90% 900000000000000004/1000000000000000000[1.00it/s]", ""},
+                {huge, most, 4, 1e-9, " 90% 900000000000000004/1000000000000000000", ""}};
+    if (!clock_stands()) TEST_SKIP("the clock cannot be moved here");
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        tp_cb_progress_bar_desc d;
+        tp_train_state train = by_hand(NULL, NULL);
+        memset(&d, 0, sizeof d);
+        train.steps_per_epoch = list[i].total;
+        train.done_ = list[i].before;
+        clock_at = 1000;
+        tp_callback *cb = tp_cb_progress_bar_(&d);
+        tp_test_keep_log();
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        CHECK_OK(tp_callback_before_epoch(cb));
+        for (int k = 0; k < list[i].steps; k++) {
+            clock_at += list[i].seconds;
+            train.local_step = k;
+            CHECK_OK(tp_callback_trigger_step(cb));
+        }
+        CHECK_OK(tp_callback_after_epoch(cb));
+        const size_t n = strcspn(tp_test_logged, "\n"), begin = strlen(list[i].begin), end = strlen(list[i].end);
+        tp_test_logged[n] = 0;
+        CHECK_MSG(n == (end ? 60 : begin) && strncmp(tp_test_logged, list[i].begin, begin) == 0 &&
+                      strcmp(tp_test_logged + n - end, list[i].end) == 0,
+                  "%d: '%s'", i, tp_test_logged);
+        tp_callback_free(cb);
+    }
+    clock_at = 0;
+    tp_set_log(NULL, NULL);
+}
+
 static tp_status report_early(tp_callback *cb)
 {
     static const char payload[] = {18, 1, 'v'};
@@ -3385,6 +3656,39 @@ TEST(scopes_of_odd_names)
     tp_graph_free(g);
     CHECK(tp_callback_new("Huge", SIZE_MAX - 8) == NULL);
     CHECK_HAS(tp_last_error(), "a callback asks for ");
+}
+
+/* Memory that a constructor gives away begins where any type may, and is zeroed. */
+TEST(memory_for_ones_own_data)
+{
+    struct {
+        char c;
+        union {
+            long double a;
+            void *b;
+            int64_t d;
+        } any;
+    } placed;
+    const size_t place = (size_t)((const char *)&placed.any - (const char *)&placed);
+    for (size_t bytes = 0; bytes < 40; bytes++) {
+        tp_callback *cb = tp_callback_new("Mine", bytes);
+        tp_monitor *m = tp_monitor_new("Mine", bytes);
+        tp_inferencer *inf = tp_inferencer_new("Mine", bytes);
+        tp_hyper_param *p = tp_hyper_param_new("mine", bytes);
+        if (!CHECK(cb && m && inf && p)) return;
+        const unsigned char *user[4] = {(const unsigned char *)cb->user, (const unsigned char *)m->cb.user,
+                                        (const unsigned char *)inf->user, (const unsigned char *)p->user};
+        for (int i = 0; i < 4; i++) {
+            CHECK_MSG((user[i] != NULL) == (bytes > 0) && (uintptr_t)user[i] % place == 0, "%d: %p", i,
+                      (const void *)user[i]);
+            for (size_t k = 0; user[i] && k < bytes; k++) CHECK(user[i][k] == 0);
+            if (user[i]) memset((void *)(uintptr_t)user[i], 0xff, bytes);
+        }
+        tp_callback_free(cb);
+        tp_monitor_free(m);
+        tp_inferencer_free(inf);
+        tp_hyper_param_free(p);
+    }
 }
 
 /* A group that is given one of its members twice, or one of somebody else's, frees what is its own, once. */

@@ -1428,9 +1428,9 @@ static bool bar_of(int columns, const char *term)
 
 TEST(bars_take_one_line_of_any_width)
 {
-    static const int widths[] = {60, 24, 1, 5, 200, 100, 40, 12, 2};
+    static const int widths[] = {200, 24, 12, 40, 1, 60, 5, 100, 2};
     if (!bar_of(80, "xterm")) TEST_SKIP("there are no pseudo-terminals here");
-    for (int i = 0; i < (brief() ? 3 : TP_COUNT(widths)); i++) {
+    for (int i = 0; i < (brief() ? 5 : TP_COUNT(widths)); i++) {
         int bars = 0;
         CHECK(bar_of(widths[i], "xterm-256color"));
         for (char *p = seen, *end; (end = strstr(p, "\033[K")) != NULL; p = end + 3) {
@@ -1441,6 +1441,8 @@ TEST(bars_take_one_line_of_any_width)
             CHECK_MSG(length < widths[i] || (widths[i] == 1 && length == 0), "%d columns: '%.*s'", widths[i], length,
                       begin);
             if (length >= 12) CHECK_MSG(memchr(begin, '%', 5) != NULL, "'%.*s'", length, begin);
+            if (widths[i] == 200 && length) /* the bar itself is of 60 columns at most */
+                CHECK_MSG(begin[4] == '|' && strcspn(begin + 5, "|") == 60, "'%.*s'", length, begin);
         }
         CHECK_MSG(bars >= (widths[i] > 1 ? 6 : 0), "%d columns: %d bars", widths[i], bars);
         if (widths[i] >= 24) CHECK_HAS(seen, "6/6");
@@ -1451,6 +1453,9 @@ TEST(bars_take_one_line_of_any_width)
             CHECK_HAS(seen, "[00:00<00:00,");
         }
         if (widths[i] >= 100) CHECK_HAS(seen, "100%|####");
+        if (widths[i] < 40) CHECK(!strstr(seen, ", cost=")); /* what is left out first */
+        CHECK((strstr(seen, "[00:00<00:00,") != NULL) == (widths[i] >= 40));
+        CHECK((strstr(seen, "it/s]") != NULL) == (widths[i] >= 24));
         /* a message replaces the bar, which comes again behind it */
         const char *message = strstr(seen, "a message in between\r\n");
         if (!CHECK(message != NULL) || widths[i] < 24) continue;

@@ -3398,6 +3398,9 @@ TEST(moving_averages_of_no_state)
 
 /* ==== >>what is shown ================================================================================= */
 
+static const char *const no_formats[] = {"{x:x}",  "{x:d}",    "{n:.2d}",    "{x:5q}", "{x:5ff}",
+                                         "{x:<<}", "{x:1111}", "{x:.1111f}", "{n:.0d}"};
+
 /* SendStat writes the statistics into its command, in the form that Python's format() gives. */
 TEST(numbers_in_commands)
 {
@@ -3439,8 +3442,6 @@ TEST(numbers_in_commands)
                 {"n", ":019", "0000000000000000042"},
                 {"x", ":.9f", "3.141590000"},
                 {"q", ":.19f", "0.2500000000000000000"}};
-    static const char *const bad[] = {"{x:x}",  "{x:d}",    "{n:.2d}",    "{x:5q}", "{x:5ff}",
-                                      "{x:<<}", "{x:1111}", "{x:.1111f}", "{n:.0d}"};
     char file[300], command[4000], want[2000] = "";
     snprintf(file, sizeof file, "%s/numbers", tp_test_tmpdir());
     tp_monitors *all = tp_monitors_new(NULL, 0);
@@ -3466,8 +3467,8 @@ TEST(numbers_in_commands)
     if (CHECK_OK(tp_file_read(file, false, 0, &text, &size))) CHECK_STR(text, want);
     tp_free(text);
     tp_callback_free(cb);
-    for (int i = 0; i < TP_COUNT(bad); i++) {
-        cb = tp_cb_send_stat(bad[i]);
+    for (int i = 0; i < TP_COUNT(no_formats); i++) {
+        cb = tp_cb_send_stat(no_formats[i]);
         CHECK_OK(tp_callback_setup_graph(cb, &train));
         CHECK_ERR(tp_callback_trigger(cb), TP_ERR_ARG, "is no format of a number");
         tp_callback_free(cb);

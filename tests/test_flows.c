@@ -314,6 +314,57 @@ TEST(batches_of_one_shape)
     tp_datapoint_free(&dp);
 }
 
+/* of_two_shapes, but datapoint 5 of pass 1 has another shape if *user is 1, and cannot be read if it is 2. */
+static tp_status of_shapes_with_a_failure(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int kind = *(const int *)user;
+    if (kind == 2 && pass == 1 && index == 5) return tp_fail(TP_ERR_IO, "cat.jpg cannot be read");
+    tp_status st = of_two_shapes(NULL, pass, index, dp);
+    if (st == TP_OK && kind == 1 && pass == 1 && index == 5) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape(2));
+    return st;
+}
+static tp_status no_restart(tp_dataflow *df, int64_t pass)
+{
+    (void)df, (void)pass;
+    return tp_fail(TP_ERR_IO, "the disk is gone");
+}
+/* A start at a pass that fails on its way there says so as a new flow does, and leaves nothing behind. */
+TEST(batches_of_one_shape_fail_on_the_way_to_a_pass)
+{
+    const int first = 0;
+    int kind = 0;
+    char want[256], sentence[300];
+    tp_datapoint dp = {0, NULL, 0};
+    by_shape_naive(5, 3, true, want, sizeof want);
+    for (int k = 1; k <= 2; k++)
+        for (int read = 0; read <= 2; read++) {
+            tp_dataflow *below = tp_df_from_generator(of_shapes_with_a_failure, &kind, .size = 8);
+            tp_dataflow *df = tp_df_select(tp_df_batch_by_shape(below, 3, .idx = 1), &first, 1);
+            kind = 0;
+            CHECK_OK(tp_df_restart(df, read ? 4 : 0));
+            for (int i = 0; i < read; i++) CHECK_OK(tp_df_next(df, &dp));
+            if (read == 2) CHECK_OK(tp_df_restart(df, 4));
+            kind = k;
+            const tp_status st = tp_df_restart(df, 3);
+            CHECK_ERR(st, k == 1 ? TP_ERR_SHAPE : TP_ERR_IO, k == 1 ? "of batch 3" : "cat.jpg");
+            if (read == 0) snprintf(sentence, sizeof sentence, "%s", tp_last_error());
+            CHECK_STR(tp_last_error(), sentence);
+            kind = 0;
+            CHECK_STR(walk_from(df, read ? 4 : 0, read ? 1 : 5, 99), read ? strrchr(want, '|') + 2 : want);
+            tp_df_free(df);
+        }
+    tp_dataflow *below = two_shapes(), *df = tp_df_batch_by_shape(below, 2, .idx = 1);
+    tp_status (*const restart)(tp_dataflow *, int64_t) = below->restart;
+    below->restart = no_restart;
+    for (int pass = 0; pass <= 2; pass++) CHECK_ERR(tp_df_restart(df, pass), TP_ERR_IO, "the disk is gone");
+    below->restart = restart;
+    df = tp_df_select(df, &first, 1);
+    by_shape_naive(3, 2, true, want, sizeof want);
+    CHECK_STR(walk_from(df, 0, 3, 99), want);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
 static tp_status of_counted_shapes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     ++*(int *)user;
@@ -535,6 +586,74 @@ TEST(wrong_arguments_are_sentences)
     tp_test_alloc_reset();
 }
 
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+static tp_status component_as_it_is(const tp_tensor *in, tp_tensor *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+/* Each kind of flow upon the flow `below`; augmenting ones too. */
+static tp_dataflow *upon(tp_dataflow *below, int which)
+{
+    static const int first = 0;
+    static const tp_dtype type = TP_I32;
+    switch (which) {
+    case 0: return tp_df_batch(below, 2);
+    case 1: return tp_df_map(below, as_it_is);
+    case 2: return tp_df_map_component(below, component_as_it_is);
+    case 3: return tp_df_repeated(below, 2);
+    case 4: return tp_df_take(below, 2);
+    case 5: return tp_df_fixed_size(below, 2);
+    case 6: return tp_df_locally_shuffle(below, 2);
+    case 7: return tp_df_select(below, &first, 1);
+    case 8: return tp_df_filter(below, is_even);
+    case 9: return tp_df_repeated_point(below, 2);
+    case 10: return tp_df_cache(below);
+    case 11: return tp_df_batch_by_shape(below, 2);
+    case 12: return tp_df_print(below, 0, NULL);
+    case 13: return tp_df_prefetch(below);
+    case 14: return tp_df_parallel_map(below, as_it_is, .num_thread = 1);
+    case 15: return tp_df_multi_process(below, 1);
+    case 16: return tp_df_augment_image(below, tp_aug_identity());
+    case 17: return tp_df_augment_images(below, tp_aug_identity());
+    case 18: return tp_df_augment_coordinates(below, tp_aug_identity());
+    case 19: return tp_df_load_image(below, tp_aug_identity());
+    case 20: return tp_dataflow_to_dataset(below, &type, 1);
+    default: return NULL;
+    }
+}
+#define KINDS_UPON 21
+
+/* A flow upon a refusal is that refusal, a flow upon NULL is NULL; neither leaks, and the sentence is told once more. */
+TEST(a_flow_upon_a_refusal_is_the_refusal)
+{
+    for (int which = 0; which < KINDS_UPON; which++) {
+        tp_test_fail_after(0);
+        tp_dataflow *refused = tp_df_repeated_point(numbers(3, 0), 0);
+        tp_fail(TP_ERR_IO, "another failure");
+        tp_dataflow *df = upon(refused, which);
+        CHECK_MSG(df == refused, "flow %d upon a refusal is another one", which);
+        CHECK_HAS(tp_last_error(), "tp_df_repeated_point: 0 times");
+        CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_repeated_point: 0 times");
+        tp_df_free(refused);
+        CHECK_MSG(upon(NULL, which) == NULL, "flow %d upon NULL is not NULL", which);
+        CHECK_MSG(tp_test_live_blocks() == 0, "flow %d upon a refusal leaks", which);
+        /* a flow that has an owner stays with it */
+        tp_dataflow *below = numbers(3, 0), *owner = tp_df_take(below, 1);
+        df = upon(below, which);
+        CHECK_MSG(df != NULL, "flow %d upon a flow with an owner is NULL", which);
+        CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_take");
+        tp_df_free(df);
+        check_walk(owner, 1, "0", 1);
+        CHECK_MSG(tp_test_live_blocks() == 0, "flow %d upon a flow with an owner leaks", which);
+    }
+    tp_test_alloc_reset();
+}
+
 /* ==== >>who failed ==================================================================================== */
 
 TEST(seek_behind_the_last_datapoint)
@@ -583,11 +702,6 @@ TEST(a_failure_names_its_datapoint)
 
 /* 0, 2, a failure, 4, .. 8 */
 static tp_dataflow *failing(void) { return tp_df_map(passes_of(9, true), fail_at_3); }
-static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
-{
-    (void)in, (void)out, (void)call;
-    return TP_OK;
-}
 /* Flows that meet the failure. NULL: no more. */
 static tp_dataflow *flow_with_a_failure(int which)
 {

@@ -212,6 +212,18 @@ TEST(locally_shuffle_keeps_its_promises)
         tp_datapoint_free(&dp);
         tp_df_free(df);
     }
+    for (int size = 1; size <= 9;
+         size++) { /* the defaults: each datapoint once, shuffled after a third of the buffer */
+        char text[2][512];
+        for (int k = 0; k < 2; k++) {
+            const int third = size < 3 ? 1 : size / 3;
+            tp_dataflow *df =
+                tp_df_locally_shuffle(numbers(20, TP_NO), size, .num_reuse = k, .shuffle_interval = k * third);
+            snprintf(text[k], sizeof text[k], "%s", walk_from(df, 0, 1, 60));
+            tp_df_free(df);
+        }
+        CHECK_STR(text[0], text[1]);
+    }
     tp_dataflow *df = tp_df_locally_shuffle(numbers(3, TP_NO), 0);
     CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "buffer_size 0");
     tp_df_free(df);
@@ -365,6 +377,29 @@ TEST(fake_data)
     df = tp_df_fake(&open, 1);
     CHECK_ERR(tp_df_status(df), TP_ERR_SHAPE, "(?,3)");
     tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* Elements are those of the stream of the component's key, at the step of the datapoint, for each number of elements;
+ * nothing is written behind them. */
+TEST(fake_data_are_a_stream_of_random_numbers)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int64_t n = 0; n <= 9; n++)
+        for (int random = 0; random <= 1; random++) {
+            const tp_spec spec[2] = {{NULL, TP_F32, {0, {0}}}, {NULL, TP_F64, {1, {n}}}};
+            const uint64_t key = tp_random_key(tp_random_key(tp_random_key(5, tp_hash_name("tp_df_fake")), 2), 1);
+            tp_dataflow *df =
+                tp_df_fake(spec, 2, .size = 3, .low = -1, .high = 3, .seed = 5, .random = random ? TP_YES : TP_NO);
+            CHECK_OK(tp_df_restart(df, 2));
+            for (int i = 0; i < 3; i++) {
+                CHECK_OK(tp_df_next(df, &dp));
+                for (int64_t k = 0; k < n; k++)
+                    CHECK_NEAR(tp_tensor_get(&dp.c[1], k),
+                               -1 + 4 * (double)tp_random_uniform(key, random ? (uint64_t)i : 0, (uint64_t)k), 1e-6, 0);
+            }
+            tp_df_free(df);
+        }
     tp_datapoint_free(&dp);
 }
 
@@ -829,6 +864,19 @@ TEST(printed_datapoints)
                      num & 1 ? "mine" : "tp_df_from_generator", -(i + 1), i + 1);
         }
         CHECK_STR(printed, want);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+    for (int seekable = 0; seekable <= 1; seekable++) { /* what is skipped is not printed, and does not count */
+        tp_dataflow *df = tp_df_print(passes_of(5, seekable), 1, "D5");
+        tp_datapoint dp = {0, NULL, 0};
+        int64_t skipped = 0;
+        printed[0] = 0;
+        CHECK_OK(tp_df_seek(df, 3, &skipped));
+        CHECK(skipped == 3 && tp_df_size(df) == 5);
+        CHECK_STR(printed, "");
+        for (int i = 3; i < 5; i++) CHECK_OK(tp_df_next(df, &dp));
+        CHECK_STR(printed, "D5: a datapoint of 1 components\n  0: int32 (), from 3 to 3\n");
         tp_datapoint_free(&dp);
         tp_df_free(df);
     }

@@ -98,8 +98,9 @@ static void check_no_allocation(tp_dataflow *df)
     tp_df_free(df);
 }
 
-/* make() and a pass with each allocation failing once: TP_ERR_NOMEM or a whole pass, and nothing stays. */
-static void check_no_memory_(tp_dataflow *(*make)(void), int line)
+/* make() and a pass with each allocation failing once: TP_ERR_NOMEM or a whole pass, and nothing stays. needs_all: the
+ * flow needs all that it allocates, so it is TP_ERR_NOMEM from the step in which an allocation fails. */
+static void check_no_memory_(tp_dataflow *(*make)(void), bool needs_all, int line)
 {
     long n = 1;
     for (long failed = 1; failed && n < 2000; n++) {
@@ -107,7 +108,12 @@ static void check_no_memory_(tp_dataflow *(*make)(void), int line)
         tp_dataflow *df = make();
         tp_datapoint dp = {0, NULL, 0};
         tp_status st = df ? tp_df_status(df) : TP_ERR_NOMEM;
-        while (st == TP_OK) st = tp_df_next(df, &dp);
+        while (st == TP_OK) {
+            const bool before = tp_test_alloc_failed();
+            st = tp_df_next(df, &dp);
+            CHECK_MSG(!needs_all || before || !tp_test_alloc_failed() || st == TP_ERR_NOMEM,
+                      "line %d: allocation %ld fails in a step that comes to %s", line, n, tp_status_name(st));
+        }
         failed = tp_test_alloc_failed();
         CHECK_MSG(st == TP_END || (failed && st == TP_ERR_NOMEM), "line %d: allocation %ld: %s: %s", line, n,
                   tp_status_name(st), tp_last_error());
@@ -119,7 +125,7 @@ static void check_no_memory_(tp_dataflow *(*make)(void), int line)
     CHECK_MSG(n > 3, "line %d: only %ld allocations", line, n);
     tp_test_alloc_reset();
 }
-#define check_no_memory(make_) check_no_memory_((make_), __LINE__)
+#define check_no_memory(make_) check_no_memory_((make_), true, __LINE__)
 
 static void check_refused_(tp_dataflow *df, tp_status st, const char *part, int line)
 {
@@ -718,10 +724,28 @@ static tp_dataflow *records(void)
 {
     return tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4, .shuffle = TP_YES);
 }
+static tp_dataflow *records_as_bytes(void) { return tp_df_tfrecord(record_paths, 2, .shuffle = TP_NO); }
 TEST(tfrecord_without_memory)
 {
     make_records();
     check_no_memory(records);
+    check_no_memory(records_as_bytes);
+    /* a record without a feature that is asked for: either that is said, or that there is no memory to say it */
+    const tp_spec missing[1] = {{"no such feature", TP_F32, {0, {0}}}};
+    for (long n = 1, failed = 1; failed && n < 100; n++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_tfrecord(record_paths, 2, .features = missing, .n_features = 1);
+        CHECK_OK(tp_df_seek(df, 1, NULL));
+        tp_test_fail_after(n);
+        const tp_status st = tp_df_next(df, &dp);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        if (failed) CHECK_MSG(st == TP_ERR_NOMEM, "allocation %ld: %s", n, tp_status_name(st));
+        else CHECK_ERR(st, TP_ERR_NAME, "has no feature \"no such feature\"");
+        CHECK_MSG(failed || n > 2, "only %ld allocations", n);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
 }
 
 TEST(a_flow_saved_as_tfrecords)
@@ -835,6 +859,9 @@ TEST(csv_quotes_and_line_ends)
     CHECK_STR(fields_of("a\rb,c,d\n", 3, TP_NO, 0), "a\rb|c|d"); /* a lone CR ends no line */
     CHECK_STR(fields_of("", 3, TP_NO, 0), "");
     CHECK_STR(fields_of("x,y,z", 3, TP_YES, 0), "");
+    CHECK_STR(fields_of("\r\na\n\r\n\r", 1, TP_NO, 0), "a;\r"); /* and where a line begins it is a field */
+    CHECK_STR(fields_of("\r", 1, TP_NO, 0), "\r");
+    CHECK_STR(fields_of("\r\n", 1, TP_NO, 0), "");
 }
 
 TEST(csv_errors_name_line_and_column)
@@ -1189,6 +1216,43 @@ TEST(images_decode_as_by_pillow)
     check_image(ref_jpeg420, 3, ref_jpeg420_rgb, 6); /* and how colours are spread over two pixels */
 }
 
+/* The kind of an image is told by its first bytes: by all of them, and by no others. */
+TEST(an_image_begins_with_its_kind)
+{
+    NEEDS_STB();
+    static const struct {
+        const unsigned char *data;
+        size_t size, magic;
+        const char *kind;
+    } row[] = {{ref_jpeg420, sizeof ref_jpeg420, 3, "JPEG"},
+               {ref_png_rgb, sizeof ref_png_rgb, 8, "PNG"},
+               {ref_bmp, sizeof ref_bmp, 2, "BMP"}};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        unsigned char *p = (unsigned char *)tp_malloc(row[i].size);
+        if (!CHECK(p != NULL)) continue;
+        memcpy(p, row[i].data, row[i].size);
+        CHECK_OK(tp_image_decode(p, row[i].size, 3, &t));
+        for (size_t k = 0; k < row[i].magic; k++) {
+            p[k] ^= 1;
+            CHECK_ERR(tp_image_decode(p, row[i].size, 3, &t), TP_ERR_FORMAT, "is no image");
+            p[k] ^= 1;
+        }
+        tp_free(p);
+        for (size_t n = 1; n <= row[i].magic; n++) { /* memory of n bytes */
+            char damaged[60];
+            unsigned char *start = (unsigned char *)malloc(n);
+            if (!CHECK(start != NULL)) break;
+            memcpy(start, row[i].data, n);
+            snprintf(damaged, sizeof damaged, "is a damaged %s: it is cut short", row[i].kind);
+            CHECK_ERR(tp_image_decode(start, n, 3, &t), TP_ERR_FORMAT, n < row[i].magic ? "is no image" : damaged);
+            free(start);
+        }
+    }
+    tp_tensor_free(&t);
+}
+
 TEST(what_is_no_image_has_a_sentence)
 {
     NEEDS_STB();
@@ -1375,20 +1439,23 @@ TEST(images_of_few_pixels)
     tp_tensor_free(&t);
 }
 
-/* A PNG of one pixel whose data inflate to 4 MiB is refused, and needs no such memory. */
-TEST(an_image_that_unpacks_to_too_much)
+/* A PNG of w x h pixels of a colour type whose data inflate to so many zeros. False: no memory. */
+static bool put_png(tp_buf *png, int w, int h, int colour, size_t zeros)
 {
-    NEEDS_STB();
-    const size_t many = (size_t)4 << 20;
-    char *zeros = (char *)calloc(many, 1);
-    if (!zeros) TEST_SKIP("no memory");
-    static const unsigned char ihdr[13] = {0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0};
-    tp_buf png = {NULL, 0, 0, false}, idat = {NULL, 0, 0, false};
+    char *zero = (char *)calloc(zeros, 1);
+    if (!zero) return false;
+    unsigned char ihdr[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0};
+    for (int k = 0; k < 4; k++) {
+        ihdr[k] = (unsigned char)(w >> (24 - 8 * k));
+        ihdr[4 + k] = (unsigned char)(h >> (24 - 8 * k));
+    }
+    ihdr[9] = (unsigned char)colour;
+    tp_buf idat = {NULL, 0, 0, false};
     tp_buf_put(&idat, "\x78\x01", 2);
-    CHECK_OK(tp_deflate(zeros, many, &idat));
+    CHECK_OK(tp_deflate(zero, zeros, &idat));
     tp_buf_put(&idat, "\0\0\0\0", 4);
-    free(zeros);
-    tp_buf_put(&png, "\x89PNG\r\n\x1a\n", 8);
+    free(zero);
+    tp_buf_put(png, "\x89PNG\r\n\x1a\n", 8);
     for (int i = 0; i < 3; i++) {
         const char *const type[] = {"IHDR", "IDAT", "IEND"};
         const char *data = i == 0 ? (const char *)ihdr : idat.data;
@@ -1396,18 +1463,50 @@ TEST(an_image_that_unpacks_to_too_much)
         uint32_t crc = tp_crc32(tp_crc32(0, type[i], 4), data, n);
         unsigned char word[4];
         for (int k = 0; k < 4; k++) word[k] = (unsigned char)(n >> (24 - 8 * k));
-        tp_buf_put(&png, word, 4);
-        tp_buf_put(&png, type[i], 4);
-        tp_buf_put(&png, data, n);
+        tp_buf_put(png, word, 4);
+        tp_buf_put(png, type[i], 4);
+        tp_buf_put(png, data, n);
         for (int k = 0; k < 4; k++) word[k] = (unsigned char)(crc >> (24 - 8 * k));
-        tp_buf_put(&png, word, 4);
+        tp_buf_put(png, word, 4);
     }
+    tp_buf_free(&idat);
+    return true;
+}
+
+/* A PNG of one pixel whose data inflate to 4 MiB is refused, and needs no such memory. */
+TEST(an_image_that_unpacks_to_too_much)
+{
+    NEEDS_STB();
+    tp_buf png = {NULL, 0, 0, false};
+    if (!put_png(&png, 1, 1, 0, (size_t)4 << 20)) TEST_SKIP("no memory");
     tp_tensor t;
     memset(&t, 0, sizeof t);
     CHECK_ERR(tp_image_decode(png.data, png.len, 3, &t), TP_ERR_FORMAT, "it unpacks to more than its pixels");
     tp_tensor_free(&t);
     tp_buf_free(&png);
-    tp_buf_free(&idat);
+}
+
+/* An image that is large in one direction or in both is decoded, though its file is small. */
+TEST(images_of_many_equal_pixels)
+{
+    NEEDS_STB();
+    static const int size[][2] = {{1, 1}, {1, 65000}, {64, 12000}, {12000, 64}, {65000, 1}, {1200, 700}};
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(size); i++) {
+        tp_buf png = {NULL, 0, 0, false};
+        const int w = size[i][0], h = size[i][1];
+        if (!put_png(&png, w, h, 2, (size_t)h * (1 + 3 * (size_t)w))) TEST_SKIP("no memory");
+        const tp_status st = tp_image_decode(png.data, png.len, 3, &t);
+        CHECK_MSG(st == TP_OK, "%d x %d: %s", w, h, tp_last_error());
+        CHECK(st != TP_OK || (t.shape.dim[0] == h && t.shape.dim[1] == w && t.shape.dim[2] == 3));
+        int64_t not_zero = 0;
+        for (int64_t k = 0; st == TP_OK && k < tp_tensor_size(&t); k++)
+            not_zero += ((const unsigned char *)t.data)[k] != 0;
+        CHECK(not_zero == 0);
+        tp_buf_free(&png);
+    }
+    tp_tensor_free(&t);
 }
 
 static const char *image_dir, *image_files[4];
@@ -1664,10 +1763,10 @@ TEST(images_without_memory)
 {
     NEEDS_STB();
     make_images();
-    check_no_memory(image_flow);
+    check_no_memory_(image_flow, false, __LINE__); /* it can do without a block for the next image */
     folder_root = make_folder();
-    check_no_memory(folder_flow);
-    check_no_memory(decoding_flow);
+    check_no_memory_(folder_flow, false, __LINE__);
+    check_no_memory_(decoding_flow, false, __LINE__);
 }
 
 /* CIFAR-10's JPEG files, where a folder of them is there: TP_TEST_CIFAR10_JPEG=<folder of class folders>. */

@@ -606,6 +606,67 @@ TEST(colours_are_limited_at_every_size)
     tp_transform_free(&t);
 }
 
+/* Colour (1: blue, 2: red) of a pixel, 128 if it is grey; 0: brightness. */
+static double colour_of(const unsigned char *p, int channel)
+{
+    static const double part[3][3] = {
+        {0.299, 0.587, 0.114}, {-0.168735892, -0.331264108, 0.5}, {0.5, -0.418687589, -0.081312411}};
+    double v = channel ? 128 : 0;
+    for (int k = 0; k < 3; k++) v += part[channel][k] * p[k];
+    return v;
+}
+/* Colour at half resolution, a row or column beyond the image being the last one. */
+static double half_colour(const unsigned char *p, int h, int w, int channel, int y, int x)
+{
+    double sum = 0;
+    y = y < 0 ? 0 : y > (h - 1) / 2 ? (h - 1) / 2 : y;
+    x = x < 0 ? 0 : x > (w - 1) / 2 ? (w - 1) / 2 : x;
+    for (int k = 0; k < 4; k++) {
+        const int i = 2 * y + k / 2, j = 2 * x + k % 2;
+        sum += colour_of(p + 3 * ((i < h ? i : h - 1) * w + (j < w ? j : w - 1)), channel) / 4;
+    }
+    return sum;
+}
+/* A JPEG of quality 100 changes next to nothing but the resolution of the colour: that is halved, by means of 2 x 2 pixels,
+ * and doubled, by 3/4 of the nearer and 1/4 of the farther one in both directions. */
+TEST(jpeg_noise_halves_the_colour)
+{
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    for (int half = 0; half < 2; half++) {
+        tp_augmentor *a = tp_aug_jpeg_noise(.quality_range = {100, 101}, .subsample = half ? TP_YES : TP_NO);
+        for (int h = 1; h <= 19; h += h < 5 || h > 14 ? 1 : 5)
+            for (int w = 1; w <= 34; w += w < 5 || w > 13 ? 1 : 4) {
+                tp_tensor image = new_image(TP_U8, h, w, 3), out;
+                unsigned char *p = (unsigned char *)image.data;
+                double most = 0;
+                memset(&out, 0, sizeof out);
+                for (int i = 0; i < h * w * 3;
+                     i++) /* columns and rows of other colours, none at the ends of 0 .. 255 */
+                    p[i] = (unsigned char)(100 + 40 * ((i / 3 % w + i % 3) % 2) + 30 * ((i / 3 / w + i % 3) % 3 == 1));
+                CHECK_OK(tp_aug_draw(a, h, w, 8, 1, &t));
+                CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+                for (int i = 0; i < h * w && i < tp_tensor_size(&out) / 3; i++)
+                    for (int k = 0; k < 3; k++) {
+                        const int y = i / w, x = i % w, i2 = y & 1 ? y / 2 + 1 : y / 2 - 1,
+                                  j2 = x & 1 ? x / 2 + 1 : x / 2 - 1;
+                        double want = colour_of(p + 3 * i, k);
+                        if (half && k > 0)
+                            want = (9 * half_colour(p, h, w, k, y / 2, x / 2) + 3 * half_colour(p, h, w, k, y / 2, j2) +
+                                    3 * half_colour(p, h, w, k, i2, x / 2) + half_colour(p, h, w, k, i2, j2)) /
+                                   16;
+                        const double d = fabs(colour_of((const unsigned char *)out.data + 3 * i, k) - want);
+                        most = d > most ? d : most;
+                    }
+                CHECK_MSG(most < 4, "half %d, %d x %d: differs by %g", half, h, w, most);
+                tp_tensor_free(&image);
+                tp_tensor_free(&out);
+            }
+        tp_aug_free(a);
+    }
+    tp_transform_free(&t);
+}
+
 /* A hue of 400 degrees is one of 40, and one of -20 is one of 340. */
 TEST(hues_go_round)
 {
@@ -1052,6 +1113,35 @@ TEST(components_are_augmented_alike)
     tp_tensor_free(&want);
 }
 
+/* Without n_index the images are the components 0 and 1, whatever .index says; the other lists are as they are given. */
+TEST(the_first_two_components_are_the_images)
+{
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
+    tp_augmentor *aug[2] = {tp_aug_flip(.horiz = TP_YES, .prob = 1), tp_aug_flip(.horiz = TP_YES, .prob = 1)};
+    tp_df_augment_images_desc d;
+    for (int k = 0; k < 2; k++) aug[k] = tp_aug_list(TP_AUGS(aug[k], tp_aug_random_crop(7, 6)));
+    tp_dataflow *below[2] = {scenes(&all_large), scenes(&all_large)}, *df[2];
+    for (int k = 0; k < 2; k++) { /* the same, by default and spelt out */
+        memset(&d, 0, sizeof d);
+        d.df = tp_df_select(below[k], (const int[7]){0, 1, 1, 2, 3, 2, 1}, 7);
+        d.augmentors = aug[k];
+        for (int i = 0; i < 3; i++) d.index[i] = k ? i : 2;
+        d.n_index = k ? 2 : 0;
+        d.mask_index[0] = 2, d.mask_index[1] = 6, d.n_mask_index = 2;
+        d.coords_index[0] = 3, d.coords_index[1] = 5, d.n_coords_index = 2;
+        d.box_index[0] = 4, d.n_box_index = 1;
+        df[k] = tp_df_augment_images_(&d);
+    }
+    for (int i = 0; i < 9; i++) {
+        CHECK_OK(tp_df_next(df[0], &a));
+        CHECK_OK(tp_df_next(df[1], &b));
+        CHECK_MSG(same_datapoints(&a, &b), "datapoint %d", i);
+        CHECK(a.c[0].shape.dim[0] == 7 && a.c[1].shape.dim[0] == 7 && a.c[2].shape.dim[0] == 7);
+    }
+    for (int k = 0; k < 2; k++) tp_df_free(df[k]);
+    tp_datapoint_free(&a), tp_datapoint_free(&b);
+}
+
 TEST(datapoints_that_fail_are_named_or_left_out)
 {
     tp_datapoint dp = {0, NULL, 0};
@@ -1114,6 +1204,11 @@ static void refused(tp_augmentor *a, const char *why)
     CHECK_ERR(tp_aug_status(a), TP_ERR_ARG, why);
     tp_aug_free(a);
 }
+static void accepted(tp_augmentor *a)
+{
+    CHECK_OK(tp_aug_status(a));
+    tp_aug_free(a);
+}
 TEST(wrong_options_are_refused)
 {
     const double half[2] = {0.5, 0.6};
@@ -1135,7 +1230,25 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_flip(.horiz = TP_YES, .vert = TP_YES), ".horiz and .vert");
     refused(tp_aug_flip(.horiz = TP_YES, .prob = 1.5f), "1.5");
     refused(tp_aug_transpose(.prob = -1), "-1");
-    refused(tp_aug_shift(.horiz_frac = 1), "1 and 0");
+    static const float fractions[][2] = {{1, 0}, {0, 1}, {-0.1f, 0}, {0, -0.1f}, {NAN, 0}, {0, NAN}, {2, 2}};
+    for (int i = 0; i < TP_COUNT(fractions); i++) {
+        char why[80];
+        snprintf(why, sizeof why, "the fractions are %g and %g", (double)fractions[i][0], (double)fractions[i][1]);
+        refused(tp_aug_shift(.horiz_frac = fractions[i][0], .vert_frac = fractions[i][1]), why);
+    }
+    accepted(tp_aug_shift(.horiz_frac = 0.99f, .vert_frac = 0.99f));
+    accepted(tp_aug_shift());
+    for (int border = -1; border <= 6; border++) {
+        char why[80];
+        snprintf(why, sizeof why, "border %d is no tp_edge", border);
+        if (border >= 0 && border < 6) {
+            accepted(tp_aug_shift(.border = (tp_edge)border));
+            accepted(tp_aug_rotation(.max_deg = 9, .border = (tp_edge)border));
+        } else {
+            refused(tp_aug_shift(.border = (tp_edge)border), why);
+            refused(tp_aug_rotation(.max_deg = 9, .border = (tp_edge)border), why);
+        }
+    }
     refused(tp_aug_rotation(.max_deg = 90, .step_deg = 45), "step_deg 45");
     refused(tp_aug_rotation(.max_deg = 90, .interp = TP_INTER_AREA), "interp 4");
     refused(tp_aug_rotation_and_crop_valid(.max_deg = -3), "max_deg is -3");
@@ -1159,7 +1272,12 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_brightness(), "delta is 0");
     refused(tp_aug_brightness_scale(), "range is {0, 0}");
     refused(tp_aug_contrast(.factor_range = {2, 1}), "factor_range is {2, 1}");
-    refused(tp_aug_saturation(.alpha = 1), "alpha is 1");
+    refused(tp_aug_saturation(.alpha = 1), "alpha is 1,");
+    refused(tp_aug_saturation(.alpha = 1.5f), "alpha is 1.5");
+    refused(tp_aug_saturation(.alpha = -0.1f), "alpha is -0.1");
+    refused(tp_aug_saturation(.alpha = NAN), "alpha is ");
+    accepted(tp_aug_saturation(.alpha = TP_ZERO));
+    accepted(tp_aug_saturation(.alpha = 0.99f));
     refused(tp_aug_hue(.range = {3, 2}), "range is {3, 2}");
     refused(tp_aug_gamma(.range = {-1, 0}), "range is {-1, 0}");
     refused(tp_aug_clip(.min = 300), "min is 300");

@@ -474,6 +474,37 @@ TEST(failures_come_in_order)
     }
 }
 
+static tp_status stop_at_3(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return index == 3 ? TP_STOP : pass_and_index(user, pass, index, dp);
+}
+/* A flow may ask for the end of the training: that comes in its turn through threads and processes too. */
+TEST(a_stop_comes_in_its_turn)
+{
+    for (int which = 0; which < 6; which++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_from_generator(stop_at_3, (void *)(intptr_t)9);
+        switch (which) {
+        case 0: df = tp_df_map(df, shake); break;
+        case 1: df = tp_df_prefetch(df); break;
+        case 2: df = tp_df_parallel_map(df, shake, .num_thread = 1); break;
+        case 3: df = tp_df_parallel_map(df, shake, .num_thread = 3, .buffer_size = 2); break;
+        case 4: df = tp_df_prefetch(tp_df_parallel_map(df, shake, .num_thread = 2)); break;
+        default: df = tp_df_multi_process(df, 2);
+        }
+        CHECK_OK(tp_df_restart(df, 2));
+        for (int i = 0; i < 3; i++) {
+            const tp_status st = tp_df_next(df, &dp);
+            CHECK_MSG(st == TP_OK && dp.n == 2 && *(const int32_t *)dp.c[0].data == 200 + i,
+                      "flow %d, datapoint %d: %s", which, i, tp_status_name(st));
+        }
+        const tp_status st = tp_df_next(df, &dp);
+        CHECK_MSG(st == TP_STOP, "flow %d: %s", which, tp_status_name(st));
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
 TEST(unordered_failures_all_come)
 {
     tp_dataflow *df = tp_df_parallel_map(passes_of(0, 12, true), some_fail, .num_thread = 3, .ordered = TP_NO);
@@ -1157,6 +1188,14 @@ TEST(wrong_arguments_are_sentences)
         tp_df_free(wrong[i]);
     }
     CHECK(released == 1);
+    static const int most[][3] = {{1, 0, 1}, {1024, 0, 1}, {1025, 0, 0}, {1, 1 << 24, 1}, {1, (1 << 24) + 1, 0}};
+    for (int i = 0; i < TP_COUNT(most); i++) { /* processes and buffers as many as can be, and one more */
+        tp_dataflow *df = tp_df_multi_process(passes_of(0, 4, true), most[i][0], .num_prefetch = most[i][1]);
+        CHECK_MSG(tp_df_status(df) == (most[i][2] ? TP_OK : TP_ERR_ARG), "%d processes, %d buffers: %s", most[i][0],
+                  most[i][1], tp_last_error());
+        if (!most[i][2]) CHECK_HAS(tp_last_error(), "give 1 to 1024 and 0 to 16777216");
+        tp_df_free(df);
+    }
     CHECK(tp_df_prefetch(NULL) == NULL && tp_df_multi_process(NULL, 2) == NULL &&
           tp_df_multi_thread(third, 2, &n) == NULL);
     CHECK(tp_df_parallel_map(NULL, shake, &released, .release = count_release) == NULL);

@@ -1125,7 +1125,7 @@ TEST(the_first_two_components_are_the_images)
         memset(&d, 0, sizeof d);
         d.df = tp_df_select(below[k], (const int[7]){0, 1, 1, 2, 3, 2, 1}, 7);
         d.augmentors = aug[k];
-        for (int i = 0; i < 3; i++) d.index[i] = k ? i : 2;
+        for (int i = 0; i < 3; i++) d.index[i] = k ? i : 9;
         d.n_index = k ? 2 : 0;
         d.mask_index[0] = 2, d.mask_index[1] = 6, d.n_mask_index = 2;
         d.coords_index[0] = 3, d.coords_index[1] = 5, d.n_coords_index = 2;

@@ -216,7 +216,7 @@ else
 fi
 # the lowest byte last: what is written and read in files. (gnu11, because c11 has floats computed as doubles there)
 if command -v s390x-linux-gnu-gcc >/dev/null && command -v qemu-s390x >/dev/null; then
-    configuration big-endian "test_files test_checkpoint test_readers test_import test_numbers" "s390x-linux-gnu-gcc -std=gnu11 -O1"
+    configuration big-endian "test_files test_checkpoint test_readers test_import test_numbers test_zmq" "s390x-linux-gnu-gcc -std=gnu11 -O1"
     judged_with -O0
     run_with "qemu-s390x -L /usr/s390x-linux-gnu"
     quick
@@ -274,7 +274,7 @@ cp -p tp_[!f]*.h "$out/plain/"
 configuration plain "test_ops test_ops_nn test_plans test_graph test_layers test_optim test_train" "gcc -std=c11 -O2" "$out/plain"
 judged_with -O0
 quick
-configuration no-threads "test_train test_towers" "gcc -std=c11 -O0 -DTP_NO_THREADS"
+configuration no-threads "test_train test_towers test_sources" "gcc -std=c11 -O0 -DTP_NO_THREADS"
 quick
 configuration no-formats "test_train test_graph" "gcc -std=c11 -O0 -DTP_NO_SAFETENSORS -DTP_NO_TF_CHECKPOINT"
 quick

@@ -299,7 +299,10 @@ typedef struct counter {
     tp_hook hook, *hooks[1];
     int sessions, closed;
     int *closes;
-    bool fetches, feeds_more, feeds_less;
+    bool fetches, feeds_more, feeds_less, no_hooks;
+    int waits; /* atomic: 1: its hook waits for data that do not come */
+    tp_mutex *mutex;
+    tp_cond *cond;
 } counter;
 static tp_status counter_tensors(tp_input_source *s, tp_node **in)
 {
@@ -322,6 +325,12 @@ static tp_status counter_before(tp_hook *h, tp_run_request *r)
     counter *c = (counter *)s->user;
     if (c->ends && s->consumed + c->n_tower > c->ends) return TP_END;
     tp_status st = TP_OK;
+    if (c->mutex) {
+        tp_mutex_lock(c->mutex);
+        while (st == TP_OK && __atomic_load_n(&c->waits, __ATOMIC_ACQUIRE))
+            st = tp_request_wait(r, c->cond, c->mutex, "CounterInput waited for data");
+        tp_mutex_unlock(c->mutex);
+    }
     if (c->fetches) tp_request_fetch(r, c->node[0]);
     for (int t = 0; t < c->n_tower - c->feeds_less && st == TP_OK; t++) {
         tp_tensor v;
@@ -348,6 +357,7 @@ static tp_status counter_after(tp_hook *h, const tp_run_values *v)
 static tp_status counter_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
 {
     counter *c = (counter *)s->user;
+    if (c->no_hooks) return tp_fail(TP_ERR_IO, "there are no hooks today");
     c->hook.user = s;
     c->hook.after_create_session = counter_session;
     c->hook.before_run = counter_before;
@@ -364,7 +374,10 @@ static tp_status counter_seek(tp_input_source *s, int64_t consumed)
 }
 static void counter_close(tp_input_source *s)
 {
-    if (((counter *)s->user)->closes) ++*((counter *)s->user)->closes;
+    counter *c = (counter *)s->user;
+    if (c->closes) ++*c->closes;
+    tp_mutex_free(c->mutex);
+    tp_cond_free(c->cond);
 }
 static tp_input_source *counter_new(int64_t ends, int *closes)
 {
@@ -409,6 +422,53 @@ TEST(a_feed_free_source_of_ones_own)
     machine_close(&m);
     CHECK(tp_feedfree_input(NULL, 8) == NULL);
     CHECK(tp_feedfree_input("large", SIZE_MAX - 8) == NULL);
+}
+
+/* A source that cannot give its hooks: that is told through those around it, each time it is asked. */
+TEST(a_source_without_hooks)
+{
+    static const char *const x[] = {"x"};
+    for (int around = 0; around < 4; around++) {
+        const tp_spec spec = scalar_spec();
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *node = NULL;
+        tp_input_source *own = counter_new(0, NULL), *s = own;
+        if (around & 1) s = tp_remap_input_source(s, x, 1);
+        if (around & 2) s = tp_staging_input(s);
+        CHECK_OK(tp_input_setup(s, g, &spec, 1));
+        CHECK_OK(tp_input_get_tensors(s, &node));
+        for (int again = 0; again < 3; again++) {
+            int n = 7;
+            ((counter *)own->user)->no_hooks = again < 2;
+            tp_fail(TP_ERR, "something else");
+            tp_hook *const *hooks = tp_input_hooks(s, &n);
+            CHECK_MSG((hooks == NULL) == (again < 2), "%d around it, call %d: %d hooks", around, again, n);
+            if (again < 2) CHECK_HAS(tp_last_error(), "there are no hooks today");
+            else CHECK_MSG(n == (around == 1 ? 2 : 1) && hooks[0] != NULL, "%d around it: %d hooks", around, n);
+        }
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* A run's limit of time holds for a hook that waits, staged too, whether a thread stages or the run itself; the next run
+ * gets what the failed one would have got. */
+TEST(a_source_that_waits_is_given_up)
+{
+    for (int staged = 0; staged < 2; staged++) {
+        machine m;
+        tp_input_source *own = counter_new(0, NULL);
+        counter *c = (counter *)own->user;
+        c->mutex = tp_mutex_new(), c->cond = tp_cond_new(), c->waits = 1;
+        CHECK_OK(machine_open(&m, staged ? tp_staging_input(own) : own, 1));
+        tp_hooked_session_set_timeout(m.hooked, 12);
+        for (int again = 0; again < 2; again++)
+            CHECK_ERR(machine_run(&m, NULL), TP_ERR_TIMEOUT, "Input waited for data");
+        tp_hooked_session_set_timeout(m.hooked, 60000);
+        __atomic_store_n(&c->waits, 0, __ATOMIC_RELEASE);
+        CHECK_STR(machine_walk(&m, 3), "0 1 2");
+        machine_close(&m);
+    }
 }
 
 /* ==== >>BatchQueueInput =============================================================================== */
@@ -589,7 +649,9 @@ TEST(wrong_samples_are_sentences)
         {3, 2, 2, 0, TP_ERR_SHAPE, "input 'x' has shape (3,2), and the batch size is 2"},
         {TP_ANY, 2, 0, 0, TP_ERR_ARG, "tp_batch_queue_input: batch_size is 0"},
         {TP_ANY, 2, -3, 0, TP_ERR_ARG, "tp_batch_queue_input: batch_size is -3"},
-        {TP_ANY, 2, 2, -1, TP_ERR_ARG, "tp_batch_queue_input: a capacity of -1 samples"}};
+        {TP_ANY, 2, (1 << 24) + 1, 0, TP_ERR_ARG, "tp_batch_queue_input: batch_size is 16777217"},
+        {TP_ANY, 2, 2, -1, TP_ERR_ARG, "tp_batch_queue_input: a capacity of -1 samples"},
+        {TP_ANY, 2, 2, (1 << 24) + 1, TP_ERR_ARG, "tp_batch_queue_input: a capacity of 16777217 samples"}};
     for (int i = 0; i < TP_COUNT(wrong); i++) {
         CHECK_ERR(machine_open_on(&m, tp_batch_queue_input(flow_of(&k), wrong[i].bs, .capacity = wrong[i].capacity), 1,
                                   batch_spec(wrong[i].first, wrong[i].second), 0, NULL),
@@ -599,6 +661,12 @@ TEST(wrong_samples_are_sentences)
     CHECK_ERR(machine_open(&m, tp_batch_queue_input(flow_of(&k), 2), 1), TP_ERR_SHAPE, "input 'x' is a scalar");
     machine_close(&m);
     CHECK(tp_batch_queue_input(NULL, 3) == NULL);
+    static const int right[][2] = {{1, 0}, {1, 1}, {1 << 24, 1}, {1 << 24, 1 << 24}};
+    for (int i = 0; i < TP_COUNT(right); i++) {
+        tp_input_source *s = tp_batch_queue_input(flow_of(&k), right[i][0], .capacity = right[i][1]);
+        CHECK_OK(tp_input_failure(s, NULL));
+        tp_input_free(s);
+    }
 }
 
 TEST(batches_from_a_queue_of_the_programs)

@@ -780,6 +780,31 @@ TEST(one_stream_for_any_number_of_processes)
     }
 }
 
+static tp_status none_below_5(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    return call->index < 5 ? tp_fail(TP_ERR_STATE, "datapoint %d is made", (int)call->index) : TP_OK;
+}
+/* What is skipped is not made, neither in the processes nor here. */
+TEST(processes_make_nothing_that_is_skipped)
+{
+    for (int n = 1; n <= 3; n++) {
+        tp_datapoint dp = {0, NULL, 0};
+        int64_t skipped = 0;
+        tp_dataflow *df = tp_df_multi_process(tp_df_map(passes_of(0, 9, true), none_below_5, .keeps_all = TP_YES), n);
+        for (int64_t from = 5; from <= 9; from++) {
+            CHECK_OK(tp_df_restart(df, 1));
+            CHECK_OK(tp_df_seek(df, from, &skipped));
+            CHECK(skipped == from);
+            for (int64_t i = from; i < 9; i++)
+                CHECK(tp_df_next(df, &dp) == TP_OK && *(const int32_t *)dp.c[0].data == 100 + i);
+            CHECK(tp_df_next(df, &dp) == TP_END);
+        }
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
 /* No components, none with elements, text, and data that need ever more room. */
 static tp_status of_all_sizes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {

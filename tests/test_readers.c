@@ -590,6 +590,22 @@ TEST(more_tfrecord_files_than_are_kept_open)
         tp_buf_free(&b);
     }
     check_protocol(tp_df_tfrecord(paths, 70, .shuffle = TP_YES), 70, true);
+    /* a file that was closed and is opened once more: as long as it was, or shorter */
+    for (long cut = 0; cut <= 17; cut++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_buf b = {NULL, 0, 0, false};
+        tp_tfrecord_append(&b, "a", 1);
+        write_file(dir, "3", b.data, b.len);
+        tp_dataflow *df = tp_df_tfrecord(paths, 70);
+        CHECK_OK(tp_df_seek(df, 3, NULL));
+        CHECK(b.len == 17 && truncate(paths[3], (off_t)(17 - cut)) == 0);
+        if (cut == 0) CHECK(tp_df_next(df, &dp) == TP_OK && tp_tensor_get(&dp.c[0], 0) == 'a');
+        else CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "/3 has become shorter since the flow was made");
+        CHECK_OK(tp_df_next(df, &dp)); /* the next file is whole */
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+        tp_buf_free(&b);
+    }
 }
 
 TEST(damaged_tfrecords_are_named_by_number_and_byte)

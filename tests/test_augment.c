@@ -692,6 +692,41 @@ TEST(hues_go_round)
     tp_aug_free(a);
 }
 
+/* The crop of a rotated image lies within it, in its middle: the largest upright rectangle, cut where the frame ends. */
+TEST(rotated_images_are_cropped_to_what_is_valid)
+{
+    static const int size[][2] = {{9000, 9000}, {9000, 4000}, {4000, 9000}, {9000, 500}, {500, 9000}, {1, 1}, {1, 9}};
+    tp_augmentor *a = tp_aug_rotation_and_crop_valid(.max_deg = 180);
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(size); i++)
+        for (int64_t index = 0; index < 40; index++) {
+            const double h = size[i][0], w = size[i][1],
+                         u = (double)tp_random_uniform(tp_random_key(3, 0), (uint64_t)index, 0);
+            const double turn = (-180 + 360 * u) * acos(-1.0) / 180, c = fabs(cos(turn)), s = fabs(sin(turn));
+            double most = 0, best = 0; /* area, and area of the part that lies in the image */
+            char text[300], crop[100];
+            CHECK_OK(tp_aug_draw(a, size[i][0], size[i][1], 3, index, &t));
+            const double y = (double)t.out_h, x = (double)t.out_w;
+            for (int k = 1; k <= 4000; k++) {
+                const double width = fmin(w / c, h / s) * k / 4000;
+                const double height = fmin((w - width * c) / s, (h - width * s) / c);
+                if (width * height <= most) continue;
+                most = width * height;
+                best = fmin(width, w) * fmin(height, h);
+            }
+            CHECK_MSG(x >= 1 && y >= 1 && x * c + y * s < w + 2 && x * s + y * c < h + 2 && x <= w && y <= h,
+                      "%g x %g turned by %g: the crop of %g x %g does not lie within", h, w, turn, y, x);
+            if (h > 9)
+                CHECK_MSG(x * y > 0.99 * best && x * y < 1.01 * best, "%g x %g turned by %g: %g x %g", h, w, turn, y,
+                          x);
+            snprintf(crop, sizeof crop, "Crop(y0=%d, x0=%d,", (int)(h * 0.5 - y * 0.5), (int)(w * 0.5 - x * 0.5));
+            CHECK_HAS(tp_transform_text(&t, text, sizeof text), crop);
+        }
+    tp_aug_free(a);
+    tp_transform_free(&t);
+}
+
 /* Of a narrow image no crop has its whole area: its middle, resized by its shorter edge, is the result. */
 TEST(narrow_images_are_cropped_in_the_middle)
 {
@@ -1242,11 +1277,11 @@ TEST(wrong_options_are_refused)
         char why[80];
         snprintf(why, sizeof why, "border %d is no tp_edge", border);
         if (border >= 0 && border < 6) {
-            accepted(tp_aug_shift(.border = (tp_edge)border));
-            accepted(tp_aug_rotation(.max_deg = 9, .border = (tp_edge)border));
+            accepted(tp_aug_shift(.border = border));
+            accepted(tp_aug_rotation(.max_deg = 9, .border = border));
         } else {
-            refused(tp_aug_shift(.border = (tp_edge)border), why);
-            refused(tp_aug_rotation(.max_deg = 9, .border = (tp_edge)border), why);
+            refused(tp_aug_shift(.border = border), why);
+            refused(tp_aug_rotation(.max_deg = 9, .border = border), why);
         }
     }
     refused(tp_aug_rotation(.max_deg = 90, .step_deg = 45), "step_deg 45");

@@ -1244,6 +1244,35 @@ static void accepted(tp_augmentor *a)
     CHECK_OK(tp_aug_status(a));
     tp_aug_free(a);
 }
+/* The first options that are refused, and the last ones before them. */
+TEST(options_at_their_limits)
+{
+    static const float fractions[][2] = {{1, 0}, {0, 1}, {-0.1f, 0}, {0, -0.1f}, {NAN, 0}, {0, NAN}, {2, 2}};
+    for (int i = 0; i < TP_COUNT(fractions); i++) {
+        char why[80];
+        snprintf(why, sizeof why, "the fractions are %g and %g", (double)fractions[i][0], (double)fractions[i][1]);
+        refused(tp_aug_shift(.horiz_frac = fractions[i][0], .vert_frac = fractions[i][1]), why);
+    }
+    accepted(tp_aug_shift(.horiz_frac = 0.99f, .vert_frac = 0.99f));
+    accepted(tp_aug_shift());
+    for (int border = -1; border <= 6; border++) {
+        char why[80];
+        snprintf(why, sizeof why, "border %d is no tp_edge", border);
+        if (border >= 0 && border < 6) {
+            accepted(tp_aug_shift(.border = border));
+            accepted(tp_aug_rotation(.max_deg = 9, .border = border));
+        } else {
+            refused(tp_aug_shift(.border = border), why);
+            refused(tp_aug_rotation(.max_deg = 9, .border = border), why);
+        }
+    }
+    refused(tp_aug_saturation(.alpha = 1), "alpha is 1,");
+    refused(tp_aug_saturation(.alpha = 1.5f), "alpha is 1.5");
+    refused(tp_aug_saturation(.alpha = -0.1f), "alpha is -0.1");
+    refused(tp_aug_saturation(.alpha = NAN), "alpha is ");
+    accepted(tp_aug_saturation(.alpha = TP_ZERO));
+    accepted(tp_aug_saturation(.alpha = 0.99f));
+}
 TEST(wrong_options_are_refused)
 {
     const double half[2] = {0.5, 0.6};
@@ -1265,25 +1294,6 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_flip(.horiz = TP_YES, .vert = TP_YES), ".horiz and .vert");
     refused(tp_aug_flip(.horiz = TP_YES, .prob = 1.5f), "1.5");
     refused(tp_aug_transpose(.prob = -1), "-1");
-    static const float fractions[][2] = {{1, 0}, {0, 1}, {-0.1f, 0}, {0, -0.1f}, {NAN, 0}, {0, NAN}, {2, 2}};
-    for (int i = 0; i < TP_COUNT(fractions); i++) {
-        char why[80];
-        snprintf(why, sizeof why, "the fractions are %g and %g", (double)fractions[i][0], (double)fractions[i][1]);
-        refused(tp_aug_shift(.horiz_frac = fractions[i][0], .vert_frac = fractions[i][1]), why);
-    }
-    accepted(tp_aug_shift(.horiz_frac = 0.99f, .vert_frac = 0.99f));
-    accepted(tp_aug_shift());
-    for (int border = -1; border <= 6; border++) {
-        char why[80];
-        snprintf(why, sizeof why, "border %d is no tp_edge", border);
-        if (border >= 0 && border < 6) {
-            accepted(tp_aug_shift(.border = border));
-            accepted(tp_aug_rotation(.max_deg = 9, .border = border));
-        } else {
-            refused(tp_aug_shift(.border = border), why);
-            refused(tp_aug_rotation(.max_deg = 9, .border = border), why);
-        }
-    }
     refused(tp_aug_rotation(.max_deg = 90, .step_deg = 45), "step_deg 45");
     refused(tp_aug_rotation(.max_deg = 90, .interp = TP_INTER_AREA), "interp 4");
     refused(tp_aug_rotation_and_crop_valid(.max_deg = -3), "max_deg is -3");
@@ -1307,12 +1317,6 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_brightness(), "delta is 0");
     refused(tp_aug_brightness_scale(), "range is {0, 0}");
     refused(tp_aug_contrast(.factor_range = {2, 1}), "factor_range is {2, 1}");
-    refused(tp_aug_saturation(.alpha = 1), "alpha is 1,");
-    refused(tp_aug_saturation(.alpha = 1.5f), "alpha is 1.5");
-    refused(tp_aug_saturation(.alpha = -0.1f), "alpha is -0.1");
-    refused(tp_aug_saturation(.alpha = NAN), "alpha is ");
-    accepted(tp_aug_saturation(.alpha = TP_ZERO));
-    accepted(tp_aug_saturation(.alpha = 0.99f));
     refused(tp_aug_hue(.range = {3, 2}), "range is {3, 2}");
     refused(tp_aug_gamma(.range = {-1, 0}), "range is {-1, 0}");
     refused(tp_aug_clip(.min = 300), "min is 300");

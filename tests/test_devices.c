@@ -845,6 +845,41 @@ TEST(recorded_steps_of_several_groups)
     tp_graph_free(g);
 }
 
+static void idle(const tp_call *k) { (void)k; }
+static tp_kernel_fn always_idle(tp_device *d, const char *op) { return (void)d, (void)op, idle; }
+/* Where recorded steps run beside each other, memory of at most 16 MiB is not used again at once. */
+TEST(small_memory_of_recorded_steps_is_used_again_later)
+{
+    static const struct {
+        int64_t size;
+        bool records, waits;
+    } c[] = {{((int64_t)4 << 20) + 1, true, false},
+             {(int64_t)4 << 20, true, true},
+             {(int64_t)4 << 20, false, false},
+             {1 << 10, true, true},
+             {1 << 10, false, false}};
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *y = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(c[i].size), tp_init_zeros());
+        for (int k = 0; k < 4; k++) y = tp_reverse(y, NULL, 0);
+        remote *r = remote_new(false);
+        r->d.find_kernel = always_idle;
+        if (c[i].records) r->d.record_step = remote_record_step;
+        tp_device *d = &r->d;
+        tp_session *s = open_on(g, &d, 1);
+        tp_plan_info info;
+        memset(&info, 0, sizeof info);
+        CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, NULL));
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+        const double arrays = (double)info.arena_bytes / (4.0 * (double)c[i].size);
+        CHECK_MSG(arrays > (c[i].waits ? 3.9 : 1.9) && arrays < (c[i].waits ? 4.2 : 2.2), "case %d: %g arrays", i,
+                  arrays);
+        tp_session_free(s);
+        d->close(d);
+        tp_graph_free(g);
+    }
+}
+
 /* A device that computes nothing takes part in the recording, because another one copies from it. */
 TEST(a_device_that_is_only_read_from_is_recorded_too)
 {
@@ -1573,6 +1608,40 @@ static tp_kernel_fn no_tanh(tp_device *d, const char *op)
 {
     return strcmp(op, "fused") == 0 ? NULL : remote_find(d, op);
 }
+/* A kernel for every device, which the device does not have itself. */
+static tp_kernel_fn nothing_of_its_own(tp_device *d, const char *op)
+{
+    return strncmp(op, "anywhere", 8) == 0 ? NULL : remote_find(d, op);
+}
+static void run_anywhere(const tp_call *k)
+{
+    tp_device *d = k->device;
+    d->copy(d, k->out[0].data, k->in[0].data, sizeof(float));
+}
+TEST(kernels_for_every_device)
+{
+    for (int any = 0; any < 2; any++) {
+        tp_op row = *tp_op_find("neg");
+        row.name = row.label = "anywhere";
+        row.flags = TP_OP_RANDOM | (any ? TP_OP_ANY_DEVICE : 0);
+        row.naive_f32 = run_anywhere;
+        tp_graph *g = tp_graph_new(NULL);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        r->d.find_kernel = nothing_of_its_own;
+        tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape_n(0, NULL), tp_init_constant(3)), *y;
+        y = tp_apply(g, &row, &x, 1, NULL);
+        tp_session *s = open_on(g, &d, 1);
+        const tp_tensor *value = NULL;
+        const tp_status st = tp_session_run(s, NULL, 0, &y, 1, &value);
+        if (any && CHECK_OK(st)) CHECK(tp_tensor_get(value, 0) == 3);
+        if (!any) CHECK_ERR(st, TP_ERR_UNSUPPORTED, "device remote:0 has no kernel for 'anywhere' (node 'anywhere')");
+        tp_session_free(s);
+        d->close(d);
+        tp_graph_free(g);
+    }
+}
+
 TEST(devices_that_lack_something)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -451,6 +451,31 @@ TEST(out_of_memory_at_every_point)
     CHECK_MSG(n > 20, "%ld allocations", n);
 }
 
+/* What cannot be looked for is not found, nor is the opposite found. */
+TEST(out_of_memory_inside_of_groups)
+{
+    static const char *const pattern[] = {"(?!a*b)a",     "(?!(?!a*b))a",       "(?!(?!(?!a*b)))a",
+                                          "(?=(?!a*b))a", "(?!(?=a*b))a",       "(?>a*)b|a",
+                                          "(?!(?>a*)b)a", "(?:(?!(?!a*b))|a)a", "(?!(?!(?:a|ab)*b))a"};
+    char *text = many('a', 3000, "");
+    for (int i = 0; i < TP_COUNT(pattern); i++) {
+        long n = 1;
+        for (bool failed = true; failed; n++) {
+            tp_regex *re = NULL;
+            bool found = true;
+            CHECK_OK(tp_regex_new(pattern[i], &re));
+            tp_test_fail_after(n);
+            const tp_status s = tp_regex_search(re, text, &found, NULL, 0);
+            failed = tp_test_alloc_failed();
+            tp_test_alloc_reset();
+            CHECK_MSG(failed ? s == TP_ERR_NOMEM && !found : s == TP_OK, "%s, allocation %ld", pattern[i], n);
+            tp_regex_free(re);
+        }
+        CHECK_MSG(n > 5, "%s: %ld allocations", pattern[i], n);
+    }
+    free(text);
+}
+
 /* -- who uses them: variables are chosen by Python's syntax, a mistake is the graph's, no match is warned about once */
 
 static char logged[8192];
@@ -560,6 +585,17 @@ TEST(gradient_processors_know_python)
         CHECK_HAS(tp_graph_error(g), "test_regex.c:");
         CHECK_HAS(tp_graph_error(g), bad[i].name);
         CHECK_HAS(tp_graph_error(g), i == 4 ? "unterminated subpattern" : "unterminated character set");
+        end_of(g);
+    }
+    const tp_grad_rule rules[2][2] = {{{".*/W", 0}, {"", 0}}, {{NULL, 0}, {".*/W", 0}}};
+    const tp_gradproc without[] = {tp_gradproc_scale(NULL, 2), tp_gradproc_scale("", 2),
+                                   tp_gradproc_scale_rules(rules[0], 2), tp_gradproc_scale_rules(rules[1], 2)};
+    for (int i = 0; i < TP_COUNT(without); i++) {
+        tp_graph *g = four_variables();
+        CHECK(run_processor(g, &without[i]) == 4);
+        CHECK(tp_graph_status(g) == TP_ERR_ARG);
+        CHECK_HAS(tp_graph_error(g), "test_regex.c:");
+        CHECK_HAS(tp_graph_error(g), "ScaleGradient needs a regular expression for variable names");
         end_of(g);
     }
 }

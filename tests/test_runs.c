@@ -550,13 +550,17 @@ static void count_kernel(const tp_call *k)
     __atomic_add_fetch(&gate.counted, 1, __ATOMIC_ACQ_REL);
     memcpy(k->out[0].data, k->in[0].data, sizeof(float));
 }
-static tp_node *with(tp_op *row, const char *name, tp_kernel_fn fn, tp_node *x)
+static tp_node *with(tp_op *row, const char *name, tp_kernel_fn fn, tp_node *x, tp_node *reads)
 {
     *row = *tp_op_find("neg");
     row->name = row->label = name;
     row->flags = TP_OP_RANDOM; /* neither fused nor folded */
     row->naive_f32 = row->fast = fn;
-    return tp_apply(x->op->graph, row, &x, 1, NULL);
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = row, d.in = &x, d.n_in = 1;
+    d.vars = &reads, d.n_var = reads ? 1 : 0;
+    return tp_apply_ex(x->op->graph, &d);
 }
 
 /* v += a random number that has passed the gate and was counted; or, `late`, v += 1 before the gate. */
@@ -574,7 +578,8 @@ static gated gated_new(bool late)
     n.g = tp_graph_new(NULL);
     tp_node *v = tp_get_variable_as(n.g, "v", TP_F32, scalar, tp_init_zeros());
     tp_node *x = late ? tp_assign_add(v, tp_const(n.g, 1), NULL) : tp_rand_uniform(n.g, scalar, 1, 2);
-    x = with(&count_row, "count", count_kernel, with(&gate_row, "gate", gate_kernel, x));
+    x = with(&gate_row, "gate", gate_kernel, x, v); /* it may read the variable, which changes nothing */
+    x = with(&count_row, "count", count_kernel, x, NULL);
     n.y = late ? x : tp_assign_add(v, x, NULL);
     n.v = tp_find_variable(n.g, "v");
     n.s = tp_session_new(n.g, NULL);

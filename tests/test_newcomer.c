@@ -276,6 +276,14 @@ TEST(names_of_variables_that_are_not_there)
               "'conv0/W'?");
     CHECK_ERR(tp_session_load(s, tp_find_variable(g, "conv/W"), &t), TP_ERR_ARG, "did you mean 'conv0/W'?");
     CHECK_ERR(tp_session_load(s, NULL, &t), TP_ERR_ARG, "there is no variable: it is NULL");
+    tp_graph *later = tp_graph_new(NULL); /* looked up too early: by now there is one of that name */
+    CHECK(tp_find_variable(later, "W") == NULL);
+    tp_get_variable_as(later, "W", TP_F32, tp_make_shape(2), tp_init_ones());
+    tp_session *of_later = tp_session_new(later, NULL);
+    CHECK_ERR(tp_session_load(of_later, NULL, &t), TP_ERR_ARG, "there is no variable: it is NULL");
+    CHECK_STR(tp_last_error(), "there is no variable: it is NULL");
+    tp_session_free(of_later);
+    tp_graph_free(later);
     CHECK(tp_get_global_step_value(s) == 0); /* the library's own questions are not told */
     CHECK_ERR(tp_session_read(s, NULL, &t), TP_ERR_ARG, "there is no variable: it is NULL");
     CHECK(strstr(tp_last_error(), "meant") == NULL);

@@ -210,7 +210,7 @@ TEST(a_shape_moves_no_bytes)
 TEST(work_is_counted)
 {
     tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 64)), *y[3];
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 64)), *y[4];
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(64, 32), tp_init_ones());
     tp_node *f = tp_get_variable_as(g, "f", TP_F32, tp_make_shape(3, 3, 4, 8), tp_init_ones());
     tp_conv2d_attrs a;
@@ -218,8 +218,9 @@ TEST(work_is_counted)
     y[0] = tp_matmul(x, w);
     y[1] = tp_nn_conv2d(tp_reshape_to(x, tp_make_shape(TP_ANY, 4, 4, 4)), f, &a);
     y[2] = tp_global_norm(&x, 1);
-    static const double want[3] = {2.0 * 10 * 64 * 32, 2.0 * 10 * 4 * 4 * 8 * 3 * 3 * 4, 2.0 * 10 * 64};
-    for (int i = 0; i < 3; i++) {
+    y[3] = tp_cumsum(x, 1, false, false); /* an op without a formula: one for each element */
+    static const double want[4] = {2.0 * 10 * 64 * 32, 2.0 * 10 * 4 * 4 * 8 * 3 * 3 * 4, 2.0 * 10 * 64, 10 * 64};
+    for (int i = 0; i < 4; i++) {
         const tp_plan_info p = plan_of(g, NULL, false, x, tp_make_shape(10, 64), NULL, &y[i], 1);
         CHECK_MSG(p.flops == want[i], "%d: %g, not %g", i, p.flops, want[i]);
     }

@@ -634,10 +634,15 @@ TEST(online_predictors_are_refused_in_full)
         {NULL, {x, x}, {y, y}, 1, 1, "a predictor needs a session and at least one output"},
         {s, {x, x}, {y, y}, -1, 1, "a predictor needs a session and at least one output"},
         {s, {x, x}, {y, y}, 1, 0, "a predictor needs a session and at least one output"},
+        {s, {NULL, x}, {y, y}, 2, 1, "predictor: input 0 is no node"},
         {s, {x, NULL}, {y, y}, 2, 1, "predictor: input 1 is no node"},
+        {s, {x, x}, {NULL, y}, 0, 2, "predictor: output 0 is no node"},
+        {s, {x, x}, {NULL, y}, 1, 2, "predictor: output 0 is no node"},
+        {s, {x, x}, {NULL, y}, 2, 2, "predictor: output 0 is no node"},
         {s, {x, x}, {y, NULL}, 1, 2, "predictor: output 1 is no node"},
         {s, {tp_poison(g), x}, {y, y}, 1, 1, "predictor: input 0 is no node"},
         {s, {x, other}, {y, y}, 2, 2, "predictor: input 1, 'Const', is of another graph than the session"},
+        {s, {x, x}, {other, y}, 2, 1, "predictor: output 0, 'Const', is of another graph than the session"},
         {s, {x, x}, {y, other}, 0, 2, "predictor: output 1, 'Const', is of another graph than the session"},
     };
     for (int i = 0; i < TP_COUNT(c); i++) {

@@ -1141,11 +1141,14 @@ TEST(broadcasts_of_random_shapes_in_chains)
             for (int d = 0; d < full.ndim; d++) full.dim[d] = length[DRAW(TP_COUNT(length))];
             if (tp_shape_size(&full) <= TP_COUNT(values[0])) break;
         }
+        const bool by_turns = round % 10 == 0; /* of most dimensions every other one is broadcast */
+        if (by_turns) full.ndim = TP_MAX_DIMS - DRAW(3);
+        for (int d = 0; by_turns && d < full.ndim; d++) full.dim[d] = 2 + DRAW(2);
         memset(f, 0, sizeof f);
         for (int a = 0; a < 4; a++) { /* the first one is not broadcast, the last one is a condition */
             shape[a] = full;
             for (int d = 0; a > 0 && d < full.ndim; d++)
-                if (DRAW(2)) shape[a].dim[d] = 1;
+                if (by_turns ? (a + d) % 2 : DRAW(2)) shape[a].dim[d] = 1;
             char name[2] = {(char)('a' + a), 0};
             x[a] = tp_placeholder(g, name, a == 3 ? TP_BOOL : dtypes[round % 3], shape[a]);
             f[a].node = x[a];
@@ -2064,7 +2067,7 @@ static void getter_of_nothing(tp_graph *g)
 static void remapped_by_nothing(tp_graph *g) { tp_remap_variables_push(g, NULL, NULL); }
 static void variable_scope_never_opened(tp_graph *g) { tp_variable_scope_pop(g); }
 static void device_never_entered(tp_graph *g) { tp_device_leave(g); }
-static void device_of_minus_one(tp_graph *g) { tp_device_enter(g, -1); }
+static void device_of_minus_one(tp_graph *g) { CHECK(tp_device_enter(g, -1) == g && tp_current_device(g) == 0); }
 static void name_scopes_too_deep(tp_graph *g)
 {
     for (int i = 0; i < 63; i++) tp_name_scope_push(g, "s");
@@ -2079,9 +2082,9 @@ static void variable_scopes_too_deep(tp_graph *g)
 }
 static void devices_too_deep(tp_graph *g)
 {
-    for (int i = 0; i < 63; i++) tp_device_enter(g, i);
+    for (int i = 0; i < 63; i++) CHECK(tp_device_enter(g, i) == g);
     CHECK(tp_graph_status(g) == TP_OK && tp_current_device(g) == 62);
-    tp_device_enter(g, 63);
+    CHECK(tp_device_enter(g, 63) == g && tp_current_device(g) == 62);
 }
 
 static tp_node *apply(tp_graph *g, const char *op, tp_node *const *in, int n, tp_node *const *vars, int n_var)
@@ -2318,6 +2321,8 @@ static void called_outside_a_tower(tp_graph *g)
     int n = 0;
     const tp_spec *is = tp_tower_func_signature(f, &n);
     CHECK(n == 1 && is[0].dtype == TP_F32 && is[0].name != s.name); /* of no type: float32; copied */
+    TEST_MAY_ERROR("tp_tower_func_signature");
+    CHECK(!tp_tower_func_signature(NULL, &n) && n == 0 && !tp_tower_func_signature(f, NULL));
     tp_node *x = tp_const(g, 1);
     CHECK(tp_is_poison(tp_tower_func_call(f, &x)) && tp_tower_func_n_towers(f) == 0);
 }
@@ -2877,6 +2882,119 @@ TEST(a_kernel_of_ones_own_for_chains)
     tp_session_free(session);
     tp_graph_free(g);
     d->close(d);
+}
+
+/* A kernel that is not called where all results have no elements, unless it has effects. Of two results one may have some. */
+static int own_calls;
+static void own_counter(const tp_call *k) { own_calls++, (void)k; }
+static tp_status own_outputs(tp_infer *s)
+{
+    for (int i = 0; i < s->n_out; i++) s->out[i] = s->in[0];
+    if (s->n_out > 1) s->out[1].shape = shape1(2);
+    return TP_OK;
+}
+TEST(kernels_are_not_called_for_nothing)
+{
+    static const struct {
+        unsigned flags;
+        int n_out;
+        int64_t n;
+        bool called;
+    } c[] = {{TP_OP_RANDOM, 1, 0, false},
+             {TP_OP_RANDOM, 1, 3, true},
+             {TP_OP_RANDOM, 2, 0, true},
+             {TP_OP_RANDOM, 2, 3, true},
+             {TP_OP_RANDOM | TP_OP_HOST, 1, 0, true},
+             {TP_OP_RANDOM | TP_OP_HOST, 2, 0, true},
+             {TP_OP_RANDOM | TP_OP_HOST, 1, 3, true}};
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_op row = *tp_op_find("neg");
+        row.name = row.label = "own";
+        row.flags = c[i].flags; /* neither fused nor folded */
+        row.n_out = c[i].n_out;
+        row.infer = own_outputs;
+        row.naive_f32 = own_counter;
+        row.fast = NULL;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(TP_ANY)), *y = tp_apply(g, &row, &x, 1, NULL), *fetch[2];
+        fetch[0] = y, fetch[1] = &y->op->out[c[i].n_out - 1];
+        float data[3] = {1, 2, 3};
+        tp_feed f = feed_f32(x, shape1(c[i].n), data);
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out[2];
+        own_calls = 0;
+        if (CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, out)))
+            CHECK(tp_tensor_size(out[0]) == c[i].n && tp_tensor_size(out[1]) == (c[i].n_out > 1 ? 2 : c[i].n));
+        CHECK_MSG(own_calls == c[i].called, "case %d: %d calls", i, own_calls);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* A batch norm that adds what follows, and cuts it off at 0, where that is all that reads it. */
+static void own_norm(const tp_call *k)
+{
+    float *y = (float *)k->out[0].data;
+    k->op->naive_f32(k);
+    for (int64_t i = 0; i < tp_shape_size(&k->out[0].shape); i++) {
+        if (k->fused.add) y[i] += ((const float *)k->in[k->fused.add].data)[i];
+        if (k->fused.act == TP_EPILOGUE_RELU && y[i] < 0) y[i] = 0;
+    }
+}
+static unsigned own_fuses_add(tp_device *d, const char *op)
+{
+    return (void)d, strcmp(op, "batch_norm") == 0 ? TP_FUSES_ADD : 0;
+}
+static unsigned own_fuses_both(tp_device *d, const char *op)
+{
+    return own_fuses_add(d, op) ? TP_FUSES_ADD | TP_FUSES_ACT : 0;
+}
+TEST(what_follows_a_sum_after_a_batch_norm_of_ones_own)
+{
+    enum { RELU, NOTHING, TANH, WANTED, READ_TWICE, ELSEWHERE, N_KINDS };
+    static const int steps[2][N_KINDS] = {{2, 1, 2, 2, 3, 3}, {1, 1, 2, 2, 3, 3}};
+    for (int act = 0; act < 2; act++)
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(4, 3)),
+                    *z = tp_placeholder(g, "z", TP_F32, shape2(4, 3));
+            const tp_shape three = shape1(3);
+            tp_node *gamma = tp_get_variable_as(g, "gamma", TP_F32, three, tp_init_ones()),
+                    *beta = tp_get_variable_as(g, "beta", TP_F32, three, tp_init_zeros());
+            tp_node *sum = tp_add(tp_nn_batch_norm_train(x, gamma, beta, -1, 1e-5f, false, NULL, NULL), z), *y[2];
+            y[0] = y[1] = sum;
+            if (kind == RELU || kind == WANTED || kind == READ_TWICE) y[0] = tp_relu(sum);
+            if (kind == TANH) y[0] = tp_tanh(sum);
+            if (kind == ELSEWHERE) TP_DEVICE(g, 1)
+                {
+                    y[0] = tp_relu(sum);
+                }
+            if (kind == READ_TWICE) y[1] = tp_cumsum(sum, 0, false, false);
+            float xd[12], zd[12];
+            for (int i = 0; i < 12; i++) xd[i] = (float)(i * 7 % 5), zd[i] = (float)(i * 5 % 7 - 3) / 2;
+            tp_feed f[2];
+            f[0] = feed_f32(x, shape2(4, 3), xd), f[1] = feed_f32(z, shape2(4, 3), zd);
+            const tp_tensor *out[2], *want[2];
+            tp_plan_info info;
+            tp_session_config c = tp_default_session_config();
+            tp_device *d[2];
+            for (int i = 0; i < 2; i++) d[i] = tp_cpu_device_new(1, "naive");
+            CHECK_OK(tp_device_add_kernel(d[0], "batch_norm", own_norm));
+            d[0]->fuses = act ? own_fuses_both : own_fuses_add;
+            c.devices = d, c.n_devices = 2;
+            tp_session *s = tp_session_new(g, &c);
+            c.no_fusion = true;
+            tp_session *plain = tp_session_new(g, &c);
+            const int n = kind == WANTED || kind == READ_TWICE ? 2 : 1;
+            if (CHECK_OK(tp_session_run(s, f, 2, y, n, out)) && CHECK_OK(tp_session_run(plain, f, 2, y, n, want)))
+                for (int i = 0; i < n; i++) CHECK(memcmp(out[i]->data, want[i]->data, sizeof xd) == 0);
+            CHECK_OK(tp_exec_plan_info(tp_session_exec(s), y, n, &info));
+            CHECK_MSG(info.n_steps == steps[act][kind], "kind %d: %d steps", kind, info.n_steps);
+            tp_session_free(s);
+            tp_session_free(plain);
+            for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+            tp_graph_free(g);
+        }
 }
 
 /* A hook that asks for much, and feeds much. */
@@ -3450,6 +3568,45 @@ TEST(adding_to_a_collection_gives_the_graph)
         tp_graph_free(g);
     }
     CHECK_MSG(failures > 1, "%d failures", failures);
+}
+
+/* The lists of inputs and variables of an update: memory may end before, between and after them. */
+static tp_node *update_of_six(int kind, tp_node *const *v, tp_node *const *grad, tp_node *lr)
+{
+    if (kind == 0) return tp_apply_gradient_descent(v, grad, 6, lr, NULL);
+    if (kind == 1) return tp_apply_momentum(v, v + 3, grad, 3, lr, 0.9f, false, NULL);
+    return tp_apply_adam(v, v + 2, v + 4, grad, 2, lr, lr, lr, 0.9f, 0.999f, 1e-8f, NULL);
+}
+TEST(updates_without_memory)
+{
+    int failures = 0;
+    for (int kind = 0; kind < 3; kind++)
+        for (int left = 0; left < 100; left++) { /* so often are 16 bytes left in the graph's memory */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *v[6], *grad[6], *lr = tp_const(g, 1);
+            for (int i = 0; i < 6; i++) {
+                char name[8];
+                snprintf(name, sizeof name, "v%d", i);
+                v[i] = tp_get_variable_as(g, name, TP_F32, shape1(3), tp_init_ones());
+            }
+            for (int i = 0; i < 6; i++) grad[i] = tp_ones_like(v[i]);
+            update_of_six(kind, v, grad, lr);
+            tp_test_fail_after(0);
+            long room = 0; /* how often 16 bytes are in a block; the next one is twice as large */
+            for (long count = tp_test_alloc_count(); tp_test_alloc_count() == count;) tp_graph_alloc(g, 16);
+            for (long count = tp_test_alloc_count(); tp_test_alloc_count() == count; room++) tp_graph_alloc(g, 16);
+            for (long k = left + 1; k < 2 * room; k++) tp_graph_alloc(g, 16);
+            CHECK(tp_test_alloc_count() < 4);
+            tp_test_fail_after(1);
+            tp_node *update = update_of_six(kind, v, grad, lr);
+            const bool failed = tp_test_alloc_failed();
+            tp_test_alloc_reset();
+            CHECK_MSG((tp_graph_status(g) == TP_ERR_NOMEM) == failed && tp_is_poison(update) == failed,
+                      "update %d with %d left: %s", kind, left, tp_status_name(tp_graph_status(g)));
+            failures += failed;
+            tp_graph_free(g);
+        }
+    CHECK_MSG(failures > 30 && failures < 200, "%d failures", failures);
 }
 
 /* The name of a constant instead of its value: "SUMMARIES" for TP_KEY_SUMMARIES. */

@@ -11931,7 +11931,6 @@ static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
     const tp_status st = tp_load_checkpoint_vars(path, d);
     if (st != TP_ERR_FORMAT && st != TP_ERR_IO && st != TP_ERR_NAME) return st;
     tp__format(sentence, sizeof sentence, "%s", tp_last_error());
-    tp_dict_free(d);
     const bool found = tp__older_checkpoint(path, older, d) == TP_OK;
     tp_dict_free(d);
     return tp_fail(st, found ? "%s. An older checkpoint can be read: '%s'" : "%s", sentence, older);

@@ -2888,17 +2888,13 @@ static tp_node *tp__l1(tp_node *w, float scale) { return tp_affine(tp_sum(tp_abs
 
 TP_DEF tp_regularizer tp_l2_regularizer(float scale)
 {
-    tp_regularizer r;
-    r.fn = tp__l2;
-    r.scale = scale;
+    const tp_regularizer r = {tp__l2, scale};
     return r;
 }
 
 TP_DEF tp_regularizer tp_l1_regularizer(float scale)
 {
-    tp_regularizer r;
-    r.fn = tp__l1;
-    r.scale = scale;
+    const tp_regularizer r = {tp__l1, scale};
     return r;
 }
 

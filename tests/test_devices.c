@@ -855,7 +855,6 @@ TEST(small_memory_of_recorded_steps_is_used_again_later)
         bool records, waits;
     } c[] = {{((int64_t)4 << 20) + 1, true, false},
              {(int64_t)4 << 20, true, true},
-             {(int64_t)4 << 20, false, false},
              {1 << 10, true, true},
              {1 << 10, false, false}};
     for (int i = 0; i < TP_COUNT(c); i++) {

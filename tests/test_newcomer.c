@@ -1754,6 +1754,53 @@ TEST(sizes_of_a_carried_state_are_known)
     }
 }
 
+static tp_node *counting_cell(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_named(tp_affine(in[0], 1, 1), "next");
+    return tp_named(tp_affine(in[1], 2, 0), "out");
+}
+/* Only a first dimension that is unknown is that of the first input, which is 1 where there is none. */
+TEST(a_carried_state_has_its_own_length_or_the_batch)
+{
+    static const char *const outs[] = {"next", "out"};
+    static const struct {
+        tp_shape h, x;
+        int64_t n[3]; /* elements of the state in three calls, of batches of 4, 4 and 2 */
+    } c[] = {{{0, {0}}, {1, {TP_ANY}}, {1, 1, 1}},           {{1, {0}}, {1, {TP_ANY}}, {0, 0, 0}},
+             {{2, {0, 3}}, {1, {TP_ANY}}, {0, 0, 0}},        {{2, {1, 3}}, {1, {TP_ANY}}, {3, 3, 3}},
+             {{2, {5, 3}}, {1, {TP_ANY}}, {15, 15, 15}},     {{1, {TP_ANY}}, {1, {TP_ANY}}, {4, 4, 2}},
+             {{2, {TP_ANY, 3}}, {1, {TP_ANY}}, {12, 12, 6}}, {{2, {TP_ANY, 3}}, {0, {0}}, {3, 3, 3}}};
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        tp_spec spec[2] = {TP_SPEC("h", TP_F32, 1), TP_SPEC("x", TP_F32, 1)};
+        spec[0].shape = c[i].h, spec[1].shape = c[i].x;
+        const tp_predict_config config = {
+            .inputs = spec, .n_inputs = 2, .build_graph = counting_cell, .output_names = outs, .n_output_names = 2};
+        tp_predictor *p = tp_offline_predictor(&config);
+        if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+        CHECK_OK(tp_predictor_carry(p, 0, 0));
+        for (int call = 0, counted = 0; call < 3; call++) {
+            float data[4] = {1, 2, 3, 4};
+            tp_tensor x;
+            const tp_tensor *out[2];
+            memset(&x, 0, sizeof x);
+            tp_tensor_view(&x, TP_F32, c[i].x.ndim ? tp_make_shape(call < 2 ? 4 : 2) : c[i].x, data);
+            if (call && c[i].n[call] != c[i].n[call - 1]) {
+                CHECK_ERR(tp_predict_n(p, &x, 1, out, 2), TP_ERR_SHAPE, " is needed: tp_predictor_reset begins anew");
+                tp_predictor_reset(p);
+                counted = 0;
+            }
+            if (!CHECK_OK(tp_predict_n(p, &x, 1, out, 2))) break;
+            counted++;
+            const int64_t n = tp_tensor_size(out[0]);
+            CHECK_MSG(n == c[i].n[call], "case %d: %d elements", i, (int)n);
+            for (int64_t k = 0; k < n; k++) CHECK(tp_tensor_get(out[0], k) == counted);
+            CHECK(tp_tensor_get(out[1], 1 - !c[i].x.ndim) == (c[i].x.ndim ? 4 : 2));
+        }
+        tp_predictor_free(p);
+    }
+}
+
 TEST(predictors_carry_their_state)
 {
     static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};

@@ -471,7 +471,7 @@ TEST(towers_with_variables_of_their_own)
     tp_graph_free(g);
 }
 
-/* One tower, or inference: an ordinary batch norm, node for node. */
+/* One tower, or inference: an ordinary batch norm, node for node. One tower is built in the caller's thread. */
 typedef struct plain {
     tp_sync_statistics sync;
     tp_tri training;
@@ -480,6 +480,7 @@ static tp_node *normal(const tp_tower_context *tower, void *user)
 {
     const plain *p = (const plain *)user;
     tp_node *x = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(TP_ANY, 4));
+    CHECK(tp_graph_find(tower->graph, "nowhere") == NULL);
     return tp_batch_norm(x, "bn", .sync_statistics = p->sync, .training = p->training);
 }
 TEST(one_tower_and_inference_are_ordinary)
@@ -495,7 +496,10 @@ TEST(one_tower_and_inference_are_ordinary)
             d.n = towers;
             p.sync = sync ? TP_SYNC_TOWERS : TP_SYNC_NONE;
             p.training = towers == 1 ? TP_YES : TP_NO;
+            CHECK(tp_graph_find(g, "before") == NULL);
             CHECK_OK(tp_build_on_towers(g, &d, normal, &p, y));
+            CHECK_STR(tp_last_error(), towers == 1 || ALONE ? "there is no node 'nowhere' in the graph"
+                                                            : "there is no node 'before' in the graph");
             n_op[sync] = tp_graph_n_operations(g);
             CHECK(tp_graph_find(g, "bn/AllReduce") == NULL);
             tp_graph_free(g);

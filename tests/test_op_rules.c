@@ -393,6 +393,8 @@ static const rule shapes[] = {
     {"tile", "multiples -1", "f32(3)", "!shape (3) cannot be repeated -1 times along dimension 0"},
     {"tile", "multiples 1 281474976710656", "f32(1,2)", "!shape (1,2) cannot be repeated 281474976710656 times along dimension 1"},
     {"tile", "multiples 1 140737488355328", "f32(1,2)", "f32(1,281474976710656)"},
+    {"tile", "multiples 281474976710656 0", "f32(1,1)", "f32(281474976710656,0)"},
+    {"tile", "multiples 281474976710657 0", "f32(1,1)", "!shape (1,1) cannot be repeated 281474976710657 times along dimension 0"},
     {"tile", "multiples 140737488355330 0", "f32(1,1)", "f32(140737488355330,0)"},
     {"tile_grad", "multiples 2", "f32(6) f32(3)", "f32(3)"},
     {"tile_grad", "multiples 2", "f32(5) f32(3)", "!dy is (5), the tiled shape is (6)"},

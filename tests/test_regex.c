@@ -133,6 +133,16 @@ TEST(catastrophic_patterns_end)
     free(text[1]);
 }
 
+/* What failed within an atomic group may match when the group is entered again, where fewer loops around it are empty. */
+TEST(atomic_groups_that_are_entered_again)
+{
+    static const char *const row[][3] = {
+        {"(?>(?:a*|a|(?:b)*?)+a)*b", "ababba", "1,2"},          {"(?>(?:(?:aa|a*|ba)*)*a){2}a*", "ababaa", "-"},
+        {"(?>(?:a*|b(?:a*|b)*?)*a){1,3}b|ba*", "aabaa", "2,5"}, {"(?>(?:a|a?a?|a*(?:b?\?a*)*a?)+a)+b", "aabba", "-"},
+        {"(?>(?:(?:a*|b|a?)*)*a){2}b?", "bbabab", "-"},         {"(?>(?:a(?:b?\?a*)*)*a){1,3}a?b", "aabbaa", "-"}};
+    for (int i = 0; i < TP_COUNT(row); i++) says('s', row[i][0], row[i][1], row[i][2]);
+}
+
 /* What matches no characters may be repeated, also where it is all there is. */
 TEST(nothing_is_repeated)
 {

@@ -2885,8 +2885,8 @@ TEST(a_kernel_of_ones_own_for_chains)
 }
 
 /* A kernel that is not called where all results have no elements, unless it has effects. Of two results one may have some. */
-static int own_calls;
-static void own_counter(const tp_call *k) { own_calls++, (void)k; }
+static int counted_calls;
+static void own_counter(const tp_call *k) { counted_calls++, (void)k; }
 static tp_status own_outputs(tp_infer *s)
 {
     for (int i = 0; i < s->n_out; i++) s->out[i] = s->in[0];
@@ -2922,10 +2922,10 @@ TEST(kernels_are_not_called_for_nothing)
         tp_feed f = feed_f32(x, shape1(c[i].n), data);
         tp_session *s = tp_session_new(g, NULL);
         const tp_tensor *out[2];
-        own_calls = 0;
+        counted_calls = 0;
         if (CHECK_OK(tp_session_run(s, &f, 1, fetch, 2, out)))
             CHECK(tp_tensor_size(out[0]) == c[i].n && tp_tensor_size(out[1]) == (c[i].n_out > 1 ? 2 : c[i].n));
-        CHECK_MSG(own_calls == c[i].called, "case %d: %d calls", i, own_calls);
+        CHECK_MSG(counted_calls == c[i].called, "case %d: %d calls", i, counted_calls);
         tp_session_free(s);
         tp_graph_free(g);
     }

@@ -1362,7 +1362,7 @@ static void copies_and_a_transpose(int copies, int kind)
     TP_DEVICE(g, kind == 2) x = tp_placeholder(g, "x", TP_F32, tp_make_shape(N, N));
     fetch[0] = tp_transpose(x, NULL, 0);
     for (int i = 0; i < copies; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "w%d", i);
         fetch[n] = tp_get_variable_as(g, name, TP_F32, x->shape, tp_init_constant((float)i));
         fetch[n + 1] = tp_assign_add(fetch[n], tp_ones_like(fetch[n]), NULL);

@@ -1197,8 +1197,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
             tp__import_node_unsupported(n, "those sizes");
             return;
         }
-        const int64_t reached =
-            full - add; /* rows or columns that the filter reaches; zeros follow, if the output has more */
+        const int64_t reached = full - add; /* the filter reaches so many rows or columns; behind them are zeros */
         more[2 + i] = reached - H;
         border[2 + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
     }
@@ -1619,7 +1618,7 @@ static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dty
         if (d != s->axis && s->node->shape.dim[d] < 1) summed[n_summed++] = d;
         else if (d != s->axis) x = tp__slice_from(x, d, 0, 1);
     x = tp__cast_if_needed(tp_zeros_like(x), dtype);
-    /* a dimension that is empty, or may be, becomes 1, because a sum over no elements gives 0 */
+    /* a dimension that may have no elements is summed, not sliced: the sum of nothing is 0 */
     if (n_summed) x = tp_reduce_sum(x, summed, n_summed, true);
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
@@ -3444,7 +3443,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
     tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);
     if (!stand || !first) return;
-    /* a cut takes at most what is there: of a list both trial runs would take all */
+    /* a slice ends where the list ends: with both trial sizes, which are large, it would be the whole list */
     for (int i = 1; i < n->n_in && n->row->build == tp__import_slice; i++)
         if (in[i] && in[i]->partial) tp__import_node_unsupported(n, "a size that is not known");
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {

@@ -2927,7 +2927,9 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
 {
     char digit[TP__EXACT_DIGITS + 1];
     const char *p = text;
-    enum { MOST = 100000000 }; /* an exponent stops to count here: no text has so many zeros that make up for it */
+    enum {
+        MOST = 100000000
+    }; /* exponents and zeros are counted up to here; no text is so long that its zeros balance a larger exponent */
     int n = 0, point = 0;
     bool has_digits = false, dot = false;
     *end = text;

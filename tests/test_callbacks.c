@@ -16,9 +16,9 @@
 #include <unistd.h>
 #endif
 
-/* ==== >>clock: one that stands still while a test moves it ============================================ */
+/* ==== >>clock: a clock that only a test moves ======================================================== */
 
-static double clock_at; /* what it says in seconds; 0: the system's */
+static double clock_at; /* the time in seconds; 0: the system's time */
 #if defined(__linux__) && defined(SYS_clock_gettime)
 int clock_gettime(clockid_t id, struct timespec *t)
 {
@@ -28,7 +28,7 @@ int clock_gettime(clockid_t id, struct timespec *t)
     return 0;
 }
 #endif
-/* False: the library does not ask this clock here. */
+/* Stops the clock. False: the library does not read this clock here, so that it cannot be stopped. */
 static bool clock_stands(void)
 {
     clock_at = 1000;
@@ -136,16 +136,24 @@ enum {
     N_KINDS
 };
 
+/* Three datapoints of two random numbers. */
+static tp_dataflow *three_pairs(void)
+{
+    static const tp_spec spec = {"x", TP_F32, {1, {2}}};
+    tp_df_fake_desc fake;
+    memset(&fake, 0, sizeof fake);
+    fake.specs = &spec, fake.n = 1, fake.size = 3;
+    return tp_df_fake_(&fake);
+}
+
 static tp_callback *runner(void)
 {
     tp_cb_inference_runner_desc d;
     tp_inf_scalar_stats_desc scalars;
     tp_inf_classification_error_desc error;
     tp_inf_binary_classification_desc binary;
-    tp_df_fake_desc fake;
-    tp_spec spec[1];
     memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&error, 0, sizeof error);
-    memset(&binary, 0, sizeof binary), memset(&fake, 0, sizeof fake), memset(spec, 0, sizeof spec);
+    memset(&binary, 0, sizeof binary);
     scalars.names[0] = cost_name;
     scalars.prefix = long_names ? cost_name : "mine";
     error.wrong_tensor_name = long_names ? cost_name : "wrong";
@@ -153,9 +161,7 @@ static tp_callback *runner(void)
     binary.pred_tensor_name = "prediction";
     binary.label_tensor_name = "label";
     binary.prefix = long_names ? cost_name : "mine";
-    spec[0].name = "x", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(2);
-    fake.specs = spec, fake.n = 1, fake.size = 3;
-    if (!(d.df = tp_df_fake_(&fake))) return NULL;
+    if (!(d.df = three_pairs())) return NULL;
     d.inferencers[0] = tp_inf_scalar_stats_(&scalars);
     d.inferencers[1] = tp_inf_classification_error_(&error);
     d.inferencers[2] = tp_inf_binary_classification_(&binary);
@@ -572,16 +578,11 @@ TEST(wrong_options_of_an_inference_runner)
         tp_cb_inference_runner_desc d;
         tp_inf_scalar_stats_desc scalars;
         tp_feed_input_desc feed;
-        tp_df_fake_desc fake;
-        tp_spec spec;
         memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&feed, 0, sizeof feed);
-        memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
-        spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
-        fake.specs = &spec, fake.n = 1, fake.size = 3;
         tp_test_fail_after(0);
         scalars.names[0] = i == 4 ? NULL : "cost";
-        if (i != 1) d.df = tp_df_fake_(&fake);
-        feed.df = i == 0 ? tp_df_fake_(&fake) : NULL;
+        if (i != 1) d.df = three_pairs();
+        feed.df = i == 0 ? three_pairs() : NULL;
         if (i == 0) d.input = tp_feed_input_(&feed);
         const int n = i == 2 ? 0 : i == 3 ? TP_MAX_NAMES + 1 : 1;
         for (int k = 0; k < n; k++) d.inferencers[k] = tp_inf_scalar_stats_(&scalars);
@@ -805,7 +806,8 @@ TEST(members_of_groups)
     tp_set_log(NULL, NULL);
 }
 
-/* What the members of a group took is told where it is 2 seconds or more: those that took more than 1 second and 30% of it. */
+/* If the members of a group took 2 seconds or more, the log says how long. It names each member that took more than 1 second and more
+ * than 30% of the total. */
 static double member_takes[3];
 static tp_status take_time(tp_callback *cb)
 {
@@ -831,7 +833,7 @@ TEST(members_that_take_long_are_told)
     static char long_name[2000];
     memset(long_name, 'n', sizeof long_name - 1);
     if (!clock_stands()) TEST_SKIP("the clock cannot be moved here");
-    for (int i = 0; i <= TP_COUNT(list); i++) { /* at last with names that are too long for a line */
+    for (int i = 0; i <= TP_COUNT(list); i++) { /* the last time with names that are too long for a line */
         const bool cut = i == TP_COUNT(list);
         tp_callback *in[3];
         tp_train_state train;
@@ -1017,8 +1019,8 @@ static double after_epoch(int kind, int way, int epoch, double now, double *stat
     return now * 0.5;
 }
 
-/* Before a training that begins in between, a parameter is compared with its schedule: as equal counts what differs by 1e-8 and a
- * 100000th at most. */
+/* Before a training that begins between two points of a schedule, the parameter is compared with the schedule. They count as equal
+ * if they differ by at most 1e-8 + 1e-5 |parameter|. */
 TEST(a_parameter_beside_its_schedule)
 {
     static const struct {
@@ -1056,7 +1058,7 @@ TEST(a_parameter_beside_its_schedule)
     tp_set_log(NULL, NULL);
 }
 
-/* After a resume it is compared only if the checkpoint says nothing of the schedule, or another value. */
+/* After a resume they are compared only if the checkpoint has no value of the schedule, or a different one. */
 static tp_status cannot_be_read(tp_hyper_param *p, double *value)
 {
     (void)p, (void)value;
@@ -2064,7 +2066,7 @@ static tp_status list_tags(tp_monitor *m, const tp_summary *s)
 /* Pictures of fractions are told once for each tag; black pictures, and those of 0 to 255, are not. */
 TEST(pictures_of_fractions_are_told)
 {
-    /* what lies behind a picture, 255, is no pixel of it */
+    /* the 255 behind a picture in memory is not one of its pixels */
     static const float pixels[4][4] = {{0, 0, 0, 0}, {0, 0.5f, 0.25f, 1}, {255, 0.5f, 0, 0}, {-1, -0.5f, 0, 0}};
     tp_monitor *m = tp_monitor_new("Mine", 0);
     tp_monitors *all = tp_monitors_new(&m, 1);
@@ -2089,7 +2091,7 @@ TEST(pictures_of_fractions_are_told)
     tp_monitor_free(m);
 }
 
-/* Summaries take memory once, and again where they are more or have longer tags. */
+/* Memory for summaries is allocated once, and again only for more summaries or longer tags. */
 TEST(summaries_that_fit_take_no_memory)
 {
     static const struct {
@@ -2235,7 +2237,7 @@ static void make_savers(tp_callback **cb, int way, int keep)
     cb[1 - (way & 1)] = way & 2 ? tp_cb_max_saver_(&b) : tp_cb_min_saver_(&b);
 }
 
-/* Where memory ends while the best model is copied: who is told that it went well finds the file. */
+/* Memory ends while the best model is copied: either the status is an error, or the file is there. */
 TEST(the_best_model_is_copied_or_there_is_an_error)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -2653,12 +2655,8 @@ static tp_status hook_created(tp_hook *h, tp_session *s) { return h && s ? part_
 static tp_callback *own_runner(const char *tower, const char *tensor)
 {
     tp_cb_inference_runner_desc d;
-    tp_df_fake_desc fake;
-    tp_spec spec;
-    memset(&d, 0, sizeof d), memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
-    spec.name = "x", spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
-    fake.specs = &spec, fake.n = 1, fake.size = 3;
-    d.df = tp_df_fake_(&fake);
+    memset(&d, 0, sizeof d);
+    d.df = three_pairs();
     tp_inferencer *inf = tp_inferencer_new("Mine", 0);
     CHECK_OK(tp_inferencer_set_names(inf, &tensor, 1));
     if (part_fails != NO_PARTS) {
@@ -2756,7 +2754,7 @@ TEST(inferencers_whose_parts_fail)
     tp_set_log(NULL, NULL);
 }
 
-/* A runner whose input has no tensors fails with the input's sentence. */
+/* A runner whose input cannot give its tensors fails with the sentence of the input. */
 static tp_status no_tensors(tp_input_source *s, tp_node **in)
 {
     (void)in;
@@ -2766,21 +2764,10 @@ TEST(a_runner_whose_input_has_no_tensors)
 {
     TEST_MAY_ERROR("");
     tp_test_keep_log();
-    tp_cb_inference_runner_desc d;
-    tp_inf_scalar_stats_desc scalars;
-    tp_feed_input_desc feed;
-    tp_df_fake_desc fake;
-    tp_spec spec;
-    memset(&d, 0, sizeof d), memset(&scalars, 0, sizeof scalars), memset(&feed, 0, sizeof feed);
-    memset(&fake, 0, sizeof fake), memset(&spec, 0, sizeof spec);
-    spec.name = "x", spec.dtype = TP_F32, spec.shape = tp_make_shape(2);
-    fake.specs = &spec, fake.n = 1, fake.size = 3;
-    feed.df = tp_df_fake_(&fake);
-    d.input = tp_feed_input_(&feed);
-    d.input->get_input_tensors = no_tensors;
-    scalars.names[0] = "cost";
-    d.inferencers[0] = tp_inf_scalar_stats_(&scalars);
-    tp_callback *cb[2] = {tower_maker(), tp_cb_inference_runner_(&d)};
+    tp_input_source *input = tp_feed_input(three_pairs());
+    input->get_input_tensors = no_tensors;
+    tp_callback *cb[2] = {
+        tower_maker(), tp_cb_inference_runner(.input = input, .inferencers = {tp_inf_scalar_stats(.names = {"cost"})})};
     CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NUMERIC, "has no tensors");
     tp_set_log(NULL, NULL);
 }
@@ -3178,7 +3165,7 @@ TEST(a_saver_of_many_checkpoints)
     }
 }
 
-/* What a checkpoint says about itself, behind what it says about older ones, holds when training goes on from it, even if it is the
+/* A checkpoint lists older checkpoints and, last, itself. Whether it is to stay holds after a resume from it, even if it is the
  * first one. */
 TEST(a_checkpoint_that_stays_after_a_resume)
 {
@@ -3565,7 +3552,7 @@ TEST(bars_on_stderr)
     tp_set_log(NULL, NULL);
 }
 
-/* The line at the end: what was done, the time of it and of the rest, the speed. What a line of 60 columns has no room for is left
+/* The end of a bar: steps done, time taken and left, speed. In a line of 60 columns some of this has no room and is left
  * out: the bar, the times, the speed. */
 TEST(bars_of_60_columns)
 {
@@ -3723,7 +3710,7 @@ TEST(scopes_of_odd_names)
     CHECK_HAS(tp_last_error(), "a callback asks for ");
 }
 
-/* Memory that a constructor gives away begins where any type may, and is zeroed. */
+/* Memory for a callback's own data is zeroed, and aligned for every type. */
 TEST(memory_for_ones_own_data)
 {
     struct {

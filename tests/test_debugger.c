@@ -339,7 +339,7 @@ TEST(a_value_without_elements_passes_no_filter)
     CHECK_HAS(strstr(answer, "list -f all_zero\n"), "reduce_sum     float32 ()  0\n");
 }
 
-/* A value that is known already is given once to those that read it. */
+/* Two operations read a value that the debugger knows already: the debugger feeds it once. */
 TEST(a_known_value_is_read_by_several)
 {
     run r = {0};
@@ -357,7 +357,7 @@ TEST(a_known_value_is_read_by_several)
 TEST(slices_of_a_value)
 {
     static const struct {
-        const char *slice, *rows; /* NULL: it is none */
+        const char *slice, *rows; /* NULL: not a slice */
     } list[] = {{"", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
                 {"[]", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
                 {"[:]", "[0]  1.25 1.25\n[1]  2.25 2.25\n"},
@@ -410,7 +410,7 @@ TEST(slices_of_a_value)
     }
 }
 
-/* Filter and pattern in either order; of two patterns the last one counts, and what stands behind nothing is one. */
+/* Filter and pattern stand in either order. Of two patterns the last one counts; a -f with nothing behind it is a pattern. */
 TEST(lists_by_filter_and_pattern)
 {
     run r = {0};

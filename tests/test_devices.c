@@ -62,8 +62,8 @@ typedef struct remote {
     int waiting, stages, fail_stage; /* fail_stage: that one fails */
     delivery late[MAX_LATE];
     int n_late;
-    /* Of devices that run beside each other: has work that a replay elsewhere has not waited for; has not waited for a replay
-     * elsewhere that worked on it. */
+    /* For devices that run at the same time. busy: it has work that no replay on another device has waited for. behind: a
+     * replay on another device used its memory, and it has not waited for that replay yet. */
     bool busy, behind;
 } remote;
 
@@ -170,11 +170,11 @@ static entry *record_entry(remote *r)
     memset(e, 0, sizeof *e);
     return e;
 }
-/* The device to be current, as was said last; 0: any. How often it was said. */
+/* The device that was made current last (0: none), and how often one was made current. */
 static int currents, made_current;
 static tp_status copy_now(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
-    currents = 0; /* a copy may leave the other one current */
+    currents = 0; /* a copy may change the current device */
     remote_open(from, PROT_READ);
     remote_open(d, PROT_READ | PROT_WRITE);
     if (bytes) memcpy(dst, src, bytes);
@@ -847,7 +847,7 @@ TEST(recorded_steps_of_several_groups)
 
 static void idle(const tp_call *k) { (void)k; }
 static tp_kernel_fn always_idle(tp_device *d, const char *op) { return (void)d, (void)op, idle; }
-/* Where recorded steps run beside each other, memory of at most 16 MiB is not used again at once. */
+/* Recorded steps may run at the same time, so their buffers of at most 16 MiB are not reused at once. */
 TEST(small_memory_of_recorded_steps_is_used_again_later)
 {
     static const struct {
@@ -1607,7 +1607,7 @@ static tp_kernel_fn no_tanh(tp_device *d, const char *op)
 {
     return strcmp(op, "fused") == 0 ? NULL : remote_find(d, op);
 }
-/* A kernel for every device, which the device does not have itself. */
+/* A kernel that runs on every device (TP_OP_ANY_DEVICE), where the device has none of its own. */
 static tp_kernel_fn nothing_of_its_own(tp_device *d, const char *op)
 {
     return strncmp(op, "anywhere", 8) == 0 ? NULL : remote_find(d, op);

@@ -1101,7 +1101,7 @@ TEST(external_data_stays_in_its_folder)
     tp_test_alloc_reset();
 }
 
-/* No number of a list of sizes is taken for a size that is unknown. */
+/* No number that a file gives as a size stands for an unknown size. */
 TEST(sizes_below_minus_one)
 {
     static const int64_t sizes[] = {
@@ -1332,6 +1332,17 @@ TEST(mistakes_are_sentences)
     CHECK(refused(&file, NULL, "deeper than 16"));
 }
 
+/* The model of one operator with one attribute. Input x and output y have the same shape; `inputs` names x once or more often. */
+static void one_operator(const char *op, const char *inputs, const msg *attribute, const int64_t shape[4], int opset)
+{
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 4, shape);
+    put_node(&graph, op, inputs, "y", attribute);
+    put_io(&graph, 12, "y", 1, 4, shape);
+    put_model(&file, &graph, opset);
+}
+
 /* LRN takes from 1 to 2^20 channels at a time. */
 TEST(channels_that_are_normalised_together)
 {
@@ -1341,12 +1352,7 @@ TEST(channels_that_are_normalised_together)
     } list[] = {{0, false}, {1, true}, {2, true}, {1 << 20, true}, {(1 << 20) + 1, false}, {1 << 21, false}};
     static const int64_t picture[] = {1, 3, 2, 2};
     for (int i = 0; i < TP_COUNT(list); i++) {
-        graph.n = 0;
-        put_text(&graph, 2, "g");
-        put_io(&graph, 11, "x", 1, 4, picture);
-        put_node(&graph, "LRN", "x", "y", int_attribute("size", list[i].size));
-        put_io(&graph, 12, "y", 1, 4, picture);
-        put_model(&file, &graph, 13);
+        one_operator("LRN", "x", int_attribute("size", list[i].size), picture, 13);
         if (!list[i].right) CHECK(refused(&file, NULL, "that size"));
         else CHECK(accepted(&file));
     }
@@ -1497,12 +1503,7 @@ TEST(soft_caps_of_attention)
                {FLT_MIN, false}, {0.5f, false}, {2.0f, false}};
     static const int64_t shape[] = {1, 1, 2, 2};
     for (int i = 0; i < TP_COUNT(row); i++) {
-        graph.n = 0;
-        put_text(&graph, 2, "g");
-        put_io(&graph, 11, "x", 1, 4, shape);
-        put_node(&graph, "Attention", "x,x,x", "y", float_attribute("softcap", row[i].cap));
-        put_io(&graph, 12, "y", 1, 4, shape);
-        put_model(&file, &graph, 23);
+        one_operator("Attention", "x,x,x", float_attribute("softcap", row[i].cap), shape, 23);
         if (row[i].refused) CHECK(refused(&file, NULL, "a softcap that small"));
         else CHECK_MSG(accepted(&file), "row %d", i);
     }
@@ -1573,7 +1574,7 @@ TEST(norms_of_unknown_channels)
     CHECK(unknown_channels("GroupNormalization", 18, 1, int_attribute("num_groups", 1), y) == -1);
     CHECK_HAS(tp_last_error(), "GroupNormalization needs to know dimension 1 of its input");
 }
-/* What does not fit an int is refused, not cut off. */
+/* Numbers of groups and channels that do not fit an int are refused. */
 TEST(norms_of_more_groups_than_an_int_holds)
 {
     static const int64_t x[] = {1, (int64_t)3 << 32, 1};

@@ -640,7 +640,7 @@ TEST(commands_get_numbers_and_nothing_else)
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;
     CHECK_ERR(train_with(&cb, 1, &m, 1, 2, 1), TP_ERR_NAME, "{other} of the command is not one of .names");
-    static char long_command[70000], long_name[70000]; /* each needs memory of its own */
+    static char long_command[70000], long_name[70000]; /* too long for a block of memory that is there already */
     memset(long_command, ':', sizeof long_command - 1);
     memset(long_name, 'n', sizeof long_name - 1);
     long failures = 0;
@@ -1453,7 +1453,7 @@ TEST(bars_take_one_line_of_any_width)
             CHECK_HAS(seen, "[00:00<00:00,");
         }
         if (widths[i] >= 100) CHECK_HAS(seen, "100%|####");
-        if (widths[i] < 40) CHECK(!strstr(seen, ", cost=")); /* what is left out first */
+        if (widths[i] < 40) CHECK(!strstr(seen, ", cost=")); /* this is left out first */
         CHECK((strstr(seen, "[00:00<00:00,") != NULL) == (widths[i] >= 40));
         CHECK((strstr(seen, "it/s]") != NULL) == (widths[i] >= 24));
         /* a message replaces the bar, which comes again behind it */

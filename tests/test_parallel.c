@@ -785,7 +785,7 @@ static tp_status none_below_5(const tp_datapoint *in, tp_datapoint *out, tp_map_
     (void)in, (void)out;
     return call->index < 5 ? tp_fail(TP_ERR_STATE, "datapoint %d is made", (int)call->index) : TP_OK;
 }
-/* What is skipped is not made, neither in the processes nor here. */
+/* Datapoints that are skipped are not computed, neither in the processes nor in the caller. */
 TEST(processes_make_nothing_that_is_skipped)
 {
     for (int n = 1; n <= 3; n++) {

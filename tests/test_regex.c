@@ -143,7 +143,7 @@ TEST(atomic_groups_that_are_entered_again)
     for (int i = 0; i < TP_COUNT(row); i++) says('s', row[i][0], row[i][1], row[i][2]);
 }
 
-/* What matches no characters may be repeated, also where it is all there is. */
+/* A pattern that matches no characters may be repeated, even if it is the whole pattern. */
 TEST(nothing_is_repeated)
 {
     static const char *const repeat[] = {"*", "+", "?", "*?", "{3}", "{2,}", "{0}", "{1,4}?", "*+"};
@@ -461,7 +461,7 @@ TEST(out_of_memory_at_every_point)
     CHECK_MSG(n > 20, "%ld allocations", n);
 }
 
-/* What cannot be looked for is not found, nor is the opposite found. */
+/* If memory runs out within a lookahead, positive or negative, there is an error and no match. */
 TEST(out_of_memory_inside_of_groups)
 {
     static const char *const pattern[] = {"(?!a*b)a",     "(?!(?!a*b))a",       "(?!(?!(?!a*b)))a",

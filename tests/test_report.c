@@ -712,7 +712,7 @@ TEST(a_page_of_a_very_large_model)
     tp_graph_free(g);
 }
 
-/* A training that has no graph: its page says so, and nothing has run out. */
+/* The page of a training without a graph has no operations and no variables, and nothing says that memory ran out. */
 TEST(a_page_without_a_graph)
 {
     by_hand h;
@@ -1311,7 +1311,7 @@ TEST(without_memory_training_goes_on)
     page_free(&p);
 }
 
-/* A checkpoint has all of the histograms and images, or an error says that there is no memory. */
+/* Allocations fail while the state is saved: it holds all histograms and images, or the status is TP_ERR_NOMEM. */
 TEST(a_state_without_memory)
 {
     by_hand h;
@@ -1327,7 +1327,7 @@ TEST(a_state_without_memory)
     tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &n_x), x);
     v.tag = "weights", v.kind = TP_SUMMARY_HISTOGRAM, v.tensor = &t;
     for (int i = 0; i < 40; i++) CHECK_OK(tp_monitors_put_summary(h.all, &one));
-    for (int pass = 0; pass < 2; pass++) /* the first one looks how large it is */
+    for (int pass = 0; pass < 2; pass++) /* the first pass, in which nothing fails, finds out the size */
         for (long n = pass ? 1 : 1 << 30, failed = 1; failed; n++) {
             tp_dict d;
             memset(&d, 0, sizeof d);
@@ -1349,7 +1349,7 @@ TEST(a_state_without_memory)
     if (end_by_hand(&h, &p, dir)) page_free(&p);
 }
 
-/* A checkpoint's histograms and images are all there again, or an error says that there is no memory and none of them is. */
+/* Allocations fail while the state is loaded: all histograms and images come back, or none and the status is TP_ERR_NOMEM. */
 TEST(a_state_is_read_without_memory)
 {
     by_hand h;
@@ -1411,7 +1411,7 @@ TEST(a_page_that_cannot_be_written)
     CHECK(once && !strstr(once + 1, "The report '")); /* one line, not one a step */
 }
 
-/* A folder whose path is so long that the page's path does not fit behind it. */
+/* The folder's path fits into 4095 bytes; with the name of the page behind it, it does not. */
 TEST(a_page_whose_path_is_too_long)
 {
     enum { LONGEST = 4095, PAGE = 12 }; /* of a path; of "/report.html" */
@@ -1422,14 +1422,7 @@ TEST(a_page_whose_path_is_too_long)
         tp_train_state state;
         tp_monitor_report_desc d;
         const size_t size = (size_t)(LONGEST - left_for_page[i]);
-        size_t n = (size_t)snprintf(dir, sizeof dir, "%s", in_folder("long"));
-        while (n < size) { /* names of up to 200 bytes; the last is not empty */
-            const size_t left = size - n, name = left > 202 ? 200 : left - 1;
-            dir[n++] = '/';
-            memset(dir + n, 'd', name);
-            n += name;
-        }
-        dir[n] = 0;
+        tp_test_long_path(dir, size, in_folder("long"));
         memset(&state, 0, sizeof state), memset(&d, 0, sizeof d);
         state.is_chief = true;
         if (tp_logger_set_dir(dir, 'k') != TP_OK) TEST_SKIP("there are no paths that long here");

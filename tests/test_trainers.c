@@ -3,8 +3,6 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_test.h"
-#include <errno.h>
-#include <sys/stat.h>
 
 /* ==== >>helpers ======================================================================================= */
 
@@ -416,7 +414,7 @@ static void configs_that_exclude(void)
     tp_trainer_free(t);
 }
 
-/* Trained is what the tower makes, not a variable that was there before it. */
+/* A simple trainer trains the variables that its tower makes, not one that was there before. */
 static tp_node *reads_what_was_there(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *own = tp_get_variable_as(g, "own", TP_F32, shape_of(2, 1), tp_init_ones());
@@ -829,7 +827,7 @@ TEST(auto_resume_from_odd_folders)
     NO_LEAK(odd_folders());
 }
 
-/* A folder whose path is so long that no checkpoint's path fits behind it: a sentence, and not the beginning. */
+/* The folder's path fits, but with a checkpoint's name behind it, it does not: that is an error, not a training from the beginning. */
 TEST(auto_resume_from_a_folder_with_a_long_path)
 {
     enum { LONGEST = 4095, CHECKPOINT = 26 }; /* of a path; of "/model-9223372036854775807" */
@@ -837,18 +835,10 @@ TEST(auto_resume_from_a_folder_with_a_long_path)
     for (int over = 0; over < 2; over++) {
         tp_train_config c;
         const size_t size = (size_t)(LONGEST - CHECKPOINT + over);
-        size_t n = (size_t)snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
-        while (n < size) { /* names of up to 200 bytes; the last is not empty */
-            const size_t left = size - n, name = left > 202 ? 200 : left - 1;
-            dir[n++] = '/';
-            memset(dir + n, 'd', name);
-            n += name;
-            dir[n] = 0;
-            if (mkdir(dir, 0777) != 0 && errno != EEXIST) TEST_SKIP("there are no paths that long here");
-        }
         tp_test_keep_log();
         TEST_MAY_ERROR("");
-        CHECK(strlen(dir) == size);
+        tp_test_long_path(dir, size, tp_test_tmpdir());
+        if (tp_make_dirs(dir) != TP_OK) TEST_SKIP("there are no paths that long here");
         if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) continue;
         if (over) CHECK_ERR(resume(&c), TP_ERR_ARG, "is longer than 4095 bytes");
         else CHECK_OK(resume(&c));
@@ -1069,7 +1059,7 @@ TEST(a_resume_without_memory_never_begins_anew)
     for (long n = 1; resumed_in_the_middle(n); n++) CHECK(n < 5000);
 }
 
-/* Ctrl-C, and the n-th allocation from there fails: the checkpoint is whole, or an error says that there is no memory. */
+/* After Ctrl-C the n-th allocation fails: the checkpoint is whole, or the status is TP_ERR_NOMEM. */
 #ifndef TP_NO_SIGNALS
 static tp_status interrupt_and_fail(tp_callback *cb)
 {

@@ -396,6 +396,22 @@ TP_TEST__UNUSED static const char *tp_test_tmpdir(void)
     return base;
 }
 
+/* Writes into `path`, which has room for size + 1 bytes, a path of exactly `size` bytes below `dir`: folders whose names have at most
+ * 200 bytes. dir is at least 2 bytes shorter. */
+TP_TEST__UNUSED static void tp_test_long_path(char *path, size_t size, const char *dir)
+{
+    size_t n = strlen(dir);
+    if (n + 2 > size) abort();
+    memcpy(path, dir, n);
+    while (n < size) { /* the last name is not empty */
+        const size_t left = size - n, name = left > 202 ? 200 : left - 1;
+        path[n++] = '/';
+        memset(path + n, 'd', name);
+        n += name;
+    }
+    path[n] = 0;
+}
+
 /* "dir/name"; the text is good for the next 15 calls. Not from several threads. */
 TP_TEST__UNUSED static const char *tp_test_path(const char *dir, const char *name)
 {

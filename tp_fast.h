@@ -1378,8 +1378,9 @@ typedef struct tp__grid {
     int64_t top, left, window_h, window_w;
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
-    /* floats from one row to the next, and from one image to the next, in the images or the buffer that is read */
-    int64_t row_floats, image_floats;
+    /* floats from one row of pixels to the next, from one row of positions to the next, and from one image to the next, in the
+     * images or the buffer that is read; the buffer has no rows that no window reads */
+    int64_t row_floats, step_floats, image_floats;
     int64_t buffer_floats;
 } tp__grid;
 
@@ -1391,25 +1392,30 @@ typedef struct tp__piece {
 
 #define TP__BUFFER_FLOATS 49152 /* floats in a piece's buffer, which should stay in L2 */
 
-/* Cuts the grid into pieces of about `work` units of work each; one position counts as `each` units. */
+/* Whether the windows can be read from the images as they are. */
+static bool tp__grid_in_place(const tp__grid *g)
+{
+    return !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
+           (g->rows - 1) * g->stride_h + g->top + g->window_h <= g->h &&
+           (g->cols - 1) * g->stride_w + g->left + g->window_w <= g->w;
+}
+
+/* Cuts the grid, whose in_place is set, into pieces of about `work` units of work each; one position counts as `each` units. */
 TP__SMALL static void tp__grid_split(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->stride_w + g->window_w) * g->c,
-                  image = tp__max64(1, g->rows * g->cols * each);
-    g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
-                  (g->rows - 1) * g->stride_h + g->top + g->window_h <= g->h &&
-                  (g->cols - 1) * g->stride_w + g->left + g->window_w <= g->w;
+                  image = tp__max64(1, g->rows * g->cols * each), step = tp__min64(g->stride_h, g->window_h);
     /* 1. rows of an image in a piece: all, unless that is too much work or needs too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
     if (g->images * cuts < TP__CHUNK_MANY)
         cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
     g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
     while (!g->in_place && g->piece_rows > 1 &&
-           ((g->piece_rows - 1) * g->stride_h + g->window_h) * buffer_row > TP__BUFFER_FLOATS)
+           ((g->piece_rows - 1) * step + g->window_h) * buffer_row > TP__BUFFER_FLOATS)
         g->piece_rows = (g->piece_rows + 1) / 2;
     /* 2. several whole images in a piece, if one image is too little work */
     g->piece_images = 1;
-    int64_t floats = ((g->piece_rows - 1) * g->stride_h + g->window_h) * buffer_row;
+    int64_t floats = ((g->piece_rows - 1) * step + g->window_h) * buffer_row;
     if (g->piece_rows == g->rows && image < work) {
         g->piece_images = tp__min64(g->images, work / image);
         if (!g->in_place) g->piece_images = tp__min64(g->piece_images, TP__BUFFER_FLOATS / floats);
@@ -1418,10 +1424,12 @@ TP__SMALL static void tp__grid_split(tp__grid *g, int64_t each, int64_t work)
     g->pieces = tp__ceil_div(g->images, g->piece_images) * tp__ceil_div(g->rows, g->piece_rows);
     if (g->in_place) {
         g->row_floats = g->w * g->pixel;
+        g->step_floats = g->stride_h * g->row_floats;
         g->image_floats = g->h * g->row_floats;
         g->buffer_floats = 0;
     } else {
         g->row_floats = buffer_row;
+        g->step_floats = step * buffer_row;
         g->image_floats = floats; /* a piece with several images contains all their rows */
         g->buffer_floats = floats * g->piece_images;
     }
@@ -1455,7 +1463,8 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
         return p;
     }
     p.at = buffer;
-    const int64_t buffer_w = g->row_floats / g->c, tall = (p.rows - 1) * g->stride_h + g->window_h, c = g->c;
+    const int64_t buffer_w = g->row_floats / g->c, c = g->c, step = g->step_floats / g->row_floats;
+    const int64_t tall = (p.rows - 1) * step + g->window_h;
     /* number of columns of zeros on the left of the image */
     const int64_t before = tp__min64(tp__max64(-g->left, 0), buffer_w);
     const int64_t inside = tp__max64(0, tp__min64(g->left + buffer_w, g->w) - (g->left + before));
@@ -1463,14 +1472,15 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     for (int64_t i = 0; i < p.images; i++)
         for (int64_t y = 0; y < tall; y++) {
             float *row = buffer + i * g->image_floats + y * g->row_floats;
-            if (y0 + y < 0 || y0 + y >= g->h) {
+            const int64_t from = y0 + y / step * g->stride_h + y % step;
+            if (from < 0 || from >= g->h) {
                 memset(row, 0, (size_t)(buffer_w * c) * sizeof *row);
                 continue;
             }
             memset(row, 0, (size_t)(before * c) * sizeof *row);
             if (inside > 0) {
                 const float *src =
-                    g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
+                    g->src + (((p.image + i) * g->h + from) * g->w + g->left + before) * g->pixel + channel;
                 if (g->norm) tp__bn_apply_of[g->level](&g->bn, inside, src, row + before * c);
                 else if (g->pixel == c) memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
                 else tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
@@ -1663,6 +1673,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
+    q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
@@ -1779,7 +1790,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 /* Where row `row` of image i of a piece begins: in the source, and in dst. */
 static const float *tp__gather_source(const tp__gather *g, const tp__piece *p, int64_t i, int64_t row)
 {
-    return p->at + i * g->grid.image_floats + row * g->grid.stride_h * g->grid.row_floats;
+    return p->at + i * g->grid.image_floats + row * g->grid.step_floats;
 }
 static float *tp__gather_row(const tp__gather *g, const tp__piece *p, int64_t group, int64_t i, int64_t row)
 {
@@ -1903,8 +1914,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                     row0 = tp__min64(row0, row);
                     row1 = tp__max64(row1, row);
                     int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
-                    t.a[j] =
-                        p.at + image * q->image_floats + row * q->stride_h * q->row_floats + col * q->stride_w * g->ic;
+                    t.a[j] = p.at + image * q->image_floats + row * q->step_floats + col * q->stride_w * g->ic;
                     out[j] =
                         g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
                     if (++col == q->cols) {
@@ -1950,13 +1960,17 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
  * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. Vectors run along the
  * output channels; if the input channels fill them better, they run along these, and dw is computed transposed: [o][(r,s,c)]. */
 
+#define TP__DW_FLOATS 65536 /* floats of dw that may stay in L2 beside the pieces that are added to it */
+
 typedef struct tp__filter_grad {
     tp__grid grid;
     const tp__conv_args *a;
     const struct tp__isa *isa;
     int64_t cg, og, K; /* channels of a group: input (cg) and output (og); K: weights per output channel */
-    /* blocks: number of blocks of mb rows of dw; each is computed by chunks of its own */
-    int64_t nr, panels, blocks, mb;
+    /* blocks: number of blocks of at most mb rows of dw; each is computed by chunks of its own. by_row: the rows of a block belong
+     * to one row of the filter, and its pieces hold what that row reads. row_k: rows of dw that row_blocks blocks divide. */
+    int64_t nr, panels, blocks, mb, row_k, row_blocks;
+    bool by_row;
     int parts;
     bool pack; /* the rows of dy of a piece are packed into panels */
     bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the input channels */
@@ -1995,24 +2009,34 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     q->window_w = (a->g.KW - 1) * a->g.dilation_w + 1;
     if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
-    tp__grid_split(q, 1, f->og <= f->isa->vw ? 128 : 512);
+    const int64_t pixels = f->og <= f->isa->vw ? 128 : 512;
+    const int64_t c_panels = tp__conv_panels(f->isa, f->cg);
+    q->in_place = tp__grid_in_place(q);
+    tp__grid_split(q, 1, pixels);
+    f->turned = 5 * c_panels * f->og < 4 * f->panels * f->cg &&
+                (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
+    f->by_row = a->g.KH > 1 && !q->in_place && f->K * f->og > TP__DW_FLOATS;
+    f->row_k = f->by_row ? a->g.KW * f->cg : f->K;
+    if (f->by_row) { /* a piece has the pixels that one row of the filter reads: more of them fit into it */
+        q->window_h = 1;
+        tp__grid_split(q, 1, pixels);
+    }
 
     const int64_t size = f->K * a->g.O;
     int64_t parts = tp__min64(TP__PARTS, q->pieces);
     parts = tp__min64(parts, (4 << 20) / size + 1);
+    if (f->by_row) parts = tp__min64(parts, tp__ceil_div(TP__CHUNK_MANY, a->g.KH * a->g.groups));
     f->parts = (int)parts;
-    f->mb = f->K;
+    f->mb = f->row_k;
     /* number of multiply-adds for one row of dw in a chunk */
     const int64_t work = q->images * q->rows * q->cols / parts * f->og;
-    while (tp__ceil_div(f->K, f->mb) * parts * a->g.groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
-           f->mb > 4 * f->isa->mr)
+    while (f->K / f->row_k * tp__ceil_div(f->row_k, f->mb) * parts * a->g.groups < TP__CHUNK_MANY &&
+           f->mb * work > 4 * TP__CHUNK_MIN && f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
-    const int64_t c_panels = tp__conv_panels(f->isa, f->cg);
-    f->turned = 5 * c_panels * f->og < 4 * f->panels * f->cg &&
-                (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
-    if (f->turned) f->mb = tp__min64(f->K, tp__ceil_div(f->mb, f->cg) * f->cg);  /* whole taps */
-    f->blocks = tp__ceil_div(f->K, f->mb);
-    f->even = !f->turned && f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
+    if (f->turned) f->mb = tp__min64(f->row_k, tp__ceil_div(f->mb, f->cg) * f->cg); /* whole taps */
+    f->row_blocks = tp__ceil_div(f->row_k, f->mb);
+    f->blocks = f->K / f->row_k * f->row_blocks;
+    f->even = !f->turned && f->og <= f->isa->vw && f->row_blocks == 1 && tp__even_covers(f->isa, f->cg);
     /* if dy is not packed, its rows already form a panel */
     f->pack = !f->turned && (a->g.groups > 1 || f->panels > 1 || a->g.O != tp__panel_width(f->isa, a->g.O));
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
@@ -2027,6 +2051,49 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     return tp__carved(&c);
 }
 
+/* Offset in a piece of what row k of dw reads for the first position. */
+static int64_t tp__filter_grad_offset(const tp__filter_grad *f, int64_t k)
+{
+    const tp__conv *g = &f->a->g;
+    const int64_t tap = k / f->cg, row = f->by_row ? 0 : tap / g->KW;
+    return row * g->dilation_h * f->grid.row_floats + tap % g->KW * g->dilation_w * f->cg + k % f->cg;
+}
+
+/* Floats from one image, one row and one pixel of a grid's positions to the next. */
+typedef struct tp__pixel_steps {
+    int64_t image, row, pixel;
+} tp__pixel_steps;
+
+/* Makes the runs of a tile that sums over the pixels of a piece, a run for each row of them. It leaves out pixels for which the rows
+ * k0 to k1 of dw read only zeros around the image. a, b: strides of the two factors. Returns the offset of b's first pixel. */
+static int64_t tp__filter_grad_runs(const tp__filter_grad *f, const tp__piece *p, int64_t k0, int64_t k1,
+                                    tp__pixel_steps a, tp__pixel_steps b, tp__tile *t, tp__run *run)
+{
+    const tp__grid *q = &f->grid;
+    const tp__conv *g = &f->a->g;
+    const int64_t tap0 = k0 / f->cg, tap1 = k1 / f->cg;
+    const bool one_row = tap0 / g->KW == tap1 / g->KW;
+    /* first and last row and column of the image, relative to a position's, that are read */
+    const int64_t y0 = q->top + (f->by_row ? 0 : tap0 / g->KW * g->dilation_h),
+                  y1 = q->top + (f->by_row ? 0 : tap1 / g->KW * g->dilation_h);
+    const int64_t x0 = q->left + (one_row ? tap0 % g->KW * g->dilation_w : 0),
+                  x1 = q->left + (one_row ? tap1 % g->KW : g->KW - 1) * g->dilation_w;
+    int64_t row0 = 0, row1 = p->rows, col0 = 0, col1 = q->cols;
+    while (row1 - row0 > 1 && (p->row + row0) * q->stride_h + y1 < 0) row0++;
+    while (row1 - row0 > 1 && (p->row + row1 - 1) * q->stride_h + y0 >= q->h) row1--;
+    while (col1 - col0 > 1 && col0 * q->stride_w + x1 < 0) col0++;
+    while (col1 - col0 > 1 && (col1 - 1) * q->stride_w + x0 >= q->w) col1--;
+    t->run = run;
+    t->n_run = (int)(p->images * (row1 - row0));
+    for (int64_t i = 0; i < p->images; i++)
+        for (int64_t y = row0; y < row1; y++, run++) {
+            run->at = i * a.image + y * a.row + col0 * a.pixel;
+            run->len = col1 - col0;
+            run->skip = b.row - run->len * b.pixel + (y == row1 - 1 ? b.image - (row1 - row0) * b.row : 0);
+        }
+    return row0 * b.row + col0 * b.pixel;
+}
+
 /* Adds a piece's part of the transposed dw of a group to dw, for the taps of rows k0 <= k < k1: rows of tiles are output channels,
  * their columns are input channels. run: one for each row of pixels. */
 static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p, const float *dy, tp__run *run,
@@ -2035,24 +2102,19 @@ static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p,
     const tp__grid *q = &f->grid;
     const tp__conv *g = &f->a->g;
     const int64_t panels = tp__conv_panels(f->isa, f->cg);
+    const tp__pixel_steps of_x = {q->image_floats, q->step_floats, q->stride_w * f->cg};
+    const tp__pixel_steps of_dy = {p->rows * q->cols * g->O, q->cols * g->O, g->O};
     tp__tile t;
     memset(&t, 0, sizeof t);
-    t.step = g->O;
-    t.ldb = q->stride_w * f->cg;
-    t.run = run;
-    t.n_run = (int)(p->images * p->rows);
+    t.step = of_dy.pixel;
+    t.ldb = of_x.pixel;
     t.add = add;
-    for (int64_t i = 0; i < t.n_run; i++) {
-        const int64_t row = q->stride_h * q->row_floats,
-                      next = i % p->rows == p->rows - 1 ? q->image_floats - (p->rows - 1) * row : row;
-        run[i].at = i * q->cols * g->O;
-        run[i].len = q->cols;
-        run[i].skip = next - q->cols * t.ldb;
-    }
-    for (int64_t k = k0; k < k1; k += f->cg)
+    for (int64_t k = k0; k < k1; k += f->cg) {
+        const float *x =
+            p->at + tp__filter_grad_offset(f, k) + tp__filter_grad_runs(f, p, k, k + f->cg - 1, of_dy, of_x, &t, run);
         for (int64_t panel = 0; panel < panels; panel++) {
-            const int64_t tap = k / f->cg, column = panel * f->nr;
-            t.b = p->at + tap / g->KW * g->dilation_h * q->row_floats + tap % g->KW * g->dilation_w * f->cg + column;
+            const int64_t column = panel * f->nr;
+            t.b = x + column;
             for (int64_t o = 0; o < f->og; o += t.m) {
                 t.m = tp__tile_rows(f->og - o, f->isa->mr);
                 for (int j = 0; j < t.m; j++) {
@@ -2063,6 +2125,7 @@ static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p,
                 tp__run_tile(f->isa, &t, tp__conv_columns(f->isa, f->cg, panel));
             }
         }
+    }
 }
 
 /* A chunk that transposes dw: the rows of one tap. */
@@ -2083,21 +2146,17 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
     const tp__conv *g = &f->a->g;
     const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
     const int64_t share = tp__prefetch_share(next, tiles), share_dy = tp__prefetch_share(next_dy, tiles);
-    int64_t runs = 0; /* each is a row of pixels */
+    const tp__pixel_steps of_x = {q->image_floats, q->step_floats, q->stride_w * f->cg};
     tp__tile t;
     memset(&t, 0, sizeof t);
-    t.step = q->stride_w * f->cg;
+    t.step = of_x.pixel;
     t.add = add;
-    for (int64_t i = 0; i < p->images; i++)
-        for (int64_t y = 0; y < p->rows; y++) {
-            run[runs].at = i * q->image_floats + y * q->stride_h * q->row_floats;
-            run[runs].skip = 0;
-            run[runs++].len = q->cols;
-        }
     for (int64_t panel = 0; panel < f->panels; panel++) {
         const int64_t column = panel * f->nr, n = tp__conv_columns(f->isa, f->og, panel);
         t.ldb = f->pack ? tp__panel_width(f->isa, n) : g->O;
         if (f->pack) f->isa->panel(packed, t.ldb, dy + column, g->O, p->images * p->rows * q->cols, n);
+        const tp__pixel_steps of_dy = {p->rows * q->cols * t.ldb, q->cols * t.ldb, t.ldb};
+        int64_t taps = -1; /* the taps that the runs are for */
         t.n = (int)n;
         t.a_gap = 1;
         t.c_gap = g->O;
@@ -2105,18 +2164,13 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
             t.m = f->even ? tp__even_rows(f->isa, f->cg - k % f->cg) : tp__tile_rows(k1 - k, f->isa->mr);
             tp__prefetch_next(next, share);
             tp__prefetch_next(next_dy, share_dy);
-            /* leaves out rows of pixels for which the tile's taps read only rows above or below the image, which are zeros */
-            const int64_t above = q->top + (k + t.m - 1) / f->cg / g->KW * g->dilation_h,
-                          below = q->top + k / f->cg / g->KW * g->dilation_h;
-            int64_t begin = 0, end = runs;
-            while (p->images == 1 && end - begin > 1 && (p->row + begin) * q->stride_h + above < 0) begin++;
-            while (p->images == 1 && end - begin > 1 && (p->row + end - 1) * q->stride_h + below >= q->h) end--;
-            t.run = run + begin;
-            t.n_run = (int)(end - begin);
-            t.b = (f->pack ? packed : dy) + begin * q->cols * t.ldb;
+            const int64_t last = k + t.m - 1;
+            if (taps != k / f->cg * f->K + last / f->cg) {
+                taps = k / f->cg * f->K + last / f->cg;
+                t.b = (f->pack ? packed : dy) + tp__filter_grad_runs(f, p, k, last, of_x, of_dy, &t, run);
+            }
             for (int j = 0; j < (f->even ? 1 : t.m); j++) { /* the channels of one tap are adjacent in memory */
-                const int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / g->KW, s = tap % g->KW;
-                t.a[j] = p->at + r * g->dilation_h * q->row_floats + s * g->dilation_w * f->cg + ch;
+                t.a[j] = p->at + tp__filter_grad_offset(f, k + j);
                 t.c[j] = dw + (k + j) * g->O + column;
             }
             if (f->even) f->isa->even[t.m](&t);
@@ -2131,12 +2185,14 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
 /* A chunk of the filter gradient: one part, one group, one block of rows of dw. */
 static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
-    tp__filter_grad *f = (tp__filter_grad *)user;
+    tp__filter_grad own = *(const tp__filter_grad *)user, *f = &own;
     const tp__conv_args *a = f->a;
-    const tp__grid *q = &f->grid;
+    tp__grid *q = &f->grid;
     const int64_t part = chunk / (f->blocks * a->g.groups), group = chunk / f->blocks % a->g.groups;
-    const int64_t k0 = chunk % f->blocks * f->mb, k1 = tp__min64(k0 + f->mb, f->K);
+    const int64_t block = chunk % f->blocks, row = block / f->row_blocks * f->row_k;
+    const int64_t k0 = row + block % f->row_blocks * f->mb, k1 = tp__min64(k0 + f->mb, row + f->row_k);
     const int64_t first = part * q->pieces / f->parts, end = (part + 1) * q->pieces / f->parts;
+    if (f->by_row) q->top += block / f->row_blocks * a->g.dilation_h;
     const int slot = tp__slot_acquire(&f->slots);
     tp__run *run = (tp__run *)(void *)(f->slots.memory + slot * f->slots.floats);
     float *buffer = f->slots.memory + slot * f->slots.floats +
@@ -2276,6 +2332,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->top = input_grad ? a->g.top - 2 : -a->g.top;
     q->left = input_grad ? a->g.left - 2 : -a->g.left;
     q->window_h = q->window_w = 4;
+    q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
     const bool in_l1 = pass != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
@@ -3854,6 +3911,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             /* makes the compiler keep these six addresses; sixteen would not fit into registers */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
+        b += run->skip;
     } while (++run != last);
     if (t->n < TP__VW) { /* an incomplete vector at the right edge is stored through a temporary array */
         float rows[TP__MAX_EVEN][TP__VW];

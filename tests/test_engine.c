@@ -542,6 +542,26 @@ TEST(conv_layers_and_threads)
     close_all(d, n);
 }
 
+/* Filters that often reach beyond small images: many pixels and taps are left out, and a gradient of many weights is computed by the
+ * rows of the filter. */
+TEST(conv_of_large_filters_over_small_images)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, true);
+    for (int i = 0; i < 40; i++) {
+        static const int64_t groups[] = {1, 1, 2, 4}, most[] = {8, 40, 260};
+        const int64_t g = groups[rnd(4)], stride = 1 + rnd(3), dilation = 1 + rnd(3), size = 1 + rnd(9);
+        tp__conv_args a = conv_shape(1 + rnd(i % 2 ? 5 : 40), size, 1 + rnd(9), g * (1 + rnd(most[i % 3])),
+                                     g * (1 + rnd(i % 5 ? 40 : 200)), 2 + rnd(6), 1 + rnd(7), stride, dilation, 0, g);
+        a.g.top = rnd((a.g.KH - 1) * dilation + 1);
+        a.g.left = rnd((a.g.KW - 1) * dilation + 1);
+        a.g.OH = 1 + rnd(size), a.g.OW = 1 + rnd(a.g.W);
+        while (a.g.B > 1 && a.g.B * a.g.OH * a.g.OW * a.g.KH * a.g.KW * a.g.C / g * a.g.O > 20000000) a.g.B--;
+        check_conv(&a, d, n, thread_counts());
+    }
+    close_all(d, n);
+}
+
 /* Borders of the plans: a filter gradient whose channels of a tap need several even tiles, the last one smaller; a row of positions
  * that reads more of x, or of the gradient of y, than a buffer holds, with and without padding. */
 TEST(conv_of_uneven_taps_and_large_rows)

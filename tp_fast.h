@@ -1544,9 +1544,10 @@ typedef struct tp__tap {
 typedef struct tp__k_block {
     int first_run, runs;
 } tp__k_block;
-/* Of a run: the number of its first row of B, and the first and last row of the source, relative to a position's, that it reads. */
+/* Of a run: the number of its first row of B; relative to a position's, the first and last row of the source that it reads, and the
+ * first float in that row. */
 typedef struct tp__run_place {
-    int64_t k, y0, y1;
+    int64_t k, y0, y1, x;
 } tp__run_place;
 
 typedef struct tp__gather {
@@ -1560,9 +1561,11 @@ typedef struct tp__gather {
     int64_t step_y, step_x, dst_h, dst_w, dst_pixel;
     int64_t ic, oc, groups;                    /* input and output channels of one group; number of groups */
     int64_t taps, K, nr, panels, group_floats; /* group_floats: floats of a group's packed weights */
+    int64_t max_runs;
     int runs, k_blocks;
-    bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
-    bool dots; /* use dot products: there are so few output channels that a vector of them would be nearly empty */
+    bool even;     /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
+    bool dots;     /* use dot products: there are so few output channels that a vector of them would be nearly empty */
+    bool by_image; /* a tile's rows are the same position in different images; see tp__gather_is_by_image */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1580,6 +1583,16 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
     return i % stride == 0;
 }
 
+/* The same along one axis of a gather, forward too. */
+static bool tp__gather_tap_at(const tp__gather *g, bool vertical, int64_t r, int64_t *at)
+{
+    const tp__conv *c = &g->a->g;
+    const int64_t pad = vertical ? c->top : c->left, dilation = vertical ? c->dilation_h : c->dilation_w;
+    *at = r * dilation - pad;
+    return !g->input_grad ||
+           tp__tap_at(vertical ? g->phase_y : g->phase_x, pad, r, dilation, vertical ? c->stride_h : c->stride_w, at);
+}
+
 /* Fills in the taps in the order of their addresses in the source. Returns their number; `out` may be NULL. */
 TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
                                          int64_t *x1)
@@ -1589,13 +1602,7 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
     for (int64_t i = 0; i < a->g.KH; i++)
         for (int64_t j = 0; j < a->g.KW; j++) {
             int64_t r = g->input_grad ? a->g.KH - 1 - i : i, s = g->input_grad ? a->g.KW - 1 - j : j, y, x;
-            if (g->input_grad) {
-                if (!tp__tap_at(g->phase_y, a->g.top, r, a->g.dilation_h, a->g.stride_h, &y)) continue;
-                if (!tp__tap_at(g->phase_x, a->g.left, s, a->g.dilation_w, a->g.stride_w, &x)) continue;
-            } else {
-                y = r * a->g.dilation_h - a->g.top;
-                x = s * a->g.dilation_w - a->g.left;
-            }
+            if (!tp__gather_tap_at(g, true, r, &y) || !tp__gather_tap_at(g, false, s, &x)) continue;
             if (n == 0) {
                 *y0 = *y1 = y;
                 *x0 = *x1 = x;
@@ -1612,6 +1619,33 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
             n++;
         }
     return n;
+}
+
+/* The part of the taps that read a pixel of the image, along one axis of all positions. */
+static double tp__gather_inside_part(const tp__gather *g, bool vertical)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t positions = vertical ? q->rows : q->cols, stride = vertical ? q->stride_h : q->stride_w;
+    const int64_t size = vertical ? q->h : q->w, filter = vertical ? g->a->g.KH : g->a->g.KW;
+    int64_t inside = 0, all = 0, at;
+    for (int64_t r = 0; r < filter; r++)
+        for (int64_t i = 0; tp__gather_tap_at(g, vertical, r, &at) && i < positions; i++, all++)
+            inside += at + i * stride >= 0 && at + i * stride < size;
+    return all ? (double)inside / (double)all : 1;
+}
+
+/* Whether a tile's rows should be the same position in different images. Such a tile leaves out all taps that read beyond the image,
+ * and nothing is copied; a tile of neighbours leaves out only rows of taps. It takes enough images to fill tiles. The limits are
+ * measured. */
+static bool tp__gather_is_by_image(const tp__gather *g)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t mr = g->isa->mr, columns = tp__conv_columns(g->isa, g->oc, g->panels - 1);
+    if (q->norm || g->groups > 1 || g->oc <= g->isa->vw || q->images <= mr / 2) return false;
+    double filled = q->images > mr ? 1 : 0.9;
+    if (tp__panel_vectors(g->isa, columns) > 2) /* takes as long for few rows as for all */
+        filled = (double)q->images / (double)(tp__ceil_div(q->images, mr) * mr);
+    return tp__gather_inside_part(g, false) < 1.08 * filled;
 }
 
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
@@ -1673,8 +1707,15 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
-    q->in_place = tp__grid_in_place(q);
+    g->by_image = tp__gather_is_by_image(g);
+    q->in_place = g->by_image || tp__grid_in_place(q);
     tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+    if (g->by_image) { /* a piece is a tile of images, and some of their rows */
+        const int64_t tiles = tp__ceil_div(q->images, g->isa->mr);
+        q->piece_images = tp__ceil_div(q->images, tiles);
+        q->piece_rows = tp__ceil_div(q->rows, tp__min64(q->rows, tp__ceil_div(TP__CHUNK_MANY, tiles)));
+        q->pieces = tiles * tp__ceil_div(q->rows, q->piece_rows);
+    }
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
@@ -1682,7 +1723,9 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->place = (tp__run_place *)tp__carve(&c, max_runs + 1, sizeof *g->place);
     g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
     g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
-    tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
+    g->max_runs = max_runs + 1;
+    tp__slots_carve(&g->slots, d, &c,
+                    g->by_image ? g->max_runs * (int64_t)(sizeof(tp__run) + sizeof(int64_t)) / 4 : q->buffer_floats);
     return tp__carved(&c);
 }
 
@@ -1701,18 +1744,21 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         for (i++; i < g->taps; i++, len += g->ic) {
             const tp__tap *u = &g->tap[i];
             if ((u->y - q->top) * q->row_floats + (u->x - q->left) * g->ic != at + len) break;
+            if (g->by_image && u->y != t->y) break;
         }
         int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
+        const int64_t x = t->x * g->ic - at;
         for (; len > 0; at += each, len -= each) {
             g->place[g->runs].y0 = t->y;
             g->place[g->runs].y1 = g->tap[i - 1].y;
+            g->place[g->runs].x = x + at;
             g->run[g->runs].at = at;
             g->run[g->runs].skip = 0;
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
     if (g->runs == 0) { /* if a phase has no tap, dst must still be written */
-        g->place[0].y0 = g->place[0].y1 = 0;
+        g->place[0].y0 = g->place[0].y1 = g->place[0].x = 0;
         g->run[0].at = g->run[0].len = g->run[0].skip = 0;
         g->runs = 1;
     }
@@ -1873,12 +1919,79 @@ static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t gro
         }
 }
 
+/* Computes the tile t over a panel of the packed weights. out: where its rows begin in dst; last: no block of k follows. */
+static void tp__gather_tile(const tp__gather *g, tp__tile *t, float *const *out, int64_t group, int64_t panel,
+                            bool last)
+{
+    const tp__epilogue *e = &g->a->epilogue;
+    const int64_t column = panel * g->nr;
+    t->bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
+    for (int j = 0; j < t->m; j++) t->c[j] = out[j] + column;
+    tp__run_tile(g->isa, t, tp__conv_columns(g->isa, g->oc, panel));
+}
+
+/* The runs of a block for the position (row, col), as offsets in an image, without what is outside of the image. k[i]: number of the
+ * first row of B of run i. Returns their number; an empty run stands for none. */
+static int tp__gather_clip(const tp__gather *g, const tp__k_block *b, int64_t row, int64_t col, tp__run *run,
+                           int64_t *k)
+{
+    const tp__grid *q = &g->grid;
+    int n = 0;
+    for (int i = b->first_run; i < b->first_run + b->runs; i++) {
+        const tp__run_place *at = &g->place[i];
+        const int64_t y = row * q->stride_h + at->y0, x = col * q->stride_w * g->ic + at->x;
+        const int64_t x0 = tp__max64(x, 0), x1 = tp__min64(x + g->run[i].len, q->row_floats);
+        if (y < 0 || y >= q->h || x0 >= x1) continue;
+        run[n].at = y * q->row_floats + x0;
+        run[n].len = x1 - x0;
+        k[n++] = at->k + x0 - x;
+    }
+    if (n == 0) run[0].at = run[0].len = k[0] = 0;
+    return n > 0 ? n : 1;
+}
+
+/* Computes a piece whose tiles' rows are the same position in different images. memory: room for runs. */
+static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *memory)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t block_panels = TP__NC / g->nr;
+    tp__run *run = (tp__run *)(void *)memory;
+    int64_t *k = (int64_t *)(void *)(run + g->max_runs);
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+    t.run = run;
+    t.m = (int)p->images;
+    for (int j = 0; j < t.m; j++) t.a[j] = q->src + (p->image + j) * q->image_floats;
+    tp__tile_pad(&t, g->isa->mr);
+    for (int kb = 0; kb < g->k_blocks; kb++)
+        for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
+            const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+            t.add = kb > 0;
+            t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
+            for (int64_t i = 0; i < p->rows * q->cols; i++) {
+                const int64_t row = i / q->cols, col = i % q->cols;
+                float *out[TP__MAX_ROWS];
+                for (int j = 0; j < t.m; j++) out[j] = tp__gather_row(g, p, 0, j, row) + col * g->step_x * g->dst_pixel;
+                t.n_run = tp__gather_clip(g, &g->k_block[kb], p->row + row, col, run, k);
+                t.ldb = 0;
+                for (int64_t panel = panel0; panel < tp__min64(panel0 + block_panels, g->panels); panel++) {
+                    const int64_t width = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, panel));
+                    for (int r = 0; t.ldb != width && r < t.n_run; r++)
+                        run[r].skip = r + 1 < t.n_run ? (k[r + 1] - k[r] - run[r].len) * width : 0;
+                    t.ldb = width;
+                    t.b = g->packed + panel * g->nr * g->K + k[0] * width;
+                    tp__gather_tile(g, &t, out, 0, panel, last);
+                }
+            }
+        }
+}
+
 /* A chunk of a convolution: one piece of the grid in one group. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
-    const tp__epilogue *e = &g->a->epilogue;
     /* the groups of a piece follow one another, so that its part of src and dst stays in the cache */
     const int64_t group = chunk % g->groups, piece = chunk / g->groups, block_panels = TP__NC / g->nr;
     const int slot = tp__slot_acquire(&g->slots);
@@ -1892,8 +2005,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     memset(&t, 0, sizeof t);
     t.step = 1;
 
-    if (g->dots || g->even) {
-        if (g->dots) tp__gather_dots(g, &p, group, &next);
+    if (g->dots || g->even || g->by_image) {
+        if (g->by_image) tp__gather_images(g, &p, g->slots.memory + slot * g->slots.floats);
+        else if (g->dots) tp__gather_dots(g, &p, group, &next);
         else tp__gather_even(g, &p, group, &next);
         tp__slot_release(&g->slots, slot);
         return;
@@ -1904,7 +2018,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
             const bool last = kb == g->k_blocks - 1 && !g->input_grad;
             int64_t image = 0, row = 0, col = 0;
             t.add = kb > 0;
-            t.relu = last && e->act == TP_EPILOGUE_RELU;
+            t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
             for (int64_t i = 0; i < positions; i += t.m) {
                 float *out[TP__MAX_ROWS];
                 int64_t row0 = row, row1 = row; /* the tile's first and last row */
@@ -1929,12 +2043,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 tp__tile_pad(&t, g->isa->mr);
                 tp__prefetch_next(&next, prefetch_floats);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
-                    const int64_t column = panel * g->nr, n = tp__conv_columns(g->isa, g->oc, panel);
-                    t.ldb = tp__panel_width(g->isa, n);
+                    t.ldb = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, panel));
                     tp__gather_set(g, &inside, g->packed + group * g->group_floats + panel * g->nr * g->K, &t);
-                    t.bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
-                    for (int j = 0; j < t.m; j++) t.c[j] = out[j] + column;
-                    tp__run_tile(g->isa, &t, n);
+                    tp__gather_tile(g, &t, out, group, panel, last);
                 }
             }
         }

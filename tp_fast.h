@@ -1634,17 +1634,22 @@ static double tp__gather_inside_part(const tp__gather *g, bool vertical)
     return all ? (double)inside / (double)all : 1;
 }
 
+/* Whether the last panel has three vectors of columns. Its tiles take as long for one row as for seven. */
+static bool tp__gather_three(const tp__gather *g)
+{
+    return tp__panel_vectors(g->isa, tp__conv_columns(g->isa, g->oc, g->panels - 1)) > 2;
+}
+
 /* Whether a tile's rows should be the same position in different images. Such a tile leaves out all taps that read beyond the image,
  * and nothing is copied; a tile of neighbours leaves out only rows of taps. It takes enough images to fill tiles. The limits are
  * measured. */
 static bool tp__gather_is_by_image(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
-    const int64_t mr = g->isa->mr, columns = tp__conv_columns(g->isa, g->oc, g->panels - 1);
+    const int64_t mr = g->isa->mr;
     if (q->norm || g->groups > 1 || g->oc <= g->isa->vw || q->images <= mr / 2) return false;
     double filled = q->images > mr ? 1 : 0.9;
-    if (tp__panel_vectors(g->isa, columns) > 2) /* takes as long for few rows as for all */
-        filled = (double)q->images / (double)(tp__ceil_div(q->images, mr) * mr);
+    if (tp__gather_three(g)) filled = (double)q->images / (double)(tp__ceil_div(q->images, 7) * 7);
     return tp__gather_inside_part(g, false) < 1.08 * filled;
 }
 
@@ -1712,7 +1717,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
     if (g->by_image) { /* a piece is a tile of images, and some of their rows */
         const int64_t tiles = tp__ceil_div(q->images, g->isa->mr);
-        q->piece_images = tp__ceil_div(q->images, tiles);
+        q->piece_images = tp__gather_three(g) ? g->isa->mr : tp__ceil_div(q->images, tiles);
         q->piece_rows = tp__ceil_div(q->rows, tp__min64(q->rows, tp__ceil_div(TP__CHUNK_MANY, tiles)));
         q->pieces = tiles * tp__ceil_div(q->rows, q->piece_rows);
     }
@@ -2000,7 +2005,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     /* the next piece to prefetch, a share for each group: other threads process the pieces up to that one */
     tp__prefetch next = tp__grid_prefetch(q, piece + tp__ceil_div(g->slots.n, g->groups), group, g->groups);
     const int64_t prefetch_floats = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
-    const bool three = tp__panel_vectors(g->isa, tp__conv_columns(g->isa, g->oc, g->panels - 1)) > 2;
+    const bool three = tp__gather_three(g);
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -2022,7 +2027,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
             for (int64_t i = 0; i < positions; i += t.m) {
                 float *out[TP__MAX_ROWS];
                 int64_t row0 = row, row1 = row; /* the tile's first and last row */
-                /* a tile of three vectors of columns takes as long for eight rows as for fourteen: no two of equal height */
+                /* with three vectors of columns, no two tiles of equal height: eight rows take as long as fourteen */
                 t.m = three ? (int)tp__min64(positions - i, g->isa->mr) : tp__tile_rows(positions - i, g->isa->mr);
                 for (int j = 0; j < t.m; j++) {
                     row0 = tp__min64(row0, row);

@@ -516,22 +516,14 @@ static int tp__slot_acquire(tp__slots *s)
 }
 static void tp__slot_release(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
 
-/* Number of rows of the next even tile when `left` rows remain; 0 if no even tile fits. */
+/* Number of rows of the next even tile if even tiles can cover the `left` rows that remain, else 0. */
 static int tp__even_rows(const struct tp__isa *isa, int64_t left)
 {
+    if (left % 2) return 0;               /* no even tile has an odd number of rows */
+    if (left > 64) left = 48 + left % 16; /* each instruction set with even tiles has one of 8 rows */
     for (int m = left < TP__MAX_EVEN ? (int)left : TP__MAX_EVEN; m > 0; m--)
-        if (isa->even[m]) return m;
+        if (isa->even[m] && (m == left || tp__even_rows(isa, left - m))) return m;
     return 0;
-}
-/* Whether n rows can be divided into even tiles without a remainder. */
-static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
-{
-    while (n > 0) {
-        const int m = tp__even_rows(isa, n);
-        if (m == 0) return false;
-        n -= m;
-    }
-    return true;
 }
 
 /* A panel is a strip of at most two vectors of columns of B, stored row after row and padded with zeros to whole
@@ -1564,8 +1556,8 @@ typedef struct tp__gather {
     int64_t max_runs;
     int runs, k_blocks;
     bool even;     /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
-    bool dots;     /* use dot products: there are so few output channels that a vector of them would be nearly empty */
-    bool by_image; /* a tile's rows are the same position in different images; see tp__gather_is_by_image */
+    bool dots;     /* use dot products: there are few output channels (tp__gather_few) */
+    bool by_image; /* a tile's rows are the same position in different images; see tp__gather_by_image */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1634,23 +1626,36 @@ static double tp__gather_inside_part(const tp__gather *g, bool vertical)
     return all ? (double)inside / (double)all : 1;
 }
 
+/* Whether there are so few output channels that a vector of them would be nearly empty. */
+static bool tp__gather_few(const tp__gather *g) { return g->oc <= TP__FEW && g->oc <= g->isa->vw / 4; }
+
 /* Whether the last panel has three vectors of columns. Its tiles take as long for one row as for seven. */
 static bool tp__gather_three(const tp__gather *g)
 {
     return tp__panel_vectors(g->isa, tp__conv_columns(g->isa, g->oc, g->panels - 1)) > 2;
 }
 
-/* Whether a tile's rows should be the same position in different images. Such a tile leaves out all taps that read beyond the image,
- * and nothing is copied; a tile of neighbours leaves out only rows of taps. It takes enough images to fill tiles. The limits are
- * measured. */
-static bool tp__gather_is_by_image(const tp__gather *g)
+/* Returns the number of images in a tile if a tile's rows should be the same position in different images, else 0. Such a tile
+ * leaves out all taps that read beyond the image, and nothing is copied; a tile of neighbours leaves out only rows of taps. It
+ * takes enough images to fill tiles. The limits are measured. */
+static int64_t tp__gather_by_image(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
     const int64_t mr = g->isa->mr;
-    if (q->norm || g->groups > 1 || g->oc <= g->isa->vw || q->images <= mr / 2) return false;
     double filled = q->images > mr ? 1 : 0.9;
-    if (tp__gather_three(g)) filled = (double)q->images / (double)(tp__ceil_div(q->images, 7) * 7);
-    return tp__gather_inside_part(g, false) < 1.08 * filled;
+    int64_t images = tp__ceil_div(q->images, tp__ceil_div(q->images, mr));
+    if (q->norm || g->groups > 1 || q->images <= mr / 2 || (g->isa->dots && tp__gather_few(g))) return 0;
+    if (g->oc <= g->isa->vw) {
+        /* images at the same place in their pages displace one another in the L1 cache */
+        images = q->h * q->w * q->pixel % 1024 == 0 ? 8 : TP__MAX_EVEN;
+        while (images > 0 && !(g->isa->even[images] && (q->images % images == 0 || g->isa->even[q->images % images])))
+            images--;
+        if (g->K < 128) return 0; /* too little work for the start of such a tile */
+    } else if (tp__gather_three(g)) {
+        images = mr;
+        filled = (double)q->images / (double)(tp__ceil_div(q->images, 7) * 7);
+    }
+    return tp__gather_inside_part(g, false) < 1.08 * filled ? images : 0;
 }
 
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
@@ -1708,16 +1713,17 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     q->window_h = g->taps ? y1 - q->top + 1 : 1;
     q->window_w = g->taps ? x1 - q->left + 1 : 1;
     g->K = g->taps * g->ic;
-    g->even = g->oc <= g->isa->vw && tp__even_covers(g->isa, q->cols);
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
-    g->by_image = tp__gather_is_by_image(g);
+    const int64_t images = tp__gather_by_image(g);
+    g->by_image = images > 0;
+    g->even = g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
     q->in_place = g->by_image || tp__grid_in_place(q);
     tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
     if (g->by_image) { /* a piece is a tile of images, and some of their rows */
-        const int64_t tiles = tp__ceil_div(q->images, g->isa->mr);
-        q->piece_images = tp__gather_three(g) ? g->isa->mr : tp__ceil_div(q->images, tiles);
+        const int64_t tiles = tp__ceil_div(q->images, images);
+        q->piece_images = images;
         q->piece_rows = tp__ceil_div(q->rows, tp__min64(q->rows, tp__ceil_div(TP__CHUNK_MANY, tiles)));
         q->pieces = tiles * tp__ceil_div(q->rows, q->piece_rows);
     }
@@ -1767,7 +1773,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
         g->run[0].at = g->run[0].len = g->run[0].skip = 0;
         g->runs = 1;
     }
-    g->dots = g->isa->dots && g->oc <= TP__FEW && g->oc <= g->isa->vw / 4 && g->K / g->runs >= 2 * g->isa->vw;
+    g->dots = g->isa->dots && tp__gather_few(g) && g->K / g->runs >= 2 * g->isa->vw;
     g->k_blocks = 0;
     for (int i = 0; i < g->runs; i++) {
         int64_t len = g->run[i].len;
@@ -1924,15 +1930,14 @@ static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t gro
         }
 }
 
-/* Computes the tile t over a panel of the packed weights. out: where its rows begin in dst; last: no block of k follows. */
-static void tp__gather_tile(const tp__gather *g, tp__tile *t, float *const *out, int64_t group, int64_t panel,
-                            bool last)
+/* Computes the tile t over a panel of the packed weights; last: no block of k follows. */
+static void tp__gather_tile(const tp__gather *g, tp__tile *t, int64_t group, int64_t panel, bool last)
 {
     const tp__epilogue *e = &g->a->epilogue;
-    const int64_t column = panel * g->nr;
-    t->bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
-    for (int j = 0; j < t->m; j++) t->c[j] = out[j] + column;
-    tp__run_tile(g->isa, t, tp__conv_columns(g->isa, g->oc, panel));
+    t->bias = last && e->bias ? e->bias + group * g->oc + panel * g->nr : NULL;
+    t->n = (int)tp__conv_columns(g->isa, g->oc, panel);
+    if (g->even) g->isa->even[t->m](t);
+    else tp__run_tile(g->isa, t, t->n);
 }
 
 /* The runs of a block for the position (row, col), as offsets in an image, without what is outside of the image. k[i]: number of the
@@ -1967,8 +1972,10 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
     t.step = 1;
     t.run = run;
     t.m = (int)p->images;
-    for (int j = 0; j < t.m; j++) t.a[j] = q->src + (p->image + j) * q->image_floats;
-    tp__tile_pad(&t, g->isa->mr);
+    t.a_gap = q->image_floats;
+    t.c_gap = g->dst_h * g->dst_w * g->dst_pixel;
+    for (int j = 0; j < (g->even ? 1 : t.m); j++) t.a[j] = q->src + (p->image + j) * q->image_floats;
+    if (!g->even) tp__tile_pad(&t, g->isa->mr);
     for (int kb = 0; kb < g->k_blocks; kb++)
         for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
             const bool last = kb == g->k_blocks - 1 && !g->input_grad;
@@ -1976,8 +1983,7 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
             t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
             for (int64_t i = 0; i < p->rows * q->cols; i++) {
                 const int64_t row = i / q->cols, col = i % q->cols;
-                float *out[TP__MAX_ROWS];
-                for (int j = 0; j < t.m; j++) out[j] = tp__gather_row(g, p, 0, j, row) + col * g->step_x * g->dst_pixel;
+                float *out = tp__gather_row(g, p, 0, 0, row) + col * g->step_x * g->dst_pixel;
                 t.n_run = tp__gather_clip(g, &g->k_block[kb], p->row + row, col, run, k);
                 t.ldb = 0;
                 for (int64_t panel = panel0; panel < tp__min64(panel0 + block_panels, g->panels); panel++) {
@@ -1986,7 +1992,8 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
                         run[r].skip = r + 1 < t.n_run ? (k[r + 1] - k[r] - run[r].len) * width : 0;
                     t.ldb = width;
                     t.b = g->packed + panel * g->nr * g->K + k[0] * width;
-                    tp__gather_tile(g, &t, out, 0, panel, last);
+                    for (int j = 0; j < (g->even ? 1 : t.m); j++) t.c[j] = out + j * t.c_gap + panel * g->nr;
+                    tp__gather_tile(g, &t, 0, panel, last);
                 }
             }
         }
@@ -2050,7 +2057,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     t.ldb = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, panel));
                     tp__gather_set(g, &inside, g->packed + group * g->group_floats + panel * g->nr * g->K, &t);
-                    tp__gather_tile(g, &t, out, group, panel, last);
+                    for (int j = 0; j < t.m; j++) t.c[j] = out[j] + panel * g->nr;
+                    tp__gather_tile(g, &t, group, panel, last);
                 }
             }
         }
@@ -2152,7 +2160,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     if (f->turned) f->mb = tp__min64(f->row_k, tp__ceil_div(f->mb, f->cg) * f->cg); /* whole taps */
     f->row_blocks = tp__ceil_div(f->row_k, f->mb);
     f->blocks = f->K / f->row_k * f->row_blocks;
-    f->even = !f->turned && f->og <= f->isa->vw && f->row_blocks == 1 && tp__even_covers(f->isa, f->cg);
+    f->even = !f->turned && f->og <= f->isa->vw && f->row_blocks == 1 && tp__even_rows(f->isa, f->cg) > 0;
     /* if dy is not packed, its rows already form a panel */
     f->pack = !f->turned && (a->g.groups > 1 || f->panels > 1 || a->g.O != tp__panel_width(f->isa, a->g.O));
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;

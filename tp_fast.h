@@ -525,6 +525,12 @@ static int tp__even_rows(const struct tp__isa *isa, int64_t left)
         if (isa->even[m] && (m == left || tp__even_rows(isa, left - m))) return m;
     return 0;
 }
+/* The same if even tiles cover all but at most seven rows. */
+static int tp__even_rows_of(const struct tp__isa *isa, int64_t left)
+{
+    const int m = tp__even_rows(isa, left);
+    return m ? m : tp__even_rows(isa, left / 8 * 8);
+}
 
 /* A panel is a strip of at most two vectors of columns of B, stored row after row and padded with zeros to whole
  * vectors. A convolution with, say, two and a half panels has a last panel of three vectors instead of one of two and one of one. */
@@ -2096,13 +2102,29 @@ typedef struct tp__filter_grad {
     int64_t nr, panels, blocks, mb, row_k, row_blocks;
     bool by_row;
     int parts;
-    bool pack; /* the rows of dy of a piece are packed into panels */
-    bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the input channels */
+    bool pack;   /* the rows of dy of a piece are packed into panels */
+    bool even;   /* use even tiles, but for the rest of a tap: there is one vector of output channels */
     bool turned; /* vectors run along the input channels */
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
 } tp__filter_grad;
+
+/* About how long tiles take for `rows` rows and so many columns, where one vector of a tile of two takes 1 for a row. One vector
+ * alone needs more loads, three take as long for one row as for seven. Measured, as in tp__even_cost. */
+static double tp__tiles_cost(const struct tp__isa *isa, int64_t rows, int64_t columns)
+{
+    const int64_t panels = tp__conv_panels(isa, columns), before = (panels - 1) * 2 * rows;
+    const int vectors = tp__panel_vectors(isa, tp__conv_columns(isa, columns, panels - 1));
+    if (vectors > 2) return (double)(before + 3 * tp__ceil_div(rows, 7) * 7);
+    return (double)before + (vectors == 2 ? 2 : 1.6) * (double)rows;
+}
+/* The same for even tiles, and an ordinary one for the rest. */
+static double tp__even_cost(const struct tp__isa *isa, int64_t rows, int64_t columns)
+{
+    if (columns > isa->vw || rows < 8 || !isa->even[8]) return 1e30;
+    return 1.2 * (double)rows + (tp__even_rows(isa, rows) ? 0 : 8);
+}
 
 TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp__conv_args *a, void *scratch)
 {
@@ -2134,10 +2156,12 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
     const int64_t pixels = f->og <= f->isa->vw ? 128 : 512;
-    const int64_t c_panels = tp__conv_panels(f->isa, f->cg);
     q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, 1, pixels);
-    f->turned = 5 * c_panels * f->og < 4 * f->panels * f->cg &&
+    double cost = tp__tiles_cost(f->isa, f->cg, f->og);
+    f->even = tp__even_cost(f->isa, f->cg, f->og) < cost;
+    if (f->even) cost = tp__even_cost(f->isa, f->cg, f->og);
+    f->turned = 1.1 * tp__tiles_cost(f->isa, f->og, f->cg) < cost &&
                 (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
     f->by_row = a->g.KH > 1 && !q->in_place && f->K * f->og > TP__DW_FLOATS;
     f->row_k = f->by_row ? a->g.KW * f->cg : f->K;
@@ -2160,7 +2184,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     if (f->turned) f->mb = tp__min64(f->row_k, tp__ceil_div(f->mb, f->cg) * f->cg); /* whole taps */
     f->row_blocks = tp__ceil_div(f->row_k, f->mb);
     f->blocks = f->K / f->row_k * f->row_blocks;
-    f->even = !f->turned && f->og <= f->isa->vw && f->row_blocks == 1 && tp__even_rows(f->isa, f->cg) > 0;
+    f->even = f->even && !f->turned && f->row_blocks == 1;
     /* if dy is not packed, its rows already form a panel */
     f->pack = !f->turned && (a->g.groups > 1 || f->panels > 1 || a->g.O != tp__panel_width(f->isa, a->g.O));
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
@@ -2238,15 +2262,17 @@ static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p,
             p->at + tp__filter_grad_offset(f, k) + tp__filter_grad_runs(f, p, k, k + f->cg - 1, of_dy, of_x, &t, run);
         for (int64_t panel = 0; panel < panels; panel++) {
             const int64_t column = panel * f->nr;
+            const int64_t n = tp__conv_columns(f->isa, f->cg, panel);
+            const bool three = tp__panel_vectors(f->isa, n) > 2;
             t.b = x + column;
             for (int64_t o = 0; o < f->og; o += t.m) {
-                t.m = tp__tile_rows(f->og - o, f->isa->mr);
+                t.m = three ? (int)tp__min64(f->og - o, f->isa->mr) : tp__tile_rows(f->og - o, f->isa->mr);
                 for (int j = 0; j < t.m; j++) {
                     t.a[j] = dy + o + j;
                     t.c[j] = dw + (o + j) * f->K + k + column;
                 }
                 tp__tile_pad(&t, f->isa->mr);
-                tp__run_tile(f->isa, &t, tp__conv_columns(f->isa, f->cg, panel));
+                tp__run_tile(f->isa, &t, n);
             }
         }
     }
@@ -2285,7 +2311,8 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
         t.a_gap = 1;
         t.c_gap = g->O;
         for (int64_t k = k0; k < k1; k += t.m) {
-            t.m = f->even ? tp__even_rows(f->isa, f->cg - k % f->cg) : tp__tile_rows(k1 - k, f->isa->mr);
+            const int even = f->even ? tp__even_rows_of(f->isa, f->cg - k % f->cg) : 0;
+            t.m = even ? even : tp__tile_rows(f->even ? f->cg - k % f->cg : k1 - k, f->isa->mr);
             tp__prefetch_next(next, share);
             tp__prefetch_next(next_dy, share_dy);
             const int64_t last = k + t.m - 1;
@@ -2293,11 +2320,11 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
                 taps = k / f->cg * f->K + last / f->cg;
                 t.b = (f->pack ? packed : dy) + tp__filter_grad_runs(f, p, k, last, of_x, of_dy, &t, run);
             }
-            for (int j = 0; j < (f->even ? 1 : t.m); j++) { /* the channels of one tap are adjacent in memory */
+            for (int j = 0; j < (even ? 1 : t.m); j++) { /* the channels of one tap are adjacent in memory */
                 t.a[j] = p->at + tp__filter_grad_offset(f, k + j);
                 t.c[j] = dw + (k + j) * g->O + column;
             }
-            if (f->even) f->isa->even[t.m](&t);
+            if (even) f->isa->even[t.m](&t);
             else {
                 tp__tile_pad(&t, f->isa->mr);
                 tp__run_tile(f->isa, &t, n);

@@ -1342,7 +1342,7 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. 3x3 convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error
+/* Images are NHWC. 3x3 convolutions with stride 1 over 16 channels or more use Winograd's F(2x2,3x3): its error
  * against double is that of the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the
  * 4 output positions of its tile. */
 
@@ -2437,7 +2437,7 @@ typedef struct tp__wino {
     float *u, *part;
     tp__slots slots;
 } tp__wino;
-#define TP__WINO_CHANNELS 16 /* Winograd processes channels in multiples of this number */
+#define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
 #define TP__WINO_FLOATS 65536
 /* floats of Winograd's V and M if channels are so few that V, M and U may stay in L1 */
@@ -2450,9 +2450,12 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     (void)g;
     return false;
 #else
+    /* tiles beyond the edge of the result are computed for nothing, which few channels do not make up for */
+    const int64_t least = tp__min64(g->C, g->O), tiles = (g->OH + 1) / 2 * ((g->OW + 1) / 2);
+    const bool whole = g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0;
     return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
-           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1 && g->C % TP__WINO_CHANNELS == 0 &&
-           g->O % TP__WINO_CHANNELS == 0 && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256;
+           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 &&
+           g->OW >= 2 && g->B * g->OH * g->OW >= 256 && (whole || least >= 64 || 10 * tiles < 3 * g->OH * g->OW);
 #endif
 }
 
@@ -2513,21 +2516,21 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__conv_args *a = w->a;
-    const int64_t blocks = w->in / TP__WINO_CHANNELS, k = chunk % blocks * TP__WINO_CHANNELS;
+    const int64_t blocks = tp__ceil_div(w->in, TP__WINO_CHANNELS), k = chunk % blocks * TP__WINO_CHANNELS;
+    const int64_t rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
     const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
     float *u = w->u + column * w->in + k * n;
     if (w->pass == TP__CONV_FORWARD) {
-        for (int64_t i = 0; i < TP__WINO_CHANNELS; i++)
+        for (int64_t i = 0; i < rows; i++)
             tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->g.O + column, a->g.C * a->g.O, u + i * n,
                                               w->u_plane);
         return;
     }
     const int slot = tp__slot_acquire(&w->slots);
     float *transposed = w->slots.memory + slot * w->slots.floats;
-    const int64_t tap = TP__WINO_CHANNELS * n;
+    const int64_t tap = rows * n;
     for (int64_t i = 0; i < 9; i++) /* the filter rotated by 180 degrees, as [tap][o][c] */
-        w->isa->transpose(transposed + i * tap, n, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
-                          TP__WINO_CHANNELS);
+        w->isa->transpose(transposed + i * tap, n, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n, rows);
     tp__wino_filter_of[w->isa->level](tap, transposed, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
 }
@@ -2659,7 +2662,7 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
         if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
         return;
     }
-    tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * (w.in / TP__WINO_CHANNELS), tp__wino_pack, &w);
+    tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * tp__ceil_div(w.in, TP__WINO_CHANNELS), tp__wino_pack, &w);
     tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
 }
 
@@ -3448,7 +3451,9 @@ static void tp__conv_empty(const tp__conv_args *a, tp__conv_pass pass)
 /* Whether the forward pass or input gradient adds `more` of tp__conv_args; if false, `more` is ignored. */
 TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 {
-    return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g);
+    /* Winograd computes a few channels twice where they fill no whole vectors, which must not add twice */
+    return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g) && g->C % TP__WINO_CHANNELS == 0 &&
+           g->O % TP__WINO_CHANNELS == 0;
 }
 
 TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
@@ -3733,6 +3738,7 @@ TP__INLINE V TP__F(vloadm)(const float *p, TP__F(vmask) m) { return _mm256_maskl
 TP__INLINE void TP__F(vstorem)(float *p, TP__F(vmask) m, V a)
 {
     __m128 part = _mm256_castps256_ps128(a);
+    if (m.n & 8) _mm256_storeu_ps(p, a);
     if (m.n & 4) {
         _mm_storeu_ps(p, part);
         part = _mm256_extractf128_ps(a, 1), p += 4;
@@ -5278,7 +5284,8 @@ static void TP__F(taps_grad)(const tp__taps *t)
     else TP__F(taps_grad_run)(t, false);
 }
 
-/* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time -- */
+/* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time.
+ *    The last vector of channels ends with the last channel, so it may repeat channels of the one before. -- */
 /* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. */
 
 /* Winograd's V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels are `row` floats apart. The last two
@@ -5288,7 +5295,8 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
 #define TP__DOWN(p_)       \
     const float *p = (p_); \
     const V d0 = vload(p), d1 = vload(p + row), d2 = vload(p + 2 * row), d3 = vload(p + 3 * row);
-    for (int64_t c = 0; c < C; c += TP__VW) {
+    for (int64_t i = 0; i < C; i += TP__VW) {
+        const int64_t c = i + TP__VW <= C ? i : C - TP__VW;
         const float *at = x + c;
         float *q = v + c;
         V a0, a1, a2, a3, b0, b1, b2, b3;
@@ -5334,7 +5342,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
                             const float *more, const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
-    for (int64_t c = 0; c < O; c += TP__VW) {
+    for (int64_t i = 0; i < O; i += TP__VW) {
+        const int64_t c = i + TP__VW <= O ? i : O - TP__VW;
         const V add = bias ? vload(bias + c) : zero;
         const float *q = m + c;
         for (int64_t col = 0; col < width; col += 2, q += O) {
@@ -5371,7 +5380,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
 static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
 {
     const V zero = vset(0.0f);
-    for (int64_t c = 0; c < O; c += TP__VW) {
+    for (int64_t k = 0; k < O; k += TP__VW) {
+        const int64_t c = k + TP__VW <= O ? k : O - TP__VW;
         float *q = m + c;
         for (int64_t col = 0; col < width; col += 2, q += O) {
             const float *p = dy + col * O + c;
@@ -5396,9 +5406,10 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
 {
     const V half = vset(0.5f);
     for (int64_t i = 0; i < n; i += TP__VW) {
-#define X(j)                                                                                 \
-    const V a##j = vload(g + j * tap + i), d##j = vload(g + (6 + j) * tap + i);              \
-    const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, vload(g + (3 + j) * tap + i)); \
+        const TP__F(vmask) here = TP__F(vfirst)(n - i < TP__VW ? n - i : TP__VW);
+#define X(j)                                                                                                \
+    const V a##j = TP__F(vloadm)(g + j * tap + i, here), d##j = TP__F(vloadm)(g + (6 + j) * tap + i, here); \
+    const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, TP__F(vloadm)(g + (3 + j) * tap + i, here));  \
     const V b##j = p##j + q##j, c##j = p##j - q##j;
         X(0)
         X(1)
@@ -5407,10 +5418,10 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
 #define X(i_, r)                                                   \
     {                                                              \
         const V p = vmul(half, r##0 + r##2), q = vmul(half, r##1); \
-        vstore(u + (4 * i_ + 0) * plane + i, r##0);                \
-        vstore(u + (4 * i_ + 1) * plane + i, p + q);               \
-        vstore(u + (4 * i_ + 2) * plane + i, p - q);               \
-        vstore(u + (4 * i_ + 3) * plane + i, r##2);                \
+        TP__F(vstorem)(u + (4 * i_ + 0) * plane + i, here, r##0);  \
+        TP__F(vstorem)(u + (4 * i_ + 1) * plane + i, here, p + q); \
+        TP__F(vstorem)(u + (4 * i_ + 2) * plane + i, here, p - q); \
+        TP__F(vstorem)(u + (4 * i_ + 3) * plane + i, here, r##2);  \
     }
         X(0, a) X(1, b) X(2, c) X(3, d)
 #undef X
@@ -5421,7 +5432,8 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
 static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 {
     const V half = vset(0.5f);
-    for (int64_t i = 0; i < n; i += TP__VW) {
+    for (int64_t k = 0; k < n; k += TP__VW) {
+        const int64_t i = k + TP__VW <= n ? k : n - TP__VW;
 #define X(j)                                                                              \
     const V p##j = vload(s + (4 + j) * plane + i), q##j = vload(s + (8 + j) * plane + i); \
     const V h##j = vmul(half, p##j + q##j);                                               \

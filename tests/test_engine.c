@@ -474,14 +474,15 @@ TEST(conv_of_small_kernels)
     close_all(d, n);
 }
 
-/* 3x3 over multiples of 16 channels: fewer multiplications, and any output size, padding and rest of a tile */
+/* 3x3 over 16 channels and more, multiples of 16 and others: fewer multiplications, and any output size, padding and rest of a tile */
 TEST(conv_winograd_random_shapes)
 {
     tp_device *d[MAX_DEVICES];
     int n = open_all(d, true);
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 48; i++) {
         tp__conv_args a =
             conv_shape(1 + rnd(6), 6 + rnd(14), 6 + rnd(14), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
+        if (i >= 24) a.g.C = 16 + rnd(60), a.g.O = 16 + rnd(60);
         a.g.top = rnd(4);
         a.g.left = rnd(4);
         a.g.OH = 2 + rnd(a.g.H + 5);

@@ -4654,51 +4654,62 @@ TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes)
 
 #define TP__LV (32 / TP__VW) /* number of vectors that hold the 32 lanes of a sum */
 
+/* Loads at most a vector of the n values at p; the lanes beyond them are 0. */
+TP__INLINE V TP__F(some)(const float *p, int64_t n)
+{
+    return n >= TP__VW ? vload(p) : n > 0 ? vget(p, n, 0.0f) : vset(0.0f);
+}
+/* Lane l of the result is lane l + w of a, for l + w < TP__VW. */
+TP__INLINE V TP__F(lanes_from)(V a, int w)
+{
+#if TP__VW == 4
+    const V to = {a[w], a[(w + 1) % 4], a[(w + 2) % 4], a[(w + 3) % 4]};
+    return to;
+#else
+    VI lane;
+    for (int l = 0; l < TP__VW; l++) lane[l] = l + w;
+    return vperm(a, lane);
+#endif
+}
+/* Adds the 32 lanes as tp__add_32_lanes does. */
+TP__INLINE float TP__F(add_lanes)(V *s)
+{
+    for (int w = TP__LV / 2; w > 0; w /= 2)
+        for (int j = 0; j < w; j++) s[j] += s[j + w];
+    V v = s[0];
+    for (int w = TP__VW / 2; w > 0; w /= 2) v += TP__F(lanes_from)(v, w);
+    return v[0];
+}
+
 static float TP__F(sum)(int64_t n, const float *x)
 {
-    float lane[32];
     V s[TP__LV];
-    int64_t i = 0;
     for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
-    for (; i + 32 <= n; i += 32)
-        for (int j = 0; j < TP__LV; j++) s[j] += vload(x + i + j * TP__VW);
-    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
-    for (int j = 0; i < n; i++, j++) lane[j] += x[i];
-    return tp__add_32_lanes(lane);
+    for (; n >= 32; n -= 32, x += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] += vload(x + j * TP__VW);
+    for (int j = 0; j < TP__LV && n > 0; j++) s[j] += TP__F(some)(x + j * TP__VW, n - j * TP__VW);
+    return TP__F(add_lanes)(s);
 }
 
 static float TP__F(dot)(int64_t n, const float *x, const float *y)
 {
-    float lane[32], xt[32], yt[32];
     V s[TP__LV];
-    int64_t i = 0;
     for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
-    for (; i + 32 <= n; i += 32)
-        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(x + i + j * TP__VW), vload(y + i + j * TP__VW), s[j]);
-    if (i < n) {
-        for (int j = 0; j < 32; j++) {
-            xt[j] = i + j < n ? x[i + j] : 0.0f;
-            yt[j] = i + j < n ? y[i + j] : 0.0f;
-        }
-        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(xt + j * TP__VW), vload(yt + j * TP__VW), s[j]);
-    }
-    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
-    return tp__add_32_lanes(lane);
+    for (; n >= 32; n -= 32, x += 32, y += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(x + j * TP__VW), vload(y + j * TP__VW), s[j]);
+    for (int j = 0; j < TP__LV && n > 0; j++)
+        s[j] = vfma(TP__F(some)(x + j * TP__VW, n - j * TP__VW), TP__F(some)(y + j * TP__VW, n - j * TP__VW), s[j]);
+    return TP__F(add_lanes)(s);
 }
 
+TP__INLINE V TP__F(vmax_nan)(V a, V b) { return vsel((VI)(a > b) | (VI)(a != a), a, b); } /* NaN if one is NaN */
 static float TP__F(max)(int64_t n, const float *x)
 {
-    float lane[TP__VW], best = -INFINITY;
     V m = vset(-INFINITY);
-    int64_t i = 0;
-    for (; i + TP__VW <= n; i += TP__VW) {
-        V a = vload(x + i);
-        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN in x is kept */
-    }
-    vstore(lane, m);
-    for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
-    for (; i < n; i++) best = tp__max2(best, x[i]);
-    return best;
+    for (; n >= TP__VW; n -= TP__VW, x += TP__VW) m = TP__F(vmax_nan)(vload(x), m);
+    if (n > 0) m = TP__F(vmax_nan)(vget(x, n, -INFINITY), m);
+    for (int w = TP__VW / 2; w > 0; w /= 2) m = TP__F(vmax_nan)(TP__F(lanes_from)(m, w), m);
+    return m[0];
 }
 
 /* -- element-wise functions ------------------------------------------------------------------------------ */
@@ -5673,23 +5684,27 @@ static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const flo
 /* The sum of exp(x - less), in 32 lanes like all sums here; e, if not NULL, gets the terms and may be x. */
 static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
 {
-    float lane[32];
     V s[TP__LV];
+    int64_t i = 0;
     for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
-    for (int64_t i = 0; i < n; i += TP__VW) {
+    for (; i + 32 <= n; i += 32)
+        for (int j = 0; j < TP__LV; j++) {
+            const V v = TP__F(vexp)(vload(x + i + j * TP__VW) - vset(less));
+            s[j] += v;
+            if (e) vstore(e + i + j * TP__VW, v);
+        }
+    for (int j = 0; i < n; i += TP__VW, j++) {
         const bool whole = n - i >= TP__VW;
-        const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
-        V v = TP__F(vexp)(from - vset(less));
+        V v = TP__F(vexp)((whole ? vload(x + i) : vget(x + i, n - i, -INFINITY)) - vset(less));
         if (!whole) { /* the padding of the last vector adds 0, for any value of `less` */
             float t[TP__VW];
             vstore(t, v);
             v = vget(t, n - i, 0.0f);
         }
-        s[i / TP__VW % TP__LV] += v;
+        s[j] += v;
         if (e) TP__F(put_part)(e + i, n - i, v);
     }
-    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
-    return tp__add_32_lanes(lane);
+    return TP__F(add_lanes)(s);
 }
 
 /* Gradient of attention's softmax for a row: dp becomes p (dp - less) scale, where `less` is the sum of p dp. */
@@ -8068,7 +8083,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
     float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
     float *dy_packed = q_packed + tp__packed_floats(j->isa, TP__QUERIES, D);
     tp__pack_matrix(j->isa, packed[0], keys, C, true, D, Tk);
-    for (int64_t e = 0; e < tp__packed_floats(j->isa, D, Tk); e++) packed[0][e] *= scale;
+    tp__scale_of[j->isa->level](D * tp__conv_panels_width(j->isa, Tk), packed[0], scale, packed[0]);
     if (!j->back) {
         float *y = (float *)k->out[0].data + rows, *lse = (float *)k->out[1].data;
         if (lse) lse += chunk * h->Tq;

@@ -22,6 +22,7 @@ import argparse
 import json
 import math
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -303,11 +304,13 @@ def ours(seed, batch, o, folder):
     run = subprocess.run(['build/sweep', o.mode, str(seed), str(batch), str(o.threads), str(o.seconds if o.rounds else 0), folder],
                          capture_output=True, text=True)
     if run.returncode: raise RuntimeError(run.stderr.strip()[-300:])
-    return json.loads(run.stdout)
+    return json.loads(re.sub(r'-?\b(nan|inf)\b(?=[],])', 'NaN', run.stdout))  # C and JSON name them differently
 
 
 def one(seed, batch, o, folder):
     line = ours(seed, batch, o, folder)
+    if not all(map(math.isfinite, line.get('cost', ()))):
+        return {'seed': seed, 'diverges': True, 'net': line['net']}  # there is nothing to compare
     if o.mode == 'train' and not o.skip_compare: compare(line, folder)
     if not o.rounds and o.mode == 'train':
         del line['ours_ms']

@@ -13590,12 +13590,18 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 
 /* -- greater, greater_equal, less, less_equal, equal, not_equal: bool from two numbers ------ >>op greater
  *   A NaN is unequal to all, itself included. */
-TP__MAP2(greater, char, uint8_t, a > b)
-TP__MAP2(greater_equal, char, uint8_t, a >= b)
-TP__MAP2(less, char, uint8_t, a < b)
-TP__MAP2(less_equal, char, uint8_t, a <= b)
-TP__MAP2(equal, char, uint8_t, a == b)
-TP__MAP2(not_equal, char, uint8_t, a != b)
+#ifdef TP__REAL_IS_FLOAT
+#define TP__COMPARE(name_, expr_) TP__HOT TP__MAP2(name_, char, uint8_t, expr_)
+#else
+#define TP__COMPARE(name_, expr_) TP__MAP2(name_, char, uint8_t, expr_)
+#endif
+TP__COMPARE(greater, a > b)
+TP__COMPARE(greater_equal, a >= b)
+TP__COMPARE(less, a < b)
+TP__COMPARE(less_equal, a <= b)
+TP__COMPARE(equal, a == b)
+TP__COMPARE(not_equal, a != b)
+#undef TP__COMPARE
 #ifdef TP__ROWS
 #define TP__COMPARE_ROW(name_, label_, fn_, onnx_) \
     TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, name_, label_, 2, NULL, TP__MAPS(fn_), NULL, onnx_)

@@ -4391,6 +4391,15 @@ static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
 /* Whether TP_ONLY_F32 leaves out the arithmetic and the conversions of a type. */
 TP__UNUSED static bool tp__is_left_out(tp_dtype d) { return !TP__HAS_F64 && d >= TP_F64 && d <= TP_BF16; }
 
+/* Fast loops for bytes, common for images, and truth values, common in gradients. */
+TP__HOT static void tp__bytes_to_floats(float *dst, const uint8_t *src, int64_t n, bool truth)
+{
+    if (truth)
+        for (int64_t i = 0; i < n; i++) dst[i] = (float)(src[i] != 0);
+    else
+        for (int64_t i = 0; i < n; i++) dst[i] = (float)src[i];
+}
+
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
 {
     size_t dst_size = tp_dtype_size(dst_dtype), src_size = tp_dtype_size(src_dtype);
@@ -4400,13 +4409,8 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         memmove(dst, src, (size_t)n * src_size);
         return;
     }
-    /* bytes to float, common for images, and truth values to float, common in gradients, have fast loops */
-    if (dst_dtype == TP_F32 && src_dtype == TP_U8) {
-        for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
-        return;
-    }
-    if (dst_dtype == TP_F32 && src_dtype == TP_BOOL) {
-        for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)(((const uint8_t *)src)[i] != 0);
+    if (dst_dtype == TP_F32 && (src_dtype == TP_U8 || src_dtype == TP_BOOL)) {
+        tp__bytes_to_floats((float *)dst, (const uint8_t *)src, n, src_dtype == TP_BOOL);
         return;
     }
     if (!TP__HAS_F64 && (tp__is_left_out(dst_dtype) || tp__is_left_out(src_dtype))) {

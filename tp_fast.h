@@ -346,10 +346,12 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
 TP__WIDE_KERNEL(void, taps, const tp__taps *t);
 TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
-TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
+TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v,
+                int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                const float *more, const float *bias, bool relu);
-TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
+                int64_t row, int64_t step, const float *more, const float *bias, bool relu);
+TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step,
+                float *m, int64_t plane);
 TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
 TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
@@ -1342,7 +1344,7 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. 3x3 convolutions with stride 1 over 16 channels or more use Winograd's F(2x2,3x3): its error
+/* Images are NHWC. 3x3 convolutions with stride 1, dilated or not, over 16 channels or more use Winograd's F(2x2,3x3): its error
  * against double is that of the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the
  * 4 output positions of its tile. */
 
@@ -2420,12 +2422,14 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * over dy with the filter rotated by 180 degrees. */
 
 typedef struct tp__wino {
-    tp__grid grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels */
+    tp__grid
+        grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels; dilated, dh x dw tiles at a position */
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
     int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of the transformed weights */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
+    int64_t dh, dw, phases; /* dilation; number of tiles, dh x dw, that share a position of the grid */
     /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
     int64_t block_rows, tile_multiple;
     /* floats of one of the 16 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
@@ -2451,11 +2455,12 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     return false;
 #else
     /* tiles beyond the edge of the result are computed for nothing, which few channels do not make up for */
-    const int64_t least = tp__min64(g->C, g->O), tiles = (g->OH + 1) / 2 * ((g->OW + 1) / 2);
+    const int64_t least = tp__min64(g->C, g->O), h = 2 * g->dilation_h, w = 2 * g->dilation_w;
+    const bool fits = 10 * (tp__ceil_div(g->OH, h) * h) * (tp__ceil_div(g->OW, w) * w) < 12 * g->OH * g->OW;
     const bool whole = g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0;
     return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
-           g->dilation_h == 1 && g->dilation_w == 1 && g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 &&
-           g->OW >= 2 && g->B * g->OH * g->OW >= 256 && (whole || least >= 64 || 10 * tiles < 3 * g->OH * g->OW);
+           g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256 &&
+           (fits || (h + w == 4 && (whole || least >= 64)));
 #endif
 }
 
@@ -2480,20 +2485,21 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->h = input_grad ? a->g.OH : a->g.H;
     q->w = input_grad ? a->g.OW : a->g.W;
     q->c = q->pixel = w->in;
-    q->rows = tp__ceil_div(w->dst_h, 2);
-    q->cols = tp__ceil_div(w->dst_w, 2);
-    q->stride_h = q->stride_w = 2;
-    q->top = input_grad ? a->g.top - 2 : -a->g.top;
-    q->left = input_grad ? a->g.left - 2 : -a->g.left;
-    q->window_h = q->window_w = 4;
+    w->dh = a->g.dilation_h, w->dw = a->g.dilation_w, w->phases = w->dh * w->dw;
+    q->stride_h = 2 * w->dh, q->stride_w = 2 * w->dw;
+    q->rows = tp__ceil_div(w->dst_h, q->stride_h);
+    q->cols = tp__ceil_div(w->dst_w, q->stride_w);
+    q->top = input_grad ? a->g.top - q->stride_h : -a->g.top;
+    q->left = input_grad ? a->g.left - q->stride_w : -a->g.left;
+    q->window_h = 4 * w->dh, q->window_w = 4 * w->dw;
     q->in_place = tp__grid_in_place(q);
-    tp__grid_split(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
+    tp__grid_split(q, w->phases, tp__max64(16, 131072 / 16 / (w->in + w->out)));
     const bool in_l1 = pass != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
     w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
-    w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
+    w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
-    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->tile_multiple) * w->tile_multiple;
+    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols * w->phases, w->tile_multiple) * w->tile_multiple;
     /* 16 floats of padding, because otherwise the 16 planes of transformed tiles would map to the same cache set */
     w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
@@ -2501,7 +2507,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
     if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
-        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols / 192));
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / 192));
         w->parts = (int)tp__min64(w->parts, q->pieces);
         w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * 9 * w->in * w->out : 0, sizeof(float));
     } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
@@ -2535,16 +2541,33 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     tp__slot_release(&w->slots, slot);
 }
 
-/* Computes Winograd's V for `rows` rows of tiles from `row`, counted through all images of the piece. Returns the
+/* Computes Winograd's V for `rows` rows of the grid from `row`, counted through all images of the piece. Returns the
  * number of tiles. */
 static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
-    for (int64_t i = row; i < row + rows; i++, v += q->cols * w->in)
-        tp__wino_in_of[w->isa->level](w->in, q->cols,
-                                      p->at + i / p->rows * q->image_floats + i % p->rows * 2 * q->row_floats,
-                                      q->row_floats, v, w->v_plane);
-    return rows * q->cols;
+    for (int64_t i = row; i < row + rows; i++)
+        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
+            tp__wino_in_of[w->isa->level](w->in, q->cols,
+                                          p->at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
+                                              phase / w->dw * q->row_floats + phase % w->dw * w->in,
+                                          w->dh * q->row_floats, w->dw * w->in, v, w->v_plane);
+    return rows * q->cols * w->phases;
+}
+
+/* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most 2 are
+ * used) and columns of them there are; none beyond the edge. */
+typedef struct tp__wino_row {
+    int64_t at, rows, width;
+} tp__wino_row;
+static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64_t row, int64_t phase)
+{
+    const int64_t y = (p->row + row % p->rows) * 2 * w->dh + phase / w->dw, x = phase % w->dw;
+    tp__wino_row r;
+    r.at = (((p->image + row / p->rows) * w->dst_h + y) * w->dst_w + x) * w->out;
+    r.rows = tp__ceil_div(tp__max64(0, w->dst_h - y), w->dh);
+    r.width = r.rows > 0 ? tp__ceil_div(tp__max64(0, w->dst_w - x), w->dw) : 0;
+    return r;
 }
 
 /* A chunk of Winograd's forward pass or input gradient: one piece. */
@@ -2558,7 +2581,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
-    const int64_t piece_rows = p.images * p.rows, row_floats = w->dst_w * w->out;
+    const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n, 0, 1);
     const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
     tp__even t;
@@ -2573,9 +2596,10 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
                       whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
-        tp__prefetch written = tp__prefetch_of(
-            dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * row_floats,
-            2 * rows * row_floats); /* prefetch the part of the output that this block of tiles will write */
+        tp__prefetch written =
+            tp__prefetch_of(dst + tp__wino_row_at(w, &p, row, 0).at,
+                            2 * w->dh * rows * w->dst_w *
+                                w->out); /* prefetch the part of the output that this block of tiles will write */
         for (int place = 0; place < 16; place++) {
             tp__prefetch_next(&next, prefetch_floats);
             tp__prefetch_written(&written, tp__prefetch_share(&written, 16 - place));
@@ -2588,12 +2612,12 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
                 tp__even_product_of[w->isa->level](&t, whole, n);
             }
         }
-        for (int64_t i = row; i < row + rows; i++) {
-            const int64_t y = 2 * (p.row + i % p.rows);
-            const int64_t at = ((p.image + i / p.rows) * w->dst_h + y) * row_floats;
-            tp__wino_out_of[w->isa->level](w->out, w->dst_w, w->dst_h - y, m + (i - row) * q->cols * w->out, w->m_plane,
-                                           dst + at, w->a->more ? w->a->more + at : NULL, forward ? e->bias : NULL,
-                                           forward && e->act == TP_EPILOGUE_RELU);
+        const float *from = m;
+        for (int64_t i = 0; i < rows * w->phases; i++, from += q->cols * w->out) {
+            const tp__wino_row r = tp__wino_row_at(w, &p, row + i / w->phases, i % w->phases);
+            tp__wino_out_of[w->isa->level](
+                w->out, r.width, r.rows, from, w->m_plane, dst + r.at, w->dh * w->dst_w * w->out, w->dw * w->out,
+                w->a->more ? w->a->more + r.at : NULL, forward ? e->bias : NULL, forward && e->act == TP_EPILOGUE_RELU);
         }
     }
     tp__slot_release(&w->slots, slot);
@@ -2621,8 +2645,8 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
         const int64_t piece_rows = p.images * p.rows;
         tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces, 0, 1);
         const int64_t image = a->g.OH * a->g.OW * a->g.O,
-                      used = p.images == 1 ? 2 * p.rows * a->g.OW * a->g.O : p.images * image;
-        const float *dy0 = a->dy + p.image * image + 2 * p.row * a->g.OW * a->g.O;
+                      used = p.images == 1 ? 2 * w->dh * p.rows * a->g.OW * a->g.O : p.images * image;
+        const float *dy0 = a->dy + p.image * image + 2 * w->dh * p.row * a->g.OW * a->g.O;
         tp__prefetch next_dy =
             tp__prefetch_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
         const int64_t share_dy = tp__prefetch_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
@@ -2630,11 +2654,14 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
         for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
             const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
             t.K = tp__wino_source(w, &p, row, rows, v);
-            for (int64_t i = row; i < row + rows; i++) {
-                const int64_t y = 2 * (p.row + i % p.rows);
-                tp__wino_dy_of[w->isa->level](w->out, a->g.OW, a->g.OH - y,
-                                              a->dy + ((p.image + i / p.rows) * a->g.OH + y) * a->g.OW * a->g.O,
-                                              m + (i - row) * q->cols * w->out, w->m_plane);
+            float *to = m;
+            for (int64_t i = 0; i < rows * w->phases; i++, to += q->cols * w->out) {
+                const tp__wino_row r = tp__wino_row_at(w, &p, row + i / w->phases, i % w->phases);
+                const int64_t tiles = tp__ceil_div(r.width, 2);
+                tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->out,
+                                              w->dw * w->out, to, w->m_plane);
+                for (int k = 0; k < 16 && tiles < q->cols; k++) /* tiles beyond the edge */
+                    memset(to + k * w->m_plane + tiles * w->out, 0, (size_t)((q->cols - tiles) * w->out) * sizeof *to);
             }
             for (int place = 0; place < 16; place++) {
                 tp__prefetch_next(&next, prefetch_floats);
@@ -5297,11 +5324,11 @@ static void TP__F(taps_grad)(const tp__taps *t)
 
 /* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time.
  *    The last vector of channels ends with the last channel, so it may repeat channels of the one before. -- */
-/* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. */
+/* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. row, step: floats from one row and one
+ * column of the pixels of a tile to the next; with dilation there are others between them. */
 
-/* Winograd's V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels are `row` floats apart. The last two
- * columns of a tile are the first two of the next tile. */
-static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane)
+/* Winograd's V = B'dB of a row of tiles, 2 pixels apart. The last two columns of a tile are the first two of the next tile. */
+static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t plane)
 {
 #define TP__DOWN(p_)       \
     const float *p = (p_); \
@@ -5316,18 +5343,18 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
             a0 = d0 - d2, a1 = d1 + d2, a2 = d2 - d1, a3 = d1 - d3;
         }
         {
-            TP__DOWN(at + C)
+            TP__DOWN(at + step)
             b0 = d0 - d2, b1 = d1 + d2, b2 = d2 - d1, b3 = d1 - d3;
         }
         for (int64_t t = 0; t < tiles; t++, q += C) {
             V c0, c1, c2, c3, e0, e1, e2, e3;
-            at += 2 * C;
+            at += 2 * step;
             {
                 TP__DOWN(at)
                 c0 = d0 - d2, c1 = d1 + d2, c2 = d2 - d1, c3 = d1 - d3;
             }
             {
-                TP__DOWN(at + C)
+                TP__DOWN(at + step)
                 e0 = d0 - d2, e1 = d1 + d2, e2 = d2 - d1, e3 = d1 - d3;
             }
 #define X(i)                                      \
@@ -5350,7 +5377,7 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
 /* Winograd's y = A'mA of a row of tiles, for the first 2 rows (1 if only `rows` = 1 is left) of an image of `width`
  * pixels per row, then bias and activation, then adds `more`, which has the layout of y. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                            const float *more, const float *bias, bool relu)
+                            int64_t row, int64_t step, const float *more, const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
     for (int64_t i = 0; i < O; i += TP__VW) {
@@ -5358,8 +5385,8 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
         const V add = bias ? vload(bias + c) : zero;
         const float *q = m + c;
         for (int64_t col = 0; col < width; col += 2, q += O) {
-            float *to = y + col * O + c;
-            const float *from = more ? more + col * O + c : to;
+            float *to = y + col * step + c;
+            const float *from = more ? more + col * step + c : to;
             const bool right = col + 1 < width, low = rows > 1;
 #define X(j)                                                                         \
     const V m0##j = vload(q + j * plane), m1##j = vload(q + (4 + j) * plane);        \
@@ -5375,30 +5402,31 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
             if (relu) y00 = vmax(zero, y00), y01 = vmax(zero, y01), y10 = vmax(zero, y10), y11 = vmax(zero, y11);
             if (more) {
                 y00 += vload(from);
-                if (right) y01 += vload(from + O);
-                if (low) y10 += vload(from + width * O);
-                if (low && right) y11 += vload(from + (width + 1) * O);
+                if (right) y01 += vload(from + step);
+                if (low) y10 += vload(from + row);
+                if (low && right) y11 += vload(from + row + step);
             }
             vstore(to, y00);
-            if (right) vstore(to + O, y01);
-            if (low) vstore(to + width * O, y10);
-            if (low && right) vstore(to + (width + 1) * O, y11);
+            if (right) vstore(to + step, y01);
+            if (low) vstore(to + row, y10);
+            if (low && right) vstore(to + row + step, y11);
         }
     }
 }
 
 /* Winograd's m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
-static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
+static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step, float *m,
+                           int64_t plane)
 {
     const V zero = vset(0.0f);
     for (int64_t k = 0; k < O; k += TP__VW) {
         const int64_t c = k + TP__VW <= O ? k : O - TP__VW;
         float *q = m + c;
         for (int64_t col = 0; col < width; col += 2, q += O) {
-            const float *p = dy + col * O + c;
+            const float *p = dy + col * step + c;
             const bool right = col + 1 < width, low = rows > 1;
-            const V a0 = vload(p), b0 = right ? vload(p + O) : zero;
-            const V a3 = low ? vload(p + width * O) : zero, b3 = low && right ? vload(p + (width + 1) * O) : zero;
+            const V a0 = vload(p), b0 = right ? vload(p + step) : zero;
+            const V a3 = low ? vload(p + row) : zero, b3 = low && right ? vload(p + row + step) : zero;
             const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
             /* the fourth row of A dy is (-a3, -b3): sign_ negates a3 and b3 when they are stored */
 #define X(i, sign_)                                      \

@@ -483,6 +483,7 @@ TEST(conv_winograd_random_shapes)
         tp__conv_args a =
             conv_shape(1 + rnd(6), 6 + rnd(14), 6 + rnd(14), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
         if (i >= 24) a.g.C = 16 + rnd(60), a.g.O = 16 + rnd(60);
+        if (i % 3 == 2) a.g.dilation_h = 1 + rnd(3), a.g.dilation_w = 1 + rnd(3);
         a.g.top = rnd(4);
         a.g.left = rnd(4);
         a.g.OH = 2 + rnd(a.g.H + 5);
@@ -528,6 +529,9 @@ TEST(conv_layers_and_threads)
         conv_shape(3, 12, 9, 64, 16, 3, 3, 1, 1, 2, 1), conv_shape(1, 40, 33, 16, 16, 3, 3, 1, 1, 1, 1),
         conv_shape(20, 4, 4, 80, 112, 3, 3, 1, 1, 1, 1), conv_shape(70, 2, 2, 16, 64, 3, 3, 1, 1, 1, 1),
         conv_shape(2, 17, 18, 256, 160, 3, 3, 1, 1, 1, 1),
+        /* dilated, with rows, columns and tiles of a phase beyond the edge */
+        conv_shape(1, 37, 29, 17, 20, 3, 3, 1, 3, 3, 1), conv_shape(2, 29, 37, 40, 24, 3, 3, 1, 2, 2, 1),
+        conv_shape(3, 16, 16, 24, 33, 3, 3, 1, 2, 2, 1), conv_shape(1, 21, 20, 16, 48, 3, 3, 1, 2, 0, 1),
         /* panels of three vectors; filter gradients with vectors along the input channels, also of images read in place */
         conv_shape(2, 13, 13, 72, 72, 3, 3, 1, 1, 1, 1), conv_shape(40, 6, 6, 48, 80, 3, 3, 2, 1, 1, 1),
         conv_shape(6, 24, 24, 40, 24, 3, 3, 1, 1, 1, 1), conv_shape(6, 20, 20, 96, 40, 3, 3, 1, 1, 1, 4),

@@ -46,7 +46,8 @@
  *     over k in registers (tp__tile, tp__run_tile). They differ only in the pointers that they pass to the kernel:
  *       GEMM              rows are rows of A, in place or packed; columns come from packed panels of B        (>>gemm)
  *       convolution       a row is an output pixel; k runs over the window, which is a few contiguous
- *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix      (>>conv)
+ *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix. If there are
+ *                         images enough, a tile's rows are one pixel of several images, read in place        (>>conv)
  *       input gradient    as the convolution, but over dy, once for each phase of the stride
  *       filter gradient   a row is a weight; k runs over the pixels
  *     A product's vectors run along n, m or k, whichever leaves the fewest lanes empty (tp__gemm_along). Small products, and others
@@ -1448,15 +1449,23 @@ static void tp__grid_norm(tp__grid *g, const tp__conv_args *a, const struct tp__
     g->bn.relu = a->norm_relu;
 }
 
-/* Returns piece `index`; copies the pixels under its windows, channels [channel, channel + c), into buffer. */
-static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel, float *buffer)
+/* The images and rows of a piece. */
+static tp__piece tp__grid_piece(const tp__grid *g, int64_t index)
 {
+    const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows);
     tp__piece p;
-    int64_t cuts = tp__ceil_div(g->rows, g->piece_rows);
     p.image = index / cuts * g->piece_images;
     p.images = tp__min64(g->piece_images, g->images - p.image);
     p.row = index % cuts * g->piece_rows;
     p.rows = tp__min64(g->piece_rows, g->rows - p.row);
+    p.at = NULL;
+    return p;
+}
+
+/* Returns piece `index`; copies the pixels under its windows, channels [channel, channel + c), into buffer. */
+static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel, float *buffer)
+{
+    tp__piece p = tp__grid_piece(g, index);
     int64_t y0 = p.row * g->stride_h + g->top;
     if (g->in_place) {
         p.at = g->src + p.image * g->image_floats + y0 * g->row_floats + g->left * g->c;
@@ -1621,16 +1630,19 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
     return n;
 }
 
-/* The part of the taps that read a pixel of the image, along one axis of all positions. */
-static double tp__gather_inside_part(const tp__gather *g, bool vertical)
+/* The part of the columns of taps that read a column of the image, over all columns of positions. */
+static double tp__gather_inside_part(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
-    const int64_t positions = vertical ? q->rows : q->cols, stride = vertical ? q->stride_h : q->stride_w;
-    const int64_t size = vertical ? q->h : q->w, filter = vertical ? g->a->g.KH : g->a->g.KW;
     int64_t inside = 0, all = 0, at;
-    for (int64_t r = 0; r < filter; r++)
-        for (int64_t i = 0; tp__gather_tap_at(g, vertical, r, &at) && i < positions; i++, all++)
-            inside += at + i * stride >= 0 && at + i * stride < size;
+    for (int64_t r = 0; r < g->a->g.KW; r++) {
+        if (!tp__gather_tap_at(g, false, r, &at)) continue;
+        /* the first column of positions inside, and the one after the last */
+        const int64_t begin = tp__ceil_div(tp__max64(0, -at), q->stride_w);
+        const int64_t end = tp__ceil_div(tp__max64(0, q->w - at), q->stride_w);
+        inside += tp__max64(0, tp__min64(end, q->cols) - begin);
+        all += q->cols;
+    }
     return all ? (double)inside / (double)all : 1;
 }
 
@@ -1663,7 +1675,7 @@ static int64_t tp__gather_by_image(const tp__gather *g)
         images = mr;
         filled = (double)q->images / (double)(tp__ceil_div(q->images, 7) * 7);
     }
-    return tp__gather_inside_part(g, false) < 1.08 * filled ? images : 0;
+    return tp__gather_inside_part(g) < 1.08 * filled ? images : 0;
 }
 
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
@@ -2015,7 +2027,14 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     /* the groups of a piece follow one another, so that its part of src and dst stays in the cache */
     const int64_t group = chunk % g->groups, piece = chunk / g->groups, block_panels = TP__NC / g->nr;
     const int slot = tp__slot_acquire(&g->slots);
-    const tp__piece p = tp__grid_load(q, piece, group * g->ic, g->slots.memory + slot * g->slots.floats);
+    float *memory = g->slots.memory + slot * g->slots.floats;
+    if (g->by_image) {
+        const tp__piece of_images = tp__grid_piece(q, piece);
+        tp__gather_images(g, &of_images, memory);
+        tp__slot_release(&g->slots, slot);
+        return;
+    }
+    const tp__piece p = tp__grid_load(q, piece, group * g->ic, memory);
     const int64_t positions = p.images * p.rows * q->cols;
     /* the next piece to prefetch, a share for each group: other threads process the pieces up to that one */
     tp__prefetch next = tp__grid_prefetch(q, piece + tp__ceil_div(g->slots.n, g->groups), group, g->groups);
@@ -2025,9 +2044,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     memset(&t, 0, sizeof t);
     t.step = 1;
 
-    if (g->dots || g->even || g->by_image) {
-        if (g->by_image) tp__gather_images(g, &p, g->slots.memory + slot * g->slots.floats);
-        else if (g->dots) tp__gather_dots(g, &p, group, &next);
+    if (g->dots || g->even) {
+        if (g->dots) tp__gather_dots(g, &p, group, &next);
         else tp__gather_even(g, &p, group, &next);
         tp__slot_release(&g->slots, slot);
         return;

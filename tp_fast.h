@@ -1592,7 +1592,8 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
     return i % stride == 0;
 }
 
-/* The same along one axis of a gather, forward too. */
+/* Computes the offset in the source that row r (vertical) or column r of the kernel reads, in the forward pass or the input gradient;
+ * returns false if this phase does not use it. */
 static bool tp__gather_tap_at(const tp__gather *g, bool vertical, int64_t r, int64_t *at)
 {
     const tp__conv *c = &g->a->g;
@@ -1630,7 +1631,7 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
     return n;
 }
 
-/* The part of the columns of taps that read a column of the image, over all columns of positions. */
+/* Of all pairs of a column of positions and a column of taps: the part that reads a column inside the image. */
 static double tp__gather_inside_part(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
@@ -1655,9 +1656,9 @@ static bool tp__gather_three(const tp__gather *g)
     return tp__panel_vectors(g->isa, tp__conv_columns(g->isa, g->oc, g->panels - 1)) > 2;
 }
 
-/* Returns the number of images in a tile if a tile's rows should be the same position in different images, else 0. Such a tile
- * leaves out all taps that read beyond the image, and nothing is copied; a tile of neighbours leaves out only rows of taps. It
- * takes enough images to fill tiles. The limits are measured. */
+/* A tile's rows can be one position in several images, or neighbouring positions of one image. Returns the number of images in a
+ * tile, or 0 for neighbours. A tile of several images leaves out every tap that reads beyond the image and copies nothing; a tile of
+ * neighbours leaves out only rows of taps. There must be enough images to fill the tiles. The limits are measured. */
 static int64_t tp__gather_by_image(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
@@ -1778,7 +1779,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
             if (g->by_image && u->y != t->y) break;
         }
         int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
-        const int64_t x = t->x * g->ic - at;
+        const int64_t x = t->x * g->ic - at; /* turns an offset in the window into one in the row of the source */
         for (; len > 0; at += each, len -= each) {
             g->place[g->runs].y0 = t->y;
             g->place[g->runs].y1 = g->tap[i - 1].y;
@@ -2326,7 +2327,7 @@ static void tp__filter_grad_piece(const tp__filter_grad *f, const tp__piece *p, 
         t.ldb = f->pack ? tp__panel_width(f->isa, n) : g->O;
         if (f->pack) f->isa->panel(packed, t.ldb, dy + column, g->O, p->images * p->rows * q->cols, n);
         const tp__pixel_steps of_dy = {p->rows * q->cols * t.ldb, q->cols * t.ldb, t.ldb};
-        int64_t taps = -1; /* the taps that the runs are for */
+        int64_t taps = -1; /* stands for the first and the last tap that the runs were made for */
         t.n = (int)n;
         t.a_gap = 1;
         t.c_gap = g->O;
@@ -2474,7 +2475,8 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
 #else
     /* tiles beyond the edge of the result are computed for nothing, which few channels do not make up for */
     const int64_t least = tp__min64(g->C, g->O), h = 2 * g->dilation_h, w = 2 * g->dilation_w;
-    const bool fits = 10 * (tp__ceil_div(g->OH, h) * h) * (tp__ceil_div(g->OW, w) * w) < 12 * g->OH * g->OW;
+    const double computed = (double)(tp__ceil_div(g->OH, h) * h) * (double)(tp__ceil_div(g->OW, w) * w);
+    const bool fits = computed < 1.2 * (double)g->OH * (double)g->OW;
     const bool whole = g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0;
     return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
            g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256 &&

@@ -1197,7 +1197,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
             tp__import_node_unsupported(n, "those sizes");
             return;
         }
-        const int64_t reached = full - add; /* the filter reaches so many rows or columns; behind them are zeros */
+        const int64_t reached = full - add; /* rows or columns that the filter writes; those after them are 0 */
         more[2 + i] = reached - H;
         border[2 + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
     }

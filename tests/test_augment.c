@@ -1150,7 +1150,7 @@ TEST(components_are_augmented_alike)
     tp_tensor_free(&want);
 }
 
-/* Without n_index the images are components 0 and 1, and .index is ignored; the other lists count as given. */
+/* Without .n_index, the images are components 0 and 1, and .index is ignored. The other lists are used as given. */
 TEST(the_first_two_components_are_the_images)
 {
     tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};

@@ -1058,7 +1058,7 @@ TEST(a_parameter_beside_its_schedule)
     tp_set_log(NULL, NULL);
 }
 
-/* After a resume they are compared only if the checkpoint has no value of the schedule, or a different one. */
+/* After a resume, the parameter is compared with the schedule only if the checkpoint has no value of the schedule, or another one. */
 static tp_status cannot_be_read(tp_hyper_param *p, double *value)
 {
     (void)p, (void)value;

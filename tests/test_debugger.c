@@ -410,7 +410,8 @@ TEST(slices_of_a_value)
     }
 }
 
-/* Filter and pattern stand in either order. Of two patterns the last one counts; a -f with nothing behind it is a pattern. */
+/* The filter and the pattern may be given in either order. Of two patterns the last one is used. A -f at the end of the line is a
+ * pattern. */
 TEST(lists_by_filter_and_pattern)
 {
     run r = {0};

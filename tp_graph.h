@@ -11897,7 +11897,7 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 }
 
 /* Loads the newest readable checkpoint <prefix>-<smaller step> in the folder of <prefix>-<step>; its variables go to d.
- * TP_ERR_NAME: there is none. */
+ * TP_ERR_NAME: there is none; TP_ERR_FORMAT or TP_ERR_IO: none of those that are there can be read. */
 static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
 {
     char dir[TP__PATH], prefix[512];
@@ -11912,15 +11912,18 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     tp__format(prefix, sizeof prefix, "%.*s", dash ? (int)(dash - base) : 5, base);
     tp_status st = tp__path(dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (st == TP_OK) st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
-    if (st == TP_OK) st = TP_ERR_NAME;
+    if (st != TP_OK) return st;
+    st = tp_fail(TP_ERR_NAME, "there is no older checkpoint in '%s'", dir);
     for (int i = n - 1; i >= 0 && st != TP_OK && st != TP_ERR_NOMEM; i--) {
         if (entry[i].step >= step) continue;
         st = tp__path(older, "%s", entry[i].path);
         if (st == TP_OK) st = tp_load_checkpoint_vars(older, d);
+        if (st != TP_OK && st != TP_ERR_NOMEM)
+            st = tp_fail(st == TP_ERR_IO ? TP_ERR_IO : TP_ERR_FORMAT,
+                         "no older checkpoint in '%s' can be read (the last one tried: %s)", dir, tp_last_error());
     }
     tp_free(entry);
-    return st == TP_OK || st == TP_ERR_NOMEM ? st
-                                             : tp_fail(TP_ERR_NAME, "no older checkpoint in '%s' can be read", dir);
+    return st;
 }
 
 /* Loads a checkpoint that the user named. If it cannot be read, this fails; the sentence names an older checkpoint that

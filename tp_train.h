@@ -4533,7 +4533,7 @@ static int64_t tp__checkpoint_epoch(const tp_dict *d)
 }
 
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
- * checkpoint. */
+ * checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them can be read. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
     char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -4562,11 +4562,16 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
                     "that can be read, '%s'.",
                     dir, older);
             memcpy(path, older, strlen(older) + 1);
-        } else if (st == TP_ERR_NAME && listed) {
+        } else if (st != TP_ERR_NOMEM && listed) {
             st = tp_fail(TP_ERR_FORMAT,
                          "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
                          "beginning",
                          sentence, tp_last_error(), dir);
+        } else if (st != TP_ERR_NOMEM && st != TP_ERR_NAME) {
+            st = tp_fail(st,
+                         "The file '%s/checkpoint' is missing, and %s. Remove the checkpoints to start from the "
+                         "beginning",
+                         dir, tp_last_error());
         }
     }
     *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;

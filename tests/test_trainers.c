@@ -827,6 +827,33 @@ TEST(auto_resume_from_odd_folders)
     NO_LEAK(odd_folders());
 }
 
+/* A process killed after a checkpoint got its name, before the list did, leaves a folder without a list. If the checkpoint
+ * cannot be read then, training does not begin anew over it. */
+static void unlisted_folder(void)
+{
+    tp_train_config c;
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    write_text(dir, "stats.json", "[{\"epoch_num\": 2, \"global_step\": 8}]");
+    write_text(dir, "model-8.npz", "no archive");
+    CHECK_ERR(resume(&c), TP_ERR_FORMAT, "Remove the checkpoints to start from the beginning");
+    CHECK_HAS(tp_last_error(), "model-8.npz");
+    CHECK(!c.session_init && c.starting_epoch == 0);
+    write_model(dir, 4, 1, 2);
+    CHECK_OK(resume(&c));
+    CHECK(c.session_init && c.starting_epoch == 2);
+    CHECK(remove(tp_test_path(dir, "model-8.npz")) == 0 && remove(tp_test_path(dir, "model-4.npz")) == 0);
+    CHECK_OK(resume(&c));
+    CHECK(!c.session_init && c.starting_epoch == 0);
+    CHECK_HAS(tp_test_logged, "training starts from the beginning");
+}
+
+TEST(auto_resume_from_a_folder_without_a_list)
+{
+    tp_test_keep_log();
+    NO_LEAK(unlisted_folder());
+}
+
 /* The folder's path fits, but with a checkpoint's name behind it, it does not: that is an error, not a training from the beginning. */
 TEST(auto_resume_from_a_folder_with_a_long_path)
 {

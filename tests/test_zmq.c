@@ -1082,11 +1082,11 @@ TEST(receiving_allocates_nothing)
 TEST(sockets_without_memory)
 {
     const tp_spec spec = {"x", TP_I32, {0, {0}}};
-    const char *addr = fresh_ipc();
-    for (long n = 1, failed = 1; failed; n++) { /* a flow, alone and of a ZMQInput */
+    const char *addr = fresh_ipc(), *addr2 = fresh_ipc(); /* two test programs may run at a time */
+    for (long n = 1, failed = 1; failed; n++) {           /* a flow, alone and of a ZMQInput */
         tp_datapoint dp = none();
         tp_test_fail_after(n);
-        tp_dataflow *df = tp_df_remote_zmq(addr, .addr2 = "ipc://@b", .timeout_ms = 1);
+        tp_dataflow *df = tp_df_remote_zmq(addr, .addr2 = addr2, .timeout_ms = 1);
         tp_status st = df ? tp_df_next(df, &dp) : TP_ERR_NOMEM;
         tp_df_free(df);
         tp_input_source *s = tp_zmq_input(addr);

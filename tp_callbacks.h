@@ -3232,7 +3232,8 @@ static tp_status tp__counter_setup_graph(tp_callback *cb)
 {
     tp_graph *g = cb->train->graph;
     tp_name_scope_push(g, "");
-    ((tp__counter *)cb->user)->increment = tp_assign_add(tp_get_global_step_var(g), tp_const_as(g, TP_I64, 1), NULL);
+    tp_node *one = tp_const_as(g, TP_I64, 1);
+    ((tp__counter *)cb->user)->increment = tp_assign_add(tp_get_global_step_var(g), one, NULL);
     tp_name_scope_pop(g);
     return TP_OK;
 }

@@ -13425,7 +13425,8 @@ TP__MAP2(squared_difference, char, TP__NUM, TP__MUL(TP__SUB(a, b), TP__SUB(a, b)
 #ifdef TP__ROWS
 static void tp__squared_difference_gradient(tp_grad *g)
 {
-    tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), tp__op2(&tp__op_sub, g->in[0], g->in[1], NULL));
+    tp_node *difference = tp__op2(&tp__op_sub, g->in[0], g->in[1], NULL);
+    tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), difference);
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
 }
@@ -13724,7 +13725,8 @@ static void tp__pow_gradient(tp_grad *g)
     tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
     tp_node *positive = tp_greater(a, tp__zero_of(a));
     tp_node *ln_a = tp__where(positive, tp_ln(tp_select(positive, a, one)));
-    g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
+    tp_node *power = tp_pow(a, tp_sub(b, one));
+    g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), power), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
 static const tp_op tp__op_pow =
@@ -13741,8 +13743,8 @@ TP__MAP1(reciprocal, char, 1 / x)
 static void tp__sqrt_gradient(tp_grad *g) { g->din[0] = tp_div(tp__scaled(g->dout[0], 0.5), &g->out[0]); }
 static void tp__rsqrt_gradient(tp_grad *g)
 {
-    tp_node *y = &g->out[0];
-    g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), tp_mul(y, tp_square(y)));
+    tp_node *y = &g->out[0], *cube = tp_mul(y, tp_square(y));
+    g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), cube);
 }
 static void tp__reciprocal_gradient(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
 static const tp_op tp__op_sqrt =
@@ -13818,7 +13820,8 @@ TP__MAP1(erf, char, TP__ERF(x))
 #ifdef TP__ROWS
 static void tp__erf_gradient(tp_grad *g)
 {
-    g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
+    tp_node *e = tp_exp(tp_neg(tp_square(g->in[0])));
+    g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), e);
 }
 static const tp_op tp__op_erf =
     TP__MAP_ROW("erf", "Erf", 1, tp__erf_gradient, TP__REAL_MAPS(tp__erf), tp_vec_find_erf, "Erf");
@@ -13826,12 +13829,14 @@ TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* gelu is made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
 {
-    return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1));
+    tp_node *factor = tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1);
+    return tp_mul(tp_affine(x, 0.5f, 0), factor);
 }
 TP_DEF tp_node *tp_gelu_tanh(tp_node *x)
 {
-    tp_node *inner = tp_mul(tp_affine(x, 0.79788456080286536f, 0), tp_affine(tp_square(x), 0.044715f, 1));
-    return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_tanh(inner), 1, 1));
+    tp_node *bent = tp_affine(tp_square(x), 0.044715f, 1);
+    tp_node *factor = tp_affine(tp_tanh(tp_mul(tp_affine(x, 0.79788456080286536f, 0), bent)), 1, 1);
+    return tp_mul(tp_affine(x, 0.5f, 0), factor);
 }
 TP_DEF tp_node *tp_silu(tp_node *x) { return tp_mul(x, tp_sigmoid(x)); }
 #endif
@@ -13847,7 +13852,8 @@ static void tp__tanh_gradient(tp_grad *g)
 }
 static void tp__sigmoid_gradient(tp_grad *g)
 {
-    g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), tp_affine(&g->out[0], -1.0f, 1.0f));
+    tp_node *rest = tp_affine(&g->out[0], -1.0f, 1.0f);
+    g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), rest);
 }
 static const tp_op tp__op_tanh =
     TP__MAP_ROW("tanh", "Tanh", 1, tp__tanh_gradient, TP__REAL_MAPS(tp__tanh), tp_vec_find_tanh, "Tanh");
@@ -13930,7 +13936,8 @@ TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* selu(x) = scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
 {
-    return tp_add(tp_affine(tp_elu(x), 1.75809934f, 0), tp_affine(tp_relu(x), -0.70739836f, 0));
+    tp_node *relu = tp_affine(tp_relu(x), -0.70739836f, 0);
+    return tp_add(tp_affine(tp_elu(x), 1.75809934f, 0), relu);
 }
 #endif
 
@@ -14244,7 +14251,7 @@ static void TP__F(tp__reduce_mean)(const tp_call *k)
 #ifdef TP__ROWS
 static void tp__reduce_mean_gradient(tp_grad *g)
 {
-    tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
+    tp_node *ratio = tp__size_ratio(g->in[0], &g->out[0]), *d = tp_div(tp__with_dims(g, g->dout[0]), ratio);
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
 static const tp_op tp__op_reduce_mean =
@@ -17439,10 +17446,12 @@ static void tp__norm_grad_gradient(tp_grad *g, const tp__norm_set *s)
     if (u) {
         tp_node *scaled = tp_mul(dy, gamma), *mean_uh = tp__norm_mean(tp_mul(u, h), s);
         tp_node *mean_gh = tp__norm_mean(tp_mul(scaled, h), s);
-        tp_node *r = tp_sub(tp_sub(u, tp__norm_mean(u, s)), tp_mul(h, mean_uh));
-        tp_node *e = tp_sub(tp_sub(scaled, tp__norm_mean(scaled, s)), tp_mul(h, mean_gh));
+        tp_node *along_h = tp_mul(h, mean_uh), *r = tp_sub(tp_sub(u, tp__norm_mean(u, s)), along_h);
+        along_h = tp_mul(h, mean_gh);
+        tp_node *e = tp_sub(tp_sub(scaled, tp__norm_mean(scaled, s)), along_h);
         r = tp_mul(r, inv);
-        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, mean_gh), tp_mul(scaled, mean_uh))));
+        t = tp_mul(scaled, mean_uh);
+        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, mean_gh), t)));
         grad_dy = tp_mul(gamma, r);
         grad_inv = tp__norm_sum(tp_mul(u, e), s);
         g->din[2] = tp_mul(dy, r);
@@ -17470,7 +17479,8 @@ static tp_node *tp__norm_stats_gradient(tp_node *x, tp_node *mean, tp_node *inv,
 {
     tp_node *dx_scale = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
     if (dinv) dx_scale = tp__add_or_null(dx_scale, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
-    if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_spread(mean, x, s)), tp__norm_spread(dx_scale, x, s));
+    if (dx_scale) dx_scale = tp__norm_spread(dx_scale, x, s);
+    if (dx_scale) dx = tp_mul(tp_sub(x, tp__norm_spread(mean, x, s)), dx_scale);
     if (dmean) dx = tp__add_or_null(dx, tp_broadcast_like(tp__norm_spread(dmean, x, s), x));
     return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
 }
@@ -17631,8 +17641,8 @@ static void tp__batch_norm_gradient(tp_grad *g)
     tp_node *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
     const tp__norm_set s = tp__norm_set_of(TP__NORM_CHANNEL, x, tp__axis(t->axis, x->shape.ndim), 0);
     if (dvar && t->unbiased) { /* dvar times N/(N-1), or times N if N = 1 */
-        tp_node *n = tp__size_ratio(x, mean);
-        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
+        tp_node *n = tp__size_ratio(x, mean), *one = tp_const_as(g->graph, x->dtype, 1);
+        dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), one)));
     }
     tp_node *dx = tp__norm_stats_gradient(x, mean, inv, g->dout[1], dvar, g->dout[3], &s);
     tp__norm_gradient(g, &tp__op_batch_norm_grad, mean, inv, dx);
@@ -18015,7 +18025,8 @@ static void tp__softmax_gradient(tp_grad *g) { g->din[0] = tp__softmax_dx(g->dou
 static void tp__log_softmax_gradient(tp_grad *g)
 {
     const int last_axis = -1;
-    g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last_axis, 1, true)));
+    tp_node *sum = tp_reduce_sum(g->dout[0], &last_axis, 1, true);
+    g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), sum));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
 static const tp_op tp__op_softmax = TP__FUSING_ROW(
@@ -18083,7 +18094,8 @@ static void tp__xent_gradient(tp_grad *g)
         tp_node *one_hot = g->in[0]->shape.dim[1] != TP_ANY ? tp_one_hot(g->in[1], g->in[0]->shape.dim[1], 1.0f, 0.0f)
                                                             : tp__one_hot_like(softmax, g->in[1]);
         if (one_hot->dtype != softmax->dtype) one_hot = tp_cast(one_hot, softmax->dtype);
-        dx = tp_mul(tp_sub(softmax, one_hot), tp_expand_dims(g->dout[0], 1));
+        dx = tp_expand_dims(g->dout[0], 1);
+        dx = tp_mul(tp_sub(softmax, one_hot), dx);
     }
     g->din[0] = g->dout[1] ? tp__add_or_null(dx, tp__softmax_dx(g->dout[1], softmax)) : dx;
 }
@@ -18176,7 +18188,8 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
                              "sigmoid_cross_entropy: the logits are %s, the labels %s: tp_cast the labels",
                              tp_dtype_name(logits->dtype), tp_dtype_name(labels->dtype));
     tp__warn_probabilities("sigmoid_cross_entropy", logits, "sigmoid");
-    return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
+    tp_node *product = tp_mul(logits, labels);
+    return tp_sub(tp_softplus(logits), product);
 }
 #endif
 

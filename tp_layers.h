@@ -1722,6 +1722,12 @@ static tp_node *tp__per_channel(tp_node *v, const tp_node *x, int axis)
     int64_t shape[3] = {v->shape.dim[0], 1, 1};
     return axis == x->shape.ndim - 1 ? v : tp_reshape_to(v, tp_make_shape_n(3, shape));
 }
+/* y scale + shift, with a scale and a shift for each channel of x */
+static tp_node *tp__scale_and_shift(tp_node *y, tp_node *scale, tp_node *shift, const tp_node *x, int axis)
+{
+    shift = tp__per_channel(shift, x, axis);
+    return tp_add(tp_mul(y, tp__per_channel(scale, x, axis)), shift);
+}
 
 /* Reshapes x of B samples to (B/V, V, ...) and normalises each of the B/V groups by its own moments; returns the first group's
  * moments. */
@@ -1749,7 +1755,7 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     tp_node *m = tp_reduce_mean(group, axes, n, true);
     tp_node *off = tp_sub(group, m), *s2 = tp_reduce_mean(tp_square(off), axes, n, true);
     tp_node *y = tp_mul(off, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
-    y = tp_add(tp_mul(tp_reshape_like(y, x), tp__per_channel(gamma, x, axis)), tp__per_channel(beta, x, axis));
+    y = tp__scale_and_shift(tp_reshape_like(y, x), gamma, beta, x, axis);
     int64_t begin[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
     for (int i = 0; i < TP_MAX_DIMS; i++) size[i] = i ? -1 : 1;
     *mean = tp_reshape_to(tp_slice(m, begin, size), c);
@@ -1774,12 +1780,13 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     tp_node *s2 = tp_sub(means[1], tp_square(means[0]));
     tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
     tp_node *y = tp_sub(x, tp__per_channel(means[0], x, axis));
-    y = tp_add(tp_mul(y, tp__per_channel(scale, x, axis)), tp__per_channel(beta, x, axis));
+    y = tp__scale_and_shift(y, scale, beta, x, axis);
     *mean = means[0];
     *var = s2;
     if (unbiased) {
         tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), (float)total, 0.0f);
-        *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), tp_const_as(g, s2->dtype, 1))));
+        tp_node *one = tp_const_as(g, s2->dtype, 1);
+        *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), one)));
     }
     return y;
 }
@@ -2340,8 +2347,8 @@ static const tp_layer_field tp__batch_renorm_fields[] = {
 static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
 {
     const float decay = 0.99f;
-    return tp_div(tp_assign_moving_average(var, value, decay, NULL),
-                  tp_assign_moving_average(weight, tp_ones_like(weight), decay, NULL));
+    weight = tp_assign_moving_average(weight, tp_ones_like(weight), decay, NULL);
+    return tp_div(tp_assign_moving_average(var, value, decay, NULL), weight);
 }
 
 /* Computes y*gamma + beta, without gamma or beta if the layer does not have them. */
@@ -2403,10 +2410,11 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     const tp_dtype dtype = v[0]->dtype;
     tp_node *rmax = d->rmax_node ? d->rmax_node : tp_const_as(g, dtype, (double)d->rmax);
     tp_node *dmax = d->dmax_node ? d->dmax_node : tp_const_as(g, dtype, (double)tp__float_option(d->dmax, 0.0f));
-    tp_node *r = tp_maximum(tp_minimum(tp_div(s, mixed_s), rmax), tp_reciprocal(rmax));
-    tp_node *off = tp_maximum(tp_minimum(tp_div(tp_sub(mean, mixed_mean), mixed_s), dmax), tp_neg(dmax));
-    y = tp_add(tp_mul(y, tp__per_channel(tp_stop_gradient(r), x, axis)),
-               tp__per_channel(tp_stop_gradient(off), x, axis));
+    tp_node *rmin = tp_reciprocal(rmax), *r = tp_maximum(tp_minimum(tp_div(s, mixed_s), rmax), rmin);
+    tp_node *dmin = tp_neg(dmax);
+    tp_node *off = tp_maximum(tp_minimum(tp_div(tp_sub(mean, mixed_mean), mixed_s), dmax), dmin);
+    off = tp_stop_gradient(off);
+    y = tp__scale_and_shift(y, tp_stop_gradient(r), off, x, axis);
     y = tp_cast(tp__norm_affine(y, x, axis, d->scale, d->center, d->gamma_initializer), given);
     if (!tower->is_main_training_tower) return y;
     const float momentum = tp__float_option(d->momentum, 0.9f);
@@ -2439,7 +2447,8 @@ static tp_node *tp__prelu_build(tp_node *x, const void *desc)
 {
     if (!tp__layer_float_input("PReLU", x)) return tp_poison(tp_node_graph(x));
     tp_node *a = tp__layer_scalar(x, "alpha", tp__float_option(((const tp_prelu_desc *)desc)->init, 0.001f));
-    tp_node *above = tp_mul(tp_affine(a, 1.0f, 1.0f), x), *below = tp_mul(tp_affine(a, -1.0f, 1.0f), tp_abs(x));
+    tp_node *above = tp_mul(tp_affine(a, 1.0f, 1.0f), x), *size = tp_abs(x);
+    tp_node *below = tp_mul(tp_affine(a, -1.0f, 1.0f), size);
     return tp_affine(tp_add(above, below), 0.5f, 0.0f);
 }
 
@@ -3046,8 +3055,8 @@ TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const
                                  "tp_sparse_softmax_cross_entropy takes the numbers of classes",
                                  i ? "q" : "p", tp_dtype_name(both[i]->dtype));
     tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
-    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last_axis, 1, false),
-                    name ? name : "kl_divergence");
+    q = tp_sub(p, q);
+    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), q), &last_axis, 1, false), name ? name : "kl_divergence");
 }
 
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name)
@@ -3079,7 +3088,8 @@ TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const flo
     tp_tensor_view(&table, TP_F32, tp_make_shape_n(1, &n), weights);
     tp_node *w = tp_gather(tp_constant(g, &table), labels);
     if (!tp_is_poison(w) && !tp_is_poison(losses)) w = tp_cast(w, losses->dtype);
-    return tp_named(tp_div(tp_sum(tp_mul(losses, w)), tp_sum(w)), name ? name : "weighted_loss");
+    tp_node *sum = tp_sum(w);
+    return tp_named(tp_div(tp_sum(tp_mul(losses, w)), sum), name ? name : "weighted_loss");
 }
 
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
@@ -3100,17 +3110,18 @@ static tp_node *tp__row_root(tp_node *square, float epsilon) { return tp_sqrt(tp
 TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
 {
     tp_node *d2 = tp__row_distance2(left, right), *y = tp_cast(similar, d2->dtype);
-    tp_node *hinge = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin));
-    tp_node *dissimilar = tp_mul(tp_affine(y, -1.0f, 1.0f), tp_square(hinge));
+    tp_node *hinge = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin)), *squared = tp_square(hinge);
+    tp_node *dissimilar = tp_mul(tp_affine(y, -1.0f, 1.0f), squared);
     return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), dissimilar)), 0.5f, 0.0f),
                     name ? name : "contrastive_loss");
 }
 
 TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_node *similar, const char *name)
 {
-    tp_node *norms =
-        tp_mul(tp__row_root(tp__row_sum(tp_square(left)), 1e-12f), tp__row_root(tp__row_sum(tp_square(right)), 1e-12f));
-    tp_node *cosine = tp_div(tp__row_sum(tp_mul(left, right)), tp_affine(norms, 1.0f, 1e-10f));
+    tp_node *norms = tp__row_root(tp__row_sum(tp_square(right)), 1e-12f);
+    norms = tp_mul(tp__row_root(tp__row_sum(tp_square(left)), 1e-12f), norms);
+    norms = tp_affine(norms, 1.0f, 1e-10f);
+    tp_node *cosine = tp_div(tp__row_sum(tp_mul(left, right)), norms);
     tp_node *y = tp_affine(tp_cast(similar, cosine->dtype), 2.0f, -1.0f);
     return tp_named(tp_affine(tp_mean(tp_squared_difference(y, cosine)), 0.5f, 0.0f), name ? name : "cosine_loss");
 }
@@ -3118,7 +3129,8 @@ TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_nod
 TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, float margin,
                                     const char *name)
 {
-    tp_node *d = tp_sub(tp__row_distance2(anchor, positive), tp__row_distance2(anchor, negative));
+    tp_node *d = tp__row_distance2(anchor, negative);
+    d = tp_sub(tp__row_distance2(anchor, positive), d);
     return tp_named(tp_mean(tp_relu(tp_affine(d, 1.0f, margin))), name ? name : "triplet_loss");
 }
 
@@ -3134,7 +3146,8 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
     tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* the fraction of ones, which is 1 - beta */
-    tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
+    tp_node *weight = tp_mul(tp_affine(y, -1.0f, 1.0f), ones);
+    weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), weight);
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
 

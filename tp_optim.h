@@ -1239,14 +1239,15 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_name_scope_push(g, o->name);
     tp_node *counter = tp__make_slot(o, NULL, "counter", "AccumGrad/counter", &d);
     tp_node *count = tp_add(counter, tp_const_as(g, TP_I64, 1));
-    tp_node *due =
-        tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), tp_const_as(g, TP_I64, 0));
+    tp_node *zero = tp_const_as(g, TP_I64, 0);
+    tp_node *due = tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), zero);
     if (o->pred) due = tp_logical_and(due, o->pred);
     /* the nodes made in this loop read the values from before the update */
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *slot = tp_optimizer_slot(o, gvs[i].var, "grad", "AccumGrad", tp_init_zeros());
         sums[i].var = gvs[i].var;
-        sums[i].grad = tp_add(tp_optimizer_read(o, slot), tp__as_dtype(gvs[i].grad, slot->dtype));
+        sums[i].grad = tp__as_dtype(gvs[i].grad, slot->dtype);
+        sums[i].grad = tp_add(tp_optimizer_read(o, slot), sums[i].grad);
         ops[i] = tp_assign(slot, tp_select(due, tp_zeros_like(slot), sums[i].grad), o->pred);
     }
     ops[n] = tp_assign(counter, count, o->pred);
@@ -1293,7 +1294,8 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
             *finite_updates = tp_affine(tp_optimizer_read(o, good_steps), 1.0f, 1.0f),
             *due = tp_greater_equal(finite_updates, tp_const_as(g, TP_F32, q->interval));
     tp_node *new_scale = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
-    tp_node *halved = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
+    tp_node *least = tp_const_as(g, TP_F32, (double)q->minimum);
+    tp_node *halved = tp_maximum(tp_affine(now, 0.5f, 0.0f), least);
     tp_node *zero = tp_zeros_like(good_steps);
     tp_node *ops[3];
     ops[0] = tp_assign(scale, tp_select(finite, new_scale, halved), o->pred);
@@ -1412,7 +1414,7 @@ static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_g
         if (gvs[i].grad) grad[n_grad++] = gvs[i].grad;
     if (n_grad == 0) return n;
     tp_node *norm = tp_global_norm(grad, n_grad);
-    tp_node *factor = tp_minimum(tp_div(tp_const(g, p->value), norm), tp_const(g, 1.0f));
+    tp_node *one = tp_const(g, 1.0f), *factor = tp_minimum(tp_div(tp_const(g, p->value), norm), one);
     factor = tp_add(factor, tp_sub(norm, norm));
     for (int i = 0; i < n; i++)
         if (gvs[i].grad) gvs[i].grad = tp_mul(gvs[i].grad, tp__as_dtype(factor, gvs[i].grad->dtype));
@@ -1749,9 +1751,10 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
     tp_node *count = tp__schedule_step(g, step, "piecewise_constant"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
         y = tp_const(g, values[n]);
-        for (int i = n - 1; i >= 0; i--)
-            y = tp_select(tp_less_equal(count, tp_const_as(g, TP_I64, (double)boundaries[i])), tp_const(g, values[i]),
-                          y);
+        for (int i = n - 1; i >= 0; i--) {
+            tp_node *value = tp_const(g, values[i]);
+            y = tp_select(tp_less_equal(count, tp_const_as(g, TP_I64, (double)boundaries[i])), value, y);
+        }
     }
     tp_name_scope_pop(g);
     return y;

@@ -2123,7 +2123,7 @@ static void tp__forget_state(tp_dict *d)
  * stopped, that step may not be finished. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 {
-    TP__REQUIRE(train, TP_ERR_ARG)
+    TP__REQUIRE(train && train->session, TP_ERR_ARG)
     tp_dict *d = tp_session_state(train->session);
     tp__saving s;
     memset(&s, 0, sizeof s);
@@ -2221,7 +2221,7 @@ static tp_status tp__load_random_steps(tp_train_state *train)
 
 TP_DEF tp_status tp_train_state_load(tp_train_state *train)
 {
-    TP__REQUIRE(train, TP_ERR_ARG)
+    TP__REQUIRE(train && train->session, TP_ERR_ARG)
     tp_dict *d = tp_session_state(train->session);
     tp__loading l;
     int64_t consumed = 0;
@@ -2350,6 +2350,11 @@ static void tp__monitors_close(tp_callback *cb)
 TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n)
 {
     TP__REQUIRE((monitor || n == 0) && n >= 0, NULL)
+    for (int i = 0; i < n; i++)
+        if (!monitor[i]) {
+            tp_fail(TP_ERR_ARG, "tp_monitors_new: monitor %d is NULL", i);
+            return NULL;
+        }
 
     tp_monitors *m = (tp_monitors *)(void *)tp__callback_new("Monitors", sizeof(tp_monitors), 0);
     if (!m) return NULL;

@@ -1103,6 +1103,7 @@ TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc)
 
 TP_DEF void tp__argscope_set(tp_graph *g, const tp_layer_type *t, const char *layer, const void *desc)
 {
+    TP__GRAPH_REQUIRE(g, g && desc, )
     tp__layers *s = tp__layers_of(g);
     if (!s || tp_graph_status(g) != TP_OK) return;
     const tp_layer_head head = tp__layer_head_of(desc);

@@ -1610,6 +1610,18 @@ static tp_status keep_nothing(tp_callback *cb, tp_dict *d, const char *prefix)
     (void)cb, (void)d, (void)prefix;
     return tp_fail(TP_ERR_IO, "nothing can be kept");
 }
+TEST(a_state_without_a_session_and_monitors_that_are_missing_are_told)
+{
+    tp_train_state train;
+    tp_monitor *m[2] = {tp_monitor_new("A", 0), NULL};
+    memset(&train, 0, sizeof train);
+    CHECK_ERR(tp_train_state_save(&train), TP_ERR_ARG, "session must not be NULL");
+    CHECK_ERR(tp_train_state_load(&train), TP_ERR_ARG, "session must not be NULL");
+    CHECK(tp_monitors_new(m, 2) == NULL);
+    CHECK_HAS(tp_last_error(), "tp_monitors_new: monitor 1 is NULL");
+    tp_monitor_free(m[0]);
+}
+
 TEST(a_state_that_cannot_be_saved_is_no_success)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -485,6 +485,14 @@ TEST(a_call_overrides_an_inherited_alias)
     done(g);
 }
 
+TEST(an_argscope_of_no_graph_is_told)
+{
+    int built = 0;
+    TP_ARGSCOPE((tp_graph *)NULL, conv2d, .filters = 3) { built++; }
+    CHECK_HAS(tp_last_error(), "must not be NULL");
+    CHECK(built <= 1);
+}
+
 TEST(argscope_left_by_return_is_reported)
 {
     tp_graph *g = tower(true);

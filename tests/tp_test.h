@@ -616,7 +616,10 @@ TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
         tp_test_set_log(NULL, NULL);
         double start = tp_test__ms();
         tp_test__soil();
+        const char *starve = getenv("TP_TEST_STARVE"); /* starve.py */
+        if (starve) tp_test_fail_after(atol(starve));
         c->fn();
+        if (starve) printf("%ld allocations\n", tp_test_alloc_count());
         double ms = tp_test__ms() - start;
         tp_test__judge_errors();
         if (__atomic_load_n(&tp_test__failures, __ATOMIC_RELAXED)) {

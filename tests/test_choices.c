@@ -11,6 +11,7 @@
 #include "tp_optim.h"
 #include "tp_test.h"
 #include "bench/networks.h"
+#include "golden.h"
 
 static const char *const isa_names[] = {"sse2", "avx2", "avx512"};
 
@@ -20,100 +21,19 @@ static uint32_t n_rnd;
 static int64_t rnd(int64_t n) { return (int64_t)(tp_random_u32(41, 0, n_rnd++) % (uint32_t)n); }
 #define RND_OF(list_) (list_)[rnd(TP_COUNT(list_))]
 
-/* -- the list of choices */
-
-static tp_buf said; /* the lines of a test */
-
-/* choices.txt beside this file */
-static const char *list_path(void)
-{
-    static char path[1024];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*schoices.txt", slash ? (int)(slash - __FILE__) + 1 : 0, __FILE__);
-    if (!tp_file_exists(path)) snprintf(path, sizeof path, "tests/choices.txt");
-    return path;
-}
-
-static char *read_list(void)
-{
-    char *text = NULL;
-    size_t size = 0;
-    CHECK_OK(tp_file_read(list_path(), false, 0, &text, &size));
-    return text;
-}
-
-/* The section of the list that begins with "== <name>\n"; its end is put where the next one begins. */
-static char *section_of(char *text, const char *name, size_t *size)
-{
-    char head[64];
-    snprintf(head, sizeof head, "== %s\n", name);
-    char *at = text ? strstr(text, head) : NULL;
-    if (!at) return NULL;
-    at += strlen(head);
-    const char *end = strstr(at, "== ");
-    *size = end ? (size_t)(end - at) : strlen(at);
-    return at;
-}
-
-/* Replaces the section by what was said. */
-static void write_section(const char *name)
-{
-    char *text = read_list();
-    size_t size = 0;
-    char *at = section_of(text, name, &size);
-    if (CHECK_MSG(at != NULL, "choices.txt has no line '== %s'", name)) {
-        tp_buf out;
-        memset(&out, 0, sizeof out);
-        tp_buf_put(&out, text, (size_t)(at - text));
-        tp_buf_put(&out, said.data, said.len);
-        tp_buf_printf(&out, "%s", at + size);
-        CHECK(tp_test_write(list_path(), out.data, out.len));
-        tp_buf_free(&out);
-    }
-    tp_free(text);
-}
-
-static bool has_isa(const char *line)
+static bool lacks_isa(const char *line)
 {
     char isa[16] = "";
     if (sscanf(line, "%15s", isa) != 1) return false;
     tp_device *d = tp_cpu_device_new(1, isa);
     if (d) d->close(d);
-    return d != NULL;
-}
-
-/* Each line of the section for an instruction set of this machine stands in what was said, in the same order. */
-static void compare_section(const char *name)
-{
-    if (getenv("TP_TEST_WRITE")) write_section(name);
-    char *text = read_list(), *now = said.data;
-    size_t size = 0;
-    char *at = section_of(text, name, &size), *const end = at + size;
-    int wrong = 0, same = 0;
-    if (!CHECK_MSG(at != NULL, "choices.txt has no line '== %s'", name)) return tp_free(text);
-    while (at < end) {
-        char *next = strchr(at, '\n'), *now_next = now ? strchr(now, '\n') : NULL;
-        *next = 0;
-        if (has_isa(at)) {
-            if (now_next) *now_next = 0;
-            if (now_next && strcmp(at, now) == 0) same++;
-            else if (++wrong <= 3)
-                CHECK_MSG(false, "chosen before: %s\n    now:           %s", at, now_next ? now : "-");
-            now = now_next ? now_next + 1 : NULL;
-        }
-        at = next + 1;
-    }
-    CHECK_MSG(wrong == 0, "%d choices of '%s' differ from choices.txt", wrong, name);
-    CHECK(same > 0 && (!now || !*now));
-    tp_free(text);
-    tp_buf_free(&said);
+    return d == NULL;
 }
 
 /* Calls `say` for each instruction set that the machine has. */
 static void for_each_isa(const char *section, void (*say)(tp_device *d))
 {
     int n = 0;
-    memset(&said, 0, sizeof said);
     for (int i = 0; i < TP_COUNT(isa_names); i++) {
         tp_device *d = tp_cpu_device_new(THREADS, isa_names[i]);
         if (!d) continue;
@@ -123,7 +43,7 @@ static void for_each_isa(const char *section, void (*say)(tp_device *d))
         n++;
     }
     if (n == 0) TEST_SKIP("needs an instruction set of x86");
-    compare_section(section);
+    golden_compare_but("choices.txt", section, lacks_isa);
 }
 
 /* -- matrix products */
@@ -132,12 +52,11 @@ static void say_gemm_plan(tp_device *d, const tp__gemm_args *a)
 {
     tp__gemm_plan p;
     tp__gemm_plan_make(&p, d, a, NULL);
-    tp_buf_printf(
-        &said, " blocks %lldx%lld of %lldx%lld panels, k %lld of %lld in %d;%s%s%s%s%s%s from %lld, pack %lldx%lld",
-        (long long)p.m_blocks, (long long)p.n_blocks, (long long)p.mb, (long long)p.pb, (long long)p.kc,
-        (long long)p.k_part, p.parts, p.pack_a ? " pack_a" : "", p.b_in_place ? " in_place" : "", p.even ? " even" : "",
-        p.stream ? " stream" : "", p.row ? " row" : "", p.pack_here ? " pack_here" : "", (long long)p.packed_from,
-        (long long)p.pack_k, (long long)p.pack_panels);
+    golden_say(" blocks %lldx%lld of %lldx%lld panels, k %lld of %lld in %d;%s%s%s%s%s%s from %lld, pack %lldx%lld",
+               (long long)p.m_blocks, (long long)p.n_blocks, (long long)p.mb, (long long)p.pb, (long long)p.kc,
+               (long long)p.k_part, p.parts, p.pack_a ? " pack_a" : "", p.b_in_place ? " in_place" : "",
+               p.even ? " even" : "", p.stream ? " stream" : "", p.row ? " row" : "", p.pack_here ? " pack_here" : "",
+               (long long)p.packed_from, (long long)p.pack_k, (long long)p.pack_panels);
 }
 
 static void say_products(tp_device *d)
@@ -157,14 +76,14 @@ static void say_products(tp_device *d)
         a.lda = a.ta ? a.M : a.K, a.ldb = a.tb ? a.K : a.N, a.ldc = a.N;
         tp__gemm_untranspose(&a);
         const tp__along way = tp__gemm_along(&a, d->isa);
-        tp_buf_printf(&said, "%s %lldx%lldx%lld%s%s%s%s: along %s,", tp_device_isa(d), (long long)a.M, (long long)a.N,
-                      (long long)a.K, a.ta ? " ta" : "", a.tb ? " tb" : "", a.accumulate ? " add" : "",
-                      a.descend ? " descend" : "", along[way]);
+        golden_say("%s %lldx%lldx%lld%s%s%s%s: along %s,", tp_device_isa(d), (long long)a.M, (long long)a.N,
+                   (long long)a.K, a.ta ? " ta" : "", a.tb ? " tb" : "", a.accumulate ? " add" : "",
+                   a.descend ? " descend" : "", along[way]);
         tp__gemm_args t = way == TP__ALONG_M ? tp__gemm_turn(&a) : a;
         if (t.tb && t.N == 1) t.tb = false, t.ldb = 1; /* as tp__gemm_along_n does */
-        if (way == TP__ALONG_K || tp__gemm_is_small(&t, d->isa)) tp_buf_printf(&said, " small");
+        if (way == TP__ALONG_K || tp__gemm_is_small(&t, d->isa)) golden_say(" small");
         else say_gemm_plan(d, &t);
-        tp_buf_printf(&said, ", %zu bytes\n", tp__gemm_scratch(d, &a));
+        golden_say(", %zu bytes\n", tp__gemm_scratch(d, &a));
     }
 }
 
@@ -174,9 +93,8 @@ TEST(products_choose_what_they_chose) { for_each_isa("products", say_products); 
 
 static void say_grid(const tp__grid *g)
 {
-    tp_buf_printf(&said, "%s pieces %lld of %lldx%lld, %lld floats", g->in_place ? " in_place" : "",
-                  (long long)g->pieces, (long long)g->piece_images, (long long)g->piece_rows,
-                  (long long)g->buffer_floats);
+    golden_say("%s pieces %lld of %lldx%lld, %lld floats", g->in_place ? " in_place" : "", (long long)g->pieces,
+               (long long)g->piece_images, (long long)g->piece_rows, (long long)g->buffer_floats);
 }
 
 static void say_gather(tp_device *d, const tp__conv_args *a, bool input_grad)
@@ -189,8 +107,8 @@ static void say_gather(tp_device *d, const tp__conv_args *a, bool input_grad)
         if (!CHECK(scratch != NULL)) return;
         tp__gather_make(&g, d, a, input_grad, y, y % a->g.stride_w, scratch);
         tp__gather_runs(&g);
-        tp_buf_printf(&said, " gather%s%s%s panels %lld, runs %d in %d", g.even ? " even" : "", g.dots ? " dots" : "",
-                      g.by_image ? " by_image" : "", (long long)g.panels, g.runs, g.k_blocks);
+        golden_say(" gather%s%s%s panels %lld, runs %d in %d", g.even ? " even" : "", g.dots ? " dots" : "",
+                   g.by_image ? " by_image" : "", (long long)g.panels, g.runs, g.k_blocks);
         say_grid(&g.grid);
         free(scratch);
     }
@@ -200,9 +118,9 @@ static void say_filter_grad(tp_device *d, const tp__conv_args *a)
 {
     tp__filter_grad f;
     tp__filter_grad_make(&f, d, a, NULL);
-    tp_buf_printf(&said, " filter%s%s%s%s panels %lld, %d parts, %lld blocks of %lld", f.even ? " even" : "",
-                  f.turned ? " turned" : "", f.by_row ? " by_row" : "", f.pack ? " pack" : "", (long long)f.panels,
-                  f.parts, (long long)f.blocks, (long long)f.mb);
+    golden_say(" filter%s%s%s%s panels %lld, %d parts, %lld blocks of %lld", f.even ? " even" : "",
+               f.turned ? " turned" : "", f.by_row ? " by_row" : "", f.pack ? " pack" : "", (long long)f.panels,
+               f.parts, (long long)f.blocks, (long long)f.mb);
     say_grid(&f.grid);
 }
 
@@ -210,17 +128,16 @@ static void say_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass 
 {
     if (tp__conv_is_gemm(&a->g)) {
         const tp__gemm_args product = tp__conv_as_gemm(a, pass);
-        tp_buf_printf(&said, " product %lldx%lldx%lld", (long long)product.M, (long long)product.N,
-                      (long long)product.K);
+        golden_say(" product %lldx%lldx%lld", (long long)product.M, (long long)product.N, (long long)product.K);
     } else if (tp__conv_is_depthwise(d->isa, &a->g)) {
         tp__depthwise w;
         tp__depthwise_make(&w, d, a, pass, NULL);
-        tp_buf_printf(&said, " depthwise %d parts, rows %lld of %lld", w.parts, (long long)w.block, (long long)w.rows);
+        golden_say(" depthwise %d parts, rows %lld of %lld", w.parts, (long long)w.block, (long long)w.rows);
     } else if (tp__conv_is_wino(d->isa, &a->g)) {
         tp__wino w;
         tp__wino_make(&w, d, a, pass, NULL);
-        tp_buf_printf(&said, " winograd %d parts, rows %lld, tiles %lld, planes %lld, %lld", w.parts,
-                      (long long)w.block_rows, (long long)w.tile_multiple, (long long)w.v_plane, (long long)w.m_plane);
+        golden_say(" winograd %d parts, rows %lld, tiles %lld, planes %lld, %lld", w.parts, (long long)w.block_rows,
+                   (long long)w.tile_multiple, (long long)w.v_plane, (long long)w.m_plane);
         say_grid(&w.grid);
     } else if (pass == TP__CONV_FILTER_GRAD) say_filter_grad(d, a);
     else say_gather(d, a, pass == TP__CONV_INPUT_GRAD);
@@ -249,13 +166,12 @@ static void say_convolutions(tp_device *d)
         g->OW = (g->W + 2 * g->left - (g->KW - 1) * g->dilation_w - 1) / g->stride_w + 1;
         if (tp__conv_is_empty(g)) continue;
         for (int pass = 0; pass < TP_COUNT(pass_names); pass++) {
-            tp_buf_printf(&said, "%s %lldx%lldx%lldx%lld %lldx%lldx%lld", tp_device_isa(d), (long long)g->B,
-                          (long long)g->H, (long long)g->W, (long long)g->C, (long long)g->KH, (long long)g->KW,
-                          (long long)g->O);
-            tp_buf_printf(&said, " / %lldx%lld d%lld g%lld%s %s:", (long long)g->stride_h, (long long)g->stride_w,
-                          (long long)g->dilation_h, (long long)g->groups, same ? "" : " valid", pass_names[pass]);
+            golden_say("%s %lldx%lldx%lldx%lld %lldx%lldx%lld", tp_device_isa(d), (long long)g->B, (long long)g->H,
+                       (long long)g->W, (long long)g->C, (long long)g->KH, (long long)g->KW, (long long)g->O);
+            golden_say(" / %lldx%lld d%lld g%lld%s %s:", (long long)g->stride_h, (long long)g->stride_w,
+                       (long long)g->dilation_h, (long long)g->groups, same ? "" : " valid", pass_names[pass]);
             say_convolution(d, &a, (tp__conv_pass)pass);
-            tp_buf_printf(&said, ", %zu bytes\n", tp__convolve_scratch(d, &a, (tp__conv_pass)pass));
+            golden_say(", %zu bytes\n", tp__convolve_scratch(d, &a, (tp__conv_pass)pass));
         }
     }
 }
@@ -300,11 +216,10 @@ static void say_plan(tp_device *d, const drawing *net_, const tp_feed *feed, int
     CHECK_OK(tp_exec_print_plan(e, fetch, n_fetch, &text));
     snprintf(wanted, sizeof wanted, "%s:%d", tp_device_isa(d), (int)seed);
     if (getenv("TP_TEST_PRINT") && strcmp(getenv("TP_TEST_PRINT"), wanted) == 0) puts(text.data);
-    tp_buf_printf(&said,
-                  "%s network %d, %s: %d kernels, %d fused, %d folded, arena %zu, constants %zu, %.0f bytes, "
-                  "%.0f flops, text %016llx\n",
-                  tp_device_isa(d), (int)seed, what, info.n_steps, info.n_fused, info.n_folded, info.arena_bytes,
-                  info.constant_bytes, info.bytes, info.flops, (unsigned long long)hash_of_plan(text.data));
+    golden_say("%s network %d, %s: %d kernels, %d fused, %d folded, arena %zu, constants %zu, %.0f bytes, "
+               "%.0f flops, text %016llx\n",
+               tp_device_isa(d), (int)seed, what, info.n_steps, info.n_fused, info.n_folded, info.arena_bytes,
+               info.constant_bytes, info.bytes, info.flops, (unsigned long long)hash_of_plan(text.data));
     tp_buf_free(&text);
 }
 

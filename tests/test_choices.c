@@ -178,6 +178,77 @@ static void say_convolutions(tp_device *d)
 
 TEST(convolutions_choose_what_they_chose) { for_each_isa("convolutions", say_convolutions); }
 
+/* -- products and convolutions in AMX's tiles */
+
+#if TP__AMX
+static void say_amx_blocks(const tp__amx *p, size_t scratch)
+{
+    golden_say(" steps %lld, k %lld of %lld in %d, blocks %lldx%lld of %lldx%lld, panels %lld%s, %zu bytes\n",
+               (long long)p->steps, (long long)p->kc, (long long)p->k_part, p->parts, (long long)p->m_blocks,
+               (long long)p->n_blocks, (long long)p->mb, (long long)p->nb, (long long)p->panels,
+               p->b_once ? " b_once" : "", scratch);
+}
+
+static void say_amx_product(tp_device *d, int64_t M, int64_t N, int64_t K, bool descend)
+{
+    tp__amx p;
+    tp__gemm_args a;
+    const float rate = 0.1f;
+    memset(&a, 0, sizeof a);
+    a.M = M, a.N = N, a.K = K, a.lda = K, a.ldb = a.ldc = N, a.descend = descend ? &rate : NULL;
+    golden_say("avx512 with amx: %lldx%lldx%lld%s:", (long long)M, (long long)N, (long long)K,
+               descend ? " descend" : "");
+    if (!tp__amx_takes_gemm(d, &a)) golden_say(" no\n");
+    else say_amx_blocks(&p, tp__amx_gemm_make(&p, d, &a, NULL));
+}
+
+static void say_amx_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
+{
+    tp__amx p;
+    const tp__conv *g = &a->g;
+    golden_say("avx512 with amx: %lldx%lldx%lld %lldx%lldx%lld / %lld g%lld, %d:", (long long)g->B, (long long)g->H,
+               (long long)g->C, (long long)g->KH, (long long)g->KW, (long long)g->O, (long long)g->stride_h,
+               (long long)g->groups, (int)pass);
+    if (!tp__amx_takes_conv(d, a, pass)) golden_say(" no\n");
+    else say_amx_blocks(&p, tp__amx_conv_make(&p, d, a, pass, 0, 0, NULL));
+}
+
+/* Plans are made as if the processor had AMX; nothing is computed. */
+static void say_amx(tp_device *d)
+{
+    static const int64_t sizes[] = {15,  16,  17,  31,   32,   33,   64,   100,  255,
+                                    256, 257, 512, 1024, 2047, 2048, 2049, 4096, 9000};
+    static const int64_t channels[] = {16, 32, 48, 64, 127, 128, 256}, sides[] = {4, 7, 8, 14, 28};
+    d->amx = true;
+    for (int i = 0; i < PRODUCTS; i++) {
+        const int64_t M = RND_OF(sizes), N = RND_OF(sizes), K = RND_OF(sizes);
+        say_amx_product(d, M, N, K, rnd(4) == 0);
+    }
+    for (int i = 0; i < CONVOLUTIONS; i++) {
+        tp__conv_args a;
+        tp__conv *g = &a.g;
+        memset(&a, 0, sizeof a);
+        g->B = 1 + rnd(64), g->H = g->W = RND_OF(sides), g->C = RND_OF(channels), g->O = RND_OF(channels);
+        g->KH = g->KW = 1 + 2 * rnd(3), g->stride_h = g->stride_w = 1 + rnd(2), g->dilation_h = g->dilation_w = 1;
+        g->groups = rnd(5) == 0 && g->C % 4 == 0 && g->O % 4 == 0 ? 4 : 1;
+        g->top = g->left = g->KH / 2;
+        g->OH = g->OW = (g->H + 2 * g->top - g->KH) / g->stride_h + 1;
+        for (int pass = 0; pass < 3; pass++) say_amx_convolution(d, &a, (tp__conv_pass)pass);
+    }
+    d->amx = false;
+}
+
+TEST(amx_chooses_what_it_chose)
+{
+    tp_device *d = tp_cpu_device_new(THREADS, "avx512");
+    if (!d) TEST_SKIP("needs AVX-512");
+    n_rnd = 0;
+    say_amx(d);
+    d->close(d);
+    golden_compare("choices.txt", "amx");
+}
+#endif
+
 /* -- plans of networks */
 
 /* A hash of the printed plan without the names of nodes. It depends neither on the order of lines nor on that of a kernel's parts:

@@ -394,7 +394,7 @@ TEST(products_are_as_exact_as_without_tiles)
     OPEN();
     static const char *const name[KINDS] = {"products, -1..1", "products, 0.5..1.5", "products, 2^-10..2^10",
                                             "products, of bf16"};
-    static const int shape[][3] = {{64, 64, 64},   {16, 16, 32},  {33, 47, 65},   {100, 30, 1000},
+    static const int shape[][3] = {{17, 20, 2100}, {64, 64, 64},  {16, 16, 32},   {33, 47, 65},   {100, 30, 1000},
                                    {20, 300, 520}, {256, 16, 96}, {17, 100, 513}, {288, 32, 3000}};
     const bool quick = getenv("TP_TEST_QUICK") != NULL; /* one way of transposing for each shape and kind */
     for (int kind = 0; kind < KINDS; kind++) {

@@ -6,7 +6,8 @@
 
 All changes are compiled into one build and switched at run time (tests/mutate.h). Each test case runs once by itself, which
 tells the changes that it reaches and how long it takes; then, for each change, the cases that reach it run, the quickest
-first, until one fails, crashes or takes too long. What no case notices runs once more with the address and undefined
+first, until one fails, crashes or takes too long. Tests that need a library are used where it is installed; the test of GPUs runs
+with the stand-in for CUDA. What no case notices runs once more with the address and undefined
 behaviour sanitizers. Printed are the changes that were not noticed, and the share by header. Changes in
 tests/mutate_equivalent.txt (header, function, text, changed text, reason; by tabs) do not change behaviour and do not count.
 
@@ -192,15 +193,33 @@ def compile_all(flags, name, tests, jobs):
         source, exe = OUT / "tests" / f"{test}.c", folder / test
         inside = re.search(r"^#define (TP_STATIC|TP_NAIVE)", source.read_text(), re.M)
         more = [] if inside else [*implemented, str(folder / "all.o")]
+        needs = re.search(r"^/\* needs: (\S+) (.*) \*/$", source.read_text(), re.M)  # as in run.sh
+        libraries = needs[2].split() if needs and inside and os.path.exists("/usr/include/" + needs[1]) else []
         r = subprocess.run([*cc, *[m for m in more if m.startswith("-D")], f"-I{OUT}/tests", str(source),
-                            *[m for m in more if not m.startswith("-D")], str(folder / "switch.o"), "-o", str(exe), "-lm",
-                            "-lpthread"], capture_output=True, text=True)
+                            *[m for m in more if not m.startswith("-D")], str(folder / "switch.o"), "-o", str(exe), *libraries,
+                            "-lm", "-lpthread"], capture_output=True, text=True)
         if r.returncode:
             sys.exit(f"{test} does not compile:\n{r.stderr[:3000]}")
         return test, exe
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        return dict(pool.map(one, tests))
+        programs = dict(pool.map(one, [t for t in tests if t != GPU]))
+    return {**programs, **gpu_program(cc, folder)} if GPU in tests else programs
+
+
+GPU = "gpu/test_cuda"
+
+
+def gpu_program(cc, folder):
+    """The test of GPUs, with the stand-in for CUDA (tests/gpu/shim.sh), which is not changed."""
+    shim, objects = ROOT / "tests/gpu/shim", [folder / "test_cuda.o", folder / "switch.o"]
+    for source in [ROOT / "tp_cuda.cu", shim / "shim.cpp", shim / "libraries.cpp"]:
+        objects.append(folder / (source.stem + ".o"))
+        subprocess.run(["g++", "-x", "c++", "-std=c++17", "-O2", "-w", "-DTP_CUDA_SHIM", f"-I{shim}", f"-I{ROOT}", "-c", str(source),
+                        "-o", str(objects[-1])], check=True)
+    subprocess.run([*cc, "-DTP_CUDA_SHIM", "-DTP_NAIVE", f"-I{shim}", "-c", str(OUT / f"tests/{GPU}.c"), "-o", str(objects[0])], check=True)
+    subprocess.run(["g++", *map(str, objects), "-o", str(folder / "test_cuda"), "-lm", "-lpthread"], check=True)
+    return {GPU: folder / "test_cuda"}
 
 
 def run(exe, case, tmp, seconds, mutant=0, reached=None, asan=False):
@@ -243,7 +262,7 @@ class Suite:
 
         def record(tc):
             test, case = tc
-            file = pathlib.Path(tmp) / f"reached.{test}.{case}"
+            file = pathlib.Path(tmp) / f"reached.{pathlib.Path(test).name}.{case}"
             status, seconds = run(programs[test], case, tmp, 300, reached=file, asan=asan)
             ids = set(map(int, file.read_text().split())) if file.exists() else set()
             return tc, status, seconds, ids
@@ -332,7 +351,7 @@ def main():
             print(n, m)
         return 0
     equivalent = set(equivalent_rows())
-    tests = sorted(p.stem for p in (ROOT / "tests").glob("test_*.c") if a.tests in p.stem)
+    tests = [t for t in [*sorted(p.stem for p in (ROOT / "tests").glob("test_*.c")), GPU] if a.tests in t]
     cases = [(t, c) for t in tests for c in re.findall(r"^TEST\((\w+)\)", (ROOT / f"tests/{t}.c").read_text(), re.M)]
     tmp = tempfile.mkdtemp(prefix="mutate.")
     os.chmod(tmp, 0o777)
@@ -345,7 +364,7 @@ def main():
         print(f"{len(left)} left for the sanitizers; {time.monotonic() - began:.0f} s until here", flush=True)
         if left and not a.no_sanitizers:
             flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-            needed = {tc for tc, (_, ids) in plain.reach.items() if ids & set(left)}
+            needed = {tc for tc, (_, ids) in plain.reach.items() if ids & set(left) and tc[0] != GPU}
             programs = compile_all(flags, "asan", sorted({t for t, _ in needed}), a.jobs)
             judge(Suite(programs, sorted(needed), tmp, a.jobs, True, a.most), left, a.jobs)
     finally:

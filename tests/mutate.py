@@ -7,7 +7,7 @@
 All changes are compiled into one build and switched at run time (tests/mutate.h). Each test case runs once by itself, which
 tells the changes that it reaches and how long it takes; then, for each change, the cases that reach it run, the quickest
 first, until one fails, crashes or takes too long. Tests that need a library are used where it is installed; the test of GPUs runs
-with the stand-in for CUDA. What no case notices runs once more with the address and undefined
+with the stand-in for CUDA, test_mpi on three ranks too. What no case notices runs once more with the address and undefined
 behaviour sanitizers. Printed are the changes that were not noticed, and the share by header. Changes in
 tests/mutate_equivalent.txt (header, function, text, changed text, reason; by tabs) do not change behaviour and do not count.
 
@@ -200,14 +200,31 @@ def compile_all(flags, name, tests, jobs):
                             "-lm", "-lpthread"], capture_output=True, text=True)
         if r.returncode:
             sys.exit(f"{test} does not compile:\n{r.stderr[:3000]}")
-        return test, exe
+        return test, [str(exe)]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        programs = dict(pool.map(one, [t for t in tests if t != GPU]))
-    return {**programs, **gpu_program(cc, folder)} if GPU in tests else programs
+        programs = dict(pool.map(one, [t for t in tests if t not in (GPU, RANKS)]))
+    if GPU in tests:
+        programs[GPU] = gpu_program(cc, folder)
+    if RANKS in tests:
+        programs[RANKS] = ranks_program(cc, folder)
+    return programs
 
 
-GPU = "gpu/test_cuda"
+GPU, RANKS = "gpu/test_cuda", "ranks/test_mpi"
+
+
+def source_of(test):
+    return f"tests/{'test_mpi' if test == RANKS else test}.c"
+
+
+def ranks_program(cc, folder):
+    """test_mpi on three ranks."""
+    subprocess.run(["mpicc", *cc[1:], "-DTP_MPI", f"-I{OUT}/tests", str(OUT / source_of(RANKS)), str(folder / "switch.o"), "-o",
+                    str(folder / "ranks"), "-lm", "-lpthread"], check=True)
+    start = subprocess.run(["bash", "-c", ". tests/mpi.sh; echo $start; env | grep -E '^(OMPI|PMIX)_MCA'"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    return ["env", *start[1:], *start[0].split(), "-np", "3", str(folder / "ranks")]
 
 
 def gpu_program(cc, folder):
@@ -219,12 +236,13 @@ def gpu_program(cc, folder):
                         "-o", str(objects[-1])], check=True)
     subprocess.run([*cc, "-DTP_CUDA_SHIM", "-DTP_NAIVE", f"-I{shim}", "-c", str(OUT / f"tests/{GPU}.c"), "-o", str(objects[0])], check=True)
     subprocess.run(["g++", *map(str, objects), "-o", str(folder / "test_cuda"), "-lm", "-lpthread"], check=True)
-    return {GPU: folder / "test_cuda"}
+    return [str(folder / "test_cuda")]
 
 
 def run(exe, case, tmp, seconds, mutant=0, reached=None, asan=False):
     """Status (None: too long) and seconds."""
     env = dict(os.environ, TP_TEST_QUICK="1", TMPDIR=str(tmp), TP_MUTANT=str(mutant))
+    env["HOME"] = str(tmp)
     env.pop("TP_TEST_PYTHON", None)
     if reached:
         env["TP_MUTANTS_REACHED"] = str(reached)
@@ -239,7 +257,7 @@ def run(exe, case, tmp, seconds, mutant=0, reached=None, asan=False):
             os.setgroups([]), os.setgid(65534), os.setuid(65534)
 
     t = time.monotonic()
-    p = subprocess.Popen([str(exe), "=" + case], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+    p = subprocess.Popen([*exe, "=" + case], cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL, preexec_fn=limits)
     try:
         status = p.wait(seconds)
@@ -262,7 +280,7 @@ class Suite:
 
         def record(tc):
             test, case = tc
-            file = pathlib.Path(tmp) / f"reached.{pathlib.Path(test).name}.{case}"
+            file = pathlib.Path(tmp) / f"reached.{test.replace('/', '.')}.{case}"
             status, seconds = run(programs[test], case, tmp, 300, reached=file, asan=asan)
             ids = set(map(int, file.read_text().split())) if file.exists() else set()
             return tc, status, seconds, ids
@@ -351,8 +369,10 @@ def main():
             print(n, m)
         return 0
     equivalent = set(equivalent_rows())
-    tests = [t for t in [*sorted(p.stem for p in (ROOT / "tests").glob("test_*.c")), GPU] if a.tests in t]
-    cases = [(t, c) for t in tests for c in re.findall(r"^TEST\((\w+)\)", (ROOT / f"tests/{t}.c").read_text(), re.M)]
+    tests = [t for t in [*sorted(p.stem for p in (ROOT / "tests").glob("test_*.c")), GPU, RANKS] if a.tests in t]
+    if not shutil.which("mpicc"):
+        tests.remove(RANKS)
+    cases = [(t, c) for t in tests for c in re.findall(r"^TEST\((\w+)\)", (ROOT / source_of(t)).read_text(), re.M)]
     tmp = tempfile.mkdtemp(prefix="mutate.")
     os.chmod(tmp, 0o777)
     try:
@@ -364,7 +384,7 @@ def main():
         print(f"{len(left)} left for the sanitizers; {time.monotonic() - began:.0f} s until here", flush=True)
         if left and not a.no_sanitizers:
             flags = ["-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-            needed = {tc for tc, (_, ids) in plain.reach.items() if ids & set(left) and tc[0] != GPU}
+            needed = {tc for tc, (_, ids) in plain.reach.items() if ids & set(left) and tc[0] not in (GPU, RANKS)}
             programs = compile_all(flags, "asan", sorted({t for t, _ in needed}), a.jobs)
             judge(Suite(programs, sorted(needed), tmp, a.jobs, True, a.most), left, a.jobs)
     finally:

@@ -1,5 +1,5 @@
-/* The switch of mutate.h, read once from $TP_MUTANT. At the end the numbers of the changes that were reached are written to
- * the file $TP_MUTANTS_REACHED. */
+/* The switch of mutate.h, read once from $TP_MUTANT. At the end the numbers of the changes that were reached are added to
+ * the file $TP_MUTANTS_REACHED; several ranks have one. */
 #define _GNU_SOURCE
 #include "mutate.h"
 #include <stdio.h>
@@ -26,7 +26,7 @@ __attribute__((constructor(101))) static void begin(void)
 __attribute__((destructor)) static void end(void)
 {
     const char *path = getenv("TP_MUTANTS_REACHED");
-    FILE *f = path && getpid() == owner ? fopen(path, "w") : NULL;
+    FILE *f = path && getpid() == owner ? fopen(path, "a") : NULL;
     if (!f) return;
     for (int i = 0; i < MOST; i++)
         if (tp_mutants_reached[i]) fprintf(f, "%d\n", i);

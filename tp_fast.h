@@ -2466,6 +2466,12 @@ typedef struct tp__wino {
 /* floats of Winograd's V and M if channels are so few that V, M and U may stay in L1 */
 #define TP__WINO_FLOATS_L1 8192
 
+/* The rows or columns that whole tiles compute for a result of `size`. */
+TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t size, int64_t dilation)
+{
+    const double tile = 2.0 * (double)dilation;
+    return dilation >= size ? tile : (double)tp__ceil_div(size, 2 * dilation) * tile;
+}
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
 #ifdef TP_NO_WINOGRAD
@@ -2474,13 +2480,13 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     return false;
 #else
     /* tiles beyond the edge of the result are computed for nothing, which few channels do not make up for */
-    const int64_t least = tp__min64(g->C, g->O), h = 2 * g->dilation_h, w = 2 * g->dilation_w;
-    const double computed = (double)(tp__ceil_div(g->OH, h) * h) * (double)(tp__ceil_div(g->OW, w) * w);
+    const int64_t least = tp__min64(g->C, g->O);
+    const double computed = tp__wino_positions(g->OH, g->dilation_h) * tp__wino_positions(g->OW, g->dilation_w);
     const bool fits = computed < 1.2 * (double)g->OH * (double)g->OW;
     const bool whole = g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0;
     return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
            g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256 &&
-           (fits || (h + w == 4 && (whole || least >= 64)));
+           (fits || (g->dilation_h == 1 && g->dilation_w == 1 && (whole || least >= 64)));
 #endif
 }
 

@@ -475,6 +475,23 @@ TEST(conv_of_small_kernels)
 }
 
 /* 3x3 over 16 channels and more, multiples of 16 and others: fewer multiplications, and any output size, padding and rest of a tile */
+/* Whether Winograd's tiles fit is asked for every dilation, also where the window is larger than any image. */
+TEST(conv_winograd_is_not_for_huge_dilations)
+{
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, false);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < 64; k++) {
+            tp__conv_args a = conv_shape(4, 16, 16, 16, 16, 3, 3, 1, 1, 1, 1);
+            const int64_t dilation = k < 63 ? (int64_t)1 << k : INT64_MAX / 2;
+            a.g.dilation_h = dilation, a.g.dilation_w = k % 2 ? dilation : 1;
+            a.g.OH = a.g.OW = 16;
+            const bool wino = tp__conv_is_wino(d[i]->isa, &a.g);
+            CHECK_MSG(!wino || k <= 3, "%s: dilation 2^%d", tp_device_isa(d[i]), k);
+        }
+    close_all(d, n);
+}
+
 TEST(conv_winograd_random_shapes)
 {
     tp_device *d[MAX_DEVICES];

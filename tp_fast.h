@@ -652,6 +652,8 @@ typedef struct tp__gemm_args {
     int64_t lda, ldb, ldc;
     tp__epilogue epilogue;
     const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
+    float *kept;          /* not NULL: memory for B's panels, tp__gemm_kept floats; it lasts beyond this call */
+    bool kept_is_ready;   /* the panels of this B are in it already */
 } tp__gemm_args;
 
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
@@ -759,6 +761,9 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     return e;
 }
 
+/* Whether the panels of B are packed by the chunks that use them, each panel once: then they can be kept. */
+static bool tp__gemm_packs_once(const tp__gemm_plan *p) { return p->pack_here && p->m_blocks == 1; }
+
 /* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, void *scratch)
 {
@@ -817,6 +822,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
 
     const int64_t columns = (p->panels - p->packed_from) * p->nr;
     p->packed = (float *)tp__carve(&c, columns * K, sizeof(float));
+    if (a->kept) p->packed = a->kept;
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
     const bool pack_whole_a = p->pack_a && p->n_blocks > 1;
     p->packed_a = (float *)tp__carve(&c, pack_whole_a ? M * K : 0, sizeof(float));
@@ -997,7 +1003,8 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         bool last = k + kn >= k_end && !parts;
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
         else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
-        if (p->pack_here) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
+        if (g->kept && p->pack_here) packed_b = g->kept + k * p->panels * p->nr + panel0 * p->nr * kn;
+        if (p->pack_here && !g->kept_is_ready) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
@@ -1117,7 +1124,8 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
     tp__gemm_plan p;
     tp__gemm_plan_make(&p, d, a, scratch);
     /* a small matrix is packed by one thread, because starting another one takes longer */
-    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
+    const int64_t pack_b =
+        p.packed_from < p.panels && !a->kept_is_ready ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
     const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
     const bool pack_b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
     tp_device_parallel(pack_b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
@@ -1144,6 +1152,7 @@ static tp__gemm_args tp__gemm_turn(const tp__gemm_args *a)
     t.A = a->B, t.B = a->A;
     t.lda = a->ldb, t.ldb = a->lda, t.ldc = a->M;
     memset(&t.epilogue, 0, sizeof t.epilogue);
+    t.kept = NULL, t.kept_is_ready = false;
     tp__gemm_untranspose(&t);
     return t;
 }
@@ -1247,6 +1256,21 @@ TP__SMALL static size_t tp__gemm_fast_scratch(tp_device *d, const tp__gemm_args 
         tp__carve(&c, (int64_t)tp__gemm_along_n_scratch(d, &t), 1);
     }
     return tp__carved(&c);
+}
+
+#define TP__KEEP_ROWS 1024 /* rows of C up to which packing B takes long enough to keep the panels for the next call */
+/* Number of floats for the panels of B that the product keeps; 0: it packs none, or this takes a small part of its time. */
+TP__SMALL static int64_t tp__gemm_kept(tp_device *d, const tp__gemm_args *product)
+{
+    tp__gemm_args a = *product;
+    tp__gemm_plan p;
+    tp__gemm_untranspose(&a);
+    if (a.M <= 0 || a.N <= 0 || a.K <= 0 || a.M > TP__KEEP_ROWS || tp__gemm_along(&a, d->isa) != TP__ALONG_N) return 0;
+    if (a.tb && a.N == 1) a.tb = false, a.ldb = 1;
+    if (tp__gemm_is_small(&a, d->isa)) return 0;
+    tp__gemm_plan_make(&p, d, &a, NULL);
+    if (p.pack_here) return tp__gemm_packs_once(&p) ? p.panels * p.nr * a.K : 0;
+    return (p.panels - (p.row ? p.panels : p.packed_from)) * p.nr * a.K;
 }
 
 static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
@@ -1361,6 +1385,9 @@ typedef struct tp__conv_args {
     const float *norm;
     bool norm_relu;
     const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
+    /* forward, not NULL: memory for packed weights, tp__conv_kept floats, that lasts beyond the call; those of this w are in it */
+    float *kept;
+    bool kept_is_ready;
 } tp__conv_args;
 
 /* The common part of a convolution's forward pass, input gradient and filter gradient: a grid of `rows` x `cols`
@@ -2101,7 +2128,8 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
             if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0)
                 continue; /* no pixel of the result belongs to this phase of the stride */
             tp__gather_runs(&g);
-            if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
+            if (a->kept) g.packed = a->kept;
+            if (g.K > 0 && !a->kept_is_ready) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
             tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
         }
 }
@@ -2715,7 +2743,9 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
         if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
         return;
     }
-    tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * tp__ceil_div(w.in, TP__WINO_CHANNELS), tp__wino_pack, &w);
+    if (a->kept) w.u = a->kept;
+    if (!a->kept_is_ready)
+        tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * tp__ceil_div(w.in, TP__WINO_CHANNELS), tp__wino_pack, &w);
     tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
 }
 
@@ -2917,6 +2947,7 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
         g.A = a->x, g.B = a->w, g.C = a->y;
         g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
         g.epilogue = a->epilogue;
+        g.kept = a->kept, g.kept_is_ready = a->kept_is_ready;
     } else if (pass == TP__CONV_INPUT_GRAD) { /* for each pixel: dx[c] = sum over o of dy[o] w[c,o] */
         g.tb = true;
         g.M = pixels, g.N = a->g.C, g.K = a->g.O;
@@ -3540,6 +3571,22 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
             if (need > max_bytes) max_bytes = need;
         }
     return max_bytes;
+}
+
+/* Number of floats for the packed weights of a forward pass that are kept for the next one; 0: none. */
+TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
+{
+    const tp__conv *g = &a->g;
+    tp__gather p;
+    tp__wino w;
+    if (!d->isa || d->amx || tp__conv_is_empty(g) || g->B * g->OH * g->OW > 4 * TP__KEEP_ROWS) return 0;
+    if (tp__conv_is_gemm(g)) {
+        const tp__gemm_args product = tp__conv_as_gemm(a, TP__CONV_FORWARD);
+        return tp__gemm_kept(d, &product);
+    }
+    if (tp__conv_is_depthwise(d->isa, g)) return 0;
+    if (tp__conv_is_wino(d->isa, g)) return tp__wino_make(&w, d, a, TP__CONV_FORWARD, NULL) ? 16 * w.u_plane : 0;
+    return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
 }
 
 TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
@@ -6701,6 +6748,7 @@ static void tp__matmul_fast(const tp_call *k)
         g.B = (const float *)k->in[1].data +
               (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
         g.C = (float *)k->out[0].data + i * d.M * d.N;
+        g.kept = (float *)k->kept, g.kept_is_ready = k->kept_is_ready;
         tp__gemm(k->device, &g, k->scratch);
     }
 }
@@ -6771,6 +6819,7 @@ static void tp__conv_run(const tp_call *k, tp__conv_pass pass)
         if (pass != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
     }
     if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
+    if (pass == TP__CONV_FORWARD) j.a.kept = (float *)k->kept, j.a.kept_is_ready = k->kept_is_ready;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
     tp__convolve(k->device, &j.a, pass, k->scratch);
     if (swapped && pass == TP__CONV_FORWARD) tp__swap_last(k, y, user_y, a->g.B, ohw, a->g.O);
@@ -6786,6 +6835,21 @@ static size_t tp__conv_scratch(const tp_call *k, tp__conv_pass pass)
     return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
 }
 static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FORWARD); }
+/* Bytes that the kernel of a call fills with packed weights in a plan's first run and finds in later ones, if the weights are the
+ * same; 0: none. The weights are the second input. */
+TP__UNUSED static size_t tp__kept_bytes(const tp_call *k)
+{
+    int64_t count = 0, floats = 0;
+    if (!k->device->isa || k->in[0].dtype != TP_F32) return 0;
+    if (k->op->fast == tp__conv2d_fast) {
+        const tp__conv_job j = tp__conv_engine(k, TP__CONV_FORWARD);
+        floats = tp__conv_kept(k->device, &j.a);
+    } else if (k->op->fast == tp__matmul_fast && !k->device->amx) {
+        const tp__gemm_args g = tp__matmul_gemm(k, &count);
+        floats = count == 1 ? tp__gemm_kept(k->device, &g) : 0;
+    }
+    return (size_t)floats * sizeof(float);
+}
 static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_INPUT_GRAD); }
 static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FILTER_GRAD); }
 

@@ -1235,7 +1235,8 @@ typedef struct tp_plan_info {
     int n_copies; /* number of steps that copy a value to another device */
     /* each run replays one recording of a GPU, or several with host ops between them */
     bool recorded;
-    size_t arena_bytes, constant_bytes; /* bytes of the arenas of all devices */
+    /* bytes of the arenas of all devices; of constants, and of packed weights that a plan without updates keeps for its next runs */
+    size_t arena_bytes, constant_bytes;
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
@@ -6676,6 +6677,8 @@ typedef struct tp__plan {
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
     int first_write; /* the first step that writes a variable; n_step: no step does */
+    /* the session's version of its variables from which the steps' kept memory was made (tp_call.kept); 0: of none */
+    uint64_t kept_version;
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -6713,8 +6716,9 @@ struct tp_session {
     int n_given;     /* number of borrowed devices, the first ones of `device` */
     void **var_data; /* for each variable id, its memory */
     int n_var, var_cap;
-    bool for_predictor; /* the session's variables are loaded for a predictor */
-    bool *loaded;       /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
+    uint64_t var_version; /* counts up from 1 when variables may have changed; accessed atomically */
+    bool for_predictor;   /* the session's variables are loaded for a predictor */
+    bool *loaded;         /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
@@ -7025,6 +7029,21 @@ static tp_operand tp__operand(const tp_type *t)
 
 static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
 
+/* Memory on a device that lasts as long as the plan; NULL: there is none. */
+static void *tp__constant_memory(tp__plan *p, int device, size_t bytes)
+{
+    tp_device *d = p->device[device];
+    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+    void *data = list ? d->alloc(d, bytes ? bytes : 1) : NULL;
+    if (!data) return NULL;
+    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+    list[p->n_constant].data = data;
+    list[p->n_constant++].device = device;
+    p->constant = list;
+    p->constant_bytes += bytes;
+    return data;
+}
+
 /* Stores a constant on its buffer's device. Devices of the host read the caller's memory, without a copy. */
 static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
 {
@@ -7034,14 +7053,8 @@ static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host
     b->host_data = host_data;
     b->data = (void *)(uintptr_t)host_data;
     if (d->host) return TP_OK;
-    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-    b->data = list ? d->alloc(d, b->bytes ? (size_t)b->bytes : 1) : NULL;
+    b->data = tp__constant_memory(p, b->device, (size_t)b->bytes);
     if (!b->data) return tp__nomem_plan();
-    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
-    list[p->n_constant].data = b->data;
-    list[p->n_constant++].device = b->device;
-    p->constant = list;
-    p->constant_bytes += (size_t)b->bytes;
     return d->upload(d, b->data, host_data, (size_t)b->bytes);
 }
 
@@ -9152,20 +9165,11 @@ static tp_status tp__fold_step(tp__compiler *c)
     for (int i = 0; i < s->call.n_out; i++) {
         const int b = s->buffer[s->call.n_in + i];
         if (b < 0) continue;
-        void *data = d->alloc(d, (size_t)(p->buffer[b].bytes ? p->buffer[b].bytes : 1));
-        tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-        if (!data || !list) {
-            if (data) d->free(d, data);
-            return tp__nomem_plan();
-        }
-        if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
-        list[p->n_constant].data = data;
-        list[p->n_constant++].device = s->device;
-        p->constant = list;
+        void *data = tp__constant_memory(p, s->device, (size_t)p->buffer[b].bytes);
+        if (!data) return tp__nomem_plan();
         p->buffer[b].place = TP__IN_CONST;
         p->buffer[b].data = data;
         p->buffer[b].host_data = data; /* only steps on devices of the host are folded */
-        p->constant_bytes += (size_t)p->buffer[b].bytes;
         s->operand[s->call.n_in + i].data = data;
     }
     void *scratch = NULL;
@@ -9575,6 +9579,24 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     return writes;
 }
 
+/* Gives memory to the steps that keep packed weights from run to run. The weights must be variables that the plan does not write,
+ * or constants, and have the type that the kernel gets. */
+static tp_status tp__plan_kept(tp__plan *p)
+{
+    for (int i = 0; i < p->n_step && p->first_write == p->n_step; i++) {
+        tp__step *s = &p->step[i];
+        if (s->from >= 0 || s->is_collective || s->convert || s->fn != s->row->fast || s->call.n_in < 2) continue;
+        const int b = s->buffer[1];
+        const tp__place place = b >= 0 ? p->buffer[b].place : TP__IN_NOTHING;
+        const size_t bytes =
+            place == TP__IN_VAR || place == TP__IN_CONST ? TP__IF_FAST(tp__kept_bytes(&s->call), 0) : 0;
+        if (!bytes) continue;
+        s->call.kept = tp__constant_memory(p, s->device, bytes);
+        if (!s->call.kept) return tp__nomem_plan();
+    }
+    return TP_OK;
+}
+
 /* Computes the figures for tp_exec_plan_info. */
 static void tp__plan_count(tp__plan *p)
 {
@@ -9626,6 +9648,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     }
     if (TP__HAS_DEVICES && (st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
+    if (TP__FAST && (st = tp__plan_kept(p)) != TP_OK) return st;
     if (p->room_bytes && !(p->host_buffer = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) return tp__nomem_plan();
@@ -9826,6 +9849,9 @@ static void tp__session_open_blocks(const tp_graph *g)
             tp_name_scope(g), tp_variable_scope(g));
 }
 
+/* Says that variables may have other values than before: what runs made of them is made again. Any thread. */
+static void tp__variables_changed(tp_session *s) { TP__WIDE_ADD(&s->var_version, 1); }
+
 static tp_session *tp__session_make(tp_graph *g, const tp_session_config *c)
 {
     if (!g) return tp_fail(TP_ERR_ARG, "a session needs a graph"), (tp_session *)NULL;
@@ -9837,6 +9863,7 @@ static tp_session *tp__session_make(tp_graph *g, const tp_session_config *c)
     tp_session *s = (tp_session *)tp_calloc(1, sizeof *s);
     if (!s) return NULL;
     s->graph = g;
+    s->var_version = 1;
     tp__graph_sessions(g, 1);
     s->config = c ? *c : tp_default_session_config();
     if (tp__session_devices(s) != TP_OK || tp__session_limits(s) != TP_OK || tp__session_grow(s) != TP_OK) {
@@ -10769,6 +10796,13 @@ static bool tp__exec_mark(tp_exec *e, bool running)
 #endif
 }
 
+/* What steps kept in the plan's last run is ready if no variable has changed since. */
+static void tp__plan_use_kept(tp__plan *p, uint64_t version)
+{
+    for (int i = 0; i < p->n_step; i++)
+        p->step[i].call.kept_is_ready = p->step[i].call.kept && p->kept_version == version;
+}
+
 static tp_status tp__exec_run_alone(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds,
                                     tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
@@ -10800,7 +10834,11 @@ static tp_status tp__exec_run_alone(tp_exec *e, tp__running *r, const tp_feed *f
     const unsigned mode = tp__float_mode_enter();
     tp__watch *const before = tp__watching; /* not NULL if this run was called by a host op of another run */
     if (r->watch) tp__watching = r->watch;
+    const uint64_t version = TP__WIDE_LOAD(&s->var_version);
+    tp__plan_use_kept(p, version);
     st = tp__plan_run(p, r, e->timing);
+    p->kept_version = st == TP_OK ? version : 0;
+    if (p->first_write < p->n_step) tp__variables_changed(s);
     tp__watching = before;
     tp__float_mode_leave(mode);
     if (r->stopped) e->random_step = words[0];
@@ -11105,7 +11143,9 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
         const size_t bytes = tp_tensor_bytes(value);
-        return bytes ? d->upload(d, s->var_data[v->id], value->data, bytes) : TP_OK;
+        st = bytes ? d->upload(d, s->var_data[v->id], value->data, bytes) : TP_OK;
+        tp__variables_changed(s);
+        return st;
     }
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -11113,6 +11153,7 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (tp_tensor_bytes(&t)) {
         tp_convert(t.data, v->dtype, value->data, value->dtype, tp_tensor_size(&t));
         st = d->upload(d, s->var_data[v->id], t.data, tp_tensor_bytes(&t));
+        tp__variables_changed(s);
     }
     tp_tensor_free(&t);
     return st;

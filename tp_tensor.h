@@ -178,7 +178,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           10u /* version of the binary interface: changes with the layout of a public struct */
+#define TP_ABI           11u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -758,8 +758,10 @@ typedef struct tp_call {
     const uint64_t *step;  /* the run's random step, in device memory */
     void *scratch;         /* the bytes that the row's scratch() asked for; contents undefined */
     size_t scratch_bytes;
-    void *user;       /* host ops: the pointer given when the op was built */
-    const char *name; /* name of the operation, for error sentences */
+    void *kept;         /* memory that the kernel finds as it left it in the plan's last run; NULL: none */
+    bool kept_is_ready; /* the weights are those of that run, so what the kernel made of them need not be made again */
+    void *user;         /* host ops: the pointer given when the op was built */
+    const char *name;   /* name of the operation, for error sentences */
     tp_fused fused;
     int64_t *fault; /* two words in device memory, {0,0}: no fault; see tp_kernel_fault */
     int64_t fault_id;

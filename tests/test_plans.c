@@ -1674,4 +1674,101 @@ TEST(no_memory_for_the_result_of_a_chain)
     }
 }
 
+/* -- packed weights that are kept from run to run */
+
+/* A network whose kernels pack their weights each in its own way: Winograd's, windows, a product for each pixel, a long B. */
+static tp_node *packing(tp_node *x)
+{
+    x = tp_conv2d(x, "wino", .filters = 32, .kernel_size = 3);
+    x = tp_conv2d(x, "windows", .filters = 24, .kernel_size = 5, .strides = 2);
+    x = tp_conv2d(x, "few", .filters = 2, .kernel_size = 3, .use_bias = TP_NO);
+    x = tp_conv2d(x, "grouped", .filters = 32, .kernel_size = 3, .split = 2);
+    x = tp_conv2d(x, "pixels", .filters = 96, .kernel_size = 1);
+    x = tp_reshape_to(x, tp_make_shape(200, 96));
+    x = tp_fully_connected(x, "panels", .units = 1100);
+    return tp_fully_connected(x, "long", .units = 1000);
+}
+
+static bool same_values(const tp_tensor *a, const tp_tensor *b)
+{
+    return tp_tensor_bytes(a) == tp_tensor_bytes(b) && memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0;
+}
+
+/* A prediction in s and one in a new session that never kept anything, with the same variables. */
+static void predicts_alike(tp_graph *g, tp_session *s, const tp_session_config *c, const tp_feed *x, tp_node *y,
+                           const char *when)
+{
+    const tp_tensor *kept, *made;
+    tp_tensor value;
+    tp_session *fresh = tp_session_new(g, c);
+    memset(&value, 0, sizeof value);
+    for (int i = 0; i < tp_graph_n_variables(g) && fresh; i++) {
+        CHECK_OK(tp_session_read(s, tp_graph_variable(g, i), &value));
+        CHECK_OK(tp_session_load(fresh, tp_graph_variable(g, i), &value));
+    }
+    if (CHECK(fresh != NULL) && CHECK_OK(tp_session_run(s, x, 1, &y, 1, &kept)) &&
+        CHECK_OK(tp_session_run(fresh, x, 1, &y, 1, &made)))
+        CHECK_MSG(same_values(kept, made), "%s: other values than without what was kept", when);
+    tp_session_free(fresh);
+    tp_tensor_free(&value);
+}
+
+static void keeps(const char *isa)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_desc tower;
+    tp_session_config c = tp_default_session_config();
+    tp_feed x;
+    tp_plan_info info;
+    tp_tensor w;
+    memset(&tower, 0, sizeof tower);
+    memset(&x, 0, sizeof x);
+    memset(&w, 0, sizeof w);
+    c.isa = isa, c.threads = 2;
+    tp_tower_enter(g, &tower);
+    x.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 20, 20, 16));
+    tp_node *y = packing(x.node), *shifts[16];
+    tp_tower_leave(g);
+    int n = 0;
+    for (; n < tp_graph_n_variables(g) && n < 16; n++) {
+        const tp_variable *v = tp_graph_variable(g, n);
+        shifts[n] = tp_assign_add(v->node, tp_affine(v->node, 0.25f, 0.125f), NULL);
+    }
+    tp_node *change = tp_group(g, shifts, n, "change");
+    CHECK_OK(tp_tensor_resize(&x.value, TP_F32, x.node->shape));
+    for (int64_t i = 0; i < tp_tensor_size(&x.value); i++) tp_tensor_set(&x.value, i, (double)(i % 13) / 16 - 0.25);
+    tp_session *s = tp_session_new(g, &c);
+    if (CHECK(s != NULL)) {
+        for (int i = 0; i < 3; i++) predicts_alike(g, s, &c, &x, y, "as it was");
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+        CHECK_MSG(info.constant_bytes > 100000, "%zu bytes are kept", info.constant_bytes);
+        for (int i = 0; i < n; i++) { /* one at a time, from outside */
+            const tp_variable *v = tp_graph_variable(g, i);
+            CHECK_OK(tp_session_read(s, v, &w));
+            for (int64_t k = 0; k < tp_tensor_size(&w); k++) tp_tensor_set(&w, k, tp_tensor_get(&w, k) * 1.5 + 0.0625);
+            CHECK_OK(tp_session_load(s, v, &w));
+            predicts_alike(g, s, &c, &x, y, v->name);
+        }
+        for (int i = 0; i < 2; i++) { /* and by a step that writes them, whose plan keeps nothing */
+            CHECK_OK(tp_session_run(s, NULL, 0, &change, 1, NULL));
+            predicts_alike(g, s, &c, &x, y, "after a step");
+        }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_tensor_free(&x.value);
+    tp_tensor_free(&w);
+}
+
+TEST(packed_weights_are_kept_until_a_variable_changes)
+{
+    static const char *const isa[] = {"sse2", "avx2", "avx512", "neon", "generic"};
+    for (int i = 0; i < TP_COUNT(isa); i++) {
+        tp_device *d = tp_cpu_device_new(1, isa[i]);
+        if (!d) continue;
+        d->close(d);
+        keeps(isa[i]);
+    }
+}
+
 TEST_MAIN()

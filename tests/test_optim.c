@@ -1624,6 +1624,21 @@ TEST(an_optimizer_without_a_function_is_a_sentence)
     tp_graph_free(g);
 }
 
+TEST(processors_without_a_function_or_with_fewer_rules_than_none_are_sentences)
+{
+    const tp_grad_rule rule = {".*", 2};
+    const tp_gradproc procs[] = {(tp_gradproc_map)(NULL, NULL, NULL), (tp_gradproc_scale_rules)(&rule, -1)};
+    static const char *const said[] = {"MapGradient: the function is NULL", "ScaleGradient has -1 rules"};
+    for (int i = 0; i < TP_COUNT(procs); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w = weight(g, "w", 1);
+        tp_optimizer *o = tp_apply_grad_processors(tp_sgd(tp_const(g, 1)), &procs[i], 1);
+        CHECK(tp_is_poison(tp_minimize(o, tp_sum(tp_square(w)), NULL)));
+        CHECK_HAS(tp_graph_error(g), said[i]);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_slot_name_that_is_too_long_is_a_sentence)
 {
     char longest[1024], longer[1124]; /* cut off, the longer name is the name of a variable that is there */

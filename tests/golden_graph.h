@@ -105,4 +105,18 @@ TP_TEST__UNUSED static uint64_t hash_graph(uint64_t h, const tp_graph *g)
     return h;
 }
 
+/* What is logged from here on counts for the next hash_log, and what was logged once counts as new. */
+#ifdef TP_STATIC
+TP_TEST__UNUSED static void begin_log(void)
+{
+    tp__logger.n_once = 0;
+    tp_test_logged[0] = 0;
+    tp_test_warnings = 0;
+}
+#endif
+TP_TEST__UNUSED static uint64_t hash_log(uint64_t h)
+{
+    return hash_number(golden_hash(h, TP_TEST_SAID(tp_test_logged)), tp_test_warnings);
+}
+
 #endif

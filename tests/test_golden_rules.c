@@ -196,7 +196,7 @@ static uint64_t hash_trial(uint64_t h, const trial *t)
     d.in = in, d.n_in = t->n_in;
     d.vars = var, d.n_var = t->n_var;
     d.attrs = t->attrs;
-    tp_test_logged[0] = 0;
+    begin_log();
     tp_node *y = (tp_apply_ex)(draw(3) ? g : NULL, &d);
     if (!tp_is_poison(y) && tp_graph_status(g) == TP_OK && (t->as_in_file || !is_believing(t->row))) {
         h = hash_work(h, y->op);
@@ -204,7 +204,7 @@ static uint64_t hash_trial(uint64_t h, const trial *t)
     }
     h = hash_graph(h, g);
     h = golden_hash(h, TP_TEST_SAID(tp_graph_error(other)));
-    h = golden_hash(h, tp_test_logged);
+    h = hash_log(h);
     tp_graph_free(g);
     tp_graph_free(other);
     return h;

@@ -3117,6 +3117,12 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
                 tp__callback_delete(cbs[k]);
         return twice;
     }
+    for (int i = 0; i < n; i++) {
+        if (cbs[i]) continue;
+        for (int k = 0; k < n; k++) tp__callback_delete(cbs[k]);
+        return tp_callback_fail(NULL, TP_ERR_NOMEM,
+                                "tp_cb_group: callback %d of %d is NULL: its constructor found no memory", i, n);
+    }
     return tp__group_new(cbs, n);
 }
 

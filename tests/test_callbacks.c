@@ -3784,6 +3784,26 @@ TEST(groups_of_odd_members)
     tp_test_alloc_reset();
 }
 
+/* A constructor that finds no memory gives NULL: so does the list of a group that holds it. */
+TEST(groups_of_a_callback_that_is_missing)
+{
+    for (int at = 0; at < 3; at++) {
+        tp_train_state train;
+        tp_callback *cb[3];
+        memset(&train, 0, sizeof train);
+        tp_test_fail_after(0);
+        for (int i = 0; i < 3; i++) cb[i] = i == at ? NULL : member();
+        n_members_closed = 0;
+        tp_callback *group_of = tp_cb_group(cb, 3);
+        CHECK(n_members_closed == 2);
+        CHECK_ERR(tp_callback_setup_graph(group_of, &train), TP_ERR_NOMEM,
+                  "of 3 is NULL: its constructor found no memory");
+        tp_callback_free(group_of);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+}
+
 /* No summaries, or no op: the first is nothing to tell, the second a mistake. */
 static tp_node *no_op(tp_graph *g, void *user)
 {

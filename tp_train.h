@@ -227,6 +227,7 @@ struct tp_trainer {
     tp_input_source *input_;
     tp_owner owner_; /* while it trains */
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
+    bool failed_;                  /* setup_callbacks or initialize has begun and failed: there is no training */
     struct tp__multi *multi_;      /* state of trainers with several towers */
     struct tp__rank_state *ranks_; /* state of trainers that train in several processes */
     tp_predictor *predictors_;
@@ -1765,6 +1766,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     tp__log_variables(t->graph);
     st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
     t->callbacks_ready_ = true;
+    t->failed_ = true; /* until the end of this function */
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
     t->n_callback_ = 0; /* tp__group_new takes over the callbacks; on failure it frees them */
@@ -1777,7 +1779,9 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     t->state.n_callbacks = n;
     t->state.cost = t->cost;
     if (!(t->hooks_[0] = tp_callback_to_hook(t->group_, NULL))) return TP_ERR_NOMEM;
-    return tp_callback_setup_graph(t->group_, &t->state);
+    st = tp_callback_setup_graph(t->group_, &t->state);
+    t->failed_ = st != TP_OK;
+    return st;
 }
 
 /* -- the four calls: session */
@@ -1827,10 +1831,11 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         return st;
     }
     if (init && !tp__set_owner(&init->owner_, "a session_init", t->name, NULL)) return TP_ERR_ARG;
-    if (t->initialized_ || !t->callbacks_ready_ || !t->group_)
-        st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks", t->name);
+    if (t->initialized_ || !t->callbacks_ready_ || t->failed_)
+        st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks%s", t->name,
+                     t->failed_ ? ", which has failed" : "");
     if (st == TP_OK) {
-        t->initialized_ = true;
+        t->initialized_ = t->failed_ = true;
         st = tp__graph_result(t->graph);
     }
     if (st == TP_OK) st = tp__session_init_setup(init, t->graph);
@@ -1855,7 +1860,9 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     if (st == TP_OK) st = tp__ranks_initialize(t);
     if (st != TP_OK) return st;
     tp_graph_finalize(t->graph);
-    return tp__read_global_step(&t->state);
+    st = tp__read_global_step(&t->state);
+    t->failed_ = st != TP_OK;
+    return st;
 }
 
 /* -- the four calls: the loop */
@@ -2090,7 +2097,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 
     tp_train_state *s = &t->state;
     char sentence[TP__ERROR_TEXT];
-    if (t->looped_ || !t->initialized_ || !s->hooked_session)
+    if (t->looped_ || !t->initialized_ || t->failed_)
         return tp_fail(TP_ERR_STATE, "%s: main_loop comes once, after a successful initialize", t->name);
     if (steps_per_epoch < 0 || max_epoch < 0)
         return tp_fail(TP_ERR_ARG, "%s: %lld steps per epoch, %lld epochs: neither can be negative", t->name,

@@ -253,6 +253,28 @@ static void callbacks_wrongly(void)
     }
 }
 
+/* A call that has failed leaves nothing to train: the next ones say so, whoever did not look at its status. */
+static tp_status refuse(tp_callback *cb) { return tp_fail(TP_ERR_ARG, "%s has no mind to train", cb->name); }
+static void after_a_failed_call(void)
+{
+    tp_model m = model(NULL);
+    tp_callback *list[2] = {tp_callback_new("First", 0), counting(NULL, refuse)};
+    list[0]->setup_graph = refuse;
+    tp_trainer *t = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK_ERR(tp_trainer_setup_callbacks(t, list, 2, NULL, 0), TP_ERR_ARG, "First has no mind to train");
+    CHECK_ERR(tp_trainer_initialize(t, NULL), TP_ERR_STATE, "after setup_callbacks, which has failed");
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "after a successful initialize");
+    tp_trainer_free(t);
+    t = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK(tp_trainer_initialize(t, tp_saver_restore("no such checkpoint")) < 0);
+    CHECK_ERR(tp_trainer_main_loop(t, 1, 1, 1), TP_ERR_STATE, "after a successful initialize");
+    CHECK(t->state.global_step == 0);
+    tp_trainer_free(t);
+}
+
 /* More than the first list of a trainer has room for. */
 static void many_callbacks(void)
 {
@@ -326,6 +348,7 @@ TEST(calls_at_the_wrong_time)
     NO_LEAK(setup_graph_wrongly());
     NO_LEAK(models_without());
     NO_LEAK(callbacks_wrongly());
+    NO_LEAK(after_a_failed_call());
     NO_LEAK(many_callbacks());
     NO_LEAK(initialize_and_loop_wrongly());
 }

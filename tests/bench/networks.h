@@ -206,7 +206,7 @@ static void add_training(drawing *d, tp_node *cost)
     d->optimizer = names[k];
     d->rate = tp_get_scalar_variable(d->g, "learning_rate", k == 2 ? 1e-3f : 1e-2f);
     memcpy(vars, all, (size_t)n * sizeof *vars);
-    memcpy(step + 1, updates, (size_t)n_updates * sizeof *step);
+    if (n_updates) memcpy(step + 1, updates, (size_t)n_updates * sizeof *step);
     tp_optimizer *o = k == 0 ? tp_sgd(d->rate) : k == 1 ? tp_momentum(d->rate) : tp_adam(d->rate, .epsilon = 1e-15f);
     tp_optimizer_compute_gradients(o, cost, vars, n, d->pair);
     step[0] = tp_apply_gradients(o, d->pair, n);

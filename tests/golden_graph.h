@@ -116,7 +116,12 @@ TP_TEST__UNUSED static void begin_log(void)
 #endif
 TP_TEST__UNUSED static uint64_t hash_log(uint64_t h)
 {
-    return hash_number(golden_hash(h, TP_TEST_SAID(tp_test_logged)), tp_test_warnings);
+    for (char *line = tp_test_logged, *next; *line; line = next) {
+        next = line + strcspn(line, "\n");
+        if (*next) *next++ = 0;
+        h = golden_hash(h, TP_TEST_SAID(line));
+    }
+    return hash_number(h, tp_test_warnings);
 }
 
 #endif

@@ -11671,7 +11671,7 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
     static const char *const keys[] = {TP_KEY_TRAINABLE_VARIABLES, TP_KEY_MODEL_VARIABLES};
     tp__save a;
     char full[TP__PATH];
-    bool plain;
+    bool plain = false;
     int n[2];
     tp_node *const *vars[2];
     for (int k = 0; k < 2; k++) vars[k] = tp_collection(s->graph, keys[k], &n[k]);

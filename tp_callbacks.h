@@ -8729,8 +8729,10 @@ static tp_status tp__json_flush(tp_callback *cb, bool sync)
     for (int i = 0; i < j->pending.n; i++) {
         tp__json_string(b, tp__table_name(&j->pending, i));
         tp_buf_printf(b, ": ");
-        if (j->pending.entry[i].is_int) tp_buf_printf(b, "%lld", (long long)j->pending.entry[i].value);
-        else tp__json_double(b, j->pending.entry[i].value);
+        const double value = j->pending.entry[i].value;
+        if (j->pending.entry[i].is_int && tp__finite(value))
+            tp_buf_printf(b, "%.0f", value == 0 ? 0 : value); /* -0 is 0 */
+        else tp__json_double(b, value);
         tp_buf_printf(b, ", ");
     }
     tp_buf_printf(b, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num,
@@ -9430,7 +9432,8 @@ static tp_status tp__comet_scalar(tp_monitor *m, const char *name, const tp_stat
         tp_buf_printf(&call->body, ", \"metricName\": ");
         tp__json_string(&call->body, name);
         tp_buf_printf(&call->body, ", \"metricValue\": %s", quote);
-        if (stat->is_int) tp_buf_printf(&call->body, "%lld", (long long)stat->value);
+        if (stat->is_int && tp__finite(stat->value))
+            tp_buf_printf(&call->body, "%.0f", stat->value == 0 ? 0 : stat->value);
         else tp__json_double(&call->body, stat->value);
         tp_buf_printf(&call->body, "%s, \"step\": %lld, \"epoch\": %lld, \"timestamp\": %lld}", quote,
                       (long long)stat->step, (long long)m->cb.train->epoch_num, (long long)tp__comet_clock());

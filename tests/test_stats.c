@@ -123,6 +123,33 @@ static void count_bytes(void *user, pid_t thread, const char *call, unsigned kin
     if (kind == INJECT_SYNC) syncs++;
 }
 
+/* The largest whole numbers, which a double rounds, and what is no number at all. */
+TEST(whole_numbers_of_any_size)
+{
+    static const int64_t whole[] = {0, -1, INT64_C(1) << 53, INT64_MAX, INT64_MIN};
+    tp_summary_value odd = {"odd", TP_SUMMARY_SCALAR, NAN, true, NULL};
+    const tp_summary summary = {&odd, 1};
+    char name[8];
+    writer w;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+    CHECK_OK(begin(&w, NULL, 0));
+    w.train.global_step = 1;
+    for (int i = 0; i < TP_COUNT(whole); i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        CHECK_OK(tp_monitors_put_int(w.all, name, whole[i]));
+    }
+    CHECK_OK(tp_monitors_put_summary(w.all, &summary));
+    CHECK_OK(tp_callback_trigger_step(&w.m->cb));
+    CHECK_OK(tp_callback_after_train(&w.m->cb));
+    tp_callback_free(&w.m->cb);
+    tp_callback_free(&w.all->cb);
+    static const char text[] = "[{\"n0\": 0, \"n1\": -1, \"n2\": 9007199254740992, \"n3\": 9223372036854775808, "
+                               "\"n4\": -9223372036854775808, \"odd\": NaN, \"epoch_num\": 0, \"global_step\": 1}]";
+    CHECK(tp_test_file_equals(tp_test_path(folder, "stats.json"), text, sizeof text - 1));
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
 /* A step writes its own record, and an epoch waits for the disk once. */
 TEST(what_is_written_is_what_is_new)
 {

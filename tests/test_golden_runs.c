@@ -624,16 +624,17 @@ static tp_monitor *any_monitor(void)
     tp_monitor_tf_event_writer_desc e;
     tp_monitor_scalar_printer_desc s;
     tp_monitor_send_data_desc d;
+    tp_monitor_report_desc r;
     static const char *const patterns[] = {"cost", ".*", "^a$", "b|c", "", "flat.*", "a", "("};
     static const int queues[] = {0, 1, 2, TP_NONE, -7, 100};
     char command[700];
-    memset(&e, 0, sizeof e), memset(&s, 0, sizeof s), memset(&d, 0, sizeof d);
+    memset(&e, 0, sizeof e), memset(&s, 0, sizeof s), memset(&d, 0, sizeof d), memset(&r, 0, sizeof r);
     switch (rnd(8)) {
     case 0:
     case 1:
         e.max_queue = RND_OF(queues);
         e.flush_secs = chance(4) ? TP_ZERO : a_number();
-        e.split_files = TP_UNSET;
+        e.split_files = a_tri();
         if (chance(12) && !careful) e.logdir = tp_test_path(case_dir, chance(2) ? "none" : "elsewhere");
         return tp_monitor_tf_event_writer_(&e);
     case 2:
@@ -645,8 +646,10 @@ static tp_monitor *any_monitor(void)
         if (chance(2)) d.names[1] = a_stat();
         return tp_monitor_send_data_(&d);
     case 5:
-        return chance(4) ? tp_monitor_fail(NULL, TP_ERR_ARG, "a monitor that was made wrongly")
-                         : tp_monitor_json_writer();
+        if (chance(6)) return tp_monitor_fail(NULL, TP_ERR_ARG, "a monitor that was made wrongly");
+        r.trace = TP_NO, r.every_secs = chance(12) ? a_number() : 1;
+        if (chance(6)) r.runs[0] = case_dir;
+        return tp_monitor_report_(&r);
     default:
         s.enable_step = a_tri(), s.enable_epoch = a_tri();
         for (int64_t i = rnd(3); i-- > 0;) s.whitelist[i] = patterns[rnd(careful ? 7 : 8)];
@@ -676,7 +679,7 @@ static void write_hyper(void)
         "learning_rate: 0.5\n", "learning_rate:0.25",   "learning_rate 0.5\n", "ticks: 3\nlearning_rate: 1\n", "\n",
         "f64: 2\ni32: 7\n",     "learning_rate: nan\n", "i32: 2.5\n"};
     const char *text = RND_OF(texts);
-    tp_test_write(tp_test_path(case_dir, "hyper.txt"), text, strlen(text));
+    rewrite(tp_test_path(case_dir, "hyper.txt"), text);
 }
 
 /* A configuration with random callbacks and monitors. */
@@ -836,12 +839,12 @@ static void damage(void)
         "model_checkpoint_path: \"nowhere\"\nall_model_checkpoint_paths: \"model-4\"\n"};
     const char *path = tp_test_path(case_dir, RND_OF(names)), *text = RND_OF(texts);
     const int64_t action = rnd(5), size = rnd(40);
-    if (action == 0) tp_test_write(path, text, strlen(text));
+    if (action == 0) rewrite(path, text);
     else if (action == 1 || !tp_file_exists(path)) unlink(path);
     else if (action == 2 && truncate(path, size) != 0) tell("not truncated\n");
     else if (action == 3) {
-        tp_test_write(tp_test_path(case_dir, "checkpoint"), text, strlen(text));
-        tp_test_write(tp_test_path(case_dir, "stats.json"), text, strlen(text));
+        rewrite(tp_test_path(case_dir, "checkpoint"), text);
+        rewrite(tp_test_path(case_dir, "stats.json"), text);
     }
 }
 
@@ -1098,7 +1101,7 @@ static void debug_case(int64_t n)
     do list[2] = a_saver();
     while (tp_callback_status(list[2]) != TP_OK && (tp_callback_free(list[2]), true));
     c.callbacks = list, c.n_callbacks = 3;
-    tp_test_write(tp_test_path(other_dir, "in"), input.data, input.len);
+    rewrite(tp_test_path(other_dir, "in"), input.data ? input.data : "");
     const int in = open(tp_test_path(other_dir, "in"), O_RDONLY), saved = dup(0);
     CHECK(in >= 0 && saved >= 0 && dup2(in, 0) == 0);
     close(in);

@@ -761,9 +761,6 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     return e;
 }
 
-/* Whether the panels of B are packed by the chunks that use them, each panel once: then they can be kept. */
-static bool tp__gemm_packs_once(const tp__gemm_plan *p) { return p->pack_here && p->m_blocks == 1; }
-
 /* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, void *scratch)
 {
@@ -1269,8 +1266,9 @@ TP__SMALL static int64_t tp__gemm_kept(tp_device *d, const tp__gemm_args *produc
     if (a.tb && a.N == 1) a.tb = false, a.ldb = 1;
     if (tp__gemm_is_small(&a, d->isa)) return 0;
     tp__gemm_plan_make(&p, d, &a, NULL);
-    if (p.pack_here) return tp__gemm_packs_once(&p) ? p.panels * p.nr * a.K : 0;
-    return (p.panels - (p.row ? p.panels : p.packed_from)) * p.nr * a.K;
+    /* if several blocks of rows pack the panels that they use, each panel is packed by several threads */
+    if (p.pack_here) return p.m_blocks == 1 ? p.panels * p.nr * a.K : 0;
+    return (p.panels - p.packed_from) * p.nr * a.K;
 }
 
 static void tp__gemm_fast(tp_device *d, const tp__gemm_args *product, void *scratch)
@@ -1385,9 +1383,9 @@ typedef struct tp__conv_args {
     const float *norm;
     bool norm_relu;
     const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
-    /* forward, not NULL: memory for packed weights, tp__conv_kept floats, that lasts beyond the call; those of this w are in it */
-    float *kept;
-    bool kept_is_ready;
+    float
+        *kept; /* not NULL: memory for packed weights, tp__conv_kept floats; it lasts beyond this call. Forward only */
+    bool kept_is_ready; /* the packed weights of this w are in it already */
 } tp__conv_args;
 
 /* The common part of a convolution's forward pass, input gradient and filter gradient: a grid of `rows` x `cols`
@@ -3573,7 +3571,8 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
     return max_bytes;
 }
 
-/* Number of floats for the packed weights of a forward pass that are kept for the next one; 0: none. */
+/* Number of floats for the packed weights of a forward pass that are kept for the next one; 0: none, because it packs none or has
+ * so many positions that packing takes a small part of its time. */
 TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
 {
     const tp__conv *g = &a->g;

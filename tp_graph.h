@@ -9579,8 +9579,8 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     return writes;
 }
 
-/* Gives memory to the steps that keep packed weights from run to run. The weights must be variables that the plan does not write,
- * or constants, and have the type that the kernel gets. */
+/* Some kernels pack their weights in the plan's first run and use the packed weights in later runs. This gives them the memory. The
+ * plan must write no variable; the weights are a variable or a constant, and the kernel reads them without conversion. */
 static tp_status tp__plan_kept(tp__plan *p)
 {
     for (int i = 0; i < p->n_step && p->first_write == p->n_step; i++) {

@@ -1438,8 +1438,10 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
     const tp_grad_rule *rules = p->rules ? p->rules : &single_rule;
     const int n_rules = p->rules ? p->n_rules : 1;
     int left = 0, n_open = 0;
-    if (n_rules < 0) tp_graph_fail(g, &p->at_, TP_ERR_ARG, "ScaleGradient has %d rules", n_rules);
-    if (n_rules < 0) return n;
+    if (n_rules < 0) {
+        tp_graph_fail(g, &p->at_, TP_ERR_ARG, "ScaleGradient has %d rules", n_rules);
+        return n;
+    }
     tp__filter *filter = (tp__filter *)tp_graph_alloc(g, (size_t)n_rules * sizeof *filter);
     for (; filter && n_open < n_rules; n_open++) {
         const char *regex = rules[n_open].regex;
@@ -1636,7 +1638,7 @@ static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
             if (!(list[i] = tp_graph_strdup(g, p->collections[i]))) return false;
         p->collections = list;
     }
-    if (!p->rules || p->n_rules < 0) return true; /* fewer than none are refused where they are used */
+    if (!p->rules || p->n_rules < 0) return true; /* tp__gradproc_scale refuses a negative number */
     tp_grad_rule *rules = (tp_grad_rule *)tp_graph_alloc(g, (size_t)p->n_rules * sizeof *rules);
     if (!rules) return false;
     for (int i = 0; i < p->n_rules; i++) {

@@ -4,8 +4,8 @@
  *     tell("%s\n", name);                a line; the log, stderr, stdout and the files of the folder tell by themselves
  *     end_case("name", i);               the digest; TP_TEST_PRINT=name:17 prints the text of case 17
  *
- * Texts are told without what differs between runs: folders, dates, hosts, the lines of test files. With the clock that only a
- * test moves times and speeds are the same in each run; where another thread reads the clock, times are left out (told_times). */
+ * The text leaves out what differs between runs: folders, dates, hosts, the lines of test files. Only a test moves the clock, so
+ * times and speeds are the same in each run; where another thread reads the clock, times are left out (told_times). */
 #ifndef GOLDEN_TEXT_H
 #define GOLDEN_TEXT_H
 
@@ -56,7 +56,7 @@ TP_TEST__UNUSED static bool chance(int64_t n) { return rnd(n) == 0; } /* one in 
 static char case_dir[320];  /* of the case's files */
 static char other_dir[300]; /* of what stderr and stdout give */
 static tp_buf told;
-static bool told_times; /* TP_YES: times, speeds and memory are told as they are */
+static bool told_times; /* true: times, speeds and memory are told as they are */
 
 TP_PRINTF(1, 2) static void tell(const char *format, ...)
 {

@@ -734,26 +734,45 @@ static tp_node *tp__divide(tp_node *a, tp_node *b) /* integer division rounds to
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
     tp_node *q = tp_floordiv(a, b), *zero = tp__constant_like(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
-    tp_node *signs_differ =
-        tp_not_equal(tp__cast_if_needed(tp_less(a, zero), TP_I32), tp__cast_if_needed(tp_less(b, zero), TP_I32));
+    tp_node *signs_differ = tp__cast_if_needed(tp_less(b, zero), TP_I32);
+    signs_differ = tp_not_equal(tp__cast_if_needed(tp_less(a, zero), TP_I32), signs_differ);
     return tp_add(q, tp__cast_if_needed(tp_logical_and(rest, signs_differ), a->dtype));
 }
-static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__bytes_to_int32(a), tp__bytes_to_int32(b)); }
+static tp_node *tp__xor(tp_node *a, tp_node *b)
+{
+    b = tp__bytes_to_int32(b);
+    return tp_not_equal(tp__bytes_to_int32(a), b);
+}
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
 static tp_node *tp__hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f)); }
 static tp_node *tp__mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
 static tp_node *tp__is_nan(tp_node *x) { return tp_not_equal(x, x); }
-static tp_node *tp__tan(tp_node *x) { return tp_div(tp_sin(x), tp_cos(x)); }
-static tp_node *tp__sinh(tp_node *x) { return tp_affine(tp_sub(tp_exp(x), tp_exp(tp_neg(x))), 0.5f, 0.0f); }
-static tp_node *tp__cosh(tp_node *x) { return tp_affine(tp_add(tp_exp(x), tp_exp(tp_neg(x))), 0.5f, 0.0f); }
+static tp_node *tp__tan(tp_node *x)
+{
+    tp_node *c = tp_cos(x);
+    return tp_div(tp_sin(x), c);
+}
+static tp_node *tp__sinh(tp_node *x)
+{
+    tp_node *other = tp_exp(tp_neg(x));
+    return tp_affine(tp_sub(tp_exp(x), other), 0.5f, 0.0f);
+}
+static tp_node *tp__cosh(tp_node *x)
+{
+    tp_node *other = tp_exp(tp_neg(x));
+    return tp_affine(tp_add(tp_exp(x), other), 0.5f, 0.0f);
+}
 static tp_node *tp__asinh(tp_node *x)
 {
-    return tp_mul(tp_sign(x), tp_ln(tp_add(tp_abs(x), tp_sqrt(tp_affine(tp_square(x), 1.0f, 1.0f)))));
+    tp_node *y = tp_sqrt(tp_affine(tp_square(x), 1.0f, 1.0f));
+    y = tp_ln(tp_add(tp_abs(x), y));
+    return tp_mul(tp_sign(x), y);
 }
 static tp_node *tp__acosh(tp_node *x) { return tp_ln(tp_add(x, tp_sqrt(tp_affine(tp_square(x), 1.0f, -1.0f)))); }
 static tp_node *tp__atanh(tp_node *x)
 {
-    return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), tp_affine(x, -1.0f, 1.0f))), 0.5f, 0.0f);
+    tp_node *below = tp_affine(x, -1.0f, 1.0f);
+    return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), below)), 0.5f, 0.0f);
 }
 
 static void tp__import_mod(tp__import_node *n)
@@ -761,10 +780,13 @@ static void tp__import_mod(tp__import_node *n)
     tp_node *a = tp__import_node_input(n, 0), *b = tp__import_node_input(n, 1);
     const tp_dtype d = a->dtype;
     a = tp__bytes_to_int32(a), b = tp__bytes_to_int32(b);
-    tp__import_node_set_output(
-        n, 0,
-        tp__cast_if_needed(
-            tp__import_node_int(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
+    tp_node *y;
+    if (tp__import_node_int(n, "fmod", 0)) {
+        y = tp_abs(b);
+        y = tp_mod(tp_abs(a), y);
+        y = tp_mul(tp_sign(a), y);
+    } else y = tp_mod(a, b);
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
 
 static void tp__import_pow(tp__import_node *n) /* the result of Pow has the type of the base */
@@ -802,6 +824,13 @@ static void tp__import_clip(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp__cast_if_needed(y, x->dtype));
 }
 
+/* relu(x) + alpha elu(below), where `below` is 0 above 0 */
+static tp_node *tp__elu_below(tp_node *x, tp_node *below, float alpha)
+{
+    below = tp_affine(tp_elu(below), alpha, 0.0f);
+    return tp_add(tp_relu(x), below);
+}
+
 /* Builds activations with attributes. */
 static void tp__import_activation(tp__import_node *n)
 {
@@ -810,39 +839,36 @@ static void tp__import_activation(tp__import_node *n)
     if (strcmp(op, "LeakyRelu") == 0) y = tp_leaky_relu(x, tp__import_node_float(n, "alpha", 0.01f));
     else if (strcmp(op, "Elu") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.0f);
-        y = alpha == 1.0f ? tp_elu(x)
-                          : tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__constant_like(x, 0))), alpha, 0.0f));
+        y = alpha == 1.0f ? tp_elu(x) : tp__elu_below(x, tp_minimum(x, tp__constant_like(x, 0)), alpha);
     } else if (strcmp(op, "Celu") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.0f);
-        y = tp_add(tp_relu(x), tp_affine(tp_elu(tp_affine(tp_minimum(x, tp__constant_like(x, 0)), 1.0f / alpha, 0.0f)),
-                                         alpha, 0.0f));
+        y = tp_affine(tp_minimum(x, tp__constant_like(x, 0)), 1.0f / alpha, 0.0f);
+        y = tp__elu_below(x, y, alpha);
     } else if (strcmp(op, "Selu") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.67326319217681884765625f),
                     gamma = tp__import_node_float(n, "gamma", 1.05070102214813232421875f);
-        y = tp_affine(tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__constant_like(x, 0))), alpha, 0.0f)), gamma,
-                      0.0f);
+        y = tp_affine(tp__elu_below(x, tp_minimum(x, tp__constant_like(x, 0)), alpha), gamma, 0.0f);
     } else if (strcmp(op, "HardSigmoid") == 0)
         y = tp_clip(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), tp__import_node_float(n, "beta", 0.5f)), 0.0f,
                     1.0f);
-    else if (strcmp(op, "ThresholdedRelu") == 0)
-        y = tp_select(tp_greater(x, tp__constant_like(x, (double)tp__import_node_float(n, "alpha", 1.0f))), x,
-                      tp_zeros_like(x));
-    else if (strcmp(op, "Shrink") == 0) {
+    else if (strcmp(op, "ThresholdedRelu") == 0) {
+        tp_node *zeros = tp_zeros_like(x);
+        y = tp_select(tp_greater(x, tp__constant_like(x, (double)tp__import_node_float(n, "alpha", 1.0f))), x, zeros);
+    } else if (strcmp(op, "Shrink") == 0) {
         const double lambd = (double)tp__import_node_float(n, "lambd", 0.5f),
                      bias = (double)tp__import_node_float(n, "bias", 0.0f);
-        tp_node *w = tp__bytes_to_int32(x);
-        y = tp_select(tp_greater(w, tp__constant_like(w, lambd)), tp_sub(w, tp__constant_like(w, bias)),
-                      tp_zeros_like(w));
-        y = tp__cast_if_needed(
-            tp_select(tp_less(w, tp__constant_like(w, -lambd)), tp_add(w, tp__constant_like(w, bias)), y), x->dtype);
+        tp_node *w = tp__bytes_to_int32(x), *zeros = tp_zeros_like(w), *moved = tp_sub(w, tp__constant_like(w, bias));
+        y = tp_select(tp_greater(w, tp__constant_like(w, lambd)), moved, zeros);
+        moved = tp_add(w, tp__constant_like(w, bias));
+        y = tp__cast_if_needed(tp_select(tp_less(w, tp__constant_like(w, -lambd)), moved, y), x->dtype);
     } else if (strcmp(op, "Gelu") == 0)
         y = strcmp(tp__import_node_string(n, "approximate", "none"), "tanh") == 0 ? tp_gelu_tanh(x) : tp_gelu(x);
     else if (strcmp(op, "Swish") == 0) {
         const float alpha = tp__import_node_float(n, "alpha", 1.0f);
         y = alpha == 1.0f ? tp_silu(x) : tp_mul(x, tp_sigmoid(tp_affine(x, alpha, 0.0f)));
     } else if (strcmp(op, "SwiGLU") == 0) {
-        y = tp_mul(tp_mul(x, tp_sigmoid(tp_affine(x, tp__import_node_float(n, "alpha", 1.0f), 0.0f))),
-                   tp__import_node_input(n, 1));
+        tp_node *gate = tp__import_node_input(n, 1);
+        y = tp_mul(tp_mul(x, tp_sigmoid(tp_affine(x, tp__import_node_float(n, "alpha", 1.0f), 0.0f))), gate);
     } else if (strcmp(op, "IsInf") == 0) {
         tp_node *up = tp_equal(x, tp__constant_like(x, HUGE_VAL)), *down = tp_equal(x, tp__constant_like(x, -HUGE_VAL)),
                 *no = tp_less(x, x);
@@ -855,14 +881,15 @@ static void tp__import_activation(tp__import_node *n)
 static void tp__import_prelu(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *slope = tp__import_node_input(n, 1);
-    tp__import_node_set_output(n, 0, tp_select(tp_less(x, tp__constant_like(x, 0)), tp_mul(x, slope), x));
+    tp_node *below = tp_mul(x, slope);
+    tp__import_node_set_output(n, 0, tp_select(tp_less(x, tp__constant_like(x, 0)), below, x));
 }
 
 static void tp__import_where(tp__import_node *n)
 {
     tp_node *c = tp__import_node_input(n, 0), *a = tp__import_node_input(n, 1), *b = tp__import_node_input(n, 2);
-    tp__import_node_set_output(
-        n, 0, tp__cast_if_needed(tp_select(c, tp__bytes_to_int32(a), tp__bytes_to_int32(b)), a->dtype));
+    b = tp__bytes_to_int32(b);
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(tp_select(c, tp__bytes_to_int32(a), b), a->dtype));
 }
 
 static tp_node *tp__cast_to(tp_node *x, int64_t elem)
@@ -879,8 +906,8 @@ static void tp__import_cast(tp__import_node *n)
 }
 static void tp__import_cast_like(tp__import_node *n)
 {
-    tp__import_node_set_output(n, 0,
-                               tp__cast_if_needed(tp__import_node_input(n, 0), tp__import_node_input(n, 1)->dtype));
+    const tp_dtype d = tp__import_node_input(n, 1)->dtype;
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(tp__import_node_input(n, 0), d));
 }
 
 /* Dropout drops elements only in the training mode of the file; otherwise it is the identity. */
@@ -922,8 +949,8 @@ static void tp__import_reduce(tp__import_node *n)
     else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
     if (strcmp(op, "LogSumExp") == 0) {
         if (k) {
-            tp_node *maximum = tp_reduce_max(y, axes, k, true);
-            maximum = tp_select(tp_is_finite(maximum), maximum, tp_zeros_like(maximum));
+            tp_node *maximum = tp_reduce_max(y, axes, k, true), *zeros = tp_zeros_like(maximum);
+            maximum = tp_select(tp_is_finite(maximum), maximum, zeros);
             y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, maximum)), axes, k, true)), maximum);
             if (!keep_dims) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
         }
@@ -1010,7 +1037,8 @@ static tp_node *tp__matrix_product(tp_node *a,
     const tp_dtype d = a->dtype;
     if (tp_is_poison(a) || tp_is_poison(b)) return a;
     if (!tp_dtype_is_float(d)) a = tp__cast_if_needed(a, TP_F64), b = tp__cast_if_needed(b, TP_F64);
-    tp_node *y = tp_matmul(row ? tp_expand_dims(a, 0) : a, column ? tp_expand_dims(b, 1) : b);
+    if (column) b = tp_expand_dims(b, 1);
+    tp_node *y = tp_matmul(row ? tp_expand_dims(a, 0) : a, b);
     if (column) y = tp_squeeze(y, y->shape.ndim - 1);
     if (row) y = tp_squeeze(y, y->shape.ndim - (column ? 1 : 2));
     return tp__cast_if_needed(y, d);
@@ -1358,9 +1386,9 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     else if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
     else if (kind == 'L') {
         const float p = (float)(tp__import_node_attr(n, "p") ? tp__import_node_int(n, "p", 2) : 2);
-        y = tp__pool_windows(
-            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__constant_like(x, (double)p)), &w, 0.0f),
-            &w, true, false);
+        tp_node *power = p == 2.0f ? NULL : tp__constant_like(x, (double)p);
+        y = power ? tp_pow(tp_abs(x), power) : tp_square(x);
+        y = tp__pool_windows(n, tp__pad_space(y, &w, 0.0f), &w, true, false);
         y = tp_affine(y, (float)elements, 0.0f);
         y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__constant_like(y, 1.0 / (double)p));
     } else {
@@ -1420,8 +1448,10 @@ static void tp__import_batch_norm(tp__import_node *n)
     }
     tp_node *m = NULL, *v = NULL;
     tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, 1, epsilon, false, &m, &v));
-    tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), tp_affine(m, 1.0f - momentum, 0.0f)));
-    tp__import_node_set_output(n, 2, tp_add(tp_affine(var, momentum, 0.0f), tp_affine(v, 1.0f - momentum, 0.0f)));
+    m = tp_affine(m, 1.0f - momentum, 0.0f);
+    tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), m));
+    v = tp_affine(v, 1.0f - momentum, 0.0f);
+    tp__import_node_set_output(n, 2, tp_add(tp_affine(var, momentum, 0.0f), v));
 }
 
 static void tp__import_layer_norm(tp__import_node *n)
@@ -1448,7 +1478,8 @@ static void tp__import_rms_norm(tp__import_node *n)
     for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
     tp_node *r = tp_rsqrt(
         tp_affine(tp_reduce_mean(tp_square(x), axes, k, true), 1.0f, tp__import_node_float(n, "epsilon", 1e-5f)));
-    tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), tp__import_node_input(n, 1)));
+    tp_node *scale = tp__import_node_input(n, 1);
+    tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), scale));
 }
 
 /* Returns the number of channels of x, which are dimension 1; if that is unknown, the length of scale or bias. */
@@ -1468,9 +1499,9 @@ static void tp__import_instance_norm(tp__import_node *n)
     if (n->importer->status == TP_OK && C > INT_MAX)
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld channels are too many", n->op, (long long)C);
     if (n->importer->status != TP_OK) return;
-    tp__import_node_set_output(n, 0,
-                               tp_nn_group_norm(x, tp__import_node_input(n, 1), tp__import_node_input(n, 2), 1, (int)C,
-                                                tp__import_node_float(n, "epsilon", 1e-5f)));
+    const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f);
+    tp_node *bias = tp__import_node_input(n, 2), *scale = tp__import_node_input(n, 1);
+    tp__import_node_set_output(n, 0, tp_nn_group_norm(x, scale, bias, 1, (int)C, epsilon));
 }
 
 static void tp__import_group_norm(tp__import_node *n)
@@ -1544,10 +1575,9 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     y = tp__pool_windows(
         n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
         true, false);
-    y = tp_pow(tp_affine(y, alpha, bias),
-               tp__constant_like(y, (double)beta)); /* the pool gives the mean over `size` channels:
-                                                                     * alpha times the mean is alpha / size times the
-                                                                     * sum */
+    tp_node *power = tp__constant_like(y, (double)beta);
+    /* the pool gives the mean over `size` channels: alpha times the mean is alpha / size times the sum */
+    y = tp_pow(tp_affine(y, alpha, bias), power);
     tp__import_node_set_output(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
 
@@ -2081,7 +2111,8 @@ static tp_node *tp__index_from_start(tp__import_node *n, tp_node *index, tp_node
             tp__importer_zeros_along(n->importer, tp__importer_symbol(n->importer, x, axis), index->dtype, 0, 1);
         size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
     }
-    return tp_select(tp_less(index, tp__constant_like(index, 0)), tp_add(index, size), index);
+    tp_node *counted = tp_add(index, size);
+    return tp_select(tp_less(index, tp__constant_like(index, 0)), counted, index);
 }
 
 static void tp__import_gather(tp__import_node *n)
@@ -2265,9 +2296,9 @@ static void tp__import_scatter_elements(tp__import_node *n)
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     if (n->importer->status != TP_OK) return;
     tp_node *flat = tp__flat_elements(n, x, index, axis);
-    if (n->importer->status == TP_OK)
-        tp__import_node_set_output(n, 0,
-                                   tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
+    if (n->importer->status != TP_OK) return;
+    updates = tp_flatten(updates);
+    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, updates), x));
 }
 static void tp__import_scatter_nd(tp__import_node *n)
 {
@@ -2277,10 +2308,8 @@ static void tp__import_scatter_nd(tp__import_node *n)
     tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
     for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__import_node_dim(n, index, d);
     if (n->importer->status != TP_OK) return;
-    tp__import_node_set_output(
-        n, 0,
-        tp_reshape_like(
-            tp__scattered(n, tp__merged(x, rows, used), row, tp__merged(updates, count, index->shape.ndim - 1)), x));
+    updates = tp__merged(updates, count, index->shape.ndim - 1);
+    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, tp__merged(x, rows, used), row, updates), x));
 }
 
 static void tp__import_one_hot(tp__import_node *n)
@@ -2295,16 +2324,13 @@ static void tp__import_one_hot(tp__import_node *n)
         tp__import_node_unsupported(n, "that depth");
         return;
     }
-    tp_node *encoded = tp_one_hot(tp_select(tp_less(index, tp__constant_like(index, 0)),
-                                            tp_add(index, tp__constant_like(index, (double)k)), index),
-                                  k, 1.0f, 0.0f),
-            *values_computed = tp__bytes_to_int32(values);
+    tp_node *counted = tp_add(index, tp__constant_like(index, (double)k));
+    index = tp_select(tp_less(index, tp__constant_like(index, 0)), counted, index);
+    tp_node *encoded = tp_one_hot(index, k, 1.0f, 0.0f), *values_computed = tp__bytes_to_int32(values);
     encoded = tp__move_axis(tp_greater(encoded, tp__constant_like(encoded, 0.5)), encoded->shape.ndim - 1, axis);
-    tp__import_node_set_output(
-        n, 0,
-        tp__cast_if_needed(tp_select(encoded, tp_squeeze(tp__slice_from(values_computed, 0, 1, 1), 0),
-                                     tp_squeeze(tp__slice_from(values_computed, 0, 0, 1), 0)),
-                           values->dtype));
+    tp_node *off = tp_squeeze(tp__slice_from(values_computed, 0, 0, 1), 0);
+    tp_node *on = tp_squeeze(tp__slice_from(values_computed, 0, 1, 1), 0);
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(tp_select(encoded, on, off), values->dtype));
 }
 
 static void tp__import_trilu(tp__import_node *n)
@@ -2329,8 +2355,9 @@ static void tp__import_trilu(tp__import_node *n)
     }
     for (int64_t i = 0; i < dim[0] * dim[1]; i++)
         ((bool *)t.data)[i] = upper ? i % dim[1] - i / dim[1] >= k : i % dim[1] - i / dim[1] <= k;
-    tp__import_node_set_output(
-        n, 0, tp__cast_if_needed(tp_select(tp_constant(tp_node_graph(x), &t), w, tp_zeros_like(w)), x->dtype));
+    tp_node *zeros = tp_zeros_like(w);
+    tp__import_node_set_output(n, 0,
+                               tp__cast_if_needed(tp_select(tp_constant(tp_node_graph(x), &t), w, zeros), x->dtype));
     tp_tensor_free(&t);
 }
 
@@ -2660,7 +2687,11 @@ static void tp__import_class_loss(
         tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last_axis, 1, false));
     if (weight) y = tp_mul(y, weight);
     if (strcmp(reduction, "sum") == 0) y = tp_sum(y);
-    else if (strcmp(reduction, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
+    else if (strcmp(reduction, "mean") == 0 && !weight) y = tp_mean(y);
+    else if (strcmp(reduction, "mean") == 0) {
+        weight = tp_sum(weight);
+        y = tp_div(tp_sum(y), weight);
+    }
     tp__import_node_set_output(n, 0, y);
 }
 
@@ -2686,9 +2717,15 @@ static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_
 }
 static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, tp_node *b, int64_t gate, int64_t H)
 {
-    return tp_nn_bias_add(tp_add(tp_matmul_ex(x, tp__rnn_gate(W, gate, H), false, true),
-                                 tp_matmul_ex(h, tp__rnn_gate(R, gate, H), false, true)),
-                          tp__rnn_gate(b, gate, H), TP_NHWC);
+    b = tp__rnn_gate(b, gate, H);
+    h = tp_matmul_ex(h, tp__rnn_gate(R, gate, H), false, true);
+    return tp_nn_bias_add(tp_add(tp_matmul_ex(x, tp__rnn_gate(W, gate, H), false, true), h), b, TP_NHWC);
+}
+
+static tp_node *tp__rnn_product(tp_node *x, tp_node *W, tp_node *b, int64_t gate, int64_t H)
+{
+    b = tp__rnn_gate(b, gate, H);
+    return tp_nn_bias_add(tp_matmul_ex(x, tp__rnn_gate(W, gate, H), false, true), b, TP_NHWC);
 }
 
 /* The operands of one direction, and its state before and after. */
@@ -2700,6 +2737,13 @@ typedef struct tp__import_node_rnn {
     int64_t H;
 } tp__import_node_rnn;
 
+/* A gate of an LSTM with peepholes, which see the state c. */
+static tp_node *tp__rnn_seeing(const tp__import_node_rnn *q, tp_node *xt, tp_node *c, int64_t gate)
+{
+    tp_node *seen = tp_mul(c, tp__rnn_gate(q->peepholes, gate, q->H));
+    return tp_sigmoid(tp_add(tp__rnn_linear(xt, q->w, q->h, q->r, q->bias, gate, q->H), seen));
+}
+
 /* Builds one step of a cell that has no sequence op; updates q->h and q->c. */
 static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
 {
@@ -2709,20 +2753,16 @@ static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
     else if (kind == 'G') {
         tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
                 *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
-        tp_node *recurrent =
-            tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true), tp__rnn_gate(q->bias_h, 2, H), TP_NHWC);
-        tp_node *candidate = tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true),
-                                            tp__rnn_gate(q->bias_x, 2, H), TP_NHWC);
+        tp_node *recurrent = tp__rnn_product(h, r, q->bias_h, 2, H);
+        tp_node *candidate = tp__rnn_product(xt, w, q->bias_x, 2, H);
         candidate = tp_tanh(tp_add(candidate, tp_mul(s, recurrent)));
-        h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), candidate), tp_mul(z, h));
+        h = tp_mul(z, h);
+        h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), candidate), h);
     } else { /* LSTM with peepholes; the gates are in the order i, o, f */
-        tp_node *in =
-            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->peepholes, 0, H))));
-        tp_node *forget =
-            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(q->peepholes, 2, H))));
-        tp_node *next = tp_add(tp_mul(forget, c), tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H))));
-        tp_node *out =
-            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(q->peepholes, 1, H))));
+        tp_node *in = tp__rnn_seeing(q, xt, c, 0), *forget = tp__rnn_seeing(q, xt, c, 2);
+        tp_node *next = tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H)));
+        next = tp_add(tp_mul(forget, c), next);
+        tp_node *out = tp__rnn_seeing(q, xt, next, 1);
         c = next;
         h = tp_mul(out, tp_tanh(c));
     }
@@ -2753,12 +2793,13 @@ static tp_node *tp__rnn_direction(tp__import_node *n, char kind, bool after, tp_
     tp_node *hl = NULL, *cl = NULL, *y;
     const int64_t H = q->H;
     if (kind == 'L' && !q->peepholes) {
-        y = tp_nn_lstm(q->inputs, tp__rnn_kernel(q->w, q->r, "0321", H), tp__rnn_gates(q->bias, "0321", H), q->h, q->c,
-                       0.0f, false, &hl, &cl);
+        tp_node *bias = tp__rnn_gates(q->bias, "0321", H), *kernel = tp__rnn_kernel(q->w, q->r, "0321", H);
+        y = tp_nn_lstm(q->inputs, kernel, bias, q->h, q->c, 0.0f, false, &hl, &cl);
         q->h = hl, q->c = cl;
     } else if (kind == 'G' && !after) {
-        y = tp_nn_gru(q->inputs, tp__rnn_kernel(q->w, q->r, "10", H), tp__rnn_gates(q->bias, "10", H),
-                      tp__rnn_kernel(q->w, q->r, "2", H), tp__rnn_gates(q->bias, "2", H), q->h, false, &hl);
+        tp_node *candidate_bias = tp__rnn_gates(q->bias, "2", H), *candidate = tp__rnn_kernel(q->w, q->r, "2", H);
+        tp_node *bias = tp__rnn_gates(q->bias, "10", H), *kernel = tp__rnn_kernel(q->w, q->r, "10", H);
+        y = tp_nn_gru(q->inputs, kernel, bias, candidate, candidate_bias, q->h, false, &hl);
         q->h = hl;
     } else y = tp__rnn_unrolled(n, kind, q);
     return y;
@@ -2907,7 +2948,8 @@ static void tp__import_attention(tp__import_node *n)
         tp__import_node_unsupported(n, "a softcap that small");
         return;
     }
-    tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), tp_affine(K, half, 0.0f), false, true);
+    K = tp_affine(K, half, 0.0f);
+    tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), K, false, true);
     if (mode == 0) tp__import_node_set_output(n, 3, s);
     if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__constant_like(s, (double)cap))), cap, 0.0f);
     if (mode == 1) tp__import_node_set_output(n, 3, s);
@@ -2936,8 +2978,8 @@ static void tp__import_attention(tp__import_node *n)
     if (valid) s = tp_select(tp_less(key, valid), s, minus_infinity);
     if (mode == 2) tp__import_node_set_output(n, 3, s);
     /* a query that attends to no key gets 0, not NaN */
-    tp_node *p = tp_softmax(tp_maximum(s, tp__constant_like(s, -1e30)));
-    p = tp_select(tp_equal(s, minus_infinity), tp_zeros_like(p), p);
+    tp_node *p = tp_softmax(tp_maximum(s, tp__constant_like(s, -1e30))), *zeros = tp_zeros_like(p);
+    p = tp_select(tp_equal(s, minus_infinity), zeros, p);
     if (mode == 3) tp__import_node_set_output(n, 3, p);
     tp_node *y = tp_matmul(p, V);
     tp__import_node_set_output(n, 0, flat ? tp__merge_heads(n, y) : y);
@@ -2963,8 +3005,10 @@ static void tp__import_rotary(tp__import_node *n)
     tp_node *rotated = tp__slice_from(x, 3, 0, dim), *a, *b, *parts[3];
     a = interleaved ? tp__slice_every(n, rotated, 3, 0, 2, dim / 2) : tp__slice_from(rotated, 3, 0, dim / 2);
     b = interleaved ? tp__slice_every(n, rotated, 3, 1, 2, dim / 2) : tp__slice_from(rotated, 3, dim / 2, dim / 2);
-    parts[0] = tp_sub(tp_mul(a, cache[0]), tp_mul(b, cache[1]));
-    parts[1] = tp_add(tp_mul(a, cache[1]), tp_mul(b, cache[0]));
+    parts[0] = tp_mul(b, cache[1]);
+    parts[0] = tp_sub(tp_mul(a, cache[0]), parts[0]);
+    parts[1] = tp_mul(b, cache[0]);
+    parts[1] = tp_add(tp_mul(a, cache[1]), parts[1]);
     parts[2] = tp__slice_from(x, 3, dim, -1);
     tp_node *y;
     if (interleaved) {
@@ -3049,8 +3093,8 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
         const int first = (int)(strchr(in, in[d]) - in);
         if (first == d) continue;
         tp_node *a = tp__positions(n, x, tp__import_node_dim(n, x, first), 3);
-        tp_node *is_diagonal =
-            tp_equal(tp__with_ones(a, 1, x->shape.ndim - 1 - first), tp__with_ones(a, 1, x->shape.ndim - 1 - d));
+        tp_node *is_diagonal = tp__with_ones(a, 1, x->shape.ndim - 1 - d);
+        is_diagonal = tp_equal(tp__with_ones(a, 1, x->shape.ndim - 1 - first), is_diagonal);
         x = tp_reduce_sum(tp_select(is_diagonal, x, tp_zeros_like(x)), &d, 1, false);
         memmove(in + d, in + d + 1, strlen(in + d));
     }

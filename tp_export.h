@@ -1393,8 +1393,8 @@ static const char *tp__onnx_flatten(tp__onnx *w, const char *out, const char *x)
 }
 static const char *tp__onnx_unsqueeze(tp__onnx *w, const char *out, const char *x, int64_t axis)
 {
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Unsqueeze", x, tp__onnx_list_of_one(w, axis),
-                            NULL);
+    const char *axes = tp__onnx_list_of_one(w, axis);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Unsqueeze", x, axes, NULL);
 }
 
 /* Returns the name of the tensor that holds a value in a form; creates the form if necessary. For channels first, a
@@ -1475,9 +1475,10 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
     bool moves = false;
     for (int d = 0; d < TP_MAX_DIMS; d++) new_axes[d] = d;
     for (int d = 0; d < n; d++) moves |= perm[d] != d;
-    if (node->shape.ndim < n)
-        x = tp__onnx_emit_to(w, moves ? tp__onnx_unique_name(w) : name, "Unsqueeze", x,
-                             tp__onnx_list(w, new_axes, n - node->shape.ndim), NULL);
+    if (node->shape.ndim < n) {
+        const char *axes = tp__onnx_list(w, new_axes, n - node->shape.ndim);
+        x = tp__onnx_emit_to(w, moves ? tp__onnx_unique_name(w) : name, "Unsqueeze", x, axes, NULL);
+    }
     return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
 }
 static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* permutation that swaps the last two axes */
@@ -1503,8 +1504,8 @@ static const char *tp__onnx_broadcast_axis(tp__onnx *w, const tp_node *vector, i
         long_shape.dim[0] = v->constant->shape.dim[0];
         return tp__onnx_init(w, name, v->constant->dtype, &long_shape, v->constant->data);
     }
-    return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN),
-                            tp__onnx_list(w, behind, long_shape.ndim - 1), NULL);
+    const char *axes = tp__onnx_list(w, behind, long_shape.ndim - 1);
+    return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN), axes, NULL);
 }
 /* Returns the shape of a value, as a vector. */
 static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
@@ -1519,7 +1520,8 @@ static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
 static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis)
 {
     if (n->shape.dim[axis] >= 0) return tp__onnx_scalar(w, TP_I64, (double)n->shape.dim[axis]);
-    return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), tp__onnx_scalar(w, TP_I64, axis), NULL);
+    const char *index = tp__onnx_scalar(w, TP_I64, axis);
+    return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), index, NULL);
 }
 static const char *tp__onnx_cast_to(tp__onnx *w, const char *out, const char *x, tp_dtype dtype)
 {
@@ -1528,8 +1530,8 @@ static const char *tp__onnx_cast_to(tp__onnx *w, const char *out, const char *x,
 }
 static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *x)
 {
-    const char *not_finite = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL),
-                                           tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
+    const char *not_finite = tp__onnx_emit(w, "IsNaN", x, NULL, NULL);
+    not_finite = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL), not_finite, NULL);
     return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Not", not_finite, NULL, NULL);
 }
 /* Returns the constant value of input i; an error if it depends on the model's inputs. */
@@ -1545,6 +1547,12 @@ static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 
 /* -- element-wise ops */
 
+static const char *tp__onnx_signs_differ(tp__onnx *w, const char *a, const char *b, const char *zero)
+{
+    const char *negative = tp__onnx_emit(w, "Less", b, zero, NULL);
+    return tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL), negative, NULL);
+}
+
 /* The ops floordiv and mod round down; integers divided by 0 give 0. */
 static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool remainder)
 {
@@ -1555,24 +1563,21 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
     } else if (tp_dtype_is_float(t)) {
         tp__onnx_int(w, "fmod", 1);
         const char *r = tp__onnx_emit(w, "Mod", a, b, NULL);
-        const char *signs_differ = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", r, zero, NULL),
-                                                 tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *signs_differ = tp__onnx_signs_differ(w, r, b, zero);
         const char *has_remainder = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
-        tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL),
-                         tp__onnx_emit(w, "Add", r, b, NULL), r);
+        const char *moved = tp__onnx_emit(w, "Add", r, b, NULL);
+        tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL), moved, r);
     } else {
         /* x / 0 and INT_MIN / -1 would crash: for the divisors 0 and -1 the quotient is a * b and the remainder 0 */
-        const char *crashing_divisor =
-            tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
-                          tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
+        const char *crashing_divisor = tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL);
+        crashing_divisor = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL), crashing_divisor, NULL);
         const char *safe_divisor = tp__onnx_emit(w, "Where", crashing_divisor, tp__onnx_scalar(w, t, 1), b);
         const char *r = tp__onnx_emit(w, "Mod", a, safe_divisor, NULL); /* the remainder has the divisor's sign */
         if (remainder) {
             tp__onnx_emit_to(w, y, "Where", crashing_divisor, zero, r);
             return;
         }
-        const char *signs_differ = tp__onnx_emit(w, "Xor", tp__onnx_emit(w, "Less", a, zero, NULL),
-                                                 tp__onnx_emit(w, "Less", b, zero, NULL), NULL);
+        const char *signs_differ = tp__onnx_signs_differ(w, a, b, zero);
         const char *has_remainder = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Equal", r, zero, NULL), NULL, NULL);
         const char *rounds_down =
             tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "And", signs_differ, has_remainder, NULL), t);
@@ -1600,21 +1605,23 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_emit_to(w, y, "Reciprocal", tp__onnx_emit(w, "Sqrt", x[0], NULL, NULL), NULL, NULL);
     } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* ONNX's Where does not take bools */
         const char *no = tp__onnx_emit(w, "Not", x[0], NULL, NULL);
-        tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), tp__onnx_emit(w, "And", no, x[2], NULL),
-                         NULL);
+        no = tp__onnx_emit(w, "And", no, x[2], NULL);
+        tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), no, NULL);
     } else if (row == &tp__op_affine) {
         const tp__affine_attrs *a = (const tp__affine_attrs *)w->op->attrs;
         const char *e = x[0];
-        if (a->scale != 1.0f || a->offset == 0.0f)
-            e = tp__onnx_emit_to(w, a->offset != 0.0f ? tp__onnx_unique_name(w) : y, "Mul", e,
-                                 tp__onnx_scalar(w, t, (double)a->scale), NULL);
+        if (a->scale != 1.0f || a->offset == 0.0f) {
+            const char *scale = tp__onnx_scalar(w, t, (double)a->scale);
+            e = tp__onnx_emit_to(w, a->offset != 0.0f ? tp__onnx_unique_name(w) : y, "Mul", e, scale, NULL);
+        }
         if (a->offset != 0.0f) tp__onnx_emit_to(w, y, "Add", e, tp__onnx_scalar(w, t, (double)a->offset), NULL);
     } else if (row == &tp__op_clip) {
         const tp__clip_attrs *a = (const tp__clip_attrs *)w->op->attrs;
         const bool whole = !tp_dtype_is_float(t);
         const double low = whole ? ceil((double)a->low) : (double)a->low,
                      high = whole ? floor((double)a->high) : (double)a->high;
-        tp__onnx_emit_to(w, y, "Clip", x[0], tp__onnx_scalar(w, t, low), tp__onnx_scalar(w, t, high));
+        const char *most = tp__onnx_scalar(w, t, high);
+        tp__onnx_emit_to(w, y, "Clip", x[0], tp__onnx_scalar(w, t, low), most);
     } else if (row == &tp__op_leaky_relu) {
         tp__onnx_float(w, "alpha", ((const tp__leaky_attrs *)w->op->attrs)->alpha);
         tp__onnx_emit_to(w, y, "LeakyRelu", x[0], NULL, NULL);
@@ -1624,9 +1631,10 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_cast_to(w, y, x[0], ((const tp__cast_attrs *)w->op->attrs)->to);
     } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* ONNX's Sum takes floats only */
         const char *sum = x[0];
-        for (int i = 1; i < w->op->n_in; i++)
-            sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_unique_name(w) : y, "Add", sum,
-                                   tp__onnx_in(w, i, form), NULL);
+        for (int i = 1; i < w->op->n_in; i++) {
+            const char *next = tp__onnx_in(w, i, form);
+            sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_unique_name(w) : y, "Add", sum, next, NULL);
+        }
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
     } else { /* ONNX has the same op; its name is in the row of the op table */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
@@ -1688,7 +1696,8 @@ static void tp__onnx_reduce_to_scalar(tp__onnx *w)
     const tp_dtype t = w->op->out[0].dtype;
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
     if (w->op->row == &tp__op_l2_loss) {
-        tp__onnx_emit_to(w, y, "Mul", tp__onnx_sum_of_squares(w, 0), tp__onnx_scalar(w, t, 0.5), NULL);
+        const char *half = tp__onnx_scalar(w, t, 0.5);
+        tp__onnx_emit_to(w, y, "Mul", tp__onnx_sum_of_squares(w, 0), half, NULL);
     } else if (w->op->row == &tp__op_global_norm) {
         const char *sum = NULL;
         for (int i = 0; i < w->op->n_in; i++) {
@@ -1756,9 +1765,10 @@ static void tp__onnx_in_top_k(
     const tp_node *x = w->op->in[0];
     const char *logits = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
     if (w->op->in[1]->dtype != TP_I64) label = tp__onnx_cast_to(w, NULL, label, TP_I64);
-    const char *last_class = tp__onnx_emit(w, "Sub", tp__onnx_dim(w, x, 1), tp__onnx_scalar(w, TP_I64, 1), NULL);
-    const char *inside =
-        tp__onnx_emit(w, "Max", tp__onnx_emit(w, "Min", label, last_class, NULL), tp__onnx_scalar(w, TP_I64, 0), NULL);
+    const char *one = tp__onnx_scalar(w, TP_I64, 1);
+    const char *last_class = tp__onnx_emit(w, "Sub", tp__onnx_dim(w, x, 1), one, NULL);
+    const char *zero = tp__onnx_scalar(w, TP_I64, 0);
+    const char *inside = tp__onnx_emit(w, "Max", tp__onnx_emit(w, "Min", label, last_class, NULL), zero, NULL);
     const char *column = tp__onnx_unsqueeze(w, NULL, inside, 1);
     tp__onnx_int(w, "axis", 1);
     const char *v = tp__onnx_emit(w, "GatherElements", logits, column, NULL);
@@ -1767,7 +1777,8 @@ static void tp__onnx_in_top_k(
     larger = tp__onnx_emit(w, "ReduceSum", larger, tp__onnx_list_of_one(w, 1), NULL);
     const char *few =
         tp__onnx_emit(w, "Less", larger, tp__onnx_scalar(w, TP_I32, ((const tp__top_k_attrs *)w->op->attrs)->k), NULL);
-    const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), tp__onnx_list_of_one(w, 1), NULL);
+    const char *axis = tp__onnx_list_of_one(w, 1);
+    const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), axis, NULL);
     const char *valid = tp__onnx_emit(w, "And", finite, tp__onnx_emit(w, "Equal", inside, label, NULL), NULL);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "And", few, valid, NULL);
 }
@@ -1832,8 +1843,8 @@ static void tp__onnx_dims(tp__onnx *w) /* Writes expand_dims and squeeze. */
     const bool expands = w->op->row == &tp__op_expand_dims;
     const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim + expands);
     const char *in = tp__onnx_in(w, 0, TP__OWN);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), expands ? "Unsqueeze" : "Squeeze", in,
-                     tp__onnx_list_of_one(w, axis), NULL);
+    const char *axes = tp__onnx_list_of_one(w, axis);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), expands ? "Unsqueeze" : "Squeeze", in, axes, NULL);
 }
 static void tp__onnx_transposed(tp__onnx *w)
 {
@@ -1888,8 +1899,10 @@ static void tp__onnx_parts(tp__onnx *w)
         part[i] = row == &tp__op_split ? tp__onnx_out(w, w->op, i, form) : tp__onnx_unique_name(w);
     tp__onnx_int(w, "axis", at);
     tp__onnx_emit_n(w, "Split", &in, 1, part, n);
-    for (int i = 0; i < n && row == &tp__op_unstack; i++)
-        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], tp__onnx_list_of_one(w, at), NULL);
+    for (int i = 0; i < n && row == &tp__op_unstack; i++) {
+        const char *axes = tp__onnx_list_of_one(w, at);
+        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], axes, NULL);
+    }
 }
 static const char *tp__onnx_slice_axis(tp__onnx *w, const char *out, const char *x, int64_t axis, int64_t from,
                                        int64_t to, int64_t step)
@@ -1937,9 +1950,10 @@ static void tp__onnx_pad(tp__onnx *w)
     }
     const char *in = tp__onnx_in(w, 0, form), *y = tp__onnx_out(w, w->op, 0, form);
     if (a->mode != TP_PAD_SYMMETRIC) {
-        tp__onnx_text(w, "mode", a->mode == TP_PAD_CONSTANT ? "constant" : "reflect");
-        tp__onnx_emit_to(w, y, "Pad", in, tp__onnx_list(w, pads, 2 * n),
-                         a->mode == TP_PAD_CONSTANT ? tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->value) : NULL);
+        const bool constant = a->mode == TP_PAD_CONSTANT;
+        tp__onnx_text(w, "mode", constant ? "constant" : "reflect");
+        const char *value = constant ? tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->value) : NULL;
+        tp__onnx_emit_to(w, y, "Pad", in, tp__onnx_list(w, pads, 2 * n), value);
         return;
     }
     for (int d = 0; d < n; d++) { /* ONNX's Pad has no symmetric mode: concatenate the mirrored edges and the image */
@@ -1962,9 +1976,8 @@ static void tp__onnx_tile(tp__onnx *w)
     int64_t times[TP_MAX_DIMS];
     for (int d = 0; d < n; d++)
         times[d] = ((const tp__tile_attrs *)w->op->attrs)->multiples[form == TP__OWN ? d : tp__onnx_to_first[d]];
-    const char *in = tp__onnx_in(w, 0, form);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), n ? "Tile" : "Identity", in,
-                     n ? tp__onnx_list(w, times, n) : NULL, NULL);
+    const char *in = tp__onnx_in(w, 0, form), *repeats = n ? tp__onnx_list(w, times, n) : NULL;
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), n ? "Tile" : "Identity", in, repeats, NULL);
 }
 static void tp__onnx_gather(tp__onnx *w)
 {
@@ -1986,8 +1999,8 @@ static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it coun
     if (w->op->in[0]->dtype != TP_I64) index = tp__onnx_cast_to(w, NULL, index, TP_I64);
     const char *classes = tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
     const char *is_class = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", is_class,
-                     tp__onnx_scalar(w, TP_F32, (double)a->on), tp__onnx_scalar(w, TP_F32, (double)a->off));
+    const char *off = tp__onnx_scalar(w, TP_F32, (double)a->off), *on = tp__onnx_scalar(w, TP_F32, (double)a->on);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", is_class, on, off);
 }
 static void tp__onnx_like(tp__onnx *w) /* Writes fill_like and broadcast_like. */
 {
@@ -2014,9 +2027,9 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
                         w->op->name, d);
     }
     if (n_leading > 0) {
+        const char *leading = tp__onnx_list(w, leading_axes, n_leading);
         tp__onnx_int(w, "keepdims", 0);
-        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e,
-                             tp__onnx_list(w, leading_axes, n_leading), NULL);
+        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e, leading, NULL);
     }
     if (n) {
         tp__onnx_int(w, "keepdims", 1);
@@ -2300,8 +2313,8 @@ static void tp__onnx_batch_norm(tp__onnx *w)
     for (int i = 1; i < 5; i++) v[i] = tp__onnx_broadcast_axis(w, w->op->in[i], axis, n);
     const char *x = tp__onnx_in(w, 0, TP__OWN), *epsilon = tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->epsilon);
     const char *root = tp__onnx_emit(w, "Sqrt", tp__onnx_emit(w, "Add", v[4], epsilon, NULL), NULL, NULL);
-    const char *scaled = tp__onnx_emit(w, "Mul", tp__onnx_emit(w, "Sub", x, v[3], NULL),
-                                       tp__onnx_emit(w, "Div", v[1], root, NULL), NULL);
+    const char *scaled = tp__onnx_emit(w, "Div", v[1], root, NULL);
+    scaled = tp__onnx_emit(w, "Mul", tp__onnx_emit(w, "Sub", x, v[3], NULL), scaled, NULL);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Add", scaled, v[2], NULL);
 }
 /* Writes (x - mean) / sqrt(var + epsilon), mean and var of the last axis. */
@@ -2459,16 +2472,13 @@ static void tp__onnx_rnn(tp__onnx *w)
             if (tp__onnx_raw(w, &op->out[i])->uses) out[i] = tp__onnx_unique_name(w);
         tp__onnx_int(w, "hidden_size", H);
         tp__onnx_emit_n(w, op->row->onnx, in, 6 + lstm, out, 2 + lstm);
-        if (*out[0] && batch_major) {
-            const char *y = tp__onnx_emit(w, "Squeeze", out[0], tp__onnx_list_of_one(w, 1), NULL);
-            tp__onnx_transpose(w, tp__onnx_out(w, op, 0, TP__OWN), y, swap, 3);
-        } else if (*out[0]) {
-            tp__onnx_emit_to(w, tp__onnx_out(w, op, 0, TP__OWN), "Squeeze", out[0], tp__onnx_list_of_one(w, 1), NULL);
+        for (int i = 0; i < 2 + lstm; i++) {
+            const char *axis = *out[i] ? tp__onnx_list_of_one(w, i == 0) : NULL;
+            if (axis && i == 0 && batch_major) {
+                const char *y = tp__onnx_emit(w, "Squeeze", out[0], axis, NULL);
+                tp__onnx_transpose(w, tp__onnx_out(w, op, 0, TP__OWN), y, swap, 3);
+            } else if (axis) tp__onnx_emit_to(w, tp__onnx_out(w, op, i, TP__OWN), "Squeeze", out[i], axis, NULL);
         }
-        for (int i = 1; i < 2 + lstm; i++)
-            if (*out[i])
-                tp__onnx_emit_to(w, tp__onnx_out(w, op, i, TP__OWN), "Squeeze", out[i], tp__onnx_list_of_one(w, 0),
-                                 NULL);
     }
     tp_tensor_free(&W);
     tp_tensor_free(&R);
@@ -2498,8 +2508,8 @@ static const char *tp__onnx_causal_mask(tp__onnx *w)
     const char *key = tp__onnx_emit(w, "Range", zero, m, one);
     const char *query = tp__onnx_unsqueeze(w, NULL, tp__onnx_emit(w, "Range", zero, n, one), 1);
     query = tp__onnx_emit(w, "Add", query, tp__onnx_emit(w, "Sub", m, n, NULL), NULL);
-    return tp__onnx_emit(w, "Where", tp__onnx_emit(w, "Greater", key, query, NULL),
-                         tp__onnx_scalar(w, t, -(double)INFINITY), tp__onnx_scalar(w, t, 0));
+    const char *seen = tp__onnx_scalar(w, t, 0), *unseen = tp__onnx_scalar(w, t, -(double)INFINITY);
+    return tp__onnx_emit(w, "Where", tp__onnx_emit(w, "Greater", key, query, NULL), unseen, seen);
 }
 static void tp__onnx_attention(tp__onnx *w)
 {
@@ -2522,7 +2532,8 @@ static void tp__onnx_attention(tp__onnx *w)
     tp__onnx_int(w, "axis", -1);
     const char *p = tp__onnx_emit(w, "Softmax", score, NULL, NULL);
     const char *y = tp__onnx_transpose(w, NULL, tp__onnx_emit(w, "MatMul", p, x[2], NULL), perm[0], 4);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Reshape", y, tp__onnx_list(w, join, 3), NULL);
+    shape = tp__onnx_list(w, join, 3);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Reshape", y, shape, NULL);
 }
 
 /* -- the function that writes each op */

@@ -848,10 +848,10 @@ static void tp__import_activation(tp__import_node *n)
         const float alpha = tp__import_node_float(n, "alpha", 1.67326319217681884765625f),
                     gamma = tp__import_node_float(n, "gamma", 1.05070102214813232421875f);
         y = tp_affine(tp__elu_below(x, tp_minimum(x, tp__constant_like(x, 0)), alpha), gamma, 0.0f);
-    } else if (strcmp(op, "HardSigmoid") == 0)
-        y = tp_clip(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), tp__import_node_float(n, "beta", 0.5f)), 0.0f,
-                    1.0f);
-    else if (strcmp(op, "ThresholdedRelu") == 0) {
+    } else if (strcmp(op, "HardSigmoid") == 0) {
+        const float beta = tp__import_node_float(n, "beta", 0.5f);
+        y = tp_clip(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), beta), 0.0f, 1.0f);
+    } else if (strcmp(op, "ThresholdedRelu") == 0) {
         tp_node *zeros = tp_zeros_like(x);
         y = tp_select(tp_greater(x, tp__constant_like(x, (double)tp__import_node_float(n, "alpha", 1.0f))), x, zeros);
     } else if (strcmp(op, "Shrink") == 0) {
@@ -872,8 +872,8 @@ static void tp__import_activation(tp__import_node *n)
     } else if (strcmp(op, "IsInf") == 0) {
         tp_node *up = tp_equal(x, tp__constant_like(x, HUGE_VAL)), *down = tp_equal(x, tp__constant_like(x, -HUGE_VAL)),
                 *no = tp_less(x, x);
-        y = tp_logical_or(tp__import_node_int(n, "detect_positive", 1) ? up : no,
-                          tp__import_node_int(n, "detect_negative", 1) ? down : no);
+        if (!tp__import_node_int(n, "detect_negative", 1)) down = no;
+        y = tp_logical_or(tp__import_node_int(n, "detect_positive", 1) ? up : no, down);
     }
     tp__import_node_set_output(n, 0, y);
 }
@@ -1050,7 +1050,8 @@ static void tp__import_gemm(tp__import_node *n)
     const float alpha = tp__import_node_float(n, "alpha", 1.0f), beta = tp__import_node_float(n, "beta", 1.0f);
     const tp_dtype d = a->dtype;
     if (!tp_dtype_is_float(d)) a = tp__cast_if_needed(a, TP_F64), b = tp__cast_if_needed(b, TP_F64);
-    tp_node *y = tp_matmul_ex(a, b, tp__import_node_int(n, "transA", 0) != 0, tp__import_node_int(n, "transB", 0) != 0);
+    const bool b_transposed = tp__import_node_int(n, "transB", 0) != 0;
+    tp_node *y = tp_matmul_ex(a, b, tp__import_node_int(n, "transA", 0) != 0, b_transposed);
     if (alpha != 1.0f) y = tp_affine(y, alpha, 0.0f);
     if (tp__import_node_has(n, 2) && beta != 0.0f) {
         tp_node *c = tp__cast_if_needed(tp__import_node_input(n, 2), y->dtype);

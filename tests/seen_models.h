@@ -23,11 +23,10 @@ static uint64_t seen_shape(uint64_t h, const tp_shape *s)
     return h;
 }
 
-/* The most elements of a tensor that are looked at. */
-enum { SEEN_MOST = 256 };
+static int seen_most = 256; /* of the elements of a tensor, so many are looked at, or one more */
 static uint64_t seen_tensor(uint64_t h, const tp_tensor *t)
 {
-    const int64_t n = tp_tensor_size(t), step = n / SEEN_MOST + 1;
+    const int64_t n = tp_tensor_size(t), step = n / seen_most + 1;
     h = seen_shape(seen_int(h, t->dtype), &t->shape);
     for (int64_t i = 0; i < n && t->data; i += step) {
         if (t->dtype == TP_I64) h = seen_int(h, ((const int64_t *)t->data)[i]);
@@ -81,7 +80,7 @@ TP_TEST__UNUSED static uint64_t seen_graph(uint64_t h, const tp_graph *g)
         const tp_variable *v = tp_graph_variable(g, i);
         h = seen_shape(golden_hash(h, v->name), &v->shape);
         h = seen_int(seen_int(seen_int(h, v->trainable), v->local), v->init.kind);
-        for (int64_t k = 0; v->init.kind == TP_INIT_VALUES && k < v->init.n_values && k < SEEN_MOST; k++)
+        for (int64_t k = 0; v->init.kind == TP_INIT_VALUES && k < v->init.n_values && k < seen_most; k++)
             h = seen_float(h, (double)v->init.values[k]);
     }
     return seen_int(h, tp_graph_status(g));

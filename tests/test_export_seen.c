@@ -20,6 +20,8 @@
 
 #include "seen_models.h"
 
+#include <limits.h>
+
 enum { VARIANTS = 10, NETWORKS = 60, EXPORTERS = 96, MOST_NODES = 40 };
 
 static uint64_t dice_seed, dice_drawn;

@@ -305,7 +305,7 @@ static const struct {
                "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
                "}\n"},
     {"conv2d_transpose",
-     "(const float *y, const float *w, float *x, const int *g)\n"
+     "(const float *y, const float *w, const float *bias, float *x, const int *g, int relu)\n"
      "{ /* g: as of conv2d, which makes y of x; here x is made of y */\n"
      "    const int cg = g[1] / g[15];\n"
      "    int b, i, j, o, p, q, c;\n"
@@ -325,6 +325,10 @@ static const struct {
      "                                    v * w[((p * g[6] + q) * cg + c) * g[4] + o];\n"
      "                        }\n"
      "                }\n"
+     "    for (i = 0; i < g[0] * g[1] * g[2] * g[3]; i++) {\n"
+     "        if (bias) x[i] += bias[i % g[1]]; /* the channels are last */\n"
+     "        if (relu && x[i] < 0.0f) x[i] = 0.0f;\n"
+     "    }\n"
      "}\n"}};
 
 /* Writes a float as C: the shortest decimal that reads back as the same float. */
@@ -541,7 +545,7 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
     tp__c_operand(w, s, s->call.n_in + out);
 }
 
-/* Writes conv2d or matmul, with the bias and the ReLU that were fused into it. */
+/* Writes conv2d, conv2d_transpose or matmul, with the bias and the ReLU that were fused into it. */
 static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
 {
     const tp_fused *f = &s->call.fused;
@@ -596,8 +600,7 @@ static void tp__c_conv2d_transpose(tp__c_writer *w, const tp__step *s)
 {
     w->helpers |= TP__C_CONV_TRANSPOSE;
     tp__c_conv_geometry(w, s, &s->call.in[2].shape, &s->call.in[1].shape);
-    tp__c_call(w, s, "conv2d_transpose", 2, 0);
-    tp_buf_printf(&w->body, ", g);\n");
+    tp__c_product(w, s, "conv2d_transpose");
 }
 
 static tp_status tp__c_matmul(tp__c_writer *w, const tp__step *s)

@@ -1377,7 +1377,7 @@ typedef struct tp__conv_args {
     /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
     const float *x, *w, *dy;
     float *y, *dx, *dw;    /* outputs: one of them is written */
-    tp__epilogue epilogue; /* bias and activation; used by the forward pass only */
+    tp__epilogue epilogue; /* bias and activation of the output; not for the filter gradient */
     /* not NULL: a batch norm, whose output is elided, is applied to x: (x - norm[c]) norm[C + c] + norm[2C + c], then a ReLU if
      * norm_relu. Not for the input gradient, and only for one group and a filter larger than 1x1. */
     const float *norm;
@@ -1915,7 +1915,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     t.n = (int)g->oc;
     const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
     for (int kb = 0; kb < g->k_blocks; kb++) {
-        const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+        const bool last = kb == g->k_blocks - 1;
         t.add = kb > 0;
         t.relu = last && e->act == TP_EPILOGUE_RELU;
         t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
@@ -1952,10 +1952,7 @@ static void tp__gather_dots_of(const tp__gather *g, int64_t group, const tp__k_b
         for (int i = 0; i < TP__FEW * TP__DOTS; i++) sum[i] += part[i];
     }
     for (int64_t i = 0; i < n; i++, c += c_gap)
-        for (int64_t o = 0; o < g->oc; o++) {
-            const float v = sum[o * TP__DOTS + i];
-            c[o] = g->input_grad ? v : tp__apply_epilogue(e, group * g->oc + o, v);
-        }
+        for (int64_t o = 0; o < g->oc; o++) c[o] = tp__apply_epilogue(e, group * g->oc + o, sum[o * TP__DOTS + i]);
 }
 
 /* Computes a piece with very few output channels. */
@@ -2024,7 +2021,7 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
     if (!g->even) tp__tile_pad(&t, g->isa->mr);
     for (int kb = 0; kb < g->k_blocks; kb++)
         for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
-            const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+            const bool last = kb == g->k_blocks - 1;
             t.add = kb > 0;
             t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
             for (int64_t i = 0; i < p->rows * q->cols; i++) {
@@ -2079,7 +2076,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     for (int kb = 0; kb < g->k_blocks; kb++)
         for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
             const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
-            const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+            const bool last = kb == g->k_blocks - 1;
             int64_t image = 0, row = 0, col = 0;
             t.add = kb > 0;
             t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
@@ -2628,10 +2625,9 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
     const tp__epilogue *e = &w->a->epilogue;
-    const bool forward = w->pass == TP__CONV_FORWARD;
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
+    float *m = v + 16 * w->v_plane, *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
     const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
     const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n, 0, 1);
@@ -2667,9 +2663,9 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         const float *from = m;
         for (int64_t i = 0; i < rows * w->phases; i++, from += q->cols * w->out) {
             const tp__wino_row r = tp__wino_row_at(w, &p, row + i / w->phases, i % w->phases);
-            tp__wino_out_of[w->isa->level](
-                w->out, r.width, r.rows, from, w->m_plane, dst + r.at, w->dh * w->dst_w * w->out, w->dw * w->out,
-                w->a->more ? w->a->more + r.at : NULL, forward ? e->bias : NULL, forward && e->act == TP_EPILOGUE_RELU);
+            tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, from, w->m_plane, dst + r.at,
+                                           w->dh * w->dst_w * w->out, w->dw * w->out,
+                                           w->a->more ? w->a->more + r.at : NULL, e->bias, e->act == TP_EPILOGUE_RELU);
         }
     }
     tp__slot_release(&w->slots, slot);
@@ -2800,10 +2796,8 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
         w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
         if (back && w->row.in * w->row.out > 1) w->packed = (float *)tp__carve(&c, size, sizeof(float));
         w->row.w = w->packed ? w->packed : a->w;
-        if (!back) {
-            w->row.bias = a->epilogue.bias;
-            w->row.relu = a->epilogue.act == TP_EPILOGUE_RELU;
-        }
+        w->row.bias = a->epilogue.bias;
+        w->row.relu = a->epilogue.act == TP_EPILOGUE_RELU;
     }
     tp__slots_carve(&w->slots, d, &c, 2 * g->KH * g->KW * (int64_t)(sizeof(tp__source) / sizeof(float)));
     return tp__carved(&c);
@@ -2940,11 +2934,11 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
     const int64_t pixels = a->g.B * a->g.H * a->g.W;
     tp__gemm_args g;
     memset(&g, 0, sizeof g);
+    if (pass != TP__CONV_FILTER_GRAD) g.epilogue = a->epilogue;
     if (pass == TP__CONV_FORWARD) { /* for each pixel: y[o] = sum over c of x[c] w[c,o] */
         g.M = pixels, g.N = a->g.O, g.K = a->g.C;
         g.A = a->x, g.B = a->w, g.C = a->y;
         g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
-        g.epilogue = a->epilogue;
         g.kept = a->kept, g.kept_is_ready = a->kept_is_ready;
     } else if (pass == TP__CONV_INPUT_GRAD) { /* for each pixel: dx[c] = sum over o of dy[o] w[c,o] */
         g.tb = true;
@@ -3097,7 +3091,7 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a,
     p->g.K = p->w.K;
     p->g.B = a->w;
     p->g.ldb = a->g.O;
-    if (pass == TP__CONV_FORWARD) p->g.epilogue = a->epilogue;
+    if (pass != TP__CONV_FILTER_GRAD) p->g.epilogue = a->epilogue;
     /* in the product for the filter gradient a row is a weight, and k runs over the positions */
     if (pass == TP__CONV_FILTER_GRAD) {
         p->g.K = p->g.M;
@@ -3519,15 +3513,17 @@ static bool tp__conv_is_empty(const tp__conv *g)
 static void tp__conv_empty(const tp__conv_args *a, tp__conv_pass pass)
 {
     const tp__conv *g = &a->g;
-    const int64_t ny = g->B * g->OH * g->OW * g->O, nx = g->B * g->H * g->W * g->C,
-                  nw = g->KH * g->KW * (g->C / g->groups) * g->O;
-    if (pass == TP__CONV_FORWARD)
-        for (int64_t i = 0; i < ny; i++)
-            a->y[i] = tp__apply_epilogue(&a->epilogue, i % g->O, 0) + (a->more ? a->more[i] : 0);
-    else if (pass == TP__CONV_INPUT_GRAD)
-        for (int64_t i = 0; i < nx; i++) a->dx[i] = a->more ? a->more[i] : 0;
-    else
+    const int64_t nw = g->KH * g->KW * (g->C / g->groups) * g->O;
+    if (pass == TP__CONV_FILTER_GRAD) {
         for (int64_t i = 0; i < nw; i++) a->dw[i] = 0;
+        return;
+    }
+    const bool forward = pass == TP__CONV_FORWARD;
+    float *dst = forward ? a->y : a->dx;
+    const int64_t n = forward ? g->B * g->OH * g->OW * g->O : g->B * g->H * g->W * g->C,
+                  channels = forward ? g->O : g->C;
+    for (int64_t i = 0; i < n; i++)
+        dst[i] = tp__apply_epilogue(&a->epilogue, i % channels, 0) + (a->more ? a->more[i] : 0);
 }
 
 /* Whether the forward pass or input gradient adds `more` of tp__conv_args; if false, `more` is ignored. */

@@ -7938,12 +7938,13 @@ TP__UNUSED static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation
     return TP_OK;
 }
 
-/* Fuses bias and activation into a convolution or product. The step runs at the place of the last of these ops. */
+/* Fuses bias and activation into a convolution, transposed or not, or into a product. The step runs at the place of the last of these ops. */
 TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
     const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
-    if (!product && (!(o->row->flags & TP__OP_CONV2D) || !tp__channels_last(c, o))) return TP_OK;
+    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) && tp__channels_last(c, o);
+    if (!product && !conv) return TP_OK;
     /* in half precision the result would be rounded before the bias is added */
     if (c->value[v].type.dtype != TP_F32) return TP_OK;
     if (!tp__can_fuse(c, o, TP_FUSES_BIAS | TP_FUSES_ACT)) return TP_OK;
@@ -16748,12 +16749,12 @@ static double tp__conv2d_input_grad_flops(const tp_call *k)
 {
     return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
 }
-static const tp_op tp__op_conv2d_input_grad =
-    TP__FUSING_ROW(TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
-                   TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
-                   tp__conv2d_input_grad_infer, tp__conv2d_input_grad_gradient, TP__NAIVE_FAST(tp__conv2d_input_grad),
-                   TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
-                   TP__REST(1u << 2, "ConvTranspose", NULL));
+static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
+    TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+    tp__conv2d_input_grad_infer, tp__conv2d_input_grad_gradient, TP__NAIVE_FAST(tp__conv2d_input_grad),
+    TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
+    TP__REST(1u << 2, "ConvTranspose", NULL));
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);

@@ -292,6 +292,15 @@ TEST(instruction_sets_need_their_bits)
 /* -- convolution --------------------------------------------------------------------------------------------- */
 
 /* All three results in double, from one loop that scatters: independent of how the engine is written. */
+/* What is fused into the forward pass and into the input gradient. */
+UNWATCHED static void conv_finish(const tp__conv_args *a, double *to, int64_t n, int64_t channels)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (a->epilogue.bias) to[i] += (double)a->epilogue.bias[i % channels];
+        if (a->epilogue.act == TP_EPILOGUE_RELU && to[i] < 0) to[i] = 0;
+        if (a->more) to[i] += (double)a->more[i];
+    }
+}
 UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *dx, double *dw)
 {
     int64_t cg = a->g.C / a->g.groups, og = a->g.O / a->g.groups;
@@ -320,12 +329,8 @@ UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *
                             }
                         }
                     }
-    for (int64_t i = 0; i < a->g.B * a->g.OH * a->g.OW * a->g.O; i++) {
-        if (a->epilogue.bias) y[i] += (double)a->epilogue.bias[i % a->g.O];
-        if (a->epilogue.act == TP_EPILOGUE_RELU && y[i] < 0) y[i] = 0;
-        if (a->more) y[i] += (double)a->more[i];
-    }
-    for (int64_t i = 0; i < a->g.B * a->g.H * a->g.W * a->g.C && a->more; i++) dx[i] += (double)a->more[i];
+    conv_finish(a, y, a->g.B * a->g.OH * a->g.OW * a->g.O, a->g.O);
+    conv_finish(a, dx, a->g.B * a->g.H * a->g.W * a->g.C, a->g.C);
 }
 
 /* The largest error, in units of what rounding gives when `terms` random products are added one after another: each
@@ -345,7 +350,8 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
     tp__conv_args a = *shape;
     int64_t nx = a.g.B * a.g.H * a.g.W * a.g.C, ny = a.g.B * a.g.OH * a.g.OW * a.g.O,
             nw = a.g.KH * a.g.KW * a.g.C / a.g.groups * a.g.O;
-    float *x = rnd_array(nx, 5), *w = rnd_array(nw, 6), *dy = rnd_array(ny, 7), *bias = rnd_array(a.g.O, 8);
+    float *x = rnd_array(nx, 5), *w = rnd_array(nw, 6), *dy = rnd_array(ny, 7),
+          *bias = rnd_array(a.g.O > a.g.C ? a.g.O : a.g.C, 8);
     int64_t size[3], terms[3];
     double *want[3];
     size[0] = ny;

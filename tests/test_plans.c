@@ -329,6 +329,22 @@ static void scale_read_twice(scene *s)
     want(s, tp_mul(tp_softmax(x), x));
 }
 static void with_conv(scene *s) { want(s, tp_relu(biased(s, conv(s->x, s->w)))); }
+/* a transposed convolution: images of 24 x 22 from images of 12 x 11, whose pixels differ in which taps reach them */
+static tp_node *transposed(scene *s, int channels_first)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.stride_h = a.stride_w = 2;
+    const int64_t small = 12 * 11 * 16;
+    tp_node *dy = tp_slice(tp_reshape_to(s->z, tp_make_shape(NUMBERS)), (const int64_t[]){5}, &small), *like = s->x;
+    if (channels_first) like = tp_reshape_to(like, tp_make_shape(1, 16, 24, 22)), a.data_format = TP_NCHW;
+    dy = tp_reshape_to(dy, channels_first ? tp_make_shape(1, 16, 12, 11) : tp_make_shape(1, 12, 11, 16));
+    return tp_nn_conv2d_input_grad(dy, s->w, like, &a);
+}
+static void with_transposed(scene *s) { want(s, tp_relu(biased(s, transposed(s, 0)))); }
+static void with_transposed_alone(scene *s) { want(s, biased(s, transposed(s, 0))); }
+static void nchw_transposed(scene *s) { want(s, tp_relu(tp_nn_bias_add(transposed(s, 1), s->b, TP_NCHW))); }
+static void transposed_wanted(scene *s) { want(s, tp_relu(biased(s, want(s, transposed(s, 0))))); }
 static void without_bias(scene *s) { want(s, tp_relu(product(s))); }
 static void nchw_conv(scene *s)
 {
@@ -964,6 +980,10 @@ TEST(bias_and_activation_only_where_nothing_else_is_in_between)
         F32(with_bias, 1, 1),
         F32(with_leaky, 2, 2),
         F32(with_conv, 1, 2),
+        F32(with_transposed, 2, 2),
+        F32(with_transposed_alone, 2, 1),
+        F32(nchw_transposed, 4, 1),
+        F32(transposed_wanted, 4, 1),
         F32(without_bias, 2, 1),
         F32(nchw_conv, 3, 1),
         F32(batched, 4, 1),

@@ -52,8 +52,9 @@
  *       filter gradient   a row is a weight; k runs over the pixels
  *     A product's vectors run along n, m or k, whichever leaves the fewest lanes empty (tp__gemm_along). Small products, and others
  *     that pack neither operand, use even tiles: rows equally far apart, the last columns by masks (tp__even).
- *     Winograd's transformation, vectors along the channels (groups of few channels, as in depthwise convolutions) and AMX (>>amx)
- *     replace the tile where they are faster.
+ *     A convolution with few output channels turns the source into a plane for each channel: then the tile's rows are the output
+ *     channels and its columns positions (tp__gather_in_planes). Winograd's transformation, vectors along the channels (groups of few
+ *     channels, as in depthwise convolutions) and AMX (>>amx) replace the tile where they are faster.
  *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the kernels above for each chunk.
  *     The op's row in the op table has a pointer to the kernel, tp__<op>_fast; without this file the macro TP__IF_FAST leaves
  *     NULL in the row, and the executor calls the row's naive loop.
@@ -1600,6 +1601,8 @@ typedef struct tp__gather {
     bool even;     /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
     bool dots;     /* use dot products: there are few output channels (tp__gather_few) */
     bool by_image; /* a tile's rows are the same position in different images; see tp__gather_by_image */
+    bool planes;   /* a tile's rows are the output channels, and its columns are positions; see tp__gather_in_planes */
+    int64_t plane, columns; /* planes: floats of the plane of an input channel, and of an output channel's sums */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1704,6 +1707,27 @@ static int64_t tp__gather_by_image(const tp__gather *g)
     return tp__gather_inside_part(g) < 1.08 * filled ? images : 0;
 }
 
+/* Where output channels would leave a quarter of a vector empty or more, vectors run along the positions. For this the channels of the
+ * source are turned into planes. A tile's columns run on from one row of positions to the next, over the few columns between them that
+ * belong to no position. Turning must be a small part of the work. With very few channels and long sums dot products are as fast. */
+static bool tp__gather_in_planes(const tp__gather *g)
+{
+    const tp__grid *q = &g->grid;
+    if (tp__gather_few(g) && g->isa->dots && g->ic >= 2 * g->isa->vw) return false;
+    return g->isa->vw >= 8 && 4 * g->oc <= 3 * g->isa->vw && g->taps >= 4 && g->K * g->oc <= 131072 &&
+           q->stride_h == 1 && q->stride_w == 1 && 4 * q->cols >= 3 * (q->cols + q->window_w - 1);
+}
+/* Floats of the buffer of a piece, whole cache lines. */
+static int64_t tp__gather_buffer(const tp__gather *g) { return (g->grid.buffer_floats + 15) / 16 * 16; }
+/* Sets the sizes of planes for the largest piece. A plane is an odd number of cache lines, so that planes do not displace one another. */
+static void tp__gather_size_planes(tp__gather *g)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t vw = g->isa->vw, width = q->row_floats / g->ic;
+    g->columns = tp__ceil_div((q->piece_rows - 1) * width + q->cols, vw) * vw;
+    g->plane = (tp__ceil_div(g->columns + (q->window_h - 1) * width + q->window_w, 16) | 1) * 16;
+}
+
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
 TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__conv_args *a, bool input_grad,
                                         int64_t phase_y, int64_t phase_x, void *scratch)
@@ -1762,11 +1786,13 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
-    const int64_t images = tp__gather_by_image(g);
+    g->planes = tp__gather_in_planes(g);
+    const int64_t images = g->planes ? 0 : tp__gather_by_image(g);
     g->by_image = images > 0;
-    g->even = g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
-    q->in_place = g->by_image || tp__grid_in_place(q);
+    g->even = !g->planes && g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
+    q->in_place = !g->planes && (g->by_image || tp__grid_in_place(q));
     tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+    if (g->planes) tp__gather_size_planes(g);
     if (g->by_image) { /* a piece is a tile of images, and some of their rows */
         const int64_t tiles = tp__ceil_div(q->images, images);
         q->piece_images = images;
@@ -1782,8 +1808,27 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
     g->max_runs = max_runs + 1;
     tp__slots_carve(&g->slots, d, &c,
-                    g->by_image ? g->max_runs * (int64_t)(sizeof(tp__run) + sizeof(int64_t)) / 4 : q->buffer_floats);
+                    g->by_image ? g->max_runs * (int64_t)(sizeof(tp__run) + sizeof(int64_t)) / 4
+                                : tp__gather_buffer(g) + g->ic * g->plane + g->oc * g->columns);
     return tp__carved(&c);
+}
+
+/* Where a tap reads a plane, counted from a position. */
+static int64_t tp__gather_in_plane(const tp__gather *g, const tp__tap *t)
+{
+    const tp__grid *q = &g->grid;
+    return (t->y - q->top) * (q->row_floats / g->ic) + t->x - q->left;
+}
+/* With planes each tap is a run: its row of B for an input channel is a part of the channel's plane. */
+static void tp__gather_plane_runs(tp__gather *g)
+{
+    g->runs = (int)g->taps;
+    for (int i = 0; i < g->runs; i++) {
+        const int64_t next = i + 1 < g->runs ? tp__gather_in_plane(g, &g->tap[i + 1]) : 0;
+        g->run[i].at = i * g->ic;
+        g->run[i].len = g->ic;
+        g->run[i].skip = next - tp__gather_in_plane(g, &g->tap[i]) - g->ic * g->plane;
+    }
 }
 
 /* Stores the taps as runs: taps that are neighbours in the source become one run. If the weights do not fit into L2,
@@ -1795,6 +1840,10 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
     int64_t y0, y1, x0, x1, k = 0, in_block = 0;
     tp__gather_taps(g, g->tap, &y0, &y1, &x0, &x1);
     g->runs = 0;
+    if (g->planes) {
+        tp__gather_plane_runs(g);
+        return;
+    }
     for (int64_t i = 0; i < g->taps;) {
         const tp__tap *t = &g->tap[i];
         int64_t at = (t->y - q->top) * q->row_floats + (t->x - q->left) * g->ic, len = g->ic;
@@ -1853,7 +1902,7 @@ static void tp__gather_set(const tp__gather *g, const tp__k_block *b, const floa
     t->b = panel + g->place[b->first_run].k * t->ldb;
 }
 
-/* Packs the weights of a group for dot products: a row of K for each output channel. */
+/* Packs the weights of a group for dot products or planes: a row of K for each output channel. */
 static void tp__gather_pack_rows(const tp__gather *g, int64_t group)
 {
     const tp__conv_args *a = g->a;
@@ -1873,7 +1922,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
     const tp__gather *g = (const tp__gather *)user;
     const tp__conv_args *a = g->a;
     const int64_t group = chunk / g->panels, column = chunk % g->panels * g->nr;
-    if (g->dots) { /* there is one panel */
+    if (g->dots || g->planes) { /* there is one panel */
         tp__gather_pack_rows(g, group);
         return;
     }
@@ -1973,6 +2022,54 @@ static void tp__gather_dots(const tp__gather *g, const tp__piece *p, int64_t gro
         }
 }
 
+/* Computes the sums of an image's positions in planes: a row of `columns` floats in `sums` for each output channel. */
+static void tp__gather_plane_sums(const tp__gather *g, int64_t group, int64_t columns, const float *planes, float *sums)
+{
+    const tp__epilogue *e = &g->a->epilogue;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+    t.ldb = g->plane;
+    t.m = (int)g->oc;
+    t.run = g->run;
+    t.n_run = g->runs;
+    t.add = e->bias != NULL; /* the bias is in `sums` already */
+    t.relu = e->act == TP_EPILOGUE_RELU;
+    for (int64_t o = 0; o < g->oc; o++)
+        for (int64_t i = 0; i < columns && t.add; i++) sums[o * g->columns + i] = e->bias[group * g->oc + o];
+    for (int64_t i = 0; i < columns; i += t.n) {
+        t.n = (int)tp__min64(columns - i, 2 * g->isa->vw);
+        t.b = planes + tp__gather_in_plane(g, &g->tap[0]) + i;
+        for (int o = 0; o < t.m; o++) {
+            t.a[o] = g->packed + group * g->group_floats + o * g->K;
+            t.c[o] = sums + o * g->columns + i;
+        }
+        tp__tile_pad(&t, g->isa->mr);
+        tp__run_tile(g->isa, &t, t.n);
+    }
+}
+
+/* Computes a piece in planes. memory: room for the planes and the sums. */
+static void tp__gather_planes(const tp__gather *g, const tp__piece *p, int64_t group, float *memory, tp__prefetch *next)
+{
+    const tp__grid *q = &g->grid;
+    const int64_t width = q->row_floats / g->ic, tall = p->rows - 1 + q->window_h, vw = g->isa->vw;
+    const int64_t columns = tp__ceil_div((p->rows - 1) * width + q->cols, vw) * vw;
+    const int64_t prefetch_floats = tp__prefetch_share(next, p->images * p->rows);
+    float *sums = memory + g->ic * g->plane;
+    for (int64_t i = 0; i < p->images; i++) {
+        g->isa->transpose(memory, g->plane, g->plane, p->at + i * q->image_floats, g->ic, tall * width, g->ic);
+        for (int64_t c = 0; c < g->ic; c++) /* what only columns without a position read */
+            memset(memory + c * g->plane + tall * width, 0, (size_t)(g->plane - tall * width) * sizeof *memory);
+        tp__gather_plane_sums(g, group, columns, memory, sums);
+        for (int64_t row = 0; row < p->rows; row++) {
+            tp__prefetch_next(next, prefetch_floats);
+            g->isa->transpose(tp__gather_row(g, p, group, i, row), g->step_x * g->dst_pixel, g->oc, sums + row * width,
+                              g->columns, g->oc, q->cols);
+        }
+    }
+}
+
 /* Computes the tile t over a panel of the packed weights; last: no block of k follows. */
 static void tp__gather_tile(const tp__gather *g, tp__tile *t, int64_t group, int64_t panel, bool last)
 {
@@ -2067,8 +2164,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     memset(&t, 0, sizeof t);
     t.step = 1;
 
-    if (g->dots || g->even) {
-        if (g->dots) tp__gather_dots(g, &p, group, &next);
+    if (g->planes || g->dots || g->even) {
+        if (g->planes) tp__gather_planes(g, &p, group, memory + tp__gather_buffer(g), &next);
+        else if (g->dots) tp__gather_dots(g, &p, group, &next);
         else tp__gather_even(g, &p, group, &next);
         tp__slot_release(&g->slots, slot);
         return;

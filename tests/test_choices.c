@@ -109,6 +109,7 @@ static void say_gather(tp_device *d, const tp__conv_args *a, bool input_grad)
         tp__gather_runs(&g);
         golden_say(" gather%s%s%s panels %lld, runs %d in %d", g.even ? " even" : "", g.dots ? " dots" : "",
                    g.by_image ? " by_image" : "", (long long)g.panels, g.runs, g.k_blocks);
+        if (g.planes) golden_say(" planes of %lld, sums of %lld", (long long)g.plane, (long long)g.columns);
         say_grid(&g.grid);
         free(scratch);
     }

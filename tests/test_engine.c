@@ -462,6 +462,45 @@ TEST(conv_of_nothing)
     close_all(d, n);
 }
 
+static bool is_in_planes(tp_device *d, const tp__conv_args *a, bool input_grad)
+{
+    tp__gather g;
+    memset(&g, 0, sizeof g);
+    tp__gather_make(&g, d, a, input_grad, 0, 0, NULL);
+    return g.planes;
+}
+/* Few output channels, or few input channels for the input gradient: vectors run along the positions. */
+TEST(conv_in_planes)
+{
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, true);
+    int forward = 0, back = 0, asked = 0;
+    for (int i = 0; i < 60; i++) {
+        static const int64_t groups[] = {1, 1, 2, 3};
+        const int64_t g = groups[rnd(4)], most = i % 2 ? 12 : 6;
+        tp__conv_args a = conv_shape(1 + rnd(3), 4 + rnd(30), 4 + rnd(30), g * (1 + rnd(i % 3 ? most : 40)),
+                                     g * (1 + rnd(most)), 2 + rnd(4), 2 + rnd(4), 1, 1, 0, g);
+        if (i % 4 == 3) a.g.stride_h = 1 + rnd(2), a.g.stride_w = 1 + rnd(2);
+        a.g.dilation_h = 1 + rnd(2);
+        a.g.dilation_w = 1 + rnd(2);
+        a.g.top = rnd(4);
+        a.g.left = rnd(4);
+        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.stride_h + 1);
+        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.stride_w + 1);
+        if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
+        float *norm = rnd_array(3 * a.g.C, 9);
+        if (g == 1 && i % 3 == 0) a.norm = norm, a.norm_relu = i % 2 != 0;
+        check_conv(&a, d, n, thread_counts());
+        for (int k = 0; k < n; k++, asked++)
+            forward += is_in_planes(d[k], &a, false), back += is_in_planes(d[k], &a, true);
+        free(norm);
+    }
+    bool wide = false; /* whether an instruction set has vectors of eight floats or more */
+    for (int k = 0; k < n; k++) wide = wide || (d[k]->isa && d[k]->isa->vw >= 8);
+    CHECK_MSG(!wide || (forward > 60 && back > 30), "%d and %d of %d in planes", forward, back, asked);
+    close_all(d, n);
+}
+
 /* Kernels of 1 or 2 pixels a side with stride 1 or 2. Their "same" padding is at the bottom and at the right only. The 1x1 kernel with
  * stride 1 is computed as a matrix product, and no other may be. */
 TEST(conv_of_small_kernels)

@@ -1383,11 +1383,18 @@ typedef struct tp__conv_args {
      * norm_relu. Not for the input gradient, and only for one group and a filter larger than 1x1. */
     const float *norm;
     bool norm_relu;
-    const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
+    const tp__bn *after; /* not NULL: y is normalised after the activation; see tp__conv_normalises */
+    const float *more;   /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
     float
         *kept; /* not NULL: memory for packed weights, tp__conv_kept floats; it lasts beyond this call. Forward only */
     bool kept_is_ready; /* the packed weights of this w are in it already */
 } tp__conv_args;
+
+/* Normalises so many pixels of y that have just been computed, if that is fused. */
+static void tp__conv_after(const tp__conv_args *a, const struct tp__isa *isa, float *y, int64_t pixels)
+{
+    if (a->after) tp__bn_apply_of[isa->level](a->after, pixels, y, y);
+}
 
 /* The common part of a convolution's forward pass, input gradient and filter gradient: a grid of `rows` x `cols`
  * positions, one stride apart, each of which reads a window of an image. The grid is processed in pieces: either some
@@ -2139,6 +2146,13 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
         }
 }
 
+/* Normalises what was computed of a piece, if that is fused. */
+static void tp__gather_after(const tp__gather *g, const tp__piece *p)
+{
+    for (int64_t i = 0; i < p->images; i++)
+        tp__conv_after(g->a, g->isa, tp__gather_row(g, p, 0, i, 0), p->rows * g->dst_w);
+}
+
 /* A chunk of a convolution: one piece of the grid in one group. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
@@ -2151,6 +2165,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     if (g->by_image) {
         const tp__piece of_images = tp__grid_piece(q, piece);
         tp__gather_images(g, &of_images, memory);
+        tp__gather_after(g, &of_images);
         tp__slot_release(&g->slots, slot);
         return;
     }
@@ -2168,6 +2183,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
         if (g->planes) tp__gather_planes(g, &p, group, memory + tp__gather_buffer(g), &next);
         else if (g->dots) tp__gather_dots(g, &p, group, &next);
         else tp__gather_even(g, &p, group, &next);
+        tp__gather_after(g, &p);
         tp__slot_release(&g->slots, slot);
         return;
     }
@@ -2209,6 +2225,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 }
             }
         }
+    tp__gather_after(g, &p);
     tp__slot_release(&g->slots, slot);
 }
 
@@ -2766,6 +2783,9 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
                                            w->a->more ? w->a->more + r.at : NULL, e->bias, e->act == TP_EPILOGUE_RELU);
         }
     }
+    const int64_t y = p.row * 2 * w->dh, height = tp__min64(p.rows * 2 * w->dh, w->dst_h - y);
+    for (int64_t i = 0; i < p.images; i++)
+        tp__conv_after(w->a, w->isa, dst + ((p.image + i) * w->dst_h + y) * w->dst_w * w->out, height * w->dst_w);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2985,6 +3005,8 @@ static void tp__depthwise_rows(tp__depthwise *w, int64_t row0, int64_t row1, flo
                 tp__depthwise_row(w, &t, tap + w->a->g.KH * w->a->g.KW);
             }
         }
+    if (w->pass == TP__CONV_FORWARD)
+        tp__conv_after(w->a, w->isa, w->a->y + row0 * w->to_w * t.channels, (row1 - row0) * w->to_w);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -3630,6 +3652,14 @@ TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
     /* Winograd computes a few channels twice where they fill no whole vectors, which must not add twice */
     return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g) && g->C % TP__WINO_CHANNELS == 0 &&
            g->O % TP__WINO_CHANNELS == 0;
+}
+
+/* Whether the forward pass normalises y; if false, `after` of tp__conv_args is ignored. Each chunk must have all channels of its
+ * pixels, so not for groups that are computed one after another, nor for a matrix product. */
+TP__UNUSED static bool tp__conv_normalises(const tp_device *d, const tp__conv *g)
+{
+    return d->isa && !d->amx && !tp__conv_is_empty(g) && !tp__conv_is_gemm(g) &&
+           (g->groups == 1 || tp__conv_is_depthwise(d->isa, g));
 }
 
 TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
@@ -6859,7 +6889,8 @@ static size_t tp__matmul_scratch(const tp_call *k)
 typedef struct tp__conv_job {
     tp__conv_args a;
     tp__conv_pass pass;
-    size_t engine_bytes, x_bytes, y_bytes;
+    tp__bn after;
+    size_t engine_bytes, x_bytes, y_bytes, scale_bytes;
 } tp__conv_job;
 static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
 static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
@@ -6883,7 +6914,21 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
     j.engine_bytes = tp__round64(tp__convolve_scratch(k->device, &j.a, pass));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
     j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
+    j.scale_bytes = k->fused.norm_after ? tp__round64((size_t)g.O * sizeof(float)) : 0;
     return j;
+}
+/* Sets the normalisation of the output. `scale` has room for a value for each channel. */
+static void tp__conv_norm_after(const tp_call *k, tp__conv_job *j, float *scale)
+{
+    const tp_operand *in = &k->in[k->fused.norm_after];
+    const float *gamma = (const float *)in[0].data, *var = (const float *)in[3].data;
+    j->after.C = j->a.g.O;
+    for (int64_t c = 0; c < j->after.C; c++) scale[c] = gamma[c] / sqrtf(var[c] + k->fused.epsilon);
+    j->after.scale = scale;
+    j->after.beta = (const float *)in[1].data;
+    j->after.mean = (const float *)in[2].data;
+    j->after.relu = k->fused.norm_after_relu;
+    j->a.after = &j->after;
 }
 /* (B,R,S) -> (B,S,R) */
 static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_t B, int64_t R, int64_t S)
@@ -6912,6 +6957,7 @@ static void tp__conv_run(const tp_call *k, tp__conv_pass pass)
         if (pass != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
     }
     if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
+    if (k->fused.norm_after) tp__conv_norm_after(k, &j, (float *)(void *)((char *)k->scratch + j.engine_bytes));
     if (pass == TP__CONV_FORWARD) j.a.kept = (float *)k->kept, j.a.kept_is_ready = k->kept_is_ready;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
     tp__convolve(k->device, &j.a, pass, k->scratch);
@@ -6925,7 +6971,7 @@ static size_t tp__conv_scratch(const tp_call *k, tp__conv_pass pass)
 {
     if (k->in[0].dtype == TP_F64) return 0;
     const tp__conv_job j = tp__conv_engine(k, pass);
-    return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
+    return j.engine_bytes + (j.a.g.nchw ? j.x_bytes + j.y_bytes : j.scale_bytes);
 }
 static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_scratch(k, TP__CONV_FORWARD); }
 /* Bytes that the kernel of a call fills with packed weights in a plan's first run and finds in later ones, if the weights are the

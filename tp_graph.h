@@ -7768,6 +7768,10 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
 /* The step of op o runs at the place of op `at`, before the steps that are there. */
 static void tp__run_at_place_of(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
+    const tp_operation *before = c->fusion[o->id].place;
+    int *link = before ? &c->first_at_place[before->id] : NULL;
+    while (link && *link >= 0 && *link != o->id) link = &c->next_at_place[*link];
+    if (link && *link == o->id) *link = c->next_at_place[o->id]; /* it ran at another place */
     c->first_at_place[o->id] = -1;
     c->next_at_place[o->id] = c->first_at_place[at->id];
     c->first_at_place[at->id] = o->id;
@@ -7780,6 +7784,23 @@ static int tp__place_of_result(const tp__compiler *c, const tp_operation *o)
     const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
     const tp_operation *place = c->fusion[by->id].place;
     return c->position[place ? place->id : by->id];
+}
+
+/* Whether the step of op o may run at the place of op `last`, which comes later and is absorbed into it, as is `also`: no op in
+ * between may write what the step reads, or have an absorbed op or an alias of its value as a control dependency. */
+static bool tp__may_run_later(const tp__compiler *c, const tp_operation *o, const tp_operation *also,
+                              const tp_operation *last)
+{
+    for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
+        const tp_operation *w = c->op[c->order[q]];
+        if (tp__is_writer(w)) return false;
+        for (int z = 0; z < w->n_ctrl; z++) {
+            const tp_operation *x = w->ctrl[z];
+            while (x->n_out > 0 && c->alias[c->first_value[x->id]] >= 0) x = x->in[0]->op;
+            if (x == o || x == also || c->absorbed_by[x->id] == o->id) return false;
+        }
+    }
+    return true;
 }
 
 /* Whether an op has o as a control dependency. */
@@ -7957,14 +7978,7 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
-    /* between op o and the last op fused into it no op may write what the step reads, and no op may have an absorbed op
-     * as a control dependency */
-    for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
-        const tp_operation *w = c->op[c->order[q]];
-        if (tp__is_writer(w)) return TP_OK;
-        for (int z = 0; z < w->n_ctrl; z++)
-            if (w->ctrl[z] == o || w->ctrl[z] == bias) return TP_OK;
-    }
+    if (!tp__may_run_later(c, o, bias, last)) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
     if (!f) return tp__nomem_plan();
     f->fused.bias = tp__add_input(f, bias->in[1]);
@@ -7986,6 +8000,45 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
     if (o->row->flags & TP__OP_CONV2D_INPUT_GRAD) x = out;
     if (o->row->flags & TP__OP_CONV2D_FILTER_GRAD) w = out;
     return tp__conv_geometry((const tp_conv2d_attrs *)o->attrs, x, w);
+}
+
+/* Whether the convolution's kernel can normalise its output. */
+TP__UNUSED static bool tp__conv_can_normalise_after(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_device *d = c->plan->device[tp__device_of(c, o)];
+    const tp__conv g = tp__conv_of(c, o);
+    (void)d, (void)g;
+    return TP__IF_FAST(tp__conv_normalises(d, &g), false);
+}
+
+/* Fuses the batch norm of a prediction, with its ReLU, into the convolution before it: the kernel normalises each part of its output
+ * while that is in the cache. The step runs at the place of the batch norm. */
+TP__UNUSED static tp_status tp__fuse_norm_after(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    if (!(o->row->flags & TP__OP_CONV2D) || !tp__can_fuse(c, o, TP_FUSES_NORM_AFTER) || !tp__channels_last(c, o))
+        return TP_OK;
+    const tp_operation *result = c->fusion[o->id].result ? c->fusion[o->id].result : o;
+    const int v = c->first_value[result->id], id = tp__sole_consumer(c, v);
+    const tp_operation *norm = id >= 0 ? c->op[id] : NULL;
+    if (!norm || !(norm->row->flags & TP__OP_BATCH_NORM_INFER) ||
+        tp__alias_root(c, tp__value_of(c, norm->in[0])) != v || c->folded[id] ||
+        tp__device_of(c, norm) != tp__device_of(c, o) || !tp__channels_last(c, norm) ||
+        c->value[c->first_value[o->id]].type.dtype != TP_F32 || c->value[c->first_value[id]].type.dtype != TP_F32)
+        return TP_OK;
+    for (int i = 1; i < 5; i++)
+        if (c->value[tp__alias_root(c, tp__value_of(c, norm->in[i]))].type.dtype != TP_F32) return TP_OK;
+    if (!tp__conv_can_normalise_after(c, o) || !tp__may_run_later(c, o, norm, norm)) return TP_OK;
+    const tp__fusion *of_norm = &c->fusion[id];
+    tp__fusion *f = tp__fuse(c, o, rule, 4);
+    if (!f) return tp__nomem_plan();
+    f->fused.norm_after = tp__add_input(f, norm->in[1]);
+    for (int i = 2; i < 5; i++) tp__add_input(f, norm->in[i]);
+    f->fused.epsilon = ((const tp__bn_attrs *)norm->attrs)->epsilon;
+    f->fused.norm_after_relu = of_norm->fused.act == TP_EPILOGUE_RELU;
+    tp__absorb_next(c, f, norm, o);
+    if (of_norm->result) tp__absorb_next(c, f, of_norm->result, o);
+    tp__run_at_place_of(c, o, norm);
+    return TP_OK;
 }
 
 /* Whether the convolution's kernel can add another value while it writes its output. On the host only the kernels of some shapes
@@ -8149,6 +8202,7 @@ static const tp__rule tp__rules[] = {
     {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
     {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
+    {"norm after", "a convolution normalises its output as the batch norm of a prediction would", tp__fuse_norm_after},
     {"sum", "a convolution, a batch norm or its gradient adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
      tp__fuse_norm},
@@ -16718,11 +16772,11 @@ static void tp__conv2d_gradient(tp_grad *g)
     g->din[1] = tp_nn_conv2d_filter_grad(g->in[0], g->dout[0], g->in[1], a);
 }
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
-static const tp_op tp__op_conv2d =
-    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
-                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
-                   tp__conv2d_infer, tp__conv2d_gradient, TP__NAIVE_FAST(tp__conv2d),
-                   TP__FLOPS_SCRATCH(tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL)), TP__ONNX("Conv"));
+static const tp_op tp__op_conv2d = TP__FUSING_ROW(
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_NORM_AFTER | TP_FUSES_CHANNELS_LAST, 0,
+    "conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+    tp__conv2d_infer, tp__conv2d_gradient, TP__NAIVE_FAST(tp__conv2d),
+    TP__FLOPS_SCRATCH(tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL)), TP__ONNX("Conv"));
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d, x, w, NULL, a);

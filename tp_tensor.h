@@ -178,7 +178,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           11u /* version of the binary interface: changes with the layout of a public struct */
+#define TP_ABI           12u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -726,9 +726,13 @@ typedef struct tp_fused {
     int add;        /* after the activation: output 0 += an input of the same shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
     bool norm_relu; /* input 0 passes through a ReLU after that norm */
-    int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
-    float scale;    /* softmax: input 0 is read as input 0 * scale; 0: as it is */
-    int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
+    int norm_after; /* gamma, then beta, mean and var, of shape (C): after the activation, output 0 = gamma (output 0 -
+                     * mean) / sqrt(var + epsilon) + beta */
+    bool norm_after_relu; /* output 0 passes through a ReLU after that */
+    float epsilon;        /* of norm_after */
+    int mask;    /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
+    float scale; /* softmax: input 0 is read as input 0 * scale; 0: as it is */
+    int table;   /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
     /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
     bool elided;
 } tp_fused;
@@ -741,6 +745,7 @@ enum {
     TP_FUSES_MASK = 16,
     TP_FUSES_ELIDE = 32,
     TP_FUSES_SCALE = 64,
+    TP_FUSES_NORM_AFTER = 256,
     TP_FUSES_CHANNELS_LAST = 128 /* the kernel supports all fusions, but some only if channels are the last dimension */
 };
 

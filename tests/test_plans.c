@@ -345,6 +345,84 @@ static void with_transposed(scene *s) { want(s, tp_relu(biased(s, transposed(s, 
 static void with_transposed_alone(scene *s) { want(s, biased(s, transposed(s, 0))); }
 static void nchw_transposed(scene *s) { want(s, tp_relu(tp_nn_bias_add(transposed(s, 1), s->b, TP_NCHW))); }
 static void transposed_wanted(scene *s) { want(s, tp_relu(biased(s, want(s, transposed(s, 0))))); }
+/* -- the batch norm of a prediction, after a convolution */
+static tp_node *predicted(scene *s, tp_node *x, int axis)
+{
+    return tp_nn_batch_norm_infer(x, s->gamma, s->beta, s->b, s->vec, axis, 3);
+}
+static tp_node *grouped(scene *s, int groups)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.groups = groups;
+    tp_node *w = tp_reshape_to(s->w, tp_make_shape(9, 16, 16));
+    w = tp_slice(w, (const int64_t[]){0, 0, 0}, (const int64_t[]){9, 16 / groups, 16});
+    return tp_nn_conv2d(s->x, tp_reshape_to(w, tp_make_shape(3, 3, 16 / groups, 16)), &a);
+}
+static tp_node *one_by_one(scene *s) { return conv(s->x, tp_reshape_to(s->wm, tp_make_shape(1, 1, 16, 16))); }
+static void normal(scene *s) { want(s, predicted(s, conv(s->x, s->w), 3)); }
+static void normal_relu(scene *s) { want(s, tp_relu(predicted(s, conv(s->x, s->w), -1))); }
+static void normal_tanh(scene *s) { want(s, tp_tanh(predicted(s, conv(s->x, s->w), 3))); }
+static void normal_biased(scene *s) { want(s, predicted(s, biased(s, conv(s->x, s->w)), 3)); }
+static void normal_everything(scene *s) { want(s, tp_relu(predicted(s, tp_relu(biased(s, conv(s->x, s->w))), 3))); }
+static void normal_direct(scene *s) /* no Winograd */
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.stride_h = a.stride_w = 2;
+    want(s, tp_relu(predicted(s, tp_nn_conv2d(s->x, s->w, &a), 3)));
+}
+static void normal_depthwise(scene *s) { want(s, tp_relu(predicted(s, grouped(s, 16), 3))); }
+static void normal_sides_swapped(scene *s) /* the axis of the norm is the height */
+{
+    tp_node *y = tp_slice(conv(s->x, s->w), (const int64_t[]){0, 0, 0, 0}, (const int64_t[]){1, 16, 22, 16});
+    want(s, predicted(s, y, 1));
+}
+static void normal_one_by_one(scene *s) { want(s, predicted(s, one_by_one(s), 3)); }
+static void normal_product(scene *s) { want(s, predicted(s, product(s), 1)); }
+static void normal_wanted(scene *s) { want(s, predicted(s, want(s, conv(s->x, s->w)), 3)); }
+static void normal_read_twice(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, predicted(s, y, 3));
+    want(s, tp_tanh(y));
+}
+static void normal_relu_wanted(scene *s) { want(s, tp_relu(want(s, predicted(s, conv(s->x, s->w), 3)))); }
+static void normal_written(scene *s) /* the write, whose result the norm reads, is between */
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, tp_nn_batch_norm_infer(y, s->b, s->beta, bump(s), s->vec, 3, 3));
+}
+static void normal_waited_for(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, predicted(s, y, 3));
+}
+static void normal_biased_waited_for(scene *s)
+{
+    tp_node *y = biased(s, conv(s->x, s->w));
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, predicted(s, y, 3));
+}
+static void normal_of_itself(scene *s) /* its mean is made of the convolution's input, by an op after the convolution */
+{
+    tp_node *y = conv(s->x, s->w), *mean = tp_reduce_mean(s->x, (const int[]){0, 1, 2}, 3, false);
+    want(s, tp_nn_batch_norm_infer(y, s->gamma, s->beta, mean, s->vec, 3, 3));
+}
+static void normal_named(scene *s) { want(s, predicted(s, tp_named(conv(s->x, s->w), "name"), 3)); }
+static void normal_named_waited_for(scene *s)
+{
+    tp_node *y = tp_named(conv(s->x, s->w), "name");
+    want(s, waiting(tp_sum(s->m), y));
+    want(s, predicted(s, y, 3));
+}
+static void normal_elsewhere(scene *s)
+{
+    tp_node *y = conv(s->x, s->w);
+    TP_DEVICE(s->g, 1) { want(s, predicted(s, y, 3)); }
+}
+static void normal_twice(scene *s) { want(s, predicted(s, predicted(s, conv(s->x, s->w), 3), 3)); }
 static void without_bias(scene *s) { want(s, tp_relu(product(s))); }
 static void nchw_conv(scene *s)
 {
@@ -1004,6 +1082,35 @@ TEST(bias_and_activation_only_where_nothing_else_is_in_between)
         F32(bias_elsewhere, 6, 1),
         F64(with_both, 3, 1),
         F64(with_conv, 3, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(a_convolution_normalises_its_output_only_where_nothing_else_is_in_between)
+{
+    static const fusion f[] = {
+        F32(normal, 1, 1),
+        F32(normal_relu, 1, 2),
+        F32(normal_tanh, 2, 2),
+        F32(normal_biased, 1, 2),
+        F32(normal_everything, 1, 4),
+        F32(normal_direct, 1, 2),
+        F32(normal_depthwise, 2, 2),
+        F32(normal_sides_swapped, 3, 0),
+        F32(normal_one_by_one, 2, 0),
+        F32(normal_product, 2, 0),
+        F32(normal_wanted, 2, 0),
+        F32(normal_read_twice, 3, 1),
+        F32(normal_relu_wanted, 2, 2),
+        F32(normal_written, 3, 0),
+        F32(normal_waited_for, 3, 0),
+        F32(normal_biased_waited_for, 3, 1),
+        F32(normal_of_itself, 2, 1),
+        F32(normal_named, 1, 1),
+        F32(normal_named_waited_for, 3, 0),
+        F32(normal_elsewhere, 6, 0),
+        F32(normal_twice, 2, 1),
+        F64(normal_relu, 3, 1),
     };
     check_fusions(f, TP_COUNT(f));
 }

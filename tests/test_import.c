@@ -1089,14 +1089,20 @@ TEST(external_data_stays_in_its_folder)
         CHECK_MSG(tp_test_live_blocks() == 0, "row %d leaks", i);
     }
     CHECK(refused(&file, NULL, "a model from memory does not have"));
-    external_model("w.bin", "4", "12");
-    CHECK(write_file(path, file.b, file.n));
-    for (long n = 1, failed = 1; failed; n++) {
-        tp_test_fail_after(n);
-        const tp_status st = external_weights(path, numbers + 1);
-        failed = tp_test_alloc_failed();
-        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
-        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks", n);
+    for (int dots = 0; dots < 3000; dots += 1400) { /* a long name is a piece of memory of its own */
+        char location[3100];
+        memset(location, '/', sizeof location);
+        for (int i = 0; i < dots; i += 2) location[i] = '.';
+        snprintf(location + dots, sizeof location - (size_t)dots, "w.bin");
+        external_model(location, "4", "12");
+        CHECK(write_file(path, file.b, file.n));
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            const tp_status st = external_weights(path, numbers + 1);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "%d, allocation %ld: %s", dots, n, tp_status_name(st));
+            CHECK_MSG(tp_test_live_blocks() == 0, "%d, allocation %ld leaks", dots, n);
+        }
     }
     tp_test_alloc_reset();
 }
@@ -2261,6 +2267,7 @@ static void other_model(int which)
     static const int64_t zero = 0, picture[] = {2, 1, 6, 6}, any[] = {-1, 1, -1, -1}, kernel[] = {2, 2},
                          sizes[] = {-1, 1, 5, 7};
     static const uint8_t yes = 1;
+    static const float known[] = {1, 2, 3};
     static msg then;
     graph.n = then.n = 0;
     put_text(&graph, 2, "g");
@@ -2305,6 +2312,13 @@ static void other_model(int which)
         put_node(&graph, "Range", "start,stop,step", "y", NULL);
         put_io(&graph, 12, "y", 7, 1, three);
         break;
+    case 6: /* an If that gives what is known */
+        put_weight(&then, "a", 1, 1, three, known, sizeof known);
+        put_io(&then, 12, "a", 1, 1, three);
+        put_weight(&graph, "cond", 9, 0, NULL, &yes, 1);
+        put_node(&graph, "If", "cond", "y", graph_attribute("then_branch", &then));
+        put_io(&graph, 12, "y", 1, 1, three);
+        break;
     default: rich_model(); return;
     }
     put_model(&file, &graph, 17);
@@ -2312,7 +2326,7 @@ static void other_model(int which)
 
 TEST(out_of_memory_anywhere)
 {
-    for (int which = 0; which < 7; which++) {
+    for (int which = 0; which < 8; which++) {
         tp_import_onnx_desc d;
         long failures = 0;
         memset(&d, 0, sizeof d);

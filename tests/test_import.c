@@ -555,8 +555,14 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         const int64_t *sizes;
         int n;
         const char *attributes;
-    } odd[] = {{zero, 4, ""}, {zero_wide, 4, ""},        {other, 4, ""}, {planes, 4, ""}, {large, 4, ""},
-               {wide, 4, ""}, {two_only, 2, " axes#2,3"}};
+    } odd[] = {{zero, 4, ""},
+               {zero_wide, 4, ""},
+               {other, 4, ""},
+               {planes, 4, ""},
+               {large, 4, ""},
+               {wide, 4, ""},
+               {two_only, 2, " axes#2,3"},
+               {sizes, 4, " axes#0,1,2,3"}};
     double want[70], y[70];
     char text[200];
     for (int i = 0; i < TP_COUNT(good); i++) {
@@ -589,6 +595,36 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         snprintf(text, sizeof text, "mode=linear%s", odd[i].attributes);
         resize_model(text, odd[i].sizes, odd[i].n, 1, 1);
         CHECK(refused(&file, NULL, "Resize needs to know dimension 2"));
+    }
+}
+
+/* The batch and the channels are unknown. Sizes that exchange them, or that are of another input, are not those of x. */
+TEST(only_its_own_batch_and_channels_keep_their_size)
+{
+    static const int64_t zero = 0, first = 1, wanted[] = {2, 4}, any[] = {-1, -1, -1, -1}, most = 1 << 20,
+                         over = most + 1;
+    static const char *const batch[] = {"n,c,hw", "c,n,hw", "n,n,hw", "c,c,hw", "n,c,least", "n,c,most", "n,c,over"};
+    for (int i = 0; i < TP_COUNT(batch); i++) {
+        const int64_t limits[3][2] = {{1, 1}, {most, most}, {most, over}};
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "zero", 7, 1, one, &zero, 8);
+        put_weight(&graph, "first", 7, 1, one, &first, 8);
+        put_weight(&graph, "hw", 7, 1, two, wanted, sizeof wanted);
+        put_weight(&graph, "least", 7, 1, two, limits[0], sizeof limits[0]);
+        put_weight(&graph, "most", 7, 1, two, limits[1], sizeof limits[1]);
+        put_weight(&graph, "over", 7, 1, two, limits[2], sizeof limits[2]);
+        put_io(&graph, 11, "x", 1, 4, any);
+        put_node(&graph, "Shape", "x", "shape", NULL);
+        put_node(&graph, "Gather", "shape,zero", "n", NULL);
+        put_node(&graph, "Gather", "shape,first", "c", NULL);
+        put_node(&graph, "Concat", batch[i], "sizes", int_attribute("axis", 0));
+        put_node(&graph, "Resize", "x,,,sizes", "y", text_attribute("mode", "linear"));
+        put_io(&graph, 12, "y", 1, 4, any);
+        put_model(&file, &graph, 17);
+        if (i == 0 || i == 4 || i == 5) CHECK_MSG(accepted(&file), "%s: %s", batch[i], tp_last_error());
+        else if (i == 6) CHECK(refused(&file, NULL, "Resize needs to know dimension"));
+        else CHECK(refused(&file, NULL, "Resize to a size that is not known when the graph is built"));
     }
 }
 
@@ -1036,8 +1072,11 @@ static void make_external_folder(const float *numbers, const char *path)
         CHECK(write_file(sub, bytes, sizeof bytes));
     }
     tp_test_little_endian(bytes, numbers, sizeof bytes, 4);
-    snprintf(sub, sizeof sub, "%s/w.bin", external_folder);
-    CHECK(write_file(sub, bytes, sizeof bytes));
+    static const char *const same[] = {"sub/..w.bin", "..w.bin", "w.bin"};
+    for (int i = 0; i < TP_COUNT(same); i++) {
+        snprintf(sub, sizeof sub, "%s/%s", external_folder, same[i]);
+        CHECK(write_file(sub, bytes, sizeof bytes));
+    }
     snprintf(link, sizeof link, "%s/link.bin", external_folder);
     CHECK(symlink(sub, link) == 0);
     external_model("w.bin", "4", "12");
@@ -1054,6 +1093,11 @@ TEST(external_data_stays_in_its_folder)
                {"w.bin", "4", NULL, NULL, 1},
                {"w.bin", NULL, "12", NULL, 0},
                {"../w.bin", "4", "12", "no plain file in the model's folder", 0},
+               {"..w.bin", "4", "12", NULL, 1}, /* names that begin with two dots, and lead nowhere else */
+               {"sub/..w.bin", "4", "12", NULL, 1},
+               {"..", "0", "12", "no plain file in the model's folder", 0},
+               {"sub/..", "0", "12", "no plain file in the model's folder", 0},
+               {"sub/../w.bin", "4", "12", "no plain file in the model's folder", 0},
                {"sub/../../w.bin", "4", "12", "no plain file in the model's folder", 0},
                {"/etc/passwd", "0", "12", "no plain file in the model's folder", 0},
                {"/sub/w.bin", "4", "12", "no plain file in the model's folder", 0},

@@ -87,7 +87,113 @@ static void say_products(tp_device *d)
     }
 }
 
+/* The hash of what is chosen for a product. */
+static uint64_t hash_of_product(tp_device *d, const tp__gemm_args *product, uint64_t h)
+{
+    char text[320];
+    tp__gemm_args a = *product;
+    tp__gemm_plan p;
+    tp__gemm_untranspose(&a);
+    const tp__along way = tp__gemm_along(&a, d->isa);
+    tp__gemm_args t = way == TP__ALONG_M ? tp__gemm_turn(&a) : a;
+    if (t.tb && t.N == 1) t.tb = false, t.ldb = 1;
+    const bool small = way == TP__ALONG_K || tp__gemm_is_small(&t, d->isa);
+    memset(&p, 0, sizeof p);
+    if (!small) tp__gemm_plan_make(&p, d, &t, NULL);
+    snprintf(text, sizeof text, "%d%d %lldx%lld %lldx%lld %lld %lld %d %d%d%d%d%d%d %lld %lldx%lld %zu", (int)way,
+             small, (long long)p.m_blocks, (long long)p.n_blocks, (long long)p.mb, (long long)p.pb, (long long)p.kc,
+             (long long)p.k_part, p.parts, p.pack_a, p.b_in_place, p.even, p.stream, p.row, p.pack_here,
+             (long long)p.packed_from, (long long)p.pack_k, (long long)p.pack_panels, tp__gemm_scratch(d, &a));
+    return golden_hash(h, text);
+}
+
+/* Products at the limits of the choices: few rows, one panel of columns, sums that are cut. A line has all with so many rows. */
+static void say_products_at_limits(tp_device *d)
+{
+    static const int64_t rows[] = {1, 2, 5, 7, 8, 13, 24, 25, 28, 29, 48, 56, 57, 90, 200, 1000};
+    static const int64_t columns[] = {1, 8, 9, 16, 17, 31, 32, 33, 48, 64, 65, 96, 128, 200, 1000};
+    static const int64_t sums[] = {1, 64, 511, 512, 513, 700, 1024, 1025, 1200, 2048, 4000, 20000};
+    for (int m = 0; m < TP_COUNT(rows); m++)
+        for (int n = 0; n < TP_COUNT(columns); n++) {
+            uint64_t h = 0;
+            for (int i = 0; i < 8 * TP_COUNT(sums); i++) {
+                const float rate = 0.1f;
+                tp__gemm_args a;
+                memset(&a, 0, sizeof a);
+                a.M = rows[m], a.N = columns[n], a.K = sums[i / 8], a.ta = i & 1, a.tb = (i & 2) != 0;
+                a.descend = i & 4 ? &rate : NULL;
+                a.lda = a.ta ? a.M : a.K, a.ldb = a.tb ? a.K : a.N, a.ldc = a.N;
+                h = hash_of_product(d, &a, h);
+            }
+            golden_say("%s %lldx%lld: %08x\n", tp_device_isa(d), (long long)rows[m], (long long)columns[n],
+                       (unsigned)h);
+        }
+}
+
+/* Products whose K times N is about that of a limit: at which B misses a cache, or is packed by the block that reads it. */
+static void say_products_by_size_of_b(tp_device *d)
+{
+    static const int64_t rows[] = {1, 2, 7, 8, 13, 29, 90, 200, 1000, 3000};
+    static const int64_t sizes[] = {65536, 131072, 262144, 400000, 524288, 1000000, 2000000, 4194304};
+    for (int i = 0; i < TP_COUNT(sizes); i++)
+        for (int m = 0; m < TP_COUNT(rows); m++) {
+            uint64_t h = 0;
+            for (int64_t k = 100; k < 3000; k = k * 3 / 2)
+                for (int64_t beside = -1; beside <= 1; beside++) {
+                    tp__gemm_args a;
+                    memset(&a, 0, sizeof a);
+                    a.M = rows[m], a.K = k, a.N = sizes[i] / k + beside;
+                    a.lda = a.K, a.ldb = a.ldc = a.N;
+                    h = hash_of_product(d, &a, h);
+                }
+            golden_say("%s %lld rows, B has %lld: %08x\n", tp_device_isa(d), (long long)rows[m], (long long)sizes[i],
+                       (unsigned)h);
+        }
+}
+
 TEST(products_choose_what_they_chose) { for_each_isa("products", say_products); }
+TEST(products_at_limits_choose_what_they_chose) { for_each_isa("products at limits", say_products_at_limits); }
+TEST(products_by_size_choose_what_they_chose) { for_each_isa("products by size", say_products_by_size_of_b); }
+
+/* -- reductions */
+
+/* Which reductions the fast functions compute, rather than the plain loops. */
+TEST(fast_reductions_are_taken)
+{
+    static const int64_t dims[][3] = {{1, 1, 7},    {2, 3, 5}, {1, 40, 8}, {3, 64, 33}, {1, 300, 1},
+                                      {1, 5000, 3}, {2, 1, 9}, {0, 2, 3},  {2, 0, 3}};
+    static float x[16384], y[16384];
+    for (int i = 0; i < TP_COUNT(x); i++) x[i] = (float)(i % 7);
+    tp_device *d = tp_cpu_device_new(THREADS, NULL);
+    if (!d || !d->isa) TEST_SKIP("needs a fast device");
+    for (int i = 0; i < TP_COUNT(dims); i++)
+        for (unsigned axes = 1; axes < 8; axes++)
+            for (int kind = 0; kind < 3; kind++)
+                for (int dtype = 0; dtype < 2; dtype++) {
+                    static const tp__reduce_kind kinds[] = {TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX};
+                    tp_operand operand[2];
+                    tp__reduce_attrs a;
+                    tp__reduction r;
+                    tp_call k;
+                    memset(&k, 0, sizeof k);
+                    memset(&a, 0, sizeof a);
+                    memset(operand, 0, sizeof operand);
+                    for (int axis = 0; axis < 3; axis++)
+                        if (axes >> axis & 1) a.axes[a.n_axes++] = axis;
+                    k.device = d, k.attrs = &a, k.in = operand, k.out = operand + 1, k.n_in = k.n_out = 1;
+                    operand[0].data = x, operand[1].data = y;
+                    operand[0].dtype = operand[1].dtype = dtype ? TP_F64 : TP_F32;
+                    operand[0].shape = tp_make_shape_n(3, dims[i]);
+                    tp__reduction_of(&r, &k);
+                    k.scratch = calloc(1, tp__reduce_scratch(&k) + 1);
+                    const bool taken = tp__reduce_fast(&k, &r, kinds[kind]);
+                    free(k.scratch);
+                    golden_say("%s", taken ? "1" : "0");
+                    if (dtype == 1 && kind == 2) golden_say("%s", axes == 7 ? "\n" : " ");
+                }
+    d->close(d);
+    golden_compare("choices.txt", "fast reductions");
+}
 
 /* -- convolutions */
 

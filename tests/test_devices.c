@@ -1053,6 +1053,136 @@ TEST(what_other_processes_do_stands_between_recordings)
     tp_graph_free(g);
 }
 
+/* A host op that may cancel the run that it is part of. */
+static tp_session *to_cancel; /* NULL: none */
+static void cancels(const tp_call *k)
+{
+    memcpy(k->out[0].data, k->in[0].data, 3 * sizeof(float));
+    if (to_cancel) CHECK(tp_session_cancel(to_cancel) == 1);
+}
+
+/* A cancelled run stops before a recorded step if no earlier step has written a variable; otherwise it goes on to its end. */
+TEST(a_cancelled_run_stops_before_its_first_recorded_write)
+{
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = "cancels", row.label = "Cancels";
+    row.flags = TP_OP_COLLECTIVE | TP_OP_HOST;
+    row.min_in = row.max_in = row.n_out = 1;
+    row.infer = of_input;
+    row.naive_f32 = cancels;
+    for (int way = 0; way < 3; way++) { /* nothing is written; the step after it writes; the step before it writes */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3)), *y = x;
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_constant(0));
+        if (way == 2) y = tp_affine(tp_assign_sub(w, x, NULL), 1, 0);
+        y = tp_apply(g, &row, &y, 1, NULL);
+        y = way == 1 ? tp_assign_sub(w, y, NULL) : tp_affine(y, 2, 0);
+        remote *r = remote_new(false);
+        tp_device *d = &r->d;
+        tp_session *s = open_on(g, &d, 1);
+        float data[3] = {1, 2, 3};
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = x;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape(3), data);
+        for (int run = 0; run < 3; run++) CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, NULL));
+        const int replays = r->replays;
+        to_cancel = s;
+        const tp_status st = tp_session_run(s, &feed, 1, &y, 1, NULL);
+        to_cancel = NULL;
+        if (way == 2) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_CANCELLED, "it stood before its recorded step on 'remote:0'");
+        CHECK_MSG(r->replays == replays + (way == 2 ? 2 : 0), "way %d: %d replays, %d before", way, r->replays,
+                  replays);
+        CHECK(variable(s, "w") == (way == 0 ? 0 : way == 1 ? -3 : -4));
+        CHECK_OK(tp_session_run(s, &feed, 1, &y, 1, NULL));
+        tp_session_free(s);
+        d->close(d);
+        tp_graph_free(g);
+    }
+}
+
+/* The device of the first step records all of them. */
+TEST(the_device_of_the_first_step_records)
+{
+    for (int way = 0; way < 2; way++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w = NULL, *y = NULL;
+        TP_DEVICE(g, way)
+        {
+            w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_constant(2));
+            y = tp_cumsum(w, 0, false, false);
+        }
+        TP_DEVICE(g, 1 - way) y = tp_reverse(tp_cumsum(y, 0, false, false), NULL, 0);
+        remote *r[2];
+        tp_device *d[2];
+        for (int i = 0; i < 2; i++) {
+            r[i] = remote_new(true);
+            d[i] = &r[i]->d;
+            d[i]->name[7] = (char)('0' + i);
+            d[i]->after = remote_after;
+        }
+        tp_session *s = open_on(g, d, 2);
+        for (int run = 0; s && run < 4; run++) {
+            const tp_tensor *value = NULL;
+            if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) CHECK(tp_tensor_get(value, 0) == 12);
+        }
+        CHECK(r[way]->records == 1 && r[way]->replays == 3 && r[1 - way]->records == 0 && r[1 - way]->replays == 0);
+        tp_session_free(s);
+        for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+        tp_graph_free(g);
+    }
+}
+
+/* A device whose sum nobody reads computes none; nor does one whose sum is fed. */
+TEST(only_devices_whose_sum_is_read_compute_it)
+{
+    static float fed[3] = {5, 6, 7};
+    for (int c = 0; c < 64; c++) { /* bits 0 to 2: the sum is fetched; bits 3 to 5: it is fed */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x[3], *sum[3], *fetch[3];
+        tp_device *d[3];
+        remote *r[3];
+        tp_feed feed[3];
+        const tp_tensor *value[3];
+        int n = 0, n_fed = 0, needed = 0;
+        memset(feed, 0, sizeof feed);
+        for (int i = 0; i < 3; i++) {
+            r[i] = remote_new(true);
+            d[i] = &r[i]->d;
+            d[i]->name[7] = (char)('0' + i);
+            TP_DEVICE(g, i)
+            x[i] = tp_get_variable_as(g,
+                                      i == 0   ? "a"
+                                      : i == 1 ? "b"
+                                               : "c",
+                                      TP_F32, tp_make_shape(3), tp_init_constant(2));
+        }
+        tp_all_reduce(x, 3, false, sum);
+        for (int i = 0; i < 3; i++) {
+            if (c >> i & 1) TP_DEVICE(g, i) fetch[n++] = tp_cumsum(sum[i], 0, false, false);
+            if (c >> i & 8) {
+                feed[n_fed].node = sum[i];
+                tp_tensor_view(&feed[n_fed++].value, TP_F32, tp_make_shape(3), fed);
+            }
+        }
+        tp_session *s = open_on(g, d, 3);
+        if (s && n && CHECK_OK(tp_session_run(s, feed, n_fed, fetch, n, value)))
+            for (int i = 0, k = 0; i < 3; i++) {
+                const bool used = c >> i & 1, is_fed = (c >> i & 8) != 0;
+                CHECK_MSG(r[i]->launches == (used ? is_fed ? 1 : 2 : 0), "case %d: device %d had %d launches", c, i,
+                          r[i]->launches);
+                if (used) CHECK(tp_tensor_get(value[k++], 1) == (is_fed ? 11 : 12));
+                needed += used && !is_fed;
+            }
+        if (n && !needed) CHECK(r[0]->peer_copies + r[1]->peer_copies + r[2]->peer_copies == 0);
+        tp_session_free(s);
+        for (int i = 0; i < 3; i++) d[i]->close(d[i]);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_full_device_is_a_sentence)
 {
     int failures = 0;

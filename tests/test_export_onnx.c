@@ -532,6 +532,35 @@ TEST(a_gpt_block)
     }
 }
 
+/* The mask is a constant if the lengths are known, no query included. */
+TEST(causal_masks_of_known_and_unknown_lengths)
+{
+    static const int64_t queries[] = {0, 1, 3, 4, TP_ANY}, keys[] = {4, 5, TP_ANY};
+    for (int i = 0; i < TP_COUNT(queries) * TP_COUNT(keys); i++)
+        for (int causal = 0; causal < 2; causal++) {
+            const int64_t Tq = queries[i / TP_COUNT(keys)], Tk = keys[i % TP_COUNT(keys)];
+            const bool open = Tq < 0 || Tk < 0;
+            tp_graph *g = inference_tower();
+            tp_node *q = tp_placeholder(g, "q", TP_F32, tp_make_shape(2, Tq, 4)),
+                    *k = tp_placeholder(g, "k", TP_F32, tp_make_shape(2, Tk, 4));
+            tp_node *y = tp_named(tp_nn_attention(q, k, k, 2, causal == 1), "seen");
+            tp_tower_leave(g);
+            tp_session *s = open_graph(g);
+            tp_feed feed[2];
+            fill(&feed[0], q, 3, 0);
+            fill(&feed[1], k, 5, 0);
+            model *m = s ? export_model("net_mask", s, feed, 2, &y, 1, NULL) : NULL;
+            if (m)
+                CHECK_MSG(count(m, "Range") == (open && causal ? 2 : 0) && count(m, "Add") == causal + (open && causal),
+                          "%d queries, %d keys: %d Range, %d Add", (int)Tq, (int)Tk, count(m, "Range"),
+                          count(m, "Add"));
+            if (m) free_model(m);
+            for (int n = 0; n < 2; n++) tp_tensor_free(&feed[n].value);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
 /* ==== >>every op ====================================================================================== */
 
 /* Rows of the op table that have no ONNX form: derivatives, what changes variables, random numbers, effects. */

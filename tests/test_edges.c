@@ -4,6 +4,7 @@
 #include "tp_layers.h"
 #include "tp_optim.h"
 #include "tp_test.h"
+#include "golden.h"
 
 static tp_node *variable_of(tp_graph *g, const char *name, int64_t rows, int64_t columns)
 {
@@ -189,6 +190,175 @@ TEST(updates_of_no_variable_are_refused)
             tp_fail(TP_ERR, "nothing");
             tp_graph_free(g);
         }
+}
+
+/* -- operands that are repeated along other dimensions */
+
+/* relu((x + a) * b) with small whole numbers, where a and b have only some of x's dimensions, equals a plain loop. */
+static void chain_of(const char *isa, const int64_t *dim, unsigned of_a, unsigned of_b)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *v[3];
+    tp_feed feed[3];
+    tp_tensor t[3];
+    const tp_tensor *y = NULL;
+    const unsigned has[3] = {7, of_a, of_b}; /* bit d: it has dimension d */
+    memset(feed, 0, sizeof feed), memset(t, 0, sizeof t);
+    for (int i = 0; i < 3; i++) {
+        int64_t own[3];
+        for (int d = 0; d < 3; d++) own[d] = has[i] >> d & 1 ? dim[d] : 1;
+        v[i] = tp_placeholder(g, i == 0 ? "x" : i == 1 ? "a" : "b", TP_F32, tp_make_shape_n(3, own));
+        CHECK_OK(tp_tensor_resize(&t[i], TP_F32, v[i]->shape));
+        for (int64_t e = 0; e < tp_tensor_size(&t[i]); e++) tp_tensor_set(&t[i], e, (double)(e * (i + 3) % 17) - 5);
+        feed[i].node = v[i];
+        tp_tensor_view(&feed[i].value, TP_F32, t[i].shape, t[i].data);
+    }
+    tp_node *out = tp_relu(tp_mul(tp_add(v[0], v[1]), v[2]));
+    tp_session *s = session_with(g, isa, 2);
+    if (s && CHECK_OK(tp_session_run(s, feed, 3, &out, 1, &y)))
+        for (int64_t e = 0; e < tp_tensor_size(y); e++) {
+            const int64_t at[3] = {e / (dim[1] * dim[2]), e / dim[2] % dim[1], e % dim[2]};
+            double x[3];
+            for (int i = 0; i < 3; i++) {
+                int64_t index = 0;
+                for (int d = 0; d < 3; d++)
+                    if (has[i] >> d & 1) index = index * dim[d] + at[d];
+                x[i] = ((const float *)t[i].data)[index];
+            }
+            const double want = (x[0] + x[1]) * x[2];
+            if (!CHECK_MSG(tp_tensor_get(y, e) == (want > 0 ? want : 0), "%lldx%lldx%lld, %u and %u: element %lld",
+                           (long long)dim[0], (long long)dim[1], (long long)dim[2], of_a, of_b, (long long)e))
+                break;
+        }
+    for (int i = 0; i < 3; i++) tp_tensor_free(&t[i]);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(operands_may_lack_any_dimension)
+{
+    static const int64_t dims[][3] = {{1, 1, 5},     {1, 3000, 3},  {1, 3, 3000}, {1, 1100, 33}, {2, 33, 600},
+                                      {5, 7, 9},     {1, 1, 5000},  {5000, 1, 1}, {3, 1, 2000},  {2, 1500, 5},
+                                      {1500, 2, 4},  {4, 512, 8},   {2, 511, 9},  {2, 513, 7},   {1, 20, 1024},
+                                      {1, 20, 1025}, {1, 20, 1023}, {1, 4000, 2}};
+    for (int i = 0; i < TP_COUNT(dims); i++)
+        for (unsigned c = 0; c < 64; c += i % 2 ? 3 : 1) chain_of(c % 5 ? NULL : "naive", dims[i], c & 7, c >> 3);
+}
+
+/* -- the bits of fast functions */
+
+static uint32_t n_drawn;
+static int64_t drawn(int64_t n) { return (int64_t)(tp_random_u32(43, 0, n_drawn++) % (uint32_t)n); }
+static int n_weights;
+static tp_node *weight(tp_graph *g, int n, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    char name[16];
+    const int64_t dim[4] = {a, b, c, d};
+    snprintf(name, sizeof name, "w%d", n_weights++);
+    return tp_get_variable_as(g, name, TP_F32, tp_make_shape_n(n, dim), tp_init_uniform(-1, 1));
+}
+
+/* The ops: from each comes y, and what it is differentiated by. Random sizes, most of them small and odd. */
+enum { KINDS = 10 };
+static tp_node *op_of_convolution(tp_graph *g, int kind, tp_node **wrt, int *n)
+{
+    const int64_t C = 1 + drawn(20), height = 3 + drawn(10), width = 3 + drawn(10), B = 1 + drawn(4);
+    tp_node *x = wrt[(*n)++] = weight(g, 4, B, height, width, C);
+    tp_pool_attrs p;
+    tp_conv2d_attrs a;
+    memset(&p, 0, sizeof p), memset(&a, 0, sizeof a);
+    p.size_h = 1 + (int)drawn(3), p.size_w = 1 + (int)drawn(3), p.stride_h = 1 + (int)drawn(2),
+    p.stride_w = 1 + (int)drawn(2);
+    p.padding = drawn(2) ? TP_SAME : TP_VALID;
+    if (kind == 0) return tp_nn_max_pool(x, &p);
+    if (kind == 1) return tp_nn_avg_pool(x, &p);
+    a.stride_h = p.stride_h, a.stride_w = p.stride_w, a.padding = p.padding;
+    a.groups = drawn(3) ? 1 : (int)C;
+    tp_node *w = wrt[(*n)++] = weight(g, 4, p.size_h, p.size_w, C / a.groups, a.groups > 1 ? C : 1 + drawn(40));
+    return tp_nn_conv2d(x, w, &a);
+}
+static tp_node *op_of_kind(tp_graph *g, int kind, tp_node **wrt, int *n)
+{
+    const int64_t M = 1 + drawn(40), N = 1 + drawn(70), K = 1 + drawn(drawn(4) ? 60 : 1300);
+    const bool ta = drawn(2), tb = drawn(2);
+    int axes[3], n_axes = 0;
+    if (kind < 3) return op_of_convolution(g, kind, wrt, n);
+    if (kind == 3) {
+        wrt[(*n)++] = ta ? weight(g, 2, K, M, 0, 0) : weight(g, 2, M, K, 0, 0);
+        wrt[(*n)++] = tb ? weight(g, 2, N, K, 0, 0) : weight(g, 2, K, N, 0, 0);
+        return tp_matmul_ex(wrt[0], wrt[1], ta, tb);
+    }
+    if (kind == 4) {
+        const int64_t heads = 1 + drawn(3), C = heads * (1 + drawn(12)), T = 1 + drawn(9);
+        for (int i = 0; i < 3; i++) wrt[(*n)++] = weight(g, 3, 1 + M % 3, T, C, 0);
+        return tp_nn_attention(wrt[0], wrt[1], wrt[2], (int)heads, ta);
+    }
+    tp_node *x = wrt[(*n)++] = weight(g, 3, 1 + drawn(6), M, N, 0);
+    for (int d = 0; d < 3; d++)
+        if (drawn(2)) axes[n_axes++] = d;
+    if (n_axes == 0) axes[n_axes++] = (int)drawn(3);
+    if (kind == 5) return tp_reduce_sum(x, axes, n_axes, ta);
+    if (kind == 6) return tp_reduce_mean(x, axes, n_axes, ta);
+    if (kind == 7) return tp_reduce_max(x, axes, n_axes, ta);
+    if (kind == 8) return ta ? tp_softmax(x) : tp_log_softmax(x);
+    wrt[(*n)++] = weight(g, 1, N, 0, 0, 0), wrt[(*n)++] = weight(g, 1, N, 0, 0, 0);
+    return tp_nn_layer_norm(tp_nn_bias_add(x, wrt[2], TP_NHWC), wrt[1], wrt[2], 1e-5f);
+}
+
+static uint64_t hash_of_op(const char *isa, int kind)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *wrt[4], *fetch[5];
+    const tp_tensor *value[5];
+    int n = 0;
+    uint64_t h = 0;
+    n_weights = 0;
+    tp_node *y = fetch[0] = op_of_kind(g, kind, wrt, &n);
+    tp_node *dy = tp_get_variable_as(g, "dy", TP_F32, y->shape, tp_init_uniform(-1, 1));
+    tp_gradients(tp_sum(tp_mul(y, dy)), wrt, n, fetch + 1);
+    tp_session *s = session_with(g, isa, 1 + (int)drawn(2));
+    if (s && CHECK_MSG(tp_session_run(s, NULL, 0, fetch, n + 1, value) == TP_OK, "kind %d: %s", kind, tp_last_error()))
+        for (int i = 0; i <= n; i++)
+            for (int64_t e = 0; e < tp_tensor_size(value[i]); e++) {
+                uint32_t bits;
+                memcpy(&bits, (const float *)value[i]->data + e, 4);
+                h = tp_test_mix(h ^ bits);
+            }
+    tp_session_free(s);
+    tp_graph_free(g);
+    return h;
+}
+
+static bool lacks_isa(const char *line)
+{
+    char isa[16] = "";
+    if (sscanf(line, "%15s", isa) != 1) return false;
+    tp_device *d = tp_cpu_device_new(1, isa);
+    if (d) d->close(d);
+    return d == NULL;
+}
+
+TEST(fast_functions_have_the_bits_that_they_had)
+{
+    static const char *const isas[] = {"sse2", "avx2", "avx512"};
+    int n = 0;
+    tp_set_log(tp_test_drop_log, NULL);
+    for (int i = 0; i < TP_COUNT(isas); i++) {
+        tp_device *d = tp_cpu_device_new(1, isas[i]);
+        if (!d) continue;
+        d->close(d);
+        n_drawn = 0;
+        for (int kind = 0; kind < KINDS; kind++)
+            for (int line = 0; line < 4; line++) {
+                golden_say("%s %d:", isas[i], kind);
+                for (int c = 0; c < 8; c++) golden_say(" %06x", (unsigned)hash_of_op(isas[i], kind) & 0xffffff);
+                golden_say("\n");
+            }
+        n++;
+    }
+    tp_set_log(NULL, NULL);
+    if (n == 0) TEST_SKIP("needs an instruction set of x86");
+    golden_compare_but("choices.txt", "bits of fast functions", lacks_isa);
 }
 
 TEST_MAIN()

@@ -242,7 +242,7 @@ TEST(operands_may_lack_any_dimension)
                                       {1500, 2, 4},  {4, 512, 8},   {2, 511, 9},  {2, 513, 7},   {1, 20, 1024},
                                       {1, 20, 1025}, {1, 20, 1023}, {1, 4000, 2}};
     for (int i = 0; i < TP_COUNT(dims); i++)
-        for (unsigned c = 0; c < 64; c += i % 2 ? 3 : 1) chain_of(c % 5 ? NULL : "naive", dims[i], c & 7, c >> 3);
+        for (unsigned c = 0; c < 64; c += 3) chain_of(c % 5 ? NULL : "naive", dims[i], c & 7, c >> 3);
 }
 
 /* -- the bits of fast functions */

@@ -2717,63 +2717,6 @@ TEST(hooks_of_a_runner_without_memory)
     tp_callback_free(cb);
 }
 
-/* The name of each tower of a runner is a piece of memory; a long one has a block of its own. */
-TEST(names_of_towers_without_memory)
-{
-    static char long_name[3000];
-    long failures = 0;
-    memset(long_name, 'T', sizeof long_name - 1);
-    for (long n = 1, failed = 1; failed && n < 1000; n++) {
-        tp_cb_data_parallel_inference_runner_desc d;
-        memset(&d, 0, sizeof d);
-        tp_test_fail_after(0);
-        d.df = three_pairs();
-        d.inferencers[0] = tp_inferencer_new("Mine", 0);
-        d.n_devices = 3;
-        d.tower_name = long_name;
-        const long held = tp_test_live_blocks(); /* fail_after counts anew */
-        tp_test_fail_after(n);
-        tp_callback *cb = tp_cb_data_parallel_inference_runner_(&d);
-        failed = tp_test_alloc_failed();
-        failures += failed;
-        CHECK_MSG(failed ? !cb && strstr(tp_last_error(), "memory") : cb != NULL, "allocation %ld: %s", n,
-                  tp_last_error());
-        tp_callback_free(cb);
-        CHECK_MSG(held + tp_test_live_blocks() == 0, "allocation %ld leaks", n);
-    }
-    CHECK(failures > 4);
-    tp_test_alloc_reset();
-}
-
-static long fail_at_start;
-static long held_at_start;
-static tp_status starve_start(tp_callback *cb)
-{
-    held_at_start = tp_test_live_blocks(); /* fail_after counts anew */
-    tp_test_fail_after(fail_at_start);
-    return cb ? TP_OK : TP_ERR;
-}
-
-/* A training in which a runner with many hooks finds no memory for their list ends before its first step. */
-TEST(a_runner_with_many_hooks_begins_without_memory)
-{
-    static tp_hook hook;
-    hook.name = "empty";
-    TEST_MAY_ERROR("memory");
-    tp_test_keep_log();
-    for (fail_at_start = 1; fail_at_start <= 4; fail_at_start++) {
-        tp_test_fail_after(0);
-        tp_callback *cb[3] = {tower_maker(), tp_callback_new("Starves", 0), own_runner(NULL, "cost")};
-        cb[1]->before_train = starve_start;
-        for (int i = 0; i < 600; i++) CHECK_OK(tp_inference_runner_register_hook(cb[2], &hook));
-        const tp_status st = train_with(cb, 3, NULL, 1, 1, NULL);
-        CHECK_MSG(tp_test_alloc_failed() && st == TP_ERR_NOMEM, "allocation %ld: %s", fail_at_start,
-                  tp_status_name(st));
-        CHECK_MSG(held_at_start + tp_test_live_blocks() == 0, "allocation %ld leaks", fail_at_start);
-    }
-    tp_test_alloc_reset();
-}
-
 /* Whatever part of an inference fails, the training fails with its sentence, and what comes behind is not called. */
 TEST(inferencers_whose_parts_fail)
 {

@@ -1037,42 +1037,6 @@ TEST(a_predictor_that_finds_no_memory)
     tp_test_alloc_reset();
 }
 
-/* A predictor for a session that runs is made whole or not at all; what it took before memory ended is given back. */
-TEST(a_predictor_for_a_running_session_without_memory)
-{
-    static const char *const outputs[] = {"cost"};
-    static const float three_rows[] = {1, 2, 3, 4, 5, 6};
-    const tp_model m = model(NULL);
-    long failures = 0;
-    tp_tensor x;
-    memset(&x, 0, sizeof x);
-    tp_tensor_view(&x, TP_F32, shape_of(3, 2), (void *)(uintptr_t)three_rows);
-    TEST_MAY_ERROR("memory");
-    tp_test_keep_log();
-    for (long n = 1, failed = 1; failed && n < 1000; n++) {
-        const tp_tensor *y = NULL;
-        tp_test_fail_after(0);
-        tp_trainer *t = tp_simple_trainer();
-        CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
-        CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
-        CHECK_OK(tp_trainer_initialize(t, NULL));
-        long held = tp_test_live_blocks(); /* each fail_after counts anew */
-        tp_test_fail_after(n);
-        tp_predictor *p = tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 0);
-        failed = tp_test_alloc_failed();
-        failures += failed;
-        held += tp_test_live_blocks();
-        tp_test_fail_after(0);
-        CHECK_MSG(failed ? !p && strstr(tp_last_error(), "memory") : p != NULL, "allocation %ld: %s", n,
-                  tp_last_error());
-        if (!failed && CHECK_OK(tp_predict_n(p, &x, 1, &y, 1))) CHECK_NEAR(tp_tensor_get(y, 0), 179.0 / 3, 1e-5, 0);
-        tp_trainer_free(t);
-        CHECK_MSG(held + tp_test_live_blocks() == 0, "allocation %ld leaks", n);
-    }
-    CHECK(failures > 5);
-    tp_test_alloc_reset();
-}
-
 TEST(out_of_memory_in_a_launch_that_resumes)
 {
     TEST_MAY_ERROR("memory");

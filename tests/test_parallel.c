@@ -563,6 +563,45 @@ TEST(a_failure_that_was_read_ahead_is_told_by_seek)
         }
     tp_set_log(NULL, NULL);
 }
+
+/* Holds the threads in their datapoints, but for the first two, until a seek is about to stop them, and a little longer. */
+static int seek_begins; /* atomic */
+static tp_status map_until_seek(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    for (int i = 0; i < 50 && call->index > 1 && !__atomic_load_n(&seek_begins, __ATOMIC_ACQUIRE); i++)
+        tp_test_sleep(1e-4);
+    if (call->index > 1) tp_test_sleep(2e-3);
+    return TP_OK;
+}
+/* The same where datapoints before the one that failed are read and wait for a thread to map them. */
+TEST(a_failure_behind_what_waits_to_be_mapped_is_told_by_seek)
+{
+    tp_set_log(keep_log, NULL);
+    for (int ordered = 0; ordered < 2; ordered++)
+        for (int64_t n = 3; n < 8; n++) {
+            tp_datapoint dp = {0, NULL, 0};
+            int64_t skipped = -1;
+            disk_tries = seek_begins = 0;
+            tp_dataflow *df =
+                tp_df_parallel_map(tp_df_from_generator(first_fails, (void *)(intptr_t)12), map_until_seek,
+                                   .num_thread = 2, .keeps_all = TP_YES, .ordered = ordered ? TP_YES : TP_NO);
+            CHECK_OK(tp_df_next(df, &dp));
+            while (__atomic_load_n(&disk_tries, __ATOMIC_ACQUIRE) == 0) tp_test_sleep(1e-4);
+            __atomic_store_n(&seek_begins, 1, __ATOMIC_RELEASE);
+            const tp_status st = tp_df_seek(df, n, &skipped);
+            if (ordered)
+                CHECK_MSG(st == (n > 4 ? TP_ERR_IO : TP_OK) && skipped == (n > 4 ? 4 : n), "seek %d: %s, %d skipped",
+                          (int)n, tp_status_name(st), (int)skipped);
+            else
+                CHECK_MSG(st == TP_OK ? skipped == n : st == TP_ERR_IO && skipped < n, "seek %d: %s, %d skipped",
+                          (int)n, tp_status_name(st), (int)skipped);
+            if (st < TP_OK) CHECK_HAS(tp_last_error(), "the disk is busy [tp_df_from_generator: pass 0, datapoint 5]");
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+        }
+    tp_set_log(NULL, NULL);
+}
 #endif
 
 /* ==== >>life and memory =============================================================================== */

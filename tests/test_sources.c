@@ -1566,6 +1566,15 @@ TEST(wrong_remaps_are_sentences)
               "it needs the name of at least one input");
     machine_close(&m);
     CHECK(tp_remap_input_source(NULL, x, 1) == NULL);
+    enum { MOST = 1 << 20 }; /* so many names are read, one more is a mistake */
+    const char **many = (const char **)tp_malloc((MOST + 1) * sizeof *many);
+    for (int i = 0; many && i <= MOST; i++) many[i] = "x";
+    for (int more = 0; many && more < 2; more++) {
+        CHECK_ERR(machine_open(&m, tp_remap_input_source(tp_queue_input(flow_of(&k)), many, MOST + more), 1),
+                  TP_ERR_ARG, more ? "it needs the name of at least one input" : "a name is there twice");
+        machine_close(&m);
+    }
+    tp_free((void *)many);
     CHECK_OK(machine_open(&m, tp_remap_input_source(tp_queue_input(flow_of(&fails)), x, 1), 1));
     CHECK_STR(machine_walk(&m, 9), "0 1 TP_ERR_IO");
     const char *why = NULL;

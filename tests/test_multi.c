@@ -1371,7 +1371,15 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
 
 /* ==== >>mistakes ======================================================================================= */
 
-typedef enum fault { NO_COST = 1, WIDE_COST, OTHER_VARIABLE, NO_VARIABLE, FEWER_GRADIENTS, NOTHING_TRAINED } fault;
+typedef enum fault {
+    NO_COST = 1,
+    WIDE_COST,
+    OTHER_VARIABLE,
+    NO_VARIABLE,
+    FEWER_GRADIENTS,
+    NOTHING_TRAINED,
+    LOCAL_VARIABLE
+} fault;
 static tp_node *faulty(tp_graph *g, tp_node *const *in, void *user)
 {
     const plan *p = (const plan *)user;
@@ -1381,6 +1389,13 @@ static tp_node *faulty(tp_graph *g, tp_node *const *in, void *user)
     if (p->fail_at == NO_COST && last) return NULL;
     if (p->fail_at == NO_VARIABLE && last) return tp_mean(x);
     if (p->fail_at == NOTHING_TRAINED) return tp_mean(tp_mul(x, tp_get_scalar_variable(g, "s", 1)));
+    if (p->fail_at == LOCAL_VARIABLE) { /* its own in each tower */
+        tp_variable_desc d;
+        memset(&d, 0, sizeof d);
+        d.name = last ? "hers" : "his";
+        d.dtype = TP_F32, d.trainable = TP_NO, d.local = true;
+        tp_get_variable(g, &d);
+    }
     y = tp_fully_connected(x, p->fail_at == OTHER_VARIABLE && last ? "other" : "fc", .units = 2);
     if (p->fail_at == FEWER_GRADIENTS && last) y = tp_stop_gradient(y);
     if (p->fail_at == FEWER_GRADIENTS)
@@ -1397,6 +1412,20 @@ static tp_status launch_faulty(kind k, fault f)
     c.model.user = &q;
     return tp_launch_train_with_config(&c, trainer_of(k, 2));
 }
+/* A local variable may be in one tower only. That is no mistake, but its copies are not made equal, which is told. */
+TEST(a_local_variable_of_one_tower_is_told)
+{
+    static const char *const sentence = "The variable 'tower1/hers' has no partner in the first tower: it is not made "
+                                        "equal to one.";
+    tp_test_keep_log();
+    CHECK_OK(launch_faulty(REPLICATED, LOCAL_VARIABLE));
+    const char *at = strstr(tp_test_logged, "has no partner in the first tower");
+    CHECK_HAS(tp_test_logged, sentence);
+    CHECK_MSG(at && !strstr(at + 1, "has no partner"), "%s", tp_test_logged);
+    CHECK(!strstr(tp_test_logged, "'his'"));
+    CHECK_HAS(tp_test_logged, "SyncVariables: 2 variables of other towers are copies of the first one's.");
+}
+
 TEST(mistakes_are_sentences)
 {
     TEST_MAY_ERROR("Training did not start");

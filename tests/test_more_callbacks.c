@@ -1116,6 +1116,10 @@ TEST(how_busy_gpus_are)
     for (int i = 0; i < 2; i++) CHECK_MSG(mean[i] >= 10 && fmod(mean[i], 5) == 0, "%g", mean[i]);
     CHECK(mean[1] > mean[0] && strstr(told, "GPUUtil/1=70 ") != NULL);
 
+    /* an epoch shorter than the interval has one sample, which counts */
+    CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 999999, .library = path)));
+    CHECK_STR(told, "GPUUtil/0=10 GPUUtil/1=70 GPUUtil/0=20 GPUUtil/1=70 ");
+
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
     CHECK_STR(told, "GPUUtil/1=70 GPUUtil/1=70 ");

@@ -1037,6 +1037,56 @@ TEST(a_predictor_that_finds_no_memory)
     tp_test_alloc_reset();
 }
 
+/* Nor is there one that cannot run, when the session is there already. */
+TEST(a_predictor_of_a_session_finds_no_memory)
+{
+    static const char *const outputs[] = {"cost"};
+    const tp_model m = model(NULL);
+    tp_test_keep_log();
+    tp_trainer *t = tp_simple_trainer();
+    CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    long failures = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_predictor *p = tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 0);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        failures += failed;
+        CHECK_MSG((p == NULL) == failed, "allocation %ld: %s", n, p ? "a predictor" : "none");
+        if (!p) CHECK_HAS(tp_last_error(), "memory");
+        else CHECK(tp_predictor_session(p) == t->state.session && tp_predictor_n_outputs(p) == 1);
+    }
+    CHECK_MSG(failures > 3, "%ld failures", failures);
+    tp_trainer_free(t);
+}
+
+/* The table of variables is logged whole or not at all. */
+TEST(a_table_of_variables_without_memory)
+{
+    const tp_model m = model(NULL);
+    int whole = 0, left_out = 0;
+    TEST_MAY_ERROR("memory");
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_keep_log();
+        tp_trainer *t = tp_simple_trainer();
+        CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+        tp_test_fail_after(n);
+        const tp_status st = tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        const bool begun = strstr(tp_test_logged, "#elements") != NULL;
+        CHECK_MSG(begun == (strstr(tp_test_logged, "all trainable variables: 0.00 MB") != NULL),
+                  "allocation %ld: a part of the table: %s", n, tp_test_logged);
+        CHECK(failed || begun);
+        whole += st == TP_OK && begun;
+        left_out += st == TP_OK && !begun;
+        tp_trainer_free(t);
+    }
+    CHECK_MSG(whole > 0 && left_out > 1, "%d whole, %d left out", whole, left_out);
+}
+
 TEST(out_of_memory_in_a_launch_that_resumes)
 {
     TEST_MAY_ERROR("memory");

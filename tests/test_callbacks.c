@@ -2458,8 +2458,10 @@ TEST(any_list_of_json_is_read)
 /* A training of one callback between two of ours: in the hooks between them, the n-th allocation fails. */
 
 static long hook_fails, hook_used, hook_opened;
-static bool watched;   /* the callback is a monitor */
-static bool stateless; /* nobody asks for the states */
+static bool watched;                     /* the callback is a monitor */
+static bool stateless;                   /* nobody asks for the states */
+static tp_callback *full_before_train;   /* the callback whose arena is full when its before_train is called; or NULL */
+static tp_callback *(*makes_kind)(void); /* makes the callback; NULL: make(kind) */
 static void hook_open(void)
 {
     hook_opened = tp_test_alloc_count();
@@ -2501,9 +2503,17 @@ static tp_status first_setup(tp_callback *cb)
     hook_open();
     return tp_graph_status(g);
 }
+static void fill_arena(tp_arena *arena)
+{
+    const long fired = __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__fail_at, tp_test_alloc_count() + 1, __ATOMIC_RELAXED);
+    while (tp_arena_alloc(arena, 1)) {}
+    __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__fired, fired, __ATOMIC_RELAXED);
+}
 static tp_status first_hook(tp_callback *cb)
 {
-    (void)cb;
+    if (full_before_train && cb->train->session && cb->train->global_step == 0) fill_arena(&full_before_train->mem_);
     hook_open();
     return TP_OK;
 }
@@ -2601,7 +2611,7 @@ static long fail_in_hooks(int kind)
         memset(&d, 0, sizeof d);
         tp_test_logged[0] = 0;
         tp_test_fail_after(0);
-        cb[0] = first_of_two(), cb[1] = make(kind);
+        cb[0] = first_of_two(), cb[1] = makes_kind ? makes_kind() : make(kind);
         if (watched) {
             m[0] = (tp_monitor *)(void *)cb[1];
             m[1] = tp_monitor_new("Last", 0);
@@ -2715,6 +2725,46 @@ TEST(hooks_of_a_runner_without_memory)
     tp_test_alloc_reset();
     CHECK_OK(tp_inference_runner_register_hook(cb, &hook)); /* once there is memory again */
     tp_callback_free(cb);
+}
+
+/* Nor is a runner made whose towers have no names. */
+TEST(names_of_towers_without_memory)
+{
+    static char long_name[5000];
+    memset(long_name, 't', sizeof long_name - 1);
+    long failures = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_cb_data_parallel_inference_runner_desc d;
+        memset(&d, 0, sizeof d);
+        d.df = three_pairs();
+        d.inferencers[0] = tp_inferencer_new("Mine", 0);
+        d.n_devices = 3;
+        d.tower_name = long_name;
+        tp_test_fail_after(n);
+        tp_callback *cb = tp_cb_data_parallel_inference_runner_(&d);
+        failed = tp_test_alloc_failed();
+        failures += failed;
+        CHECK_MSG(failed ? !cb || tp_callback_status(cb) == TP_ERR_NOMEM : tp_callback_status(cb) == TP_OK,
+                  "allocation %ld: %s", n, tp_status_name(tp_callback_status(cb)));
+        tp_test_alloc_reset();
+        tp_callback_free(cb);
+    }
+    CHECK_MSG(failures > 6, "%ld failures", failures);
+}
+
+/* A runner whose arena is full when training begins, so that it asks for memory again. */
+static tp_callback *runner_to_fill(void) { return full_before_train = own_runner(NULL, "cost"); }
+/* There is no memory for the list of its hooks: training does not begin. */
+TEST(a_list_of_hooks_without_memory)
+{
+    tp_test_keep_log();
+    TEST_MAY_ERROR("");
+    part_fails = NO_PARTS;
+    makes_kind = runner_to_fill;
+    const long failures = fail_in_hooks(ALL_MONITORS + 1);
+    makes_kind = NULL, full_before_train = NULL;
+    CHECK_MSG(failures > 10, "%ld", failures);
+    tp_set_log(NULL, NULL);
 }
 
 /* Whatever part of an inference fails, the training fails with its sentence, and what comes behind is not called. */

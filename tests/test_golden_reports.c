@@ -624,4 +624,31 @@ TEST(random_lines_of_the_log)
     golden_compare("digests_reports.txt", "lines");
 }
 
+/* The report traces two runs: not the first one, which makes the plan, nor one that somebody else traces. */
+TEST(a_report_traces_two_runs)
+{
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    tp_run_values none;
+    tp_trace others;
+    char traced[8];
+    memset(&state, 0, sizeof state), memset(&d, 0, sizeof d), memset(&none, 0, sizeof none);
+    memset(&others, 0, sizeof others);
+    state.is_chief = true;
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'd'));
+    tp_monitor *report = tp_monitor_report_(&d);
+    CHECK_OK(tp_callback_setup_graph(&report->cb, &state));
+    for (int step = 0; step < 7; step++) {
+        tp_run_request q;
+        memset(&q, 0, sizeof q);
+        if (step == 2) q.run.trace = &others;
+        CHECK_OK(tp_callback_before_run(&report->cb, &q));
+        traced[step] = q.run.trace == &others ? 'o' : q.run.trace ? 't' : '-';
+        CHECK_OK(tp_callback_after_run(&report->cb, &none));
+    }
+    traced[7] = 0;
+    CHECK_STR(traced, "-tot---");
+    tp_monitor_free(report);
+}
+
 TEST_MAIN()

@@ -1155,6 +1155,15 @@ TEST(how_busy_gpus_are)
     tp_callback *cb = tp_cb_gpu_utilization_tracker(.n_devices = 33);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".n_devices is 33, not 0 to 32");
     tp_callback_free(cb);
+    static const double intervals[] = {-0.5, 1e6, NAN, INFINITY};
+    for (int i = 0; i < TP_COUNT(intervals); i++) {
+        cb = tp_cb_gpu_utilization_tracker(.interval = intervals[i]);
+        CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "GPUUtilizationTracker: .interval is ");
+        tp_callback_free(cb);
+    }
+    cb = tp_cb_gpu_utilization_tracker(.n_devices = -1);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".n_devices is -1, not 0 to 32");
+    tp_callback_free(cb);
     cb = tp_cb_gpu_utilization_tracker(.devices = {-1}, .n_devices = 1);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".devices[0] is -1");
     tp_callback_free(cb);

@@ -387,11 +387,13 @@ TEST(safetensors_types_and_spelling)
         "{\"t\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
         "\"data_offsets\":[0,4]}}",
         "{\"\\u0061\\u00e9\\u20ac\\ud83d\\ude00\\/\\n\":{\"dtype\":\"U8\",\"shape\":[2,2,2],\"data_offsets\":[0,8]}}",
+        "{\"a\\n\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}",
         "{\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[8,8]},\"f\":{\"dtype\":\"U8\",\"shape\":[0],"
         "\"data_offsets\":[0,0]},\"t\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]}}"};
     for (int i = 0; i < TP_COUNT(good); i++) {
         safetensors_of(&b, good[i], i < 5 ? 0 : 8);
         CHECK_MSG(parse(&b, &d) == TP_OK, "%s: %s", good[i], tp_last_error());
+        if (i == 8) CHECK_STR(d.item[0].name, "a\n");
         if (i == 7) CHECK_STR(d.item[0].name, "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80/\n");
     }
     tp_dict_free(&d);
@@ -446,6 +448,8 @@ TEST(safetensors_hostile)
         {"{" T("\\ud800", "1", "0,4") "}", 4, "no text"},
         {"{" T("\\ud800\\u0041", "1", "0,4") "}", 4, "no text"},
         {"{" T("\\udc00", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\ud83dXudc00", "1", "0,4") "}", 4, "no text"},
+        {"{" T("\\ud83d\\Xdc00", "1", "0,4") "}", 4, "no text"},
         {"{" T("\\u12g4", "1", "0,4") "}", 4, "no text"},
         {"{" T("\\x41", "1", "0,4") "}", 4, "no text"},
         {"{" T("\xff", "1", "0,4") "}", 4, "no text"},

@@ -1497,6 +1497,8 @@ TEST(npy_headers)
         if (version < 4) CHECK_OK(tp_npy_parse(raw, b.n, NULL, &t));
         else CHECK_ERR(tp_npy_parse(raw, b.n, NULL, &t), TP_ERR_UNSUPPORTED, "version 4.0");
     }
+    for (size_t n = 0; n < 12; n++) /* files of a few bytes */
+        CHECK_ERR(tp_npy_parse(b.p, n, NULL, &t), TP_ERR_FORMAT, n < 6 ? "no npy array" : "cut short");
     b.n = 0; /* the byte 0 is no order of bytes */
     put_npy(&b, good[0], "\5\0\0\0", 4);
     *(uint8_t *)memchr(b.p, '<', b.n) = 0;

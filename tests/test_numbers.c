@@ -78,9 +78,9 @@ TEST(known_numbers)
         CHECK_STR(text, c[i].text);
         CHECK(same(tp_parse_double(text, NULL), c[i].v));
     }
-    tp_format_float(text, 0.1f);
+    CHECK(tp_format_float(text, 0.1f) == 3);
     CHECK_STR(text, "0.1");
-    tp_format_float(text, 16777216.0f);
+    CHECK(tp_format_float(text, 16777216.0f) == 10);
     CHECK_STR(text, "16777216.0");
     tp_format_float(text, 1e-45f);
     CHECK_STR(text, "1e-45");

@@ -1324,6 +1324,20 @@ TEST(options_at_their_limits)
         }
     }
     accepted(tp_aug_gaussian_blur(.size_range = {0, 10000}));
+    refused(tp_aug_google_net_random_crop_and_resize(.interp = 9), "interp 9");
+    accepted(tp_aug_random_resize(.xrange = {0.5f, 1}, .minimum = {0, 0}));
+    refused(tp_aug_random_resize(.xrange = {0.5f, 1}, .minimum = {-1, 0}), "minimum {-1, 0}");
+    refused(tp_aug_random_resize(.xrange = {0.5f, 1}, .minimum = {0, -1}), "minimum {0, -1}");
+    for (int i = 0; i < 4; i++) {
+        const int h = i == 1 ? -1 : 3, w = i == 2 ? -1 : i == 3 ? 0 : 4;
+        if (i % 3 == 0) {
+            accepted(tp_aug_center_paste(.h = h, .w = w));
+            accepted(tp_aug_random_paste(.h = h, .w = w));
+        } else {
+            refused(tp_aug_center_paste(.h = h, .w = w), i == 1 ? "-1x4" : "3x-1");
+            refused(tp_aug_random_paste(.h = h, .w = w), i == 1 ? "-1x4" : "3x-1");
+        }
+    }
     accepted(tp_aug_random_resize(.xrange = {0.5f, 1}, .interp = TP_INTER_AREA));
     refused(tp_aug_random_resize(.xrange = {0.5f, 1}, .interp = 9), "interp 9");
     refused(tp_aug_saturation(.alpha = 1), "alpha is 1,");

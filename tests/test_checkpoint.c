@@ -145,9 +145,34 @@ TEST(arrays_of_several_pieces)
         }
 }
 
+TEST(names_of_characters_of_each_length)
+{
+    /* the first and the last of each length, and those beside the surrogates */
+    static const char *const good[] = {"\x7f",         "\xc2\x80",         "\xdf\xbf",
+                                       "\xe0\xa0\x80", "\xed\x9f\xbf",     "\xee\x80\x80",
+                                       "\xef\xbf\xbf", "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"};
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0};
+    for (int i = 0; i < TP_COUNT(good); i++) add(&d, good[i], TP_F32, shape_of(1, 1, 0), 0);
+    for (int f = 0; f < 3; f++) {
+        tp_dict back = {NULL, 0, 0};
+        const char *path = tp_test_path(dir, f == 0 ? "x.safetensors" : f == 1 ? "x.npz" : "bundle");
+        CHECK_OK(f == 0   ? tp_safetensors_save(path, &d)
+                 : f == 1 ? tp_npz_save(path, &d, false)
+                          : tp_tf_checkpoint_save(path, &d));
+        CHECK_OK(f == 0   ? tp_safetensors_load(path, &back)
+                 : f == 1 ? tp_npz_load(path, &back)
+                          : tp_tf_checkpoint_load(path, &back));
+        CHECK_MSG(same_dict(&d, &back), "format %d", f);
+        tp_dict_free(&back);
+    }
+    tp_dict_free(&d);
+}
+
 TEST(names_that_cannot_be_saved)
 {
-    static const char *const bad[] = {"", "__metadata__", "\xff", "\xc3", "\xed\xa0\x80"};
+    static const char *const bad[] = {
+        "", "__metadata__", "\xff", "\xc3", "\xed\xa0\x80", "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80"};
     const char *dir = tp_test_tmpdir();
     for (int i = 0; i < TP_COUNT(bad); i++) {
         tp_dict d = {NULL, 0, 0};
@@ -413,6 +438,7 @@ TEST(safetensors_hostile)
         {"{" T("t", "9223372036854775807,9223372036854775807,4", "0,4") "}", 4, "impossibly large"},
         {"{" T("t", "0,4294967296,4294967296", "0,0") "}", 0, "impossibly large"},
         {"{" T("t", "18446744073709551615", "0,4") "}", 4, "impossibly large"},
+        {"{" T("t", "9223372036854775808,0", "0,0") "}", 0, "impossibly large"},
         {"{" T("t", "18446744073709551616", "0,4") "}", 4, "natural numbers"},
         {"{" T("t", "4611686018427387905", "0,4") "}", 4, "impossibly large"},
         /* offsets that do not fit the shape, the file or each other */

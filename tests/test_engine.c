@@ -176,6 +176,24 @@ static void close_all(tp_device **devices, int n)
     for (int i = 0; i < n; i++) devices[i]->close(devices[i]);
 }
 
+/* The sentence has all that there are, in the order of their width. */
+TEST(an_unknown_instruction_set_is_told_those_that_there_are)
+{
+    static const char *const in_order[] = {"neon", "generic", "sse2", "avx2", "avx512"};
+    char want[300];
+    int n = snprintf(want, sizeof want,
+                     "instruction set 'mmx' is unknown or not available here; this machine and build have: naive");
+    for (int i = 0; i < TP_COUNT(in_order); i++) {
+        tp_device *d = open_isa(in_order[i], 1);
+        if (!d) continue;
+        n += snprintf(want + n, sizeof want - (size_t)n, ", %s", in_order[i]);
+        d->close(d);
+    }
+    CHECK(tp_cpu_device_new(1, "mmx") == NULL);
+    const char *said = strstr(tp_last_error(), "instruction set");
+    CHECK_STR(said ? said : tp_last_error(), want);
+}
+
 TEST(gemm_random_shapes)
 {
     tp_device *d[MAX_DEVICES];

@@ -898,6 +898,7 @@ TEST(the_place_of_mnist)
         snprintf(want, sizeof want, "there is neither %s%s-images-idx3-ubyte nor ", i == 4 ? "/d/" : place[i],
                  i & 1 ? "t10k" : "train");
         CHECK_ERR(tp_df_status(df), TP_ERR_IO, want);
+        CHECK((strstr(tp_last_error(), "The folder of the data is .dir") != NULL) == (i < 4));
         tp_df_free(df);
         if (i < 2) setenv(variable[i], "", 1);
         else unsetenv("HOME");

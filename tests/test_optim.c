@@ -158,6 +158,7 @@ TEST(an_update_may_wait_for_a_predicate)
     tp_node *go = input(g, "go");
     tp_optimizer *opt = tp_apply_grad_processors(tp_adam(rate(g, 0.1f)), TP_GRADPROCS(tp_gradproc_scale("w", 2)));
     tp_node *op = tp_apply_gradients_if(opt, &gv, 1, tp_greater(tp_sum(go), tp_const(g, 0)));
+    CHECK(!opt->pred); /* only for that call */
     ok(g);
     tp_session *s = tp_session_new(g, NULL);
     if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {

@@ -530,9 +530,13 @@ static void conv_reference(const tp__conv_args *a, const float *x, double *want[
                 }
             }
     }
-    for (int64_t i = 0; i < a->g.B * a->g.OH * a->g.OW * a->g.O; i++) {
-        if (a->epilogue.bias) want[0][i] += (double)a->epilogue.bias[i % a->g.O];
-        if (a->epilogue.act && want[0][i] < 0) want[0][i] = 0;
+    for (int k = 0; k < 2; k++) { /* y and dx */
+        const int64_t channels = k ? a->g.C : a->g.O,
+                      n = k ? a->g.B * a->g.H * a->g.W * channels : a->g.B * a->g.OH * a->g.OW * channels;
+        for (int64_t i = 0; i < n; i++) {
+            if (a->epilogue.bias) want[k][i] += (double)a->epilogue.bias[i % channels];
+            if (a->epilogue.act && want[k][i] < 0) want[k][i] = 0;
+        }
     }
 }
 
@@ -544,7 +548,8 @@ static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, con
     const int64_t n[3] = {a.g.B * a.g.OH * a.g.OW * a.g.O, a.g.B * a.g.H * a.g.W * a.g.C,
                           a.g.KH * a.g.KW * a.g.C / a.g.groups * a.g.O};
     float *x = numbers(n[1], 5, UNIFORM), *w = numbers(n[2], 6, UNIFORM), *dy = numbers(n[0], 7, UNIFORM);
-    float *bias = numbers(a.g.O, 8, UNIFORM), *bn = numbers(3 * a.g.C, 9, UNIFORM), *seen = numbers(n[1], 5, UNIFORM);
+    float *bias = numbers(a.g.O > a.g.C ? a.g.O : a.g.C, 8, UNIFORM), *bn = numbers(3 * a.g.C, 9, UNIFORM),
+          *seen = numbers(n[1], 5, UNIFORM);
     double *want[3], *size[3];
     int through = 0;
     a.x = x, a.w = w, a.dy = dy;

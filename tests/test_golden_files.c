@@ -237,13 +237,17 @@ TEST(numbers_are_written_and_read_as_they_were)
         if (i % 3 == 0) bits &= (uint64_t)0xffff << 48;
         double v;
         memcpy(&v, &bits, sizeof v);
-        if (i % 3 == 1) v = (double)(dice(2000000) - 1000000) / pow(10, dice(8));
+        if (i % 3 == 1) {
+            const int digits = dice(2000000) - 1000000;
+            v = (double)digits / pow(10, dice(8));
+        }
         float narrow = (float)(i % 2 ? v : v * 1e-300);
         uint64_t h = with(5, (uint64_t)tp_format_double(text, v));
         h = golden_hash(h, text);
         h = golden_hash(with(h, (uint64_t)tp_format_float(text, narrow)), text);
         const char *end = NULL;
-        snprintf(line, sizeof line, "%s%s%s", text, dice(4) ? "" : odd[dice(TP_COUNT(odd))], dice(3) ? "" : "x");
+        const char *more = dice(4) ? "" : odd[dice(TP_COUNT(odd))];
+        snprintf(line, sizeof line, "%s%s%s", text, more, dice(3) ? "" : "x");
         v = tp_parse_double(i % 10 == 9 ? odd[i / 10 % TP_COUNT(odd)] : line, &end);
         memcpy(&bits, &v, sizeof bits);
         h = golden_hash(v != v ? with(h, 77) : with(h, bits), end);

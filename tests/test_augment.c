@@ -662,6 +662,37 @@ TEST(colours_are_limited_at_every_size)
     tp_transform_free(&t);
 }
 
+/* A transform keeps the weights of the last blur. Another blur of that size has its own, of another sigma. */
+TEST(blurs_of_one_size_have_their_own_weights)
+{
+    static const float sigmas[][2] = {{2, 0}, {0, 2}, {2, 0.5f}, {0.5f, 2}, {0, 0}};
+    tp_transform kept, t;
+    memset(&kept, 0, sizeof kept);
+    memset(&t, 0, sizeof t);
+    tp_tensor image = new_image(TP_F32, 9, 9, 1);
+    for (int i = 0; i < 81; i++) tp_tensor_set(&image, i, (double)(i * i % 97));
+    for (int i = 0; i < TP_COUNT(sigmas); i++)
+        for (int k = 0; k < 2; k++) {
+            tp_tensor with, without;
+            memset(&with, 0, sizeof with);
+            memset(&without, 0, sizeof without);
+            const float sigma = sigmas[i][k];
+            tp_augmentor *a = tp_aug_gaussian_blur(.size_range = {2, 3}, .sigma_range = {sigma, sigma});
+            CHECK_OK(tp_aug_draw(a, 9, 9, 1, 1, &kept));
+            CHECK_OK(tp_aug_draw(a, 9, 9, 1, 1, &t));
+            CHECK_OK(tp_aug_apply_image(&kept, &image, &with));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &without));
+            CHECK_MSG(memcmp(with.data, without.data, tp_tensor_bytes(&with)) == 0, "sigma %g, pair %d", (double)sigma,
+                      i);
+            tp_transform_free(&t);
+            tp_tensor_free(&with);
+            tp_tensor_free(&without);
+            tp_aug_free(a);
+        }
+    tp_tensor_free(&image);
+    tp_transform_free(&kept);
+}
+
 /* Colour (1: blue, 2: red) of a pixel, 128 if it is grey; 0: brightness. */
 static double colour_of(const unsigned char *p, int channel)
 {
@@ -1346,6 +1377,28 @@ TEST(options_at_their_limits)
     refused(tp_aug_saturation(.alpha = NAN), "alpha is ");
     accepted(tp_aug_saturation(.alpha = TP_ZERO));
     accepted(tp_aug_saturation(.alpha = 0.99f));
+    accepted(tp_aug_gaussian_blur(.size_range = {9999, 10000}));
+    accepted(tp_aug_jpeg_noise(.quality_range = {1, 101}));
+    refused(tp_aug_random_resize(.xrange = {1, 2}, .interp = TP_INTER_LANCZOS + 1), "interp 6");
+    accepted(tp_aug_random_resize(.xrange = {1, 2}, .interp = TP_INTER_LANCZOS));
+}
+
+/* A cutout may cover the image, and no more. */
+TEST(cutouts_as_large_as_the_image)
+{
+    for (int h = 4; h <= 6; h++)
+        for (int w = 6; w <= 8; w++) {
+            tp_augmentor *a = tp_aug_random_cutout(.h_range = {h}, .w_range = {w});
+            tp_transform t;
+            char want[80];
+            memset(&t, 0, sizeof t);
+            snprintf(want, sizeof want, "a part of %dx%d was asked for, the image is 5x7", h, w);
+            const tp_status st = tp_aug_draw(a, 5, 7, 1, 1, &t);
+            if (h <= 5 && w <= 7) CHECK_OK(st);
+            else CHECK_ERR(st, TP_ERR_SHAPE, want);
+            tp_transform_free(&t);
+            tp_aug_free(a);
+        }
 }
 TEST(wrong_options_are_refused)
 {

@@ -284,6 +284,10 @@ static const char *const words[] = {"",
                                     "..",
                                     "/abs",
                                     "dir/",
+                                    "/.ATTRIBUTES/VARIABLE_VALUE",
+                                    "x/.ATTRIBUTES/VARIABLE_VALUE",
+                                    ".ATTRIBUTES/VARIABLE_VALUE",
+                                    "y/.ATTRIBUTES/VARIABLE_VALUE_",
                                     "__metadata__",
                                     "\x7f",
                                     "tab\t",
@@ -509,6 +513,31 @@ static void one_safetensors(void)
                                         "\"",
                                         "\"\\\"",
                                         "a"};
+    static const char *const characters[] = {/* the first and the last ones of each length, and what lies beside them */
+                                             "\x80",
+                                             "\xbf",
+                                             "\xc0\x80",
+                                             "\xc1\xbf",
+                                             "\xc2\x80",
+                                             "\xc2\x7f",
+                                             "\xdf\xbf",
+                                             "\xdf\xc0",
+                                             "\xe0\x9f\xbf",
+                                             "\xe0\xa0\x80",
+                                             "\xe1\x80",
+                                             "\xed\x9f\xbf",
+                                             "\xed\xa0\x80",
+                                             "\xee\x80\x80",
+                                             "\xef\xbf\xbf",
+                                             "\xef\xbf\xc0",
+                                             "\xf0\x8f\xbf\xbf",
+                                             "\xf0\x90\x80\x80",
+                                             "\xf0\x90\x80",
+                                             "\xf4\x8f\xbf\xbf",
+                                             "\xf4\x90\x80\x80",
+                                             "\xf5\x80\x80\x80",
+                                             "\xf3\xbf\xbf\x7f",
+                                             "\xff"};
     static const char *const shapes[] = {"[]",
                                          "[2]",
                                          "[1,2]",
@@ -546,7 +575,7 @@ static void one_safetensors(void)
                   shape = chance(80) ? draw(4) : draw(TP_COUNT(shapes));
         const int size = type < TP_COUNT(sizes) ? sizes[type] : 4, end = at + (shape == 0 ? size : 2 * size);
         char own[24];
-        snprintf(own, sizeof own, "\"n%d\"", i);
+        snprintf(own, sizeof own, "\"n%d%s\"", i, chance(15) ? DRAW_OF(characters) : "");
         token(chance(60) ? own : DRAW_OF(names), names, TP_COUNT(names));
         token(":", others, TP_COUNT(others));
         token("{", others, TP_COUNT(others));
@@ -677,9 +706,13 @@ static void make_index(void)
     const char *path = tp_test_path(dir, "whole");
     state = 6;
     for (int i = 0; i < 20; i++) {
-        char name[40];
+        char name[60];
         const int64_t dim[3] = {2, 1 + i % 3, 2};
-        snprintf(name, sizeof name, i % 2 ? "layer%d/W" : "layer%d/W/Adam", i);
+        snprintf(name, sizeof name, "layer%d%s", i,
+                 i % 5 == 4 ? "/.ATTRIBUTES/VARIABLE_VALUE"
+                 : i % 2    ? "/W"
+                            : "/W/Adam");
+        if (i < 2) snprintf(name, sizeof name, i ? "/.ATTRIBUTES/VARIABLE_VALUE" : "x/.ATTRIBUTES/VARIABLE_VALUE");
         tp_tensor *t = tp_dict_add(&d, name);
         const tp_dtype dtype = (tp_dtype)(TP_F32 + i % (TP_DTYPE_COUNT - TP_F32));
         if (CHECK(t != NULL) && CHECK_OK(tp_tensor_resize(t, dtype, tp_make_shape_n(i % 4, dim)))) fill(t);

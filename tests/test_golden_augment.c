@@ -181,6 +181,7 @@ static tp_augmentor *any_size(int which)
     default: {
         DESC(tp_aug_random_cutout_desc, d);
         d.h_range[0] = any_int(6), d.w_range[0] = any_int(6), d.fill = any_float(300);
+        if (d.h_range[0] > 1 << 30 || d.w_range[0] > 1 << 30) return tp_aug_random_cutout_(&d);
         if (chance(50)) d.h_range[1] = d.h_range[0] + (odd ? draw(4) - 1 : 1 + draw(3));
         if (chance(50)) d.w_range[1] = d.w_range[0] + (odd ? draw(4) - 1 : 1 + draw(3));
         return tp_aug_random_cutout_(&d);

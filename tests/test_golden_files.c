@@ -468,102 +468,132 @@ TEST(npy_files_of_few_bytes)
     tp_tensor_free(&t);
 }
 
+/* What stands in a header of safetensors, right and wrong. */
+static const char *const header_types[] = {"\"F32\"", "\"F32\"",       "\"F64\"", "\"F16\"",  "\"BF16\"",
+                                           "\"I64\"", "\"I32\"",       "\"I16\"", "\"I8\"",   "\"U8\"",
+                                           "\"U16\"", "\"U32\"",       "\"U64\"", "\"BOOL\"", "\"F8_E4M3\"",
+                                           "\"\"",    "\"F\\u00332\"", "F32",     "3"};
+static const char *const header_names[] = {"\"a\"",
+                                           "\"b\"",
+                                           "\"a\\n\"",
+                                           "\"a\\\"\"",
+                                           "\"\\\\\"",
+                                           "\"\\u0041\"",
+                                           "\"\\u00e4\"",
+                                           "\"\\u20AC\"",
+                                           "\"\\ud83d\\ude00\"",
+                                           "\"\\ud83dx\\ude00\"",
+                                           "\"\\ud83dxude00\"",
+                                           "\"\\ud83d\\xde00\"",
+                                           "\"\\ud83d\"",
+                                           "\"\\ud83d\\ude0\"",
+                                           "\"\\ud83d\\ud83d\"",
+                                           "\"\\ude00\"",
+                                           "\"\\udfff\"",
+                                           "\"\\ue000\"",
+                                           "\"\\ud7ff\"",
+                                           "\"\\ud800\\udc00\"",
+                                           "\"\\udbff\\udfff\"",
+                                           "\"\\ud800\\udbff\"",
+                                           "\"\\ud800\\ue000\"",
+                                           "\"\\u0000\"",
+                                           "\"\\u007f\"",
+                                           "\"\\u0080\"",
+                                           "\"\\u07ff\"",
+                                           "\"\\u0800\"",
+                                           "\"\\uffff\"",
+                                           "\"\\u00g0\"",
+                                           "\"\\u12\"",
+                                           "\"\\x\"",
+                                           "\"\x1f\"",
+                                           "\"\\b\\f\\n\\r\\t\\/\"",
+                                           "\"\xc3\"",
+                                           "\"__metadata__\"",
+                                           "\"",
+                                           "\"\\\"",
+                                           "a"};
+static const char *const header_characters[] =
+    {/* the first and the last ones of each length, and what lies beside them */
+     "\x80",
+     "\xbf",
+     "\xc0\x80",
+     "\xc1\xbf",
+     "\xc2\x80",
+     "\xc2\x7f",
+     "\xdf\xbf",
+     "\xdf\xc0",
+     "\xe0\x9f\xbf",
+     "\xe0\xa0\x80",
+     "\xe1\x80",
+     "\xed\x9f\xbf",
+     "\xed\xa0\x80",
+     "\xee\x80\x80",
+     "\xef\xbf\xbf",
+     "\xef\xbf\xc0",
+     "\xf0\x8f\xbf\xbf",
+     "\xf0\x90\x80\x80",
+     "\xf0\x90\x80",
+     "\xf4\x8f\xbf\xbf",
+     "\xf4\x90\x80\x80",
+     "\xf5\x80\x80\x80",
+     "\xf3\xbf\xbf\x7f",
+     "\xff"};
+static const char *const header_shapes[] = {"[]",
+                                            "[2]",
+                                            "[1,2]",
+                                            "[2,1,1,1,1,1,1,1]",
+                                            "[1,1,1,1,1,1,1,1,1]",
+                                            "[1,1,1,1,1,1,1,1,1,1]",
+                                            "[02]",
+                                            "[0]",
+                                            "[-2]",
+                                            "[2.0]",
+                                            "[18446744073709551615]",
+                                            "[18446744073709551616]",
+                                            "[9223372036854775807]",
+                                            "[9223372036854775808]",
+                                            "[2,]",
+                                            "[,2]",
+                                            "[2",
+                                            "2",
+                                            "[ 2 , 1 ]"};
+static const char *const header_others[] = {
+    "{", "}", ",", ":", "[", "]", "\"dtype\"", "\"shape\"", "null", "\"x\"", "\"data_offsets\""};
+static const int header_sizes[] = {4, 4, 8, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1};
+
+/* An entry: the name, and its three keys in any order. Its bytes begin at `at`; returns where they end. */
+static int put_entry(int i, int at)
+{
+    static const char *const keys[] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
+    const int type = draw(chance(80) ? 14 : TP_COUNT(header_types)), first = draw(3),
+              shape = chance(80) ? draw(4) : draw(TP_COUNT(header_shapes));
+    const int size = type < TP_COUNT(header_sizes) ? header_sizes[type] : 4, end = at + (shape == 0 ? size : 2 * size);
+    char own[24];
+    snprintf(own, sizeof own, "\"n%d%s\"", i, chance(15) ? DRAW_OF(header_characters) : "");
+    token(chance(60) ? own : DRAW_OF(header_names), header_names, TP_COUNT(header_names));
+    token(":", header_others, TP_COUNT(header_others));
+    token("{", header_others, TP_COUNT(header_others));
+    for (int k = 0; k < 3; k++) {
+        const int key = (first + k) % 3;
+        char offsets[64];
+        const int later = chance(3), earlier = chance(3);
+        snprintf(offsets, sizeof offsets, "[%d,%d]", at + later, end - earlier);
+        token(keys[key], header_others, TP_COUNT(header_others));
+        token(":", header_others, TP_COUNT(header_others));
+        if (key == 0) token(header_types[type], header_types, TP_COUNT(header_types));
+        else if (key == 1) token(header_shapes[shape], header_shapes, TP_COUNT(header_shapes));
+        else token(offsets, header_shapes, TP_COUNT(header_shapes));
+        if (k < 2) token(",", header_others, TP_COUNT(header_others));
+    }
+    token("}", header_others, TP_COUNT(header_others));
+    return end;
+}
 static void one_safetensors(void)
 {
-    static const char *const types[] = {"\"F32\"", "\"F32\"",       "\"F64\"", "\"F16\"",  "\"BF16\"",
-                                        "\"I64\"", "\"I32\"",       "\"I16\"", "\"I8\"",   "\"U8\"",
-                                        "\"U16\"", "\"U32\"",       "\"U64\"", "\"BOOL\"", "\"F8_E4M3\"",
-                                        "\"\"",    "\"F\\u00332\"", "F32",     "3"};
-    static const char *const names[] = {"\"a\"",
-                                        "\"b\"",
-                                        "\"a\\n\"",
-                                        "\"a\\\"\"",
-                                        "\"\\\\\"",
-                                        "\"\\u0041\"",
-                                        "\"\\u00e4\"",
-                                        "\"\\u20AC\"",
-                                        "\"\\ud83d\\ude00\"",
-                                        "\"\\ud83dx\\ude00\"",
-                                        "\"\\ud83dxude00\"",
-                                        "\"\\ud83d\\xde00\"",
-                                        "\"\\ud83d\"",
-                                        "\"\\ud83d\\ude0\"",
-                                        "\"\\ud83d\\ud83d\"",
-                                        "\"\\ude00\"",
-                                        "\"\\udfff\"",
-                                        "\"\\ue000\"",
-                                        "\"\\ud7ff\"",
-                                        "\"\\ud800\\udc00\"",
-                                        "\"\\udbff\\udfff\"",
-                                        "\"\\ud800\\udbff\"",
-                                        "\"\\ud800\\ue000\"",
-                                        "\"\\u0000\"",
-                                        "\"\\u007f\"",
-                                        "\"\\u0080\"",
-                                        "\"\\u07ff\"",
-                                        "\"\\u0800\"",
-                                        "\"\\uffff\"",
-                                        "\"\\u00g0\"",
-                                        "\"\\u12\"",
-                                        "\"\\x\"",
-                                        "\"\x1f\"",
-                                        "\"\\b\\f\\n\\r\\t\\/\"",
-                                        "\"\xc3\"",
-                                        "\"__metadata__\"",
-                                        "\"",
-                                        "\"\\\"",
-                                        "a"};
-    static const char *const characters[] = {/* the first and the last ones of each length, and what lies beside them */
-                                             "\x80",
-                                             "\xbf",
-                                             "\xc0\x80",
-                                             "\xc1\xbf",
-                                             "\xc2\x80",
-                                             "\xc2\x7f",
-                                             "\xdf\xbf",
-                                             "\xdf\xc0",
-                                             "\xe0\x9f\xbf",
-                                             "\xe0\xa0\x80",
-                                             "\xe1\x80",
-                                             "\xed\x9f\xbf",
-                                             "\xed\xa0\x80",
-                                             "\xee\x80\x80",
-                                             "\xef\xbf\xbf",
-                                             "\xef\xbf\xc0",
-                                             "\xf0\x8f\xbf\xbf",
-                                             "\xf0\x90\x80\x80",
-                                             "\xf0\x90\x80",
-                                             "\xf4\x8f\xbf\xbf",
-                                             "\xf4\x90\x80\x80",
-                                             "\xf5\x80\x80\x80",
-                                             "\xf3\xbf\xbf\x7f",
-                                             "\xff"};
-    static const char *const shapes[] = {"[]",
-                                         "[2]",
-                                         "[1,2]",
-                                         "[2,1,1,1,1,1,1,1]",
-                                         "[1,1,1,1,1,1,1,1,1]",
-                                         "[1,1,1,1,1,1,1,1,1,1]",
-                                         "[02]",
-                                         "[0]",
-                                         "[-2]",
-                                         "[2.0]",
-                                         "[18446744073709551615]",
-                                         "[18446744073709551616]",
-                                         "[9223372036854775807]",
-                                         "[9223372036854775808]",
-                                         "[2,]",
-                                         "[,2]",
-                                         "[2",
-                                         "2",
-                                         "[ 2 , 1 ]"};
-    static const char *const others[] = {
-        "{", "}", ",", ":", "[", "]", "\"dtype\"", "\"shape\"", "null", "\"x\"", "\"data_offsets\""};
-    static const int sizes[] = {4, 4, 8, 2, 2, 8, 4, 2, 1, 1, 2, 4, 8, 1};
     const int n = draw(4);
     int at = 0;
     made.len = 0;
-    token("{", others, TP_COUNT(others));
+    token("{", header_others, TP_COUNT(header_others));
     if (chance(15))
         tp_buf_printf(&made, "\"__metadata__\":%s,",
                       chance(50)   ? "{\"format\":\"pt\"}"
@@ -571,32 +601,10 @@ static void one_safetensors(void)
                       : chance(50) ? "{\"format\":\"tp2\"}"
                                    : "{\"a\":1}");
     for (int i = 0; i < n; i++) {
-        const int type = draw(chance(80) ? 14 : TP_COUNT(types)), first = draw(3),
-                  shape = chance(80) ? draw(4) : draw(TP_COUNT(shapes));
-        const int size = type < TP_COUNT(sizes) ? sizes[type] : 4, end = at + (shape == 0 ? size : 2 * size);
-        char own[24];
-        snprintf(own, sizeof own, "\"n%d%s\"", i, chance(15) ? DRAW_OF(characters) : "");
-        token(chance(60) ? own : DRAW_OF(names), names, TP_COUNT(names));
-        token(":", others, TP_COUNT(others));
-        token("{", others, TP_COUNT(others));
-        for (int k = 0; k < 3; k++) {
-            static const char *const keys[] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
-            const int key = (first + k) % 3;
-            char offsets[64];
-            const int later = chance(3), earlier = chance(3);
-            snprintf(offsets, sizeof offsets, "[%d,%d]", at + later, end - earlier);
-            token(keys[key], others, TP_COUNT(others));
-            token(":", others, TP_COUNT(others));
-            if (key == 0) token(types[type], types, TP_COUNT(types));
-            else if (key == 1) token(shapes[shape], shapes, TP_COUNT(shapes));
-            else token(offsets, shapes, TP_COUNT(shapes));
-            if (k < 2) token(",", others, TP_COUNT(others));
-        }
-        token("}", others, TP_COUNT(others));
-        if (i + 1 < n) token(",", others, TP_COUNT(others));
-        at = end;
+        at = put_entry(i, at);
+        if (i + 1 < n) token(",", header_others, TP_COUNT(header_others));
     }
-    token("}", others, TP_COUNT(others));
+    token("}", header_others, TP_COUNT(header_others));
     if (chance(30)) tp_buf_printf(&made, "  ");
     tp_buf file = {NULL, 0, 0, false};
     const size_t length = made.len + (size_t)(chance(4) ? draw(3) : 0);

@@ -519,6 +519,44 @@ TEST(conv_in_planes)
     close_all(d, n);
 }
 
+/* With `after` the output has the bits of a batch norm that reads it afterwards, by whatever way it is computed. */
+TEST(conv_normalises_its_output)
+{
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, true);
+    int normalised = 0;
+    for (int i = 0; i < 40; i++) {
+        static const int64_t channels[] = {1, 3, 8, 16, 24, 40}, batches[] = {1, 2, 16, 17};
+        const int64_t C = channels[rnd(6)], O = i % 5 == 0 ? C : channels[rnd(6)], k = 1 + 2 * rnd(3);
+        tp__conv_args a = conv_shape(batches[rnd(4)], 3 + rnd(20), 3 + rnd(20), C, O, k, k, 1 + (i % 4 == 3), 1, k / 2,
+                                     i % 5 == 0 ? C : 1);
+        const int64_t ny = a.g.B * a.g.OH * a.g.OW * O;
+        float *x = rnd_array(a.g.B * a.g.H * a.g.W * C, 1), *w = rnd_array(k * k * C / a.g.groups * O, 2);
+        float *norm = rnd_array(4 * O, 3), *y = rnd_array(ny, 4), *want = rnd_array(ny, 5);
+        tp__bn bn;
+        memset(&bn, 0, sizeof bn);
+        bn.C = O, bn.mean = norm, bn.scale = norm + O, bn.beta = norm + 2 * O, bn.relu = i % 2 != 0;
+        a.x = x, a.w = w, a.dy = NULL;
+        if (i % 3 == 0) a.epilogue.bias = norm + 3 * O, a.epilogue.act = TP_EPILOGUE_RELU;
+        for (int j = 0; j < n; j++) {
+            if (!tp__conv_normalises(d[j], &a.g)) continue;
+            normalised++;
+            void *scratch = scratch_new(tp__convolve_scratch(d[j], &a, TP__CONV_FORWARD));
+            a.after = NULL, a.y = want;
+            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+            tp__bn_apply_of[d[j]->isa->level](&bn, a.g.B * a.g.OH * a.g.OW, want, want);
+            a.after = &bn, a.y = y;
+            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+            CHECK_MSG(same_bits(y, want, ny), "%s: B%d %dx%dx%d O%d K%d s%d g%d", tp_device_isa(d[j]), (int)a.g.B,
+                      (int)a.g.H, (int)a.g.W, (int)C, (int)O, (int)k, (int)a.g.stride_h, (int)a.g.groups);
+            free(scratch);
+        }
+        free(x), free(w), free(norm), free(y), free(want);
+    }
+    CHECK_MSG(normalised > 10 * n || n == 0 || !d[0]->isa, "%d of %d", normalised, 40 * n);
+    close_all(d, n);
+}
+
 /* Kernels of 1 or 2 pixels a side with stride 1 or 2. Their "same" padding is at the bottom and at the right only. The 1x1 kernel with
  * stride 1 is computed as a matrix product, and no other may be. */
 TEST(conv_of_small_kernels)

@@ -1310,6 +1310,59 @@ TEST(a_batch_norm_is_not_made_for_convolutions_alone)
     check_fusions(f, TP_COUNT(f));
 }
 
+/* A run that folds constants, and one that does not, leave their caller's float mode as it was. */
+#if defined(__SSE2__) && defined(__GNUC__)
+TEST(a_run_leaves_the_float_mode)
+{
+    const unsigned before = __builtin_ia32_stmxcsr(), up = (before & ~0x6000u) | 0x4000u; /* round up, denormals kept */
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *y = tp_add(tp_exp(tp_const(g, 0.5f)), tp_const(g, 1));
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        __builtin_ia32_ldmxcsr(up);
+        const tp_status st = tp_session_run(s, NULL, 0, &y, 1, &out);
+        const unsigned after = __builtin_ia32_stmxcsr();
+        __builtin_ia32_ldmxcsr(before);
+        CHECK_OK(st);
+        CHECK_MSG((after & ~0x3fu) == (up & ~0x3fu), "run %d: %x, not %x", i, after, up);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+#endif
+
+/* Without memory for the values of a run, the sentence says how much it needs. */
+TEST(a_run_without_memory_says_how_much_it_needs)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(512, 600)),
+            *y = tp_transpose(tp_cumsum(x, 0, false, false), NULL, 0);
+    tp_feed f;
+    tp_plan_info info;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(512, 600)));
+    char want[80] = "";
+    int said = 0;
+    for (long n = 0, failed = 1; failed; n++) {
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out = NULL;
+        if (n) tp_test_fail_after(n);
+        const tp_status st = tp_session_run(s, &f, 1, &y, 1, &out);
+        failed = n == 0 || tp_test_alloc_failed();
+        if (n) tp_test_alloc_reset();
+        if (n == 0 && CHECK_OK(st) && CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info)))
+            snprintf(want, sizeof want, "this run needs %.1f MB for its values; a smaller batch needs less",
+                     (double)info.arena_bytes / (1 << 20));
+        if (st != TP_OK && strstr(tp_last_error(), "this run needs")) said += CHECK_ERR(st, TP_ERR_NOMEM, want);
+        tp_session_free(s);
+    }
+    CHECK(said > 0);
+    tp_tensor_free(&f.value);
+    tp_graph_free(g);
+}
+
 TEST(gradient_descent_takes_a_product_over_only_where_it_may)
 {
     static const fusion f[] = {

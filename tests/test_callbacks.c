@@ -1452,6 +1452,8 @@ TEST(inferencers_by_hand)
                 tp_tensor_view(&t[3], TP_F64, tp_make_shape(size), label + at);
                 CHECK_OK(inf[0]->on_fetches(inf[0], value, 2));
                 CHECK_OK(inf[1]->on_fetches(inf[1], w, 1));
+                CHECK_ERR(inf[1]->on_fetches(inf[1], value, 1), TP_ERR_SHAPE,
+                          "'incorrect_vector' has shape () and is not a vector");
                 CHECK_OK(inf[2]->on_fetches(inf[2], pl, 2));
                 sum[0] += scalar[0], sum[1] += scalar[1], batches++;
                 for (int i = at; i < at + size; i++) {

@@ -1735,6 +1735,25 @@ static void tp__gather_size_planes(tp__gather *g)
     g->plane = (tp__ceil_div(g->columns + (q->window_h - 1) * width + q->window_w, 16) | 1) * 16;
 }
 
+/* Decides what the rows and columns of a tile are, and cuts the positions into pieces. */
+static void tp__gather_cut(tp__gather *g)
+{
+    tp__grid *q = &g->grid;
+    g->planes = tp__gather_in_planes(g);
+    const int64_t images = g->planes ? 0 : tp__gather_by_image(g);
+    g->by_image = images > 0;
+    g->even = !g->planes && g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
+    q->in_place = !g->planes && (g->by_image || tp__grid_in_place(q));
+    tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+    if (g->planes) tp__gather_size_planes(g);
+    if (g->by_image) { /* a piece is a tile of images, and some of their rows */
+        const int64_t tiles = tp__ceil_div(q->images, images);
+        q->piece_images = images;
+        q->piece_rows = tp__ceil_div(q->rows, tp__min64(q->rows, tp__ceil_div(TP__CHUNK_MANY, tiles)));
+        q->pieces = tiles * tp__ceil_div(q->rows, q->piece_rows);
+    }
+}
+
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
 TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__conv_args *a, bool input_grad,
                                         int64_t phase_y, int64_t phase_x, void *scratch)
@@ -1793,19 +1812,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
-    g->planes = tp__gather_in_planes(g);
-    const int64_t images = g->planes ? 0 : tp__gather_by_image(g);
-    g->by_image = images > 0;
-    g->even = !g->planes && g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
-    q->in_place = !g->planes && (g->by_image || tp__grid_in_place(q));
-    tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
-    if (g->planes) tp__gather_size_planes(g);
-    if (g->by_image) { /* a piece is a tile of images, and some of their rows */
-        const int64_t tiles = tp__ceil_div(q->images, images);
-        q->piece_images = images;
-        q->piece_rows = tp__ceil_div(q->rows, tp__min64(q->rows, tp__ceil_div(TP__CHUNK_MANY, tiles)));
-        q->pieces = tiles * tp__ceil_div(q->rows, q->piece_rows);
-    }
+    tp__gather_cut(g);
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
@@ -6917,13 +6924,17 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
     j.scale_bytes = k->fused.norm_after ? tp__round64((size_t)g.O * sizeof(float)) : 0;
     return j;
 }
+/* The factor of each channel in a batch norm of given variances. */
+static void tp__bn_scale(int64_t C, const float *gamma, const float *var, float epsilon, float *scale)
+{
+    for (int64_t c = 0; c < C; c++) scale[c] = gamma[c] / sqrtf(var[c] + epsilon);
+}
 /* Sets the normalisation of the output. `scale` has room for a value for each channel. */
 static void tp__conv_norm_after(const tp_call *k, tp__conv_job *j, float *scale)
 {
     const tp_operand *in = &k->in[k->fused.norm_after];
-    const float *gamma = (const float *)in[0].data, *var = (const float *)in[3].data;
     j->after.C = j->a.g.O;
-    for (int64_t c = 0; c < j->after.C; c++) scale[c] = gamma[c] / sqrtf(var[c] + k->fused.epsilon);
+    tp__bn_scale(j->after.C, (const float *)in[0].data, (const float *)in[3].data, k->fused.epsilon, scale);
     j->after.scale = scale;
     j->after.beta = (const float *)in[1].data;
     j->after.mean = (const float *)in[2].data;
@@ -7308,8 +7319,7 @@ static void tp__batch_norm_infer_fast(const tp_call *k)
     tp__bn_job j;
     if (tp__bn_begin(k, &k->in[0], &j)) {
         const float epsilon = ((const tp__bn_attrs *)k->attrs)->epsilon;
-        for (int64_t c = 0; c < j.ch.C; c++)
-            j.stat[j.ch.C + c] = ((const float *)k->in[1].data)[c] / sqrtf(((const float *)k->in[4].data)[c] + epsilon);
+        tp__bn_scale(j.ch.C, (const float *)k->in[1].data, (const float *)k->in[4].data, epsilon, j.stat + j.ch.C);
         j.ch.mean = (const float *)k->in[3].data;
         j.ch.beta = (const float *)k->in[2].data;
         j.dx = (float *)k->out[0].data;

@@ -69,7 +69,7 @@ static place *pick(int in_kind, int kind, int field)
     }
     return best;
 }
-/* The tree of another seed, or a part of it of that kind. */
+/* A part of that kind from one of the valid models, or a whole model; NULL if some tries find none. */
 static const part *other(int kind)
 {
     const part *p = grown[draw((uint32_t)n_seeds)];
@@ -201,7 +201,7 @@ static void graft(part *root)
     for (int i = 0; i < graph->p->n_sub; i++)
         if (graph->p->sub[i]->kind == NODE) last = i + 1;
     insert(graph->p, chance(80) ? last : 0, n);
-    if (chance(70)) { /* its result becomes the model's */
+    if (chance(70)) { /* the new node's output becomes an output of the model */
         const place *out = pick(GRAPH, VALUE, 12);
         for (int i = 0; out && i < n->n_sub; i++)
             if (n->sub[i]->field == 2 && n->sub[i]->kind == LEAF)

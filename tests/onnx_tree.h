@@ -20,7 +20,7 @@ static int kind_of(int kind, int field)
 typedef struct part {
     int kind, field, wire; /* of the message it is (LEAF: a value), where it stands, how it is coded */
     uint64_t v;            /* of wire 0, 1, 5 */
-    uint8_t *bytes;        /* of a leaf of wire 2 */
+    uint8_t *bytes;        /* the bytes of a text or a packed list: a LEAF whose wire is 2 */
     size_t size;
     struct part **sub; /* of a message */
     int n_sub;

@@ -1,4 +1,4 @@
-/* seen_models.h - all that can be seen of a graph, an ONNX file and a C file, as a hash. Include golden.h and onnx_tree.h before.
+/* seen_models.h - all that can be seen of a graph, an ONNX file and a C file, as a hash. Include golden.h and onnx_tree.h before it.
  *
  * Floats count with 1% of their value: kernels of different instruction sets and C libraries differ in the last digits. */
 #ifndef SEEN_MODELS_H

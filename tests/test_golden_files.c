@@ -10,19 +10,10 @@
 #include "tp_test.h"
 
 #include "golden.h"
+#include "golden_draw.h"
 
 /* ==== >>random numbers ================================================================================ */
 
-static uint64_t state;
-static uint64_t draw64(void)
-{
-    const uint64_t x = tp_test_mix(state);
-    state += 0x9e3779b97f4a7c15u;
-    return x;
-}
-static int draw(int n) { return n > 0 ? (int)((draw64() >> 20) % (uint64_t)n) : 0; }
-static bool chance(int percent) { return draw(100) < percent; }
-#define DRAW_OF(list_) (list_)[draw(TP_COUNT(list_))]
 static uint64_t draw_bits(void) /* as often a small number as a large one */
 {
     const uint64_t bits = draw64();

@@ -1246,7 +1246,11 @@ template <class T> struct tp__mma {
 };
 __device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a number to TF32 */
 {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 /* one instruction; the other takes three */
+    unsigned rounded;
+    asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(*x));
+    return rounded;
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     unsigned rounded;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(*x));
     return rounded;
@@ -6359,181 +6363,333 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
                                 part ? part + (int64_t)piece * s.M * s.N : NULL);
 }
 
-/* -- conv2d by tensor cores, stride 1 and at most 3 x 3 taps: neighbouring results read the same pixels. A block keeps a patch of the
- *    image in shared memory, TP__PATCH_DEEP channels at a time, with the filter's rows of these channels, and multiplies it at each
- *    tap. It computes TP__PATCH_HIGH by WIDE pixels of BN channels, of the forward pass or of an input gradient. */
+/* -- conv2d by tensor cores, stride 1 and 3 x 3 taps: neighbouring results read the same pixels. A block keeps a patch of the image in
+ *    shared memory, TP__PATCH_DEEP channels at a time, with the filter's rows of these channels, and multiplies it at each tap. It
+ *    computes TP__PATCH_HIGH by WIDE pixels of BN channels, of the forward pass or of an input gradient. */
 #define TP__PATCH_DEEP 16
 #define TP__PATCH_HIGH 8
-#define TP__PATCH_SIDE 3 /* the most rows and columns of a filter */
+#define TP__PATCH_SIDE 3 /* rows and columns of a filter */
+#define TP__PATCH_TAPS (TP__PATCH_SIDE * TP__PATCH_SIDE)
 
 typedef struct tp__patches {
     int H, W, C;          /* the image that is read: x, or dy for an input gradient */
     int rows, columns, N; /* the image that is computed */
-    int KH, KW, up, left; /* the patch of the results from (h, w) on begins at (h - up, w - left) */
-    int tiles_h, tiles_w, tiles_n;
+    int up, left;         /* the patch of the results from (h, w) on begins at (h - up, w - left) */
+    int tiles_h, tiles_w, tiles_n, patches;
+    int tiles_c, pieces, per_piece; /* of a filter gradient: per_piece patches are a piece */
     bool relu;
 } tp__patches;
+/* The image of a patch, and its first result. */
+typedef struct tp__patch_place {
+    int b, h, w;
+} tp__patch_place;
+template <int WIDE> __device__ __forceinline__ tp__patch_place tp__patch_place_of(const tp__patches &s, int index)
+{
+    tp__patch_place p;
+    const int row = index / s.tiles_w;
+    p.w = (index - row * s.tiles_w) * WIDE;
+    p.b = row / s.tiles_h;
+    p.h = (row - p.b * s.tiles_h) * TP__PATCH_HIGH;
+    return p;
+}
+/* Loads a thread's part of the channels [c0, c0 + TP__PATCH_DEEP) of ROWS by ACROSS pixels of image b (H, W, C), from (h0, w0) on. Pixels
+ * outside of the image are 0. */
+template <int ROWS, int ACROSS, int THREADS> struct tp__patch_fours {
+    enum { FOURS = TP__PATCH_DEEP / 4, PIXELS = ROWS * ACROSS, N = (PIXELS * FOURS + THREADS - 1) / THREADS };
+    tp__four<float> v[N];
+    __device__ __forceinline__ void load(const float *image, int b, int h0, int w0, int H, int W, int C, int c0)
+    {
+        const int me = (int)threadIdx.x;
+        const float *from = image + (((b * H + h0) * W + w0) * C + c0 + me % FOURS * 4);
+#pragma unroll
+        for (int u = 0; u < N; u++) {
+            const int pixel = me / FOURS + u * (THREADS / FOURS), row = pixel / ACROSS, column = pixel % ACROSS;
+            v[u] = tp__tile_none<float>();
+            if ((unsigned)(h0 + row) < (unsigned)H && (unsigned)(w0 + column) < (unsigned)W &&
+                ((u + 1) * (THREADS / FOURS) <= PIXELS || pixel < PIXELS))
+                v[u] = *(const tp__four<float> *)(from + (row * W + column) * C);
+        }
+    }
+    template <int PITCH> __device__ __forceinline__ void store(uint4 *shared) const
+    {
+        const int me = (int)threadIdx.x;
+#pragma unroll
+        for (int u = 0; u < N; u++) {
+            const int pixel = me / FOURS + u * (THREADS / FOURS);
+            if ((u + 1) * (THREADS / FOURS) <= PIXELS || pixel < PIXELS)
+                shared[pixel * (PITCH / 4) + me % FOURS] = tp__tile_words(v[u]);
+        }
+    }
+};
 /* The pitches keep the words of a warp in different banks. */
 template <int PASS, int WIDE, int BN> struct tp__patch_shape {
     enum {
         DEEP = TP__PATCH_DEEP,
-        ACROSS = WIDE + TP__PATCH_SIDE - 1, /* pixels in a row of the patch */
-        PIXELS = (TP__PATCH_HIGH + TP__PATCH_SIDE - 1) * ACROSS,
+        HIGH = TP__PATCH_HIGH + TP__PATCH_SIDE - 1, /* rows and columns of the patch */
+        ACROSS = WIDE + TP__PATCH_SIDE - 1,
         BACK = PASS == TP__CONV_INPUT_GRAD, /* the filter's taps are transposed: a row for each result channel */
         PITCH = DEEP + 4,
         B_ROWS = BACK ? BN : DEEP,
         B_PITCH = BACK ? DEEP + 4 : BN + 8,
         B_ACROSS = (BACK ? DEEP : BN) / 4, /* fours in a row */
-        TAPS = TP__PATCH_SIDE * TP__PATCH_SIDE,
-        TAP_FOURS = DEEP * BN / 4,
-        NA = (PIXELS * DEEP / 4 + TP__TILE_THREADS - 1) /
-             TP__TILE_THREADS, /* fours that a thread loads: of the patch, of the filter */
-        NB = (TAPS * TAP_FOURS + TP__TILE_THREADS - 1) / TP__TILE_THREADS,
-        TILES = WIDE / 8 /* a warp computes 2 WIDE pixels, in tiles of 16 */
+        NB = TP__PATCH_TAPS * B_ROWS * B_ACROSS,
+        EACH = (NB + TP__TILE_THREADS - 1) / TP__TILE_THREADS, /* fours of the filter that a thread loads */
+        TILES = WIDE / 8                                       /* a warp computes 2 WIDE pixels, in tiles of 16 */
     };
 };
-/* Adds the products at one tap, whose pixels lie `shift` pixels further in the patch. */
+/* Adds the products of a patch and the filter at all taps. */
 template <int PASS, int WIDE, int BN>
-__device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const unsigned *filter, int shift,
+__device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const unsigned *filter,
                                                    float (&sum)[WIDE / 8][BN / 8][4])
 {
     typedef tp__patch_shape<PASS, WIDE, BN> P;
-    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, m0 = (int)(threadIdx.x >> 5) * 2 * WIDE;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, warp = (int)(threadIdx.x >> 5);
+    patch += (2 * warp * P::ACROSS + g) * P::PITCH + t;
+    filter += P::BACK ? g * P::B_PITCH + t : t * P::B_PITCH + g;
 #pragma unroll
-    for (int k = 0; k < P::DEEP; k += 8) {
-        unsigned left[P::TILES][4], right[BN / 8][2];
+    for (int tap = 0; tap < TP__PATCH_TAPS; tap++) {
+        const int at = P::BACK ? TP__PATCH_TAPS - 1 - tap : tap; /* in the patch */
+        const int shift = at / TP__PATCH_SIDE * P::ACROSS + at % TP__PATCH_SIDE;
 #pragma unroll
-        for (int i = 0; i < P::TILES; i++)
+        for (int k = 0; k < P::DEEP; k += 8) {
+            unsigned left[P::TILES][4], right[BN / 8][2];
 #pragma unroll
-            for (int e = 0; e < 4; e++) {
-                const int m = m0 + i * 16 + g + (e & 1) * 8, pixel = m / WIDE * P::ACROSS + m % WIDE + shift;
-                left[i][e] = patch[pixel * P::PITCH + k + t + (e >> 1) * 4];
-            }
+            for (int i = 0; i < P::TILES; i++)
 #pragma unroll
-        for (int j = 0; j < BN / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    const int m = i * 16 + (e & 1) * 8, pixel = m / WIDE * P::ACROSS + m % WIDE + shift;
+                    left[i][e] = patch[pixel * P::PITCH + k + (e >> 1) * 4];
+                }
 #pragma unroll
-            for (int e = 0; e < 2; e++) {
-                const int row = k + t + e * 4, column = j * 8 + g;
-                right[j][e] = filter[P::BACK ? column * P::B_PITCH + row : row * P::B_PITCH + column];
-            }
+            for (int j = 0; j < BN / 8; j++)
 #pragma unroll
-        for (int i = 0; i < P::TILES; i++)
+                for (int e = 0; e < 2; e++) {
+                    const int row = tap * P::B_ROWS + (P::BACK ? j * 8 : k + e * 4);
+                    right[j][e] = filter[row * P::B_PITCH + (P::BACK ? k + e * 4 : j * 8)];
+                }
 #pragma unroll
-            for (int j = 0; j < BN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
+            for (int i = 0; i < P::TILES; i++)
+#pragma unroll
+                for (int j = 0; j < BN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
+        }
     }
 }
-/* Writes a warp's results, which begin at the pixel (h0, w0) and channel n0 of image b. */
+/* Writes a warp's results of a patch, of the channels from n0 on. */
 template <int PASS, int WIDE, int BN>
-__device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[WIDE / 8][BN / 8][4], int b,
-                                                int h0, int w0, int n0, const float *bias, float *out)
+__device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[WIDE / 8][BN / 8][4],
+                                                const tp__patch_place &first, int n0, const float *bias, float *out)
 {
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, m0 = (int)(threadIdx.x >> 5) * 2 * WIDE;
+    float more[BN / 8][2] = {};
+    if (bias)
+#pragma unroll
+        for (int j = 0; j < BN / 8; j++) tp__load(bias + n0 + j * 8 + 2 * t, more[j]);
 #pragma unroll
     for (int i = 0; i < WIDE / 8; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int m = m0 + i * 16 + g + half * 8, h = h0 + m / WIDE, w = w0 + m % WIDE;
+            const int m = m0 + i * 16 + g + half * 8, h = first.h + m / WIDE, w = first.w + m % WIDE;
             if (h >= s.rows || w >= s.columns) continue;
-            float *to = out + ((int64_t)(b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t;
+            float *to = out + (((first.b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t);
 #pragma unroll
             for (int j = 0; j < BN / 8; j++) {
-                float y[2] = {sum[i][j][half * 2], sum[i][j][half * 2 + 1]};
-                if (bias) y[0] += bias[n0 + j * 8 + 2 * t], y[1] += bias[n0 + j * 8 + 2 * t + 1];
+                float y[2] = {sum[i][j][half * 2] + more[j][0], sum[i][j][half * 2 + 1] + more[j][1]};
                 if (s.relu) y[0] = 0 > y[0] ? 0.0f : y[0], y[1] = 0 > y[1] ? 0.0f : y[1];
                 tp__store(to + j * 8, y);
             }
         }
 }
+/* A block computes one patch after the other. It loads the next channels, or the next patch, while it multiplies the last ones. */
 template <int PASS, int WIDE, int BN>
 TP_KERNEL_OF_128(BN == 16 ? 4 : 3)
 tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const float *filter, const float *bias,
                float *out)
 {
     typedef tp__patch_shape<PASS, WIDE, BN> P;
-    TP_SHARED(uint4, patch, P::PIXELS * P::PITCH / 4);
-    TP_SHARED(uint4, rows, P::TAPS * P::B_ROWS * P::B_PITCH / 4);
-    const int me = (int)threadIdx.x, taps = s.KH * s.KW;
-    int block = (int)blockIdx.x;
-    const int n0 = block % s.tiles_n * BN;
-    block /= s.tiles_n;
-    const int w0 = block % s.tiles_w * WIDE;
-    block /= s.tiles_w;
-    const int h0 = block % s.tiles_h * TP__PATCH_HIGH, b = block / s.tiles_h;
+    TP_SHARED(uint4, patch, P::HIGH * P::ACROSS * P::PITCH / 4);
+    TP_SHARED(uint4, rows, TP__PATCH_TAPS * P::B_ROWS * P::B_PITCH / 4);
+    const int me = (int)threadIdx.x, step = (int)gridDim.x / s.tiles_n, n0 = (int)blockIdx.x % s.tiles_n * BN;
 
-    tp__four<float> a_next[P::NA], b_next[P::NB];
-    const auto load = [&](int c0) {
+    tp__patch_fours<P::HIGH, P::ACROSS, TP__TILE_THREADS> next;
+    tp__four<float> next_rows[P::EACH];
+    const auto load = [&](int index, int c0) {
+        const tp__patch_place p = tp__patch_place_of<WIDE>(s, index);
+        next.load(image, p.b, p.h - s.up, p.w - s.left, s.H, s.W, s.C, c0);
+    };
+    const auto load_filter = [&](int c0) {
 #pragma unroll
-        for (int u = 0; u < P::NA; u++) {
-            const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4), c = c0 + at % (P::DEEP / 4) * 4;
-            const int h = h0 - s.up + pixel / P::ACROSS, w = w0 - s.left + pixel % P::ACROSS;
-            const bool inside = pixel < P::PIXELS && (unsigned)h < (unsigned)s.H && (unsigned)w < (unsigned)s.W;
-            a_next[u] = tp__tile_none<float>();
-            if (inside) a_next[u] = *(const tp__four<float> *)(image + (((b * s.H + h) * s.W + w) * s.C + c));
-        }
-#pragma unroll
-        for (int u = 0; u < P::NB; u++) {
+        for (int u = 0; u < P::EACH; u++) {
             const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS, e = at % P::B_ACROSS * 4;
             const int tap = row / P::B_ROWS, r = row % P::B_ROWS;
-            b_next[u] = tp__tile_none<float>();
-            if (tap < taps)
-                b_next[u] = *(const tp__four<float> *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
-                                                                         : (tap * s.C + c0 + r) * s.N + n0 + e));
+            if (at < P::NB)
+                next_rows[u] = *(const tp__four<float> *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
+                                                                            : (tap * s.C + c0 + r) * s.N + n0 + e));
         }
     };
-    float sum[P::TILES][BN / 8][4] = {};
-    for (int c0 = 0; c0 < s.C; c0 += P::DEEP) {
-        load(c0);
+    bool new_filter = true;
+    int index = (int)blockIdx.x / s.tiles_n;
+    load(index, 0);
+    load_filter(0);
+    for (; index < s.patches; index += step) {
+        float sum[P::TILES][BN / 8][4] = {};
+        for (int c0 = 0; c0 < s.C; c0 += P::DEEP) {
+            next.template store<P::PITCH>(patch);
+            if (new_filter)
 #pragma unroll
-        for (int u = 0; u < P::NA; u++) {
-            const int at = me + u * TP__TILE_THREADS, pixel = at / (P::DEEP / 4);
-            if (pixel < P::PIXELS) patch[pixel * (P::PITCH / 4) + at % (P::DEEP / 4)] = tp__tile_words(a_next[u]);
+                for (int u = 0; u < P::EACH; u++) {
+                    const int at = me + u * TP__TILE_THREADS;
+                    if (at < P::NB)
+                        rows[at / P::B_ACROSS * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__tile_words(next_rows[u]);
+                }
+            __syncthreads();
+            const bool ends = c0 + P::DEEP >= s.C;
+            new_filter = s.C > P::DEEP;
+            if (!ends || index + step < s.patches) {
+                load(ends ? index + step : index, ends ? 0 : c0 + P::DEEP);
+                if (new_filter) load_filter(ends ? 0 : c0 + P::DEEP);
+            }
+            tp__patch_multiply<PASS, WIDE, BN>((const unsigned *)patch, (const unsigned *)rows, sum);
+            __syncthreads();
         }
+        tp__patch_store<PASS, WIDE, BN>(s, sum, tp__patch_place_of<WIDE>(s, index), n0, bias, out);
+    }
+}
+
+/* -- the filter gradient by patches. A block sums some patches of x and dy for 16 channels of each: a warp multiplies one row of a patch
+ *    at every tap. Then the warps' sums are added, and tp__add_parts adds those of the blocks. */
+template <int WIDE> struct tp__patch_grad_shape {
+    enum {
+        DEEP = TP__PATCH_DEEP,
+        HIGH = TP__PATCH_HIGH + TP__PATCH_SIDE - 1,
+        ACROSS = WIDE + TP__PATCH_SIDE - 1,
+        PITCH = DEEP + 8, /* keeps the words of a warp in different banks */
+        WARPS = TP__PATCH_HIGH,
+        OPERANDS = (HIGH * ACROSS + TP__PATCH_HIGH * WIDE) * PITCH,
+        SUMS = TP__PATCH_SIDE * WARPS * 32 * 8, /* of a row of taps */
+        WORDS = OPERANDS > SUMS ? OPERANDS : SUMS
+    };
+};
+/* Adds the warps' sums in shared memory, a row of taps at a time, and writes them to part, which is (KH, KW, C, N). Each thread adds one
+ * element of the sums, which have eight for each lane. */
+template <int WIDE>
+__device__ __forceinline__ void tp__patch_grad_store(const tp__patches &s, float *shared,
+                                                     const float (&sum)[TP__PATCH_SIDE][TP__PATCH_SIDE][2][4], int c0,
+                                                     int n0, float *part)
+{
+    typedef tp__patch_grad_shape<WIDE> P;
+    const int me = (int)threadIdx.x, warp = me >> 5, lane = me & 31, element = warp;
+    const int c = c0 + (lane >> 2) + (element & 2) * 4, n = n0 + (element >> 2) * 8 + 2 * (lane & 3) + (element & 1);
 #pragma unroll
-        for (int u = 0; u < P::NB; u++) {
-            const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS;
-            if (row < P::TAPS * P::B_ROWS) rows[row * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__tile_words(b_next[u]);
-        }
+    for (int p = 0; p < TP__PATCH_SIDE; p++) {
         __syncthreads();
-#pragma unroll 1
-        for (int tap = 0, p = 0, q = 0; tap < taps; tap++, q++) {
-            if (q == s.KW) p++, q = 0;
-            const int shift = P::BACK ? (s.KH - 1 - p) * P::ACROSS + s.KW - 1 - q : p * P::ACROSS + q;
-            tp__patch_multiply<PASS, WIDE, BN>((const unsigned *)patch,
-                                               (const unsigned *)rows + tap * P::B_ROWS * P::B_PITCH, shift, sum);
+#pragma unroll
+        for (int q = 0; q < TP__PATCH_SIDE; q++)
+#pragma unroll
+            for (int e = 0; e < 8; e++) shared[((q * P::WARPS + warp) * 8 + e) * 32 + lane] = sum[p][q][e >> 2][e & 3];
+        __syncthreads();
+#pragma unroll
+        for (int q = 0; q < TP__PATCH_SIDE; q++) {
+            float y = 0;
+#pragma unroll
+            for (int w = 0; w < P::WARPS; w++) y += shared[((q * P::WARPS + w) * 8 + element) * 32 + lane];
+            part[((p * TP__PATCH_SIDE + q) * s.C + c) * s.N + n] = y;
+        }
+    }
+}
+template <int WIDE>
+TP_KERNEL_RESIDENT(2)
+tp__conv_patch_grad(const __grid_constant__ tp__patches s, const float *x, const float *dy, float *part)
+{
+    typedef tp__patch_grad_shape<WIDE> P;
+    TP_SHARED(uint4, shared, P::WORDS / 4);
+    uint4 *const shared_dy = shared + P::HIGH * P::ACROSS * P::PITCH / 4;
+    const int warp = (int)(threadIdx.x >> 5), g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+    const unsigned *const xs = (const unsigned *)shared + (warp * P::ACROSS + t) * P::PITCH + g;
+    const unsigned *const dys = (const unsigned *)shared_dy + (warp * WIDE + t) * P::PITCH + g;
+    const int tile = (int)blockIdx.x % (s.tiles_n * s.tiles_c), piece = (int)blockIdx.x / (s.tiles_n * s.tiles_c);
+    const int n0 = tile % s.tiles_n * P::DEEP, c0 = tile / s.tiles_n * P::DEEP;
+    const int begin = piece * s.per_piece, end = s.patches - begin < s.per_piece ? s.patches : begin + s.per_piece;
+
+    tp__patch_fours<P::HIGH, P::ACROSS, TP__THREADS> next_x;
+    tp__patch_fours<TP__PATCH_HIGH, WIDE, TP__THREADS> next_dy;
+    const auto load = [&](int index) {
+        const tp__patch_place p = tp__patch_place_of<WIDE>(s, index);
+        next_x.load(x, p.b, p.h - s.up, p.w - s.left, s.H, s.W, s.C, c0);
+        next_dy.load(dy, p.b, p.h, p.w, s.rows, s.columns, s.N, n0);
+    };
+    float sum[TP__PATCH_SIDE][TP__PATCH_SIDE][2][4] = {};
+    load(begin);
+    for (int index = begin; index < end; index++) {
+        next_x.template store<P::PITCH>(shared);
+        next_dy.template store<P::PITCH>(shared_dy);
+        __syncthreads();
+        if (index + 1 < end) load(index + 1);
+#pragma unroll
+        for (int k = 0; k < WIDE; k += 8) {
+            unsigned right[2][2];
+#pragma unroll
+            for (int e = 0; e < 4; e++) right[e >> 1][e & 1] = dys[(k + (e & 1) * 4) * P::PITCH + (e >> 1) * 8];
+#pragma unroll
+            for (int p = 0; p < TP__PATCH_SIDE; p++)
+#pragma unroll
+                for (int q = 0; q < TP__PATCH_SIDE; q++) {
+                    unsigned left[4];
+#pragma unroll
+                    for (int e = 0; e < 4; e++)
+                        left[e] = xs[(p * P::ACROSS + k + q + (e >> 1) * 4) * P::PITCH + (e & 1) * 8];
+                    tp__mma_add<float>(sum[p][q][0], left, right[0]);
+                    tp__mma_add<float>(sum[p][q][1], left, right[1]);
+                }
         }
         __syncthreads();
     }
-    tp__patch_store<PASS, WIDE, BN>(s, sum, b, h0, w0, n0, bias, out);
+    tp__patch_grad_store<WIDE>(s, (float *)shared, sum, c0, n0, part + (int64_t)piece * TP__PATCH_TAPS * s.C * s.N);
 }
 
-/* Whether tp__conv_patch computes a float32 convolution that has few channels (tp__conv_by_tiles). */
-static bool tp__conv_by_patches(const tp__conv *g, int pass, const void *image, const void *filter, const void *out)
+/* Whether the sizes of a float32 convolution that has few channels (tp__conv_by_tiles) are those of patches. */
+static bool tp__conv_has_patches(const tp__conv *g)
 {
-    return pass != TP__CONV_FILTER_GRAD && g->stride_h == 1 && g->stride_w == 1 && g->dilation_h == 1 &&
-           g->dilation_w == 1 && g->KH <= TP__PATCH_SIDE && g->KW <= TP__PATCH_SIDE && g->C % TP__PATCH_DEEP == 0 &&
-           g->O % TP__PATCH_DEEP == 0 && tp__aligned_to_four<float>(image) && tp__aligned_to_four<float>(filter) &&
-           tp__aligned_to_four<float>(out);
+    return g->stride_h == 1 && g->stride_w == 1 && g->dilation_h == 1 && g->dilation_w == 1 &&
+           g->KH == TP__PATCH_SIDE && g->KW == TP__PATCH_SIDE && g->C % TP__PATCH_DEEP == 0 &&
+           g->O % TP__PATCH_DEEP == 0;
+}
+static int tp__patch_wide(const tp__conv *g, int pass)
+{
+    return (pass == TP__CONV_INPUT_GRAD ? g->W : g->OW) > 8 ? 16 : 8;
+}
+static tp__patches tp__patches_of(const tp__cuda *c, const tp__conv *g, int pass)
+{
+    const bool back = pass == TP__CONV_INPUT_GRAD;
+    const int wide = tp__patch_wide(g, pass);
+    tp__patches s;
+    memset(&s, 0, sizeof s);
+    s.H = (int)(back ? g->OH : g->H), s.W = (int)(back ? g->OW : g->W), s.C = (int)(back ? g->O : g->C);
+    s.rows = (int)(back ? g->H : g->OH), s.columns = (int)(back ? g->W : g->OW), s.N = (int)(back ? g->C : g->O);
+    s.up = (int)(back ? g->KH - 1 - g->top : g->top), s.left = (int)(back ? g->KW - 1 - g->left : g->left);
+    s.tiles_h = (s.rows + TP__PATCH_HIGH - 1) / TP__PATCH_HIGH, s.tiles_w = (s.columns + wide - 1) / wide;
+    s.patches = (int)g->B * s.tiles_h * s.tiles_w;
+    if (pass == TP__CONV_FILTER_GRAD) { /* two blocks for each multiprocessor */
+        s.tiles_n = s.N / TP__PATCH_DEEP, s.tiles_c = s.C / TP__PATCH_DEEP;
+        const int tiles = s.tiles_n * s.tiles_c, wanted = tiles < c->n_processor * 2 ? c->n_processor * 2 / tiles : 1;
+        s.per_piece = (s.patches + wanted - 1) / wanted;
+        s.pieces = (s.patches + s.per_piece - 1) / s.per_piece;
+    }
+    return s;
 }
 template <int PASS>
 static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *image, const float *filter,
                             const float *bias, bool relu, float *out)
 {
-    const bool back = PASS == TP__CONV_INPUT_GRAD;
-    const int64_t rows = back ? g->H : g->OH, columns = back ? g->W : g->OW, N = back ? g->C : g->O;
-    const int wide = columns > 8 ? 16 : 8;
-    const int64_t tiles_h = (rows + TP__PATCH_HIGH - 1) / TP__PATCH_HIGH, tiles_w = (columns + wide - 1) / wide,
-                  patches = g->B * tiles_h * tiles_w;
+    const int n_processor = tp__cuda_of(k)->n_processor, wide = tp__patch_wide(g, PASS);
+    tp__patches s = tp__patches_of(tp__cuda_of(k), g, PASS);
     /* tiles of 32 channels read the image half as often as those of 16, where enough blocks remain */
-    const int BN = N % 32 == 0 && patches * (N / 32) >= tp__cuda_of(k)->n_processor * 4 ? 32 : 16;
-    tp__patches s;
-    memset(&s, 0, sizeof s);
-    s.H = (int)(back ? g->OH : g->H), s.W = (int)(back ? g->OW : g->W), s.C = (int)(back ? g->O : g->C);
-    s.rows = (int)rows, s.columns = (int)columns, s.N = (int)N;
-    s.KH = (int)g->KH, s.KW = (int)g->KW;
-    s.up = (int)(back ? g->KH - 1 - g->top : g->top), s.left = (int)(back ? g->KW - 1 - g->left : g->left);
-    s.tiles_h = (int)tiles_h, s.tiles_w = (int)tiles_w, s.tiles_n = (int)(N / BN);
+    const int BN = s.N % 32 == 0 && (int64_t)s.patches * (s.N / 32) >= n_processor * 4 ? 32 : 16;
+    s.tiles_n = s.N / BN;
     s.relu = relu;
-    const int64_t blocks = patches * s.tiles_n;
+    /* as many blocks as run at once, each with the same number of patches */
+    const int64_t at_once = (int64_t)n_processor * (BN == 16 ? 4 : 3),
+                  each = ((int64_t)s.patches * s.tiles_n + at_once - 1) / at_once,
+                  blocks = (s.patches + each - 1) / each * s.tiles_n;
 #define TP__PATCH(WIDE_, BN_) \
     TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, WIDE_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, out)
     if (wide == 16 && BN == 32) TP__PATCH(16, 32);
@@ -6541,6 +6697,17 @@ static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *im
     else if (BN == 32) TP__PATCH(8, 32);
     else TP__PATCH(8, 16);
 #undef TP__PATCH
+}
+static void tp__run_patch_grad(const tp_call *k, const tp__conv *g, const float *x, const float *dy, float *dw)
+{
+    const tp__patches s = tp__patches_of(tp__cuda_of(k), g, TP__CONV_FILTER_GRAD);
+    const int64_t blocks = (int64_t)s.pieces * s.tiles_n * s.tiles_c, n = (int64_t)TP__PATCH_TAPS * s.C * s.N;
+    float *part = (float *)k->scratch;
+    if (tp__patch_wide(g, TP__CONV_FILTER_GRAD) == 16)
+        TP_RUN_BLOCKS(k, (tp__conv_patch_grad<16>), blocks, TP__THREADS, 0, s, x, dy, part);
+    else TP_RUN_BLOCKS(k, (tp__conv_patch_grad<8>), blocks, TP__THREADS, 0, s, x, dy, part);
+    TP_RUN_BLOCKS(k, (tp__add_parts<float>), (n + 31) / 32, TP__THREADS, 0, (const float *)part, dw, n,
+                  (int64_t)s.pieces);
 }
 
 /* Whether these kernels compute the convolution: with TF32 up to TP__TILE_CHANNELS channels. In half precision they compute only the
@@ -6599,7 +6766,12 @@ static size_t tp__tile_scratch(const tp__cuda *c, const tp__conv *g, int pass, t
 {
     if (pass != TP__CONV_FILTER_GRAD) return 0;
     const tp__tiles s = tp__tiles_of(c, g, pass, tp__tile_columns(g, pass, dtype));
-    return (size_t)s.pieces * (size_t)s.M * (size_t)s.N * sizeof(float);
+    int pieces = s.pieces;
+    if (dtype == TP_F32 && tp__conv_has_patches(g)) {
+        const int of_patches = tp__patches_of(c, g, pass).pieces;
+        if (of_patches > pieces) pieces = of_patches;
+    }
+    return (size_t)pieces * (size_t)s.M * (size_t)s.N * sizeof(float);
 }
 template <class T, int PASS, int BN>
 static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, const T *b, const T *bias, bool relu,
@@ -6626,12 +6798,13 @@ static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtyp
 #define TP__TILES(T_, BN_) \
     tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (T_ *)out)
     const int columns = tp__tile_columns(g, PASS, dtype);
-    if constexpr (PASS != TP__CONV_FILTER_GRAD)
-        if (dtype == TP_F32 && tp__conv_by_patches(g, PASS, image, b, out)) {
-            tp__run_patches<PASS>(k, g, (const float *)image, (const float *)b, (const float *)bias, relu,
-                                  (float *)out);
-            return;
-        }
+    if (dtype == TP_F32 && tp__conv_has_patches(g) && tp__aligned_to_four<float>(image) &&
+        tp__aligned_to_four<float>(b) && tp__aligned_to_four<float>(out)) {
+        const float *x = (const float *)image, *right = (const float *)b;
+        if constexpr (PASS == TP__CONV_FILTER_GRAD) tp__run_patch_grad(k, g, x, right, (float *)out);
+        else tp__run_patches<PASS>(k, g, x, right, (const float *)bias, relu, (float *)out);
+        return;
+    }
     if (dtype == TP_F32) {
         if (columns == 16) TP__TILES(float, 16);
         else if (columns == 32) TP__TILES(float, 32);

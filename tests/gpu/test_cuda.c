@@ -651,10 +651,14 @@ static const shaped few_channels[] = {
     CONV("padding 1", "2 9 9 1", "3 3 1 32", "2 9 9 32"),
     /* patches of the image in shared memory: 8 and 16 pixels wide, tiles of 16 and 32 channels, one to three parts of 16 channels */
     CONV("padding 1", "1 7 8 48", "3 3 48 16", "1 7 8 16"),
-    CONV("padding 2", "1 10 19 16", "2 3 16 48", "1 9 17 48"),
+    CONV("padding 2", "1 10 19 16", "3 3 16 48", "1 8 17 48"),
+    CONV("padding 1", "4 8 3 32", "3 3 32 64", "4 8 3 64"),
+    CONV("padding 2", "264 3 3 16", "3 3 16 64", "264 1 1 64"), /* enough blocks for tiles of 32 channels */
+    CONV("padding 1", "264 1 9 32", "3 3 32 64", "264 1 9 64"),
+    CONV("padding 1", "5 10 19 32", "3 3 32 48", "5 10 19 48"), /* a block has several patches */
+    /* other filters of as many channels */
     CONV("padding 1", "4 8 3 32", "3 1 32 64", "4 8 3 64"),
-    CONV("padding 2", "264 2 2 16", "2 2 16 64", "264 1 1 64"), /* enough blocks for tiles of 32 channels */
-    CONV("padding 1", "264 1 9 32", "1 2 32 64", "264 1 9 64"),
+    CONV("padding 2", "1 10 19 16", "2 3 16 48", "1 9 17 48"),
 };
 enum { N_FEW_CHANNELS = (int)(sizeof few_channels / sizeof *few_channels) };
 TEST(few_channels_by_tensor_cores)

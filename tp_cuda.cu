@@ -6365,9 +6365,11 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
 
 /* -- conv2d by tensor cores, stride 1 and 3 x 3 taps: neighbouring results read the same pixels. A block keeps a patch of the image in
  *    shared memory, TP__PATCH_DEEP channels at a time, with the filter's rows of these channels, and multiplies it at each tap. It
- *    computes TP__PATCH_HIGH by WIDE pixels of BN channels, of the forward pass or of an input gradient. */
+ *    computes TP__PATCH_HIGH by TP__PATCH_WIDE pixels of BN channels, of the forward pass or of an input gradient. Of images with at
+ *    most half as many columns it computes two patches of half the width, side by side (PAIRS). */
 #define TP__PATCH_DEEP 16
 #define TP__PATCH_HIGH 8
+#define TP__PATCH_WIDE 16
 #define TP__PATCH_SIDE 3 /* rows and columns of a filter */
 #define TP__PATCH_TAPS (TP__PATCH_SIDE * TP__PATCH_SIDE)
 
@@ -6375,81 +6377,113 @@ typedef struct tp__patches {
     int H, W, C;          /* the image that is read: x, or dy for an input gradient */
     int rows, columns, N; /* the image that is computed */
     int up, left;         /* the patch of the results from (h, w) on begins at (h - up, w - left) */
-    int tiles_h, tiles_w, tiles_n, patches;
-    int tiles_c, pieces, per_piece; /* of a filter gradient: per_piece patches are a piece */
+    int tiles_h, tiles_w, tiles_n;
+    int patches, units;             /* a unit is a patch, or two */
+    int tiles_c, pieces, per_piece; /* of a filter gradient: per_piece units are a piece */
     bool relu;
 } tp__patches;
-/* The image of a patch, and its first result. */
+/* A patch: its image and its first result. Past the last patch all rows lie outside of the image. */
 typedef struct tp__patch_place {
     int b, h, w;
 } tp__patch_place;
-template <int WIDE> __device__ __forceinline__ tp__patch_place tp__patch_place_of(const tp__patches &s, int index)
+typedef struct tp__patch_unit {
+    tp__patch_place at[2];
+} tp__patch_unit;
+template <bool PAIRS> __device__ __forceinline__ tp__patch_unit tp__patch_unit_of(const tp__patches &s, int index)
 {
-    tp__patch_place p;
-    const int row = index / s.tiles_w;
-    p.w = (index - row * s.tiles_w) * WIDE;
-    p.b = row / s.tiles_h;
-    p.h = (row - p.b * s.tiles_h) * TP__PATCH_HIGH;
-    return p;
+    tp__patch_unit unit;
+    for (int i = 0; i < 2; i++) {
+        tp__patch_place *p = &unit.at[PAIRS ? i : 0];
+        const int patch = PAIRS ? 2 * index + i : index, row = patch / s.tiles_w;
+        p->w = (patch - row * s.tiles_w) * (PAIRS ? TP__PATCH_WIDE / 2 : TP__PATCH_WIDE);
+        p->b = row / s.tiles_h;
+        p->h = (row - p->b * s.tiles_h) * TP__PATCH_HIGH;
+        if (!PAIRS) unit.at[1] = *p;
+        else if (patch >= s.patches) p->b = 0, p->h = INT32_MAX / 2;
+        if (!PAIRS) break;
+    }
+    return unit;
 }
-/* Loads a thread's part of the channels [c0, c0 + TP__PATCH_DEEP) of ROWS by ACROSS pixels of image b (H, W, C), from (h0, w0) on. Pixels
- * outside of the image are 0. */
-template <int ROWS, int ACROSS, int THREADS> struct tp__patch_fours {
-    enum { FOURS = TP__PATCH_DEEP / 4, PIXELS = ROWS * ACROSS, N = (PIXELS * FOURS + THREADS - 1) / THREADS };
+/* The distance in shared memory between the columns 0 and 8 of a unit, whose patches have `border` more columns each. */
+template <bool PAIRS> __host__ __device__ constexpr int tp__patch_half(int border)
+{
+    return TP__PATCH_WIDE / 2 + (PAIRS ? border : 0);
+}
+/* Eight adjacent groups of threads store eight adjacent rows of shared memory. This order of the rows keeps two groups that store at the
+ * same time in different banks: those are two rows apart with a pitch of 24 words, and four with a pitch of 20. */
+template <int PITCH> __device__ __forceinline__ int tp__patch_order(int row)
+{
+    if (PITCH % 32 == 24) return (row & ~3) | (row & 1) << 1 | (row >> 1 & 1);
+    if (PITCH % 32 == 20) return (row & ~7) | (row & 1) << 2 | (row >> 1 & 3);
+    return row;
+}
+/* A thread's part of TP__PATCH_DEEP channels of a unit: each patch and its border of BORDER more rows and columns. Pixels outside of the
+ * image are 0. */
+template <bool PAIRS, int BORDER, int PITCH, int THREADS> struct tp__patch_fours {
+    enum {
+        FOURS = TP__PATCH_DEEP / 4,
+        HALF = tp__patch_half<PAIRS>(BORDER), /* columns of the first patch of two */
+        ACROSS = PAIRS ? 2 * HALF : TP__PATCH_WIDE + BORDER,
+        PIXELS = (TP__PATCH_HIGH + BORDER) * ACROSS,
+        STEP = THREADS / FOURS,
+        N = (PIXELS + STEP - 1) / STEP
+    };
     tp__four<float> v[N];
-    __device__ __forceinline__ void load(const float *image, int b, int h0, int w0, int H, int W, int C, int c0)
+    /* the channels from c0 on of the images (H, W, C); up, left: where a patch begins before its first result */
+    __device__ __forceinline__ void load(const float *image, const tp__patch_unit &unit, int up, int left, int H, int W,
+                                         int C, int c0)
     {
-        const int me = (int)threadIdx.x;
-        const float *from = image + (((b * H + h0) * W + w0) * C + c0 + me % FOURS * 4);
+        const int first = tp__patch_order<PITCH>((int)threadIdx.x / FOURS), c = c0 + (int)threadIdx.x % FOURS * 4;
 #pragma unroll
         for (int u = 0; u < N; u++) {
-            const int pixel = me / FOURS + u * (THREADS / FOURS), row = pixel / ACROSS, column = pixel % ACROSS;
+            const int pixel = first + u * STEP, row = pixel / ACROSS, column = pixel % ACROSS;
+            const bool second = PAIRS && column >= HALF;
+            const tp__patch_place p = second ? unit.at[1] : unit.at[0];
+            const int h = p.h - up + row, w = p.w - left + column - (second ? HALF : 0);
             v[u] = tp__tile_none<float>();
-            if ((unsigned)(h0 + row) < (unsigned)H && (unsigned)(w0 + column) < (unsigned)W &&
-                ((u + 1) * (THREADS / FOURS) <= PIXELS || pixel < PIXELS))
-                v[u] = *(const tp__four<float> *)(from + (row * W + column) * C);
+            if ((unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W && ((u + 1) * STEP <= PIXELS || pixel < PIXELS))
+                v[u] = *(const tp__four<float> *)(image + (((p.b * H + h) * W + w) * C + c));
         }
     }
-    template <int PITCH> __device__ __forceinline__ void store(uint4 *shared) const
+    __device__ __forceinline__ void store(uint4 *shared) const
     {
-        const int me = (int)threadIdx.x;
+        const int first = tp__patch_order<PITCH>((int)threadIdx.x / FOURS);
 #pragma unroll
-        for (int u = 0; u < N; u++) {
-            const int pixel = me / FOURS + u * (THREADS / FOURS);
-            if ((u + 1) * (THREADS / FOURS) <= PIXELS || pixel < PIXELS)
-                shared[pixel * (PITCH / 4) + me % FOURS] = tp__tile_words(v[u]);
-        }
+        for (int u = 0; u < N; u++)
+            if ((u + 1) * STEP <= PIXELS || first + u * STEP < PIXELS)
+                shared[(first + u * STEP) * (PITCH / 4) + threadIdx.x % FOURS] = tp__tile_words(v[u]);
     }
 };
 /* The pitches keep the words of a warp in different banks. */
-template <int PASS, int WIDE, int BN> struct tp__patch_shape {
+template <int PASS, bool PAIRS, int BN> struct tp__patch_shape {
     enum {
         DEEP = TP__PATCH_DEEP,
-        HIGH = TP__PATCH_HIGH + TP__PATCH_SIDE - 1, /* rows and columns of the patch */
-        ACROSS = WIDE + TP__PATCH_SIDE - 1,
-        BACK = PASS == TP__CONV_INPUT_GRAD, /* the filter's taps are transposed: a row for each result channel */
         PITCH = DEEP + 4,
+        BACK = PASS == TP__CONV_INPUT_GRAD, /* the filter's taps are transposed: a row for each result channel */
         B_ROWS = BACK ? BN : DEEP,
         B_PITCH = BACK ? DEEP + 4 : BN + 8,
         B_ACROSS = (BACK ? DEEP : BN) / 4, /* fours in a row */
-        NB = TP__PATCH_TAPS * B_ROWS * B_ACROSS,
-        EACH = (NB + TP__TILE_THREADS - 1) / TP__TILE_THREADS, /* fours of the filter that a thread loads */
-        TILES = WIDE / 8                                       /* a warp computes 2 WIDE pixels, in tiles of 16 */
+        B_STEP = TP__TILE_THREADS / B_ACROSS,
+        NB = TP__PATCH_TAPS * B_ROWS,
+        EACH = (NB + B_STEP - 1) / B_STEP, /* fours of the filter that a thread loads */
+        TILES = 2                          /* a warp computes two rows of 16 pixels */
     };
+    typedef tp__patch_fours<PAIRS, TP__PATCH_SIDE - 1, PITCH, TP__TILE_THREADS> fours;
 };
-/* Adds the products of a patch and the filter at all taps. */
-template <int PASS, int WIDE, int BN>
+/* Adds the products of a unit and the filter at all taps. */
+template <int PASS, bool PAIRS, int BN>
 __device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const unsigned *filter,
-                                                   float (&sum)[WIDE / 8][BN / 8][4])
+                                                   float (&sum)[2][BN / 8][4])
 {
-    typedef tp__patch_shape<PASS, WIDE, BN> P;
+    typedef tp__patch_shape<PASS, PAIRS, BN> P;
+    enum { ACROSS = P::fours::ACROSS, HALF = PAIRS ? (int)P::fours::HALF : TP__PATCH_WIDE / 2 };
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, warp = (int)(threadIdx.x >> 5);
-    patch += (2 * warp * P::ACROSS + g) * P::PITCH + t;
+    patch += (2 * warp * ACROSS + g) * P::PITCH + t;
     filter += P::BACK ? g * P::B_PITCH + t : t * P::B_PITCH + g;
 #pragma unroll
     for (int tap = 0; tap < TP__PATCH_TAPS; tap++) {
         const int at = P::BACK ? TP__PATCH_TAPS - 1 - tap : tap; /* in the patch */
-        const int shift = at / TP__PATCH_SIDE * P::ACROSS + at % TP__PATCH_SIDE;
+        const int shift = at / TP__PATCH_SIDE * ACROSS + at % TP__PATCH_SIDE;
 #pragma unroll
         for (int k = 0; k < P::DEEP; k += 8) {
             unsigned left[P::TILES][4], right[BN / 8][2];
@@ -6457,7 +6491,7 @@ __device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const 
             for (int i = 0; i < P::TILES; i++)
 #pragma unroll
                 for (int e = 0; e < 4; e++) {
-                    const int m = i * 16 + (e & 1) * 8, pixel = m / WIDE * P::ACROSS + m % WIDE + shift;
+                    const int pixel = i * ACROSS + (e & 1) * HALF + shift;
                     left[i][e] = patch[pixel * P::PITCH + k + (e >> 1) * 4];
                 }
 #pragma unroll
@@ -6474,23 +6508,24 @@ __device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const 
         }
     }
 }
-/* Writes a warp's results of a patch, of the channels from n0 on. */
-template <int PASS, int WIDE, int BN>
-__device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[WIDE / 8][BN / 8][4],
-                                                const tp__patch_place &first, int n0, const float *bias, float *out)
+/* Writes a warp's results of a unit, of the channels from n0 on. */
+template <bool PAIRS, int BN>
+__device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[2][BN / 8][4],
+                                                const tp__patch_unit &unit, int n0, const float *bias, float *out)
 {
-    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, m0 = (int)(threadIdx.x >> 5) * 2 * WIDE;
+    const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, row0 = (int)(threadIdx.x >> 5) * 2;
     float more[BN / 8][2] = {};
     if (bias)
 #pragma unroll
         for (int j = 0; j < BN / 8; j++) tp__load(bias + n0 + j * 8 + 2 * t, more[j]);
 #pragma unroll
-    for (int i = 0; i < WIDE / 8; i++)
+    for (int i = 0; i < 2; i++)
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const int m = m0 + i * 16 + g + half * 8, h = first.h + m / WIDE, w = first.w + m % WIDE;
+            const tp__patch_place &p = unit.at[half];
+            const int h = p.h + row0 + i, w = p.w + g + (PAIRS ? 0 : half * 8);
             if (h >= s.rows || w >= s.columns) continue;
-            float *to = out + (((first.b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t);
+            float *to = out + (((p.b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t);
 #pragma unroll
             for (int j = 0; j < BN / 8; j++) {
                 float y[2] = {sum[i][j][half * 2] + more[j][0], sum[i][j][half * 2 + 1] + more[j][1]};
@@ -6499,85 +6534,83 @@ __device__ __forceinline__ void tp__patch_store(const tp__patches &s, const floa
             }
         }
 }
-/* A block computes one patch after the other. It loads the next channels, or the next patch, while it multiplies the last ones. */
-template <int PASS, int WIDE, int BN>
+/* A block computes one unit after the other. It loads the next channels, or the next unit, while it multiplies the last ones. */
+template <int PASS, bool PAIRS, int BN>
 TP_KERNEL_OF_128(BN == 16 ? 4 : 3)
 tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const float *filter, const float *bias,
                float *out)
 {
-    typedef tp__patch_shape<PASS, WIDE, BN> P;
-    TP_SHARED(uint4, patch, P::HIGH * P::ACROSS * P::PITCH / 4);
+    typedef tp__patch_shape<PASS, PAIRS, BN> P;
+    TP_SHARED(uint4, patch, P::fours::PIXELS * P::PITCH / 4);
     TP_SHARED(uint4, rows, TP__PATCH_TAPS * P::B_ROWS * P::B_PITCH / 4);
     const int me = (int)threadIdx.x, step = (int)gridDim.x / s.tiles_n, n0 = (int)blockIdx.x % s.tiles_n * BN;
+    const int first = tp__patch_order<P::B_PITCH>(me / P::B_ACROSS), across = me % P::B_ACROSS;
 
-    tp__patch_fours<P::HIGH, P::ACROSS, TP__TILE_THREADS> next;
+    typename P::fours next;
     tp__four<float> next_rows[P::EACH];
     const auto load = [&](int index, int c0) {
-        const tp__patch_place p = tp__patch_place_of<WIDE>(s, index);
-        next.load(image, p.b, p.h - s.up, p.w - s.left, s.H, s.W, s.C, c0);
+        next.load(image, tp__patch_unit_of<PAIRS>(s, index), s.up, s.left, s.H, s.W, s.C, c0);
     };
     const auto load_filter = [&](int c0) {
 #pragma unroll
         for (int u = 0; u < P::EACH; u++) {
-            const int at = me + u * TP__TILE_THREADS, row = at / P::B_ACROSS, e = at % P::B_ACROSS * 4;
-            const int tap = row / P::B_ROWS, r = row % P::B_ROWS;
-            if (at < P::NB)
-                next_rows[u] = *(const tp__four<float> *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + e
-                                                                            : (tap * s.C + c0 + r) * s.N + n0 + e));
+            const int row = first + u * P::B_STEP, tap = row / P::B_ROWS, r = row % P::B_ROWS;
+            if ((u + 1) * P::B_STEP <= P::NB || row < P::NB)
+                next_rows[u] =
+                    *(const tp__four<float> *)(filter + (P::BACK ? (tap * s.N + n0 + r) * s.C + c0 + across * 4
+                                                                 : (tap * s.C + c0 + r) * s.N + n0 + across * 4));
         }
     };
     bool new_filter = true;
     int index = (int)blockIdx.x / s.tiles_n;
     load(index, 0);
     load_filter(0);
-    for (; index < s.patches; index += step) {
+    for (; index < s.units; index += step) {
         float sum[P::TILES][BN / 8][4] = {};
         for (int c0 = 0; c0 < s.C; c0 += P::DEEP) {
-            next.template store<P::PITCH>(patch);
+            next.store(patch);
             if (new_filter)
 #pragma unroll
                 for (int u = 0; u < P::EACH; u++) {
-                    const int at = me + u * TP__TILE_THREADS;
-                    if (at < P::NB)
-                        rows[at / P::B_ACROSS * (P::B_PITCH / 4) + at % P::B_ACROSS] = tp__tile_words(next_rows[u]);
+                    const int row = first + u * P::B_STEP;
+                    if ((u + 1) * P::B_STEP <= P::NB || row < P::NB)
+                        rows[row * (P::B_PITCH / 4) + across] = tp__tile_words(next_rows[u]);
                 }
             __syncthreads();
             const bool ends = c0 + P::DEEP >= s.C;
             new_filter = s.C > P::DEEP;
-            if (!ends || index + step < s.patches) {
+            if (!ends || index + step < s.units) {
                 load(ends ? index + step : index, ends ? 0 : c0 + P::DEEP);
                 if (new_filter) load_filter(ends ? 0 : c0 + P::DEEP);
             }
-            tp__patch_multiply<PASS, WIDE, BN>((const unsigned *)patch, (const unsigned *)rows, sum);
+            tp__patch_multiply<PASS, PAIRS, BN>((const unsigned *)patch, (const unsigned *)rows, sum);
             __syncthreads();
         }
-        tp__patch_store<PASS, WIDE, BN>(s, sum, tp__patch_place_of<WIDE>(s, index), n0, bias, out);
+        tp__patch_store<PAIRS, BN>(s, sum, tp__patch_unit_of<PAIRS>(s, index), n0, bias, out);
     }
 }
 
-/* -- the filter gradient by patches. A block sums some patches of x and dy for 16 channels of each: a warp multiplies one row of a patch
- *    at every tap. Then the warps' sums are added, and tp__add_parts adds those of the blocks. */
-template <int WIDE> struct tp__patch_grad_shape {
+/* -- the filter gradient by patches. A block sums some units of x and dy for 16 channels of each: a warp multiplies one row of a unit at
+ *    every tap. Then the warps' sums are added, and tp__add_parts adds those of the blocks. */
+template <bool PAIRS> struct tp__patch_grad_shape {
+    enum { DEEP = TP__PATCH_DEEP, PITCH = DEEP + 8 /* keeps the words of a warp in different banks */ };
+    typedef tp__patch_fours<PAIRS, TP__PATCH_SIDE - 1, PITCH, TP__THREADS> fours;
+    typedef tp__patch_fours<PAIRS, 0, PITCH, TP__THREADS> dy_fours;
     enum {
-        DEEP = TP__PATCH_DEEP,
-        HIGH = TP__PATCH_HIGH + TP__PATCH_SIDE - 1,
-        ACROSS = WIDE + TP__PATCH_SIDE - 1,
-        PITCH = DEEP + 8, /* keeps the words of a warp in different banks */
         WARPS = TP__PATCH_HIGH,
-        OPERANDS = (HIGH * ACROSS + TP__PATCH_HIGH * WIDE) * PITCH,
+        OPERANDS = (fours::PIXELS + dy_fours::PIXELS) * PITCH,
         SUMS = TP__PATCH_SIDE * WARPS * 32 * 8, /* of a row of taps */
         WORDS = OPERANDS > SUMS ? OPERANDS : SUMS
     };
 };
 /* Adds the warps' sums in shared memory, a row of taps at a time, and writes them to part, which is (KH, KW, C, N). Each thread adds one
  * element of the sums, which have eight for each lane. */
-template <int WIDE>
 __device__ __forceinline__ void tp__patch_grad_store(const tp__patches &s, float *shared,
                                                      const float (&sum)[TP__PATCH_SIDE][TP__PATCH_SIDE][2][4], int c0,
                                                      int n0, float *part)
 {
-    typedef tp__patch_grad_shape<WIDE> P;
-    const int me = (int)threadIdx.x, warp = me >> 5, lane = me & 31, element = warp;
+    enum { WARPS = TP__PATCH_HIGH };
+    const int warp = (int)(threadIdx.x >> 5), lane = (int)(threadIdx.x & 31), element = warp;
     const int c = c0 + (lane >> 2) + (element & 2) * 4, n = n0 + (element >> 2) * 8 + 2 * (lane & 3) + (element & 1);
 #pragma unroll
     for (int p = 0; p < TP__PATCH_SIDE; p++) {
@@ -6585,50 +6618,51 @@ __device__ __forceinline__ void tp__patch_grad_store(const tp__patches &s, float
 #pragma unroll
         for (int q = 0; q < TP__PATCH_SIDE; q++)
 #pragma unroll
-            for (int e = 0; e < 8; e++) shared[((q * P::WARPS + warp) * 8 + e) * 32 + lane] = sum[p][q][e >> 2][e & 3];
+            for (int e = 0; e < 8; e++) shared[((q * WARPS + warp) * 8 + e) * 32 + lane] = sum[p][q][e >> 2][e & 3];
         __syncthreads();
 #pragma unroll
         for (int q = 0; q < TP__PATCH_SIDE; q++) {
             float y = 0;
 #pragma unroll
-            for (int w = 0; w < P::WARPS; w++) y += shared[((q * P::WARPS + w) * 8 + element) * 32 + lane];
+            for (int w = 0; w < WARPS; w++) y += shared[((q * WARPS + w) * 8 + element) * 32 + lane];
             part[((p * TP__PATCH_SIDE + q) * s.C + c) * s.N + n] = y;
         }
     }
 }
-template <int WIDE>
+template <bool PAIRS>
 TP_KERNEL_RESIDENT(2)
 tp__conv_patch_grad(const __grid_constant__ tp__patches s, const float *x, const float *dy, float *part)
 {
-    typedef tp__patch_grad_shape<WIDE> P;
+    typedef tp__patch_grad_shape<PAIRS> P;
+    enum { ACROSS = P::fours::ACROSS, HALF = PAIRS ? (int)P::fours::HALF : TP__PATCH_WIDE / 2 };
     TP_SHARED(uint4, shared, P::WORDS / 4);
-    uint4 *const shared_dy = shared + P::HIGH * P::ACROSS * P::PITCH / 4;
+    uint4 *const shared_dy = shared + P::fours::PIXELS * P::PITCH / 4;
     const int warp = (int)(threadIdx.x >> 5), g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
-    const unsigned *const xs = (const unsigned *)shared + (warp * P::ACROSS + t) * P::PITCH + g;
-    const unsigned *const dys = (const unsigned *)shared_dy + (warp * WIDE + t) * P::PITCH + g;
+    const unsigned *const xs = (const unsigned *)shared + (warp * ACROSS + t) * P::PITCH + g;
+    const unsigned *const dys = (const unsigned *)shared_dy + (warp * TP__PATCH_WIDE + t) * P::PITCH + g;
     const int tile = (int)blockIdx.x % (s.tiles_n * s.tiles_c), piece = (int)blockIdx.x / (s.tiles_n * s.tiles_c);
     const int n0 = tile % s.tiles_n * P::DEEP, c0 = tile / s.tiles_n * P::DEEP;
-    const int begin = piece * s.per_piece, end = s.patches - begin < s.per_piece ? s.patches : begin + s.per_piece;
+    const int begin = piece * s.per_piece, end = s.units - begin < s.per_piece ? s.units : begin + s.per_piece;
 
-    tp__patch_fours<P::HIGH, P::ACROSS, TP__THREADS> next_x;
-    tp__patch_fours<TP__PATCH_HIGH, WIDE, TP__THREADS> next_dy;
+    typename P::fours next_x;
+    typename P::dy_fours next_dy;
     const auto load = [&](int index) {
-        const tp__patch_place p = tp__patch_place_of<WIDE>(s, index);
-        next_x.load(x, p.b, p.h - s.up, p.w - s.left, s.H, s.W, s.C, c0);
-        next_dy.load(dy, p.b, p.h, p.w, s.rows, s.columns, s.N, n0);
+        const tp__patch_unit unit = tp__patch_unit_of<PAIRS>(s, index);
+        next_x.load(x, unit, s.up, s.left, s.H, s.W, s.C, c0);
+        next_dy.load(dy, unit, 0, 0, s.rows, s.columns, s.N, n0);
     };
     float sum[TP__PATCH_SIDE][TP__PATCH_SIDE][2][4] = {};
     load(begin);
     for (int index = begin; index < end; index++) {
-        next_x.template store<P::PITCH>(shared);
-        next_dy.template store<P::PITCH>(shared_dy);
+        next_x.store(shared);
+        next_dy.store(shared_dy);
         __syncthreads();
         if (index + 1 < end) load(index + 1);
 #pragma unroll
-        for (int k = 0; k < WIDE; k += 8) {
+        for (int half = 0; half < 2; half++) {
             unsigned right[2][2];
 #pragma unroll
-            for (int e = 0; e < 4; e++) right[e >> 1][e & 1] = dys[(k + (e & 1) * 4) * P::PITCH + (e >> 1) * 8];
+            for (int e = 0; e < 4; e++) right[e >> 1][e & 1] = dys[(half * 8 + (e & 1) * 4) * P::PITCH + (e >> 1) * 8];
 #pragma unroll
             for (int p = 0; p < TP__PATCH_SIDE; p++)
 #pragma unroll
@@ -6636,14 +6670,14 @@ tp__conv_patch_grad(const __grid_constant__ tp__patches s, const float *x, const
                     unsigned left[4];
 #pragma unroll
                     for (int e = 0; e < 4; e++)
-                        left[e] = xs[(p * P::ACROSS + k + q + (e >> 1) * 4) * P::PITCH + (e & 1) * 8];
+                        left[e] = xs[(p * ACROSS + half * HALF + q + (e >> 1) * 4) * P::PITCH + (e & 1) * 8];
                     tp__mma_add<float>(sum[p][q][0], left, right[0]);
                     tp__mma_add<float>(sum[p][q][1], left, right[1]);
                 }
         }
         __syncthreads();
     }
-    tp__patch_grad_store<WIDE>(s, (float *)shared, sum, c0, n0, part + (int64_t)piece * TP__PATCH_TAPS * s.C * s.N);
+    tp__patch_grad_store(s, (float *)shared, sum, c0, n0, part + (int64_t)piece * TP__PATCH_TAPS * s.C * s.N);
 }
 
 /* Whether the sizes of a float32 convolution that has few channels (tp__conv_by_tiles) are those of patches. */
@@ -6653,14 +6687,14 @@ static bool tp__conv_has_patches(const tp__conv *g)
            g->KH == TP__PATCH_SIDE && g->KW == TP__PATCH_SIDE && g->C % TP__PATCH_DEEP == 0 &&
            g->O % TP__PATCH_DEEP == 0;
 }
-static int tp__patch_wide(const tp__conv *g, int pass)
+static bool tp__patch_pairs(const tp__conv *g, int pass)
 {
-    return (pass == TP__CONV_INPUT_GRAD ? g->W : g->OW) > 8 ? 16 : 8;
+    return (pass == TP__CONV_INPUT_GRAD ? g->W : g->OW) <= TP__PATCH_WIDE / 2;
 }
 static tp__patches tp__patches_of(const tp__cuda *c, const tp__conv *g, int pass)
 {
-    const bool back = pass == TP__CONV_INPUT_GRAD;
-    const int wide = tp__patch_wide(g, pass);
+    const bool back = pass == TP__CONV_INPUT_GRAD, pairs = tp__patch_pairs(g, pass);
+    const int wide = pairs ? TP__PATCH_WIDE / 2 : TP__PATCH_WIDE;
     tp__patches s;
     memset(&s, 0, sizeof s);
     s.H = (int)(back ? g->OH : g->H), s.W = (int)(back ? g->OW : g->W), s.C = (int)(back ? g->O : g->C);
@@ -6668,11 +6702,12 @@ static tp__patches tp__patches_of(const tp__cuda *c, const tp__conv *g, int pass
     s.up = (int)(back ? g->KH - 1 - g->top : g->top), s.left = (int)(back ? g->KW - 1 - g->left : g->left);
     s.tiles_h = (s.rows + TP__PATCH_HIGH - 1) / TP__PATCH_HIGH, s.tiles_w = (s.columns + wide - 1) / wide;
     s.patches = (int)g->B * s.tiles_h * s.tiles_w;
+    s.units = pairs ? (s.patches + 1) / 2 : s.patches;
     if (pass == TP__CONV_FILTER_GRAD) { /* two blocks for each multiprocessor */
         s.tiles_n = s.N / TP__PATCH_DEEP, s.tiles_c = s.C / TP__PATCH_DEEP;
         const int tiles = s.tiles_n * s.tiles_c, wanted = tiles < c->n_processor * 2 ? c->n_processor * 2 / tiles : 1;
-        s.per_piece = (s.patches + wanted - 1) / wanted;
-        s.pieces = (s.patches + s.per_piece - 1) / s.per_piece;
+        s.per_piece = (s.units + wanted - 1) / wanted;
+        s.pieces = (s.units + s.per_piece - 1) / s.per_piece;
     }
     return s;
 }
@@ -6680,22 +6715,23 @@ template <int PASS>
 static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *image, const float *filter,
                             const float *bias, bool relu, float *out)
 {
-    const int n_processor = tp__cuda_of(k)->n_processor, wide = tp__patch_wide(g, PASS);
+    const int n_processor = tp__cuda_of(k)->n_processor;
     tp__patches s = tp__patches_of(tp__cuda_of(k), g, PASS);
     /* tiles of 32 channels read the image half as often as those of 16, where enough blocks remain */
-    const int BN = s.N % 32 == 0 && (int64_t)s.patches * (s.N / 32) >= n_processor * 4 ? 32 : 16;
+    const int BN = s.N % 32 == 0 && (int64_t)s.units * (s.N / 32) >= n_processor * 4 ? 32 : 16;
     s.tiles_n = s.N / BN;
     s.relu = relu;
-    /* as many blocks as run at once, each with the same number of patches */
+    /* as many blocks as run at once, each with the same number of units */
     const int64_t at_once = (int64_t)n_processor * (BN == 16 ? 4 : 3),
-                  each = ((int64_t)s.patches * s.tiles_n + at_once - 1) / at_once,
-                  blocks = (s.patches + each - 1) / each * s.tiles_n;
-#define TP__PATCH(WIDE_, BN_) \
-    TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, WIDE_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, out)
-    if (wide == 16 && BN == 32) TP__PATCH(16, 32);
-    else if (wide == 16) TP__PATCH(16, 16);
-    else if (BN == 32) TP__PATCH(8, 32);
-    else TP__PATCH(8, 16);
+                  each = ((int64_t)s.units * s.tiles_n + at_once - 1) / at_once,
+                  blocks = (s.units + each - 1) / each * s.tiles_n;
+#define TP__PATCH(PAIRS_, BN_) \
+    TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, PAIRS_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, out)
+    if (tp__patch_pairs(g, PASS)) {
+        if (BN == 32) TP__PATCH(true, 32);
+        else TP__PATCH(true, 16);
+    } else if (BN == 32) TP__PATCH(false, 32);
+    else TP__PATCH(false, 16);
 #undef TP__PATCH
 }
 static void tp__run_patch_grad(const tp_call *k, const tp__conv *g, const float *x, const float *dy, float *dw)
@@ -6703,9 +6739,9 @@ static void tp__run_patch_grad(const tp_call *k, const tp__conv *g, const float 
     const tp__patches s = tp__patches_of(tp__cuda_of(k), g, TP__CONV_FILTER_GRAD);
     const int64_t blocks = (int64_t)s.pieces * s.tiles_n * s.tiles_c, n = (int64_t)TP__PATCH_TAPS * s.C * s.N;
     float *part = (float *)k->scratch;
-    if (tp__patch_wide(g, TP__CONV_FILTER_GRAD) == 16)
-        TP_RUN_BLOCKS(k, (tp__conv_patch_grad<16>), blocks, TP__THREADS, 0, s, x, dy, part);
-    else TP_RUN_BLOCKS(k, (tp__conv_patch_grad<8>), blocks, TP__THREADS, 0, s, x, dy, part);
+    if (tp__patch_pairs(g, TP__CONV_FILTER_GRAD))
+        TP_RUN_BLOCKS(k, tp__conv_patch_grad<true>, blocks, TP__THREADS, 0, s, x, dy, part);
+    else TP_RUN_BLOCKS(k, tp__conv_patch_grad<false>, blocks, TP__THREADS, 0, s, x, dy, part);
     TP_RUN_BLOCKS(k, (tp__add_parts<float>), (n + 31) / 32, TP__THREADS, 0, (const float *)part, dw, n,
                   (int64_t)s.pieces);
 }
@@ -7724,6 +7760,10 @@ template <class R> __device__ __forceinline__ void tp__bn_add_rows(R *a, R *b, i
     }
     __syncthreads();
 }
+/* A thread loads the next N rows, at most BYTES of an operand, before it uses the first of them. */
+template <class T, int V, int BYTES> struct tp__rows_ahead {
+    enum { WANTED = BYTES / (V * (int)sizeof(T)), N = WANTED < 8 ? WANTED : 8 };
+};
 template <class T, int V> TP_KERNEL_RESIDENT(3) tp__bn_part_rows(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
     typedef tp__real<T> R;
@@ -7736,15 +7776,20 @@ template <class T, int V> TP_KERNEL_RESIDENT(3) tp__bn_part_rows(const tp__bn_cu
     if (rows > 0) {
         const T *p = x + b.first * s.C + b.c;
         tp__bn_sums<R, V> sums;
-        R v[V];
-        tp__load(p, v);
-        sums.begin(v);
-        sums.add(v);
-#pragma unroll 4
-        for (int r = 1; r < rows; r++) {
-            R u[V];
-            tp__load(p + r * stride, u);
-            sums.add(u);
+        enum { N = tp__rows_ahead<T, V, 128>::N };
+        for (int r = 0; r < rows; r += N) {
+            tp__packed<T, V> packed[N];
+#pragma unroll
+            for (int u = 0; u < N; u++)
+                if (r + u < rows) tp__load_packed(p + (r + u) * stride, packed[u]);
+#pragma unroll
+            for (int u = 0; u < N; u++) {
+                if (r + u >= rows) break;
+                R v[V];
+                tp__unpack(packed[u], v);
+                if (r + u == 0) sums.begin(v);
+                sums.add(v);
+            }
         }
         sums.end((R)rows, mean, around);
     }
@@ -7822,11 +7867,7 @@ tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp__real<T> *
     }
 }
 
-/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. A thread loads the
- * next N rows, at most BYTES of an operand, before it writes the first of them. */
-template <class T, int V, int BYTES> struct tp__rows_ahead {
-    enum { WANTED = BYTES / (V * (int)sizeof(T)), N = WANTED < 8 ? WANTED : 8 };
-};
+/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. */
 template <class T, int V>
 TP_KERNEL_RESIDENT(3)
 tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp__real<T> *stat, bool relu)
@@ -7842,7 +7883,7 @@ tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp_
     tp__load(stat + b.c, mean);
     tp__load(stat + s.C + b.c, scale);
     tp__load(stat + 2 * s.C + b.c, beta);
-    enum { N = tp__rows_ahead<T, V, 32>::N };
+    enum { N = tp__rows_ahead<T, V, V == 8 ? 32 : 64>::N };
     for (int r = 0; r < rows; r += N) {
         tp__packed<T, V> packed[N], packed_more[N];
 #pragma unroll
@@ -8049,18 +8090,26 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-/* Adds the values of the block's slots, separately for each of their TP__BN_LANES lanes; all slots get the result. */
+/* Adds the values x and y of the block's slots, separately for each of their TP__BN_LANES lanes; all slots get the results. */
 #define TP__BN_LANES 4
-__device__ __forceinline__ double tp__bn_add_slots(double x, double *shared)
+#define TP__BN_SUMS  (TP__THREADS / 32 * TP__BN_LANES) /* of the warps */
+__device__ __forceinline__ void tp__bn_add_slots(double &x, double &y, double *shared)
 {
     const int lane = (int)threadIdx.x % TP__BN_LANES;
-    for (int d = 16; d >= TP__BN_LANES; d /= 2) x += __shfl_xor_sync(0xffffffffu, x, d);
+    for (int d = 16; d >= TP__BN_LANES; d /= 2) {
+        x += __shfl_xor_sync(0xffffffffu, x, d);
+        y += __shfl_xor_sync(0xffffffffu, y, d);
+    }
+    if (threadIdx.x % 32 < TP__BN_LANES) {
+        shared[threadIdx.x / 32 * TP__BN_LANES + lane] = x;
+        shared[TP__BN_SUMS + threadIdx.x / 32 * TP__BN_LANES + lane] = y;
+    }
     __syncthreads();
-    if (threadIdx.x % 32 < TP__BN_LANES) shared[threadIdx.x / 32 * TP__BN_LANES + lane] = x;
-    __syncthreads();
-    x = 0;
-    for (int w = 0; w < TP__THREADS / 32; w++) x += shared[w * TP__BN_LANES + lane];
-    return x;
+    x = y = 0;
+    for (int w = 0; w < TP__BN_SUMS; w += TP__BN_LANES) {
+        x += shared[w + lane];
+        y += shared[TP__BN_SUMS + w + lane];
+    }
 }
 /* stat, the vectors for batch norm's y, holds for each channel: mean, gamma inv, beta */
 template <class T, class P>
@@ -8068,7 +8117,7 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, shared, TP__THREADS / 32 * TP__BN_LANES);
+    TP_SHARED(double, shared, 2 * TP__BN_SUMS);
     const int64_t c = (int64_t)blockIdx.x * TP__BN_LANES + threadIdx.x % TP__BN_LANES;
     const int64_t end = c < s.C ? s.pieces : 0;
     /* differences from the first piece's mean are small, which keeps precision */
@@ -8081,8 +8130,9 @@ TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *g
         sum += n * d;
         squares += (double)part[(s.pieces + p) * s.C + c] + n * d * d;
     }
-    const double n = (double)s.n, off = tp__bn_add_slots(sum, shared) / n, mean = near + off;
-    double var = tp__bn_add_slots(squares, shared) / n - off * off;
+    tp__bn_add_slots(sum, squares, shared);
+    const double n = (double)s.n, off = sum / n, mean = near + off;
+    double var = squares / n - off * off;
     if (threadIdx.x >= TP__BN_LANES || c >= s.C) return;
     if (var < 0) var = 0;
     const R inv = (R)(1.0 / sqrt(var + (double)epsilon));
@@ -8098,7 +8148,7 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
                               tp__real<T> *stat)
 {
     typedef tp__real<T> R;
-    TP_SHARED(double, shared, TP__THREADS / 32 * TP__BN_LANES);
+    TP_SHARED(double, shared, 2 * TP__BN_SUMS);
     const int64_t c = (int64_t)blockIdx.x * TP__BN_LANES + threadIdx.x % TP__BN_LANES;
     const int64_t end = c < s.C ? s.pieces : 0;
     double sum = 0, product = 0;
@@ -8107,8 +8157,7 @@ TP_KERNEL tp__bn_back_combine(const tp__bn_cut s, const tp__real<T> *part, const
         sum += (double)part[p * s.C + c];
         product += (double)part[(s.pieces + p) * s.C + c];
     }
-    sum = tp__bn_add_slots(sum, shared);
-    product = tp__bn_add_slots(product, shared);
+    tp__bn_add_slots(sum, product, shared);
     if (threadIdx.x >= TP__BN_LANES || c >= s.C) return;
     const R inv = in.inv[c];
     const double n = (double)s.n;

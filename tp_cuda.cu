@@ -1809,17 +1809,18 @@ __device__ __forceinline__ void tp__chain_map(const tp__cuda_instr &s, const flo
         for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
     }
 }
-template <class I>
+/* A thread processes EACH elements at once: TP__EIGHT, or one. */
+template <class I, int EACH>
 TP_KERNEL_RESIDENT(sizeof(I) == 4 ? 3 : 2)
 tp__float_chain(const __grid_constant__ tp__cuda_program P)
 {
     tp__chain c;
     tp__chain_registers reg;
-    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * TP__EIGHT;
+    const I n = (I)P.n, step = (I)gridDim.x * blockDim.x * EACH;
 #pragma unroll
     for (int e = 0; e < TP__EIGHT; e++) c.y[e] = 0;
-    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * TP__EIGHT; i < n; i += step) {
-        const int m = n - i < TP__EIGHT ? (int)(n - i) : TP__EIGHT;
+    for (I i = ((I)blockIdx.x * blockDim.x + threadIdx.x) * EACH; i < n; i += step) {
+        const int m = n - i < EACH ? (int)(n - i) : EACH;
 #pragma unroll
         for (int e = 0; e < TP__AHEAD; e++)
             if (m == TP__EIGHT && (P.ahead >> e & 1))
@@ -2152,8 +2153,11 @@ static void tp__launch_program(const tp_call *k, tp__cuda_program *P)
         if (dtype == TP_F32) tp__launch_short_chain<float>(k, P);
         else if (dtype == TP_BF16) tp__launch_short_chain<tp__bf16>(k, P);
         else tp__launch_short_chain<tp__f16>(k, P);
-    } else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned>), n_eights, *P);
-    else TP_RUN(k, (tp__float_chain<uint64_t>), n_eights, *P);
+    } else if (P->n <= (int64_t)tp__cuda_of(k)->n_processor * TP__THREADS)
+        TP_RUN(k, (tp__float_chain<unsigned, 1>), P->n,
+               *P); /* with eight, a thread would wait for each that is broadcast */
+    else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned, TP__EIGHT>), n_eights, *P);
+    else TP_RUN(k, (tp__float_chain<uint64_t, TP__EIGHT>), n_eights, *P);
 }
 
 static void tp__fused_cuda(const tp_call *k)
@@ -6089,10 +6093,19 @@ typedef struct tp__tiles {
     int M, N, K, per_piece, pieces, tiles_m, tiles_n; /* per_piece: how much of K a block sums */
     int rows, columns;                                /* the grid of pixels: of y, or for an input gradient of x */
     int H, W, C, image;                               /* the image that is gathered from, and its elements */
-    int filter_C, filter_O, stride_h, stride_w, dilation_h, dilation_w, top, left;
+    int filter_C, filter_O, filter_KW, stride_h, stride_w, dilation_h, dilation_w, top, left;
+    /* of an input gradient: the grid has every step_h-th row of dx from first_h on, and tap_h + i step_h is its tap i; columns likewise */
+    int first_h, first_w, step_h, step_w, tap_h, tap_w, all_rows, all_columns;
     bool a_by_four, b_by_four, relu, pairs; /* pairs: two adjacent results are stored at once */
     tp__divisor by_columns, by_rows, by_C, by_KW, by_stride_h, by_stride_w;
 } tp__tiles;
+/* One product, or several in one launch. With stride 2 a pixel of dx is reached by every other tap: dx has four grids of pixels, each
+ * with its own taps. Block first[i] is the first one of product i. */
+template <int PASS> struct tp__tile_set {
+    enum { N = PASS == TP__CONV_INPUT_GRAD ? 4 : 1 };
+    tp__tiles of[N];
+    int first[N + 1];
+};
 /* A pixel of the grid: where its image begins, -1 for a pixel past the last one, and where tap (0, 0) reads. */
 typedef struct tp__tile_pixel {
     int image, h, w;
@@ -6109,8 +6122,8 @@ template <int PASS> __device__ __forceinline__ tp__tile_pixel tp__tile_pixel_of(
     const int row = tp__small_quotient(pixel, s.by_columns), b = tp__small_quotient(row, s.by_rows);
     const int h = row - b * s.rows, w = pixel - row * s.columns;
     p.image = pixel < n ? b * s.image : -1;
-    p.h = PASS == TP__CONV_INPUT_GRAD ? h + s.top : h * s.stride_h - s.top;
-    p.w = PASS == TP__CONV_INPUT_GRAD ? w + s.left : w * s.stride_w - s.left;
+    p.h = PASS == TP__CONV_INPUT_GRAD ? s.first_h + h * s.step_h + s.top : h * s.stride_h - s.top;
+    p.w = PASS == TP__CONV_INPUT_GRAD ? s.first_w + w * s.step_w + s.left : w * s.stride_w - s.left;
     return p;
 }
 /* The element that a pixel reads at a tap; -1: it lies in the padding, or between the strides of a gradient. */
@@ -6127,7 +6140,7 @@ __device__ __forceinline__ int tp__tile_element(const tp__tiles &s, const tp__ti
     if (p.image < 0 || (unsigned)h >= (unsigned)s.H || (unsigned)w >= (unsigned)s.W) return -1;
     return p.image + (h * s.W + w) * s.C;
 }
-__device__ __forceinline__ tp__tile_taps tp__tile_taps_of(const tp__tiles &s, int k, int n)
+template <int PASS> __device__ __forceinline__ tp__tile_taps tp__tile_taps_of(const tp__tiles &s, int k, int n)
 {
     tp__tile_taps t;
     t.n = n - k < 4 ? n - k : 4;
@@ -6138,6 +6151,7 @@ __device__ __forceinline__ tp__tile_taps tp__tile_taps_of(const tp__tiles &s, in
         t.c[e] = k + e - tap * s.C;
         t.kh[e] = tp__small_quotient(tap, s.by_KW);
         t.kw[e] = tap - t.kh[e] * (int)s.by_KW.d;
+        if (PASS == TP__CONV_INPUT_GRAD) t.kh[e] = s.tap_h + t.kh[e] * s.step_h, t.kw[e] = s.tap_w + t.kw[e] * s.step_w;
     }
     return t;
 }
@@ -6183,6 +6197,20 @@ __device__ __forceinline__ void tp__tile_gather(const tp__tiles &s, const T *ima
         }
     }
 }
+/* The filter's tap that is tap i of an input gradient's product. */
+__device__ __forceinline__ int tp__tile_tap(const tp__tiles &s, int i)
+{
+    const int kh = tp__small_quotient(i, s.by_KW), kw = i - kh * (int)s.by_KW.d;
+    return (s.tap_h + kh * s.step_h) * s.filter_KW + s.tap_w + kw * s.step_w;
+}
+/* The row of `out` that is row m of the product. */
+template <int PASS> __device__ __forceinline__ int64_t tp__tile_row(const tp__tiles &s, int m)
+{
+    if (PASS != TP__CONV_INPUT_GRAD || s.step_h * s.step_w == 1) return m;
+    const int row = tp__small_quotient(m, s.by_columns), b = tp__small_quotient(row, s.by_rows);
+    const int h = s.first_h + (row - b * s.rows) * s.step_h, w = s.first_w + (m - row * s.columns) * s.step_w;
+    return ((int64_t)b * s.all_rows + h) * s.all_columns + w;
+}
 /* Loads four adjacent elements of b: of row k of the filter or of dy, or, for an input gradient, of column n, from k on. */
 template <class T, int PASS>
 __device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const T *b, int k, int k_end, int n)
@@ -6192,13 +6220,15 @@ __device__ __forceinline__ tp__four<T> tp__tile_right(const tp__tiles &s, const 
     if (PASS == TP__CONV_INPUT_GRAD) {
         const int tap = tp__small_quotient(k, s.by_C), o = k - tap * s.C;
         if (s.a_by_four) {
-            if (inside) v = *(const tp__four<T> *)(b + (int64_t)(tap * s.filter_C + n) * s.filter_O + o);
+            if (inside)
+                v = *(const tp__four<T> *)(b + (int64_t)(tp__tile_tap(s, tap) * s.filter_C + n) * s.filter_O + o);
             return v;
         }
 #pragma unroll
         for (int e = 0; e < 4; e++) {
             const int at = tp__small_quotient(k + e, s.by_C);
-            if (inside && k + e < k_end) v.v[e] = b[(int64_t)(at * s.filter_C + n) * s.filter_O + (k + e - at * s.C)];
+            if (inside && k + e < k_end)
+                v.v[e] = b[(int64_t)(tp__tile_tap(s, at) * s.filter_C + n) * s.filter_O + (k + e - at * s.C)];
         }
         return v;
     }
@@ -6265,11 +6295,11 @@ __device__ __forceinline__ void tp__tile_multiply(
             for (int j = 0; j < P::WN / 8; j++) tp__mma_add<float>(sum[i][j], left[i], right[j]);
     }
 }
-/* Writes a warp's results, which begin at (m0, n0) of out: with bias and ReLU, or as a piece of a filter gradient. */
+/* Writes a warp's results, which begin at (m0, n0) of out: with bias, ReLU and addend, or as a piece of a filter gradient. */
 template <class T, int PASS, int BN>
 __device__ __forceinline__ void tp__tile_store(
     const tp__tiles &s, const float (&sum)[tp__tile_shape<PASS, BN>::WM / 16][tp__tile_shape<PASS, BN>::WN / 8][4],
-    int m0, int n0, const T *bias, T *out, float *part)
+    int m0, int n0, const T *bias, const T *addend, T *out, float *part)
 {
     typedef tp__tile_shape<PASS, BN> P;
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
@@ -6282,7 +6312,7 @@ __device__ __forceinline__ void tp__tile_store(
                 const int m = m0 + i * 16 + g + half * 8, n = n0 + j * 8 + 2 * t;
                 const bool both = n + 1 < s.N;
                 if (m >= s.M || n >= s.N) continue;
-                const int64_t at = (int64_t)m * s.N + n;
+                const int64_t at = tp__tile_row<PASS>(s, m) * s.N + n;
                 float y[2] = {sum[i][j][half * 2], sum[i][j][half * 2 + 1]};
                 if (PASS == TP__CONV_FILTER_GRAD) {
                     part[at] = y[0];
@@ -6294,6 +6324,10 @@ __device__ __forceinline__ void tp__tile_store(
                     if (both) y[1] += tp__get(bias, n + 1);
                 }
                 if (s.relu) y[0] = 0 > y[0] ? 0.0f : y[0], y[1] = 0 > y[1] ? 0.0f : y[1];
+                if (PASS == TP__CONV_FORWARD && addend) {
+                    y[0] += tp__get(addend, at);
+                    if (both) y[1] += tp__get(addend, at + 1);
+                }
                 if (s.pairs) tp__store(out + at, y);
                 else {
                     tp__put(out, at, y[0]);
@@ -6304,15 +6338,18 @@ __device__ __forceinline__ void tp__tile_store(
 
 /* out: y or dx; for a filter gradient part (pieces, M, N) */
 template <class T, int PASS, int BN>
-TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, const T *b, const T *bias, T *out,
-                         float *part)
+TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tile_set<PASS> set, const T *image, const T *b, const T *bias,
+                         const T *addend, T *out, float *part)
 {
     typedef tp__tile_shape<PASS, BN> P;
+    int index = 0;
+    while (index + 1 < tp__tile_set<PASS>::N && (int)blockIdx.x >= set.first[index + 1]) index++;
+    const tp__tiles &s = set.of[index];
+    const int block = (int)blockIdx.x - set.first[index];
     TP_SHARED(uint4, shared_a, (P::BY_PIXEL ? P::BM : P::DEEP) * P::A_PITCH / 4);
     TP_SHARED(uint4, shared_b, (P::BY_COLUMN ? BN : P::DEEP) * P::B_PITCH / 4);
     const int me = (int)threadIdx.x, warp = me >> 5;
-    const int tile_n = (int)blockIdx.x % s.tiles_n, tile_m = (int)blockIdx.x / s.tiles_n % s.tiles_m,
-              piece = (int)blockIdx.x / s.tiles_n / s.tiles_m;
+    const int tile_n = block % s.tiles_n, tile_m = block / s.tiles_n % s.tiles_m, piece = block / s.tiles_n / s.tiles_m;
     const int m0 = tile_m * P::BM, n0 = tile_n * BN, k_begin = piece * s.per_piece,
               k_end = s.K - k_begin < s.per_piece ? s.K : k_begin + s.per_piece;
     const int a_across = me % P::A_ACROSS, a_down = me / P::A_ACROSS, b_across = me % P::B_ACROSS,
@@ -6323,10 +6360,10 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
     if (P::BY_PIXEL) {
 #pragma unroll
         for (int i = 0; i < P::NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, m0 + a_down + i * P::A_STEP, s.M);
-    } else taps = tp__tile_taps_of(s, m0 + a_across * 4, s.M);
+    } else taps = tp__tile_taps_of<PASS>(s, m0 + a_across * 4, s.M);
     tp__four<T> a_next[P::NA], b_next[P::NB];
     const auto load = [&](int k0) {
-        if (P::BY_PIXEL) taps = tp__tile_taps_of(s, k0 + a_across * 4, k_end);
+        if (P::BY_PIXEL) taps = tp__tile_taps_of<PASS>(s, k0 + a_across * 4, k_end);
         if (!P::BY_PIXEL)
 #pragma unroll
             for (int i = 0; i < P::NA; i++) pixel[i] = tp__tile_pixel_of<PASS>(s, k0 + a_down + i * P::A_STEP, k_end);
@@ -6359,7 +6396,7 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tiles s, const T *image, co
         tp__tile_multiply<PASS, BN>((const unsigned *)shared_a, (const unsigned *)shared_b, row0, column0, sum);
         __syncthreads();
     }
-    tp__tile_store<T, PASS, BN>(s, sum, m0 + row0, n0 + column0, bias, out,
+    tp__tile_store<T, PASS, BN>(s, sum, m0 + row0, n0 + column0, bias, addend, out,
                                 part ? part + (int64_t)piece * s.M * s.N : NULL);
 }
 
@@ -6511,7 +6548,8 @@ __device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const 
 /* Writes a warp's results of a unit, of the channels from n0 on. */
 template <bool PAIRS, int BN>
 __device__ __forceinline__ void tp__patch_store(const tp__patches &s, const float (&sum)[2][BN / 8][4],
-                                                const tp__patch_unit &unit, int n0, const float *bias, float *out)
+                                                const tp__patch_unit &unit, int n0, const float *bias,
+                                                const float *addend, float *out)
 {
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, row0 = (int)(threadIdx.x >> 5) * 2;
     float more[BN / 8][2] = {};
@@ -6525,12 +6563,17 @@ __device__ __forceinline__ void tp__patch_store(const tp__patches &s, const floa
             const tp__patch_place &p = unit.at[half];
             const int h = p.h + row0 + i, w = p.w + g + (PAIRS ? 0 : half * 8);
             if (h >= s.rows || w >= s.columns) continue;
-            float *to = out + (((p.b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t);
+            const int at = ((p.b * s.rows + h) * s.columns + w) * s.N + n0 + 2 * t;
+            float other[BN / 8][2] = {};
+            if (addend)
+#pragma unroll
+                for (int j = 0; j < BN / 8; j++) tp__load(addend + at + j * 8, other[j]);
 #pragma unroll
             for (int j = 0; j < BN / 8; j++) {
                 float y[2] = {sum[i][j][half * 2] + more[j][0], sum[i][j][half * 2 + 1] + more[j][1]};
                 if (s.relu) y[0] = 0 > y[0] ? 0.0f : y[0], y[1] = 0 > y[1] ? 0.0f : y[1];
-                tp__store(to + j * 8, y);
+                y[0] += other[j][0], y[1] += other[j][1];
+                tp__store(out + at + j * 8, y);
             }
         }
 }
@@ -6538,7 +6581,7 @@ __device__ __forceinline__ void tp__patch_store(const tp__patches &s, const floa
 template <int PASS, bool PAIRS, int BN>
 TP_KERNEL_OF_128(BN == 16 ? 4 : 3)
 tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const float *filter, const float *bias,
-               float *out)
+               const float *addend, float *out)
 {
     typedef tp__patch_shape<PASS, PAIRS, BN> P;
     TP_SHARED(uint4, patch, P::fours::PIXELS * P::PITCH / 4);
@@ -6586,7 +6629,7 @@ tp__conv_patch(const __grid_constant__ tp__patches s, const float *image, const 
             tp__patch_multiply<PASS, PAIRS, BN>((const unsigned *)patch, (const unsigned *)rows, sum);
             __syncthreads();
         }
-        tp__patch_store<PAIRS, BN>(s, sum, tp__patch_unit_of<PAIRS>(s, index), n0, bias, out);
+        tp__patch_store<PAIRS, BN>(s, sum, tp__patch_unit_of<PAIRS>(s, index), n0, bias, addend, out);
     }
 }
 
@@ -6713,7 +6756,7 @@ static tp__patches tp__patches_of(const tp__cuda *c, const tp__conv *g, int pass
 }
 template <int PASS>
 static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *image, const float *filter,
-                            const float *bias, bool relu, float *out)
+                            const float *bias, bool relu, const float *addend, float *out)
 {
     const int n_processor = tp__cuda_of(k)->n_processor;
     tp__patches s = tp__patches_of(tp__cuda_of(k), g, PASS);
@@ -6725,8 +6768,9 @@ static void tp__run_patches(const tp_call *k, const tp__conv *g, const float *im
     const int64_t at_once = (int64_t)n_processor * (BN == 16 ? 4 : 3),
                   each = ((int64_t)s.units * s.tiles_n + at_once - 1) / at_once,
                   blocks = (s.units + each - 1) / each * s.tiles_n;
-#define TP__PATCH(PAIRS_, BN_) \
-    TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, PAIRS_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, out)
+#define TP__PATCH(PAIRS_, BN_)                                                                                         \
+    TP_RUN_BLOCKS(k, (tp__conv_patch<PASS, PAIRS_, BN_>), blocks, TP__TILE_THREADS, 0, s, image, filter, bias, addend, \
+                  out)
     if (tp__patch_pairs(g, PASS)) {
         if (BN == 32) TP__PATCH(true, 32);
         else TP__PATCH(true, 16);
@@ -6771,7 +6815,8 @@ static tp__tiles tp__tiles_of(const tp__cuda *c, const tp__conv *g, int pass, in
     s.rows = (int)(to_x ? g->H : g->OH), s.columns = (int)(to_x ? g->W : g->OW);
     s.H = (int)(to_x ? g->OH : g->H), s.W = (int)(to_x ? g->OW : g->W), s.C = (int)(to_x ? g->O : g->C);
     s.image = s.H * s.W * s.C;
-    s.filter_C = (int)g->C, s.filter_O = (int)g->O;
+    s.filter_C = (int)g->C, s.filter_O = (int)g->O, s.filter_KW = (int)g->KW;
+    s.step_h = s.step_w = 1, s.all_rows = s.rows, s.all_columns = s.columns;
     s.stride_h = (int)g->stride_h, s.stride_w = (int)g->stride_w, s.dilation_h = (int)g->dilation_h,
     s.dilation_w = (int)g->dilation_w, s.top = (int)g->top, s.left = (int)g->left;
     s.M = (int)(pass == TP__CONV_FILTER_GRAD ? taps * g->C : pixels);
@@ -6792,6 +6837,39 @@ static tp__tiles tp__tiles_of(const tp__cuda *c, const tp__conv *g, int pass, in
     s.by_stride_h = tp__divide_by(s.stride_h, INT32_MAX), s.by_stride_w = tp__divide_by(s.stride_w, INT32_MAX);
     return s;
 }
+/* Reduces an input gradient to the grid of pixels from (h, w) on that are a stride apart. */
+static void tp__tiles_of_grid(tp__tiles *s, const tp__conv *g, int h, int w)
+{
+    s->first_h = h, s->first_w = w, s->step_h = s->stride_h, s->step_w = s->stride_w;
+    s->rows = (s->all_rows - h + s->step_h - 1) / s->step_h,
+    s->columns = (s->all_columns - w + s->step_w - 1) / s->step_w;
+    s->tap_h = (h + s->top) % s->stride_h, s->tap_w = (w + s->left) % s->stride_w;
+    const int64_t taps_h = g->KH > s->tap_h ? (g->KH - s->tap_h + s->step_h - 1) / s->step_h : 0,
+                  taps_w = g->KW > s->tap_w ? (g->KW - s->tap_w + s->step_w - 1) / s->step_w : 0;
+    s->M = (int)(g->B * s->rows * s->columns);
+    s->K = s->per_piece = (int)(taps_h * taps_w * s->C);
+    s->tiles_m = (s->M + TP__TILE_ROWS - 1) / TP__TILE_ROWS;
+    s->by_columns = tp__divide_by(s->columns > 0 ? s->columns : 1, INT32_MAX);
+    s->by_rows = tp__divide_by(s->rows > 0 ? s->rows : 1, INT32_MAX);
+    s->by_KW = tp__divide_by(taps_w > 0 ? taps_w : 1, INT32_MAX);
+}
+/* Fills the products of a launch; returns the number of blocks. */
+template <int PASS> static int64_t tp__tile_set_of(tp__tile_set<PASS> *set, const tp__tiles *whole, const tp__conv *g)
+{
+    const bool grids =
+        PASS == TP__CONV_INPUT_GRAD && g->stride_h <= 2 && g->stride_w <= 2 && g->dilation_h == 1 && g->dilation_w == 1;
+    const int across = grids ? (int)g->stride_w : 1, n = grids ? (int)g->stride_h * across : 1;
+    int64_t blocks = 0;
+    for (int i = 0; i < tp__tile_set<PASS>::N; i++) {
+        tp__tiles *s = &set->of[i];
+        *s = *whole;
+        if (n > 1) tp__tiles_of_grid(s, g, i / across, i % across);
+        set->first[i] = (int)blocks;
+        if (i < n) blocks += (int64_t)s->tiles_m * s->tiles_n * s->pieces;
+    }
+    set->first[tp__tile_set<PASS>::N] = (int)blocks;
+    return blocks;
+}
 /* The columns of a tile; half precision has one width. */
 static int tp__tile_columns(const tp__conv *g, int pass, tp_dtype dtype)
 {
@@ -6811,7 +6889,7 @@ static size_t tp__tile_scratch(const tp__cuda *c, const tp__conv *g, int pass, t
 }
 template <class T, int PASS, int BN>
 static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, const T *b, const T *bias, bool relu,
-                          T *out)
+                          const T *addend, T *out)
 {
     tp__tiles s = tp__tiles_of(tp__cuda_of(k), g, PASS, BN);
     s.relu = relu;
@@ -6819,8 +6897,10 @@ static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, c
         s.C % 4 == 0 && tp__aligned_to_four<T>(image) && (PASS != TP__CONV_INPUT_GRAD || tp__aligned_to_four<T>(b));
     s.b_by_four = s.N % 4 == 0 && tp__aligned_to_four<T>(b);
     s.pairs = s.N % 2 == 0 && (uintptr_t)out % (2 * sizeof(T)) == 0;
-    TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), (int64_t)s.tiles_m * s.tiles_n * s.pieces, TP__TILE_THREADS, 0, s,
-                  image, b, bias, out, (float *)k->scratch);
+    tp__tile_set<PASS> set;
+    const int64_t blocks = tp__tile_set_of<PASS>(&set, &s, g);
+    TP_RUN_BLOCKS(k, (tp__conv_tiles<T, PASS, BN>), blocks, TP__TILE_THREADS, 0, set, image, b, bias, addend, out,
+                  (float *)k->scratch);
     if (PASS == TP__CONV_FILTER_GRAD) {
         const int64_t n = (int64_t)s.M * s.N;
         TP_RUN_BLOCKS(k, (tp__add_parts<T>), (n + 31) / 32, TP__THREADS, 0, (const tp__real<T> *)k->scratch, out, n,
@@ -6829,16 +6909,17 @@ static void tp__run_tiles(const tp_call *k, const tp__conv *g, const T *image, c
 }
 template <int PASS>
 static void tp__conv_tiles_of(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *image, const void *b,
-                              const void *bias, bool relu, void *out)
+                              const void *bias, bool relu, const void *addend, void *out)
 {
-#define TP__TILES(T_, BN_) \
-    tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (T_ *)out)
+#define TP__TILES(T_, BN_)                                                                                           \
+    tp__run_tiles<T_, PASS, BN_>(k, g, (const T_ *)image, (const T_ *)b, (const T_ *)bias, relu, (const T_ *)addend, \
+                                 (T_ *)out)
     const int columns = tp__tile_columns(g, PASS, dtype);
     if (dtype == TP_F32 && tp__conv_has_patches(g) && tp__aligned_to_four<float>(image) &&
-        tp__aligned_to_four<float>(b) && tp__aligned_to_four<float>(out)) {
+        tp__aligned_to_four<float>(b) && tp__aligned_to_four<float>(out) && tp__aligned_to_four<float>(addend)) {
         const float *x = (const float *)image, *right = (const float *)b;
         if constexpr (PASS == TP__CONV_FILTER_GRAD) tp__run_patch_grad(k, g, x, right, (float *)out);
-        else tp__run_patches<PASS>(k, g, x, right, (const float *)bias, relu, (float *)out);
+        else tp__run_patches<PASS>(k, g, x, right, (const float *)bias, relu, (const float *)addend, (float *)out);
         return;
     }
     if (dtype == TP_F32) {
@@ -7137,6 +7218,14 @@ typedef struct tp__conv_job {
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
 
+/* Whether the convolution is a product of the images as they lie in memory. */
+static bool tp__conv_is_product(const tp__conv *g)
+{
+    const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
+               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
+                       g->dilation_w == 1 && g->top == 0 && g->left == 0;
+    return !g->nchw && g->groups == 1 && (point || whole);
+}
 static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
 {
     tp__cuda *c = tp__cuda_of(k);
@@ -7155,10 +7244,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
     j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || filter_elements == 0)
         return j; /* a tensor without elements: all sums are empty, and no kernel runs */
-    const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
-               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
-                       g->dilation_w == 1 && g->top == 0 && g->left == 0;
-    if (!g->nchw && g->groups == 1 && (point || whole)) {
+    if (tp__conv_is_product(g)) {
         j.method = TP__BY_PRODUCT;
         return j;
     }
@@ -7327,6 +7413,7 @@ static void tp__conv_run(const tp_call *k, int pass)
     void *y = pass == TP__CONV_FORWARD ? k->out[0].data : pass == TP__CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data;
     const tp_operand *bias = k->fused.bias ? &k->in[k->fused.bias] : NULL;
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
+    const void *addend = k->fused.add ? k->in[k->fused.add].data : NULL; /* only by tiles: tp__cuda_can_add */
     if (tp__size(&k->out[0]) == 0) return;
     if (j.method == TP__BY_PRODUCT) {
         /* whether cuBLASLt can add the bias itself */
@@ -7337,10 +7424,10 @@ static void tp__conv_run(const tp_call *k, int pass)
         const bool fuse_bias = bias && bias->dtype == j.dtype;
         const void *b = fuse_bias ? bias->data : NULL;
         if (pass == TP__CONV_FORWARD)
-            tp__conv_tiles_of<TP__CONV_FORWARD>(k, &j.g, j.dtype, x, w, b, fuse_bias && relu, y);
+            tp__conv_tiles_of<TP__CONV_FORWARD>(k, &j.g, j.dtype, x, w, b, fuse_bias && relu, addend, y);
         else if (pass == TP__CONV_INPUT_GRAD)
-            tp__conv_tiles_of<TP__CONV_INPUT_GRAD>(k, &j.g, j.dtype, y, w, NULL, false, x);
-        else tp__conv_tiles_of<TP__CONV_FILTER_GRAD>(k, &j.g, j.dtype, x, y, NULL, false, w);
+            tp__conv_tiles_of<TP__CONV_INPUT_GRAD>(k, &j.g, j.dtype, y, w, NULL, false, NULL, x);
+        else tp__conv_tiles_of<TP__CONV_FILTER_GRAD>(k, &j.g, j.dtype, x, y, NULL, false, NULL, w);
         if (fuse_bias) return;
     } else if (j.method == TP__BY_CUDNN) {
         if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
@@ -7349,6 +7436,13 @@ static void tp__conv_run(const tp_call *k, int pass)
         tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
     if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.y_stride_c, relu);
+}
+/* A convolution by tiles adds a value itself; beside the others the addition is faster in a chain. */
+static bool tp__cuda_can_add(tp_device *d, const tp_call *k)
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[1].shape);
+    return k->out[0].dtype == TP_F32 && !tp__conv_is_product(&g) &&
+           tp__conv_by_tiles((const tp__cuda *)d, &g, TP__CONV_FORWARD, TP_F32, k->precision);
 }
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
@@ -7883,7 +7977,7 @@ tp__bn_apply_rows(const tp__bn_cut s, const T *x, const T *more, T *y, const tp_
     tp__load(stat + b.c, mean);
     tp__load(stat + s.C + b.c, scale);
     tp__load(stat + 2 * s.C + b.c, beta);
-    enum { N = tp__rows_ahead<T, V, V == 8 ? 32 : 64>::N };
+    enum { N = tp__rows_ahead<T, V, (V == 8 ? 32 : 64)>::N };
     for (int r = 0; r < rows; r += N) {
         tp__packed<T, V> packed[N], packed_more[N];
 #pragma unroll
@@ -7925,7 +8019,7 @@ tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, const T *mor
     tp__load(stat + b.c, scale);
     tp__load(stat + s.C + b.c, c1);
     tp__load(stat + 2 * s.C + b.c, c2);
-    enum { N = tp__rows_ahead<T, V, 32>::N };
+    enum { N = tp__rows_ahead<T, V, (sizeof(T) == 4 ? 48 : 32)>::N };
     for (int r = 0; r < rows; r += N) {
         tp__packed<T, V> packed_x[N], packed_dy[N], packed_more[N];
 #pragma unroll
@@ -10994,7 +11088,7 @@ static unsigned tp__cuda_fuses(tp_device *d, const char *op)
         const char *op;
         unsigned fuses;
     } can[] = {{"matmul", TP_FUSES_BIAS | TP_FUSES_ACT},
-               {"conv2d", TP_FUSES_BIAS | TP_FUSES_ACT},
+               {"conv2d", TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD},
                {"batch_norm", TP_FUSES_ACT | TP_FUSES_ADD},
                {"batch_norm_infer", TP_FUSES_ACT},
                {"group_norm", TP_FUSES_ACT},
@@ -11111,6 +11205,7 @@ static void tp__cuda_set_functions(tp_device *d)
 #endif
     d->find_kernel = tp__cuda_find_kernel;
     d->fuses = tp__cuda_fuses;
+    d->can_add = tp__cuda_can_add;
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
     d->wait = tp__cuda_wait;

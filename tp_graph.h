@@ -8041,11 +8041,20 @@ TP__UNUSED static tp_status tp__fuse_norm_after(tp__compiler *c, const tp_operat
     return TP_OK;
 }
 
-/* Whether the convolution's kernel can add another value while it writes its output. On the host only the kernels of some shapes
- * can. */
+/* Whether the convolution's kernel can add another value while it writes its output: only the kernels of some shapes can. */
 static bool tp__conv_can_add(const tp__compiler *c, const tp_operation *o)
 {
-    const tp_device *d = c->plan->device[tp__device_of(c, o)];
+    tp_device *d = c->plan->device[tp__device_of(c, o)];
+    if (!d->host && d->can_add) {
+        const tp_operand in[2] = {tp__operand(&c->value[tp__value_of(c, o->in[0])].type),
+                                  tp__operand(&c->value[tp__value_of(c, o->in[1])].type)},
+                         out = tp__operand(&c->value[c->first_value[o->id]].type);
+        tp_call k;
+        memset(&k, 0, sizeof k);
+        k.device = d, k.op = o->row, k.attrs = o->attrs, k.precision = c->exec->session->config.precision;
+        k.n_in = 2, k.n_out = 1, k.in = in, k.out = &out;
+        return d->can_add(d, &k);
+    }
     const tp__conv g = tp__conv_of(c, o);
     (void)g;
     return !d->isa || TP__IF_FAST(tp__conv_adds(d, &g), false);

@@ -178,7 +178,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           12u /* version of the binary interface: changes with the layout of a public struct */
+#define TP_ABI           13u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -836,6 +836,9 @@ struct tp_device {
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op);
     /* the TP_FUSES_ bits of that op's kernel; NULL: it supports no fusion */
     unsigned (*fuses)(tp_device *d, const char *op);
+    /* whether the kernel of a convolution with TP_FUSES_ADD can add a value in this call, whose operands have no data yet; NULL: in
+     * every call */
+    bool (*can_add)(tp_device *d, const tp_call *k);
     /* bytes of scratch memory that the op's kernel needs; NULL: as the op's row says */
     size_t (*scratch)(tp_device *d, const tp_call *k);
     void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */

@@ -643,6 +643,9 @@ static const shaped few_channels[] = {
     CONV("padding 1", "1 9 10 16", "3 3 16 20", "1 9 10 20"),
     CONV("padding 1;stride_h 2;stride_w 2", "1 12 9 16", "3 3 16 36", "1 6 5 36"),
     CONV("padding 1;stride_h 1;stride_w 3", "2 7 13 5", "2 4 5 7", "2 7 5 7"),
+    CONV("padding 1;stride_h 2;stride_w 1", "2 7 5 12", "2 3 12 8", "2 4 5 8"),
+    CONV("padding 2;stride_h 2;stride_w 2", "2 1 7 8", "1 2 8 12",
+         "2 1 3 12"), /* taps for some pixels of dx only, one row */
     CONV("padding 2;dilation_h 2;dilation_w 3", "2 13 15 6", "3 2 6 9", "2 9 12 9"),
     CONV("padding 1", "2 12 11 4", "3 3 4 68", "2 12 11 68"), /* two tiles of 64 columns, pieces */
     CONV("padding 2", "1 5 5 33", "2 2 33 40", "1 4 4 40"),   /* less than a tile of pixels */
@@ -653,9 +656,6 @@ static const shaped few_channels[] = {
     CONV("padding 1", "1 7 8 48", "3 3 48 16", "1 7 8 16"),
     CONV("padding 2", "1 10 19 16", "3 3 16 48", "1 8 17 48"),
     CONV("padding 1", "4 8 3 32", "3 3 32 64", "4 8 3 64"),
-    CONV("padding 2", "264 3 3 16", "3 3 16 64", "264 1 1 64"), /* enough blocks for tiles of 32 channels */
-    CONV("padding 1", "264 1 9 32", "3 3 32 64", "264 1 9 64"),
-    CONV("padding 1", "5 10 19 32", "3 3 32 48", "5 10 19 48"), /* a block has several patches */
     /* other filters of as many channels */
     CONV("padding 1", "4 8 3 32", "3 1 32 64", "4 8 3 64"),
     CONV("padding 2", "1 10 19 16", "2 3 16 48", "1 9 17 48"),
@@ -666,6 +666,27 @@ TEST(few_channels_by_tensor_cores)
     precision = TP_PRECISION_TF32;
     compare_shaped(few_channels, N_FEW_CHANNELS, all_reals, 1);
     precision = TP_PRECISION_F32;
+}
+/* Enough patches for tiles of 32 channels, and several of them for a block. The stand-in has fewer multiprocessors meanwhile. */
+TEST(patches_for_many_blocks)
+{
+#ifdef TP_CUDA_SHIM
+#define MANY "7"
+    tp_shim_set_processors(1);
+#else
+#define MANY "1100"
+#endif
+    static const shaped list[] = {
+        CONV("padding 2", MANY " 3 3 16", "3 3 16 64", MANY " 1 1 64"),
+        CONV("padding 1", MANY " 1 9 32", "3 3 32 64", MANY " 1 9 64"),
+        CONV("padding 1", MANY " 9 8 48", "3 3 48 16", MANY " 9 8 16"),
+    };
+    precision = TP_PRECISION_TF32;
+    compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 1);
+    precision = TP_PRECISION_F32;
+#ifdef TP_CUDA_SHIM
+    tp_shim_set_processors(132);
+#endif
 }
 TEST(few_channels_in_half_precision)
 {
@@ -709,6 +730,60 @@ TEST(bias_and_relu_in_the_same_kernel)
                 if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
                 for (int64_t e = 0; e < tp_tensor_size(value); e++)
                     CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), tol, tol);
+            }
+            tp_session_free(s);
+        }
+        tp_tensor_free(&want);
+        tp_graph_free(g);
+    }
+    if (gpu) gpu->close(gpu);
+    if (cpu) cpu->close(cpu);
+    tp_set_log(NULL, NULL);
+}
+
+/* A convolution by tiles or patches adds the value that the planner gives it; a product does not, nor does cuDNN. */
+TEST(a_sum_in_the_convolution)
+{
+    static const struct {
+        int64_t x[4], w[4];
+        int stride, n_steps; /* two convolutions, and the sum where it is a step */
+        tp_precision precision;
+    } list[] = {
+        {{3, 9, 17, 16}, {3, 3, 16, 32}, 1, 2, TP_PRECISION_TF32}, /* patches */
+        {{3, 9, 8, 32}, {3, 3, 32, 16}, 1, 2, TP_PRECISION_TF32},  /* pairs of patches */
+        {{2, 9, 7, 16}, {3, 3, 16, 16}, 2, 2, TP_PRECISION_TF32},  /* tiles */
+        {{2, 9, 7, 5}, {3, 2, 5, 7}, 1, 2, TP_PRECISION_TF32},     /* tiles of an odd width */
+        {{2, 9, 7, 16}, {1, 1, 16, 16}, 1, 3, TP_PRECISION_TF32},  /* a product */
+        {{2, 9, 7, 16}, {3, 3, 16, 16}, 1, 3, TP_PRECISION_F32},   /* cuDNN */
+    };
+    tp_set_log(quiet, NULL);
+    tp_device *gpu = tp_cuda_open(0), *cpu = tp_cpu_device_new(1, "naive");
+    for (int i = 0; i < (int)(sizeof list / sizeof *list) && CHECK_MSG(gpu && cpu, "no GPU: %s", tp_last_error());
+         i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        a.stride_h = a.stride_w = list[i].stride;
+        tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape_n(4, list[i].x), tp_init_normal(0, 1));
+        tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(4, list[i].x), tp_init_normal(0, 4));
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(4, list[i].w), tp_init_normal(0, 1));
+        tp_node *other = tp_nn_conv2d(v, w, &a), *y = tp_add(tp_nn_conv2d(x, w, &a), other);
+        tp_tensor want;
+        memset(&want, 0, sizeof want);
+        for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+            tp_session_config sc = tp_default_session_config();
+            tp_plan_info info;
+            const tp_tensor *value;
+            sc.devices = on_gpu ? &gpu : &cpu;
+            sc.n_devices = 1;
+            if (on_gpu) sc.precision = list[i].precision;
+            tp_session *s = tp_session_new(g, &sc);
+            if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) {
+                CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+                if (on_gpu) CHECK_MSG(info.n_steps == list[i].n_steps, "case %d: %d steps", i, info.n_steps);
+                if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
+                for (int64_t e = 0; e < tp_tensor_size(value); e++)
+                    CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), 2e-1, 1e-2);
             }
             tp_session_free(s);
         }

@@ -767,7 +767,7 @@ struct CUstream_st {
     bool busy = false; /* a thread runs its head with the mutex given back */
     std::deque<Entry> entries;
     std::shared_ptr<Capture> capture;
-    std::vector<int> last; /* capturing: the nodes that the next one comes after */
+    std::vector<int> last;             /* capturing: the nodes that the next one comes after */
     std::vector<cudaGraphNode_t> told; /* the same, as cudaStreamGetCaptureInfo gave them */
 };
 struct CUevent_st {
@@ -807,6 +807,7 @@ struct State {
     std::set<cudaMemPool_t> pools; /* the devices' own are none of them */
     CUmemPoolHandle_st device_pool[MAX_DEVICES];
     bool with_pools = true;
+    int processors = 132;
     std::vector<std::shared_ptr<Capture>> captures;
     cudaStream_t default_stream[MAX_DEVICES] = {};
     std::map<const void *, size_t> dynamic_limit;
@@ -1412,6 +1413,7 @@ void tp_shim_fail_call_after(long n)
 int tp_shim_failed(void) { return S.struck; }
 void tp_shim_set_memory(size_t bytes) { S.memory = bytes; }
 void tp_shim_set_pools(int supported) { S.with_pools = supported != 0; }
+void tp_shim_set_processors(int n) { S.processors = n; }
 long tp_shim_live(char *text, size_t size)
 {
     Lock lock(S.mutex);
@@ -1472,7 +1474,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
     p->maxGridSize[1] = p->maxGridSize[2] = 65535;
     p->major = 9;
     p->minor = 0;
-    p->multiProcessorCount = 132;
+    p->multiProcessorCount = S.processors;
     p->maxThreadsPerMultiProcessor = 2048;
     p->maxBlocksPerMultiProcessor = 32;
     p->l2CacheSize = 50 << 20;
@@ -2188,8 +2190,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *
                                     : cudaStreamCaptureStatusActive;
     return cudaSuccess;
 }
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *, cudaGraph_t *,
-                                     const cudaGraphNode_t **nodes, const cudaGraphEdgeData **, size_t *n)
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *,
+                                     cudaGraph_t *, const cudaGraphNode_t **nodes, const cudaGraphEdgeData **,
+                                     size_t *n)
 {
     cudaError_t e = cudaStreamIsCapturing(stream, status);
     Lock lock(S.mutex);
@@ -2202,8 +2205,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
     *n = s->told.size();
     return cudaSuccess;
 }
-cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *nodes, const cudaGraphEdgeData *, size_t n,
-                                                unsigned flags)
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNode_t *nodes, const cudaGraphEdgeData *,
+                                                size_t n, unsigned flags)
 {
     Lock lock(S.mutex);
     cudaError_t e;

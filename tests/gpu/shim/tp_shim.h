@@ -13,8 +13,8 @@ long tp_shim_launches(void);       /* kernels launched by the host outside graph
 long tp_shim_graph_launches(void); /* cudaGraphLaunch */
 /* the last graph that was instantiated: its nodes, and those on its longest path */
 void tp_shim_graph_shape(long *nodes, long *longest);
-long tp_shim_allocations(void);    /* cudaMalloc, those from a pool and cudaHostAlloc that succeeded */
-long tp_shim_calls(void);          /* calls that tp_shim_fail_call_after counts */
+long tp_shim_allocations(void); /* cudaMalloc, those from a pool and cudaHostAlloc that succeeded */
+long tp_shim_calls(void);       /* calls that tp_shim_fail_call_after counts */
 /* Device and pinned allocations, pools, streams, events, graphs, executable graphs, library handles and descriptors that
  * nobody has freed. text (may be NULL) gets them one by one: "2 device allocations, 1 stream". */
 long tp_shim_live(char *text, size_t size);
@@ -27,9 +27,10 @@ void tp_shim_fail_alloc_after(long n);
 void tp_shim_fail_call_after(long n);
 int tp_shim_failed(void); /* 1: one of the two struck since it was set */
 
-void tp_shim_set_memory(size_t bytes);       /* of each device; the default is 8 GB */
-void tp_shim_set_pools(int supported);       /* 0: a driver that knows no memory pools */
-void tp_shim_refuse_products(int on);        /* cuBLASLt's heuristics find no algorithm */
+void tp_shim_set_memory(size_t bytes); /* of each device; the default is 8 GB */
+void tp_shim_set_pools(int supported); /* 0: a driver that knows no memory pools */
+void tp_shim_set_processors(int n);    /* multiprocessors of each device opened from here on; the default is 132 */
+void tp_shim_refuse_products(int on);  /* cuBLASLt's heuristics find no algorithm */
 void tp_shim_refuse_convolutions(int which); /* cuDNN makes none, 1: of NHWC, 2: at all */
 void tp_shim_set_seed(uint64_t seed);        /* in place of $TP_SHIM_SEED */
 const char *tp_shim_sentence(void);          /* why the last call of this thread that failed did */

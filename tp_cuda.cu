@@ -6424,27 +6424,20 @@ typedef struct tp__patch_place {
     int b, h, w;
 } tp__patch_place;
 typedef struct tp__patch_unit {
-    tp__patch_place at[2];
+    tp__patch_place at[2]; /* of columns 0 to 7 and 8 to 15; the same patch unless there are two */
 } tp__patch_unit;
 template <bool PAIRS> __device__ __forceinline__ tp__patch_unit tp__patch_unit_of(const tp__patches &s, int index)
 {
     tp__patch_unit unit;
     for (int i = 0; i < 2; i++) {
-        tp__patch_place *p = &unit.at[PAIRS ? i : 0];
+        tp__patch_place *p = &unit.at[i];
         const int patch = PAIRS ? 2 * index + i : index, row = patch / s.tiles_w;
         p->w = (patch - row * s.tiles_w) * (PAIRS ? TP__PATCH_WIDE / 2 : TP__PATCH_WIDE);
         p->b = row / s.tiles_h;
         p->h = (row - p->b * s.tiles_h) * TP__PATCH_HIGH;
-        if (!PAIRS) unit.at[1] = *p;
-        else if (patch >= s.patches) p->b = 0, p->h = INT32_MAX / 2;
-        if (!PAIRS) break;
+        if (PAIRS && patch >= s.patches) p->b = 0, p->h = INT32_MAX / 2;
     }
     return unit;
-}
-/* The distance in shared memory between the columns 0 and 8 of a unit, whose patches have `border` more columns each. */
-template <bool PAIRS> __host__ __device__ constexpr int tp__patch_half(int border)
-{
-    return TP__PATCH_WIDE / 2 + (PAIRS ? border : 0);
 }
 /* Eight adjacent groups of threads store eight adjacent rows of shared memory. This order of the rows keeps two groups that store at the
  * same time in different banks: those are two rows apart with a pitch of 24 words, and four with a pitch of 20. */
@@ -6459,7 +6452,8 @@ template <int PITCH> __device__ __forceinline__ int tp__patch_order(int row)
 template <bool PAIRS, int BORDER, int PITCH, int THREADS> struct tp__patch_fours {
     enum {
         FOURS = TP__PATCH_DEEP / 4,
-        HALF = tp__patch_half<PAIRS>(BORDER), /* columns of the first patch of two */
+        HALF =
+            TP__PATCH_WIDE / 2 + (PAIRS ? BORDER : 0), /* in shared memory, from column 0 of the results to column 8 */
         ACROSS = PAIRS ? 2 * HALF : TP__PATCH_WIDE + BORDER,
         PIXELS = (TP__PATCH_HIGH + BORDER) * ACROSS,
         STEP = THREADS / FOURS,
@@ -6513,7 +6507,7 @@ __device__ __forceinline__ void tp__patch_multiply(const unsigned *patch, const 
                                                    float (&sum)[2][BN / 8][4])
 {
     typedef tp__patch_shape<PASS, PAIRS, BN> P;
-    enum { ACROSS = P::fours::ACROSS, HALF = PAIRS ? (int)P::fours::HALF : TP__PATCH_WIDE / 2 };
+    enum { ACROSS = P::fours::ACROSS, HALF = P::fours::HALF };
     const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3, warp = (int)(threadIdx.x >> 5);
     patch += (2 * warp * ACROSS + g) * P::PITCH + t;
     filter += P::BACK ? g * P::B_PITCH + t : t * P::B_PITCH + g;
@@ -6677,7 +6671,7 @@ TP_KERNEL_RESIDENT(2)
 tp__conv_patch_grad(const __grid_constant__ tp__patches s, const float *x, const float *dy, float *part)
 {
     typedef tp__patch_grad_shape<PAIRS> P;
-    enum { ACROSS = P::fours::ACROSS, HALF = PAIRS ? (int)P::fours::HALF : TP__PATCH_WIDE / 2 };
+    enum { ACROSS = P::fours::ACROSS, HALF = P::fours::HALF };
     TP_SHARED(uint4, shared, P::WORDS / 4);
     uint4 *const shared_dy = shared + P::fours::PIXELS * P::PITCH / 4;
     const int warp = (int)(threadIdx.x >> 5), g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;

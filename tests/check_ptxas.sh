@@ -30,8 +30,8 @@ key=$(cat tp_cuda.cu tp_graph.h tp_tensor.h | cksum)" $("$nvcc" --version | tail
 inc=$(for r in ${CUDNN_HOME:-} ${NCCL_HOME:-}; do echo "-isystem $r/include"; done)
 nccl=""
 printf '#include <nccl.h>\n' | gcc -x c $inc -I"$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include" -fsyntax-only - 2>/dev/null || nccl=-DTP_NO_NCCL
-# tp_cuda.cu distinguishes nothing but 8.0 and later (__CUDA_ARCH__), so that one compilation to PTX serves all later ones.
-# ptx_of <75 or 80>: $out/<it>.ptx, and $out/<it>.dynamic, the kernels that use dynamic shared memory
+# tp_cuda.cu distinguishes 8.0 and 9.0 and later (__CUDA_ARCH__), so that three compilations to PTX serve all.
+# ptx_of <75, 80 or 90>: $out/<it>.ptx, and $out/<it>.dynamic, the kernels that use dynamic shared memory
 ptx_of() {
     [ "$(cat "$out/$1.ptx.key" 2>/dev/null)" != "$key" ] || return 0
     "$nvcc" -O2 -std=c++17 $nccl -I. $inc -arch="compute_$1" -ptx tp_cuda.cu -o "$out/$1.ptx" >"$out/$1.ptx.log" 2>&1 || { tail "$out/$1.ptx.log"; return 1; }
@@ -61,7 +61,7 @@ compiled() {
 bad=0
 for a in $archs; do
     "$nvcc" --list-gpu-code | grep -qx "sm_$a" || { echo "sm_$a: this nvcc does not know it"; continue; }
-    if [ "$a" = 75 ]; then from=75; else from=80; fi
+    if [ "$a" = 75 ]; then from=75; elif [ "$a" -lt 90 ]; then from=80; else from=90; fi
     compiled "$a" $from
     awk -v arch="$a" -v most="$(most_shared "$a")" -v dynamic="$out/$from.dynamic" -v list="$out/$a.tsv" '
         BEGIN {

@@ -498,24 +498,27 @@ TEST(unpooling_by_nothing)
     }
 }
 
-/* Upsampling where one side of the picture is known and the other is not, as where both are. */
+/* Upsampling where one side of the picture is known and the other is not, as where both are, in both layouts. */
 TEST(upsampling_a_half_known_picture)
 {
-    enum { H = 3, W = 4 };
-    float v[H * W], want[4 * H * W];
-    for (int i = 0; i < H * W; i++) v[i] = (float)(i * i % 7) - 2;
-    for (int known = 3; known >= 0; known--) {
+    enum { H = 3, W = 4, C = 2 };
+    float v[H * W * C], want[4 * H * W * C];
+    for (int i = 0; i < H * W * C; i++) v[i] = (float)(i * i % 7) - 2;
+    for (int i = 0; i < 8; i++) {
+        const int known = 3 - i % 4, at = i < 4 ? 1 : 2; /* where the height is */
+        const int h = known & 1 ? H : TP_ANY, w = known & 2 ? W : TP_ANY;
         tp_graph *g = tp_graph_new(NULL);
-        tp_node *x = tp_placeholder(g, "x", TP_F32, shape(4, 1, known & 1 ? H : TP_ANY, known & 2 ? W : TP_ANY, 1));
+        tp_node *x = tp_placeholder(g, "x", TP_F32, at == 1 ? shape(4, 1, h, w, C) : shape(4, 1, C, h, w));
         tp_caffe_bilinear_upsample_desc d;
         memset(&d, 0, sizeof d);
-        d.name = "up", d.shape = 2;
+        d.name = "up", d.shape = 2, d.data_format = at == 1 ? TP_NHWC : TP_NCHW;
         tp_node *y = tp_caffe_bilinear_upsample_(x, &d);
         tp_session *s = tp_session_new(g, NULL);
-        const tp_feed f = feed(x, TP_F32, shape(4, 1, H, W, 1), v);
+        const tp_feed f = feed(x, TP_F32, at == 1 ? shape(4, 1, H, W, C) : shape(4, 1, C, H, W), v);
         const tp_tensor *out = NULL;
         if (CHECK_MSG(s != NULL, "%s", tp_graph_error(g)) && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out)) && out &&
-            CHECK(out->shape.dim[1] == 2 * H && out->shape.dim[2] == 2 * W)) {
+            CHECK(out->shape.dim[at] == 2 * H && out->shape.dim[at + 1] == 2 * W &&
+                  out->shape.dim[at == 1 ? 3 : 1] == C)) {
             if (known == 3) memcpy(want, out->data, sizeof want);
             CHECK(memcmp(want, out->data, sizeof want) == 0);
         }

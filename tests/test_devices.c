@@ -1798,6 +1798,21 @@ TEST(devices_that_lack_something)
     tp_graph_free(g);
 }
 
+/* Where the clock is coarse, time may stand still between two questions while the processor's time goes on. */
+TEST(a_device_is_not_busy_in_no_time)
+{
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    if (!CHECK(d != NULL)) return;
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    cpu->last_query_time = tp_time() + 1000, cpu->last_cpu_time = -1;
+    CHECK(tp_device_utilization(d) == 0);
+    cpu->last_query_time = tp_time() - 1000, cpu->last_cpu_time = tp__os_cpu_clock() + 1000;
+    CHECK(tp_device_utilization(d) == 0);
+    cpu->last_query_time = tp_time() - 1000, cpu->last_cpu_time = tp__os_cpu_clock() - 500;
+    CHECK_NEAR(tp_device_utilization(d), 50, 1, 0);
+    d->close(d);
+}
+
 TEST(all_reduce_gives_every_device_the_same_bits)
 {
     for (int kind = 0; kind < 3; kind++) {

@@ -1469,6 +1469,16 @@ TEST(mistakes_are_sentences)
     c.session_config = &s;
     CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 4)), TP_ERR_ARG,
               "has a tower on device 3, but the session's config has 2 devices");
+    s.n_devices = 1;
+    c = config_of(&p, NULL, 0, 1);
+    c.session_config = &s;
+    CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 2)), TP_ERR_ARG,
+              "has a tower on device 1, but the session's config has 1 device, numbered from 0");
+    s.n_cpu_devices = 1; /* enough: one that was given and one that is made */
+    c = config_of(&p, NULL, 0, 1);
+    c.session_config = &s;
+    CHECK_OK(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 2)));
+    s.n_devices = 2, s.n_cpu_devices = 0;
     c = config_of(&p, NULL, 0, 1); /* enough, and one more for the variables is made */
     c.session_config = &s;
     CHECK_OK(tp_launch_train_with_config(&c, trainer_of(DEFAULT, 2)));

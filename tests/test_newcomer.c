@@ -7,6 +7,7 @@
 #include "tp_test.h"
 
 #if !defined(_WIN32) && !defined(TP_NO_FILES)
+#include <errno.h>
 #include <sys/wait.h>
 #endif
 
@@ -2720,6 +2721,7 @@ TEST(two_trainings_in_one_folder)
     CHECK_ERR(tp_logger_set_dir(dir, 'd'), TP_ERR_STATE, "is not deleted: another process writes its log there");
     for (int dead = 0; dead < 2; dead++) {
         keep_the_log();
+        errno = EWOULDBLOCK; /* of an earlier call */
         CHECK_OK(tp_logger_set_dir(dir, 'k'));
         CHECK(dead == !strstr(logged, "Two trainings in one folder replace each other's checkpoints"));
         keep_the_log();

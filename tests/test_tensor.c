@@ -1630,6 +1630,7 @@ TEST(threads_and_conditions)
 #ifndef __SANITIZE_THREAD__ /* no order exists between the end of a detached thread and a later test's change of the allocator */
     for (int late = 0; late < 2; late++) { /* detached before its function ends, and after */
         b.value = 0;
+        tp_test_fail_after(0);
         if (!CHECK_OK(tp_thread_start(&t, answer, &b))) break;
         if (!late) tp_thread_detach(t);
         tp_mutex_lock(b.m);
@@ -1637,9 +1638,12 @@ TEST(threads_and_conditions)
         tp_cond_signal(b.c);
         while (b.value != 2) CHECK(tp_cond_wait_for(b.c, b.m, 10));
         tp_mutex_unlock(b.m);
+        if (late) tp_test_sleep(0.02); /* it ends in the meantime */
         if (late) tp_thread_detach(t);
+        for (int i = 0; i < 1000 && tp_test_live_blocks(); i++) tp_test_sleep(0.01);
+        CHECK(tp_test_live_blocks() == 0); /* it has freed itself */
+        tp_test_alloc_reset();
     }
-    tp_test_sleep(0.02); /* until they have freed themselves */
 #endif
     tp_thread_detach(NULL);
     tp_mutex_lock(b.m); /* no thread is inside any more */
@@ -1949,6 +1953,9 @@ TEST(devices_count_their_memory)
     memset(&mute, 0, sizeof mute);
     CHECK_OK(tp_device_memory(&mute, &m));
     CHECK(m.total == -1 && m.available == -1 && m.used == -1 && m.peak == -1 && tp_device_utilization(&mute) < 0);
+    memcpy(mute.name, "mute:0", 7);
+    CHECK_ERR(tp_device_add_kernel(&mute, "mine", kernel_a), TP_ERR_UNSUPPORTED,
+              "device mute:0: kernels can be added to CPU devices only");
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 

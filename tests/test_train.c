@@ -208,6 +208,10 @@ TEST(lists_that_do_not_fit_are_refused)
 }
 
 static void no_epoch(tp_trainer *t) { CHECK(t->state.max_epoch == 0 && t->state.global_step == 0); }
+static void many_epochs(tp_trainer *t)
+{
+    CHECK(t->state.starting_epoch == 1 && t->state.max_epoch == 9999999 && t->state.global_step == 2);
+}
 static void epoch_0(tp_trainer *t)
 {
     CHECK(t->state.starting_epoch == 0 && t->state.epoch_num == 2 && t->state.global_step == 6);
@@ -217,6 +221,8 @@ TEST(zero_epochs_have_a_spelling)
     tp_test_keep_log();
     CHECK_OK(run_noop_and(NULL, 0, 2, 1, TP_NONE, NULL, no_epoch));
     CHECK_OK(run_noop_and(NULL, 0, 2, TP_NONE, 2, NULL, epoch_0));
+    tp_callback *cb = rec_fails("A", "trigger", TP_STOP, 2); /* zeros: the first epoch, and no last one to speak of */
+    CHECK_OK(run_noop_and(&cb, 1, 2, 0, 0, NULL, many_epochs));
 }
 
 /* ==== >>loop ========================================================================================== */

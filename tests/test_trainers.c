@@ -990,6 +990,36 @@ TEST(out_of_memory_in_a_trainers_life)
         }
 }
 
+static tp_trainer *of_ranks(int which)
+{
+    tp_horovod_trainer_desc h;
+    tp_distributed_trainer_replicated_desc r;
+    tp_distributed_trainer_parameter_server_desc p;
+    memset(&h, 0, sizeof h), memset(&r, 0, sizeof r), memset(&p, 0, sizeof p);
+    if (which == 0) return tp_horovod_trainer_(&h);
+    return which == 1 ? tp_distributed_trainer_replicated_(&r) : tp_distributed_trainer_parameter_server_(&p);
+}
+/* A trainer of several ranks has more to allocate: all of it is given back when one part is missing. */
+TEST(trainers_of_ranks_that_find_no_memory)
+{
+    TEST_MAY_ERROR("");
+    tp_test_keep_log();
+    for (int which = 0; which < 3; which++) {
+        int missing = 0;
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            tp_trainer *t = of_ranks(which);
+            failed = tp_test_alloc_failed();
+            missing += !t;
+            CHECK_MSG(t || failed, "trainer %d, allocation %ld", which, n);
+            tp_trainer_free(t);
+            CHECK_MSG(tp_test_live_blocks() == 0, "trainer %d, allocation %ld", which, n);
+        }
+        tp_test_alloc_reset();
+        CHECK_MSG(missing >= 3, "trainer %d: %d", which, missing); /* the trainer, its graph, what it knows of ranks */
+    }
+}
+
 /* A seed that found no memory is an error; the trainer keeps its graph, and may be given the seed again. */
 TEST(a_seed_that_finds_no_memory)
 {

@@ -1261,9 +1261,10 @@ static tp_status tp__session_for_towers(tp_trainer *t)
     const bool host = b && b->host >= 0;
     if (t->xla_compile == TP_NO) c->no_fusion = true;
     if (t->creator.borrowed) return TP_OK;
+    if (c->n_cpu_devices < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", c->n_cpu_devices);
     const int towers = tp__tower_devices(t), all = towers + host, used = tp__graph_devices(t->graph);
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
-    int n_device = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
+    int n_device = given + c->n_cpu_devices;
     if (!given && n_device < used) n_device = c->n_cpu_devices = used;
     if (host && n_device == towers) n_device = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;

@@ -1429,7 +1429,6 @@ TEST(a_local_variable_of_one_tower_is_told)
 TEST(mistakes_are_sentences)
 {
     TEST_MAY_ERROR("Training did not start");
-    TEST_MAY_ERROR("there is no device 3");
     tp_test_keep_log();
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
     for (int i = 0; i < 3; i++) {
@@ -1460,12 +1459,26 @@ TEST(mistakes_are_sentences)
     c.data = tp_feed_input(c.dataflow);
     c.dataflow = NULL;
     CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 2)), TP_ERR_ARG, "give a QueueInput");
+    CHECK(!tp_sync_multi_gpu_trainer_replicated_(NULL) && !tp_async_multi_gpu_trainer_(NULL) &&
+          !tp_sync_multi_gpu_trainer_parameter_server_(NULL));
+    tp_test_keep_log();
+    tp_trainer_free(tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .mode = TP_ALL_REDUCE_HIERARCHICAL));
+    CHECK_HAS(tp_test_logged, "'hierarchical' is for 8 devices, not 4");
+}
+
+/* Towers on devices that the session's config gives, or lets be made. */
+TEST(towers_need_their_devices)
+{
+    TEST_MAY_ERROR("Training did not start");
+    TEST_MAY_ERROR("there is no device 3");
+    tp_test_keep_log();
+    plan p = {REPLICATED, 2, 4, SGD, false, false, 0, 0, 0};
     tp_device *cpu[2];
     CHECK_OK(tp_cpu_devices_new(2, 1, NULL, cpu));
     tp_session_config s = tp_default_session_config();
     s.devices = cpu;
     s.n_devices = 2;
-    c = config_of(&p, NULL, 0, 1);
+    tp_train_config c = config_of(&p, NULL, 0, 1);
     c.session_config = &s;
     CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 4)), TP_ERR_ARG,
               "has a tower on device 3, but the session's config has 2 devices");
@@ -1478,6 +1491,14 @@ TEST(mistakes_are_sentences)
     c = config_of(&p, NULL, 0, 1);
     c.session_config = &s;
     CHECK_OK(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 2)));
+    s.n_cpu_devices = -1;
+    for (int given = 0; given < 2; given++) {
+        s.n_devices = given;
+        c = config_of(&p, NULL, 0, 1);
+        c.session_config = &s;
+        CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(given ? REPLICATED : SIMPLE, 1)), TP_ERR_ARG,
+                  "a session cannot have -1 CPU devices");
+    }
     s.n_devices = 2, s.n_cpu_devices = 0;
     c = config_of(&p, NULL, 0, 1); /* enough, and one more for the variables is made */
     c.session_config = &s;
@@ -1493,11 +1514,6 @@ TEST(mistakes_are_sentences)
         else CHECK_OK(st);
     }
     for (int i = 0; i < 2; i++) cpu[i]->close(cpu[i]);
-    CHECK(!tp_sync_multi_gpu_trainer_replicated_(NULL) && !tp_async_multi_gpu_trainer_(NULL) &&
-          !tp_sync_multi_gpu_trainer_parameter_server_(NULL));
-    tp_test_keep_log();
-    tp_trainer_free(tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .mode = TP_ALL_REDUCE_HIERARCHICAL));
-    CHECK_HAS(tp_test_logged, "'hierarchical' is for 8 devices, not 4");
 }
 
 /* ==== >>memory ========================================================================================= */

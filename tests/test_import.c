@@ -978,6 +978,111 @@ TEST(slices_backwards_begin_with_the_last)
     }
 }
 
+static void slice_model(int64_t start, int64_t end, int64_t step)
+{
+    static const int64_t axis = 0;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "start", 7, 1, one, &start, 8);
+    put_weight(&graph, "end", 7, 1, one, &end, 8);
+    put_weight(&graph, "axis", 7, 1, one, &axis, 8);
+    put_weight(&graph, "step", 7, 1, one, &step, 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Slice", "x,start,end,axis,step", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, (const int64_t[]){-1, 2});
+    put_model(&file, &graph, 13);
+}
+/* Along an axis of unknown size a slice may go from some element on, up to one, or be all of it from behind; each other
+ * slice needs the size, also where a single number is different. */
+TEST(slices_of_an_axis_of_unknown_size)
+{
+    enum { LAST = INT32_MAX };
+    static const struct {
+        int64_t start, end, step;
+        int rows[5]; /* of 4 rows, counted from 1; 0: the end. The first is 0: needs the size */
+    } c[] = {
+        {1, INT64_MAX, 1, {2, 3, 4}},
+        {1, LAST, 1, {2, 3, 4}},
+        {0, LAST, 1, {1, 2, 3, 4}},
+        {1, LAST - 1, 1, {-1}}, /* more than there are: the run says so */
+        {1, 3, 1, {2, 3}},
+        {0, 1, 1, {1}},
+        {1, 1, 1, {0}},
+        {2, 1, 1, {0}},
+        {-1, LAST, 1, {0}},
+        {0, -1, 1, {0}},
+        {0, LAST, 2, {0}},
+        {0, 4, 2, {0}},
+        {-1, INT64_MIN, -1, {4, 3, 2, 1}},
+        {-1, -LAST, -1, {4, 3, 2, 1}},
+        {LAST, -LAST, -1, {4, 3, 2, 1}},
+        {INT64_MAX, INT64_MIN, -1, {4, 3, 2, 1}},
+        {LAST - 1, -LAST, -1, {0}},
+        {-2, -LAST, -1, {0}},
+        {0, -LAST, -1, {0}},
+        {3, INT64_MIN, -1, {0}},
+        {-1, 1 - LAST, -1, {0}},
+        {-1, 0, -1, {0}},
+        {-1, -LAST, -2, {0}},
+        {-1, LAST, -1, {0}},
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        double y[9];
+        int n = 0;
+        slice_model(c[i].start, c[i].end, c[i].step);
+        if (c[i].rows[0] < 0) {
+            CHECK(accepted(&file));
+            continue;
+        }
+        if (!c[i].rows[0]) {
+            if (!CHECK(refused(&file, NULL, "Slice needs to know dimension 0 of its input"))) printf("  case %d\n", i);
+            continue;
+        }
+        while (c[i].rows[n]) n++;
+        if (!CHECK_MSG(run_model(&file, NULL, 4, 2, y, 9) == 2 * n, "case %d", i)) continue;
+        for (int k = 0; k < n; k++)
+            CHECK_MSG(y[2 * k] == 2 * c[i].rows[k] - 1 && y[2 * k + 1] == 2 * c[i].rows[k], "case %d, row %d", i, k);
+    }
+}
+
+/* Split along an axis of unknown size cuts the sizes that it is given; without them, also with a list of none, it needs the size. */
+TEST(splits_of_an_axis_of_unknown_size)
+{
+    static const int64_t sizes[] = {1, 3}, less[] = {1, -1}, none[] = {0}, known[] = {4, 2};
+    static const struct {
+        const int64_t *rows, *count, *size; /* dimensions of x and of the list, or NULL: no list */
+        int outputs;
+        const char *sentence;
+    } c[] = {
+        {n_by_2, two, sizes, 2, NULL},
+        {n_by_2, NULL, NULL, 2, "Split needs to know dimension 0 of its input"},
+        {n_by_2, none, sizes, 2, "Split needs to know dimension 0 of its input"},
+        {n_by_2, one, sizes, 2, "Split has 1 sizes for 2 outputs"},
+        {n_by_2, two, sizes, 3, "Split has 2 sizes for 3 outputs"},
+        {n_by_2, two, less, 2, "Split cuts more than there is along axis 0"},
+        {known, two, sizes, 2, NULL},
+        {known, none, sizes, 2, "Split has 0 sizes for 2 outputs"},
+        {known, one, sizes, 2, "Split has 1 sizes for 2 outputs"},
+        {known, two, less, 2, "Split cuts more than there is along axis 0"},
+    };
+    for (int i = 0; i < TP_COUNT(c); i++) {
+        double y[9];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        if (c[i].count)
+            put_weight(&graph, "sizes", 7, 1, c[i].count, c[i].size, (size_t)c[i].count[0] * sizeof *c[i].size);
+        put_io(&graph, 11, "x", 1, 2, c[i].rows);
+        put_node(&graph, "Split", c[i].count ? "x,sizes" : "x", c[i].outputs == 2 ? "b,a" : "b,a,c", NULL);
+        put_io(&graph, 12, "a", 1, 2, n_by_2);
+        put_model(&file, &graph, 13);
+        if (c[i].sentence) {
+            if (!CHECK(refused(&file, NULL, c[i].sentence))) printf("  case %d\n", i);
+        } else if (CHECK(run_model(&file, NULL, 4, 2, y, 9) == 6)) {
+            for (int k = 0; k < 6; k++) CHECK(y[k] == k + 3);
+        }
+    }
+}
+
 TEST(numbers_come_in_every_coding)
 {
     /* the same three numbers as raw bytes, packed floats, half floats, packed integers */

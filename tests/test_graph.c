@@ -4111,6 +4111,46 @@ TEST(initialisers_and_memory)
     }
 }
 
+/* Loading a file whose memory runs out says so and leaves nothing behind. */
+TEST(files_are_loaded_without_memory)
+{
+    static const char *const names[] = {"all.npz", "all.safetensors"};
+    const char *dir = tp_test_tmpdir();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w[2] = {tp_get_variable_as(g, "w", TP_F32, shape1(3), tp_init_zeros()),
+                     tp_get_variable_as(g, "b", TP_F32, scalar(), tp_init_zeros())};
+    tp_session *s = tp_session_new(g, NULL);
+    for (int k = 0; k < TP_COUNT(names); k++) {
+        const char *path = tp_test_path(dir, names[k]);
+        long failures = 0, unsaid = 0;
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        put(&d, "w", TP_F32, shape1(3), 5 + k);
+        put(&d, "b", TP_F32, scalar(), 7 + k);
+        CHECK_OK(k ? tp_safetensors_save(path, &d) : tp_npz_save(path, &d, false));
+        for (long at = 1, failed = 1; failed && at < 1000; at++) {
+            tp_session_init *init = tp_smart_init(path, false);
+            tp_test_fail_after(at);
+            const tp_status st = tp_session_init_run(init, s);
+            failed = tp_test_alloc_failed();
+            failures += failed;
+            unsaid += failed && st == TP_OK; /* the copy of the file's name, which sentences can do without */
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM || st == TP_OK : st == TP_OK, "%s, allocation %ld: status %d, %s",
+                      names[k], at, (int)st, tp_last_error());
+            CHECK_MSG(tp_test_live_blocks() == 0, "%s, allocation %ld: %ld blocks are left", names[k], at,
+                      tp_test_live_blocks());
+            tp_test_alloc_reset();
+            tp_session_init_free(init);
+        }
+        CHECK_MSG(failures > 5 && unsaid == 1, "%ld allocations, %ld not told", failures, unsaid);
+        CHECK_NEAR(value_at(s, w[0], 2), 7 + k, 0, 0);
+        CHECK_NEAR(value_at(s, w[1], 0), 7 + k, 0, 0);
+        tp_dict_free(&d);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* A checkpoint that cannot be read: what is said of older ones. */
 TEST(unreadable_checkpoints_name_an_older_one)
 {

@@ -1206,6 +1206,36 @@ static int table_run(int kind, bool blocked, tp_tensor *y)
     return steps;
 }
 
+/* Whatever the rewriting of a sequence over a table takes memory for may be what does not fit into the block at hand any more. */
+TEST(out_of_memory_for_each_piece_of_a_table)
+{
+    table_case c = table_of(T_BACK, false);
+    tp_node *fetch[96];
+    const tp_tensor *out[96];
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    tp_session_config config = tp_default_session_config();
+    config.devices = &d, config.n_devices = 1;
+    long failures = 0;
+    for (int n = c.n; n <= TP_COUNT(fetch); n++) { /* fetches fill the block up to here or there */
+        for (int i = 0; i < n; i++) fetch[i] = c.fetch[i % c.n];
+        tp_session *s = tp_session_new(c.g, &config);
+        for (long at = 1, failed = CHECK(s != NULL); failed; at++) {
+            tp_test_fail_after(at);
+            const tp_status st = tp_session_run(s, NULL, 0, fetch, n, out);
+            failed = tp_test_alloc_failed();
+            tp_test_alloc_reset();
+            failures += failed;
+            if (!CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "%d fetches, allocation %ld: status %d", n, at,
+                           (int)st))
+                break;
+        }
+        tp_session_free(s);
+    }
+    CHECK_MSG(failures > TP_COUNT(fetch), "%ld", failures);
+    d->close(d);
+    tp_graph_free(c.g);
+}
+
 TEST(a_sequence_works_on_a_table_only_where_it_may)
 {
     /* steps that there are: 0 the sequence alone, 1 a gather, 2 a gather_grad, 3 both */

@@ -185,6 +185,39 @@ TEST(a_sentence_instead_of_no_end)
     free(text);
 }
 
+/* Positions are 32-bit numbers. The text of 2 GiB is a few pages of memory, seen again and again. */
+#ifndef _WIN32
+TEST(a_text_of_two_gigabytes)
+{
+    const size_t whole = (size_t)INT32_MAX + 1, part = (size_t)1 << 22;
+    if (sizeof(void *) < 8) TEST_SKIP("there is no room for so long a text");
+    FILE *f = tmpfile();
+    if (!CHECK(f != NULL)) return;
+    char *text = (char *)mmap(NULL, whole, PROT_NONE, MAP_PRIVATE, fileno(f), 0);
+    char *page = many('a', (int)part, "");
+    if (!CHECK((void *)text != MAP_FAILED && fwrite(page, 1, part, f) == part && fflush(f) == 0)) return;
+    for (size_t at = 0; at < whole; at += part) {
+        const int seen = at + part < whole ? MAP_SHARED : MAP_PRIVATE; /* the last part has an end of its own */
+        CHECK(mmap(text + at, part, PROT_READ | PROT_WRITE, seen | MAP_FIXED, fileno(f), 0) == (void *)(text + at));
+    }
+    tp_regex *re = NULL;
+    if (CHECK_OK(tp_regex_new("aa", &re)))
+        for (int less = 0; less < 2; less++) {
+            bool found = !less;
+            tp_span span = {-1, -1};
+            text[INT32_MAX - less] = 0;
+            const tp_status st = tp_regex_search(re, text, &found, &span, 1);
+            if (less) CHECK(st == TP_OK && found && span.begin == 0 && span.end == 2);
+            else CHECK_ERR(st, TP_ERR_ARG, "regular expression 'aa': a text of 2147483647 bytes is too long");
+            CHECK(found == (less != 0));
+        }
+    tp_regex_free(re);
+    munmap(text, whole);
+    fclose(f);
+    free(page);
+}
+#endif
+
 /* A repetition of what matches a character takes one instruction more: this pattern has 29999 of the 30000 there may be. */
 TEST(the_longest_pattern)
 {

@@ -1106,7 +1106,9 @@ TEST(a_cancelled_run_stops_before_its_first_recorded_write)
 /* The device of the first step records all of them. */
 TEST(the_device_of_the_first_step_records)
 {
-    for (int way = 0; way < 2; way++) {
+    enum { MANY = 16 };
+    for (int k = 0; k < 4; k++) { /* two devices alone, and with others that take no part */
+        const int way = k % 2, n = k < 2 ? 2 : MANY;
         tp_graph *g = tp_graph_new(NULL);
         tp_node *w = NULL, *y = NULL;
         TP_DEVICE(g, way)
@@ -1115,22 +1117,23 @@ TEST(the_device_of_the_first_step_records)
             y = tp_cumsum(w, 0, false, false);
         }
         TP_DEVICE(g, 1 - way) y = tp_reverse(tp_cumsum(y, 0, false, false), NULL, 0);
-        remote *r[2];
-        tp_device *d[2];
-        for (int i = 0; i < 2; i++) {
+        remote *r[MANY];
+        tp_device *d[MANY];
+        for (int i = 0; i < n; i++) {
             r[i] = remote_new(true);
             d[i] = &r[i]->d;
-            d[i]->name[7] = (char)('0' + i);
-            d[i]->after = remote_after;
+            d[i]->name[7] = "0123456789abcdef"[i];
+            d[i]->after = i < 2 ? remote_after : NULL;
         }
-        tp_session *s = open_on(g, d, 2);
+        tp_session *s = open_on(g, d, n);
         for (int run = 0; s && run < 4; run++) {
             const tp_tensor *value = NULL;
             if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) CHECK(tp_tensor_get(value, 0) == 12);
         }
         CHECK(r[way]->records == 1 && r[way]->replays == 3 && r[1 - way]->records == 0 && r[1 - way]->replays == 0);
+        for (int i = 2; i < n; i++) CHECK(r[i]->launches == 0 && r[i]->records == 0 && r[i]->replays == 0);
         tp_session_free(s);
-        for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+        for (int i = 0; i < n; i++) d[i]->close(d[i]);
         tp_graph_free(g);
     }
 }

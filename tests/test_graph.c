@@ -4126,7 +4126,7 @@ TEST(files_are_loaded_without_memory)
     tp_session *s = tp_session_new(g, NULL);
     for (int k = 0; k < TP_COUNT(names); k++) {
         const char *path = tp_test_path(dir, names[k]);
-        long failures = 0, unsaid = 0;
+        long failures = 0, unsaid = 0, name_at = 0;
         tp_dict d;
         memset(&d, 0, sizeof d);
         put(&d, "w", TP_F32, shape1(3), 5 + k);
@@ -4138,7 +4138,7 @@ TEST(files_are_loaded_without_memory)
             const tp_status st = tp_session_init_run(init, s);
             failed = tp_test_alloc_failed();
             failures += failed;
-            unsaid += failed && st == TP_OK; /* the copy of the file's name, which sentences can do without */
+            if (failed && st == TP_OK) unsaid++, name_at = at; /* the file's name, which sentences can do without */
             CHECK_MSG(failed ? st == TP_ERR_NOMEM || st == TP_OK : st == TP_OK, "%s, allocation %ld: status %d, %s",
                       names[k], at, (int)st, tp_last_error());
             CHECK_MSG(tp_test_live_blocks() == 0, "%s, allocation %ld: %ld blocks are left", names[k], at,
@@ -4150,6 +4150,20 @@ TEST(files_are_loaded_without_memory)
         CHECK_NEAR(value_at(s, w[0], 2), 7 + k, 0, 0);
         CHECK_NEAR(value_at(s, w[1], 0), 7 + k, 0, 0);
         tp_dict_free(&d);
+        put(&d, "v", TP_F32, shape1(3), 5); /* as much memory for the file of another model */
+        put(&d, "c", TP_F32, scalar(), 7);
+        CHECK_OK(k ? tp_safetensors_save(path, &d) : tp_npz_save(path, &d, false));
+        tp_dict_free(&d);
+        for (int named = 0; named < 2; named++) {
+            char sentence[1200];
+            tp_session_init *init = tp_smart_init(path, false);
+            snprintf(sentence, sizeof sentence, "%s is of another model, it has none of", named ? path : "the file");
+            tp_test_fail_after(named ? 0 : name_at);
+            CHECK_ERR(tp_session_init_run(init, s), TP_ERR_NAME, sentence);
+            CHECK(tp_test_alloc_failed() == !named && tp_test_live_blocks() == 0);
+            tp_test_alloc_reset();
+            tp_session_init_free(init);
+        }
     }
     tp_session_free(s);
     tp_graph_free(g);

@@ -4169,6 +4169,38 @@ TEST(files_are_loaded_without_memory)
     tp_graph_free(g);
 }
 
+/* A file whose arrays do not fit names itself and what takes it; another mistake, and a file that is taken, say nothing of that. */
+TEST(files_that_do_not_fit)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "other.npz");
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, shape1(3), tp_init_zeros());
+    tp_node *b = tp_get_variable_as(g, "b", TP_F32, scalar(), tp_init_zeros());
+    tp_session *s = tp_session_new(g, NULL);
+    tp_test_keep_log();
+    for (int kind = 0; kind < 3; kind++) { /* another shape, another type; the shape when that is allowed */
+        static const char *const remedy =
+            " Is it of another model? tp_smart_init(file, true) leaves out what does not fit";
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        put(&d, "w", kind == 1 ? TP_I32 : TP_F32, shape1(kind == 1 ? 3 : 4), 5);
+        put(&d, "b", TP_F32, scalar(), 7);
+        CHECK_OK(tp_npz_save(path, &d, false));
+        tp_session_init *init = tp_smart_init(path, kind == 2);
+        const tp_status st = tp_session_init_run(init, s);
+        CHECK_MSG(st == (kind == 0 ? TP_ERR_SHAPE : kind == 1 ? TP_ERR_DTYPE : TP_OK), "%d: %d", kind, (int)st);
+        if (kind == 0) CHECK(strstr(tp_last_error(), path) == tp_last_error());
+        if (kind < 2) CHECK_MSG((strstr(tp_last_error(), remedy) != NULL) == (kind == 0), "%s", tp_last_error());
+        tp_session_init_free(init);
+        tp_dict_free(&d);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK_NEAR(value_at(s, w, 0), 0, 0, 0);
+    CHECK_NEAR(value_at(s, b, 0), 7, 0, 0);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* A checkpoint that cannot be read: what is said of older ones. */
 TEST(unreadable_checkpoints_name_an_older_one)
 {

@@ -15012,8 +15012,8 @@ static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
     if (!is) tp_kernel_fault(k, index);
     return is;
 }
-/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension. The output has the shape of the
- * last input. */
+/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension; with a third input, ref (..,k), that x and
+ * index have the same shape and ref differs in the last dimension only. The output has the shape of the last input. */
 static tp_status tp__infer_last(tp_infer *s)
 {
     tp_shape a = s->in[0].shape, b = s->in[1].shape;
@@ -15026,6 +15026,16 @@ static tp_status tp__infer_last(tp_infer *s)
     if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
         return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
                              tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
+    if (s->n_in == 3) {
+        b = s->in[2].shape;
+        if (b.ndim > 0) b.ndim--;
+        if (!tp_shape_compatible(&s->in[0].shape, &s->in[1].shape))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they should have the same shape",
+                                 tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
+        if (s->in[2].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
+            return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and ref %s; they may differ in the last dimension only",
+                                 tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[2].shape, tb));
+    }
     s->out[0].dtype = s->in[0].dtype;
     s->out[0].shape = s->in[s->n_in - 1].shape;
     return TP_OK;

@@ -807,12 +807,14 @@ TEST(members_of_groups)
 }
 
 /* If the members of a group took 2 seconds or more, the log says how long. It names each member that took more than 1 second and more
- * than 30% of the total. */
+ * than 30% of the total. The group's status is that of the first member that ends the training or the epoch. */
 static double member_takes[3];
+static tp_status member_says[3];
 static tp_status take_time(tp_callback *cb)
 {
-    clock_at += *(const double *)cb->user;
-    return TP_OK;
+    const double *takes = (const double *)cb->user;
+    clock_at += *takes;
+    return member_says[takes - member_takes];
 }
 TEST(members_that_take_long_are_told)
 {
@@ -829,7 +831,11 @@ TEST(members_that_take_long_are_told)
         {{3, 0, 7}, "Callbacks took 10.000 sec in total. Three: 7 seconds"},
         {{3.25, 6.75, 0}, "Callbacks took 10.000 sec in total. One: 3.25 seconds; Two: 6.75 seconds"},
         {{0, 4, 3661}, "Callbacks took 3665.000 sec in total. Three: 1 hour 1 minute 1 second"}};
-    static const char *const name[] = {"One", "Two", "Three"};
+    static const tp_status says[][4] = {/* the last one is the group's */
+                                        {TP_OK, TP_OK, TP_OK, TP_OK},
+                                        {TP_OK, TP_STOP, TP_END, TP_STOP},
+                                        {TP_END, TP_OK, TP_STOP, TP_END}};
+    static const char *const name[] = {"One", "Two", "Three"}, *const reason[] = {"", "Two returned", "Three returned"};
     static char long_name[2000];
     memset(long_name, 'n', sizeof long_name - 1);
     if (!clock_stands()) TEST_SKIP("the clock cannot be moved here");
@@ -840,6 +846,7 @@ TEST(members_that_take_long_are_told)
         memset(&train, 0, sizeof train);
         for (int k = 0; k < 3; k++) {
             member_takes[k] = cut ? 2 : list[i].takes[k];
+            member_says[k] = says[i % 3][k];
             in[k] = tp_callback_new(cut ? long_name : name[k], 0);
             in[k]->user = &member_takes[k];
             in[k]->trigger_epoch = take_time;
@@ -847,7 +854,8 @@ TEST(members_that_take_long_are_told)
         tp_callback *cb = tp_cb_group(in, 3);
         CHECK_OK(tp_callback_setup_graph(cb, &train));
         tp_test_keep_log();
-        CHECK_OK(tp_callback_trigger_epoch(cb));
+        CHECK(tp_callback_trigger_epoch(cb) == says[i % 3][3]);
+        CHECK(strncmp(train.stop_reason, reason[i % 3], strlen(reason[i % 3])) == 0);
         char *end = strchr(tp_test_logged, '\n');
         if (end) *end = 0;
         if (cut) CHECK(strncmp(tp_test_logged, "Callbacks took 6.000 sec in total. nnn", 38) == 0);
@@ -1410,6 +1418,39 @@ TEST(parameters_are_read_and_set)
         tp_hyper_param_free(p);
         tp_session_free(train.session);
     }
+    tp_graph_free(g);
+}
+
+/* A parameter that is a variable, a scalar or an array, is there once it has its variable, its training and a session. */
+TEST(variables_before_training)
+{
+    static const float three[] = {4, 5, 6};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "rate", 0.5f);
+    tp_get_variable_as(g, "vector", TP_F32, tp_make_shape(3), tp_init_ones());
+    tp_session *session = tp_session_new(g, NULL);
+    tp_tensor of, got;
+    memset(&of, 0, sizeof of), memset(&got, 0, sizeof got);
+    tp_tensor_view(&of, TP_F32, tp_make_shape(3), three);
+    for (int i = 0; i < 16; i++) {
+        const bool array = i & 8, ready = (i & 7) == 7;
+        tp_train_state train = by_hand(g, NULL);
+        tp_hyper_param *p = array ? tp_param_graph_var_array("vector", tp_make_shape(3)) : tp_param_graph_var("rate");
+        double v = -1;
+        p->train = &train;
+        if (i & 1) CHECK_OK(p->setup_graph(p));
+        if (i & 2) train.session = session;
+        if (!(i & 4)) p->train = NULL;
+        tp_status st = array ? p->set_array(p, &of) : p->set_value(p, 3);
+        if (ready) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_STATE, "cannot be set before training");
+        st = array ? p->get_array(p, &got) : p->get_value(p, &v);
+        if (!ready) CHECK_ERR(st, TP_ERR_STATE, "has no value before training");
+        else if (CHECK_OK(st)) CHECK(array ? tp_tensor_get(&got, 2) == 6 : v == 3);
+        tp_hyper_param_free(p);
+    }
+    tp_tensor_free(&got);
+    tp_session_free(session);
     tp_graph_free(g);
 }
 
@@ -3750,6 +3791,27 @@ TEST(events_on_a_full_disk)
     tp_callback_free(&all->cb);
     tp_monitor_free(m), tp_monitor_free(other);
     tp_set_log(NULL, NULL);
+}
+
+/* Monitors that write into the logger's directory keep its name: without memory for that they do not begin. */
+TEST(monitors_without_memory_for_their_directory)
+{
+    tp_monitor_tf_event_writer_desc e;
+    tp_monitor_report_desc r;
+    memset(&e, 0, sizeof e), memset(&r, 0, sizeof r);
+    tp_train_state train = by_hand(NULL, NULL);
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+    for (int kind = 0; kind < 2; kind++) {
+        tp_monitor *m = kind ? tp_monitor_report_(&r) : tp_monitor_tf_event_writer_(&e);
+        tp_test_fail_after(1); /* until the arena asks for memory */
+        while (tp_arena_alloc(&m->cb.mem_, 1)) {}
+        tp_test_fail_after(1);
+        CHECK_ERR(tp_callback_setup_graph(&m->cb, &train), TP_ERR_NOMEM, "out of memory");
+        tp_test_alloc_reset();
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+        tp_monitor_free(m);
+    }
+    tp_logger_set_dir(NULL, 0);
 }
 
 /* ==== >>names and lists =============================================================================== */

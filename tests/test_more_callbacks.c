@@ -278,12 +278,22 @@ static void stay(tp_stop_flag *f, void *user)
 
 static char folder[300], pid_file[400];
 static long child;
-static tp_status look_at_child(tp_callback *cb)
+static void wait_for_child(void)
 {
     for (int i = 0; i < 500 && !child; i++) {
         child = strtol(text_of(pid_file), NULL, 10);
         if (!child) tp_test_sleep(0.01);
     }
+}
+static tp_status do_not_begin(tp_callback *cb)
+{
+    wait_for_child();
+    CHECK(child > 0 && kill((pid_t)child, 0) == 0);
+    return cb ? tp_fail(TP_ERR_IO, "not today") : TP_ERR;
+}
+static tp_status look_at_child(tp_callback *cb)
+{
+    wait_for_child();
     CHECK(child > 0 && kill((pid_t)child, 0) == 0);
     CHECK(kill((pid_t)child, SIGINT) == 0); /* what Ctrl-C sends to all processes of a terminal */
     for (int i = 0; i < 500 && __atomic_load_n(&ticks, __ATOMIC_RELAXED) < 3; i++) tp_test_sleep(0.002);
@@ -291,16 +301,23 @@ static tp_status look_at_child(tp_callback *cb)
     return cb ? TP_OK : TP_ERR;
 }
 
+/* A process that writes its number to pid_file and sleeps. */
+static const char *const *sleeper(void)
+{
+    static char command[1500];
+    static const char *const argv[] = {"sh", "-c", command, NULL};
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(pid_file, sizeof pid_file, "%s/pid", folder);
+    snprintf(command, sizeof command, "echo $$ >%s.new; mv %s.new %s; exec sleep 100", pid_file, pid_file, pid_file);
+    child = 0;
+    __atomic_store_n(&ticks, 0, __ATOMIC_RELAXED);
+    return argv;
+}
+
 TEST(processes_and_threads_live_as_long_as_the_training)
 {
     tp_test_keep_log();
-    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-    snprintf(pid_file, sizeof pid_file, "%s/pid", folder);
-    char command[1500];
-    snprintf(command, sizeof command, "echo $$ >%s.new; mv %s.new %s; exec sleep 100", pid_file, pid_file, pid_file);
-    const char *const argv[] = {"sh", "-c", command, NULL};
-    child = 0;
-    __atomic_store_n(&ticks, 0, __ATOMIC_RELAXED);
+    const char *const *argv = sleeper();
     tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, tick, &ticks}}),
                          tp_cb_lambda(.trigger = look_at_child)};
     CHECK(!cb[0]->chief_only);
@@ -313,8 +330,33 @@ TEST(processes_and_threads_live_as_long_as_the_training)
     CHECK(__atomic_load_n(&ticks, __ATOMIC_RELAXED) == then);
 }
 
+/* They end too with a training that fails before its first epoch, and with a callback that is freed without after_train. */
+TEST(processes_and_threads_of_a_training_that_does_not_begin)
+{
+    TEST_MAY_ERROR("Training failed");
+    tp_test_keep_log();
+    for (int alone = 0; alone < 2; alone++) {
+        const char *const *argv = sleeper();
+        tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, tick, &ticks}}),
+                             alone ? NULL : tp_cb_lambda(.before_train = do_not_begin)};
+        tp_train_state train;
+        memset(&train, 0, sizeof train);
+        if (!alone) CHECK_ERR(train_with(cb, 2, NULL, 0, 1, 1), TP_ERR_IO, "not today");
+        else if (CHECK_OK(tp_callback_setup_graph(cb[0], &train))) {
+            CHECK_OK(tp_callback_before_train(cb[0]));
+            wait_for_child();
+            tp_callback_free(cb[0]);
+        }
+        CHECK(child > 0 && kill((pid_t)child, 0) != 0 && errno == ESRCH);
+        const int then = __atomic_load_n(&ticks, __ATOMIC_RELAXED);
+        tp_test_sleep(0.01);
+        CHECK(__atomic_load_n(&ticks, __ATOMIC_RELAXED) == then);
+    }
+}
+
 TEST(a_thread_may_be_left_alone)
 {
+    tp_test_fail_after(0); /* counts blocks of memory from here on */
     tp_test_keep_log();
     __atomic_store_n(&leave_it, 0, __ATOMIC_RELAXED);
     tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{NULL, stay, NULL}}, .stop_at_last = TP_NO);
@@ -323,7 +365,9 @@ TEST(a_thread_may_be_left_alone)
     __atomic_store_n(&leave_it, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 500 && __atomic_load_n(&leave_it, __ATOMIC_RELAXED) != 2; i++) tp_test_sleep(0.002);
     CHECK(__atomic_load_n(&leave_it, __ATOMIC_RELAXED) == 2);
-    tp_test_sleep(0.01);
+    for (int i = 0; i < 500 && tp_test_live_blocks() > 0; i++) tp_test_sleep(0.002); /* the thread frees its own */
+    CHECK_MSG(tp_test_live_blocks() == 0, "%ld blocks", tp_test_live_blocks());
+    tp_test_alloc_reset();
 }
 
 TEST(what_cannot_be_started)
@@ -1020,6 +1064,8 @@ TEST(comet_begins_without_memory)
             tp_monitor *m = tp_monitor_comet_(&d);
             if (!CHECK_OK(tp_callback_setup_graph(&m->cb, &train))) return;
             const long before = tp_test_live_blocks();
+            tp_test_fail_after(1); /* the arena is full, so that the key of the experiment needs memory */
+            while (tp_arena_alloc(&m->cb.mem_, 1)) {}
             tp_test_keep_log();
             tp_test_fail_after(n);
             tp_status st = tp_callback_before_train(&m->cb);
@@ -1046,6 +1092,48 @@ TEST(comet_begins_without_memory)
         CHECK(failures > 5);
     }
     tp_graph_free(g);
+    unsetenv("CURL_ANSWER");
+    unsetenv("CURL_SENT");
+}
+
+/* An answer that names no key, or breaks off within it: the training goes on without an experiment. */
+TEST(comet_answers_without_a_key)
+{
+    static const struct {
+        const char *answer, *key; /* NULL: none */
+    } list[] = {{"{\"experimentKey\": \"ha", NULL},
+                {"{\"experimentKey\": \"half\\", NULL},
+                {"{\"experimentKey\": \"two\nlines\"}", NULL},
+                {"{\"experimentKey\": 7}", NULL},
+                {"{\"experimentKey\"", NULL},
+                {"{\"experimentKey\": \"\"}", NULL},
+                {"{\"key\": \"other\"}", NULL},
+                {"", NULL},
+                {"{\"msg\": 1, \"experimentKey\"\t:\n\"it\\\"s\"", "it\"s"}};
+    char path[400], sent[400], want[100];
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/libcurl.so", folder);
+    snprintf(sent, sizeof sent, "%s/sent", folder);
+    if (!make_curl(path)) TEST_SKIP("no compiler makes a shared library here");
+    setenv("CURL_SENT", sent, 1);
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        setenv("CURL_ANSWER", list[i].answer, 1);
+        tp_test_keep_log();
+        tp_monitor *m = tp_monitor_comet(.api_key = "k", .library = path);
+        tp_train_state train;
+        memset(&train, 0, sizeof train);
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+        CHECK_OK(tp_callback_before_train(&m->cb));
+        if (list[i].key) snprintf(want, sizeof want, "CometMLMonitor: the experiment is '%s'.", list[i].key);
+        else snprintf(want, sizeof want, ": it did not say which key the experiment has.");
+        CHECK_HAS(tp_test_logged, want);
+        CHECK((strstr(tp_test_logged, "CometMLMonitor does nothing: ") == NULL) == (list[i].key != NULL));
+        CHECK_OK(tp_callback_before_train(&m->cb)); /* it is not asked again */
+        CHECK(strstr(tp_test_logged, want) && !strstr(strstr(tp_test_logged, want) + 1, want));
+        CHECK((strstr(tp_test_logged, "the experiment is") != NULL) == (list[i].key != NULL));
+        tp_monitor_free(m);
+    }
+    tp_set_log(NULL, NULL);
     unsetenv("CURL_ANSWER");
     unsetenv("CURL_SENT");
 }

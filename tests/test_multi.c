@@ -1323,7 +1323,7 @@ static tp_status read_result(tp_callback *cb)
 TEST(inference_on_several_towers_gives_the_same_numbers)
 {
     static const kind kinds[] = {REPLICATED, PS_GPU};
-    tp_test_keep_log();
+    char said[40];
     for (int i = 0; i < 2; i++)
         for (int points = 1; points <= 8; points++) {
             order one = {0, {0}}, many = {0, {0}};
@@ -1345,7 +1345,10 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
                 cb[1]->trigger = read_result;
                 tp_train_config c = config_of(&p, cb, 2, 2);
                 c.max_epoch = 2;
+                snprintf(said, sizeof said, "Will eval %d iterations", points);
+                tp_test_keep_log();
                 CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
+                CHECK_HAS(tp_test_logged, said);
             }
             CHECK(one.n == 2 * points && many.n == one.n);
             for (int k = 0; k < one.n; k++) CHECK(one.first[k] == many.first[k]);

@@ -1312,6 +1312,52 @@ TEST(without_memory_training_goes_on)
     page_free(&p);
 }
 
+/* Allocations fail while the report looks at the graph: a page that lacks it, or its variables, is still JSON, and says so. */
+TEST(a_graph_without_memory)
+{
+    tp_graph *g = graph_by_hand = tp_graph_new(NULL);
+    for (int i = 0; i < 200; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "a_variable_with_a_long_name_%d", i);
+        tp_get_scalar_variable(g, name, 1);
+    }
+    tp_set_log(sink, NULL);
+    int without = 0, failures = 0;
+    for (long n = 1, failed = 1; failed; n++) {
+        by_hand h;
+        page p;
+        tp_train_state train;
+        const char *dir = begin_by_hand(&h, "graph", 1e9);
+        train = h.state;
+        train.monitors = NULL; /* no curves either */
+        tp_monitor_report_desc d;
+        memset(&d, 0, sizeof d);
+        tp_monitor *m = tp_monitor_report_(&d);
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+        said[0] = 0;
+        tp_test_fail_after(n);
+        CHECK_OK(tp_callback_before_train(&m->cb));
+        failed = tp_test_alloc_failed();
+        failures += failed != 0;
+        tp_test_alloc_reset();
+        CHECK_OK(tp_callback_after_train(&m->cb));
+        tp_monitor_free(m);
+        tp_callback_free(&h.all->cb);
+        tp_monitor_free(h.report);
+        if (!CHECK_MSG(page_read(&p, dir), "allocation %ld", n)) continue;
+        CHECK(get(get(p.data, "runs")->item[0], "scalars")->n == 0);
+        const value *graph = get(p.data, "graph");
+        const bool whole = graph->kind == '{' && get(graph, "variables")->n == 200;
+        CHECK_MSG(whole || (graph->kind == 'n' && failed), "allocation %ld: %c", n, graph->kind);
+        if (!whole) CHECK_HAS(said, "There is no memory for all of the report. Training goes on"), without++;
+        page_free(&p);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK_MSG(without > 3 && failures > without, "%d, %d", without, failures);
+    graph_by_hand = NULL;
+    tp_graph_free(g);
+}
+
 /* Allocations fail while the state is saved: it holds all histograms and images, or the status is TP_ERR_NOMEM. */
 TEST(a_state_without_memory)
 {

@@ -1477,10 +1477,41 @@ TEST(augmentors_need_their_descriptors)
     }
 }
 
-/* Sixty-four augmentors can be ordered, one more cannot. */
+/* A size is taken if its aspect changes by less than .aspect_ratio_thres and 1e-5; otherwise, after 50 more, none. */
+TEST(an_aspect_at_the_threshold)
+{
+    const double change = 100001.0 / 100000 - 1;
+    const float thres = (float)(change - 1e-5); /* 6.6e-17 */
+    char text[256];
+    if ((double)thres + 1e-5 != change) TEST_SKIP("doubles are not those of IEEE 754");
+    for (int i = -1; i <= 1; i++)
+        for (int taller = 0; taller < 2; taller++) {
+            const float most = 100001, x = taller ? 100000 : most, y = taller ? most : 100000;
+            tp_augmentor *a = tp_aug_random_resize(.xrange = {x, x}, .yrange = {y, y}, .pixels = TP_YES,
+                                                   .aspect_ratio_thres = i < 0 ? thres / 2
+                                                                         : i   ? thres * 2
+                                                                               : thres);
+            steps_of(a, 100000, 100000, 5, 0, text, sizeof text);
+            /* a taller image changes by a little less than a wider one */
+            CHECK_MSG((strstr(text, "100001") != NULL) == (i > 0 || taller), "%d, %d: %s", i, taller, text);
+            tp_aug_free(a);
+        }
+}
+
+/* Sixty-four augmentors can be ordered, one more cannot. What is wrong with one of them, or a lack of memory, is told first. */
 TEST(as_many_augmentors_as_can_be_ordered)
 {
     tp_augmentor *a[65];
+    for (int i = 0; i < 65; i++) a[i] = i == 64 ? tp_aug_resize(.h = -3) : tp_aug_identity();
+    tp_augmentor *wrong = tp_aug_random_order(a, 65);
+    CHECK(tp_aug_status(wrong) == TP_ERR_ARG && !strstr(tp_last_error(), "ordered"));
+    tp_aug_free(wrong);
+    for (int n = 1; n <= 3; n++) {
+        for (int i = 0; i < 65; i++) a[i] = tp_aug_identity();
+        tp_test_fail_after(n);
+        CHECK(tp_aug_random_order(a, 65) == NULL && tp_test_alloc_failed());
+        tp_test_alloc_reset();
+    }
     for (int n = 64; n <= 65; n++) {
         for (int i = 0; i < n; i++) a[i] = tp_aug_identity();
         tp_augmentor *all = tp_aug_random_order(a, n);

@@ -1456,38 +1456,80 @@ TEST(images_of_few_pixels)
     tp_tensor_free(&t);
 }
 
-/* A PNG of w x h pixels of a colour type whose data inflate to so many zeros. False: no memory. */
-static bool put_png(tp_buf *png, int w, int h, int colour, size_t zeros)
+/* A chunk of a PNG, with its length and its sum. */
+static void put_chunk(tp_buf *png, const char *type, const void *data, size_t n)
 {
-    char *zero = (char *)calloc(zeros, 1);
-    if (!zero) return false;
+    const uint32_t crc = tp_crc32(tp_crc32(0, type, 4), data, n);
+    unsigned char word[4];
+    for (int k = 0; k < 4; k++) word[k] = (unsigned char)(n >> (24 - 8 * k));
+    tp_buf_put(png, word, 4);
+    tp_buf_put(png, type, 4);
+    tp_buf_put(png, data, n);
+    for (int k = 0; k < 4; k++) word[k] = (unsigned char)(crc >> (24 - 8 * k));
+    tp_buf_put(png, word, 4);
+}
+static void put_png_head(tp_buf *png, int w, int h, int colour)
+{
     unsigned char ihdr[13] = {0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0};
     for (int k = 0; k < 4; k++) {
         ihdr[k] = (unsigned char)(w >> (24 - 8 * k));
         ihdr[4 + k] = (unsigned char)(h >> (24 - 8 * k));
     }
     ihdr[9] = (unsigned char)colour;
+    tp_buf_put(png, "\x89PNG\r\n\x1a\n", 8);
+    put_chunk(png, "IHDR", ihdr, sizeof ihdr);
+}
+static void put_png_data(tp_buf *png, const void *rows, size_t n)
+{
     tp_buf idat = {NULL, 0, 0, false};
     tp_buf_put(&idat, "\x78\x01", 2);
-    CHECK_OK(tp_deflate(zero, zeros, &idat));
+    CHECK_OK(tp_deflate(rows, n, &idat));
     tp_buf_put(&idat, "\0\0\0\0", 4);
-    free(zero);
-    tp_buf_put(png, "\x89PNG\r\n\x1a\n", 8);
-    for (int i = 0; i < 3; i++) {
-        const char *const type[] = {"IHDR", "IDAT", "IEND"};
-        const char *data = i == 0 ? (const char *)ihdr : idat.data;
-        const size_t n = i == 0 ? 13 : i == 1 ? idat.len : 0;
-        uint32_t crc = tp_crc32(tp_crc32(0, type[i], 4), data, n);
-        unsigned char word[4];
-        for (int k = 0; k < 4; k++) word[k] = (unsigned char)(n >> (24 - 8 * k));
-        tp_buf_put(png, word, 4);
-        tp_buf_put(png, type[i], 4);
-        tp_buf_put(png, data, n);
-        for (int k = 0; k < 4; k++) word[k] = (unsigned char)(crc >> (24 - 8 * k));
-        tp_buf_put(png, word, 4);
-    }
+    put_chunk(png, "IDAT", idat.data, idat.len);
+    put_chunk(png, "IEND", "", 0);
     tp_buf_free(&idat);
+}
+
+/* A PNG of w x h pixels of a colour type whose data inflate to so many zeros. False: no memory. */
+static bool put_png(tp_buf *png, int w, int h, int colour, size_t zeros)
+{
+    char *zero = (char *)calloc(zeros, 1);
+    if (!zero) return false;
+    put_png_head(png, w, h, colour);
+    put_png_data(png, zero, zeros);
+    free(zero);
     return true;
+}
+
+/* Colours that a palette lacks are black: of the first palette that is too short, where there are several. */
+TEST(palettes_that_lack_colours)
+{
+    NEEDS_STB();
+    static const struct {
+        int colours[3]; /* of each palette in the file; 0: no more */
+        int want[4];    /* colours of the pixels 0, 1, 200, 255 */
+    } list[] = {{{256}, {50, 51, 250, 49}},   {{201}, {50, 51, 250, 0}},     {{2}, {50, 51, 0, 0}},
+                {{256, 2}, {60, 61, 0, 0}},   {{256, 256}, {60, 61, 4, 59}}, {{2, 256}, {60, 61, 4, 59}},
+                {{255, 1}, {60, 51, 250, 0}}, {{256, 256, 1}, {70, 0, 0, 0}}};
+    static const unsigned char row[] = {0, 0, 1, 200, 255}; /* not filtered */
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        tp_buf png = {NULL, 0, 0, false};
+        put_png_head(&png, 4, 1, 3);
+        for (int k = 0; k < 3 && list[i].colours[k]; k++) {
+            unsigned char palette[768];
+            for (int j = 0; j < 768; j++) palette[j] = (unsigned char)(j / 3 + 50 + 10 * k);
+            put_chunk(&png, "PLTE", palette, 3 * (size_t)list[i].colours[k]);
+        }
+        put_png_data(&png, row, sizeof row);
+        if (CHECK_OK(tp_image_decode(png.data, png.len, 3, &t)))
+            for (int k = 0; k < 12; k++)
+                CHECK_MSG(tp_tensor_get(&t, k) == list[i].want[k / 3], "file %d: byte %d is %g", i, k,
+                          tp_tensor_get(&t, k));
+        tp_buf_free(&png);
+    }
+    tp_tensor_free(&t);
 }
 
 /* A PNG of one pixel whose data inflate to 4 MiB is refused, and needs no such memory. */

@@ -451,6 +451,67 @@ TEST(a_source_without_hooks)
     }
 }
 
+/* A source may have no hooks at all; those around it have their own. */
+TEST(a_source_that_needs_no_hooks)
+{
+    static const char *const x[] = {"x"};
+    for (int around = 0; around < 4; around++) {
+        const tp_spec spec = scalar_spec();
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *node = NULL;
+        int n = 7;
+        tp_input_source *s = counter_new(0, NULL);
+        s->hooks = NULL;
+        if (around & 1) s = tp_remap_input_source(s, x, 1);
+        if (around & 2) s = tp_staging_input(s);
+        CHECK_OK(tp_input_setup(s, g, &spec, 1));
+        CHECK_OK(tp_input_get_tensors(s, &node));
+        tp_hook *const *hooks = tp_input_hooks(s, &n);
+        CHECK_MSG(n == (around > 0) && (hooks != NULL) == (around > 0), "%d around it: %d hooks", around, n);
+        CHECK(!n || (hooks[0] && hooks[0]->after_run));
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* A seek of what is staged: where the source only cannot go back, the stage goes on at once; after another failure the source
+ * begins anew, with the next run. */
+static tp_status seek_says;
+static int resets;
+static tp_status counter_refuses(tp_input_source *s, int64_t consumed)
+{
+    (void)s;
+    return consumed == 8 ? tp_fail(seek_says, "it does not seek") : TP_OK;
+}
+static tp_status counter_reset(tp_input_source *s)
+{
+    resets++;
+    s->consumed = 0;
+    return TP_OK;
+}
+TEST(a_stage_whose_source_does_not_seek)
+{
+    static const tp_status says[] = {TP_ERR_UNSUPPORTED, TP_ERR_IO};
+    const numbers k = {-1, 0, 0, 0, 0, 0};
+    for (int i = 0; i < 2; i++) {
+        machine m;
+        tp_input_source *own = counter_new(0, NULL);
+        own->seek = counter_refuses;
+        own->reset_state = counter_reset;
+        seek_says = says[i];
+        CHECK_OK(machine_open(&m, tp_staging_input(own), 1));
+        resets = 0;
+        CHECK_STR(machine_walk(&m, 3), numbers_text(&k, 0, 3, ""));
+        CHECK_ERR(tp_input_seek(m.s, 8), says[i], "it does not seek");
+        CHECK(resets == 0);
+        if (i) CHECK(m.s->consumed == own->consumed);
+        const char *next = machine_walk(&m, 2);
+        CHECK_MSG(resets == i && !strstr(next, "TP_"), "%d resets, %s", resets, next);
+        if (i) CHECK_STR(next, numbers_text(&k, 0, 2, ""));
+        machine_close(&m);
+    }
+}
+
 /* A run's limit of time holds for a hook that waits, staged too, whether a thread stages or the run itself; the next run
  * gets what the failed one would have got. */
 TEST(a_source_that_waits_is_given_up)
@@ -1330,6 +1391,9 @@ TEST(computed_tensors_are_staged)
             CHECK_STR(machine_walk(&m, 2), "7 8");
             CHECK_ERR(tp_input_seek(m.s, 8), TP_ERR_UNSUPPORTED, "TensorInput computes its data from variables");
             CHECK(m.s->consumed == 8);
+            CHECK_STR(machine_walk(&m, 1), numbers_text(&(const numbers){-1, 0, 0, 0, 0, 0}, 9 + nr, 1, ""));
+            CHECK_OK(tp_input_seek(m.s, 0)); /* the beginning is where it is */
+            CHECK(m.s->consumed == 0);
             machine_close(&m);
         }
     /* with a seek of its own it can */

@@ -907,13 +907,17 @@ TEST(inputs_may_be_nodes_and_constants)
 
 TEST(if_takes_its_branch)
 {
-    static msg then, otherwise, attributes;
+    static msg then, otherwise, attributes, info;
     double y[2];
     for (int cond = 0; cond < 2; cond++) {
         const uint8_t yes = (uint8_t)cond;
         then.n = otherwise.n = graph.n = 0;
         put_node(&then, "Neg", "x", "a", NULL);
-        put_io(&then, 12, "a", 1, 2, n_by_2);
+        put_int(&then, 12, 3); /* a number where an output is described, and where its name is, is passed over */
+        info.n = 0;
+        put_text(&info, 1, "a");
+        put_int(&info, 1, 3);
+        put_msg(&then, 12, &info);
         put_node(&otherwise, "Abs", "x", "b", NULL);
         put_io(&otherwise, 12, "b", 1, 2, n_by_2);
         put_text(&graph, 2, "g");
@@ -932,7 +936,65 @@ TEST(if_takes_its_branch)
     }
 }
 
-/* If operators may be nested 16 deep. Side by side there may be more than 16. */
+/* A branch that gives the sizes of x, the first of which is not known when the graph is built. */
+TEST(if_gives_what_is_partly_known)
+{
+    static const int64_t twice[] = {2, 1}, back[] = {1, 2};
+    static msg then;
+    double y[4];
+    for (int what = 0; what < 4; what++) {
+        graph.n = then.n = 0;
+        put_node(&then, "Shape", "x", "s", NULL);
+        put_io(&then, 12, "s", 7, 1, two);
+        put_weight(&then, "w", 1, 1, two, (const float[]){1, 2}, 8); /* one more output than the node has */
+        put_io(&then, 12, "w", 1, 1, two);
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "cond", 9, 0, NULL, "\1", 1);
+        put_weight(&graph, "twice", 7, 1, two, twice, sizeof twice);
+        put_weight(&graph, "back", 7, 1, two, back, sizeof back);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_node(&graph, "If", "cond", "sizes", graph_attribute("then_branch", &then));
+        put_node(&graph, "Mul", "sizes,twice", "more", NULL);
+        put_node(&graph, "Div", what == 1 ? "more,back" : "more,twice", "again", NULL);
+        if (what < 2) put_node(&graph, "Reshape", what ? "x,again" : "x,sizes", "y", NULL);
+        if (what < 2) put_io(&graph, 12, "y", 1, 2, (const int64_t[]){-1, -1});
+        else put_io(&graph, 12, what == 2 ? "sizes" : "again", 7, 1, two);
+        put_model(&file, &graph, 17);
+        if (what < 2) CHECK(run_model(&file, NULL, 2, 2, y, 4) == 4 && y[0] == 1 && y[3] == 4);
+        else CHECK(refused(&file, NULL, "depends on a dimension that is not known when the graph is built"));
+    }
+}
+
+/* If operators may be nested 16 deep. */
+TEST(ifs_in_each_other)
+{
+    static msg inner[2];
+    double y[2];
+    for (int deep = 15; deep <= 17; deep++) {
+        inner[0].n = 0;
+        put_node(&inner[0], "Neg", "x", "i", NULL);
+        put_io(&inner[0], 12, "i", 1, 2, n_by_2);
+        for (int k = 0; k < deep; k++) {
+            msg *in = &inner[k % 2], *out = &inner[1 - k % 2];
+            char name[16];
+            out->n = 0;
+            snprintf(name, sizeof name, "i%d", k);
+            put_node(out, "If", "cond", name, graph_attribute("then_branch", in));
+            put_io(out, 12, name, 1, 2, n_by_2);
+        }
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "cond", 9, 0, NULL, "\1", 1);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        memcpy(graph.b + graph.n, inner[deep % 2].b, inner[deep % 2].n);
+        graph.n += inner[deep % 2].n;
+        put_model(&file, &graph, 13);
+        if (deep > 16) CHECK(refused(&file, NULL, "If inside If, deeper than 16"));
+        else CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[1] == -2);
+    }
+}
+
+/* Side by side there may be more than 16. */
 TEST(as_many_ifs_as_there_are)
 {
     static msg then;
@@ -1463,28 +1525,6 @@ TEST(mistakes_are_sentences)
     put_node(&graph, "Reshape", "x,y", "z", NULL);
     END();
     CHECK(refused(&file, NULL, "must be known when the graph is built"));
-    static msg inner[2];
-    inner[0].n = 0; /* If in If in If .. */
-    put_io(&inner[0], 12, "x", 1, 2, n_by_2);
-    for (int k = 0; k < 24; k++) {
-        msg *in = &inner[k % 2], *out = &inner[1 - k % 2];
-        static msg node;
-        char name[16];
-        node.n = out->n = 0;
-        snprintf(name, sizeof name, "i%d", k);
-        put_text(&node, 1, "c");
-        put_text(&node, 2, name);
-        put_text(&node, 4, "If");
-        put_msg(&node, 5, graph_attribute("then_branch", in));
-        put_msg(out, 1, &node);
-        put_io(out, 12, name, 1, 2, n_by_2);
-    }
-    START();
-    put_weight(&graph, "c", 9, 0, NULL, "\1", 1);
-    memcpy(graph.b + graph.n, inner[0].b, inner[0].n);
-    graph.n += inner[0].n;
-    END();
-    CHECK(refused(&file, NULL, "deeper than 16"));
 }
 
 /* The model of one operator with one attribute. Input x and output y have the same shape; `inputs` names x once or more often. */

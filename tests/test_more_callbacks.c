@@ -285,11 +285,16 @@ static void wait_for_child(void)
         if (!child) tp_test_sleep(0.01);
     }
 }
-static tp_status do_not_begin(tp_callback *cb)
+static tp_status see_child(tp_callback *cb)
 {
     wait_for_child();
     CHECK(child > 0 && kill((pid_t)child, 0) == 0);
-    return cb ? tp_fail(TP_ERR_IO, "not today") : TP_ERR;
+    return cb ? TP_OK : TP_ERR;
+}
+static tp_status do_not_begin(tp_callback *cb)
+{
+    const tp_status st = see_child(cb);
+    return st == TP_OK ? tp_fail(TP_ERR_IO, "not today") : st;
 }
 static tp_status look_at_child(tp_callback *cb)
 {
@@ -334,8 +339,8 @@ TEST(processes_and_threads_live_as_long_as_the_training)
 TEST(processes_and_threads_of_a_training_that_does_not_begin)
 {
     TEST_MAY_ERROR("Training failed");
-    tp_test_keep_log();
     for (int alone = 0; alone < 2; alone++) {
+        tp_test_keep_log();
         const char *const *argv = sleeper();
         tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, tick, &ticks}}),
                              alone ? NULL : tp_cb_lambda(.before_train = do_not_begin)};
@@ -344,6 +349,9 @@ TEST(processes_and_threads_of_a_training_that_does_not_begin)
         if (!alone) CHECK_ERR(train_with(cb, 2, NULL, 0, 1, 1), TP_ERR_IO, "not today");
         else if (CHECK_OK(tp_callback_setup_graph(cb[0], &train))) {
             CHECK_OK(tp_callback_before_train(cb[0]));
+            CHECK_OK(tp_callback_before_train(cb[0])); /* what runs is not started again */
+            const char *told = strstr(tp_test_logged, "Started sh.");
+            CHECK(told && !strstr(told + 1, "Started sh."));
             wait_for_child();
             tp_callback_free(cb[0]);
         }
@@ -352,6 +360,19 @@ TEST(processes_and_threads_of_a_training_that_does_not_begin)
         tp_test_sleep(0.01);
         CHECK(__atomic_load_n(&ticks, __ATOMIC_RELAXED) == then);
     }
+}
+
+TEST(a_process_may_be_left_alone)
+{
+    int status = 0;
+    tp_test_keep_log();
+    const char *const *argv = sleeper();
+    tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}}, .stop_at_last = TP_NO),
+                         tp_cb_lambda(.before_train = see_child)};
+    CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
+    if (!CHECK(child > 0 && waitpid((pid_t)child, &status, WNOHANG) == 0)) return;
+    CHECK(kill((pid_t)child, SIGKILL) == 0 && waitpid((pid_t)child, &status, 0) == (pid_t)child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
 TEST(a_thread_may_be_left_alone)

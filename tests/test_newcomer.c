@@ -1974,6 +1974,18 @@ TEST(statistics_are_read_as_numbers)
             CHECK(isnan(value[i]) ? isnan(e[i].value) : e[i].value == value[i]);
         }
     tp_free(e);
+    long failures = 0;
+    for (long k = 1, failed = 1; failed; k++, failures++) {
+        tp_test_fail_after(k);
+        const tp_status st = tp_load_existing_stats(dir, &e, &n);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK) && n == (failed ? 0 : 4) && (e == NULL) == (failed != 0),
+                  "allocation %ld: %s, %d", k, tp_status_name(st), n);
+        tp_free(e);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    CHECK(failures >= 3);
     f = fopen(path, "wb");
     fputs("[{\"cost\": 0.5}", f);
     fclose(f);

@@ -6234,7 +6234,9 @@ static tp_status tp__runner_before_train(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
     int n_input = 0;
-    tp_hook *const *input = tp_input_hooks(r->input, &n_input);
+    tp_hook *const *input = NULL;
+    const tp_status given = tp__input_hooks_of(r->input, &input, &n_input);
+    if (given != TP_OK) return given;
     tp_hook **hooks =
         (tp_hook **)tp_arena_alloc(&cb->mem_, (size_t)(r->n_inf + n_input + r->n_extra + 1) * sizeof *hooks);
     if (!hooks) return TP_ERR_NOMEM;

@@ -1513,13 +1513,13 @@ static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;
-    tp_hook *const *hooks = tp_input_hooks(t->input_, &n);
+    tp_hook *const *hooks = NULL;
+    tp_status st = tp__input_hooks_of(t->input_, &hooks, &n);
     tp_callback *reset = tp_callback_new("InputReset", 0);
     if (reset) {
         reset->chief_only = false;
         reset->before_train = tp__input_before_train;
     }
-    tp_status st = TP_OK;
     for (int i = 0; i < n && st == TP_OK; i++) st = tp_trainer_register_callback(t, tp_cb_hook(hooks[i]));
     if (st == TP_OK) return tp_trainer_register_callback(t, reset);
     tp__callback_delete(reset);

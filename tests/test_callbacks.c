@@ -2859,21 +2859,30 @@ TEST(inferencers_whose_parts_fail)
     tp_set_log(NULL, NULL);
 }
 
-/* A runner whose input cannot give its tensors fails with the sentence of the input. */
+/* A runner whose input cannot give its tensors or its hooks fails with the sentence of the input. */
 static tp_status no_tensors(tp_input_source *s, tp_node **in)
 {
     (void)in;
     return tp_fail(TP_ERR_NUMERIC, "%s has no tensors", s->name);
 }
-TEST(a_runner_whose_input_has_no_tensors)
+static tp_status no_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    (void)hook, (void)n;
+    return tp_fail(TP_ERR_NUMERIC, "%s has no hooks", s->name);
+}
+TEST(a_runner_whose_input_fails)
 {
     TEST_MAY_ERROR("");
     tp_test_keep_log();
-    tp_input_source *input = tp_feed_input(three_pairs());
-    input->get_input_tensors = no_tensors;
-    tp_callback *cb[2] = {
-        tower_maker(), tp_cb_inference_runner(.input = input, .inferencers = {tp_inf_scalar_stats(.names = {"cost"})})};
-    CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NUMERIC, "has no tensors");
+    for (int i = 0; i < 3; i++) {
+        tp_input_source *input =
+            i < 2 ? tp_feed_input(three_pairs()) : tp_dummy_constant_input(&(const tp_shape){1, {2}}, 1);
+        if (i) input->hooks = no_hooks;
+        else input->get_input_tensors = no_tensors;
+        tp_callback *cb[2] = {tower_maker(),
+                              tp_cb_inference_runner(.input = input, .inferencers = {tp_inf_scalar_stats({"cost"})})};
+        CHECK_ERR(train_with(cb, 2, NULL, 1, 1, NULL), TP_ERR_NUMERIC, i ? "has no hooks" : "has no tensors");
+    }
     tp_set_log(NULL, NULL);
 }
 

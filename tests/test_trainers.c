@@ -341,10 +341,29 @@ static void initialize_and_loop_wrongly(void)
     tp_trainer_free(t);
 }
 
+/* An input that cannot give its hooks: training does not begin, with the input's sentence. */
+static tp_status no_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    (void)hook, (void)n;
+    return tp_fail(TP_ERR_NUMERIC, "%s has no hooks", s->name);
+}
+static void input_without_hooks(void)
+{
+    tp_train_config c = config(NULL, 0, NULL);
+    tp_df_free(c.dataflow);
+    c.dataflow = NULL;
+    c.data = tp_feed_input(flow());
+    c.data->hooks = no_hooks;
+    c.steps_per_epoch = 2;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NUMERIC, "FeedInput has no hooks");
+}
+
 TEST(calls_at_the_wrong_time)
 {
     TEST_EXPECT_ERROR("has no train_op");
+    TEST_EXPECT_ERROR("has no hooks");
     tp_test_keep_log();
+    NO_LEAK(input_without_hooks());
     NO_LEAK(setup_graph_wrongly());
     NO_LEAK(models_without());
     NO_LEAK(callbacks_wrongly());

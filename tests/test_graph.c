@@ -4119,6 +4119,11 @@ TEST(files_are_loaded_without_memory)
 #else
     static const char *const names[] = {"all.npz", "all.safetensors"};
 #endif
+#ifdef _WIN32 /* each look at a file copies its path; without memory for the copy the file cannot be opened, or seems to be missing */
+    const bool copies_paths = true;
+#else
+    const bool copies_paths = false;
+#endif
     const char *dir = tp_test_tmpdir();
     tp_graph *g = tp_graph_new(NULL);
     tp_node *w[2] = {tp_get_variable_as(g, "w", TP_F32, shape1(3), tp_init_zeros()),
@@ -4139,14 +4144,15 @@ TEST(files_are_loaded_without_memory)
             failed = tp_test_alloc_failed();
             failures += failed;
             if (failed && st == TP_OK) unsaid++, name_at = at; /* the file's name, which sentences can do without */
-            CHECK_MSG(failed ? st == TP_ERR_NOMEM || st == TP_OK : st == TP_OK, "%s, allocation %ld: status %d, %s",
-                      names[k], at, (int)st, tp_last_error());
+            const bool said = st == TP_ERR_NOMEM || (copies_paths && (st == TP_ERR_IO || st == TP_ERR_NAME));
+            CHECK_MSG(failed ? said || st == TP_OK : st == TP_OK, "%s, allocation %ld: status %d, %s", names[k], at,
+                      (int)st, tp_last_error());
             CHECK_MSG(tp_test_live_blocks() == 0, "%s, allocation %ld: %ld blocks are left", names[k], at,
                       tp_test_live_blocks());
             tp_test_alloc_reset();
             tp_session_init_free(init);
         }
-        CHECK_MSG(failures > 5 && unsaid == 1, "%ld allocations, %ld not told", failures, unsaid);
+        CHECK_MSG(failures > 5 && unsaid == 1 + copies_paths, "%ld allocations, %ld not told", failures, unsaid);
         CHECK_NEAR(value_at(s, w[0], 2), 7 + k, 0, 0);
         CHECK_NEAR(value_at(s, w[1], 0), 7 + k, 0, 0);
         tp_dict_free(&d);

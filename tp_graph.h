@@ -13387,6 +13387,17 @@ static tp_status tp__infer_real(tp_infer *s)
     return TP_OK;
 }
 
+/* All inputs must have the same floating type. */
+static tp_status tp__infer_one_real(tp_infer *s)
+{
+    const tp_status st = tp__infer_real(s);
+    for (int i = 1; i < s->n_in && st == TP_OK; i++)
+        if (s->in[i].dtype != s->in[0].dtype)
+            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them",
+                                 s->op->name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
+    return st;
+}
+
 /* The shape rule of ops that need a real input, and whose output is a scalar of the type of input 0. */
 static tp_status tp__infer_real_scalar(tp_infer *s)
 {
@@ -14331,8 +14342,13 @@ static void TP__F(tp__size_ratio)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
+static tp_status tp__size_ratio_infer(tp_infer *s)
+{
+    const tp_status st = tp__infer_real_scalar(s);
+    return st == TP_OK ? tp__infer_one_real(s) : st;
+}
 static const tp_op tp__op_size_ratio =
-    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_real_scalar, NULL,
+    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__size_ratio_infer, NULL,
             TP__NAIVE(tp__size_ratio), TP__FLOPS(tp__flops_none), TP__SHAPE_ONLY(3u));
 /* Returns a scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
@@ -14572,7 +14588,7 @@ static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
 }
 static tp_status tp__sum_to_like_infer(tp_infer *s)
 {
-    const tp_status st = tp__infer_real(s);
+    const tp_status st = tp__infer_one_real(s);
     if (st != TP_OK) return st;
     if (!tp__broadcasts_to(&s->in[1].shape, &s->in[0].shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -15021,6 +15037,9 @@ static tp_status tp__infer_last(tp_infer *s)
     if (!tp_dtype_is_float(s->in[0].dtype) || s->in[1].dtype != TP_I32)
         return tp_infer_fail(s, TP_ERR_DTYPE, "x is %s and index %s; they should be floating and int32",
                              tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (s->n_in == 3 && s->in[2].dtype != s->in[0].dtype)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "x is %s and ref %s; they should have the same element type",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[2].dtype));
     if (a.ndim > 0) a.ndim--;
     if (b.ndim > 0) b.ndim--;
     if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
@@ -15290,6 +15309,29 @@ static tp_status tp__infer_dx(tp_infer *s, int i, const tp_shape *y, const char 
     s->out[0].dtype = dy->dtype;
     s->out[0].shape = x->shape;
     return TP_OK;
+}
+
+/* Refuses input i if it has not the element type and shape of `want`. Unknown dimensions match. */
+static tp_status tp__infer_like(tp_infer *s, int i, const tp_type *want)
+{
+    const tp_type *x = &s->in[i];
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (x->dtype == want->dtype && tp_shape_compatible(&x->shape, &want->shape)) return TP_OK;
+    return tp_infer_fail(s, TP_ERR_SHAPE, "%s: input %d is %s %s, it should be %s %s", s->op->name, i,
+                         tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a), tp_dtype_name(want->dtype),
+                         tp_shape_text(&want->shape, b));
+}
+
+/* For a gradient that takes inputs and outputs of its op: checks these n inputs by the op's shape rule, and sets `out`, with room for
+ * n_out types, to the outputs that the other inputs must be like. */
+static tp_status tp__infer_outputs(tp_infer *s, tp_status (*rule)(tp_infer *s), const tp_type *in, int n, tp_type *out,
+                                   int n_out)
+{
+    tp_infer f = *s;
+    f.in = in, f.n_in = n;
+    f.out = out, f.n_out = n_out;
+    memset(out, 0, (size_t)n_out * sizeof *out);
+    return rule(&f);
 }
 #endif
 
@@ -15732,7 +15774,7 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
     const tp_shape *y = &s->in[0].shape;
     const int axis = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, y);
     int64_t sum = 0;
-    char text[TP_SHAPE_TEXT];
+    char text[TP_SHAPE_TEXT], part[TP_SHAPE_TEXT];
     if (axis < 0) return TP_ERR_ARG;
     if (s->n_in - 1 > TP_MAX_OUTPUTS)
         return tp_infer_fail(s, TP_ERR_ARG, "%d parts are more than the %d outputs of one op", s->n_in - 1,
@@ -15746,6 +15788,9 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
         s->out[i].shape = s->in[i + 1].shape;
         for (int d = 0; d < y->ndim; d++)
             if (d != axis && s->out[i].shape.dim[d] < 0) s->out[i].shape.dim[d] = y->dim[d];
+            else if (d != axis && y->dim[d] >= 0 && s->out[i].shape.dim[d] != y->dim[d])
+                return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, part %d is %s; they may differ along axis %d only",
+                                     tp_shape_text(y, text), i, tp_shape_text(&s->in[i + 1].shape, part), axis);
         sum = sum < 0 || s->out[i].shape.dim[axis] < 0 ? -1 : sum + s->out[i].shape.dim[axis];
     }
     if (sum >= 0 && y->dim[axis] >= 0 && sum != y->dim[axis])
@@ -16093,7 +16138,8 @@ static void TP__F(tp__pad_grad)(const tp_call *k)
 static tp_status tp__pad_grad_infer(tp_infer *s)
 {
     tp_shape y;
-    const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
+    tp_status st = tp__infer_one_real(s);
+    if (st == TP_OK) st = tp__pad_shape(s, &s->in[1].shape, &y);
     return st == TP_OK ? tp__infer_dx(s, 0, &y, "the padded shape is") : st;
 }
 static void tp__pad_grad_gradient(tp_grad *g)
@@ -16183,7 +16229,8 @@ static void TP__F(tp__tile_grad)(const tp_call *k)
 static tp_status tp__tile_grad_infer(tp_infer *s)
 {
     tp_shape y;
-    const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
+    tp_status st = tp__infer_one_real(s);
+    if (st == TP_OK) st = tp__tile_shape(s, &s->in[1].shape, &y);
     return st == TP_OK ? tp__infer_dx(s, 0, &y, "the tiled shape is") : st;
 }
 static void tp__tile_grad_gradient(tp_grad *g)
@@ -16297,6 +16344,7 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
     if (st != TP_OK) return st;
     if (!tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
+    if (tp__infer_same_dtype(s, 2) != TP_OK) return TP_ERR_DTYPE;
     return tp__infer_dx(s, 0, &y, "gathered rows are");
 }
 static void tp__gather_grad_gradient(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
@@ -16521,17 +16569,6 @@ static void tp__clear(const tp_operand *y)
 }
 #endif
 #ifdef TP__ROWS
-/* All inputs must have the same floating type. */
-static tp_status tp__infer_one_real(tp_infer *s)
-{
-    const tp_status st = tp__infer_real(s);
-    for (int i = 1; i < s->n_in && st == TP_OK; i++)
-        if (s->in[i].dtype != s->in[0].dtype)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "%s: element types %s and %s differ; tp_cast one of them",
-                                 s->op->name, tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[i].dtype));
-    return st;
-}
-
 /* x must be images; data_format and padding must exist. */
 static tp_status tp__infer_image(tp_infer *s, const tp_shape *x, int data_format, int padding)
 {
@@ -17011,13 +17048,26 @@ static tp_status tp__pool_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
-/* The shape rule of the pooling gradients, whose first input is dy and whose last input is x. */
+/* max_pool's second output for an output of this shape: which element of its window each is. */
+static tp_type tp__argmax_type(const tp_infer *s, const tp_shape *y)
+{
+    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
+    tp_type t;
+    t.dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
+    t.shape = *y;
+    return t;
+}
+/* The shape rule of the pooling gradients, whose first input is dy and whose last input is x; max_pool_grad has argmax between. */
 static tp_status tp__pool_grad_infer(tp_infer *s)
 {
     tp_shape y;
     memset(&y, 0, sizeof y);
-    const tp_status st = tp__pool_check(s, &s->in[s->n_in - 1].shape, &y);
-    return st == TP_OK ? tp__infer_dx(s, 0, &y, "the pooled shape is") : st;
+    tp_status st = tp__pool_check(s, &s->in[s->n_in - 1].shape, &y);
+    if (st == TP_OK) st = tp__infer_same_dtype(s, s->n_in - 1);
+    if (st == TP_OK) st = tp__infer_dx(s, 0, &y, "the pooled shape is");
+    if (st != TP_OK || s->n_in < 3) return st;
+    const tp_type argmax = tp__argmax_type(s, &y);
+    return tp__infer_like(s, 1, &argmax);
 }
 static double tp__pool_flops(const tp_call *k)
 {
@@ -17053,12 +17103,9 @@ static void TP__F(tp__max_pool)(const tp_call *k)
 #ifdef TP__ROWS
 static tp_status tp__max_pool_infer(tp_infer *s)
 {
-    const tp_pool_attrs *a = (const tp_pool_attrs *)s->attrs;
     const tp_status st = tp__pool_infer(s);
-    if (st != TP_OK) return st;
-    s->out[1].dtype = a->size_h * a->size_w > 256 ? TP_I32 : TP_U8;
-    s->out[1].shape = s->out[0].shape;
-    return TP_OK;
+    if (st == TP_OK) s->out[1] = tp__argmax_type(s, &s->out[0].shape);
+    return st;
 }
 static void tp__max_pool_gradient(tp_grad *g); /* the gradient of max_pool is the op max_pool_grad */
 static const tp_op tp__op_max_pool =
@@ -17100,13 +17147,20 @@ static void TP__F(tp__max_pool_take)(const tp_call *k)
     TP__POOL_LOOP(g) y[Y] = x[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
 }
 #ifdef TP__ROWS
+static tp_status tp__max_pool_take_infer(tp_infer *s)
+{
+    const tp_status st = tp__pool_infer(s);
+    if (st != TP_OK) return st;
+    const tp_type argmax = tp__argmax_type(s, &s->out[0].shape);
+    return tp__infer_like(s, 1, &argmax);
+}
 static void tp__max_pool_take_gradient(tp_grad *g)
 {
     g->din[0] = tp__op3(&tp__op_max_pool_grad, g->dout[0], g->in[1], g->in[0], g->op->attrs);
 }
-static const tp_op tp__op_max_pool_take =
-    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
-            tp__pool_infer, tp__max_pool_take_gradient, TP__NAIVE(tp__max_pool_take), TP__FLOPS(NULL), TP__NO_ONNX);
+static const tp_op tp__op_max_pool_take = TP__ROW(
+    "max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
+    tp__max_pool_take_infer, tp__max_pool_take_gradient, TP__NAIVE(tp__max_pool_take), TP__FLOPS(NULL), TP__NO_ONNX);
 static void tp__max_pool_grad_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
@@ -17235,7 +17289,7 @@ static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
     const int h = a->data_format == TP_NCHW ? 2 : 1;
     char text[TP_SHAPE_TEXT];
-    tp_status st = tp__infer_real(s);
+    tp_status st = tp__infer_one_real(s);
     if (st == TP_OK) st = tp__infer_image(s, x, a->data_format, TP_VALID);
     if (st != TP_OK) return st;
     if (x->dim[h] == 0 || x->dim[h + 1] == 0)
@@ -17466,9 +17520,11 @@ static void TP__F(tp__sampler_grad)(const tp_call *k)
 #ifdef TP__ROWS
 static tp_status tp__sampler_grad_infer(tp_infer *s)
 {
+    tp_type y;
+    const tp_status st = tp__infer_outputs(s, tp__sampler_infer, &s->in[1], 2, &y, 1);
     s->out[0] = s->in[1];
     s->out[1] = s->in[2];
-    return TP_OK;
+    return st == TP_OK ? tp__infer_like(s, 0, &y) : st;
 }
 static const tp_op tp__op_bilinear_sampler_grad =
     TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, TP__IO(3, 2), TP__ATTRS(sampler),
@@ -17511,6 +17567,20 @@ static tp_node *tp__norm_channels(tp_node *v, const tp_node *x, int axis)
     s.ndim = x->shape.ndim;
     for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
     return tp_reshape_to(v, s);
+}
+/* The shape rule of the gradients of batch_norm, layer_norm and group_norm: of dy, x, gamma, mean, inv. rule: that of the op itself;
+ * mean, inv: the numbers of these outputs. */
+static tp_status tp__norm_grad_infer(tp_infer *s, tp_status (*rule)(tp_infer *s), int mean, int inv)
+{
+    tp_type in[3], out[4];
+    in[0] = s->in[1], in[1] = in[2] = s->in[2]; /* beta is like gamma */
+    tp_status st = tp__infer_outputs(s, rule, in, 3, out, 4);
+    if (st == TP_OK) st = tp__infer_like(s, 0, &out[0]);
+    if (st == TP_OK) st = tp__infer_like(s, 3, &out[mean]);
+    if (st == TP_OK) st = tp__infer_like(s, 4, &out[inv]);
+    s->out[0] = s->in[1];
+    s->out[1] = s->out[2] = s->in[2];
+    return st;
 }
 /* Reshapes statistics, one for each set: (C), one per row, or (B,groups), so that they broadcast over x. */
 static tp_node *tp__norm_spread(tp_node *v, const tp_node *x, const tp__norm_set *s)
@@ -17735,9 +17805,7 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k)
 static tp_status tp__batch_norm_grad_infer(tp_infer *s)
 {
     const tp_status st = tp__bn_check(s, 1, 2);
-    s->out[0] = s->in[1];
-    s->out[1] = s->out[2] = s->in[2];
-    return st;
+    return st == TP_OK ? tp__norm_grad_infer(s, tp__batch_norm_shape, 1, 3) : st;
 }
 static void tp__batch_norm_grad_gradient(tp_grad *g)
 {
@@ -17900,12 +17968,7 @@ static void TP__F(tp__layer_norm_grad)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static tp_status tp__layer_norm_grad_infer(tp_infer *s)
-{
-    s->out[0] = s->in[1];
-    s->out[1] = s->out[2] = s->in[2];
-    return TP_OK;
-}
+static tp_status tp__layer_norm_grad_infer(tp_infer *s) { return tp__norm_grad_infer(s, tp__layer_norm_infer, 1, 2); }
 static void tp__layer_norm_grad_gradient(tp_grad *g)
 {
     const tp__norm_set s = tp__norm_set_of(TP__NORM_ROW, g->in[1], g->in[1]->shape.ndim - 1, 0);
@@ -18029,12 +18092,7 @@ static void TP__F(tp__group_norm_grad)(const tp_call *k)
         }
 }
 #ifdef TP__ROWS
-static tp_status tp__group_norm_grad_infer(tp_infer *s)
-{
-    s->out[0] = s->in[1];
-    s->out[1] = s->out[2] = s->in[2];
-    return TP_OK;
-}
+static tp_status tp__group_norm_grad_infer(tp_infer *s) { return tp__norm_grad_infer(s, tp__group_norm_infer, 1, 2); }
 /* Returns the sets of group_norm; with C = 0, after an error, if the number of channels is not known. */
 static tp__norm_set tp__gn_set(tp_grad *g, const tp_node *x, const tp_node *gamma)
 {
@@ -18621,6 +18679,16 @@ static tp_status tp__rnn_check(tp_infer *s, int w, const char *of, const tp_shap
                              tp_shape_text(bias, a), (long long)columns);
     return TP_OK;
 }
+/* The bias that belongs to a kernel, which the gradients of lstm and gru do not read. */
+static tp_type tp__rnn_bias(const tp_type *kernel)
+{
+    tp_type t;
+    memset(&t, 0, sizeof t);
+    t.dtype = kernel->dtype;
+    t.shape.ndim = 1;
+    t.shape.dim[0] = kernel->shape.ndim == 2 ? kernel->shape.dim[1] : TP_ANY;
+    return t;
+}
 /* Returns the gradient of output i: zeros if nothing depends on it. */
 static tp_node *tp__rnn_dy(tp_grad *g, int i) { return g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]); }
 #endif
@@ -18741,13 +18809,17 @@ static size_t tp__lstm_grad_scratch(const tp_call *k)
 }
 static tp_status tp__lstm_grad_infer(tp_infer *s)
 {
-    for (int i = 0; i < 5; i++) s->out[i].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[3].shape;
-    s->out[1].shape = s->in[4].shape;
-    s->out[2].shape.ndim = 1;
-    s->out[2].shape.dim[0] = s->in[4].shape.dim[1];
-    s->out[3].shape = s->out[4].shape = s->in[5].shape;
-    return TP_OK;
+    static const int of_output[] = {0, 1, 2, -1, -1, -1, -1, 0, 3, 4}; /* dy, dh_T, dc_T and y, gates, cells */
+    tp_type out[5];
+    s->out[0] = s->in[3]; /* the outputs are as the inputs of lstm */
+    s->out[1] = s->in[4];
+    s->out[2] = tp__rnn_bias(&s->in[4]);
+    s->out[3] = s->in[5];
+    s->out[4] = s->in[6];
+    tp_status st = tp__infer_outputs(s, tp__lstm_infer, s->out, 5, out, 5);
+    for (int i = 0; i < 10 && st == TP_OK; i++)
+        if (of_output[i] >= 0) st = tp__infer_like(s, i, &out[of_output[i]]);
+    return st;
 }
 static const tp_op tp__op_lstm_grad =
     TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(10, 5),
@@ -18872,15 +18944,18 @@ static size_t tp__gru_grad_scratch(const tp_call *k)
 }
 static tp_status tp__gru_grad_infer(tp_infer *s)
 {
-    for (int i = 0; i < 6; i++) s->out[i].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[2].shape;
+    static const int of_output[] = {0, 1, -1, -1, -1, -1, 0, 2}; /* dy, dh_T and y, gates */
+    tp_type out[6];
+    s->out[0] = s->in[2]; /* the outputs are as the inputs of gru */
     for (int i = 0; i < 2; i++) {
-        s->out[1 + 2 * i].shape = s->in[3 + i].shape;
-        s->out[2 + 2 * i].shape.ndim = 1;
-        s->out[2 + 2 * i].shape.dim[0] = s->in[3 + i].shape.dim[1];
+        s->out[1 + 2 * i] = s->in[3 + i];
+        s->out[2 + 2 * i] = tp__rnn_bias(&s->in[3 + i]);
     }
-    s->out[5].shape = s->in[5].shape;
-    return TP_OK;
+    s->out[5] = s->in[5];
+    tp_status st = tp__infer_outputs(s, tp__gru_infer, s->out, 6, out, 6);
+    for (int i = 0; i < 8 && st == TP_OK; i++)
+        if (of_output[i] >= 0) st = tp__infer_like(s, i, &out[of_output[i]]);
+    return st;
 }
 static const tp_op tp__op_gru_grad =
     TP__SEQUENCE_ROW(2, 0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(8, 6),
@@ -19026,8 +19101,13 @@ static void TP__F(tp__attention_grad)(const tp_call *k)
 #ifdef TP__ROWS
 static tp_status tp__attention_grad_infer(tp_infer *s)
 {
+    tp_type out[2];
+    tp_status st = tp__infer_outputs(s, tp__attention_infer, &s->in[1], 3, out, 2);
+    if (st == TP_OK) st = tp__infer_like(s, 0, &out[0]);
+    if (st == TP_OK) st = tp__infer_like(s, 4, &out[0]);
+    if (st == TP_OK) st = tp__infer_like(s, 5, &out[1]);
     for (int i = 0; i < 3; i++) s->out[i] = s->in[1 + i];
-    return TP_OK;
+    return st;
 }
 static const tp_op tp__op_attention_grad =
     TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, TP__IO(6, 3), TP__ATTRS(attention),

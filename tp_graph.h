@@ -19378,8 +19378,11 @@ static void tp__ema_debias_naive(const tp_call *k)
 }
 static tp_status tp__ema_debias_infer(tp_infer *s)
 {
-    if (s->n_var != 2 || s->in[0].dtype != TP_F32 || s->in[0].shape.ndim != 0)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "ema_debias takes a float32 scalar and two variables");
+    bool fits = s->n_var == 2 && s->in[0].dtype == TP_F32 && s->in[0].shape.ndim == 0;
+    for (int i = 0; i < s->n_var; i++) fits = fits && s->var[i].dtype == TP_F32 && s->var[i].shape.ndim == 0;
+    if (!fits)
+        return tp_infer_fail(s, TP_ERR_SHAPE,
+                             "ema_debias takes a float32 scalar and two variables, which are such too");
     s->out[0] = s->in[0];
     return TP_OK;
 }

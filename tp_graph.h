@@ -18819,6 +18819,7 @@ static tp_status tp__lstm_grad_infer(tp_infer *s)
     tp_status st = tp__infer_outputs(s, tp__lstm_infer, s->out, 5, out, 5);
     for (int i = 0; i < 10 && st == TP_OK; i++)
         if (of_output[i] >= 0) st = tp__infer_like(s, i, &out[of_output[i]]);
+    s->out[4] = s->out[3];
     return st;
 }
 static const tp_op tp__op_lstm_grad =

@@ -3209,6 +3209,7 @@ static bool tp__attrs_do_not_fit(const tp_op *row)
     return false;
 }
 
+static const char *tp__maker_of(const tp_apply_desc *d);
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
 {
     TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
@@ -3223,6 +3224,9 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         return tp_graph_fail(g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
                              "the row of op %s has attributes, but attr_size is %zu: it is the size of their struct",
                              row->name, row->attr_size);
+    if (tp__maker_of(d))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s needs more than its attributes: %s makes one", row->name,
+                             tp__maker_of(d));
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
     /* inputs of several graphs are a mistake, which is recorded in the first input's graph */
@@ -3351,6 +3355,14 @@ static const tp_op tp__op_constant =
 static const tp_op tp__op_variable =
     TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, TP__IO(0, 1), TP__ATTRS(source), tp__source_infer,
             NULL, TP__NO_KERNEL, TP__FLOPS(NULL), TP__NO_ONNX);
+
+/* The function that makes what a desc describes without its memory: a constant without values, a variable without its fields; NULL: it
+ * is complete. */
+static const char *tp__maker_of(const tp_apply_desc *d)
+{
+    if (d->user) return NULL;
+    return d->row == &tp__op_constant ? "tp_constant" : d->row == &tp__op_variable ? "tp_get_variable" : NULL;
+}
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
@@ -3681,15 +3693,17 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     tp_variable *v = (tp_variable *)tp_graph_alloc(g, sizeof *v);
     tp_apply_desc ad;
     memset(&ad, 0, sizeof ad);
+    if (!v) return &g->poison;
     ad.row = &tp__op_variable;
     ad.attrs = &a;
+    ad.user = v;
     ad.name = full;
     if (tp__map_get(&g->used, full))
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "the name '%s' of a variable is already that of another node", full);
     tp__name_scope_enter(g, ""); /* a variable's name has its variable scope, not the name scope */
     tp_node *n = tp_apply_ex(g, &ad);
     tp_name_scope_pop(g);
-    if (!v || tp_is_poison(n)) return &g->poison;
+    if (tp_is_poison(n)) return &g->poison;
     n->op->var = (tp_variable **)tp_graph_alloc(g, sizeof *n->op->var);
     if (!n->op->var) return &g->poison;
     n->op->var[0] = v;

@@ -813,6 +813,9 @@ static const rule gradients[] = {
 TEST(rules_of_gradients) { check_rules(gradients, (int)TP_COUNT(gradients)); }
 
 static const rule variables[] = {
+    {"constant", "dtype float32;shape 1 3", "", "!needs more than its attributes: tp_constant makes one"},
+    {"variable", "dtype float32;shape 1 3", "", "!needs more than its attributes: tp_get_variable makes one"},
+    {"placeholder", "dtype float32;shape 1 3", "", "f32(3)"},
     {"assign", "", "bool(2) | bool(2)", "bool(2)"},
     {"assign", "", "f32(?,3) bool() | f32(2,3)", "f32(2,3)"},
     {"assign", "", "f32(2)", "!assign writes one variable, not 0"},

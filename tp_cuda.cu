@@ -1809,7 +1809,8 @@ __device__ __forceinline__ void tp__chain_map(const tp__cuda_instr &s, const flo
         for (int e = 0; e < TP__EIGHT; e++) y[e] = tp__f32_of_f16(tp__f16_of_f32(y[e]));
     }
 }
-/* A thread processes EACH elements at once: TP__EIGHT, or one. */
+/* A thread processes EACH elements at once: TP__EIGHT or, of a chain with few elements, one. A thread loads broadcast elements one after the
+ * other and waits for each of them; one element to a thread keeps that short. */
 template <class I, int EACH>
 TP_KERNEL_RESIDENT(sizeof(I) == 4 ? 3 : 2)
 tp__float_chain(const __grid_constant__ tp__cuda_program P)
@@ -2154,8 +2155,7 @@ static void tp__launch_program(const tp_call *k, tp__cuda_program *P)
         else if (dtype == TP_BF16) tp__launch_short_chain<tp__bf16>(k, P);
         else tp__launch_short_chain<tp__f16>(k, P);
     } else if (P->n <= (int64_t)tp__cuda_of(k)->n_processor * TP__THREADS)
-        TP_RUN(k, (tp__float_chain<unsigned, 1>), P->n,
-               *P); /* with eight, a thread would wait for each that is broadcast */
+        TP_RUN(k, (tp__float_chain<unsigned, 1>), P->n, *P);
     else if (P->n < ((int64_t)1 << 30)) TP_RUN(k, (tp__float_chain<unsigned, TP__EIGHT>), n_eights, *P);
     else TP_RUN(k, (tp__float_chain<uint64_t, TP__EIGHT>), n_eights, *P);
 }
@@ -6413,7 +6413,8 @@ TP_KERNEL tp__conv_tiles(const __grid_constant__ tp__tile_set<PASS> set, const T
 typedef struct tp__patches {
     int H, W, C;          /* the image that is read: x, or dy for an input gradient */
     int rows, columns, N; /* the image that is computed */
-    int up, left;         /* the patch of the results from (h, w) on begins at (h - up, w - left) */
+    int up,
+        left; /* the pixels that result (h, w) needs begin at row h - up and column w - left of the image that is read */
     int tiles_h, tiles_w, tiles_n;
     int patches, units;             /* a unit is a patch, or two */
     int tiles_c, pieces, per_piece; /* of a filter gradient: per_piece units are a piece */
@@ -6452,8 +6453,8 @@ template <int PITCH> __device__ __forceinline__ int tp__patch_order(int row)
 template <bool PAIRS, int BORDER, int PITCH, int THREADS> struct tp__patch_fours {
     enum {
         FOURS = TP__PATCH_DEEP / 4,
-        HALF =
-            TP__PATCH_WIDE / 2 + (PAIRS ? BORDER : 0), /* in shared memory, from column 0 of the results to column 8 */
+        /* in shared memory column 8 of the results lies HALF pixels after column 0 */
+        HALF = TP__PATCH_WIDE / 2 + (PAIRS ? BORDER : 0),
         ACROSS = PAIRS ? 2 * HALF : TP__PATCH_WIDE + BORDER,
         PIXELS = (TP__PATCH_HIGH + BORDER) * ACROSS,
         STEP = THREADS / FOURS,
@@ -7212,14 +7213,6 @@ typedef struct tp__conv_job {
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
 
-/* Whether the convolution is a product of the images as they lie in memory. */
-static bool tp__conv_is_product(const tp__conv *g)
-{
-    const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
-               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
-                       g->dilation_w == 1 && g->top == 0 && g->left == 0;
-    return !g->nchw && g->groups == 1 && (point || whole);
-}
 static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
 {
     tp__cuda *c = tp__cuda_of(k);
@@ -7238,7 +7231,10 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int pass)
     j.method = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || filter_elements == 0)
         return j; /* a tensor without elements: all sums are empty, and no kernel runs */
-    if (tp__conv_is_product(g)) {
+    const bool point = g->KH == 1 && g->KW == 1 && g->stride_h == 1 && g->stride_w == 1,
+               whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dilation_h == 1 &&
+                       g->dilation_w == 1 && g->top == 0 && g->left == 0;
+    if (!g->nchw && g->groups == 1 && (point || whole)) {
         j.method = TP__BY_PRODUCT;
         return j;
     }
@@ -7431,12 +7427,11 @@ static void tp__conv_run(const tp_call *k, int pass)
     else tp__conv_directly(k, &j, x, w, y);
     if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.y_stride_c, relu);
 }
-/* A convolution by tiles adds a value itself; beside the others the addition is faster in a chain. */
+/* Only convolutions by tiles add a value themselves. After the others a chain does it, together with the ops that follow. */
 static bool tp__cuda_can_add(tp_device *d, const tp_call *k)
 {
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[1].shape);
-    return k->out[0].dtype == TP_F32 && !tp__conv_is_product(&g) &&
-           tp__conv_by_tiles((const tp__cuda *)d, &g, TP__CONV_FORWARD, TP_F32, k->precision);
+    cudaSetDevice(((const tp__cuda *)d)->ordinal); /* cuDNN may be asked */
+    return k->out[0].dtype == TP_F32 && tp__conv_job_of(k, TP__CONV_FORWARD).method == TP__BY_TILES;
 }
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }

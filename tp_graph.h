@@ -8059,7 +8059,7 @@ TP__UNUSED static tp_status tp__fuse_norm_after(tp__compiler *c, const tp_operat
 static bool tp__conv_can_add(const tp__compiler *c, const tp_operation *o)
 {
     tp_device *d = c->plan->device[tp__device_of(c, o)];
-    if (!d->host && d->can_add) {
+    if (d->can_add) {
         const tp_operand in[2] = {tp__operand(&c->value[tp__value_of(c, o->in[0])].type),
                                   tp__operand(&c->value[tp__value_of(c, o->in[1])].type)},
                          out = tp__operand(&c->value[c->first_value[o->id]].type);
@@ -17583,7 +17583,7 @@ static tp_node *tp__norm_channels(tp_node *v, const tp_node *x, int axis)
     return tp_reshape_to(v, s);
 }
 /* The shape rule of the gradients of batch_norm, layer_norm and group_norm: of dy, x, gamma, mean, inv. rule: that of the op itself;
- * mean, inv: the numbers of these outputs. */
+ * mean, inv: which outputs of the op are the mean and the inverse standard deviation. */
 static tp_status tp__norm_grad_infer(tp_infer *s, tp_status (*rule)(tp_infer *s), int mean, int inv)
 {
     tp_type in[3], out[4];

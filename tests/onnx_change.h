@@ -69,7 +69,7 @@ static place *pick(int in_kind, int kind, int field)
     }
     return best;
 }
-/* A part of that kind from one of the valid models, or a whole model; NULL if some tries find none. */
+/* A random part of this kind from one of the valid models, or a whole model; NULL if several tries found no such part. */
 static const part *other(int kind)
 {
     const part *p = grown[draw((uint32_t)n_seeds)];

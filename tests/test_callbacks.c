@@ -1421,7 +1421,8 @@ TEST(parameters_are_read_and_set)
     tp_graph_free(g);
 }
 
-/* A parameter that is a variable, a scalar or an array, is there once it has its variable, its training and a session. */
+/* A hyper-parameter that is a variable of the graph, a scalar or an array, cannot be read or set before its variable is found, its training
+ * runs and there is a session. */
 TEST(variables_before_training)
 {
     static const float three[] = {4, 5, 6};

@@ -1107,7 +1107,7 @@ TEST(a_cancelled_run_stops_before_its_first_recorded_write)
 TEST(the_device_of_the_first_step_records)
 {
     enum { MANY = 16 };
-    for (int k = 0; k < 4; k++) { /* two devices alone, and with others that take no part */
+    for (int k = 0; k < 4; k++) { /* a session with two devices, and one with more that run nothing */
         const int way = k % 2, n = k < 2 ? 2 : MANY;
         tp_graph *g = tp_graph_new(NULL);
         tp_node *w = NULL, *y = NULL;

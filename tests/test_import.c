@@ -913,7 +913,7 @@ TEST(if_takes_its_branch)
         const uint8_t yes = (uint8_t)cond;
         then.n = otherwise.n = graph.n = 0;
         put_node(&then, "Neg", "x", "a", NULL);
-        put_int(&then, 12, 3); /* a number where an output is described, and where its name is, is passed over */
+        put_int(&then, 12, 3); /* the importer skips a number in the place of an output or of its name */
         info.n = 0;
         put_text(&info, 1, "a");
         put_int(&info, 1, 3);
@@ -994,7 +994,7 @@ TEST(ifs_in_each_other)
     }
 }
 
-/* Side by side there may be more than 16. */
+/* The limit of 16 counts Ifs inside of each other, not one after the other. */
 TEST(as_many_ifs_as_there_are)
 {
     static msg then;

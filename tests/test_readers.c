@@ -1518,7 +1518,7 @@ TEST(palettes_that_lack_colours)
         tp_buf png = {NULL, 0, 0, false};
         put_png_head(&png, 4, 1, 3);
         for (int k = 0; k < 3 && list[i].colours[k]; k++) {
-            unsigned char palette[768];
+            unsigned char palette[768]; /* grays, brighter in each further palette */
             for (int j = 0; j < 768; j++) palette[j] = (unsigned char)(j / 3 + 50 + 10 * k);
             put_chunk(&png, "PLTE", palette, 3 * (size_t)list[i].colours[k]);
         }

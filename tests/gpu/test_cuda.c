@@ -667,7 +667,8 @@ TEST(few_channels_by_tensor_cores)
     compare_shaped(few_channels, N_FEW_CHANNELS, all_reals, 1);
     precision = TP_PRECISION_F32;
 }
-/* Enough patches for tiles of 32 channels, and several of them for a block. The stand-in has fewer multiprocessors meanwhile. */
+/* Batches with so many patches that the kernel uses tiles of 32 channels and a block computes several patches. The stand-in gets a single
+ * multiprocessor for this test, so that a small batch is enough. */
 TEST(patches_for_many_blocks)
 {
 #ifdef TP_CUDA_SHIM
@@ -694,6 +695,31 @@ TEST(few_channels_in_half_precision)
     compare_shaped(few_channels, N_FEW_CHANNELS, halves, 2);
 }
 
+/* Computes y on the CPU and, in this precision, on the GPU, and compares the values. info: what the two plans are, the CPU's first. */
+static void compare_runs(tp_graph *g, tp_node *y, tp_device *gpu, tp_device *cpu, tp_precision precise, double absolute,
+                         double relative, tp_plan_info info[2])
+{
+    tp_tensor want;
+    memset(info, 0, 2 * sizeof *info);
+    memset(&want, 0, sizeof want);
+    for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+        tp_session_config sc = tp_default_session_config();
+        const tp_tensor *value;
+        sc.devices = on_gpu ? &gpu : &cpu;
+        sc.n_devices = 1;
+        if (on_gpu) sc.precision = precise;
+        tp_session *s = tp_session_new(g, &sc);
+        if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) {
+            CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info[on_gpu]));
+            if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
+            for (int64_t e = 0; e < tp_tensor_size(value); e++)
+                CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), absolute, relative);
+        }
+        tp_session_free(s);
+    }
+    tp_tensor_free(&want);
+}
+
 /* The bias and the ReLU that the planner fuses into products and convolutions, on each way that these are made. */
 TEST(bias_and_relu_in_the_same_kernel)
 {
@@ -714,26 +740,10 @@ TEST(bias_and_relu_in_the_same_kernel)
         tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(wide.dim[wide.ndim - 1]), tp_init_normal(0, 1));
         tp_node *y = tp_nn_bias_add(product ? tp_matmul(x, w) : tp_nn_conv2d(x, w, &a), b, 0);
         if (relu) y = tp_relu(y);
-        tp_tensor want;
-        memset(&want, 0, sizeof want);
-        for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
-            tp_session_config sc = tp_default_session_config();
-            tp_plan_info info;
-            const tp_tensor *value;
-            sc.devices = on_gpu ? &gpu : &cpu;
-            sc.n_devices = 1;
-            if (tiles) sc.precision = TP_PRECISION_TF32;
-            tp_session *s = tp_session_new(g, &sc);
-            if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) {
-                CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
-                CHECK_MSG(info.n_fused == 1 + relu, "case %d: %d ops were fused", i, info.n_fused);
-                if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
-                for (int64_t e = 0; e < tp_tensor_size(value); e++)
-                    CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), tol, tol);
-            }
-            tp_session_free(s);
-        }
-        tp_tensor_free(&want);
+        tp_plan_info info[2];
+        compare_runs(g, y, gpu, cpu, tiles ? TP_PRECISION_TF32 : TP_PRECISION_F32, tol, tol, info);
+        for (int k = 0; k < 2; k++)
+            CHECK_MSG(info[k].n_fused == 1 + relu, "case %d: %d ops were fused", i, info[k].n_fused);
         tp_graph_free(g);
     }
     if (gpu) gpu->close(gpu);
@@ -746,14 +756,14 @@ TEST(a_sum_in_the_convolution)
 {
     static const struct {
         int64_t x[4], w[4];
-        int stride, n_steps; /* two convolutions, and the sum where it is a step */
+        int stride, n_steps; /* of the plan: two convolutions, and the sum unless it is fused */
         tp_precision precision;
     } list[] = {
         {{3, 9, 17, 16}, {3, 3, 16, 32}, 1, 2, TP_PRECISION_TF32}, /* patches */
         {{3, 9, 8, 32}, {3, 3, 32, 16}, 1, 2, TP_PRECISION_TF32},  /* pairs of patches */
         {{2, 9, 7, 16}, {3, 3, 16, 16}, 2, 2, TP_PRECISION_TF32},  /* tiles */
         {{2, 9, 7, 5}, {3, 2, 5, 7}, 1, 2, TP_PRECISION_TF32},     /* tiles of an odd width */
-        {{2, 9, 7, 16}, {1, 1, 16, 16}, 1, 3, TP_PRECISION_TF32},  /* a product */
+        {{2, 9, 7, 16}, {1, 1, 16, 16}, 1, 3, TP_PRECISION_TF32},  /* 1 x 1: a matrix product */
         {{2, 9, 7, 16}, {3, 3, 16, 16}, 1, 3, TP_PRECISION_F32},   /* cuDNN */
     };
     tp_set_log(quiet, NULL);
@@ -768,26 +778,9 @@ TEST(a_sum_in_the_convolution)
         tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape_n(4, list[i].x), tp_init_normal(0, 4));
         tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape_n(4, list[i].w), tp_init_normal(0, 1));
         tp_node *other = tp_nn_conv2d(v, w, &a), *y = tp_add(tp_nn_conv2d(x, w, &a), other);
-        tp_tensor want;
-        memset(&want, 0, sizeof want);
-        for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
-            tp_session_config sc = tp_default_session_config();
-            tp_plan_info info;
-            const tp_tensor *value;
-            sc.devices = on_gpu ? &gpu : &cpu;
-            sc.n_devices = 1;
-            if (on_gpu) sc.precision = list[i].precision;
-            tp_session *s = tp_session_new(g, &sc);
-            if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) {
-                CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
-                if (on_gpu) CHECK_MSG(info.n_steps == list[i].n_steps, "case %d: %d steps", i, info.n_steps);
-                if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
-                for (int64_t e = 0; e < tp_tensor_size(value); e++)
-                    CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), 2e-1, 1e-2);
-            }
-            tp_session_free(s);
-        }
-        tp_tensor_free(&want);
+        tp_plan_info info[2];
+        compare_runs(g, y, gpu, cpu, list[i].precision, 2e-1, 1e-2, info);
+        CHECK_MSG(info[1].n_steps == list[i].n_steps, "case %d: %d steps", i, info[1].n_steps);
         tp_graph_free(g);
     }
     if (gpu) gpu->close(gpu);

@@ -7593,9 +7593,13 @@ TP_KERNEL tp__max_pool_take_kernel(const tp__pool_shape g, const T *x, const uin
         int w[V];
         R v[V];
         tp__load_places(at8, at32, (int64_t)at, w);
-        for (int e = 0; e < V; e++)
-            v[e] = tp__get(x, tp__pool_x<I>(g, o.b, o.h * (I)g.stride_h + (I)(w[e] / (int)g.window_w) - (I)g.top,
-                                            o.w * (I)g.stride_w + (I)(w[e] % (int)g.window_w) - (I)g.left, o.c + (I)e));
+        for (int e = 0; e < V; e++) {
+            const I h = o.h * (I)g.stride_h + (I)(w[e] / (int)g.window_w) - (I)g.top,
+                    u = o.w * (I)g.stride_w + (I)(w[e] % (int)g.window_w) - (I)g.left;
+            const bool inside =
+                w[e] >= 0 && (int64_t)w[e] < g.window_h * g.window_w && h >= 0 && h < (I)g.H && u >= 0 && u < (I)g.W;
+            v[e] = inside ? tp__get(x, tp__pool_x<I>(g, o.b, h, u, o.c + (I)e)) : R(0);
+        }
         tp__store(y + at, v);
     }
 }

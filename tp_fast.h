@@ -7084,7 +7084,9 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
                                                          dx + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
                                                              j * g.stride_w * g.x_stride_w);
                 else
-                    for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
+                    for (int64_t c = 0; c < g.C; c++)
+                        if (tp__pool_inside(&g, i, j, arg[Y + c]))
+                            dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
             }
     }
 }

@@ -17010,11 +17010,11 @@ static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t 
     return b * g->x_stride_b + (i * g->stride_h + w / g->window_w - g->top) * g->x_stride_h +
            (j * g->stride_w + w % g->window_w - g->left) * g->x_stride_w + c * g->x_stride_c;
 }
-/* Whether element w of the window of output (i,j) is inside of the image. */
+/* Whether w is an element of the window of output (i,j), and inside of the image. */
 static bool tp__pool_inside(const tp__pool *g, int64_t i, int64_t j, int64_t w)
 {
     const int64_t h = i * g->stride_h + w / g->window_w - g->top, v = j * g->stride_w + w % g->window_w - g->left;
-    return h >= 0 && h < g->H && v >= 0 && v < g->W;
+    return w >= 0 && w < g->window_h * g->window_w && h >= 0 && h < g->H && v >= 0 && v < g->W;
 }
 /* Loops over all outputs (b,i,j,c); Y is the offset in y. */
 #define TP__POOL_LOOP(g)                                                                                 \
@@ -17130,14 +17130,19 @@ TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #endif
 
 /* -- max_pool_grad: dx = dy at the elements that max_pool chose, added up, else 0 ----------------- >>op max_pool_grad
- * Inputs dy, argmax, and x for its shape. Its own gradient by dy is max_pool_take. */
+ * Inputs dy, argmax, and x for its shape. An argmax outside of its window or of the image adds nothing. Its own gradient by dy
+ * is max_pool_take. */
 static void TP__F(tp__max_pool_grad)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const real *dy = TP__IN(0);
     real *dx = TP__OUT(0);
     tp__clear(&k->out[0]);
-    TP__POOL_LOOP(g) dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
+    TP__POOL_LOOP(g)
+    {
+        const int64_t w = tp__chosen(&k->in[1], Y);
+        if (tp__pool_inside(&g, i, j, w)) dx[tp__pool_offset(&g, b, i, j, c, w)] += dy[Y];
+    }
 }
 #ifdef TP__ROWS
 static void tp__max_pool_grad_gradient(tp_grad *g); /* the gradient of max_pool_grad is the op max_pool_take */
@@ -17152,13 +17157,18 @@ static void tp__max_pool_gradient(tp_grad *g)
 #endif
 
 /* -- max_pool_take: y = the elements of x that argmax names ---------------------------------------- >>op max_pool_take
- * Inputs x and the argmax of a max_pool. It is the transpose of max_pool_grad, and so its gradient. */
+ * Inputs x and the argmax of a max_pool; y is 0 where argmax is outside of its window or of the image. It is the transpose of
+ * max_pool_grad, and so its gradient. */
 static void TP__F(tp__max_pool_take)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
     const real *x = TP__IN(0);
     real *y = TP__OUT(0);
-    TP__POOL_LOOP(g) y[Y] = x[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))];
+    TP__POOL_LOOP(g)
+    {
+        const int64_t w = tp__chosen(&k->in[1], Y);
+        y[Y] = tp__pool_inside(&g, i, j, w) ? x[tp__pool_offset(&g, b, i, j, c, w)] : 0;
+    }
 }
 #ifdef TP__ROWS
 static tp_status tp__max_pool_take_infer(tp_infer *s)

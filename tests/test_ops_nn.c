@@ -525,6 +525,57 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
+/* An argmax that no max_pool gave: outside of the window, or of the image, it takes 0 and adds nothing. */
+TEST(an_argmax_outside_of_its_window)
+{
+    static const struct {
+        tp_pool_attrs a;
+        int64_t x[4], y[4]; /* shapes */
+        int before;         /* rows and columns of padding before the image */
+    } list[] = {{{2, 2, 0, 0, TP_VALID, TP_NHWC}, {2, 6, 8, 5}, {2, 3, 4, 5}, 0},
+                {{3, 3, 1, 1, TP_SAME, TP_NHWC}, {2, 6, 8, 5}, {2, 6, 8, 5}, 1},
+                {{3, 3, 1, 1, TP_SAME, TP_NCHW}, {2, 5, 6, 8}, {2, 5, 6, 8}, 1},
+                {{17, 16, 1, 1, TP_VALID, TP_NHWC}, {2, 18, 18, 5}, {2, 2, 3, 5}, 0}}; /* argmax is int32 */
+    for (int t = 0; t < 4; t++) {
+        const tp_pool_attrs a = list[t].a;
+        const bool nchw = a.data_format == TP_NCHW, large = a.size_h * a.size_w > 256;
+        const int64_t *xd = list[t].x, *yd = list[t].y, n = yd[0] * yd[1] * yd[2] * yd[3];
+        const int ih = nchw ? 2 : 1, iw = ih + 1, stride = a.stride_h ? a.stride_h : a.size_h;
+        uint8_t small[480];
+        int32_t wide[480];
+        for (int i = 0; i < n; i++) small[i] = (uint8_t)(i * 37 % 11), wide[i] = i % 9 ? i * 37 % 350 - 40 : INT32_MIN;
+        for (int i = 0; i < n; i += 7) small[i] = (uint8_t)(255 - i % 50);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor places = TP_EMPTY;
+        tp_tensor_view(&places, large ? TP_I32 : TP_U8, tp_make_shape_n(4, yd), large ? (void *)wide : (void *)small);
+        tp_node *x = tp_rand_uniform(g, tp_make_shape_n(4, xd), 1, 2), *dy = tp_rand_uniform(g, places.shape, 1, 2);
+        tp_node *argmax = tp_constant(g, &places), *take[2] = {x, argmax}, *put[3] = {dy, argmax, x};
+        tp_node *fetch[4] = {x, dy, tp_apply(g, tp_op_find("max_pool_take"), take, 2, &a),
+                             tp_apply(g, tp_op_find("max_pool_grad"), put, 3, &a)};
+        const tp_tensor *v[4] = {NULL, NULL, NULL, NULL};
+        double dx[2 * 18 * 18 * 5] = {0};
+        tp_session *s = tp_session_new(g, NULL);
+        int taken = 0;
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 4, v)))
+            for (int64_t i = 0; i < n; i++) {
+                const int64_t place = large ? wide[i] : small[i], c3 = i % yd[3], c2 = i / yd[3] % yd[2],
+                              c1 = i / yd[3] / yd[2] % yd[1];
+                int64_t at[4] = {i / yd[3] / yd[2] / yd[1], c1, c2, c3};
+                at[ih] = at[ih] * stride + place / a.size_w - list[t].before;
+                at[iw] = at[iw] * stride + place % a.size_w - list[t].before;
+                const bool in = place >= 0 && place < a.size_h * a.size_w && at[ih] >= 0 && at[ih] < xd[ih] &&
+                                at[iw] >= 0 && at[iw] < xd[iw];
+                const int64_t from = ((at[0] * xd[1] + at[1]) * xd[2] + at[2]) * xd[3] + at[3];
+                CHECK_NEAR(tp_tensor_get(v[2], i), in ? tp_tensor_get(v[0], from) : 0, 0, 0);
+                if (in) dx[from] += tp_tensor_get(v[1], i), taken++;
+            }
+        CHECK(taken > n / 4 && taken < n);
+        for (int64_t i = 0; v[3] && i < tp_tensor_size(v[3]); i++) CHECK_NEAR(tp_tensor_get(v[3], i), dx[i], 1e-5, 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* A bias along the last dimension of what is pooled as NCHW: its gradient is not the sum of the pooled one's. */
 TEST(a_bias_of_other_channels_than_the_pooling)
 {

@@ -855,6 +855,8 @@ TEST(pools_across_blocks)
         POOL("size_h 3;size_w 3;stride_h 2;stride_w 2", "2 13 15 8", "2 6 7 8", "0 8"),
         POOL("size_h 3;size_w 3;stride_h 1;stride_w 1;padding 1", "2 9 10 7", "2 9 10 7", "4 4"),
         POOL("size_h 2;size_w 3;stride_h 3;stride_w 4", "2 14 13 5", "2 5 3 5", "0 5"), /* gaps between windows */
+        POOL("size_h 3;size_w 3;stride_h 1;stride_w 1;padding 1", "2 6 8 12", "2 6 8 12",
+             "0 11"), /* places outside too */
         POOL("size_h 3;size_w 2;stride_h 2;stride_w 1;data_format 2", "2 5 13 15", "2 5 6 14", "0 5"),
         POOL("size_h 5;size_w 4;stride_h 2;stride_w 3;padding 1;data_format 2", "2 3 12 15", "2 3 6 5", "9 9"),
         {"max_pool", "size_h 17;size_w 16", {"float32 4 2 34 33 4" R1}, 0}, /* places of 32 bits */

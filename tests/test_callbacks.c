@@ -2955,6 +2955,26 @@ TEST(errors_go_through_wrappers)
     tp_set_log(NULL, NULL);
 }
 
+static void end_keeps_session(tp_hook *h, tp_session *session) { *(tp_session **)h->user = session; }
+static tp_session *session_before;
+static tp_status keep_session(tp_callback *cb)
+{
+    session_before = cb->train->session;
+    return TP_OK;
+}
+/* The end of a hook gets the session of the training. */
+TEST(the_end_of_a_hook_has_the_session)
+{
+    tp_session *at_end = NULL;
+    tp_hook hook;
+    memset(&hook, 0, sizeof hook);
+    hook.end = end_keeps_session, hook.user = &at_end;
+    tp_callback *cb[2] = {tp_cb_hook(&hook), tp_callback_new("Keep", 0)};
+    cb[1]->before_train = keep_session;
+    CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
+    CHECK(at_end != NULL && at_end == session_before);
+}
+
 /* A hook of no functions does nothing; it stands for a callback of its name, or of none. */
 TEST(empty_hooks)
 {

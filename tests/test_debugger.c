@@ -41,7 +41,8 @@ static tp_node *build_with_empty(tp_graph *g, tp_node *const *in, void *user)
     tp_node *cost = tp_add(build_graph(g, in, user), tp_sum(empty));
     tp_node *shared = tp_named(tp_neg(in[0]), "shared");
     tp_node *read_twice = tp_named(tp_sum(tp_mul(shared, shared)), "read_twice");
-    return tp_add(cost, tp_mul(read_twice, tp_mean(shared)));
+    tp_node *wide = tp_get_variable_as(g, "wide", TP_F32, tp_make_shape(2, 40), tp_init_constant(0.5f));
+    return tp_add(cost, tp_add(tp_mean(wide), tp_mul(read_twice, tp_mean(shared))));
 }
 
 static tp_optimizer *optimizer(tp_graph *g, void *user)
@@ -345,10 +346,14 @@ TEST(a_known_value_is_read_by_several)
     run r = {0};
     r.points = 6;
     r.empty = true;
-    r.commands = "to shared; to read_twice; step; step 2; list -f all_zero; stop";
+    r.commands =
+        "to shared; print wide[1, 20:40]; print wide[:, 20:31]; to read_twice; step; step 2; list -f all_zero; "
+        "stop";
     answers(&r);
     /* the first two points are 1, 1.5 and 2, 2.5 */
-    IN_ORDER(answer, "to shared\n", "shared  ", "float32 (2,2)  min -2.5", "to read_twice\n", "read_twice",
+    IN_ORDER(answer, "to shared\n", "shared  ", "float32 (2,2)  min -2.5", "print wide[1, 20:40]\n",
+             "[1]  0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 ..\ntp>  print wide[:, 20:31]\n",
+             "[0]  0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5\n[1]  0.5", "to read_twice\n", "read_twice",
              "float32 ()  13.5\n", "list -f all_zero\n", " operations\n", "STATUS TP_OK");
     CHECK(!strstr(answer, "is fed twice"));
 }

@@ -1440,6 +1440,33 @@ TEST(what_cannot_be_exported_is_said)
     tp_graph_free(strange);
 }
 
+/* A node with so many inputs that their names need a block of memory of their own. */
+TEST(a_sum_of_many_without_memory)
+{
+    enum { N = 3000 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2)), *in[N];
+    for (int i = 0; i < N; i++) in[i] = x;
+    tp_node *y = tp_named(tp_add_n(in, N), "y");
+    tp_session *s = tp_session_new(g, NULL);
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 2000; n++) {
+        tp_buf b = TP_EMPTY;
+        tp_test_fail_after(n);
+        const tp_status st = tp_export_onnx_buf(s, &x, 1, &y, 1, &b, NULL);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s: %s", n, tp_status_name(st),
+                  tp_last_error());
+        failures += failed != 0;
+        tp_buf_free(&b);
+        CHECK(tp_test_live_blocks() == 0);
+        tp_test_alloc_reset();
+    }
+    CHECK(failures > 5);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(memory_may_run_out_anywhere)
 {
     int failures = 0;

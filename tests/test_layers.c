@@ -617,6 +617,21 @@ TEST(chains_filled_in_by_hand)
     done(g);
 }
 
+static tp_node *no_build(tp_node *x, const void *desc) { return (void)x, (void)desc, (tp_node *)NULL; }
+TEST(a_layer_that_gives_no_node)
+{
+    tp_graph *g = tower(true);
+    const tp_layer_type t = {
+        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), no_build, true, false,
+        false,    false};
+    tp_layer_register(g, &t);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2));
+    tp_node *y = tp_linear(x, TP_LAYER(scaled, "s0"));
+    if (CHECK(y != NULL)) CHECK(tp_is_poison(y));
+    CHECK_HAS(tp_graph_error(g), "Scaled gave no node");
+    done(g);
+}
+
 TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);

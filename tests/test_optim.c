@@ -215,6 +215,20 @@ static tp_node *sign_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     return tp_group(o->graph, ops, n, "sign");
 }
 
+static tp_node *no_apply(tp_optimizer *o, const tp_grad_var *gv, int n)
+{
+    return (void)o, (void)gv, (void)n, (tp_node *)NULL;
+}
+TEST(an_optimizer_that_gives_no_node)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv = {input(g, "g"), weight(g, "w", 1)};
+    tp_node *op = tp_apply_gradients(tp_optimizer_new(g, "Nothing", no_apply, NULL), &gv, 1);
+    if (CHECK(op != NULL)) CHECK(tp_is_poison(op));
+    CHECK_HAS(tp_graph_error(g), "Nothing: its apply_gradients gave no node");
+    tp_graph_free(g);
+}
+
 TEST(an_optimizer_of_the_users_own)
 {
     tp_graph *g = graph();

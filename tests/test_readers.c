@@ -1812,6 +1812,8 @@ TEST(seek_over_bad_image_files)
 }
 
 static tp_dataflow *image_flow(void) { return tp_df_image_from_file(image_files, 4, .shuffle = TP_YES); }
+static const char *long_names[4];
+static tp_dataflow *long_flow(void) { return tp_df_image_from_file(long_names, 4); }
 static const char *folder_root;
 static tp_dataflow *folder_flow(void) { return tp_df_image_folder(folder_root); }
 static tp_dataflow *decoding_flow(void)
@@ -1823,6 +1825,15 @@ TEST(images_without_memory)
     NEEDS_STB();
     make_images();
     check_no_memory_(image_flow, false, __LINE__); /* it can do without a block for the next image */
+    for (int i = 0; i < 4; i++) {                  /* names that fill blocks of memory of their own */
+        static char name[4][4000];
+        size_t n = strlen(image_dir);
+        memcpy(name[i], image_dir, n);
+        for (; n < 3000; n += 2) memcpy(name[i] + n, "/.", 2);
+        snprintf(name[i] + n, sizeof name[i] - n, "%s", image_files[i] + strlen(image_dir));
+        long_names[i] = name[i];
+    }
+    check_no_memory_(long_flow, false, __LINE__);
     folder_root = make_folder();
     check_no_memory_(folder_flow, false, __LINE__);
     check_no_memory_(decoding_flow, false, __LINE__);

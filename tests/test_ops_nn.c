@@ -1550,6 +1550,32 @@ TEST(ctc_loss_by_differences_and_with_bad_labels)
 }
 
 /* Steps first or samples first: the same costs and, in the other order, the same derivatives. */
+TEST(ctc_loss_of_no_sequences)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_feed f[4];
+    memset(f, 0, sizeof f);
+    f[0].node = tp_placeholder(g, "x", TP_F32, tp_make_shape(5, TP_ANY, 4));
+    f[1].node = tp_placeholder(g, "labels", TP_I32, tp_make_shape(TP_ANY, 2));
+    f[2].node = tp_placeholder(g, "n", TP_I32, tp_make_shape(TP_ANY));
+    f[3].node = tp_placeholder(g, "t", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *y = tp_ctc_loss(f[0].node, f[1].node, f[2].node, f[3].node, NULL), *fetch[2] = {y, NULL};
+    tp_gradients(tp_sum(y), &f[0].node, 1, &fetch[1]);
+    const tp_tensor *out[2];
+    for (int i = 0; i < 4; i++) {
+        tp_shape s = f[i].node->shape;
+        s.dim[i == 0] = 0;
+        tp_tensor_view(&f[i].value, i ? TP_I32 : TP_F32, s, "");
+    }
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_OK(tp_session_run(s, f, 4, fetch, 2, out))) {
+        CHECK(tp_tensor_size(out[0]) == 0 && out[0]->shape.ndim == 1);
+        CHECK(tp_tensor_size(out[1]) == 0 && out[1]->shape.ndim == 3);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(ctc_loss_in_both_orders)
 {
     enum { T = 5, B = 3, C = 4, L = 2 };

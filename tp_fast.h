@@ -659,17 +659,17 @@ typedef struct tp__gemm_args {
 
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
 #define TP__KC         TP__WHOLE_SUM
-#define TP__PACK_HERE  1000000 /* a B with more floats than this is not packed as a whole */
-#define TP__PACK_ALONE 32768   /* one thread packs matrices of up to this many floats */
-#define TP__K_IN_PLACE 16      /* up to this K the product reads A in place, without packing */
-#define TP__K_PARTS    2048    /* k is divided into parts from here on, if the output is small */
-#define TP__KC_STREAM  128     /* values of k in a block of A, if that block has all rows of A */
-#define TP__NC         256     /* columns of B in a block */
-#define TP__MB         8       /* number of register tiles of rows in a block */
-#define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
-#define TP__LDB_NEAR   32      /* B is read in place for many rows of A if a row of B has at most this many panels */
-#define TP__LDA_NEAR   1024    /* a transposed A is read in place if its rows have at most this many floats */
-#define TP__PACK_K     128     /* values of k in a chunk that packs B */
+#define TP__PACK_HERE  450000 /* a B with more floats exceeds L2: it is neither read in place nor packed as a whole */
+#define TP__PACK_ALONE 32768  /* one thread packs matrices of up to this many floats */
+#define TP__K_IN_PLACE 16     /* up to this K the product reads A in place, without packing */
+#define TP__K_PARTS    2048   /* k is divided into parts from here on, if the output is small */
+#define TP__KC_STREAM  128    /* values of k in a block of A, if that block has all rows of A */
+#define TP__NC         256    /* columns of B in a block */
+#define TP__MB         8      /* number of register tiles of rows in a block */
+#define TP__M_HERE     1024   /* rows in a block, if each block packs its own columns of B */
+#define TP__LDB_NEAR   32     /* B is read in place for many rows of A if a row of B has at most this many panels */
+#define TP__LDA_NEAR   1024   /* a transposed A is read in place if its rows have at most this many floats */
+#define TP__PACK_K     128    /* values of k in a chunk that packs B */
 /* panels in a chunk that packs B: more write streams would evict each other from L1 */
 #define TP__PACK_PANELS 8
 #define TP__CHUNK_MIN   1000000 /* number of multiply-adds from which a chunk is worth its overhead */
@@ -762,8 +762,10 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     return e;
 }
 
-/* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
-TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, void *scratch)
+/* Computes the plan of a matrix product from its shape; returns the bytes of scratch. keep: the panels of B are kept for the next
+ * calls, so that packing them costs no time. */
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, bool keep,
+                                           void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     const struct tp__isa *isa = d->isa;
@@ -803,8 +805,9 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0;
     /* rows of B that map to few cache sets are packed too, if they are used often enough */
     const bool spread = a->ldb % 256 != 0 || M <= 16 * mr;
-    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
-                               (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr && spread));
+    p->b_in_place =
+        !a->tb && (a->ldb <= p->nr || (!keep && (M <= 2 * mr || (M <= TP__M_HERE && K * N <= TP__PACK_HERE &&
+                                                                 a->ldb <= TP__LDB_NEAR * p->nr && spread))));
     p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
                                      : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
     p->even = tp__gemm_is_even(a, isa) && p->parts == 1 && !p->pack_here && !p->stream && !p->row &&
@@ -819,8 +822,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     else if (p->b_in_place) p->packed_from = p->even || tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
     const int64_t columns = (p->panels - p->packed_from) * p->nr;
-    p->packed = (float *)tp__carve(&c, columns * K, sizeof(float));
-    if (a->kept) p->packed = a->kept;
+    p->packed = a->kept ? a->kept : (float *)tp__carve(&c, columns * K, sizeof(float));
     p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
     const bool pack_whole_a = p->pack_a && p->n_blocks > 1;
     p->packed_a = (float *)tp__carve(&c, pack_whole_a ? M * K : 0, sizeof(float));
@@ -1102,7 +1104,7 @@ static size_t tp__gemm_along_n_scratch(tp_device *d, tp__gemm_args *a)
     if (a->tb && a->N == 1) a->tb = false, a->ldb = 1;
     tp__gemm_plan p;
     tp__carver c = tp__carver_over(NULL);
-    if (!tp__gemm_is_small(a, d->isa)) return tp__gemm_plan_make(&p, d, a, NULL);
+    if (!tp__gemm_is_small(a, d->isa)) return tp__gemm_plan_make(&p, d, a, false, NULL);
     tp__carve(&c, a->tb ? a->K * tp__round_up(a->N, d->isa->vw) : 0, sizeof(float));
     return tp__carved(&c);
 }
@@ -1120,7 +1122,7 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
         return;
     }
     tp__gemm_plan p;
-    tp__gemm_plan_make(&p, d, a, scratch);
+    tp__gemm_plan_make(&p, d, a, a->kept != NULL, scratch);
     /* a small matrix is packed by one thread, because starting another one takes longer */
     const int64_t pack_b =
         p.packed_from < p.panels && !a->kept_is_ready ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
@@ -1266,7 +1268,7 @@ TP__SMALL static int64_t tp__gemm_kept(tp_device *d, const tp__gemm_args *produc
     if (a.M <= 0 || a.N <= 0 || a.K <= 0 || a.M > TP__KEEP_ROWS || tp__gemm_along(&a, d->isa) != TP__ALONG_N) return 0;
     if (a.tb && a.N == 1) a.tb = false, a.ldb = 1;
     if (tp__gemm_is_small(&a, d->isa)) return 0;
-    tp__gemm_plan_make(&p, d, &a, NULL);
+    tp__gemm_plan_make(&p, d, &a, true, NULL);
     /* if several blocks of rows pack the panels that they use, each panel is packed by several threads */
     if (p.pack_here) return p.m_blocks == 1 ? p.panels * p.nr * a.K : 0;
     return (p.panels - p.packed_from) * p.nr * a.K;

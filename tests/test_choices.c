@@ -51,7 +51,7 @@ static void for_each_isa(const char *section, void (*say)(tp_device *d))
 static void say_gemm_plan(tp_device *d, const tp__gemm_args *a)
 {
     tp__gemm_plan p;
-    tp__gemm_plan_make(&p, d, a, NULL);
+    tp__gemm_plan_make(&p, d, a, false, NULL);
     golden_say(" blocks %lldx%lld of %lldx%lld panels, k %lld of %lld in %d;%s%s%s%s%s%s from %lld, pack %lldx%lld",
                (long long)p.m_blocks, (long long)p.n_blocks, (long long)p.mb, (long long)p.pb, (long long)p.kc,
                (long long)p.k_part, p.parts, p.pack_a ? " pack_a" : "", p.b_in_place ? " in_place" : "",
@@ -99,7 +99,7 @@ static uint64_t hash_of_product(tp_device *d, const tp__gemm_args *product, uint
     if (t.tb && t.N == 1) t.tb = false, t.ldb = 1;
     const bool small = way == TP__ALONG_K || tp__gemm_is_small(&t, d->isa);
     memset(&p, 0, sizeof p);
-    if (!small) tp__gemm_plan_make(&p, d, &t, NULL);
+    if (!small) tp__gemm_plan_make(&p, d, &t, false, NULL);
     snprintf(text, sizeof text, "%d%d %lldx%lld %lldx%lld %lld %lld %d %d%d%d%d%d%d %lld %lldx%lld %zu", (int)way,
              small, (long long)p.m_blocks, (long long)p.n_blocks, (long long)p.mb, (long long)p.pb, (long long)p.kc,
              (long long)p.k_part, p.parts, p.pack_a, p.b_in_place, p.even, p.stream, p.row, p.pack_here,

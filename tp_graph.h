@@ -2859,7 +2859,9 @@ TP__UNUSED static tp_node *tp__node_named(const tp_graph *g, const char *name)
 {
     int index;
     const size_t n = tp__split_name(name, &index);
-    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
+    tp_operation *op = index ? (tp_operation *)tp__map_get(&g->by_name, name) : NULL;
+    if (op) return &op->out[0]; /* a value that is called "split:1" in an imported file */
+    op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
     if (op) tp__warn_same_name(g, op);
     return op && index < op->n_out ? &op->out[index] : NULL;
 }
@@ -5551,7 +5553,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
         low = low > 0;
         high = high > 0;
     }
-    if (width->low == 0 && high > 1 && high - low > 1) {
+    if (width->low == 0 && high - low > 1) {
         loop = tp__re_more(p, (void *)&re->outer, &re->n_loop, &re->cap_loop, sizeof *re->outer);
         if (loop < 0) return;
         re->outer[loop] = -1;

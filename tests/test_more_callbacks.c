@@ -478,6 +478,12 @@ static tp_status no_image(const tp_tensor *value, tp_tensor *image, void *user)
     return tp_tensor_resize(image, TP_F32, tp_make_shape(7));
 }
 
+static tp_status image_without_rows(const tp_tensor *value, tp_tensor *image, void *user)
+{
+    (void)value, (void)user;
+    return tp_tensor_resize(image, TP_F32, tp_make_shape(0, 7));
+}
+
 static int n_images;
 static char image_names[200];
 static tp_status keep_image(tp_monitor *m, const char *name, const tp_tensor *image)
@@ -524,6 +530,10 @@ TEST(tensors_become_pictures)
         }
     }
     CHECK(!tp_file_exists(tp_test_path(folder, "filters_W-ep001-2.png")));
+    cb[0] = tp_cb_lambda(.setup_graph = make_picture);
+    cb[1] = tp_cb_dump_tensor_as_image("filters/W", .prefix = "none", .map_func = image_without_rows);
+    CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
+    CHECK(!tp_file_exists(tp_test_path(folder, "none-ep001.png")));
     TEST_MAY_ERROR("");
     cb[0] = tp_cb_lambda(.setup_graph = make_picture);
     cb[1] = tp_cb_dump_tensor_as_image("filters/W", .map_func = no_image);
@@ -1337,6 +1347,32 @@ TEST(memory_of_devices)
     cb = tp_cb_gpu_memory_tracker(.n_devices = -1);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".n_devices is -1");
     tp_callback_free(cb);
+}
+
+/* A device that does not tell its memory is named once, and no numbers are reported for it. */
+TEST(memory_of_a_device_that_does_not_tell)
+{
+    tp_device *device = NULL;
+    told[0] = 0;
+    tp_test_keep_log();
+    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, &device));
+    device->memory = NULL;
+    tp_session_config config = tp_default_session_config();
+    config.devices = &device, config.n_devices = 1;
+    tp_trainer *t = tp_noop_trainer();
+    t->creator = tp_new_session_creator(&config);
+    tp_callback *cb = tp_cb_gpu_memory_tracker();
+    tp_monitor *m = tp_monitor_new("Keeper", 0);
+    m->process_scalar = keep_told;
+    tp_train_desc d;
+    memset(&d, 0, sizeof d);
+    d.callbacks = &cb, d.n_callbacks = 1, d.monitors = &m, d.n_monitors = 1;
+    d.steps_per_epoch = 1, d.max_epoch = 2;
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+    CHECK_HAS(tp_test_logged, "GPUMemoryTracker: cpu:0 does not tell how much memory it uses.");
+    CHECK(!strstr(told, "PeakMemory"));
+    device->close(device);
 }
 
 /* -- protobuf, as its documentation has it: a field of a message, its number and its bytes or its value */

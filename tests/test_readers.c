@@ -98,12 +98,13 @@ static void check_no_allocation(tp_dataflow *df)
     tp_df_free(df);
 }
 
-/* make() and a pass with each allocation failing once: TP_ERR_NOMEM or a whole pass, and nothing stays. needs_all: the
+/* make() and a pass with each allocation failing once, after one without: TP_ERR_NOMEM or a whole pass, and nothing stays. needs_all: the
  * flow needs all that it allocates, so it is TP_ERR_NOMEM from the step in which an allocation fails. */
 static void check_no_memory_(tp_dataflow *(*make)(void), bool needs_all, int line)
 {
-    long n = 1;
+    long n = 0, whole = 0;
     for (long failed = 1; failed && n < 2000; n++) {
+        long points = 0;
         tp_test_fail_after(n);
         tp_dataflow *df = make();
         tp_datapoint dp = {0, NULL, 0};
@@ -111,12 +112,16 @@ static void check_no_memory_(tp_dataflow *(*make)(void), bool needs_all, int lin
         while (st == TP_OK) {
             const bool before = tp_test_alloc_failed();
             st = tp_df_next(df, &dp);
+            points += st == TP_OK;
             CHECK_MSG(!needs_all || before || !tp_test_alloc_failed() || st == TP_ERR_NOMEM,
                       "line %d: allocation %ld fails in a step that comes to %s", line, n, tp_status_name(st));
         }
         failed = tp_test_alloc_failed();
         CHECK_MSG(st == TP_END || (failed && st == TP_ERR_NOMEM), "line %d: allocation %ld: %s: %s", line, n,
                   tp_status_name(st), tp_last_error());
+        if (n == 0) whole = points, failed = 1;
+        CHECK_MSG(st != TP_END || points == whole, "line %d: allocation %ld: %ld of %ld datapoints", line, n, points,
+                  whole);
         tp_df_free(df);
         tp_datapoint_free(&dp);
         CHECK_MSG(tp_test_live_blocks() == 0, "line %d: allocation %ld: %ld blocks stay", line, n,

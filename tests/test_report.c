@@ -527,6 +527,9 @@ TEST(a_page_has_the_model_and_a_step)
     for (int i = 0; i < kernels->n; i++) {
         sum += kernels->item[i]->item[4]->number;
         bytes += kernels->item[i]->item[5]->number;
+        const value *before =
+            kernels->item[i ? i - 1 : 0]->item[3]; /* a kernel begins after the one before; the first at 0 */
+        CHECK(i ? kernels->item[i]->item[3]->number >= before->number : before->number == 0);
     }
     CHECK(kernels->n > 10 && kernels->item[0]->item[3]->number == 0); /* time is counted from the first one */
     CHECK(sum > 0 && sum == get(get(p.data, "trace"), "total")->number && bytes > 0);

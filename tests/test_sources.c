@@ -300,7 +300,8 @@ typedef struct counter {
     int sessions, closed;
     int *closes;
     bool fetches, feeds_more, feeds_less, no_hooks;
-    int waits; /* atomic: 1: its hook waits for data that do not come */
+    tp_device *device; /* where its values are; NULL: in host memory */
+    int waits;         /* atomic: 1: its hook waits for data that do not come */
     tp_mutex *mutex;
     tp_cond *cond;
 } counter;
@@ -337,6 +338,7 @@ static tp_status counter_before(tp_hook *h, tp_run_request *r)
         memset(&v, 0, sizeof v);
         c->value[t] = (int32_t)s->consumed + t;
         tp_tensor_view(&v, TP_I32, NO_SHAPE, &c->value[t]);
+        v.device = c->device;
         st = tp_request_feed(r, c->node[t], &v);
     }
     if (c->feeds_more) {
@@ -477,6 +479,18 @@ TEST(a_source_that_needs_no_hooks)
 /* A seek of what is staged: where the source only cannot go back, the stage goes on at once; after another failure the source
  * begins anew, with the next run. */
 static tp_status seek_says;
+/* What a device has already is not staged: a sentence says so. */
+TEST(a_stage_whose_source_feeds_from_a_device)
+{
+    machine m;
+    const tp_tensor *v[TOWERS];
+    tp_input_source *own = counter_new(0, NULL);
+    CHECK_OK(machine_open_on(&m, tp_staging_input(own), 1, scalar_spec(), 1, NULL));
+    ((counter *)own->user)->device = &m.on[0]->d;
+    CHECK_ERR(machine_run(&m, v), TP_ERR_ARG, "CounterInput feeds a tensor that is already on shy:0");
+    machine_close(&m);
+}
+
 static int resets;
 static tp_status counter_refuses(tp_input_source *s, int64_t consumed)
 {

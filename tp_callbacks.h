@@ -6269,7 +6269,9 @@ static tp_status tp__runner_before_train(tp_callback *cb)
             return tp_fail(TP_ERR_ARG, "%s: there is no device %d: the session has fewer, numbered from 0", r->name,
                            r->device[i]);
     if (size <= 0 && r->n_tower > 1)
-        return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+        return tp_fail(TP_ERR_ARG,
+                       size == 0 ? "%s: the input has no datapoints"
+                                 : "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
                        r->name);
     return TP_OK;
 }

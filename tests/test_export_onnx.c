@@ -1515,32 +1515,6 @@ TEST(memory_may_run_out_anywhere)
     CHECK(failures > 100);
 }
 
-/* A sum of so many terms that the list of their names needs a block of memory of its own. */
-TEST(memory_may_run_out_for_a_long_sum)
-{
-    static tp_node *terms[3000];
-    int failures = 0;
-    tp_graph *g = tp_graph_new(NULL);
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2));
-    for (int i = 0; i < TP_COUNT(terms); i++) terms[i] = x;
-    tp_node *y = tp_add_n(terms, TP_COUNT(terms));
-    tp_session *s = tp_session_new(g, NULL);
-    for (long n = 1, failed = 1; failed && n < 20000; n++) {
-        tp_buf b;
-        memset(&b, 0, sizeof b);
-        tp_test_fail_after(n);
-        const tp_status st = tp_export_onnx_buf(s, &x, 1, &y, 1, &b, NULL);
-        failed = tp_test_alloc_failed();
-        CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "allocation %ld: %s", n, tp_status_name(st));
-        failures += failed != 0;
-        tp_buf_free(&b);
-    }
-    tp_test_alloc_reset();
-    CHECK(failures > 5);
-    tp_session_free(s);
-    tp_graph_free(g);
-}
-
 /* ==== >>exporter ====================================================================================== */
 
 /* prob of an image, and the cost of a label: what a model builds, training or not. */

@@ -293,6 +293,8 @@ TEST(names_are_those_of_the_file)
             CHECK(neg && strcmp(neg->op->row->name, "neg") == 0);
             const tp_node *absolute = tp_graph_find(g, scoped ? "imported/hidden/Abs:0" : "hidden/Abs:0");
             CHECK(absolute && strcmp(absolute->op->row->name, "abs") == 0);
+            CHECK(tp_graph_find(g, scoped ? "imported/hidden/Neg:ncwh" : "hidden/Neg:ncwh") == NULL);
+            CHECK_HAS(tp_last_error(), "hidden/Neg:nchw'?");
             const tp_operation *sum = m.output[0].node->op->in[0]->op;
             for (int i = 0; i < 4; i++) {
                 static const char *const names[] = {"split", "split:0", "split:1", "spli"};

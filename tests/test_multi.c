@@ -1372,6 +1372,23 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
     tp_callback_free(cb);
 }
 
+/* Several towers share the datapoints: their number must be known, and not 0. */
+static int64_t none(tp_dataflow *df) { return df ? 0 : -1; }
+TEST(inference_on_several_towers_needs_the_size)
+{
+    static const char *const says[] = {"the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+                                       "DataParallelInferenceRunner: the input has no datapoints"};
+    for (int i = 0; i < 2; i++) {
+        plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+        tp_dataflow *data = tp_df_from_generator(point, .user = &p);
+        if (i) data->size = none;
+        tp_callback *cb = tp_cb_data_parallel_inference_runner(data, {tp_inf_classification_error()}, .n_devices = 2);
+        tp_train_config c = config_of(&p, &cb, 1, 2);
+        TEST_MAY_ERROR("");
+        CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)), TP_ERR_ARG, says[i]);
+    }
+}
+
 /* ==== >>mistakes ======================================================================================= */
 
 typedef enum fault {

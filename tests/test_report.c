@@ -531,8 +531,7 @@ TEST(a_page_has_the_model_and_a_step)
             kernels->item[i ? i - 1 : 0]->item[3]; /* a kernel begins after the one before; the first at 0 */
         CHECK(i ? kernels->item[i]->item[3]->number >= before->number : before->number == 0);
     }
-    CHECK(kernels->n > 10 && kernels->item[0]->item[3]->number == 0); /* time is counted from the first one */
-    CHECK(sum > 0 && sum == get(get(p.data, "trace"), "total")->number && bytes > 0);
+    CHECK(kernels->n > 10 && sum > 0 && sum == get(get(p.data, "trace"), "total")->number && bytes > 0);
     const double step = get(get(p.data, "trace"), "step")->number;
     CHECK(step == 2 || step == 3);
     const value *parameters = get(get(p.data, "setup")->item[1], "rows");

@@ -6614,6 +6614,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 #define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
 #define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
+#define TP__MAX_KEEPING  4 /* largest number of an exec's plans that keep packed weights, each a copy of them */
 
 /* -- the parts of a plan ------------------------------------------------------------------------------- */
 
@@ -6695,6 +6696,7 @@ typedef struct tp__plan {
     int first_write; /* the first step that writes a variable; n_step: no step does */
     /* the session's version of its variables from which the steps' kept memory was made (tp_call.kept); 0: of none */
     uint64_t kept_version;
+    bool keeps; /* a step has kept memory */
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -9660,10 +9662,15 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 }
 
 /* Some kernels pack their weights in the plan's first run and use the packed weights in later runs. This gives them the memory. The
- * plan must write no variable; the weights are a variable or a constant, and the kernel reads them without conversion. */
-static tp_status tp__plan_kept(tp__plan *p)
+ * plan must write no variable; the weights are a variable or a constant, and the kernel reads them without conversion. Where the
+ * batch has many sizes, only the first few plans keep them, or they would fill the memory. */
+static tp_status tp__plan_kept(const tp__compiler *c)
 {
-    for (int i = 0; i < p->n_step && p->first_write == p->n_step; i++) {
+    tp__plan *p = c->plan;
+    int n_keeping = 0;
+    for (const tp__plan *q = c->exec->plans; q; q = q->next) n_keeping += q->keeps;
+    if (p->first_write < p->n_step || n_keeping >= TP__MAX_KEEPING) return TP_OK;
+    for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
         if (s->from >= 0 || s->is_collective || s->convert || s->fn != s->row->fast || s->call.n_in < 2) continue;
         const int b = s->buffer[1];
@@ -9673,6 +9680,7 @@ static tp_status tp__plan_kept(tp__plan *p)
         if (!bytes) continue;
         s->call.kept = tp__constant_memory(p, s->device, bytes);
         if (!s->call.kept) return tp__nomem_plan();
+        p->keeps = true;
     }
     return TP_OK;
 }
@@ -9728,7 +9736,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     }
     if (TP__HAS_DEVICES && (st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
-    if (TP__FAST && (st = tp__plan_kept(p)) != TP_OK) return st;
+    if (TP__FAST && (st = tp__plan_kept(c)) != TP_OK) return st;
     if (p->room_bytes && !(p->host_buffer = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) return tp__nomem_plan();

@@ -1951,4 +1951,41 @@ TEST(packed_weights_are_kept_until_a_variable_changes)
     }
 }
 
+/* A prediction for each size of the batch has a plan of its own. Four of them keep packed weights, the others pack them in each run. */
+TEST(a_few_plans_keep_packed_weights)
+{
+    tp_device *d = tp_cpu_device_new(1, "avx2");
+    if (!d) TEST_SKIP("needs AVX2");
+    d->close(d);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_session_config c = tp_default_session_config();
+    tp_plan_info info;
+    tp_feed x;
+    memset(&x, 0, sizeof x);
+    c.isa = "avx2", c.threads = 1;
+    x.node = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 300));
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(300, 400), tp_init_uniform(-1, 1));
+    tp_node *y = tp_matmul(x.node, w);
+    tp_session *s = tp_session_new(g, &c);
+    const tp_tensor *v = NULL;
+    double first[400];
+    int keeping = 0;
+    for (int batch = 2; batch < 60 && s; batch += 7)
+        for (int run = 0; run < 2; run++) {
+            CHECK_OK(tp_tensor_resize(&x.value, TP_F32, tp_make_shape(batch, 300)));
+            for (int i = 0; i < batch * 300; i++) ((float *)x.value.data)[i] = (float)(i % 300) / 300;
+            if (!CHECK_OK(tp_session_run(s, &x, 1, &y, 1, &v))) break;
+            for (int i = 0; i < batch * 400; i++) {
+                if (batch == 2 && run == 0 && i < 400) first[i] = tp_tensor_get(v, i);
+                CHECK(tp_tensor_get(v, i) == first[i % 400]);
+            }
+            CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+            keeping += run == 0 && info.constant_bytes >= 300 * 400 * sizeof(float);
+        }
+    CHECK_MSG(keeping == 4, "%d plans keep weights", keeping);
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_tensor_free(&x.value);
+}
+
 TEST_MAIN()

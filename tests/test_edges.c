@@ -361,4 +361,35 @@ TEST(fast_functions_have_the_bits_that_they_had)
     golden_compare_but("choices.txt", "bits of fast functions", lacks_isa);
 }
 
+/* The rows of a softmax with a factor end in the middle of a vector; what lies behind them in memory stays. The fourth one has the
+ * memory of the second, which lies before that of the third. */
+TEST(scaled_softmax_keeps_its_neighbours)
+{
+    enum { ROWS = 3, COLUMNS = 20, ALL = ROWS * COLUMNS };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(ROWS, COLUMNS)), *y[4];
+    float v[ALL];
+    double want[5][ALL];
+    for (int i = 0; i < ALL; i++) want[0][i] = v[i] = sinf((float)i);
+    for (int k = 0; k < 4; k++) {
+        y[k] = tp_softmax(tp_affine(k ? y[k - 1] : x, 1.5f, 0));
+        for (int r = 0; r < ALL; r += COLUMNS) {
+            double sum = 0;
+            for (int i = r; i < r + COLUMNS; i++) sum += exp(1.5 * want[k][i]);
+            for (int i = r; i < r + COLUMNS; i++) want[k + 1][i] = exp(1.5 * want[k][i]) / sum;
+        }
+    }
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed feed;
+    const tp_tensor *out[2];
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
+    if (CHECK_OK(tp_session_run(s, &feed, 1, y + 2, 2, out)))
+        for (int k = 0; k < 2; k++)
+            for (int i = 0; i < ALL; i++) CHECK_NEAR(tp_tensor_get(out[k], i), want[k + 3][i], 1e-6, 1e-5);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

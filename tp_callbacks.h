@@ -6270,7 +6270,7 @@ static tp_status tp__runner_before_train(tp_callback *cb)
                            r->device[i]);
     if (size <= 0 && r->n_tower > 1)
         return tp_fail(TP_ERR_ARG,
-                       size == 0 ? "%s: the input has no datapoints"
+                       size == 0 ? "%s: the input has no datapoints: give it a dataflow with a size above 0"
                                  : "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
                        r->name);
     return TP_OK;

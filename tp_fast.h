@@ -659,7 +659,7 @@ typedef struct tp__gemm_args {
 
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
 #define TP__KC         TP__WHOLE_SUM
-#define TP__PACK_HERE  450000 /* a B with more floats exceeds L2: it is neither read in place nor packed as a whole */
+#define TP__PACK_HERE  450000 /* a B with more floats exceeds L2: each block of rows packs the panels that it uses */
 #define TP__PACK_ALONE 32768  /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE 16     /* up to this K the product reads A in place, without packing */
 #define TP__K_PARTS    2048   /* k is divided into parts from here on, if the output is small */
@@ -762,8 +762,8 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     return e;
 }
 
-/* Computes the plan of a matrix product from its shape; returns the bytes of scratch. keep: the panels of B are kept for the next
- * calls, so that packing them costs no time. */
+/* Computes the plan of a matrix product from its shape; returns the bytes of scratch. keep: the panels of B are kept for the
+ * next calls, which then need not pack B. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, bool keep,
                                            void *scratch)
 {
@@ -799,15 +799,15 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
         p->kc = tp__min64(TP__KC_STREAM, p->k_part);
     }
 
-    /* 4. choose what is packed. B is read in place if few blocks of rows read B and B fits into L2, or if B's rows are
-     * short. A is read in place unless A would be read often along its columns, or its rows map to few cache sets */
+    /* 4. choose what is packed. B is read in place if its rows are short or, where its panels are not kept, if few rows of A
+     * use it, or if few blocks of rows read B and B fits into L2. A is read in place unless A would be read often along its
+     * columns, or its rows map to few cache sets */
     /* few values of k: the rows of A in use stay in L1 */
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0;
     /* rows of B that map to few cache sets are packed too, if they are used often enough */
     const bool spread = a->ldb % 256 != 0 || M <= 16 * mr;
-    p->b_in_place =
-        !a->tb && (a->ldb <= p->nr || (!keep && (M <= 2 * mr || (M <= TP__M_HERE && K * N <= TP__PACK_HERE &&
-                                                                 a->ldb <= TP__LDB_NEAR * p->nr && spread))));
+    const bool in_l2 = M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr && spread;
+    p->b_in_place = !a->tb && (a->ldb <= p->nr || (!keep && (M <= 2 * mr || in_l2)));
     p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
                                      : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
     p->even = tp__gemm_is_even(a, isa) && p->parts == 1 && !p->pack_here && !p->stream && !p->row &&

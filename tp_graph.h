@@ -6614,7 +6614,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 #define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
 #define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
-#define TP__MAX_KEEPING  4 /* largest number of an exec's plans that keep packed weights, each a copy of them */
+#define TP__MAX_KEEPING  4 /* largest number of plans of an exec that keep packed weights */
 
 /* -- the parts of a plan ------------------------------------------------------------------------------- */
 
@@ -9662,8 +9662,8 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 }
 
 /* Some kernels pack their weights in the plan's first run and use the packed weights in later runs. This gives them the memory. The
- * plan must write no variable; the weights are a variable or a constant, and the kernel reads them without conversion. Where the
- * batch has many sizes, only the first few plans keep them, or they would fill the memory. */
+ * plan must write no variable; the weights are a variable or a constant, and the kernel reads them without conversion. Each size
+ * of the batch has a plan of its own, with a copy of the packed weights: TP__MAX_KEEPING plans at most keep one. */
 static tp_status tp__plan_kept(const tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -17020,7 +17020,7 @@ static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t 
     return b * g->x_stride_b + (i * g->stride_h + w / g->window_w - g->top) * g->x_stride_h +
            (j * g->stride_w + w % g->window_w - g->left) * g->x_stride_w + c * g->x_stride_c;
 }
-/* Whether w is an element of the window of output (i,j), and inside of the image. */
+/* Whether the window of output (i,j) has an element w, and it lies inside of the image. */
 static bool tp__pool_inside(const tp__pool *g, int64_t i, int64_t j, int64_t w)
 {
     const int64_t h = i * g->stride_h + w / g->window_w - g->top, v = j * g->stride_w + w % g->window_w - g->left;
@@ -17140,8 +17140,8 @@ TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #endif
 
 /* -- max_pool_grad: dx = dy at the elements that max_pool chose, added up, else 0 ----------------- >>op max_pool_grad
- * Inputs dy, argmax, and x for its shape. An argmax outside of its window or of the image adds nothing. Its own gradient by dy
- * is max_pool_take. */
+ * Inputs dy, argmax, and x for its shape. Where argmax is outside of its window or of the image, dy is not added.
+ * Its own gradient by dy is max_pool_take. */
 static void TP__F(tp__max_pool_grad)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);

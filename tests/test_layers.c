@@ -617,13 +617,18 @@ TEST(chains_filled_in_by_hand)
     done(g);
 }
 
+static tp_layer_type scaled_type(tp_node *(*build)(tp_node *x, const void *desc))
+{
+    const tp_layer_type t = {
+        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), build, true, false,
+        false,    false};
+    return t;
+}
 static tp_node *no_build(tp_node *x, const void *desc) { return (void)x, (void)desc, (tp_node *)NULL; }
 TEST(a_layer_that_gives_no_node)
 {
     tp_graph *g = tower(true);
-    const tp_layer_type t = {
-        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), no_build, true, false,
-        false,    false};
+    const tp_layer_type t = scaled_type(no_build);
     tp_layer_register(g, &t);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2));
     tp_node *y = tp_linear(x, TP_LAYER(scaled, "s0"));
@@ -635,9 +640,7 @@ TEST(a_layer_that_gives_no_node)
 TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);
-    const tp_layer_type t = {
-        "Scaled", "scaled", sizeof(tp_scaled_desc), scaled_fields, TP_COUNT(scaled_fields), scaled_build, true, false,
-        false,    false};
+    const tp_layer_type t = scaled_type(scaled_build);
     tp_layer_register(g, &t);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = NULL;
     TP_ARGSCOPE(g, scaled, .by = 3) { y = tp_linear(x, TP_LAYER(scaled, "s0"), TP_LAYER(scaled, "s1", .by = 4)); }

@@ -525,7 +525,8 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
-/* An argmax that no max_pool gave: outside of the window, or of the image, it takes 0 and adds nothing. */
+/* An argmax that no max_pool gave. Where it is outside of its window or of the image, max_pool_take gives 0 and max_pool_grad adds
+ * nothing. */
 TEST(an_argmax_outside_of_its_window)
 {
     static const struct {
@@ -553,7 +554,7 @@ TEST(an_argmax_outside_of_its_window)
         tp_node *fetch[4] = {x, dy, tp_apply(g, tp_op_find("max_pool_take"), take, 2, &a),
                              tp_apply(g, tp_op_find("max_pool_grad"), put, 3, &a)};
         const tp_tensor *v[4] = {NULL, NULL, NULL, NULL};
-        double dx[2 * 18 * 18 * 5] = {0};
+        double dx[2 * 18 * 18 * 5] = {0}; /* as large as the largest x */
         tp_session *s = tp_session_new(g, NULL);
         int taken = 0;
         if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 4, v)))

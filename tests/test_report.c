@@ -528,7 +528,8 @@ TEST(a_page_has_the_model_and_a_step)
         sum += kernels->item[i]->item[4]->number;
         bytes += kernels->item[i]->item[5]->number;
         const value *before =
-            kernels->item[i ? i - 1 : 0]->item[3]; /* a kernel begins after the one before; the first at 0 */
+            kernels->item[i ? i - 1 : 0]
+                ->item[3]; /* the first kernel begins at 0, each other one not before the one that precedes it */
         CHECK(i ? kernels->item[i]->item[3]->number >= before->number : before->number == 0);
     }
     CHECK(kernels->n > 10 && sum > 0 && sum == get(get(p.data, "trace"), "total")->number && bytes > 0);

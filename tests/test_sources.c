@@ -301,7 +301,7 @@ typedef struct counter {
     int *closes;
     bool fetches, feeds_more, feeds_less, no_hooks;
     tp_device *device; /* where its values are; NULL: in host memory */
-    int waits;         /* atomic: 1: its hook waits for data that do not come */
+    int waits;         /* atomic; 1: its hook waits for data that never come */
     tp_mutex *mutex;
     tp_cond *cond;
 } counter;

@@ -7066,29 +7066,45 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
+/* Sets place[w] to the offset, from the window's corner, of element w of the window of output (i,j); -1: it is outside of the
+ * image. Returns how many are inside. */
+static int tp__unpool_places(const tp__pool *g, int64_t i, int64_t j, int64_t *place)
+{
+    int n = 0;
+    for (int64_t w = 0; w < g->window_h * g->window_w; w++) {
+        const bool inside = tp__pool_inside(g, i, j, w);
+        place[w] = inside ? w / g->window_w * g->x_stride_h + w % g->window_w * g->x_stride_w : -1;
+        n += inside;
+    }
+    return n;
+}
 static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const uint8_t *arg = (const uint8_t *)k->in[1].data;
     const bool tiles = tp__pool_tiles(&g);
-    int64_t tap[256];
-    uint8_t index[256];
-    const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
+    const int window_size = (int)(g.window_h * g.window_w);
+    float *dx = (float *)k->out[0].data;
+    int64_t place[256];
+    int n = tiles ? tp__unpool_places(&g, 0, 0, place) : 0;
     for (int64_t b = from; b < to; b++) {
-        float *dx = (float *)k->out[0].data;
         if (!tiles) memset(dx + b * g.x_stride_b, 0, (size_t)g.x_stride_b * sizeof(float));
         for (int64_t i = 0; i < g.OH; i++)
             for (int64_t j = 0; j < g.OW; j++) {
-                const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w;
+                const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, h = i * g.stride_h - g.top,
+                              v = j * g.stride_w - g.left,
+                              corner = b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w;
                 const float *dy = (const float *)k->in[0].data + Y;
-                if (tiles)
-                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
-                                                         dx + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
-                                                             j * g.stride_w * g.x_stride_w);
-                else
-                    for (int64_t c = 0; c < g.C; c++)
-                        if (tp__pool_inside(&g, i, j, arg[Y + c]))
-                            dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
+                if (tiles) {
+                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, place, dx + corner);
+                    continue;
+                }
+                const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
+                if (!inside || n != window_size) n = tp__unpool_places(&g, i, j, place);
+                for (int64_t c = 0; c < g.C; c++) {
+                    const int w = arg[Y + c];
+                    if (w < window_size && place[w] >= 0) dx[corner + place[w] + c] += dy[c];
+                }
             }
     }
 }

@@ -12,7 +12,19 @@
 enum { SIDE = 4, CLASSES = 3, STEPS = 20, WHOLE = 8 /* samples of a step, of all towers together */ };
 
 /* What is trained, and by whom. */
-typedef enum kind { SIMPLE, REPLICATED, HIERARCHICAL, ON_CPU, SUMMED, PS_GPU, PS_CPU, DEFAULT, ASYNC, ASYNC_SUM } kind;
+typedef enum kind {
+    SIMPLE,
+    REPLICATED,
+    HIERARCHICAL,
+    IN_ORDER,
+    ON_CPU,
+    SUMMED,
+    PS_GPU,
+    PS_CPU,
+    DEFAULT,
+    ASYNC,
+    ASYNC_SUM
+} kind;
 typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, ACCUM_ADAM, AVERAGED_ADAM, SCALED_LOSS, PRINTED } rule;
 typedef struct plan {
     kind k;
@@ -113,6 +125,7 @@ static tp_trainer *trainer_of(kind k, int n)
     switch (k) {
     case REPLICATED: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n);
     case HIERARCHICAL: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .mode = TP_ALL_REDUCE_HIERARCHICAL);
+    case IN_ORDER: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .mode = TP_ALL_REDUCE_NCCL);
     case ON_CPU: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .mode = TP_ALL_REDUCE_CPU);
     case SUMMED: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .average = TP_NO);
     case PS_GPU: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = n, .ps_device = TP_ON_GPU);
@@ -218,6 +231,26 @@ TEST(towers_are_one_with_a_larger_batch)
     one_and_many(HIERARCHICAL, 4, MOMENTUM, 1e-6); /* another mode, and a warning */
     one_and_many(REPLICATED, 1, MOMENTUM, 0);
     one_and_many(PS_CPU, 1, MOMENTUM, 0);
+}
+
+/* For eight devices the mode is hierarchical, which has its own rounding, unless another one is asked for. */
+TEST(the_mode_for_eight_devices)
+{
+    static const kind kinds[] = {HIERARCHICAL, REPLICATED, IN_ORDER};
+    tp_dict d[3];
+    memset(d, 0, sizeof d);
+    tp_test_keep_log();
+    for (int i = 0; i < 3; i++) {
+        plan p = {kinds[i], 8, 2, MOMENTUM, false, false, 0, 0, 0};
+        CHECK_OK(train_plan(&p, 1, 5, &d[i]));
+    }
+    int n_other = 0;
+    check_close("the mode for 8", &d[0], &d[1], 0);
+    check_close("in order", &d[0], &d[2], 1e-6);
+    for (int i = 0; i < d[0].n && i < d[2].n; i++)
+        n_other += memcmp(d[0].item[i].value.data, d[2].item[i].value.data, tp_tensor_bytes(&d[0].item[i].value)) != 0;
+    CHECK(n_other > 0);
+    for (int i = 0; i < 3; i++) tp_dict_free(&d[i]);
 }
 
 /* Processors, whose rules name the first tower's variables, accumulation and loss scales do the same with several towers. */

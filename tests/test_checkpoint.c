@@ -270,6 +270,24 @@ TEST(safetensors_known_bytes)
     tp_dict_free(&d);
 }
 
+/* What counts against the limit of a file is the bytes of its tensors, wherever they lie: many small ones behind a large one. */
+TEST(safetensors_many_behind_a_large_one)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.safetensors");
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&d, "z", TP_F32, shape_of(1, (1 << 22) - 2048, 0), 1);
+    for (int i = 0; i < 512; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "a%d", i);
+        add(&d, name, TP_U8, shape_of(1, 4, 0), 1);
+    }
+    CHECK_OK(tp_safetensors_save(path, &d));
+    CHECK_OK(tp_safetensors_load(path, &back));
+    CHECK(back.n == 513);
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
 /* Of the characters of a name, those below the space are written as numbers, and quotes and backslashes behind a backslash. */
 TEST(safetensors_characters_of_names)
 {

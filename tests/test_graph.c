@@ -3609,6 +3609,33 @@ TEST(updates_without_memory)
     CHECK_MSG(failures > 30 && failures < 200, "%d failures", failures);
 }
 
+/* A plan of many assignments fills block after block: where there is none for one of them, none is left out. */
+TEST(assignments_without_memory)
+{
+    enum { N = 300 };
+    int failures = 0;
+    for (long n = 1, failed = 1; failed && n < 10000; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *set[N];
+        for (int i = 0; i < N; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "v%d", i);
+            set[i] = tp_assign(tp_get_scalar_variable(g, name, 0), tp_const(g, (float)i), NULL);
+        }
+        tp_node *all = tp_group(g, set, N, "all");
+        tp_session *s = tp_session_new(g, NULL);
+        tp_test_fail_after(n);
+        const tp_status st = tp_session_run(s, NULL, 0, &all, 1, NULL);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        failures += st != TP_OK;
+        CHECK_MSG(st == (failed ? TP_ERR_NOMEM : TP_OK), "allocation %ld: %s", n, tp_status_name(st));
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    CHECK(failures > 5);
+}
+
 /* The name of a constant instead of its value: "SUMMARIES" for TP_KEY_SUMMARIES. */
 TEST(names_of_collection_constants_are_no_collections)
 {

@@ -30,6 +30,23 @@ static void fill(tp_tensor *t, tp_shape s, uint64_t key)
         ((float *)t->data)[i] = 2 * tp_random_uniform(key, 7, (uint64_t)i) - 1;
 }
 
+/* A sum for each of so many towers has more half-precision operands than can be converted: the session says so. */
+TEST(an_all_reduce_of_too_many_halves_is_a_sentence)
+{
+    for (int n = 32; n <= 33; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x[33], *y[33];
+        const tp_tensor *out = NULL;
+        for (int i = 0; i < n; i++) x[i] = tp_cast(tp_const(g, (float)i), TP_F16);
+        tp_all_reduce(x, n, false, y);
+        tp_session *s = open_with(g, TP_PRECISION_F32, 1, false);
+        if (n == 33) CHECK_ERR(tp_session_run(s, NULL, 0, y, 1, &out), TP_ERR_UNSUPPORTED, "too many half-precision");
+        else if (CHECK_OK(tp_session_run(s, NULL, 0, y, 1, &out))) CHECK_NEAR(tp_tensor_get(out, 0), 496, 0, 0);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_product_rounds_its_operands_and_its_result)
 {
     const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16};

@@ -1361,6 +1361,42 @@ TEST(savers_of_collections)
     tp_set_log(NULL, NULL);
 }
 
+/* A collection may have many more variables than the saver's first block of memory has room for. */
+static tp_status make_many_variables(tp_callback *cb)
+{
+    for (int i = 0; i < 1500; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "many%d", i);
+        tp_collection_add(cb->train->graph, "many", tp_get_scalar_variable(cb->train->graph, name, (float)i));
+    }
+    return TP_OK;
+}
+TEST(a_saver_of_a_collection_of_many)
+{
+    tp_cb_model_saver_desc d;
+    tp_cb_lambda_desc l;
+    tp_callback *cb[2];
+    tp_dict all;
+    char path[400];
+    memset(&d, 0, sizeof d), memset(&l, 0, sizeof l), memset(&all, 0, sizeof all);
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    tp_test_keep_log();
+    l.setup_graph = make_many_variables, l.name = "Mine";
+    d.checkpoint_dir = folder, d.var_collections[0] = "many";
+    cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_model_saver_(&d);
+    CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
+    snprintf(path, sizeof path, "%s/model-2.npz", folder);
+    CHECK_OK(tp_npz_load(path, &all));
+    for (int i = 0; i < 1500; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "many%d", i);
+        const tp_tensor *t = tp_dict_find(&all, name);
+        if (!CHECK_MSG(t && tp_tensor_get(t, 0) == i, "%s", name)) break;
+    }
+    tp_dict_free(&all);
+    tp_set_log(NULL, NULL);
+}
+
 /* ==== >>parameters and inferencers by hand ============================================================ */
 
 /* A field of each type; a variable, before and after there is a session. */

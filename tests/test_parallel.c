@@ -983,6 +983,33 @@ TEST(a_process_that_cannot_be_started_is_a_sentence)
     CHECK(waitpid(-1, NULL, WNOHANG) == -1);
 }
 
+/* Where files may not be so large there is no shared memory either: the datapoint's sentence tells why, and the others come. */
+static tp_status one_of_a_megabyte(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    tp_status st = pass_and_index(user, pass, index, dp);
+    if (st == TP_OK && index == 1) st = tp_tensor_resize(&dp->c[1], TP_U8, tp_make_shape(1 << 20));
+    return st;
+}
+TEST(shared_memory_that_may_not_grow_is_a_sentence)
+{
+    struct rlimit usual, small;
+    char want[200];
+    if (getrlimit(RLIMIT_FSIZE, &usual) != 0) TEST_SKIP("no limits on file sizes here");
+    small = usual;
+    small.rlim_cur = 1 << 18;
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0) TEST_SKIP("the limit on file sizes cannot be set");
+    void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
+    tp_dataflow *df = tp_df_from_generator(one_of_a_megabyte, (void *)(intptr_t)4, .size = 4, .indexed = TP_YES);
+    df = tp_df_multi_process(df, 1);
+    const char *told = told_by(df, 0, 1, 99);
+    setrlimit(RLIMIT_FSIZE, &usual);
+    signal(SIGXFSZ, handler);
+    snprintf(want, sizeof want, " bytes: %s [tp_df_multi_process: pass 0, datapoint 1]) 2 3", strerror(EFBIG));
+    CHECK_HAS(told, "0 (TP_ERR_NOMEM: there is no shared memory for 10");
+    CHECK_HAS(told, want);
+    tp_df_free(df);
+}
+
 static tp_status number_of_its_process(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     (void)user, (void)pass;

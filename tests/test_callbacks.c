@@ -2318,15 +2318,102 @@ static double best_stat(int epoch, int way)
     static const double v[2][8] = {{0, 5, 3, (double)NAN, 3, 7, 1, 2}, {0, (double)NAN, 2, 2, -1, -1, 9, 9}};
     return v[way][epoch];
 }
-static void make_savers(tp_callback **cb, int way, int keep)
+static void make_savers(tp_callback **cb, int way, int keep, tp_checkpoint_format format)
 {
     tp_cb_model_saver_desc s;
     tp_cb_min_saver_desc b;
     memset(&s, 0, sizeof s), memset(&b, 0, sizeof b);
-    s.checkpoint_dir = folder, s.max_to_keep = keep;
+    s.checkpoint_dir = folder, s.max_to_keep = keep, s.format = format;
     b.checkpoint_dir = folder, b.monitor_stat = "val/cost";
     cb[way & 1] = tp_cb_model_saver_(&s);
     cb[1 - (way & 1)] = way & 2 ? tp_cb_max_saver_(&b) : tp_cb_min_saver_(&b);
+}
+
+static void put_tf_block(tp_buf *b, const void *p, size_t n)
+{
+    const size_t at = b->len;
+    uint8_t end[5] = {0};
+    tp_buf_put(b, p, n);
+    tp_buf_put(b, end, 1);
+    const uint32_t c = tp_crc32c(0, b->data + at, n + 1), masked = (c >> 15 | c << 17) + 0xa282ead8u;
+    tp_test_little_endian(end, &masked, 4, 4);
+    tp_buf_put(b, end, 4);
+}
+static size_t put_varint(uint8_t *to, size_t v)
+{
+    size_t n = 0;
+    for (; v > 127; v >>= 7) to[n++] = (uint8_t)(v | 128);
+    to[n++] = (uint8_t)v;
+    return n;
+}
+/* Writes the index of a checkpoint of ours anew, with its block of entries behind a copy of it. */
+static void move_entries(const char *path)
+{
+    tp_buf b = TP_EMPTY;
+    char *old = NULL;
+    uint8_t last[48] = {0, 1, 0, 0xff}, foot[40] = {0};
+    size_t size = 0, block = 0, n = 4;
+    if (!CHECK_OK(tp_file_read(path, false, 0, &old, &size))) return;
+    for (size_t i = size - 48, shift = 0; shift == 0 || (old[i - 1] & 128); i++, shift += 7)
+        block |= (size_t)(old[i] & 127) << shift;
+    block -= 5; /* the next block lies behind its checksum */
+    put_tf_block(&b, old, block);
+    put_tf_block(&b, old, block);
+    const size_t meta = b.len;
+    put_tf_block(&b, "\0\0\0\0\1\0\0\0", 8);
+    n += put_varint(last + n, block + 5);
+    n += put_varint(last + n, block);
+    last[2] = (uint8_t)(n - 4);
+    last[n + 4] = 1; /* one entry at 0 */
+    n += 8;
+    size_t at = put_varint(foot, meta);
+    foot[at++] = 8;
+    at += put_varint(foot + at, b.len);
+    put_varint(foot + at, n);
+    put_tf_block(&b, last, n);
+    tp_buf_put(&b, foot, sizeof foot);
+    tp_buf_put(&b, old + size - 8, 8);
+    CHECK(tp_test_write(path, b.data, b.len));
+    tp_buf_free(&b);
+    tp_free(old);
+}
+/* A checkpoint that another program wrote is not copied as the best model, even where it begins like one of ours. */
+TEST(the_best_model_of_another_program)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_scalar_variable(g, "w", 3);
+    tp_session *s = tp_session_new(g, NULL);
+    char path[400];
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    tp_test_keep_log();
+    for (int n = 0; n < 2; n++) {
+        tp_callback *cb[2];
+        tp_monitors *all = tp_monitors_new(NULL, 0);
+        tp_train_state train = by_hand(g, all);
+        train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
+        make_savers(cb, 0, 2, TP_CHECKPOINT_TF);
+        train.callbacks = cb + n, train.n_callbacks = 2 - n; /* the checkpoint is there after the first */
+        CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+        for (int i = n; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
+        for (int i = n; i < 2; i++) CHECK_OK(tp_callback_before_train(cb[i]));
+        train.epoch_num = 1, train.global_step = 2, train.local_step = 1;
+        CHECK_OK(tp_monitors_put_scalar(all, "val/cost", 5));
+        for (int i = n; i < 2; i++) CHECK_OK(tp_callback_trigger_epoch(cb[i]));
+        const tp_status st = tp_train_checkpoint(&train, false);
+        if (n) CHECK_ERR(st, TP_ERR_UNSUPPORTED, "model-2.index was not written by tp: load it and save it instead");
+        else CHECK_OK(st);
+        for (int i = 0; i < 2; i++) tp_callback_free(cb[i]);
+        tp_callback_free(&all->cb);
+        snprintf(path, sizeof path, "%s/model-2.index", folder);
+        if (n == 0) move_entries(path);
+        tp_dict d = TP_EMPTY;
+        CHECK_OK(tp_tf_checkpoint_load(path, &d));
+        CHECK(tp_dict_find(&d, "w") != NULL);
+        tp_dict_free(&d);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
 }
 
 /* Memory ends while the best model is copied: either the status is an error, or the file is there. */
@@ -2345,7 +2432,7 @@ TEST(the_best_model_is_copied_or_there_is_an_error)
         tp_monitors *all = tp_monitors_new(NULL, 0);
         tp_train_state train = by_hand(g, all);
         train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
-        make_savers(cb, 0, 2);
+        make_savers(cb, 0, 2, TP_CHECKPOINT_NPZ);
         train.callbacks = cb + (n > 0), train.n_callbacks = 2 - (n > 0); /* the checkpoint is there after the first */
         CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
         for (int i = n > 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
@@ -2392,7 +2479,7 @@ TEST(savers_after_a_resume)
             train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
             train.callbacks = cb, train.n_callbacks = 2;
             CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
-            make_savers(cb, way, keep);
+            make_savers(cb, way, keep, TP_CHECKPOINT_NPZ);
             for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
             for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_before_train(cb[i]));
             for (int epoch = 1; epoch < 8; epoch++) {
@@ -2428,7 +2515,7 @@ TEST(savers_after_a_resume)
                 }
                 if (epoch != cut) continue;
                 for (int i = 0; i < 2; i++) tp_callback_free(cb[i]); /* another process */
-                make_savers(cb, way, keep);
+                make_savers(cb, way, keep, TP_CHECKPOINT_NPZ);
                 for (int i = 0; i < 2; i++) CHECK_OK(tp_callback_setup_graph(cb[i], &train));
                 CHECK_OK(tp_train_state_load(&train));
                 CHECK(cb[0]->resumed && cb[1]->resumed);

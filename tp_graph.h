@@ -3263,12 +3263,11 @@ TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int 
     return tp_apply_ex(g, &d);
 }
 
-/* Adds a control dependency: `op` runs after `before`. A mistake if `before` was created after `op`, since that could make a
- * cycle. */
+/* Adds a control dependency: `op` runs after `before`; neither is the poison. A mistake if `before` was created after `op`, since
+ * that could make a cycle. */
 static void tp__add_control(tp_operation *op, tp_operation *before)
 {
     tp_graph *g = op->graph;
-    if (before->id < 0 || op->id < 0) return;
     if (before->id >= op->id) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "'%s' cannot wait for '%s', which was made after it", op->name,
                       before->name);

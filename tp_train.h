@@ -3245,7 +3245,7 @@ static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int 
     tp_device_enter(g, tp_node_device(in[0]));
     tp_node *y = tp_apply_ex(g, &d);
     tp_device_leave(g);
-    if (before && !tp_is_poison(y)) tp__add_control(y->op, before->op);
+    if (before && !tp_is_poison(before) && !tp_is_poison(y)) tp__add_control(y->op, before->op);
     return y;
 }
 

@@ -197,7 +197,7 @@ judged_with -O0
 quick # gcc-c11 runs the long forms
 configuration clang-c99-o0 "$inside" "clang -std=c99 -O0"
 quick
-configuration tsan "test_tensor test_engine test_input test_parallel test_train test_graph test_predict test_devices test_towers" \
+configuration tsan "test_tensor test_engine test_input test_parallel test_train test_graph test_predict test_devices test_towers test_sources" \
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
 judged_with -O0
 run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that are forked by a thread begin threads, and end at once

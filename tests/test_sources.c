@@ -479,14 +479,20 @@ TEST(a_source_that_needs_no_hooks)
 /* A seek of what is staged: where the source only cannot go back, the stage goes on at once; after another failure the source
  * begins anew, with the next run. */
 static tp_status seek_says;
+static tp_status finds_its_device(tp_hook *h, tp_session *session)
+{
+    return ((counter *)h->user)->device = tp_session_device(session, 0), TP_OK;
+}
 /* What a device has already is not staged: a sentence says so. */
 TEST(a_stage_whose_source_feeds_from_a_device)
 {
     machine m;
+    tp_hook hook;
     const tp_tensor *v[TOWERS];
     tp_input_source *own = counter_new(0, NULL);
-    CHECK_OK(machine_open_on(&m, tp_staging_input(own), 1, scalar_spec(), 1, NULL));
-    ((counter *)own->user)->device = &m.on[0]->d;
+    memset(&hook, 0, sizeof hook);
+    hook.after_create_session = finds_its_device, hook.user = own->user;
+    CHECK_OK(machine_open_on(&m, tp_staging_input(own), 1, scalar_spec(), 1, &hook));
     CHECK_ERR(machine_run(&m, v), TP_ERR_ARG, "CounterInput feeds a tensor that is already on shy:0");
     machine_close(&m);
 }

@@ -520,9 +520,11 @@ typedef struct tp_cb_dump_tensor_as_image_desc {
 } tp_cb_dump_tensor_as_image_desc;
 TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
 
-/* Starts processes and threads in before_train and stops them in after_train: a process with SIGTERM, a thread with its
- * tp_stop_flag. If one has not ended after 5 s, an error is logged; a process is then killed, a thread is detached, and its
- * `user` must stay valid. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
+/* Starts processes and threads in before_train and stops them in after_train, all together: a process with SIGTERM, a thread with
+ * its tp_stop_flag. If one has not ended after 5 s, an error is logged; a process is then killed. A thread is detached and runs on:
+ * what it uses must stay valid, and what belongs to the trainer does not, such as a predictor of tp_trainer_get_predictor. A thread
+ * that may wait in tp_queue_put does not hear its flag: close the queue in after_train of a callback listed before this one. A
+ * process that has failed before is a warning. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
  * [callbacks: StartProcOrThread] */
 typedef struct tp_stop_flag tp_stop_flag;
 /* Called by the thread: waits for the stop signal, at most `seconds` (0: does not wait). Returns true if the thread must end. */
@@ -3934,14 +3936,21 @@ static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag
     return st;
 }
 
+static void tp__startable_stop(tp_stop_flag *f)
+{
+    tp_mutex_lock(f->mutex);
+    f->stop = true;
+    tp_cond_broadcast(f->changed);
+    tp_mutex_unlock(f->mutex);
+}
+
 /* Signals the thread to end and waits at most `seconds`. true: it has ended, *flag is freed and set to NULL. */
 static bool tp__startable_join(tp_stop_flag **flag, double seconds)
 {
     tp_stop_flag *f = *flag;
     const double until = tp_time() + seconds;
+    tp__startable_stop(f);
     tp_mutex_lock(f->mutex);
-    f->stop = true;
-    tp_cond_broadcast(f->changed);
     for (double left = seconds; !f->done && left > 0; left = until - tp_time())
         tp_cond_wait_for(f->changed, f->mutex, left);
     const bool done = f->done;
@@ -4003,14 +4012,28 @@ static tp_status tp__starter_before_train(tp_callback *cb)
     return st;
 }
 
-/* Sends SIGTERM to the process, waits at most 5 s for its end, then kills it. */
-static void tp__starter_end(long pid)
+/* Tells the process to end, by SIGTERM. Returns false if it has ended already. */
+static bool tp__starter_tell(long pid)
 {
 #ifdef TP__OS_FORK
     char reason[64];
-    const double until = tp_time() + 5;
+    if (!tp__os_child_ended(pid, false, reason, sizeof reason)) {
+        tp__os_terminate(pid, false);
+        return true;
+    }
+    if (strcmp(reason, "ended with status 0") != 0 && strcmp(reason, "is gone") != 0)
+        tp_log(TP_LOG_WARN, "StartProcOrThread: process %ld %s before the training ended.", pid, reason);
+#else
+    (void)pid;
+#endif
+    return false;
+}
+/* Waits for the end of a process that was told to end, at most until this time, then kills it. */
+static void tp__starter_end(long pid, double until)
+{
+#ifdef TP__OS_FORK
+    char reason[64];
     bool ended = tp__os_child_ended(pid, false, reason, sizeof reason);
-    if (!ended) tp__os_terminate(pid, false);
     while (!ended && tp_time() < until) {
         tp__os_readable(-1, 0.01);
         ended = tp__os_child_ended(pid, false, reason, sizeof reason);
@@ -4021,19 +4044,27 @@ static void tp__starter_end(long pid)
     tp__os_terminate(pid, true);
     tp__os_child_ended(pid, true, reason, sizeof reason);
 #else
-    (void)pid;
+    (void)pid, (void)until;
 #endif
 }
 
+/* Tells all of them to end first, so that they end together, in 5 s. */
 static tp_status tp__starter_after_train(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
     if (!s->stop) return TP_OK;
+    const double until = tp_time() + 5;
     for (int i = 0; i < s->n; i++) {
-        if (s->pid[i]) tp__starter_end(s->pid[i]);
+        if (s->pid[i] && !tp__starter_tell(s->pid[i])) s->pid[i] = 0;
+        if (s->flag[i]) tp__startable_stop(s->flag[i]);
+    }
+    for (int i = 0; i < s->n; i++) {
+        if (s->pid[i]) tp__starter_end(s->pid[i], until);
         s->pid[i] = 0;
-        if (s->flag[i] && !tp__startable_join(&s->flag[i], 5))
-            tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
+        if (!s->flag[i] || tp__startable_join(&s->flag[i], until - tp_time())) continue;
+        tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
+        tp__startable_detach(s->flag[i]);
+        s->flag[i] = NULL;
     }
     return TP_OK;
 }

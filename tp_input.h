@@ -112,6 +112,8 @@ struct tp_dataflow {
     tp_owner owner_;
     int state_;            /* the fields from here on are private to the wrappers */
     int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
+    const char
+        *advice_; /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
     tp_datapoint skip_;
 };
 
@@ -1504,13 +1506,15 @@ typedef struct tp_feed_input_desc {
     tp_dataflow *df;
     /* TP_NO: after one pass, runs fail with TP_ERR_STATE until reset_state, as with Python's StopIteration; default TP_YES */
     tp_tri infinite;
-    /* TP_YES: runs after the last datapoint of the pass end with TP_END, which ends a training successfully. Default TP_NO */
+    /* TP_YES, with .infinite = TP_NO: runs after the last datapoint of the pass end with TP_END, which ends a training
+     * successfully. Default TP_NO */
     tp_tri quiet_end;
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
 /* A queue of datapoints that the program fills, usable by several threads at once. It is freed when you and all sources that use it
- * have freed it. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
+ * have freed it; a thread that then still waits in tp_queue_put or tp_queue_get gets TP_END before. A thread must not begin such a
+ * call afterwards: close the queue and join your threads first. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
  * datapoints. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
 TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of memory, or invalid capacity */
@@ -1542,8 +1546,10 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity;    /* in datapoints; default 50; with .queue the capacity of that queue */
-    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as for a closed queue; default TP_YES */
+    int capacity; /* in datapoints; default 50; with .queue the capacity of that queue */
+    /* TP_NO: one pass, then runs end with TP_END. A flow of tp_df_from_queue has one pass, which ends when its queue is closed;
+     * with TP_YES, the default, the run after it fails. */
+    tp_tri infinite;
     tp_queue *queue; /* a queue of yours; NULL: the source makes its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
@@ -2039,7 +2045,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
 
     if (pass < 0) return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     if (!df->restart && df->state_ != TP__DF_FRESH)
-        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: give it a restart function", df->name);
+        return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: %s", df->name,
+                       df->advice_ ? df->advice_ : "give it a restart function");
     tp_status st = df->restart ? df->restart(df, pass) : TP_OK;
     if (st != TP_OK) {
         df->state_ = TP__DF_FRESH;
@@ -5445,6 +5452,7 @@ static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *reason)
     return tp_fail(TP_ERR, "%s", f->broken);
 }
 
+/* A process that has ended gets no order. Datapoints that it made before can still be read; tp__procs_listen sees its end behind them. */
 static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_t skip)
 {
     const tp__procs_flow *f = (const tp__procs_flow *)df->user;
@@ -5453,7 +5461,8 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     o.pass = df->pass_;
     o.skip = skip;
     o.slot = slot;
-    return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
+    const bool is_told = tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 || errno == EPIPE || errno == ECONNRESET;
+    return is_told ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
 /* Reads the next report of worker process i that was sent after the last restart or seek. If the report says that a datapoint failed,
@@ -11865,6 +11874,7 @@ struct tp_queue {
     int capacity, head, filled;
     bool closed;
     int users, producers; /* number of owners of the queue; number of flows that still fill it */
+    int calls;            /* number of threads in tp_queue_put or tp_queue_get; the last owner waits for them */
     tp_status error;      /* error of the flow that closed the queue */
     char error_text[2048];
 };
@@ -11893,11 +11903,29 @@ static void tp__queue_retain(tp_queue *q)
     tp_mutex_unlock(q->mutex);
 }
 
+/* Closes the queue, whose mutex is locked. */
+static void tp__queue_shut(tp_queue *q)
+{
+    q->closed = true;
+    tp_cond_broadcast(q->not_full);
+    tp_cond_broadcast(q->data);
+}
+/* Called where a thread leaves tp_queue_put or tp_queue_get, with the mutex locked: unlocks it. */
+static void tp__queue_leave(tp_queue *q)
+{
+    if (--q->calls == 0 && q->users == 0) tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
+}
+
 TP_DEF void tp_queue_free(tp_queue *q)
 {
     if (!q) return;
     tp_mutex_lock(q->mutex);
     const bool is_last_user = --q->users == 0;
+    if (is_last_user) tp__queue_shut(q);
+#ifndef TP_NO_THREADS
+    while (is_last_user && q->calls > 0) tp_cond_wait(q->data, q->mutex);
+#endif
     tp_mutex_unlock(q->mutex);
     if (!is_last_user) return;
     for (int i = 0; i < q->capacity && q->slot; i++) tp_datapoint_free(&q->slot[i]);
@@ -11912,9 +11940,7 @@ TP_DEF void tp_queue_close(tp_queue *q)
 {
     TP__REQUIRE(q, )
     tp_mutex_lock(q->mutex);
-    q->closed = true;
-    tp_cond_broadcast(q->not_full);
-    tp_cond_broadcast(q->data);
+    tp__queue_shut(q);
     tp_mutex_unlock(q->mutex);
 }
 
@@ -11966,13 +11992,14 @@ TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp)
     TP__REQUIRE(q && dp, TP_ERR_ARG)
 
     tp_mutex_lock(q->mutex);
+    q->calls++;
     tp__queue_wait_not_full(q, NULL);
     tp_status st = TP_END;
     if (!q->closed && q->filled == q->capacity)
         st = tp_fail(TP_ERR_STATE, "tp_queue_put: the queue is full, and there are no threads to wait for");
     else if (!q->closed) st = tp_datapoint_copy(tp__queue_place(q), dp);
     if (st == TP_OK) tp__queue_filled(q);
-    tp_mutex_unlock(q->mutex);
+    tp__queue_leave(q);
     return st;
 }
 
@@ -11982,6 +12009,7 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
 
     bool waits = true;
     tp_mutex_lock(q->mutex);
+    q->calls++;
 #ifndef TP_NO_THREADS
     while (!q->filled && !q->closed && waits) waits = tp__df_wait(q->data, q->mutex);
 #endif
@@ -11991,7 +12019,7 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
     else if (q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
     else if (q->closed) st = TP_END;
     else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
-    tp_mutex_unlock(q->mutex);
+    tp__queue_leave(q);
     return st;
 }
 
@@ -12024,6 +12052,8 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q)
     df->next = tp__from_queue_next;
     df->seek = tp__from_queue_seek;
     df->close = tp__from_queue_close;
+    df->advice_ = "its queue was closed. An input source reads a flow again and again; with .infinite = TP_NO (and "
+                  ".quiet_end = TP_YES for tp_feed_input) the training ends there";
     return df;
 }
 

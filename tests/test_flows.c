@@ -890,7 +890,8 @@ TEST(a_flow_from_a_queue)
         CHECK_NEAR(tp_tensor_get(&dp.c[0], 0), value[i / 2], 0, 0);
     }
     CHECK(tp_df_next(df, &dp) == TP_END);
-    CHECK_ERR(tp_df_restart(df, 1), TP_ERR_STATE, "walked only once");
+    CHECK_ERR(tp_df_restart(df, 1), TP_ERR_STATE,
+              "walked only once: its queue was closed. An input source reads a flow");
     tp_df_free(df);
     tp_datapoint_free(&dp);
     CHECK(tp_test_live_blocks() == 0);

@@ -276,6 +276,12 @@ static void stay(tp_stop_flag *f, void *user)
     __atomic_store_n(&leave_it, 2, __ATOMIC_RELAXED);
 }
 
+static void do_not_hear(tp_stop_flag *f, void *user)
+{
+    (void)f, (void)user;
+    while (!__atomic_load_n(&leave_it, __ATOMIC_RELAXED)) tp_test_sleep(0.002);
+}
+
 static char folder[300], pid_file[400];
 static long child;
 static void wait_for_child(void)
@@ -306,14 +312,15 @@ static tp_status look_at_child(tp_callback *cb)
     return cb ? TP_OK : TP_ERR;
 }
 
-/* A process that writes its number to pid_file and sleeps. */
-static const char *const *sleeper(void)
+/* A process that writes its number to pid_file and sleeps. before: what the shell does first. */
+static const char *const *sleeper(const char *before)
 {
     static char command[1500];
     static const char *const argv[] = {"sh", "-c", command, NULL};
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     snprintf(pid_file, sizeof pid_file, "%s/pid", folder);
-    snprintf(command, sizeof command, "echo $$ >%s.new; mv %s.new %s; exec sleep 100", pid_file, pid_file, pid_file);
+    snprintf(command, sizeof command, "%s echo $$ >%s.new; mv %s.new %s; exec sleep 100", before, pid_file, pid_file,
+             pid_file);
     child = 0;
     __atomic_store_n(&ticks, 0, __ATOMIC_RELAXED);
     return argv;
@@ -322,7 +329,7 @@ static const char *const *sleeper(void)
 TEST(processes_and_threads_live_as_long_as_the_training)
 {
     tp_test_keep_log();
-    const char *const *argv = sleeper();
+    const char *const *argv = sleeper("");
     tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, tick, &ticks}}),
                          tp_cb_lambda(.trigger = look_at_child)};
     CHECK(!cb[0]->chief_only);
@@ -341,7 +348,7 @@ TEST(processes_and_threads_of_a_training_that_does_not_begin)
     TEST_MAY_ERROR("Training failed");
     for (int alone = 0; alone < 2; alone++) {
         tp_test_keep_log();
-        const char *const *argv = sleeper();
+        const char *const *argv = sleeper("");
         tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, tick, &ticks}}),
                              alone ? NULL : tp_cb_lambda(.before_train = do_not_begin)};
         tp_train_state train;
@@ -366,13 +373,32 @@ TEST(a_process_may_be_left_alone)
 {
     int status = 0;
     tp_test_keep_log();
-    const char *const *argv = sleeper();
+    const char *const *argv = sleeper("");
     tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}}, .stop_at_last = TP_NO),
                          tp_cb_lambda(.before_train = see_child)};
     CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
     if (!CHECK(child > 0 && waitpid((pid_t)child, &status, WNOHANG) == 0)) return;
     CHECK(kill((pid_t)child, SIGKILL) == 0 && waitpid((pid_t)child, &status, 0) == (pid_t)child);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* A process that has failed long before is a warning; one that has ended well is nothing. */
+TEST(a_process_that_fails_is_a_warning)
+{
+    for (int how = 0; how < 2; how++) {
+        tp_test_keep_log();
+        const char *const argv[] = {"sh", "-c", how ? "exit 3" : "exit 0", NULL};
+        tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}});
+        tp_train_state train;
+        memset(&train, 0, sizeof train);
+        CHECK_OK(tp_callback_setup_graph(cb, &train));
+        CHECK_OK(tp_callback_before_train(cb));
+        siginfo_t info;
+        CHECK(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) == 0);
+        tp_callback_free(cb);
+        CHECK(!strstr(tp_test_logged, "ended with status 3 before the training ended.") == !how);
+        CHECK(!strstr(tp_test_logged, "before the training ended") == !how);
+    }
 }
 
 TEST(a_thread_may_be_left_alone)
@@ -414,13 +440,21 @@ TEST(who_does_not_end_is_killed)
 {
     const char *e = getenv("TP_TEST_WHOLE");
     if (!e || strcmp(e, "all") != 0) TEST_SKIP("it waits for 5 s: TP_TEST_WHOLE=all");
-    TEST_EXPECT_ERROR("did not end within 5 s after it was told to; it is killed");
+    TEST_EXPECT_ERROR("did not end within 5 s after it was told to");
     tp_test_keep_log();
-    const char *const argv[] = {"sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", NULL};
-    tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}});
+    __atomic_store_n(&leave_it, 0, __ATOMIC_RELAXED);
+    const char *const *argv = sleeper("trap '' TERM;");
+    tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL},
+                                                                  {NULL, do_not_hear, NULL},
+                                                                  {NULL, do_not_hear, NULL}}),
+                         tp_cb_lambda(.before_train = see_child)};
     const double t0 = tp_time();
-    CHECK_OK(train_with(&cb, 1, NULL, 0, 1, 1));
-    CHECK(tp_time() - t0 < 8);
+    CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
+    CHECK(tp_time() - t0 < 8); /* all together */
+    CHECK_HAS(tp_test_logged, "after it was told to; it is killed");
+    const char *told = strstr(tp_test_logged, "a thread did not end within 5 s");
+    CHECK(told && (told = strstr(told + 1, "a thread did not end")) && !strstr(told + 1, "a thread did not end"));
+    __atomic_store_n(&leave_it, 1, __ATOMIC_RELAXED);
 }
 
 /* ==== >>pictures ====================================================================================== */

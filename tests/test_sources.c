@@ -774,6 +774,42 @@ TEST(batches_from_a_queue_of_the_programs)
     tp_queue_free(q);
 }
 
+#ifndef TP_NO_THREADS
+typedef struct waiter {
+    tp_queue *q;
+    bool puts;
+    tp_status st;
+} waiter;
+static void wait_in_queue(void *user)
+{
+    waiter *w = (waiter *)user;
+    float value = 1;
+    tp_tensor t = tp_scalar_view(&value);
+    tp_datapoint full = {1, &t, 0}, got = {0, NULL, 0};
+    while ((w->st = w->puts ? tp_queue_put(w->q, &full) : tp_queue_get(w->q, &got)) == TP_OK)
+        ;
+    tp_datapoint_free(&got);
+}
+/* The last owner frees it while threads wait: they end first, as if it were closed. */
+TEST(a_queue_is_freed_while_threads_wait)
+{
+    tp_test_fail_after(0); /* counts blocks of memory from here on */
+    for (int puts = 0; puts < 2; puts++) {
+        tp_queue *q = tp_queue_new(2);
+        waiter w[2] = {{q, puts == 1, TP_OK}, {q, puts == 1, TP_OK}};
+        tp_thread *thread[2] = {NULL, NULL};
+        for (int i = 0; i < 2; i++) CHECK_OK(tp_thread_start(&thread[i], wait_in_queue, &w[i]));
+        while (puts && tp_queue_size(q) < 2) tp_test_sleep(0.001);
+        tp_test_sleep(0.05); /* now they wait */
+        tp_queue_free(q);
+        for (int i = 0; i < 2; i++) tp_thread_join(thread[i]);
+        CHECK(w[0].st == TP_END && w[1].st == TP_END);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+#endif
+
 /* ==== >>TFDatasetInput ================================================================================ */
 
 TEST(a_data_set_ends_and_begins_again)

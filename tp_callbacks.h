@@ -1840,13 +1840,15 @@ TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char 
 {
     TP__REQUIRE(cb && d && prefix, TP_ERR_ARG)
 
-    return cb->save_state ? cb->save_state(cb, d, prefix) : TP_OK;
+    const unsigned n_errors = tp__n_errors;
+    return cb->save_state ? tp__add_missing_sentence(cb->name, n_errors, cb->save_state(cb, d, prefix)) : TP_OK;
 }
 TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     TP__REQUIRE(cb && d && prefix, TP_ERR_ARG)
 
-    return cb->load_state ? cb->load_state(cb, d, prefix) : TP_OK;
+    const unsigned n_errors = tp__n_errors;
+    return cb->load_state ? tp__add_missing_sentence(cb->name, n_errors, cb->load_state(cb, d, prefix)) : TP_OK;
 }
 
 static tp_node *tp__train_find(tp_train_state *train, const char *name)

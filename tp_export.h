@@ -11,7 +11,8 @@
  *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
- *                    the ops of feed-forward networks: no recurrent layers, attention or resizing (ONNX has these). Not a way
+ *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, slices or mirrored padding
+ *                    (ONNX has these). Not a way
  *                    to continue training elsewhere: only what inference needs is written. The error names an op that cannot be
  *                    exported.
  *
@@ -94,7 +95,7 @@ typedef struct tp_export_onnx_desc {
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, derivatives). An op of your own is written if it is element-wise, has no attributes and its field `onnx`
+ * variables, derivatives). Transposed convolutions and CaffeBilinearUpSample need a known height and width. An op of your own is written if it is element-wise, has no attributes and its field `onnx`
  * names an operator of opset 13. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);

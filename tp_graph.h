@@ -846,9 +846,11 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);
 /* sigmoid cross entropy, element-wise; large logits do not overflow */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels);
 typedef struct tp_ctc_attrs {
-    int blank;          /* index of the blank class; -1: the last one */
-    bool batch_major;   /* logits are (B,T,C) instead of (T,B,C) */
-    bool zero_infinity; /* labels that cannot be aligned cost 0 instead of infinity */
+    int blank;        /* index of the blank class; -1: the last one */
+    bool batch_major; /* logits are (B,T,C) instead of (T,B,C) */
+    /* labels that cannot be aligned cost 0 instead of infinity. An infinite cost has a gradient of 0, so a training goes on, but
+     * averages over it do not recover. */
+    bool zero_infinity;
 } tp_ctc_attrs;
 /* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
  * labels and the first logit_lengths[b] steps are used. y (B) = -log of the probability that a class drawn at each step, with
@@ -1213,7 +1215,8 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s);
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
 /* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
- * variables (inference beside training, predictors on threads). */
+ * variables (inference beside training, predictors on threads). A run beside a training step may read some variables before and
+ * some after their update, or half of one; the thread sanitizer reports that. */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use and freed with it */
@@ -3724,6 +3727,8 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
         if (v->init.n_values != tp_shape_size(&v->shape))
             return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "variable '%s' has %lld elements, its initial values are %lld",
                                  full, (long long)tp_shape_size(&v->shape), (long long)v->init.n_values);
+        if (v->init.n_values && !v->init.values)
+            return tp_graph_fail(g, NULL, TP_ERR_ARG, "the initial values of variable '%s' are NULL", full);
         float *copy = (float *)tp_graph_alloc(g, (size_t)v->init.n_values * sizeof(float));
         if (!copy) return &g->poison;
         if (v->init.n_values) memcpy(copy, v->init.values, (size_t)v->init.n_values * sizeof(float));
@@ -6431,6 +6436,7 @@ static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp
 
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
 {
+    if (!x) tp_log(TP_LOG_WARN, "tp_add_tensor_summary: x is NULL, so nothing is summarised");
     TP__REQUIRE(x && d, )
 
     if (tp_is_poison(x)) return;
@@ -6456,6 +6462,7 @@ TP_DEF void(tp_add_tensor_summary)(tp_node *x, int types, const char *name, cons
 
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection)
 {
+    if (!x) tp_log(TP_LOG_WARN, "tp_add_activation_summary: x is NULL, so nothing is summarised");
     TP__REQUIRE(x, )
 
     if (tp_is_poison(x)) return;
@@ -10792,22 +10799,23 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
 }
 
 #ifndef TP_NO_SENTENCES
-/* Finds the bad number `value` in the input x of an op. If x is a fed integer tensor, perhaps behind a cast, returns true and
- * writes the place for the error sentence: "; 'label' has it at element 37". */
-static bool tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text, size_t size)
+/* Finds the bad number `value` in input x of an op. If x is a fed integer tensor, perhaps behind a cast, writes the place for the
+ * error sentence: "; 'label' has it at element 37". Returns how many elements have the value; -1: x is no such tensor. */
+static int64_t tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text,
+                               size_t size)
 {
     while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity) x = x->op->in[0];
-    if (x->dtype != TP_I32 && x->dtype != TP_I64 && x->dtype != TP_U8) return false;
+    if (x->dtype != TP_I32 && x->dtype != TP_I64 && x->dtype != TP_U8) return -1;
+    int64_t found = -1;
     for (int i = 0; i < n_feeds; i++) {
         if (feeds[i].node != x || feeds[i].value.device) continue;
         const int64_t n = tp_tensor_size(&feeds[i].value);
+        found = 0;
         for (int64_t k = 0; k < n; k++)
-            if (tp_tensor_get(&feeds[i].value, k) == (double)value) {
+            if (tp_tensor_get(&feeds[i].value, k) == (double)value && found++ == 0)
                 tp__format(text, size, "; '%.200s' has it at element %lld", x->op->name, (long long)k);
-                return true;
-            }
     }
-    return false;
+    return found;
 }
 
 #endif
@@ -10824,8 +10832,17 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, con
     for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
         n += tp__format(text + n, sizeof text - (size_t)n, "%s'%.200s' %s", i ? ", " : "; the inputs are ",
                         o->in[i]->op->name, tp_shape_text(&o->in[i]->shape, shape));
-    for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
-        if (tp__fault_place(o->in[i], feeds, n_feeds, value, text + n, sizeof text - (size_t)n)) break;
+    /* of several integer inputs, such as labels and their lengths, only the one element that has the value is surely at fault */
+    int64_t n_places = 0;
+    int integer_inputs = 0;
+    char where[300] = "";
+    for (int i = 0; i < o->n_in; i++) {
+        const int64_t found = tp__fault_place(o->in[i], feeds, n_feeds, value, where, sizeof where);
+        integer_inputs += found >= 0;
+        n_places += found > 0 ? found : 0;
+    }
+    if (n_places > 0 && (integer_inputs == 1 || n_places == 1) && n >= 0 && n < (int)sizeof text)
+        tp__format(text + n, sizeof text - (size_t)n, "%s", where);
     tp__place_text(&o->at, place);
     const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
     return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s%s: '%s': %s", place, message, o->name, text)
@@ -12140,7 +12157,7 @@ static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_
         const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) ||
                            (v->dtype == TP_I32 && value->dtype == TP_U8);
         if (!floats && !widen)
-            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s.",
+            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s",
                            tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
         if (floats)
             tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype),
@@ -12378,7 +12395,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp_session_load(s, v, value);
         else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
     }
-    if (st == TP_ERR_SHAPE && !r->from_dict)
+    if ((st == TP_ERR_SHAPE || st == TP_ERR_DTYPE) && !r->from_dict)
         tp_fail(st, "%s: %s. %s", r->path, tp_last_error(),
                 r->resumes ? "Was the model changed? Train it in another folder (tp_logger_set_dir), or remove the "
                              "checkpoints there"
@@ -12562,6 +12579,7 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     if (st == TP_ERR_SHAPE)
         tp_fail(st, "%s: %s Is it of another model? tp_smart_init(file, true) leaves out what does not fit", z->path,
                 tp_last_error());
+    if (st == TP_ERR_DTYPE) tp_fail(st, "%s: %s. Write it with that type, or leave it out", z->path, tp_last_error());
     tp__session_init_delete(r);
     tp_dict_free(&d);
     return st;
@@ -15732,7 +15750,10 @@ static const tp_attr tp__parts_schema[] = {TP__ATTR(tp__parts_attrs, INT, axis),
                                            TP__ATTRS_END};
 static tp_node *tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
+    if (!out || n < 1)
+        return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG,
+                             "%s: %d parts%s: give 1 or more, and an array for them", row->name, n,
+                             out ? "" : " at NULL");
     tp__parts_attrs t;
     t.axis = axis;
     t.n = n;
@@ -16416,7 +16437,10 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 {
     tp__one_hot_attrs t;
     memset(&t, 0, sizeof t);
-    t.depth = depth > INT32_MAX || depth < 0 ? 0 : (int)depth;
+    if (depth < 1 || depth > INT32_MAX)
+        return tp_graph_fail(tp_node_graph(indices), NULL, TP_ERR_ARG, "one_hot: depth %lld makes no shape",
+                             (long long)depth);
+    t.depth = (int)depth;
     t.on = on;
     t.off = off;
     return tp__op1(&tp__op_one_hot, indices, &t);
@@ -17494,7 +17518,8 @@ static tp_status tp__sampler_infer(tp_infer *s)
     if (x->ndim != 4 || c->ndim != 4 || (c->dim[3] >= 0 && c->dim[3] != 2) || x->dim[1] == 0 || x->dim[2] == 0 ||
         (x->dim[0] >= 0 && c->dim[0] >= 0 && x->dim[0] != c->dim[0]) || s->in[0].dtype != s->in[1].dtype)
         return tp_infer_fail(s, TP_ERR_SHAPE,
-                             "the image is %s and coords %s: needs (B,H,W,C) and (B,H2,W2,2) of one element type",
+                             "the image is %s and coords %s: needs (B,H,W,C), with pixels, and (B,H2,W2,2) of one "
+                             "element type",
                              tp_shape_text(x, a), tp_shape_text(c, b));
     if (border < TP_BORDER_REPEAT || border > TP_BORDER_CONSTANT)
         return tp_infer_fail(s, TP_ERR_ARG, "border %d is no tp_border", border);
@@ -18340,16 +18365,21 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
     return tp_reshape_like(tp__op2(&tp__op_sparse_softmax_cross_entropy, x, tp_flatten(labels), NULL), labels);
 }
 
-/* A loss of predictions (B,1) and truths (B), or the reverse, would broadcast to (B,B) and compare each with each: a mistake, for
- * which the poison node is returned; else NULL. */
+/* A loss of predictions (B,1) and truths (B), or the reverse, would broadcast to (B,B) and compare each with each; one of (B,1) and
+ * (B,10) would compare one with ten: a mistake, for which the poison node is returned; else NULL. */
 static tp_node *tp__refuse_pairs(const char *loss, const char *what_x, tp_node *x, const char *what_y, tp_node *y)
 {
     const bool x_has_more = x && y && x->shape.ndim > y->shape.ndim;
     const tp_node *more = x_has_more ? x : y, *less = x_has_more ? y : x;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    if (tp_is_poison(x) || tp_is_poison(y) || more->shape.ndim == less->shape.ndim) return NULL;
+    if (tp_is_poison(x) || tp_is_poison(y)) return NULL;
     const int extra = more->shape.ndim - less->shape.ndim;
-    for (int d = 0; d < less->shape.ndim; d++)
+    for (int d = 0; extra == 0 && d < x->shape.ndim; d++)
+        if ((x->shape.dim[d] == 1 && y->shape.dim[d] > 1) || (y->shape.dim[d] == 1 && x->shape.dim[d] > 1))
+            return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_SHAPE,
+                                 "%s: %s are %s and %s %s: give both the same shape; tp_broadcast_like repeats one",
+                                 loss, what_x, tp_shape_text(&x->shape, a), what_y, tp_shape_text(&y->shape, b));
+    for (int d = 0; extra > 0 && d < less->shape.ndim; d++)
         if (more->shape.dim[d + extra] == 1 && less->shape.dim[d] != 1)
             return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_SHAPE,
                                  "%s: %s are %s and %s %s: each would be compared with each; give both the same shape, "
@@ -18586,10 +18616,11 @@ static void tp__ctc_gradient(tp_grad *g)
     tp_node *dy = tp_expand_dims(g->dout[0], -1);
     g->din[0] = tp_mul(&g->out[1], batch_major ? tp_expand_dims(dy, 1) : dy);
 }
-static const tp_op tp__op_ctc_loss =
-    TP__ROW("ctc_loss", "CTCLoss", TP_OP_PURE, TP__IO(4, 2), TP__ATTRS_OF(ctc, tp_ctc_attrs), tp__ctc_infer,
-            tp__ctc_gradient, TP__NAIVE(tp__ctc), TP__FLOPS_SCRATCH(tp__ctc_flops, tp__ctc_scratch),
-            TP__FAULT("ctc_loss: %lld is no label that the classes hold, or a length beyond what is there"));
+static const tp_op tp__op_ctc_loss = TP__ROW(
+    "ctc_loss", "CTCLoss", TP_OP_PURE, TP__IO(4, 2), TP__ATTRS_OF(ctc, tp_ctc_attrs), tp__ctc_infer, tp__ctc_gradient,
+    TP__NAIVE(tp__ctc), TP__FLOPS_SCRATCH(tp__ctc_flops, tp__ctc_scratch),
+    TP__FAULT("ctc_loss: %lld is no label, which are 0 to the number of classes - 1 without the blank, or a length "
+              "beyond what is there"));
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a)
 {

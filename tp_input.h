@@ -2047,7 +2047,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     if (!df->restart && df->state_ != TP__DF_FRESH)
         return tp_fail(TP_ERR_STATE, "%s: this dataflow can be walked only once: %s", df->name,
                        df->advice_ ? df->advice_ : "give it a restart function");
-    tp_status st = df->restart ? df->restart(df, pass) : TP_OK;
+    const unsigned n_errors = tp__n_errors;
+    tp_status st = df->restart ? tp__add_missing_sentence(df->name, n_errors, df->restart(df, pass)) : TP_OK;
     if (st != TP_OK) {
         df->state_ = TP__DF_FRESH;
         return st;
@@ -2087,6 +2088,9 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG,
                          "component %d of %d has no type yet: tp_tensor_resize gives it type, shape and memory", i,
                          dp->n);
+        else if (!dp->c[i].data && tp_tensor_size(&dp->c[i]) != 0)
+            st = tp_fail(TP_ERR_ARG, "the data of component %d of %d are NULL: tp_tensor_resize gives it memory", i,
+                         dp->n);
     if (st == TP_OK) df->index_++;
     if (st == TP_END) df->state_ = TP__DF_ENDED;
     return st < TP_OK ? tp__df_named(df, df->index_, st) : st;
@@ -2114,7 +2118,8 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     if (df->state_ == TP__DF_ENDED || n == 0) return TP_OK;
     if (df->seek) {
-        const tp_status st = df->seek(df, n, skipped);
+        const unsigned n_errors = tp__n_errors;
+        const tp_status st = tp__add_missing_sentence(df->name, n_errors, df->seek(df, n, skipped));
         df->index_ += *skipped;
         return st;
     }
@@ -2675,6 +2680,9 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     else if (d->indexed == TP_YES && d->size < 1)
         df = tp_df_fail(&d->at_, TP_ERR_ARG,
                         "tp_df_from_generator: .indexed needs .size, the datapoints of a pass, which is %lld",
+                        (long long)d->size);
+    else if (d->size < -1)
+        df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .size is %lld datapoints: 0 or -1 is unknown",
                         (long long)d->size);
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
     if (!df || df->next) { /* the arguments were wrong: release what the flow would have owned */
@@ -8300,7 +8308,14 @@ static tp_status tp__lmdb_open(tp__lmdb_flow *f)
         f->env = NULL;
         return tp__lmdb_fail(f->path, "opened", error);
     }
-    error = mdb_env_open(f->env, f->path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | (folder ? 0u : MDB_NOSUBDIR), 0644);
+    /* liblmdb makes the map as large as the data; without a size it would be as large as the writer's */
+    error = mdb_env_set_mapsize(f->env, 1 << 20);
+    if (!error)
+        error = mdb_env_open(f->env, f->path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | (folder ? 0u : MDB_NOSUBDIR), 0644);
+    if (error == ENOENT && folder)
+        return tp_fail(TP_ERR_IO, "%s is a folder without data.mdb, so it is no LMDB", f->path);
+    if (error && !folder && tp__os_stat(f->path, true, &is) == 0 && is.size == 0)
+        return tp_fail(TP_ERR_FORMAT, "%s is empty, so it is no LMDB", f->path);
     if (error) return tp__lmdb_fail(f->path, "opened", error);
     tp_status st = tp__lmdb_whole(f, folder);
     if (st != TP_OK) return st;
@@ -8431,12 +8446,15 @@ static tp_status tp__lmdb_write(tp_dataflow *df, const char *path)
     MDB_env *env = NULL;
     MDB_txn *txn = NULL;
     MDB_dbi dbi = 0;
-    int error = mdb_env_create(&env);
-    /* the map size reserves addresses, not memory or disk space */
-    if (!error)
-        error = mdb_env_set_mapsize(env,
-                                    sizeof(size_t) > 4 ? (size_t)1 << (sizeof(size_t) > 4 ? 40 : 30) : (size_t)1 << 30);
-    if (!error) error = mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK, 0666);
+    int error = ENOMEM;
+    /* the map's size reserves addresses, not memory or disk space; where so many are not to be had (ulimit -v), fewer will do */
+    for (int bits = sizeof(size_t) > 4 ? 40 : 30; error == ENOMEM && bits >= 24; bits -= 2) {
+        if (env) mdb_env_close(env);
+        env = NULL;
+        error = mdb_env_create(&env);
+        if (!error) error = mdb_env_set_mapsize(env, (size_t)1 << bits);
+        if (!error) error = mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK, 0666);
+    }
     if (!error) error = mdb_txn_begin(env, NULL, 0, &txn);
     if (!error) error = mdb_dbi_open(txn, NULL, 0, &dbi);
     tp_status st = error ? tp__lmdb_fail(path, "written", error) : tp__lmdb_put_all(df, &txn, env, dbi, path);

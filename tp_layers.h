@@ -3027,6 +3027,9 @@ TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
 
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name)
 {
+    if (!(delta >= 0.0f))
+        return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG, "huber_loss: delta is %g: it cannot be negative",
+                             (double)delta);
     tp_node *a = tp_abs(x), *m = tp_clip(a, 0.0f, delta == 0.0f ? 1.0f : delta);
     return tp_named(tp_mul(m, tp_sub(a, tp_affine(m, 0.5f, 0.0f))), name ? name : "huber_loss");
 }

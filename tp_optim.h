@@ -807,6 +807,7 @@ static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at,
         return NULL;
     }
     tp_graph *g = tp_node_graph(lr);
+    if (!g) return NULL; /* a poison node without a graph, whose sentence stays */
     void *copy = tp_graph_alloc(g, size);
     tp_optimizer *o = tp_optimizer_new(g, name, fn, copy);
     if (!o || !copy) return NULL;

@@ -5650,7 +5650,9 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
             tp__cpu_close(out[i]);
             out[i] = NULL;
         }
-        return tp_fail(TP_ERR_NOMEM, "out of memory for %d CPU devices", n);
+        return tp_fail(TP_ERR_NOMEM,
+                       "out of memory, or of threads, for %d CPU devices with %d threads each (0: one per processor)",
+                       n, threads);
     }
     return TP_OK;
 }

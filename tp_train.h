@@ -227,6 +227,7 @@ struct tp_trainer {
     tp_input_source *input_;
     tp_owner owner_; /* while it trains */
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
+    bool was_infinite_;            /* the warning that the cost is infinite was logged */
     bool failed_;                  /* setup_callbacks or initialize has begun and failed: there is no training */
     struct tp__multi *multi_;      /* state of trainers with several towers */
     struct tp__rank_state *ranks_; /* state of trainers that train in several processes */
@@ -1646,14 +1647,20 @@ static tp_status tp__cost_before_run(tp_callback *cb, tp_run_request *r)
 static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
 {
     const tp_train_state *s = cb->train;
-    if (!tp__is_not_a_number(tp_tensor_get(v->value[0], 0))) return TP_OK;
+    const double cost = tp_tensor_get(v->value[0], 0);
+    tp_trainer *t = (tp_trainer *)cb->user;
+    if (!tp__finite(cost) && !tp__is_not_a_number(cost) && !t->was_infinite_) {
+        t->was_infinite_ = true;
+        tp_log(TP_LOG_WARN, "the cost '%s' is infinite after step %lld of epoch %lld: averages over it do not recover",
+               tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num);
+    }
+    if (!tp__is_not_a_number(cost)) return TP_OK;
     return tp_fail(
         TP_ERR_NUMERIC,
         "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look for "
         "what makes it, perhaps the data, with tp_cb_debug_cli(.run_filter = \"has_inf_or_nan\"). "
         ".stop_on_nan = TP_NO goes on all the same",
-        tp_node_name(((const tp_trainer *)cb->user)->cost), (long long)s->local_step + 1, (long long)s->epoch_num,
-        (long long)s->global_step);
+        tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num, (long long)s->global_step);
 }
 
 /* Registers the callback that ends the training when the cost is NaN. */
@@ -2103,6 +2110,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     if (steps_per_epoch < 0 || max_epoch < 0)
         return tp_fail(TP_ERR_ARG, "%s: %lld steps per epoch, %lld epochs: neither can be negative", t->name,
                        (long long)steps_per_epoch, (long long)max_epoch);
+    if (starting_epoch < 0)
+        return tp_fail(TP_ERR_ARG, "%s: starting_epoch is %lld: it cannot be negative", t->name,
+                       (long long)starting_epoch);
     t->looped_ = true;
     const bool is_launched = t->owner_.who != NULL;
     if (!is_launched) t->owner_.who = "its training"; /* until it ends: its callbacks must not free it */

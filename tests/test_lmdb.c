@@ -9,6 +9,9 @@
 TEST(lmdb) { TEST_SKIP("lmdb.h or its library was not found (Debian: liblmdb-dev)"); }
 #else
 #include "ref_readers.h"
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 /* i as float32 (2): 10 i, 10 i + 1, and as int32. */
 static tp_status numbered(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
@@ -192,6 +195,12 @@ TEST(lmdb_files_that_cannot_be_read)
     tp_dataflow *df = tp_df_lmdb(path);
     CHECK(tp_df_status(df) != TP_OK && strstr(tp_last_error(), "bad.mdb cannot be opened"));
     tp_df_free(df);
+    CHECK(tp_test_write(path, "", 0));
+    refused(path, TP_ERR_FORMAT, "bad.mdb is empty, so it is no LMDB");
+    char folder[400];
+    snprintf(folder, sizeof folder, "%s/folder.mdb", dir);
+    CHECK(mkdir(folder, 0700) == 0);
+    refused(folder, TP_ERR_IO, "folder.mdb is a folder without data.mdb");
     const char *good = saved(3000);
     char *data;
     size_t size;
@@ -218,6 +227,29 @@ TEST(a_failure_leaves_no_file)
     tp_df_free(df);
     CHECK(tp_test_files_in(dir) == 0);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(RLIMIT_AS)
+/* A process that may have few addresses (ulimit -v) writes and reads a file all the same. */
+TEST(lmdb_with_few_addresses)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "few.mdb");
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit few = {(rlim_t)1 << 30, (rlim_t)1 << 30};
+        int three = 3, n = 0;
+        tp_dataflow *df = tp_df_from_generator(numbered, &three);
+        tp_datapoint dp = {0, NULL, 0};
+        if (setrlimit(RLIMIT_AS, &few) != 0 || tp_lmdb_save(df, path) != TP_OK) _exit(1);
+        tp_df_free(df);
+        for (df = tp_df_lmdb(path); tp_df_next(df, &dp) == TP_OK; n++)
+            ;
+        _exit(n == 3 ? 0 : 2);
+    }
+    int status = 1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_MSG(status == 0, "status %d", status);
+}
+#endif
 
 TEST(lmdb_without_memory)
 {

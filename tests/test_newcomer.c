@@ -3534,4 +3534,218 @@ TEST(a_gradient_that_is_nearly_right)
     tp_graph_free(g);
 }
 
+/* What is wrong is named as the program wrote it. */
+TEST(mistakes_in_numbers_of_layers)
+{
+    tp_node *parts[2];
+    for (int i = 0; i < 9; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 1));
+        tp_node *t = tp_placeholder(g, "t", TP_F32, tp_make_shape(TP_ANY, 10));
+        tp_node *k = tp_placeholder(g, "k", TP_I32, tp_make_shape(TP_ANY));
+        static const char *const said[] = {"the initial values of variable 'w' are NULL",
+                                           "sigmoid_cross_entropy: the logits are (?,1) and the labels (?,10)",
+                                           "sigmoid_cross_entropy: the logits are (?,10) and the labels (?,1)",
+                                           "mse: the predictions are (?,1) and the truth (?,10): give both the same",
+                                           "one_hot: depth -3 makes no shape",
+                                           "huber_loss: delta is -1: it cannot be negative",
+                                           "split: 0 parts: give 1 or more",
+                                           "split: 2 parts at NULL",
+                                           "the image is (1,0,4,3) and coords (1,2,2,2): needs (B,H,W,C), with pixels"};
+        if (i == 0) tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_values(NULL, 2));
+        else if (i == 1) tp_sigmoid_cross_entropy(x, t);
+        else if (i == 2) tp_sigmoid_cross_entropy(t, x);
+        else if (i == 3) tp_sym_mse(x, t, NULL);
+        else if (i == 4) tp_one_hot(k, -3, 1, 0);
+        else if (i == 5) tp_sym_huber_loss(x, -1.0f, NULL);
+        else if (i == 6) tp_split(x, 0, 0, parts);
+        else if (i == 7) tp_split(x, 2, 0, NULL);
+        else
+            tp_bilinear_sampler(tp_placeholder(g, "image", TP_F32, tp_make_shape(1, 0, 4, 3)),
+                                tp_placeholder(g, "at", TP_F32, tp_make_shape(1, 2, 2, 2)), TP_BORDER_CONSTANT);
+        CHECK(tp_graph_status(g) != TP_OK);
+        CHECK_HAS(tp_graph_error(g), said[i]);
+        tp_graph_free(g);
+    }
+    tp_graph *g = tp_graph_new(NULL); /* shapes that fit, or may fit, are none */
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 10));
+    tp_node *t = tp_placeholder(g, "t", TP_F32, tp_make_shape(1, 10));
+    tp_sigmoid_cross_entropy(x, t), tp_sym_mse(t, x, NULL), tp_sym_huber_loss(x, 0.0f, NULL);
+    CHECK_OK(tp_graph_status(g));
+    tp_graph_free(g);
+}
+
+/* The first mistake is told, not what follows from it. */
+TEST(an_optimizer_of_a_learning_rate_that_was_not_made)
+{
+    tp_node *rate = tp_warm_up(NULL, NULL, 5, 0);
+    CHECK_HAS(tp_last_error(), "tp_warm_up: lr must not be NULL");
+    CHECK(tp_adam(rate) == NULL);
+    CHECK_HAS(tp_last_error(), "tp_warm_up: lr must not be NULL");
+}
+
+TEST(summaries_of_nothing_are_a_warning)
+{
+    keep_the_log();
+    tp_add_tensor_summary(NULL, TP_SUMMARY_RMS);
+    tp_add_activation_summary(NULL, 0, NULL, NULL);
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "tp_add_tensor_summary: x is NULL");
+    CHECK_HAS(logged, "tp_add_activation_summary: x is NULL");
+}
+
+/* Functions of the program that fail without a sentence get one, with the name of what they belong to. */
+static int fails_at; /* 1: save_state, 2: load_state, 3: restart, 4: seek */
+static tp_status mute_save(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return fails_at == 1 && cb && d && prefix ? TP_ERR_IO : TP_OK;
+}
+static tp_status mute_load(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    return fails_at == 2 && cb && d && prefix ? TP_ERR_IO : TP_OK;
+}
+static tp_status mute_restart(tp_dataflow *df, int64_t pass)
+{
+    return fails_at == 3 && df && pass >= 0 ? TP_ERR_IO : TP_OK;
+}
+static tp_status mute_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    *skipped = n;
+    return fails_at == 4 && df ? TP_ERR_IO : TP_OK;
+}
+TEST(state_and_flows_that_fail_without_a_sentence)
+{
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    tp_callback *cb = tp_callback_new("Mine", 0);
+    cb->save_state = mute_save;
+    cb->load_state = mute_load;
+    for (fails_at = 0; fails_at <= 4; fails_at++) {
+        const char *const save = "Mine: a function of the program returned TP_ERR_IO without a sentence";
+        const char *const flow = "mine: a function of the program returned TP_ERR_IO without a sentence";
+        if (fails_at == 1) CHECK_ERR(tp_callback_save_state(cb, &d, "m/"), TP_ERR_IO, save);
+        else CHECK_OK(tp_callback_save_state(cb, &d, "m/"));
+        if (fails_at == 2) CHECK_ERR(tp_callback_load_state(cb, &d, "m/"), TP_ERR_IO, save);
+        else CHECK_OK(tp_callback_load_state(cb, &d, "m/"));
+        tp_dataflow *df = tp_df_new("mine", 0, 0);
+        df->restart = mute_restart;
+        df->seek = mute_seek;
+        if (fails_at == 3) CHECK_ERR(tp_df_restart(df, 0), TP_ERR_IO, flow);
+        else CHECK_OK(tp_df_restart(df, 0));
+        if (fails_at >= 3) CHECK_ERR(tp_df_seek(df, 1, NULL), TP_ERR_IO, flow);
+        else CHECK_OK(tp_df_seek(df, 1, NULL));
+        tp_df_free(df);
+    }
+    tp_callback_free(cb);
+    tp_dict_free(&d);
+}
+
+static tp_status data_at_null(tp_dataflow *df, tp_datapoint *dp)
+{
+    const tp_status st = df ? tp_datapoint_resize(dp, 1) : TP_ERR;
+    if (st == TP_OK) tp_tensor_view(&dp->c[0], TP_F32, tp_make_shape(3), NULL);
+    return st;
+}
+TEST(a_flow_gives_data_at_null)
+{
+    tp_dataflow *df = tp_df_new("mine", 0, 0);
+    df->next = data_at_null;
+    df = tp_df_batch(df, 2);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "the data of component 0 of 1 are NULL");
+    CHECK_HAS(tp_last_error(), "[mine: pass 0, datapoint 0]");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(an_epoch_before_the_first)
+{
+    TEST_MAY_ERROR("Training did not start");
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1, .starting_epoch = -4};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "starting_epoch is -4");
+}
+/* The place of a bad number is told only where it is sure: the labels and their lengths are all integers. */
+TEST(labels_that_ctc_does_not_take)
+{
+    static const float logits[2 * 4 * 3] = {0};
+    static const int32_t frames[2] = {4, 4};
+    static const struct {
+        int32_t label[2 * 3], length[2];
+        const char *said, *place;
+    } bad[] = {{{0, 1, 0, 1, 2, 0}, {3, 2}, "ctc_loss: 2 is no label", NULL}, /* 2 is the blank, and a length */
+               {{0, 1, 0, 1, 7, 0}, {3, 2}, "ctc_loss: 7 is no label", "'label' has it at element 4"},
+               {{0, 1, 0, 1, 1, 0}, {3, 5}, "or a length beyond what is there", "'length' has it at element 1"}};
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(4, 2, 3));
+        tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(2, 3));
+        tp_node *length = tp_placeholder(g, "length", TP_I32, tp_make_shape(2));
+        tp_node *frame = tp_placeholder(g, "frame", TP_I32, tp_make_shape(2));
+        const tp_ctc_attrs blank = {.blank = -1};
+        tp_node *loss = tp_ctc_loss(x, label, length, frame, &blank);
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_feed feed[] = {TP_FEED(x, TP_F32, logits, 4, 2, 3), TP_FEED(label, TP_I32, bad[i].label, 2, 3),
+                                TP_FEED(length, TP_I32, bad[i].length, 2), TP_FEED(frame, TP_I32, frames, 2)};
+        const tp_tensor *y = NULL;
+        CHECK_ERR(tp_session_run(s, feed, 4, &loss, 1, &y), TP_ERR_NUMERIC, bad[i].said);
+        if (bad[i].place) CHECK_HAS(tp_last_error(), bad[i].place);
+        else CHECK_MSG(!strstr(tp_last_error(), "has it at element"), "%s", tp_last_error());
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* A cost that is infinite, but never NaN, is a warning: once. */
+static tp_node *infinite_cost(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    return (void)user, tp_add(tp_mean(tp_matmul(in[0], w)), tp_const(g, (float)INFINITY));
+}
+TEST(a_cost_that_is_infinite)
+{
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 2, .steps_per_epoch = 2};
+    c.model.build_graph = infinite_cost;
+    c.dataflow = tp_df_batch(line_data(), 4);
+    keep_the_log();
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    tp_set_log(NULL, NULL);
+    const char *first = strstr(logged, "is infinite after step 1 of epoch 1");
+    CHECK(first && !strstr(first + 1, "is infinite after"));
+}
+
+TEST(a_flow_of_a_negative_size)
+{
+    tp_dataflow *df = tp_df_from_generator(no_point, NULL, .size = -7);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, ".size is -7 datapoints");
+    tp_df_free(df);
+    df = tp_df_from_generator(no_point, NULL, .size = -1);
+    CHECK_OK(tp_df_status(df));
+    CHECK(tp_df_size(df) == -1);
+    tp_df_free(df);
+}
+
+/* A file whose values are of another type: the file is named. */
+TEST(a_file_of_another_type)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/other_type.npz", tp_test_tmpdir());
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "w"), TP_I32, tp_make_shape(1)));
+    tp_tensor_set(tp_dict_find(&d, "w"), 0, 3);
+    CHECK_OK(tp_npz_save(path, &d, false));
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    for (int i = 0; i < 2; i++) {
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *from = i ? tp_saver_restore(path) : tp_smart_init(path, false);
+        CHECK_ERR(tp_session_init_run(from, s), TP_ERR_DTYPE, "other_type.npz: ");
+        tp_session_init_free(from);
+        tp_session_free(s);
+    }
+    tp_graph_free(g);
+    tp_dict_free(&d);
+}
+
 TEST_MAIN()

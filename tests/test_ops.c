@@ -1188,7 +1188,7 @@ TEST(builders_and_their_odd_arguments)
     g = tp_graph_new(NULL);
     tp_node *i = tp_placeholder(g, "i", TP_I32, tp_make_shape_n(1, &n));
     CHECK(tp_is_poison(tp_one_hot(i, ((int64_t)1 << 32) + 4, 1, 0)));
-    CHECK_HAS(tp_graph_error(g), "depth 0 behind 1 dimensions makes no shape");
+    CHECK_HAS(tp_graph_error(g), "one_hot: depth 4294967300 makes no shape");
     tp_graph_free(g);
     g = tp_graph_new(NULL); /* the zero that is below zero */
     const int64_t one = 1;

@@ -1454,7 +1454,7 @@ TEST(image_and_sequence_builders)
                                            "there are no images of 0 x 5",
                                            "exclude each other",
                                            "Resize does not work on int32",
-                                           "needs (B,H,W,C) and (B,H2,W2,2) of one element type",
+                                           "needs (B,H,W,C), with pixels, and (B,H2,W2,2) of one element type",
                                            "border 2 is no tp_border",
                                            "needs (T,B,C), (B,L), (B), (B)",
                                            "labels are float32",

@@ -450,8 +450,8 @@ TEST(values_that_fit_more_or_less)
                  {TP_F64, 1, 1, "a=7", "a=7", "Variable 'a' (float32) is loaded from float64 after casting.\n"},
                  {TP_F32, 1, 2, "Trying to load an array of shape (2) into variable 'a' whose shape is (1).", "a=-1",
                   "Cannot load an array of shape (2) into variable 'a' whose shape is (1): it is skipped.\n"},
-                 {TP_I32, 1, 1, "Cannot load a int32 array into variable 'a', which is float32.",
-                  "Cannot load a int32 array into variable 'a', which is float32.", ""}};
+                 {TP_I32, 1, 1, "Cannot load a int32 array into variable 'a', which is float32",
+                  "Cannot load a int32 array into variable 'a', which is float32", ""}};
     static const char *const names[] = {"a"};
     for (int i = 0; i < TP_COUNT(cases); i++)
         for (int relaxed = 0; relaxed < 2; relaxed++) {

@@ -87,7 +87,8 @@ typedef struct tp_export_onnx_desc {
     bool fold;
     /* keep named nodes, stop_gradient, summaries, print and dropout as Identity; otherwise they are omitted */
     bool keep_identities;
-    /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm is used */
+    /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm or bilinear_sampler is used,
+     * which needs it */
     int opset;
 } tp_export_onnx_desc;
 /* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
@@ -95,7 +96,7 @@ typedef struct tp_export_onnx_desc {
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, derivatives). Transposed convolutions and CaffeBilinearUpSample need a known height and width. An op of your own is written if it is element-wise, has no attributes and its field `onnx`
+ * variables, derivatives). Transposed convolutions, CaffeBilinearUpSample and bilinear_sampler need a known height and width. An op of your own is written if it is element-wise, has no attributes and its field `onnx`
  * names an operator of opset 13. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
@@ -2254,6 +2255,59 @@ static void tp__onnx_resize(tp__onnx *w)
     const char *y = tp__onnx_out(w, w->op, 0, form);
     tp__onnx_emit_n(w, "Resize", in, 4, &y, 1);
 }
+/* Writes two numbers, for rows and columns, as a constant. */
+static const char *tp__onnx_pair(tp__onnx *w, tp_dtype dtype, double a, double b)
+{
+    const double pair[2] = {a, b};
+    double converted[2] = {0, 0};
+    const tp_shape two = tp_make_shape(2);
+    tp_convert(converted, dtype, pair, TP_F64, 2);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &two, converted);
+}
+/* Writes bilinear_sampler as GridSample, whose coordinates are (x, y) in -1 to 1. They are moved to the edge before, because programs
+ * that read ONNX turn far ones into integers that overflow. A constant border is 0 wherever a coordinate is outside; GridSample's own
+ * would blend it with the pixels at the edge. */
+static void tp__onnx_sampler(tp__onnx *w)
+{
+    const tp_shape *x = &w->op->in[0]->shape;
+    const tp_dtype dtype = w->op->in[0]->dtype;
+    const double last_row = (double)(x->dim[1] - 1), last_column = (double)(x->dim[2] - 1);
+    const int64_t swapped[2] = {1, 0}, last_axis = 3, channels = 1;
+    const bool constant = ((const tp__sampler_attrs *)w->op->attrs)->border == TP_BORDER_CONSTANT;
+    const bool has_size = x->dim[1] >= 0 && x->dim[2] >= 0;
+    if (!has_size || w->options->opset == 13) {
+        if (w->status == TP_OK)
+            w->status = tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' (bilinear_sampler) must %s", w->op->name,
+                                has_size ? "have opset 17, since it becomes GridSample"
+                                         : "know height and width of its image: declare them in the TP_SPEC");
+        return;
+    }
+    w->opset = 17;
+    const char *coords = tp__onnx_in(w, 1, TP__OWN), *one = tp__onnx_scalar(w, dtype, 1);
+    const char *last = tp__onnx_pair(w, dtype, last_row, last_column), *zero = tp__onnx_scalar(w, dtype, 0);
+    const char *near_ones = tp__onnx_emit(w, "Min", tp__onnx_emit(w, "Max", coords, zero, NULL), last, NULL);
+    tp__onnx_int(w, "axis", last_axis);
+    const char *grid = tp__onnx_emit(w, "Gather", near_ones, tp__onnx_list(w, swapped, 2), NULL);
+    const char *scale = tp__onnx_pair(w, dtype, last_column > 0 ? 2 / last_column : 0, last_row > 0 ? 2 / last_row : 0);
+    grid = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Mul", grid, scale, NULL), one, NULL);
+    const char *image = tp__onnx_in(w, 0, TP__CHANNELS_FIRST);
+    const char *y = constant ? tp__onnx_unique_name(w) : tp__onnx_out(w, w->op, 0, TP__CHANNELS_FIRST);
+    tp__onnx_text(w, "mode", "bilinear");
+    tp__onnx_text(w, "padding_mode", "border");
+    tp__onnx_int(w, "align_corners", 1);
+    tp__onnx_emit_to(w, y, "GridSample", image, grid, NULL);
+    if (!constant) return;
+    const char *low = tp__onnx_emit(w, "Less", coords, zero, NULL);
+    const char *high = tp__onnx_emit(w, "Greater", coords, last, NULL);
+    const char *inside = tp__onnx_emit(w, "Not", tp__onnx_emit(w, "Or", low, high, NULL), NULL, NULL);
+    tp__onnx_int(w, "to", tp__onnx_dtype(dtype));
+    inside = tp__onnx_emit(w, "Cast", inside, NULL, NULL);
+    tp__onnx_ints(w, "axes", &last_axis, 1);
+    tp__onnx_int(w, "keepdims", 0);
+    inside = tp__onnx_emit(w, "ReduceMin", inside, NULL, NULL);
+    inside = tp__onnx_emit(w, "Unsqueeze", inside, tp__onnx_list(w, &channels, 1), NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__CHANNELS_FIRST), "Mul", y, inside, NULL);
+}
 static void tp__onnx_matmul(tp__onnx *w)
 {
     const tp_operation *op = w->op;
@@ -2604,6 +2658,7 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_max_pool, tp__onnx_pool},
                {&tp__op_avg_pool, tp__onnx_pool},
                {&tp__op_resize, tp__onnx_resize},
+               {&tp__op_bilinear_sampler, tp__onnx_sampler},
                {&tp__op_matmul, tp__onnx_matmul},
                {&tp__op_bias_add, tp__onnx_bias_add},
                {&tp__op_batch_norm_infer, tp__onnx_batch_norm},

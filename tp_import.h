@@ -2660,6 +2660,39 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : tp__cast_if_needed(y, d));
 }
 
+/* Builds GridSample. A border of zeros is blended with the pixels at the edge: a frame of zeros around the image does that. */
+static void tp__import_grid_sample(tp__import_node *n)
+{
+    tp_node *x = tp__import_node_input(n, 0), *grid = tp__import_node_input(n, 1);
+    const char *mode = tp__import_node_string(n, "mode", "bilinear");
+    const char *border = tp__import_node_string(n, "padding_mode", "zeros");
+    const bool zeros = strcmp(border, "zeros") == 0, corners = tp__import_node_int(n, "align_corners", 0) != 0;
+    const int swapped = 3;
+    const int64_t frame[4] = {0, 1, 1, 0};
+    float scale[2], shift[2];
+    if (!tp__import_node_rank(n, x, 4, 4) || !tp__import_node_rank(n, grid, 4, 4)) return;
+    if ((strcmp(mode, "bilinear") != 0 && strcmp(mode, "linear") != 0) || (!zeros && strcmp(border, "border") != 0)) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of mode %s and padding_mode %s", n->op, mode, border);
+        return;
+    }
+    for (int i = 0; i < 2; i++) { /* from -1 .. 1 to pixels */
+        const int64_t size = tp__import_node_dim(n, x, 2 + i);
+        scale[i] = 0.5f * (float)(size - (corners ? 1 : 0));
+        shift[i] = 0.5f * (float)(size - 1) + (zeros ? 1.0f : 0.0f);
+    }
+    if (n->importer->status != TP_OK) return;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), scale);
+    tp_node *coords = tp_reverse(grid, &swapped, 1);
+    coords = tp_mul(coords, tp__cast_if_needed(tp_constant(tp_node_graph(x), &t), grid->dtype));
+    tp_tensor_view(&t, TP_F32, tp_make_shape(2), shift);
+    coords = tp_add(coords, tp__cast_if_needed(tp_constant(tp_node_graph(x), &t), grid->dtype));
+    x = tp__move_axis(x, 1, 3);
+    if (zeros) x = tp_pad(x, frame, frame, TP_PAD_CONSTANT, 0.0f);
+    tp__import_node_set_output(n, 0, tp__move_axis(tp_bilinear_sampler(x, coords, TP_BORDER_REPEAT), 3, 1));
+}
+
 /* -- losses */
 
 static void tp__import_class_loss(
@@ -3368,6 +3401,7 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
     {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE},
     TP__IMPORT_BY("Upsample", tp__import_resize),
+    TP__IMPORT_BY("GridSample", tp__import_grid_sample),
     /* rows of operators that pick elements */
     {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},
     TP__IMPORT_BY("GatherElements", tp__import_gather_elements),

@@ -25,7 +25,7 @@ TYPES = {T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16, T.INT32, T.INT64, T.UINT8, T.
 OPERATORS = """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization
 BlackmanWindow Cast CastLike Ceil Celu CenterCropPad Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum
 DepthToSpace Div Dropout Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
-GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HammingWindow HannWindow HardSigmoid HardSwish
+GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GridSample GroupNormalization HammingWindow HannWindow HardSigmoid HardSwish
 Hardmax Identity If InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
 LpNormalization LpPool MatMul Max MaxPool Mean MeanVarianceNormalization Min Mish Mod Mul Neg NegativeLogLikelihoodLoss Not
 OneHot Or PRelu Pad Pow RMSNormalization RNN Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
@@ -33,7 +33,8 @@ ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize Ro
 ScatterND Selu Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth
 Split Sqrt Squeeze Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Upsample Where
 Xor""".split()
-REFUSED = ('test_convtranspose_3d', 'test_training_dropout')  # onnx_cases.py says why
+REFUSED = ('test_convtranspose_3d', 'test_training_dropout', 'test_gridsample_bicubic', 'test_gridsample_nearest',
+           'test_gridsample_reflection', 'test_gridsample_volumetric')  # onnx_cases.py says why
 MOST = 700  # numbers of a case
 # Where ONNX Runtime is right: the evaluator computes old versions of Softmax like the new ones, pads some pools wrongly and
 # knows LRN of odd sizes only.
@@ -321,6 +322,9 @@ def own_cases(file):
     o('Resize', real(1, 1, 4, 6), None, None, L(3, 3), mode='linear', axes=[2, 3], keep_aspect_ratio_policy='not_larger'), o('Resize', real(1, 1, 4, 6), None, None, L(3, 3), mode='linear', axes=[2, 3], keep_aspect_ratio_policy='not_smaller')
     o('Resize', real(4), None, F(2.0), mode='linear'), o('Resize', real(1, 1, 2, 2), F(1, 1, 2, 2), opset=10, mode='nearest'), o('Upsample', real(1, 1, 2, 2), F(1, 1, 2, 3), opset=9, mode='linear'), o('Upsample', real(1, 1, 2, 2), opset=7, scales=[1.0, 1.0, 2.0, 2.0])
     o('Resize', ints(0, 9, 1, 1, 2, 2), None, F(1, 1, 2, 2), mode='nearest', type=T.INT64), o('Resize', real(1, 1, 3, 4), None, None, L(1, 1, 3, 4), mode='linear'), o('Resize', real(2, 2, 2, 2), None, None, L(5, 3), axes=[-1, 2])
+    for border in ('zeros', 'border'):
+        for corners in (0, 1):
+            o('GridSample', real(2, 2, 3, 4), 1.3 * real(2, 3, 2, 2), padding_mode=border, align_corners=corners), o('GridSample', real(1, 1, 1, 3), real(1, 2, 2, 2), mode='linear', padding_mode=border, align_corners=corners, opset=20)
     # losses
     logp, label = real(3, 4), L(0, 3, 1)
     for how in ('none', 'sum', 'mean'):
@@ -464,6 +468,7 @@ def refusals(file):
     r('a string or a sparse tensor', 'Constant', value_string='a'), r('a shape that large', 'ConstantOfShape', x2) if False else None, r('of training', 'Dropout', x2, F(0.5).reshape(()), B(1).reshape(()), n_out=2, type=[T.FLOAT, T.BOOL]) if False else None
     r('the mask of a training run', 'Dropout', x2, F(0.5).reshape(()), B(1).reshape(()), n_out=2, type=[T.FLOAT, T.BOOL])
     r('with its output 1 cannot be expressed', 'Relu', x2, n_out=2), r('tp has no operator Nonsense', 'Nonsense', x2), r('of a value with 2 dimensions', 'GlobalAveragePool', x2), r('needs to know dimension', 'DepthToSpace', x4, blocksize=2, shapes={'x0': (1, 'c', 4, 4)})
+    r('of mode cubic and padding_mode zeros', 'GridSample', x4, x4, mode='cubic', opset=20), r('of mode bilinear and padding_mode reflection', 'GridSample', x4, x4, padding_mode='reflection'), r('needs to know dimension 2', 'GridSample', x4, x4, shapes={'x0': (1, 1, 'h', 2)}), r('with 2 dimensions', 'GridSample', x4, x2)
     r('blocks of 2', 'SpaceToDepth', real(1, 1, 3, 4), blocksize=2), r('blocks of 2', 'SpaceToDepth', real(1, 1, 4, 3), blocksize=2)
     r('needs to know dimension 0', 'Slice', x2, L(-1), L(1), L(0), L(-1), shapes={'x0': ('n', 2)})
     broken(file)

@@ -583,7 +583,6 @@ static const char *const without_form[] = {"relu_grad",
                                            "max_pool_grad",
                                            "max_pool_take",
                                            "resize_grad",
-                                           "bilinear_sampler",
                                            "bilinear_sampler_grad",
                                            "ctc_loss",
                                            "avg_pool_grad",
@@ -637,7 +636,10 @@ static bool walk_case(const op_case *c, int way, int number)
     tp_node *in[MAX_VALUES], *out[MAX_VALUES];
     int n_feed = 0, n_out = 0;
     char name[128];
-    /* ONNX does not say what the largest of a NaN and a number is */
+    /* ONNX does not say where a coordinate is that is not finite, */
+    for (int64_t i = 0; strcmp(c->op, "bilinear_sampler") == 0 && i < tp_tensor_size(&c->in[1]); i++)
+        if (!tp__finite(tp_tensor_get(&c->in[1], i))) return false;
+    /* nor what the largest of a NaN and a number is */
     if (strcmp(c->op, "argmax") == 0 || strcmp(c->op, "reduce_max") == 0 || strcmp(c->op, "reduce_min") == 0)
         for (int64_t i = 0; i < tp_tensor_size(&c->in[0]); i++)
             if (isnan(tp_tensor_get(&c->in[0], i))) return false;

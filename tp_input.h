@@ -12524,7 +12524,6 @@ static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
     f->filled -= f->n_taken;
     s->consumed += f->n_taken;
     f->held -= f->n_taken;
-    f->n_taken = 0;
     if (f->threaded) tp_cond_signal(f->not_full);
     tp_mutex_unlock(f->mutex);
     return TP_OK;

@@ -1398,6 +1398,35 @@ static tp_status give_7_and_wait(void *user, int64_t pass, int64_t index, tp_dat
         tp_test_sleep(1e-3);
     return w->ends == TP_ERR_IO ? tp_fail(TP_ERR_IO, "there is no more") : w->ends;
 }
+/* Passes on what another flow gives, and notes how that went. */
+typedef struct passing {
+    tp_dataflow *df;
+    tp_status last;
+    int calls;
+} passing;
+static tp_status pass_on(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    passing *p = (passing *)user;
+    (void)pass, (void)index;
+    __atomic_add_fetch(&p->calls, 1, __ATOMIC_RELEASE);
+    return p->last = tp_df_next(p->df, dp);
+}
+/* A flow whose threads have nothing yet when it is told to stop does not say that the data have ended. */
+TEST(a_stop_is_not_the_end_of_the_data)
+{
+    waiting w = {false, TP_END};
+    passing p = {tp_df_prefetch(tp_df_from_generator(give_7_and_wait, &w)), TP_OK, 0};
+    machine m;
+    int got[4] = {0};
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(pass_on, &p)), 1));
+    CHECK(machine_run(&m, got) == TP_OK && got[0] == 7);
+    for (const double until = tp_time() + 10; __atomic_load_n(&p.calls, __ATOMIC_ACQUIRE) < 2 && tp_time() < until;)
+        tp_test_sleep(1e-3);
+    machine_close(&m);
+    CHECK_MSG(p.last == TP_STOP, "%s", tp_status_name(p.last));
+    tp_df_free(p.df);
+    CHECK(w.told);
+}
 /* A source's thread tells the flow that it reads when it is to stop; what the flow says then ends nothing for others. */
 TEST(a_flow_that_waits_is_told_to_stop)
 {

@@ -844,16 +844,16 @@ TEST(processes_make_nothing_that_is_skipped)
     }
 }
 
-/* No components, none with elements, text, and data that need ever more room. */
+/* No components, none with elements, text, data that need ever more room, and as many dimensions as there may be. */
 static tp_status of_all_sizes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     (void)user, (void)pass;
     if (index >= 9) return TP_END;
     tp_status st = tp_datapoint_resize(dp, index == 4 ? 0 : 3);
     if (st != TP_OK || dp->n == 0) return st;
-    const int64_t shape[2] = {(int64_t)1 << 2 * index, index == 2 ? 0 : 3};
+    const int64_t shape[TP_MAX_DIMS] = {(int64_t)1 << 2 * index, index == 2 ? 0 : 3, 1, 1, 1, 1, 1, 1};
     st = tp_datapoint_set_text(dp, 0, index % 2 ? "a cat" : "");
-    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F64, tp_make_shape_n(2, shape));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F64, tp_make_shape_n(index == 3 ? TP_MAX_DIMS : 2, shape));
     for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(&dp->c[1]); i++)
         ((double *)dp->c[1].data)[i] = (double)(i * (index + 1)) / 7;
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_BOOL, tp_make_shape_n(0, NULL));

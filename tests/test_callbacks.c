@@ -2130,6 +2130,21 @@ TEST(stats_json_of_another_training)
         }
         end_json(m, all);
     }
+    /* no training goes on from a record of epoch 0; the second epoch goes on from that of the first */
+    for (int last = 0; last < 3; last++) {
+        tp_train_state train = by_hand(NULL, NULL);
+        tp_monitors *all;
+        char path[400], text[100];
+        tp_test_keep_log();
+        snprintf(path, sizeof path, "%s/stats.json", folder);
+        snprintf(text, sizeof text, "[{\"epoch_num\": %d, \"global_step\": 3}]", last);
+        CHECK(tp_test_write(path, text, strlen(text)));
+        train.starting_epoch = last + 1;
+        tp_monitor *m = begin_json(&all, &train, NULL, 0);
+        end_json(m, all);
+        CHECK_HAS(tp_test_logged,
+                  last ? "Found existing JSON inside " : "History epoch=0 from JSON is not the predecessor");
+    }
     tp_set_log(NULL, NULL);
 }
 
@@ -4069,6 +4084,30 @@ TEST(groups_of_a_callback_that_is_missing)
         CHECK(tp_test_live_blocks() == 0);
     }
     tp_test_alloc_reset();
+}
+
+/* Memory runs out where the summaries are collected: the training ends, it does not go on without them. */
+static tp_status make_summaries(tp_callback *cb)
+{
+    for (int i = 0; i < 1000; i++)
+        tp_add_tensor_summary(tp_cast(tp_const(cb->train->graph, 1), TP_F32), TP_SUMMARY_SCALAR, "a", NULL);
+    return TP_OK;
+}
+static tp_status no_memory_from_here(tp_callback *cb)
+{
+    tp_test_fail_after(cb ? 1 : 0);
+    return TP_OK;
+}
+TEST(no_memory_for_the_summaries)
+{
+    tp_callback *cb[2] = {tp_callback_new("Summaries", 0), tp_cb_merge_all_summaries()};
+    cb[0]->setup_graph = make_summaries;
+    cb[0]->before_train = no_memory_from_here;
+    tp_test_keep_log();
+    TEST_MAY_ERROR("memory");
+    CHECK(train_with(cb, 2, NULL, 1, 1, NULL) == TP_ERR_NOMEM && tp_test_alloc_failed());
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
 }
 
 /* No summaries, or no op: the first is nothing to tell, the second a mistake. */

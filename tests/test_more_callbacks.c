@@ -1276,6 +1276,9 @@ TEST(how_busy_gpus_are)
     setenv("CUDA_VISIBLE_DEVICES", "1", 1);
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
     CHECK_STR(told, "GPUUtil/1=70 GPUUtil/1=70 ");
+    setenv("CUDA_VISIBLE_DEVICES", " 1 , 0 ", 1);
+    CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
+    CHECK(strncmp(told, "GPUUtil/1=70 GPUUtil/0=", 23) == 0);
     CHECK_OK(train_with_nvml(
         tp_cb_gpu_utilization_tracker(.devices = {1, 0}, .n_devices = 2, .interval = 0.002, .library = path)));
     CHECK(strncmp(told, "GPUUtil/1=70 GPUUtil/0=", 23) == 0);
@@ -1789,6 +1792,17 @@ TEST(ctrl_c_twice_ends_the_program)
     CHECK(counter_in("model-4.npz") == 4 && !tp_file_exists(tp_test_path(folder, "interrupted.npz")));
     interrupt_at = -1;
     CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
+}
+
+/* A process that was killed after it saved a model, and before it deleted interrupted.npz, leaves that to the next one. */
+TEST(the_next_process_deletes_the_interrupted_model)
+{
+    const char *left = NULL;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    left = tp_test_path(folder, "interrupted.npz");
+    CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
+    CHECK(tp_test_write(left, "", 0));
+    CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12 && !tp_file_exists(left));
 }
 
 /* ==== >>kills ========================================================================================= */

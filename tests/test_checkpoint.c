@@ -972,6 +972,24 @@ TEST(bundle_several_shards)
     tp_dict_free(&d);
 }
 
+/* Old data that cannot be removed stay, which the log says; the checkpoint is the new one. */
+TEST(bundle_beside_old_data_that_stay)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_dict d = {NULL, 0, 0}, back = {NULL, 0, 0};
+    add(&d, "x", TP_F32, shape_of(0, 0, 0), 1);
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "m.data-00001-of-00002")));
+    tp_test_keep_log();
+    CHECK_OK(tp_tf_checkpoint_save(tp_test_path(dir, "m"), &d));
+    CHECK_HAS(tp_test_logged, "Old data of a checkpoint stay: ");
+    CHECK_HAS(tp_test_logged, "m.data-00001-of-00002 cannot be removed");
+    tp_set_log(NULL, NULL);
+    CHECK_OK(tp_tf_checkpoint_load(tp_test_path(dir, "m"), &back));
+    CHECK(same_dict(&d, &back));
+    tp_dict_free(&d);
+    tp_dict_free(&back);
+}
+
 /* A block of one header and "w", under snappy as `hex`. */
 static tp_status load_snappy(const char *hex, tp_dict *d)
 {
@@ -1078,6 +1096,10 @@ TEST(bundle_footers)
         put_hex(&bad, "57fb808b247547db");
         CHECK_MSG(load_bundle(&bad, &data, &d) == TP_ERR_FORMAT, "%s", feet[i]);
     }
+    bad.n = 0; /* a footer alone */
+    while (bad.n < 40) put_le(&bad, 0, 1);
+    put_hex(&bad, "57fb808b247547db");
+    CHECK_ERR(load_bundle(&bad, &data, &d), TP_ERR_FORMAT, "a block lies outside the file");
     CHECK_OK(load_bundle(&good, &data, &d));
     tp_dict_free(&d);
 }

@@ -588,6 +588,11 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
                     break;
         }
     }
+    for (int beyond = 0; beyond < 2; beyond++) { /* the largest size, and one more */
+        const int64_t most[] = {2, 1, (1 << 20) + beyond, 4};
+        resize_model("mode=nearest", most, 4, 1, 0);
+        CHECK(beyond ? refused(&file, NULL, "Resize from 3 to 1048577") : accepted(&file));
+    }
     for (int i = 0; i < TP_COUNT(more); i++) { /* the others need the size, and give the same once it is known */
         resize_model(more[i], sizes, 4, 1, 1);
         CHECK(refused(&file, NULL, "Resize needs to know dimension 2 of its input; give it in .dims"));
@@ -2402,6 +2407,7 @@ TEST(versions_of_domains)
             set.n = 0;
             put_text(&set, 1, list[i].domain[k]);
             put_int(&set, 2, list[i].version[k]);
+            put_int(&set, 3, 0); /* a field of a later ONNX */
             put_msg(&file, 8, &set);
         }
         const tp_status st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m);

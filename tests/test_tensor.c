@@ -561,6 +561,10 @@ TEST(logger_keeps_the_working_directory)
     tp_test_write("../beside/log.log", "", 0);
     CHECK_OK(tp_logger_set_dir("../beside", 'd'));
     CHECK(!exists("../beside/c") && exists("../beside/log.log") && exists("c"));
+    /* a working directory that is gone lies in no folder */
+    CHECK(chdir("c") == 0 && rmdir(path) == 0);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    CHECK_OK(tp_logger_set_dir(tp_test_path(top, "a/beside"), 'd'));
     CHECK(chdir(here) == 0);
     CHECK_OK(tp_logger_set_dir(NULL, 0));
 }

@@ -380,8 +380,10 @@ static void remote_record_free(tp_device *d, void *p)
     ((remote *)d->impl)->freed++;
     recording_free((recording *)p);
 }
+static int remotes_closed;
 static void remote_close(tp_device *d)
 {
+    remotes_closed++;
     remote *r = (remote *)d->impl;
     CHECK(r->live == 0 && r->records == r->freed && r->now == NULL && r->n_late == 0);
     free(r);
@@ -649,6 +651,7 @@ TEST(what_lies_on_a_device_is_fed)
         tp_device *d[3] = {&r->d, &other->d, tp_cpu_device_new(1, NULL)};
         r->d.stage = remote_stage;
         r->d.unstage = remote_unstage;
+        tp_device_ready(&r->d), tp_device_ready(&other->d); /* a device stays until its last user has let it go */
         tp_session *s = open_on(g, d, 3);
         tp_tensor host, there, back;
         tp_feed feed;
@@ -723,7 +726,9 @@ TEST(what_lies_on_a_device_is_fed)
         tp_tensor_free(&there);
         tp_tensor_free(&back);
         tp_session_free(s);
+        remotes_closed = 0;
         for (int i = 0; i < 3; i++) d[i]->close(d[i]);
+        CHECK(remotes_closed == 2);
         tp_graph_free(g);
     }
 }

@@ -627,6 +627,29 @@ TEST(conv_winograd_random_shapes)
     close_all(d, n);
 }
 
+/* The result may be written over what is added to it: a step's output lies where one of its inputs lay. */
+TEST(conv_winograd_adds_in_place)
+{
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, false);
+    for (int i = 0; i < n; i++)
+        for (int64_t O = 16; O <= 64; O += 16) {
+            tp__conv_args a = conv_shape(4, 9, 8, 32, O, 3, 3, 1, 1, 1, 1);
+            if (!tp__conv_adds(d[i], &a.g)) continue;
+            const int64_t ny = 4 * 9 * 8 * O;
+            float *x = rnd_array(4 * 9 * 8 * 32, 1), *w = rnd_array(9 * 32 * O, 2), *more = rnd_array(ny, 3);
+            float *y = rnd_array(ny, 4);
+            void *scratch = scratch_new(tp__convolve_scratch(d[i], &a, TP__CONV_FORWARD));
+            a.x = x, a.w = w, a.more = more, a.y = y;
+            tp__convolve(d[i], &a, TP__CONV_FORWARD, scratch);
+            a.y = more;
+            tp__convolve(d[i], &a, TP__CONV_FORWARD, scratch);
+            CHECK_MSG(same_bits(more, y, ny), "%s: O%d", tp_device_isa(d[i]), (int)O);
+            free(scratch), free(x), free(w), free(more), free(y);
+        }
+    close_all(d, n);
+}
+
 TEST(conv_layers_and_threads)
 {
     tp__conv_args s[] = {

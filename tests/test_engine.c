@@ -713,6 +713,8 @@ TEST(conv_of_large_filters_over_small_images)
 TEST(conv_of_uneven_taps_and_large_rows)
 {
     tp__conv_args s[] = {
+        conv_shape(1, 3, 102, 40, 16, 1, 1, 1, 1, 0, 1), conv_shape(1, 3, 136, 40, 16, 1, 3, 1, 1, 1, 1),
+        conv_shape(1, 5, 104, 40, 14, 3, 3, 1, 1, 0, 1), conv_shape(1, 3, 206, 33, 16, 3, 3, 2, 1, 0, 1),
         conv_shape(2, 9, 9, 24, 16, 3, 1, 1, 1, 0, 1),   conv_shape(2, 8, 8, 40, 13, 3, 2, 1, 1, 0, 1),
         conv_shape(3, 11, 10, 30, 16, 2, 2, 2, 1, 0, 1), conv_shape(2, 9, 12, 38, 15, 2, 3, 1, 2, 0, 1),
         conv_shape(1, 1, 26, 370, 5, 5, 5, 1, 1, 2, 1),  conv_shape(1, 2, 26, 370, 5, 5, 5, 1, 1, 2, 1),

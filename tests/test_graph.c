@@ -1442,7 +1442,7 @@ TEST(cached_scopes_are_entered_again)
     tp_cached_name_scope_push(g, "s", false);
     CHECK_STR(tp_name_scope(g), "a/s");
     tp_name_scope_pop(g);
-    tp_cached_name_scope_push(g, "s", false);
+    CHECK(tp_cached_name_scope_push(g, "s", false) == g);
     CHECK_STR(tp_name_scope(g), "a/s");
     tp_name_scope_pop(g);
     tp_cached_name_scope_push(g, "s", true);

@@ -9,7 +9,7 @@
 
 /* -- a small protobuf writer */
 typedef struct msg {
-    uint8_t b[6000];
+    uint8_t b[20000];
     size_t n;
 } msg;
 
@@ -919,6 +919,28 @@ TEST(inputs_may_be_nodes_and_constants)
     CHECK(tp_import_onnx_parse(other, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_NAME);
     CHECK(strstr(tp_last_error(), "no input 'z'"));
     tp_graph_free(other);
+}
+
+/* More is computed while importing than one graph for it holds. */
+TEST(long_sums_of_weights)
+{
+    char in[32] = "one", out[32];
+    double y[2];
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "one", 1, 0, NULL, (const float[]){1}, 4);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    for (int k = 1; k < 600; k++) {
+        char both[64];
+        snprintf(both, sizeof both, "%s,one", in);
+        snprintf(out, sizeof out, "sum%d", k);
+        put_node(&graph, "Add", both, out, NULL);
+        snprintf(in, sizeof in, "%s", out);
+    }
+    put_node(&graph, "Mul", "x,sum599", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 13);
+    CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == 600 && y[1] == 1200);
 }
 
 TEST(if_takes_its_branch)

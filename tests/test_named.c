@@ -60,6 +60,10 @@ TEST(calls_take_true_and_false)
             tp_conv2d(x, "overrides", .use_bias = !use);
             tp_conv2d(x, "as_if_not_given", .use_bias = TP_UNSET);
         }
+        tp_conv2d_desc like;
+        memset(&like, 0, sizeof like);
+        like.use_bias = use ? TP_NO : TP_YES;
+        tp_conv2d(x, "asks_another", .filters = like /* a space */.use_bias == TP_NO ? 4 : 8, .kernel_size = 3);
         tp_linear(x, TP_CONV2D("chained", .filters = 4, .kernel_size = 3, .use_bias = use != 0));
         CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
         CHECK((tp_find_variable(g, "named/b") != NULL) == (use != 0));
@@ -67,6 +71,7 @@ TEST(calls_take_true_and_false)
         CHECK((tp_find_variable(g, "overrides/b") != NULL) == (use == 0));
         CHECK((tp_find_variable(g, "as_if_not_given/b") != NULL) == (use != 0));
         CHECK((tp_find_variable(g, "chained/b") != NULL) == (use != 0));
+        CHECK(tp_find_variable(g, "asks_another/b") != NULL); /* another's option is no option of this call */
         tp_graph_free(g);
     }
 }

@@ -589,6 +589,29 @@ TEST(a_run_step_that_runs_too_little_or_too_much)
     }
 }
 
+/* Steps are counted from where the epoch goes on. */
+static tp_status interrupt_step_2(tp_callback *cb) { return cb->train->local_step == 1 ? TP_INTR : TP_OK; }
+TEST(a_run_step_that_runs_too_much_in_the_rest_of_an_epoch)
+{
+    tp_logger_set_dir(tp_test_tmpdir(), 'd');
+    for (int rest = 0; rest < 2; rest++) {
+        tp_callback *cb[2] = {tp_cb_model_saver(), tp_callback_new("Interrupts", 0)};
+        tp_trainer *t = tp_simple_trainer();
+        t->run_step = steps_of_ones_own;
+        t->user = (void *)(size_t)(rest ? "2" : "1");
+        if (!rest) cb[1]->trigger_step = interrupt_step_2;
+        keep_the_log();
+        const tp_status st = tp_launch_train_with_config(
+            TP_OPTIONS(tp_train_config, .model = LINE_MODEL,
+                       .dataflow = tp_df_batch(tp_df_repeated(line_data(), -1), 2), .callbacks = cb, .n_callbacks = 2,
+                       .auto_resume = TP_YES, .steps_per_epoch = 4, .max_epoch = 1),
+            t);
+        tp_set_log(NULL, NULL);
+        CHECK_MSG(st == (rest ? TP_OK : TP_INTR), "%s: %s", tp_status_name(st), tp_last_error());
+    }
+    CHECK_HAS(logged, "run_step called tp_hooked_run 4 times in 2 steps");
+}
+
 /* A state that does not fit the layer, and one that is carried although nothing reads it. */
 static tp_node *reads_one_of_two(tp_graph *g, tp_node *const *in, void *user)
 {

@@ -952,6 +952,30 @@ TEST(a_process_that_dies_is_a_sentence)
     tp_datapoint_free(&dp);
 }
 
+/* Its socket stays open in a child of its own: the end of the process alone tells. */
+static tp_status die_before_a_child(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    if (call->index != 2) return TP_OK;
+    if (fork() == 0) {
+        sleep(3);
+        _exit(0);
+    }
+    return kill(getpid(), SIGKILL) == 0 ? TP_OK : TP_ERR;
+}
+TEST(a_process_that_dies_before_its_child_is_a_sentence)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_multi_process(tp_df_map(passes_of(0, 9, true), die_before_a_child, .keeps_all = TP_YES), 1);
+    int given = 0;
+    tp_status st;
+    while (given < 9 && (st = tp_df_next(df, &dp)) == TP_OK) given++;
+    CHECK(given <= 2);
+    CHECK_ERR(st, TP_ERR, "was killed by signal 9");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
 #include <sys/resource.h>
 /* Where a process cannot be started the sentence tells why, whatever was undone since; when it can be, all is as usual. */
 TEST(a_process_that_cannot_be_started_is_a_sentence)

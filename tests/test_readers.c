@@ -331,6 +331,9 @@ TEST(npz_of_numpy)
     check_refused(tp_df_npz(npz_path, .names = {"X", "z"}), TP_ERR_NAME, "no array \"z\"; its first is \"X\"");
     check_refused(tp_df_npz(npz_path, .names = {"X", "X"}), TP_ERR_ARG, "\"X\" is asked for twice");
     check_refused(tp_df_npz(NULL), TP_ERR_ARG, "the path is NULL");
+    tp_df_npz_desc many = {.path = npz_path};
+    for (int i = 0; i <= TP_MAX_COMPONENTS; i++) many.names[i] = "X";
+    check_refused(tp_df_npz_(&many), TP_ERR_ARG, "tp_df_npz: at most ");
     check_refused(tp_df_npz(tp_test_path(tp_test_tmpdir(), "none.npz")), TP_ERR_IO, "none.npz");
 }
 

@@ -497,6 +497,7 @@ TEST(the_report_can_be_left_out)
 TEST(a_page_has_the_model_and_a_step)
 {
     page p;
+    char host[256];
     bool matmul = false, mean = false, scale = false;
     double sum = 0, bytes = 0;
     setting s = {.dir = in_folder("model"), .epochs = 1};
@@ -544,6 +545,8 @@ TEST(a_page_has_the_model_and_a_step)
     CHECK_STR(row_of(&p, "Training", "epochs"), "1");
     CHECK(strlen(row_of(&p, "Training", "seed")) > 0);
     CHECK_STR(row_of(&p, "Training", "resumed"), "no");
+    CHECK(gethostname(host, sizeof host) == 0);
+    CHECK_STR(row_of(&p, "Machine", "host"), host);
     page_free(&p);
 }
 

@@ -1086,6 +1086,13 @@ static tp_status give_host(tp_graph *g, int tower, tp_node **in, int n, void *us
     in[0] = tp_affine(tp_print(tp_rand_uniform(g, tp_make_shape(4), 0, 1), "host"), 2, 0);
     return TP_OK;
 }
+static tp_status give_after_host(tp_graph *g, int tower, tp_node **in, int n, void *user)
+{
+    (void)tower, (void)n, (void)user;
+    tp_node *host = tp_print(tp_rand_uniform(g, tp_make_shape(4), 0, 1), "host");
+    in[0] = tp_with_dependencies(tp_rand_uniform(g, tp_make_shape(4), 0, 1), &host, 1);
+    return TP_OK;
+}
 TEST(wrong_tensors_are_sentences)
 {
     static const struct {
@@ -1123,6 +1130,9 @@ TEST(wrong_tensors_are_sentences)
     machine_close(&m);
     CHECK_OK(machine_open_on(&m, tp_tensor_input(give_host, .user = &k, .seek = seek_noise), 1, noise_spec(), 0, NULL));
     CHECK_OK(tp_input_seek(m.s, 2));
+    machine_close(&m);
+    CHECK_OK(machine_open_on(&m, tp_tensor_input(give_after_host), 1, noise_spec(), 0, NULL));
+    CHECK_ERR(tp_input_seek(m.s, 2), TP_ERR_UNSUPPORTED, "come from an op of the host, and it has no .seek");
     machine_close(&m);
     tp_set_log(NULL, NULL);
 }

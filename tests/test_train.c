@@ -1203,6 +1203,13 @@ TEST(model_saver_writes_other_formats)
     CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, ".format is 3");
 }
 
+static tp_callback *saves_at_once;
+static tp_status save_at_once(tp_callback *cb)
+{
+    (void)cb;
+    tp_callback_request_checkpoint(saves_at_once);
+    return TP_OK;
+}
 TEST(model_saver_survives_io_errors)
 {
     TEST_EXPECT_ERROR("The model was not saved at global_step=2");
@@ -1218,6 +1225,10 @@ TEST(model_saver_survives_io_errors)
     CHECK_HAS(tp_test_logged, "The model was not saved at global_step=2");
     CHECK(step_of(tp_test_path(dir, "model-1.npz")) == 1);
     CHECK_HAS(text_of(tp_test_path(dir, "checkpoint")), "model_checkpoint_path: \"model-1\"");
+    TEST_EXPECT_ERROR("ModelSaver: the last checkpoint in"); /* of step 0 */
+    tp_callback *two[2] = {tp_callback_new("Asks", 0), saves_at_once = model_saver(dir, 0, 0)};
+    two[0]->before_train = save_at_once;
+    CHECK_ERR(run_noop(two, 2, 2, 1, 1), TP_ERR_IO, "is of epoch 0 (global_step=0). At global_step=2 ");
     tp_callback *nowhere = model_saver("/dev/null/x", 0, 0);
     CHECK_ERR(run_noop(&nowhere, 1, 1, 1, 1), TP_ERR_IO, "");
 }
@@ -2326,6 +2337,10 @@ TEST(auto_resume_needs_both)
     tp_train_config c;
     memset(&c, 0, sizeof c);
     CHECK_ERR(tp_auto_resume_train_config(&c), TP_ERR_FORMAT, "no JSON");
+    static const char zero[] = "[{\"epoch_num\": 0, \"global_step\": 0}]"; /* an epoch like others */
+    CHECK(tp_test_write(tp_test_path(dir, "stats.json"), zero, sizeof zero - 1));
+    c.starting_epoch = 3;
+    CHECK_ERR(tp_auto_resume_train_config(&c), TP_ERR_STATE, "Found SessionInit=none, Found Last Epoch=yes");
 }
 
 /* A kill between the checkpoint of an epoch and the line in stats.json: the checkpoint knows its epoch. */

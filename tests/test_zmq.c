@@ -160,6 +160,12 @@ TEST(what_a_message_cannot_hold)
     c[0].dtype = TP_F32;
     c[0].shape = tp_make_shape(3);
     CHECK_ERR(tp_datapoint_pack(&dp, &out), TP_ERR_ARG, "no data");
+    tp_device far;
+    memset(&far, 0, sizeof far);
+    snprintf(far.name, sizeof far.name, "card 0");
+    c[0].device = &far;
+    CHECK_ERR(tp_datapoint_pack(&dp, &out), TP_ERR_ARG, "component 0 is in the memory of card 0: bring it to the host");
+    c[0].device = NULL;
     c[0].shape.dim[0] = TP_ANY;
     CHECK_ERR(tp_datapoint_pack(&dp, &out), TP_ERR_SHAPE, "component 0");
     c[0].shape = tp_make_shape(0, (int64_t)INT32_MAX + 1);

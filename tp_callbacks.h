@@ -7457,24 +7457,30 @@ static const tp__debug_filter *tp__debug_filter_find(const tp__debugger *d, cons
 
 /* -- the operations of a run, and computing them */
 
+/* Makes room for the values of all operations of the graph; anew where it has grown, as it does for a predictor. */
 static tp_status tp__debug_reserve(tp__debugger *d)
 {
     const tp_graph *g = d->cb->train->graph;
     tp_arena *a = &d->cb->mem_;
-    if (d->state) return TP_OK;
     if (!g || !d->cb->train->session) return tp_fail(TP_ERR_STATE, "the debugger needs a graph and a session");
     const int n = tp_graph_n_operations(g);
+    if (d->state && d->n_op == n) return TP_OK;
+    for (int i = 0; i < d->n_value; i++) tp_tensor_free(&d->value[i]);
+    d->n_value = 0;
+    d->state = NULL;
     d->first_value = (int *)tp_arena_alloc(a, ((size_t)n + 1) * sizeof *d->first_value);
+    int n_value = 0;
     for (int i = 0; d->first_value && i < n; i++) {
-        d->first_value[i] = d->n_value;
-        d->n_value += tp_graph_operation(g, i)->n_out;
+        d->first_value[i] = n_value;
+        n_value += tp_graph_operation(g, i)->n_out;
     }
-    const size_t values = (size_t)d->n_value + 1;
+    const size_t values = (size_t)n_value + 1;
     d->value = (tp_tensor *)tp_arena_alloc(a, values * sizeof *d->value);
     d->fetch = (tp_node **)tp_arena_alloc(a, values * sizeof *d->fetch);
     d->results = (const tp_tensor **)tp_arena_alloc(a, values * sizeof *d->results);
     d->feed = (tp_feed *)tp_arena_alloc(a, 2 * values * sizeof *d->feed);
-    d->exec = tp_exec_new(d->cb->train->session);
+    d->n_value = d->value ? n_value : 0;
+    if (!d->exec) d->exec = tp_exec_new(d->cb->train->session);
     if (d->first_value && d->value && d->fetch && d->results && d->feed && d->exec)
         d->state = (unsigned char *)tp_arena_alloc(a, (size_t)n + 1);
     d->n_op = n;
@@ -7509,8 +7515,7 @@ static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
     d->request = request;
     d->next = 0;
     memset(d->state, request ? 0 : TP__DEBUG_PART, (size_t)d->n_op);
-    for (int i = 0; request && i < request->n_fetch; i++)
-        if (request->fetch[i]->op->id < d->n_op) d->state[request->fetch[i]->op->id] = TP__DEBUG_PART;
+    for (int i = 0; request && i < request->n_fetch; i++) d->state[request->fetch[i]->op->id] = TP__DEBUG_PART;
     for (int i = d->n_op - 1; i >= 0; i--) { /* operands have smaller indices than their readers */
         const tp_operation *o = tp_graph_operation(g, i);
         if (!(d->state[i] & TP__DEBUG_PART)) continue;
@@ -7570,12 +7575,11 @@ static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned m
     if (!n_fetch) return TP_OK;
     if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
     tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->results);
-    /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed */
-    if (st != TP_OK && st != TP_ERR_NUMERIC) return st;
+    /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed; none, if a constant failed it */
+    if (st != TP_OK && (st != TP_ERR_NUMERIC || !d->results[0])) return st;
     st = TP_OK;
     for (int i = 0; i < n_fetch && st == TP_OK; i++) {
         const tp_operation *o = d->fetch[i]->op;
-        if (!d->results[i]) continue;
         st = tp_tensor_copy(&d->value[d->first_value[o->id] + d->fetch[i]->index], d->results[i]);
         if (st == TP_OK) d->state[o->id] |= TP__DEBUG_KNOWN;
     }

@@ -456,9 +456,9 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
     }
     *st =
         tp_fail(TP_ERR_UNSUPPORTED,
-                "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
-                name, n > 0 ? ", " : "", n > 0 ? available[0]->name : "", n > 1 ? ", " : "",
-                n > 1 ? available[1]->name : "", n > 2 ? ", " : "", n > 2 ? available[2]->name : "");
+                "instruction set '%s' is unknown or not available here; this machine and build have: naive, %s%s%s%s%s",
+                name, available[0]->name, n > 1 ? ", " : "", n > 1 ? available[1]->name : "", n > 2 ? ", " : "",
+                n > 2 ? available[2]->name : "");
     return NULL;
 }
 

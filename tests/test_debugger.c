@@ -41,8 +41,13 @@ static tp_node *build_with_empty(tp_graph *g, tp_node *const *in, void *user)
     tp_node *cost = tp_add(build_graph(g, in, user), tp_sum(empty));
     tp_node *shared = tp_named(tp_neg(in[0]), "shared");
     tp_node *read_twice = tp_named(tp_sum(tp_mul(shared, shared)), "read_twice");
+    tp_tensor row;
+    memset(&row, 0, sizeof row);
+    tp_tensor_view(&row, TP_F32, tp_make_shape(2), (const float[]){1, 2});
+    tp_named(tp_gather(tp_constant(g, &row), tp_const_as(g, TP_I32, 9)), "outside"); /* nothing reads it */
     tp_node *wide = tp_get_variable_as(g, "wide", TP_F32, tp_make_shape(2, 40), tp_init_constant(0.5f));
-    return tp_add(cost, tp_add(tp_mean(wide), tp_mul(read_twice, tp_mean(shared))));
+    tp_node *level = tp_named(tp_mean(wide), "level");
+    return tp_add(cost, tp_add(level, tp_mul(read_twice, tp_mean(shared))));
 }
 
 static tp_optimizer *optimizer(tp_graph *g, void *user)
@@ -477,6 +482,38 @@ TEST(updates_cannot_be_looked_at)
     IN_ORDER(answer, "print ", closed, why, "node ", "  makes\n", closed, why, "node hidden\n", "STATUS TP_OK");
     line = strstr(answer, "node hidden\n");
     CHECK(line && !strstr(line, closed)); /* this one can */
+}
+
+/* A value that could not be computed is none, even after another one that could. */
+TEST(what_fails_has_no_value)
+{
+    run r = {0};
+    r.points = 6;
+    r.empty = true;
+    r.commands = "print hidden; print outside; run -n";
+    answers(&r);
+    IN_ORDER(answer, "print hidden\n", "hidden  float32", "print outside\n", "index 9 is outside", "STATUS TP_OK");
+    CHECK(!strstr(answer, "outside  "));
+}
+
+/* A predictor adds to the graph after the debugger has stopped for the first time; all of it is looked at when it stops again. */
+static tp_status add_a_predictor(tp_callback *cb)
+{
+    static const char *const in = "x", *const out = "hidden";
+    if (cb->train->epoch_num != 1) return TP_OK;
+    return tp_trainer_get_predictor(cb->train->trainer, &in, 1, &out, 1, 0) ? TP_OK : TP_ERR;
+}
+TEST(the_graph_grows_while_training)
+{
+    run r = {0};
+    r.points = 6;
+    r.empty = true;
+    r.before = add_a_predictor;
+    r.commands = "print hidden; run 3; print tower-pred-0/level; print hidden; node tower-pred-0/hidden; run -n";
+    answers(&r);
+    IN_ORDER(answer, "hidden  float32 (2,2)  min 1.25", "run 3\n", "tower-pred-0/level\n",
+             "tower-pred-0/level  float32 ()", "print hidden\n", "hidden  float32 (2,2)", "node tower-pred-0/hidden\n",
+             "it depends on another operation, 'tower-pred-0/x' gets no data here", "STATUS TP_OK");
 }
 
 TEST(a_filter_of_ones_own)

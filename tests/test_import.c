@@ -924,20 +924,20 @@ TEST(inputs_may_be_nodes_and_constants)
 /* More is computed while importing than one graph for it holds. */
 TEST(long_sums_of_weights)
 {
-    char in[32] = "one", out[32];
+    char in[32] = "o", out[32];
     double y[2];
     graph.n = 0;
     put_text(&graph, 2, "g");
-    put_weight(&graph, "one", 1, 0, NULL, (const float[]){1}, 4);
+    put_weight(&graph, "o", 1, 0, NULL, (const float[]){1}, 4);
     put_io(&graph, 11, "x", 1, 2, n_by_2);
     for (int k = 1; k < 600; k++) {
         char both[64];
-        snprintf(both, sizeof both, "%s,one", in);
-        snprintf(out, sizeof out, "sum%d", k);
+        snprintf(both, sizeof both, "%s,o", in);
+        snprintf(out, sizeof out, "s%d", k);
         put_node(&graph, "Add", both, out, NULL);
         snprintf(in, sizeof in, "%s", out);
     }
-    put_node(&graph, "Mul", "x,sum599", "y", NULL);
+    put_node(&graph, "Mul", "x,s599", "y", NULL);
     put_io(&graph, 12, "y", 1, 2, n_by_2);
     put_model(&file, &graph, 13);
     CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == 600 && y[1] == 1200);

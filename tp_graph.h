@@ -18531,7 +18531,7 @@ static double TP__F(tp__ctc_forward)(const tp__ctc *g, const real *x)
 static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, double all)
 {
     const int64_t S = g->S;
-    double *later = g->two_rows, *now = later + 2 * g->L + 1;
+    double *later = g->two_rows, *now = later + S;
     for (int64_t t = g->T - 1; t >= 0; t--) {
         const real *xt = x + t * g->step;
         real *dxt = dx + t * g->step;

@@ -2681,6 +2681,16 @@ static bool tp__onnx_shape_only(const tp_operation *op, int i)
 {
     return i < 32 && ((op->row->shape_only >> i) & 1u) && tp_shape_known(&op->in[i]->shape);
 }
+/* What to do about an op without an ONNX form. */
+static const char *tp__onnx_lack(const tp_op *row)
+{
+    const size_t n = strlen(row->name);
+    if (row == &tp__op_batch_norm) return "build the tower for inference";
+    if (n > 5 && strcmp(row->name + n - 5, "_grad") == 0)
+        return "it is a derivative; if none is meant, an image is upsampled to an unknown size: declare height and "
+               "width in the TP_SPEC";
+    return "an op of your own names its form in the row's .onnx, or is built from other ops";
+}
 
 /* Marks each op as unused, constant or dependent on an input, and names the values. */
 static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -2732,12 +2742,8 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
                 "ONNX export: the outputs need placeholder '%s', so it must be an input: list it among the inputs",
                 op->name);
         if (w->depends_on_input[id] && !tp__onnx_find(op->row))
-            return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form%s",
-                           op->name, op->row->name,
-                           op->row == &tp__op_batch_norm
-                               ? ": build the tower for inference"
-                               : ": an op of your own names its form in the row's .onnx, or is "
-                                 "built from other ops");
+            return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: '%s' needs the op '%s', which has no ONNX form: %s",
+                           op->name, op->row->name, tp__onnx_lack(op->row));
         for (int i = 0; i < op->n_in && w->depends_on_input[id]; i++) {
             if (tp__onnx_shape_only(op, i)) continue;
             tp__onnx_value *v = tp__onnx_at(w, op->in[i]);

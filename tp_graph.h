@@ -15032,7 +15032,8 @@ static tp_status tp__top_k_infer(tp_infer *s)
     const int k = ((const tp__top_k_attrs *)s->attrs)->k, last = s->in[0].shape.ndim - 1;
     char text[TP_SHAPE_TEXT];
     if (last < 0 || k < 1 || (s->in[0].shape.dim[last] >= 0 && k > s->in[0].shape.dim[last]))
-        return tp_infer_fail(s, TP_ERR_ARG, "the %d largest of the last axis of shape %s do not exist", k,
+        return tp_infer_fail(s, TP_ERR_ARG,
+                             "the %d largest of the last axis of shape %s do not exist: k is 1 to its size", k,
                              tp_shape_text(&s->in[0].shape, text));
     s->out[0] = s->out[1] = s->in[0];
     s->out[0].shape.dim[last] = s->out[1].shape.dim[last] = k;

@@ -112,8 +112,8 @@ struct tp_dataflow {
     tp_owner owner_;
     int state_;            /* the fields from here on are private to the wrappers */
     int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
-    const char
-        *advice_; /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
+    /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
+    const char *advice_;
     tp_datapoint skip_;
 };
 
@@ -1514,8 +1514,8 @@ TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
 /* A queue of datapoints that the program fills, usable by several threads at once. It is freed when you and all sources that use it
  * have freed it; a thread that then still waits in tp_queue_put or tp_queue_get gets TP_END before. A thread must not begin such a
- * call afterwards: close the queue and join your threads first. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
- * datapoints. [QueueInput's queue] */
+ * call afterwards: close the queue and join your threads first. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE
+ * instead. tp_df_from_queue makes a flow of its datapoints. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
 TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of memory, or invalid capacity */
 /* Appends a copy of dp, waiting until there is room; TP_END when the queue is closed. The consumer checks the dtypes and shapes. */
@@ -5460,7 +5460,8 @@ static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *reason)
     return tp_fail(TP_ERR, "%s", f->broken);
 }
 
-/* A process that has ended gets no order. Datapoints that it made before can still be read; tp__procs_listen sees its end behind them. */
+/* A process that has ended gets no order. Datapoints that it made before can still be read; tp__procs_listen sees its end behind
+ * them. */
 static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_t skip)
 {
     const tp__procs_flow *f = (const tp__procs_flow *)df->user;

@@ -638,7 +638,7 @@ static bool walk_case(const op_case *c, int way, int number)
     char name[128];
     /* ONNX does not say where a coordinate is that is not finite, */
     for (int64_t i = 0; strcmp(c->op, "bilinear_sampler") == 0 && i < tp_tensor_size(&c->in[1]); i++)
-        if (!tp__finite(tp_tensor_get(&c->in[1], i))) return false;
+        if (!isfinite(tp_tensor_get(&c->in[1], i))) return false;
     /* nor what the largest of a NaN and a number is */
     if (strcmp(c->op, "argmax") == 0 || strcmp(c->op, "reduce_max") == 0 || strcmp(c->op, "reduce_min") == 0)
         for (int64_t i = 0; i < tp_tensor_size(&c->in[0]); i++)
@@ -1395,9 +1395,9 @@ TEST(what_cannot_be_exported_is_said)
 #define REFUSED(n_in_, o_, n_out_, status_, part_) \
     CHECK_ERR(tp_export_onnx_buf(s, in, n_in_, o_, n_out_, &b, NULL), status_, part_)
         in[0] = x;
-        REFUSED(1, &sampled, 1, TP_ERR_UNSUPPORTED, "needs the op 'random', which has no ONNX form");
+        REFUSED(1, &sampled, 1, TP_ERR_UNSUPPORTED, "needs the op 'random', which has no ONNX form: an op of your own");
         REFUSED(1, &noise, 1, TP_ERR_UNSUPPORTED, "needs the op 'random'"); /* not folded to one number */
-        REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED, "needs the op 'relu_grad', which has no ONNX form");
+        REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED, "needs the op 'relu_grad', which has no ONNX form: it is a derivative");
         REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");
         out[0] = tp_assign_add(v, tp_const(g, 1), NULL);
         REFUSED(1, out, 1, TP_ERR_UNSUPPORTED, "needs the op 'assign_add'");

@@ -5619,7 +5619,22 @@ static tp_status tp__best_after_train(tp_callback *cb)
     return cb->unsaved && cb->train->session ? tp__best_update_file(cb) : TP_OK;
 }
 
-static tp_status tp__best_before_train(tp_callback *cb) { return cb->resumed ? tp__best_update_file(cb) : TP_OK; }
+/* Warns if two of them write the same file: each would write over the other's model. */
+static tp_status tp__warn_shared_file(tp_callback *cb, void *user)
+{
+    const tp_callback *me = (const tp_callback *)user;
+    if (cb == me || cb->after_checkpoint != me->after_checkpoint) return TP_OK;
+    const tp__best *a = (const tp__best *)cb->user, *b = (const tp__best *)me->user;
+    if (strcmp(a->dir, b->dir) == 0 && strcmp(a->file, b->file) == 0)
+        tp_log_once(TP_LOG_WARN, "Two savers of the best model write '%s/%s': give each a .filename of its own.",
+                    b->dir, b->file);
+    return TP_OK;
+}
+static tp_status tp__best_before_train(tp_callback *cb)
+{
+    tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__warn_shared_file, cb);
+    return cb->resumed ? tp__best_update_file(cb) : TP_OK;
+}
 
 static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {

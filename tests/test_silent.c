@@ -387,6 +387,19 @@ TEST(two_savers_in_one_folder)
     CHECK(tp_test_warnings == 1);
 }
 
+TEST(two_savers_of_the_best_model_in_one_file)
+{
+    static const char *sentence = "Two savers of the best model write";
+    dir = tp_test_tmpdir();
+    for (int same = 0; same < 2; same++) {
+        tp_test_keep_log();
+        CHECK_OK(RUN(1, saver(), tp_cb_max_saver("stat", .checkpoint_dir = dir, .filename = "best"),
+                     tp_cb_min_saver("stat", .checkpoint_dir = dir, .filename = same ? "best.npz" : "least")));
+        const char *first = strstr(tp_test_logged, sentence);
+        CHECK(same ? first && !strstr(first + 1, sentence) : !first);
+    }
+}
+
 /* Without a trainer: what a loop of the program's calls. */
 TEST(a_loop_of_ones_own)
 {

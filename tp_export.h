@@ -2259,10 +2259,11 @@ static void tp__onnx_resize(tp__onnx *w)
 static const char *tp__onnx_pair(tp__onnx *w, tp_dtype dtype, double a, double b)
 {
     const double pair[2] = {a, b};
+    const int64_t two = 2;
     double converted[2] = {0, 0};
-    const tp_shape two = tp_make_shape(2);
+    const tp_shape shape = tp_make_shape_n(1, &two);
     tp_convert(converted, dtype, pair, TP_F64, 2);
-    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &two, converted);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &shape, converted);
 }
 /* Writes bilinear_sampler as GridSample, whose coordinates are (x, y) in -1 to 1. They are moved to the edge before, because programs
  * that read ONNX turn far ones into integers that overflow. A constant border is 0 wherever a coordinate is outside; GridSample's own

@@ -2668,7 +2668,7 @@ static void tp__import_grid_sample(tp__import_node *n)
     const char *border = tp__import_node_string(n, "padding_mode", "zeros");
     const bool zeros = strcmp(border, "zeros") == 0, corners = tp__import_node_int(n, "align_corners", 0) != 0;
     const int swapped = 3;
-    const int64_t frame[4] = {0, 1, 1, 0};
+    const int64_t frame[4] = {0, 1, 1, 0}, two = 2;
     float scale[2], shift[2];
     if (!tp__import_node_rank(n, x, 4, 4) || !tp__import_node_rank(n, grid, 4, 4)) return;
     if ((strcmp(mode, "bilinear") != 0 && strcmp(mode, "linear") != 0) || (!zeros && strcmp(border, "border") != 0)) {
@@ -2683,10 +2683,10 @@ static void tp__import_grid_sample(tp__import_node *n)
     if (n->importer->status != TP_OK) return;
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    tp_tensor_view(&t, TP_F32, tp_make_shape(2), scale);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &two), scale);
     tp_node *coords = tp_reverse(grid, &swapped, 1);
     coords = tp_mul(coords, tp__cast_if_needed(tp_constant(tp_node_graph(x), &t), grid->dtype));
-    tp_tensor_view(&t, TP_F32, tp_make_shape(2), shift);
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &two), shift);
     coords = tp_add(coords, tp__cast_if_needed(tp_constant(tp_node_graph(x), &t), grid->dtype));
     x = tp__move_axis(x, 1, 3);
     if (zeros) x = tp_pad(x, frame, frame, TP_PAD_CONSTANT, 0.0f);

@@ -228,7 +228,13 @@ TEST(a_failure_leaves_no_file)
     CHECK(tp_test_files_in(dir) == 0);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(RLIMIT_AS)
+/* sanitizers need more addresses than that */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define LMDB_IS_SANITIZED
+#endif
+#endif
+#if !defined(LMDB_IS_SANITIZED) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(RLIMIT_AS)
 /* A process that may have few addresses (ulimit -v) writes and reads a file all the same. */
 TEST(lmdb_with_few_addresses)
 {

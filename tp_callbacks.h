@@ -6306,6 +6306,8 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     tp_hooked_session_free(r->session);
     if (!(r->session = tp_hooked_session_new(cb->train->session, hooks, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
+    if (size == 0)
+        return tp_fail(TP_ERR_ARG, "%s: the input has no datapoints: give it a dataflow with a size above 0", r->name);
     if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
     else
         tp_log(TP_LOG_WARN,
@@ -6316,10 +6318,8 @@ static tp_status tp__runner_before_train(tp_callback *cb)
         if (!tp_session_device(cb->train->session, r->device[i]))
             return tp_fail(TP_ERR_ARG, "%s: there is no device %d: the session has fewer, numbered from 0", r->name,
                            r->device[i]);
-    if (size <= 0 && r->n_tower > 1)
-        return tp_fail(TP_ERR_ARG,
-                       size == 0 ? "%s: the input has no datapoints: give it a dataflow with a size above 0"
-                                 : "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+    if (size < 0 && r->n_tower > 1)
+        return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
                        r->name);
     return TP_OK;
 }
@@ -6755,7 +6755,12 @@ static tp_status tp__field_get(tp_hyper_param *p, double *value)
 
 static tp_status tp__field_set(tp_hyper_param *p, double value)
 {
-    tp_tensor_set(&((tp__field *)p->user)->view, 0, value);
+    tp_tensor *t = &((tp__field *)p->user)->view;
+    const double most = t->dtype == TP_I32 ? 2147483647.0 : 9007199254740992.0; /* integers up to here are exact */
+    if (!tp_dtype_is_float(t->dtype) && !(value >= -most && value <= most && value == floor(value)))
+        return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
+                       tp_dtype_name(t->dtype), value);
+    tp_tensor_set(t, 0, value);
     return TP_OK;
 }
 

@@ -720,7 +720,8 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
  * marker and a PNG whose checksums do not match are errors.
  * JPEG files are decoded by libjpeg-turbo instead if TP_JPEG is defined before the implementation (jpeglib.h, -ljpeg; Debian package
  * libjpeg62-turbo-dev): faster for photographs, and it reads arithmetic coding, too. Pixels of the two decoders differ by a few
- * levels, most where colour is stored at half the resolution; libjpeg's memory does not come from tp's allocator. */
+ * levels, most where colour is stored at half the resolution (there one column at the right edge may differ by a hundred); libjpeg's
+ * memory does not come from tp's allocator. The orientation that EXIF notes is not applied: turn such photographs before. */
 
 /* Reads and decodes an image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be
  * called from any thread. */
@@ -1206,7 +1207,8 @@ typedef struct tp_aug_min_max_normalize_desc {
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
-/* Converts to grey: 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
+/* Converts to grey: 0.299 R + 0.587 G + 0.114 B. Give .rgb = TP_YES for images that this library has read, which are RGB.
+ * [imgaug: Grayscale] */
 typedef struct tp_aug_grayscale_desc {
     tp_at at_;
     tp_tri keepdims;  /* whether the result is (H,W,1) or (H,W); default TP_YES */
@@ -1323,7 +1325,8 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 /* Image files are read, decoded and augmented, all on the same thread: component `index`, a path, becomes the image.
  *     df = tp_df_image_folder("train", .decode = TP_NO);
  *     df = tp_df_batch(tp_df_load_image(df, aug, .num_thread = 4), 128);
- * With the same seed the results are those of tp_df_augment_image on the decoded images. tp_aug_identity() leaves images unchanged.
+ * With the same seed the results are those of tp_df_augment_image on the decoded images, if no image is left out. tp_aug_identity()
+ * leaves images unchanged.
  * */
 typedef struct tp_df_load_image_desc {
     tp_at at_;
@@ -1745,9 +1748,10 @@ TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
 /* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
- * something failed. A datapoint counts as sent when the system has accepted it. tcp:// then loses nothing. With ipc:// a receiver
+ * something failed; TP_ERR_TIMEOUT: the last ones, at most .hwm, found no receiver within .linger_ms. With tcp:// nothing that was
+ * sent is lost. With ipc:// a receiver
  * loses the messages that it has not read when the sender returns and the receiver's own queue is full (libzmq drops them): its hwm
- * should be at least n. The call waits while the receivers are busy or not connected yet. Several senders may share a receiver, and
+ * should be at least n. While .hwm datapoints wait for receivers that are busy or not connected yet, the call waits. Several senders may share a receiver, and
  * several receivers share the messages of one sender. Any dtypes. The caller keeps df and must not use it until the call returns.
  * The log names the address. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {
@@ -2119,7 +2123,12 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (df->state_ == TP__DF_ENDED || n == 0) return TP_OK;
     if (df->seek) {
         const unsigned n_errors = tp__n_errors;
-        const tp_status st = tp__add_missing_sentence(df->name, n_errors, df->seek(df, n, skipped));
+        tp_status st = tp__add_missing_sentence(df->name, n_errors, df->seek(df, n, skipped));
+        if (*skipped < 0 || *skipped > n) {
+            st = tp_fail(TP_ERR_ARG, "%s: its seek says that it skipped %lld of %lld datapoints", df->name,
+                         (long long)*skipped, (long long)n);
+            *skipped = 0;
+        }
         df->index_ += *skipped;
         return st;
     }
@@ -3158,7 +3167,7 @@ static tp_status tp__batch_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     int64_t k = 0;
     tp_status st = tp_df_seek(f->df, n > INT64_MAX / f->batch ? INT64_MAX : n * f->batch, &k);
-    *skipped = k / f->batch + (f->remainder && k % f->batch);
+    *skipped = k / f->batch + (st == TP_OK && f->remainder && k % f->batch); /* a batch that failed is not skipped */
     f->index += *skipped;
     return st;
 }
@@ -3865,10 +3874,14 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     *skipped = n;
-    /* a flow that ends within the skip ends the pass of the join, so it does not matter that the other flows skip more */
+    int shortest = 0; /* it ends the pass, so the others, which may be endless, must skip no more than it does */
+    for (int64_t i = 0, least = -1; i < f->n; i++) {
+        const int64_t size = tp_df_size(f->df[i]);
+        if (size >= 0 && (least < 0 || size < least)) least = size, shortest = (int)i;
+    }
     for (int i = 0; i < f->n; i++) {
         int64_t k = 0;
-        tp_status st = tp_df_seek(f->df[i], n, &k);
+        tp_status st = tp_df_seek(f->df[i == 0 ? shortest : i <= shortest ? i - 1 : i], *skipped, &k);
         if (k < *skipped) *skipped = k;
         if (st != TP_OK) return st;
     }
@@ -6619,18 +6632,16 @@ static bool tp__csv_int(const char *p, const char *end, int64_t *out)
     return true;
 }
 
-/* Stores a field as element i of t; false: it is not a valid number. */
+/* Stores a field as element i of t; false: it is not a valid number, or, written in digits, too large for t's type. */
 static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
 {
     const char *end = field + length, *after = field;
     if (tp__csv_blank(field, end)) return false;
-    if (t->dtype == TP_F32) {
-        ((float *)t->data)[i] = tp_parse_float(field, &after);
-        return after > field && tp__csv_blank(after, end);
-    }
-    if (t->dtype == TP_F64) {
-        ((double *)t->data)[i] = tp_parse_double(field, &after);
-        return after > field && tp__csv_blank(after, end);
+    if (tp_dtype_is_float(t->dtype)) {
+        if (t->dtype == TP_F32) ((float *)t->data)[i] = tp_parse_float(field, &after);
+        else ((double *)t->data)[i] = tp_parse_double(field, &after);
+        const bool digits = memchr(field, 'n', length) == NULL && memchr(field, 'N', length) == NULL; /* not inf, nan */
+        return after > field && tp__csv_blank(after, end) && (!digits || tp__finite(tp_tensor_get(t, i)));
     }
     int64_t v;
     if (!tp__csv_int(field, end, &v)) return false;
@@ -8183,6 +8194,7 @@ static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_
                                       const char *dir)
 {
     const char *p = text, *const end = text + size;
+    if (size >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) p += 3; /* skip a byte order mark */
     for (int64_t number = 1; p < end; number++) {
         const char *line = p, *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
@@ -14414,7 +14426,15 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
         st = tp__zmq_is_cancelled(d->stop) ? TP_STOP : tp__endless_next(&e, &dp);
         if (st == TP_OK) st = tp__zmq_send(&z, &dp, d->stop);
     }
-    tp__zmq_close(&z, st == TP_STOP ? 0 : (int)tp__int_option(d->linger_ms, 10000));
+    const int linger_ms = st == TP_STOP ? 0 : (int)tp__int_option(d->linger_ms, 10000);
+    const double began = tp_time();
+    tp__zmq_close(&z, linger_ms);
+    if (st == TP_OK && linger_ms > 0 && tp_time() - began >= 0.001 * linger_ms)
+        st = tp_fail(
+            TP_ERR_TIMEOUT,
+            "tp_df_send_zmq: no receiver took the last datapoints from %s within %d ms (.linger_ms), so they are "
+            "lost: is the address right?",
+            d->addr, linger_ms);
     tp_free(z.addr[0]);
     tp_datapoint_free(&dp);
     return st;

@@ -228,6 +228,7 @@ struct tp_trainer {
     tp_owner owner_; /* while it trains */
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
     bool was_infinite_;            /* the warning that the cost is infinite was logged */
+    bool in_step_;                 /* run_step is running */
     bool failed_;                  /* setup_callbacks or initialize has begun and failed: there is no training */
     struct tp__multi *multi_;      /* state of trainers with several towers */
     struct tp__rank_state *ranks_; /* state of trainers that train in several processes */
@@ -276,6 +277,7 @@ TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
  * [Trainer.main_loop] */
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
                                       int64_t max_epoch);
+/* Calls t->run_step. Your own run_step must not call it, but the pointer that was there before it. */
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t);
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
@@ -561,10 +563,12 @@ typedef struct tp_train_config {
     int64_t starting_epoch; /* number of the first epoch; default 1; write TP_NONE for 0 */
     /* number of steps in an epoch; default: the size of the data; TP_NO_STEPS, and 0 by name: epochs without steps */
     int64_t steps_per_epoch;
-    int64_t max_epoch;    /* number of the last epoch; default 99999; TP_NONE: no epoch at all */
-    tp_tri auto_resume;   /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
-    tp_tri always_resume; /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
-    uint64_t seed;        /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
+    int64_t max_epoch;  /* number of the last epoch; default 99999; TP_NONE: no epoch at all */
+    tp_tri auto_resume; /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
+    /* TP_NO: session_init and starting_epoch take precedence. Give both then, or neither: one alone is an error if the folder has a
+     * checkpoint. Default TP_YES */
+    tp_tri always_resume;
+    uint64_t seed; /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
@@ -720,10 +724,24 @@ static tp_status tp__step_train_op(tp_trainer *t)
 
 static tp_status tp__step_hooks_only(tp_trainer *t) { return tp_hooked_run(t->state.hooked_session, NULL, 0, NULL); }
 
+static tp_status tp__call_run_step(tp_trainer *t)
+{
+    if (t->in_step_)
+        return tp_fail(TP_ERR_STATE,
+                       "%s: a step starts another one: a run_step of yours calls the pointer that was there before it "
+                       "instead; before_run and after_run of a callback cannot start one",
+                       t->name);
+    const unsigned n_errors = tp__n_errors;
+    t->in_step_ = true;
+    const tp_status st = tp__add_missing_sentence(t->name, n_errors, t->run_step(t));
+    t->in_step_ = false;
+    return st;
+}
+
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t)
 {
     TP__REQUIRE(t && t->state.hooked_session && t->run_step, TP_ERR_ARG)
-    return t->run_step(t);
+    return tp__call_run_step(t);
 }
 
 /* -- one tower ----------------------------------------------------------------------------- >>trainer
@@ -1851,9 +1869,15 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     if (st == TP_OK) st = tp__ranks_session(t);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
+        const unsigned n_errors = tp__n_errors;
         t->state.session = t->creator.create(&t->creator, t->graph);
         t->owns_session_ = t->state.session && !t->creator.borrowed;
-        if (!t->state.session) st = TP_ERR;
+        if (!t->state.session)
+            st = n_errors != tp__n_errors ? TP_ERR
+                                          : tp_fail(TP_ERR,
+                                                    "%s: the session creator returned NULL without a sentence: "
+                                                    "tp_fail gives one",
+                                                    t->name);
     }
     for (tp_predictor *p = t->predictors_; p && st == TP_OK; p = p->next)
         st = tp__predictor_attach(p, t->state.session);
@@ -1963,9 +1987,8 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     tp_status st = tp__trainer_poll(s);
     if (st != TP_OK) return st;
     t->finishing_ = "this step is finished";
-    const unsigned n_errors = tp__n_errors;
     if (!t->run_step) return tp_fail(TP_ERR_ARG, "%s: its function run_step is NULL", t->name);
-    st = tp__add_missing_sentence(t->name, n_errors, t->run_step(t));
+    st = tp__call_run_step(t);
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
@@ -4550,6 +4573,17 @@ static int64_t tp__checkpoint_epoch(const tp_dict *d)
     return has_epoch ? saved[0] : -1;
 }
 
+/* Whether the folder has a readable checkpoint that a training wrote when it was interrupted, which is newer than all others; its path
+ * and its variables. */
+static bool tp__interrupted_checkpoint(const char *dir, char *path, tp_dict *d)
+{
+    char file[TP__PATH];
+    const bool found = tp__path(path, "%s/interrupted", dir) == TP_OK && tp__checkpoint_path(path, file) == TP_OK &&
+                       tp_load_checkpoint_vars(file, d) == TP_OK;
+    if (!found) tp_dict_free(d);
+    return found;
+}
+
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
  * checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them can be read. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
@@ -4559,6 +4593,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
     const bool listed = st != TP_ERR_NAME; /* the file that names the latest checkpoint is there */
+    const bool named = st == TP_OK;        /* and it is whole */
     /* If that file is missing or damaged, the search begins at the largest step number: every checkpoint in the folder is older. */
     if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
@@ -4566,19 +4601,19 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
         tp_dict_free(&d);
-        st = tp__older_checkpoint(path, older, &d);
+        const bool interrupted = !named && tp__interrupted_checkpoint(dir, older, &d);
+        st = interrupted ? TP_OK : tp__older_checkpoint(path, older, &d);
         if (st == TP_OK) {
-            if (listed)
+            if (listed && !interrupted)
                 tp_log(TP_LOG_WARN,
                        "The latest checkpoint cannot be read: %s. Training goes on from an older one, '%s': what came "
                        "after it is trained again.",
                        sentence, older);
             else
-                tp_log(
-                    TP_LOG_WARN,
-                    "The file '%s/checkpoint' is missing, but there are checkpoints: training goes on from the newest "
-                    "that can be read, '%s'.",
-                    dir, older);
+                tp_log(TP_LOG_WARN,
+                       "The file '%s/checkpoint' is %s, but there are checkpoints: training goes on from the newest "
+                       "that can be read, '%s'.",
+                       dir, listed ? "damaged" : "missing", older);
             memcpy(path, older, strlen(older) + 1);
         } else if (st != TP_ERR_NOMEM && listed) {
             st = tp_fail(TP_ERR_FORMAT,

@@ -3093,7 +3093,7 @@ TEST(mistakes_in_a_build_function_or_a_callback)
         "",
         "tp_add_moving_summary: node 0 is NULL: nothing is reported of it",
         "Mistaken: tp_hooked_run: a hook of this run (before_run or after_run of a callback) starts another one",
-        "Mistaken: tp_hooked_run: a hook of this run (before_run or after_run of a callback) starts another one",
+        "Mistaken: SimpleTrainer: a step starts another one: ",
         "Mistaken: a function of the program returned 77, which is no tp_status"};
     TEST_MAY_ERROR("");
     for (mistake = 0; mistake < TP_COUNT(said); mistake++) {
@@ -3769,6 +3769,112 @@ TEST(a_file_of_another_type)
     }
     tp_graph_free(g);
     tp_dict_free(&d);
+}
+
+/* A position in a join is that of its shortest flow: a resume does not walk through what no pass of the join reaches. */
+static int64_t made_by_long;
+static tp_status long_flow(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    made_by_long++;
+    if (index == 30) return tp_fail(TP_ERR_FORMAT, "30 is bad");
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)index;
+    return st;
+}
+static tp_status five_points(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return index < 5 ? long_flow(user, pass, index, dp) : TP_END;
+}
+TEST(a_join_seeks_no_further_than_its_shortest_flow)
+{
+    for (int order = 0; order < 2; order++) {
+        tp_dataflow *few = tp_df_from_generator(five_points, NULL, .size = 5);
+        tp_dataflow *many = tp_df_from_generator(long_flow, NULL);
+        tp_dataflow *both[2] = {order ? many : few, order ? few : many};
+        tp_dataflow *df = tp_df_join(both, 2);
+        int64_t skipped = -1;
+        made_by_long = 0;
+        CHECK_OK(tp_df_seek(df, 100, &skipped));
+        CHECK(skipped == 5 && made_by_long == 10); /* five of each */
+        tp_datapoint dp = {0, NULL, 0};
+        CHECK(tp_df_next(df, &dp) == TP_END);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
+static tp_status too_far(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    *skipped = n + 5;
+    return df ? TP_OK : TP_ERR;
+}
+TEST(a_seek_that_skips_more_than_it_should)
+{
+    tp_dataflow *df = tp_df_new("mine", 0, 0);
+    df->seek = too_far;
+    int64_t skipped = -1;
+    CHECK_ERR(tp_df_seek(df, 3, &skipped), TP_ERR_ARG, "mine: its seek says that it skipped 8 of 3 datapoints");
+    CHECK(skipped == 0);
+    tp_df_free(df);
+}
+
+static tp_status nothing_at_all(tp_dataflow *df, tp_datapoint *dp) { return df && dp ? TP_END : TP_ERR; }
+static int64_t size_of_nothing(tp_dataflow *df) { return df ? 0 : -1; }
+/* An inference over nothing would report statistics of nothing. */
+TEST(an_inference_over_an_empty_flow)
+{
+    TEST_MAY_ERROR("Training failed");
+    tp_dataflow *none = tp_df_new("mine", 0, 0);
+    none->next = nothing_at_all;
+    none->size = size_of_nothing;
+    tp_train_config c = {
+        TP_CALLBACKS(tp_cb_inference_runner(none, .inferencers = {tp_inf_scalar_stats(.names = {"cost"})})),
+        .model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, "the input has no datapoints");
+}
+
+/* A step of the program's own that wants the usual one calls the pointer that was there before. */
+static tp_status calls_itself(tp_trainer *t) { return tp_trainer_run_step(t); }
+TEST(a_run_step_that_calls_itself)
+{
+    TEST_MAY_ERROR("Training failed");
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    tp_trainer *t = tp_simple_trainer();
+    t->run_step = calls_itself;
+    CHECK_ERR(tp_launch_train_with_config(&c, t), TP_ERR_STATE,
+              "SimpleTrainer: a step starts another one: a run_step of yours");
+}
+
+static tp_session *no_session_at_all(tp_session_creator *c, tp_graph *g)
+{
+    (void)c, (void)g;
+    return NULL;
+}
+TEST(a_session_creator_without_a_sentence)
+{
+    TEST_MAY_ERROR("Training did not start");
+    tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    tp_trainer *t = tp_simple_trainer();
+    t->creator.create = no_session_at_all;
+    CHECK_ERR(tp_launch_train_with_config(&c, t), TP_ERR, "the session creator returned NULL without a sentence");
+}
+
+TEST(a_field_of_integers_takes_integers)
+{
+    int32_t field = 7;
+    double value = 0;
+    tp_hyper_param *p = tp_param_field("n", &field, TP_I32);
+    CHECK_ERR(p->set_value(p, 0.5), TP_ERR_DTYPE, "the parameter 'n' is int32: it cannot be set to 0.5");
+    CHECK_ERR(p->set_value(p, 3e9), TP_ERR_DTYPE, "it cannot be set to 3e+09");
+    CHECK(field == 7);
+    CHECK_OK(p->set_value(p, -3));
+    CHECK(field == -3 && p->get_value(p, &value) == TP_OK && value == -3);
+    tp_hyper_param_free(p);
 }
 
 TEST_MAIN()

@@ -612,7 +612,8 @@ TEST(a_sender_stops)
     CHECK(tp_time() - began < 8);
     int first = 0;
     tp_dataflow *df = tp_df_from_generator(count_from, &first);
-    CHECK_OK(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 20)); /* as long as it may wait for somebody */
+    CHECK_ERR(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 20), TP_ERR_TIMEOUT,
+              "no receiver took the last datapoints from ipc://"); /* as long as it may wait for somebody */
     CHECK_OK(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 0));
     CHECK(tp_time() - began < 8);
     tp_df_free(df);
@@ -1046,7 +1047,7 @@ TEST(interrupted_system_calls)
     CHECK_OK(sender_wait(&a));
     int first = 0; /* and in the thread that gets the signals, while it sends */
     tp_dataflow *numbers = tp_df_from_generator(count_from, &first);
-    CHECK_OK(tp_df_send_zmq(numbers, fresh_ipc(), .n = 40, .linger_ms = 30));
+    CHECK_ERR(tp_df_send_zmq(numbers, fresh_ipc(), .n = 40, .linger_ms = 30), TP_ERR_TIMEOUT, "within 30 ms");
     tp_df_free(numbers);
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);

@@ -3877,4 +3877,95 @@ TEST(a_field_of_integers_takes_integers)
     tp_hyper_param_free(p);
 }
 
+#if !defined(_WIN32) && !defined(TP_NO_FILES)
+/* Digits that are too large for their type are no infinity; "inf" and "nan" are what they say. */
+TEST(numbers_of_a_csv_that_are_too_large)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "large.csv");
+    static const struct {
+        const char *text;
+        tp_dtype dtype;
+        bool fits;
+    } row[] = {{"1e39\n", TP_F32, false}, {"1e39\n", TP_F64, true}, {"-1e400\n", TP_F64, false},
+               {"inf\n", TP_F32, true},   {"NaN\n", TP_F64, true},  {"3e38\n", TP_F32, true}};
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        const tp_csv_column column[] = {{.dtype = row[i].dtype}};
+        CHECK(tp_test_write(path, row[i].text, strlen(row[i].text)));
+        tp_dataflow *df = tp_df_csv(path, column, 1, .header = TP_NO);
+        CHECK_MSG((tp_df_status(df) == TP_OK) == row[i].fits, "%d: %s", i, tp_last_error());
+        if (!row[i].fits) CHECK_HAS(tp_last_error(), "large.csv:1");
+        tp_df_free(df);
+    }
+}
+
+TEST(a_list_of_images_with_a_byte_order_mark)
+{
+    char folder[300], path[400];
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/list.txt", folder);
+    CHECK(tp_test_write(path, "\xEF\xBB\xBFnone.png 1\n", 14));
+    tp_dataflow *df = tp_df_image_list(path, .dir = folder);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK(tp_df_next(df, &dp) != TP_OK);
+    CHECK_HAS(tp_last_error(), "/none.png cannot be opened");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* Batches behind a failure come once, from any number of processes. */
+static tp_status row_4_fails(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    return call->index == 4 ? tp_fail(TP_ERR_FORMAT, "row 4 is bad") : tp_datapoint_copy(out, in);
+}
+TEST(batches_behind_a_failure)
+{
+    for (int n = 1; n <= 3; n++) {
+        char seen[256] = "";
+        static const tp_spec one[] = {TP_SPEC("i", TP_F32)};
+        tp_dataflow *df = tp_df_map(tp_df_fake(one, 1, .size = 12), row_4_fails);
+        df = tp_df_multi_process(tp_df_batch(df, 3, .remainder = true), n);
+        tp_datapoint dp = {0, NULL, 0};
+        tp_status st;
+        for (int k = 0; k < 20 && (st = tp_df_next(df, &dp)) != TP_END; k++)
+            snprintf(seen + strlen(seen), sizeof seen - strlen(seen), " %lld",
+                     st == TP_OK ? (long long)dp.c[0].shape.dim[0] : (long long)st);
+        CHECK_STR(seen, " 3 -7 3 3 1");
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
+/* Where the list of the checkpoints is gone, the one that an interrupted training wrote is the newest. */
+static tp_status interrupts(tp_callback *cb)
+{
+    return cb->train->epoch_num == 2 && cb->train->local_step == 1 ? TP_INTR : TP_OK;
+}
+TEST(an_interrupted_training_goes_on_without_its_list)
+{
+    TEST_MAY_ERROR("");
+    char folder[300];
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    for (int again = 0; again < 2; again++) {
+        CHECK_OK(tp_logger_set_dir(folder, again ? 'k' : 'd'));
+        tp_callback *cb = tp_callback_new("Interrupts", 0);
+        if (!again) cb->trigger_step = interrupts;
+        tp_train_config c = {TP_CALLBACKS(cb, tp_cb_model_saver()), .model = LINE_MODEL, .max_epoch = 3,
+                             .steps_per_epoch = 4, .auto_resume = true};
+        c.dataflow = tp_df_batch(line_data(), 4);
+        keep_the_log();
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        tp_set_log(NULL, NULL);
+        CHECK(st == (again ? TP_OK : TP_INTR));
+        char path[400];
+        snprintf(path, sizeof path, "%s/interrupted.npz", folder);
+        CHECK(tp_file_exists(path) == !again);
+        snprintf(path, sizeof path, "%s/checkpoint", folder);
+        if (!again) CHECK(remove(path) == 0);
+        else CHECK_HAS(logged, "checkpoint' is missing, but there are checkpoints");
+        if (again) CHECK_HAS(logged, "interrupted");
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
+}
+#endif
+
 TEST_MAIN()

@@ -748,7 +748,7 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 
 /* At each trigger, runs one pass over the input through an inference tower that shares the trained variables; then the
  * inferencers report. The input is a dataflow (fed from this thread) or an input source; a pass has as many datapoints as
- * its size. Each pass uses the same data and the same random numbers. The tower is built on .device, a number of the session's
+ * its size, which must not be 0; if that is unknown, as many as it gives until it ends. Each pass uses the same data and the same random numbers. The tower is built on .device, a number of the session's
  * devices as for tp_device_enter (the CPU has a number too, so -1 is not used). It uses the variables of the training tower with
  * that number if that tower has its own, otherwise those of the first tower. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
@@ -824,8 +824,8 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
  * it. The other setters work with one number and refuse an array; tensorpack's setters fail when they log the value.
  * [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
-/* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. [callbacks:
- * ObjAttrParam] */
+/* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. An integer takes whole numbers of its
+ * range only: TP_ERR_DTYPE. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
 /* Sets a parameter at each trigger, and once before training (not again after a resume), with fn. *value is the current
@@ -4050,7 +4050,7 @@ static void tp__starter_end(long pid, double until)
 #endif
 }
 
-/* Tells all of them to end first, so that they end together, in 5 s. */
+/* First tells all processes and threads to end, then waits for all of them, 5 s in total. */
 static tp_status tp__starter_after_train(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
@@ -6757,7 +6757,8 @@ static tp_status tp__field_set(tp_hyper_param *p, double value)
 {
     tp_tensor *t = &((tp__field *)p->user)->view;
     const double most = t->dtype == TP_I32 ? 2147483647.0 : 9007199254740992.0; /* integers up to here are exact */
-    if (!tp_dtype_is_float(t->dtype) && !(value >= -most && value <= most && value == floor(value)))
+    const bool fits = tp__finite(value) && value >= -most - 1 && value <= most && value == floor(value);
+    if (!tp_dtype_is_float(t->dtype) && !fits)
         return tp_fail(TP_ERR_DTYPE, "the parameter '%s' is %s: it cannot be set to %g", p->name,
                        tp_dtype_name(t->dtype), value);
     tp_tensor_set(t, 0, value);

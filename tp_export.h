@@ -12,9 +12,8 @@
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
  *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, slices or mirrored padding
- *                    (ONNX has these). Not a way
- *                    to continue training elsewhere: only what inference needs is written. The error names an op that cannot be
- *                    exported.
+ *                    (ONNX has these). Not a way to continue training elsewhere: only what inference needs is written. The
+ *                    error names an op that cannot be exported.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -96,8 +95,9 @@ typedef struct tp_export_onnx_desc {
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, derivatives). Transposed convolutions, CaffeBilinearUpSample and bilinear_sampler need a known height and width. An op of your own is written if it is element-wise, has no attributes and its field `onnx`
- * names an operator of opset 13. [beyond: ONNX export] */
+ * variables, derivatives). Transposed convolutions, CaffeBilinearUpSample and bilinear_sampler need a known height and width. An
+ * op of your own is written if it is element-wise, has no attributes and its field `onnx` names an operator of opset 13.
+ * [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -2286,9 +2286,9 @@ static void tp__onnx_sampler(tp__onnx *w)
     w->opset = 17;
     const char *coords = tp__onnx_in(w, 1, TP__OWN), *one = tp__onnx_scalar(w, dtype, 1);
     const char *last = tp__onnx_pair(w, dtype, last_row, last_column), *zero = tp__onnx_scalar(w, dtype, 0);
-    const char *near_ones = tp__onnx_emit(w, "Min", tp__onnx_emit(w, "Max", coords, zero, NULL), last, NULL);
+    const char *clamped = tp__onnx_emit(w, "Min", tp__onnx_emit(w, "Max", coords, zero, NULL), last, NULL);
     tp__onnx_int(w, "axis", last_axis);
-    const char *grid = tp__onnx_emit(w, "Gather", near_ones, tp__onnx_list(w, swapped, 2), NULL);
+    const char *grid = tp__onnx_emit(w, "Gather", clamped, tp__onnx_list(w, swapped, 2), NULL);
     const char *scale = tp__onnx_pair(w, dtype, last_column > 0 ? 2 / last_column : 0, last_row > 0 ? 2 / last_row : 0);
     grid = tp__onnx_emit(w, "Sub", tp__onnx_emit(w, "Mul", grid, scale, NULL), one, NULL);
     const char *image = tp__onnx_in(w, 0, TP__CHANNELS_FIRST);

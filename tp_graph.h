@@ -849,7 +849,7 @@ typedef struct tp_ctc_attrs {
     int blank;        /* index of the blank class; -1: the last one */
     bool batch_major; /* logits are (B,T,C) instead of (T,B,C) */
     /* labels that cannot be aligned cost 0 instead of infinity. An infinite cost has a gradient of 0, so a training goes on, but
-     * averages over it do not recover. */
+     * averages of the cost stay infinite or become NaN. */
     bool zero_infinity;
 } tp_ctc_attrs;
 /* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
@@ -10832,7 +10832,7 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, con
     for (int i = 0; i < o->n_in && n >= 0 && n < (int)sizeof text; i++)
         n += tp__format(text + n, sizeof text - (size_t)n, "%s'%.200s' %s", i ? ", " : "; the inputs are ",
                         o->in[i]->op->name, tp_shape_text(&o->in[i]->shape, shape));
-    /* of several integer inputs, such as labels and their lengths, only the one element that has the value is surely at fault */
+    /* of several integer inputs, such as labels and their lengths, the place is told only if one element alone has the value */
     int64_t n_places = 0;
     int integer_inputs = 0;
     char where[300] = "";

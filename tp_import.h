@@ -2660,7 +2660,8 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
     tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : tp__cast_if_needed(y, d));
 }
 
-/* Builds GridSample. A border of zeros is blended with the pixels at the edge: a frame of zeros around the image does that. */
+/* Builds GridSample: y = x, bilinear, at grid's coordinates, which are (x, y) in -1 to 1. GridSample's border of zeros is blended with
+ * the pixels at the edge; a frame of zeros around the image does the same. */
 static void tp__import_grid_sample(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *grid = tp__import_node_input(n, 1);

@@ -1749,11 +1749,10 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
 /* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
  * something failed; TP_ERR_TIMEOUT: the last ones, at most .hwm, found no receiver within .linger_ms. With tcp:// nothing that was
- * sent is lost. With ipc:// a receiver
- * loses the messages that it has not read when the sender returns and the receiver's own queue is full (libzmq drops them): its hwm
- * should be at least n. While .hwm datapoints wait for receivers that are busy or not connected yet, the call waits. Several senders may share a receiver, and
- * several receivers share the messages of one sender. Any dtypes. The caller keeps df and must not use it until the call returns.
- * The log names the address. [dataflow: send_dataflow_zmq] */
+ * sent is lost. With ipc:// a receiver loses the messages that it has not read when the sender returns and the receiver's own queue
+ * is full (libzmq drops them): its hwm should be at least n. While .hwm datapoints wait for receivers that are busy or not connected
+ * yet, the call waits. Several senders may share a receiver, and several receivers share the messages of one sender. Any dtypes. The
+ * caller keeps df and must not use it until the call returns. The log names the address. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -3874,7 +3873,7 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
     *skipped = n;
-    int shortest = 0; /* it ends the pass, so the others, which may be endless, must skip no more than it does */
+    int shortest = 0; /* it ends the pass, so the others, which may be endless, skip no more than it does */
     for (int64_t i = 0, least = -1; i < f->n; i++) {
         const int64_t size = tp_df_size(f->df[i]);
         if (size >= 0 && (least < 0 || size < least)) least = size, shortest = (int)i;
@@ -6632,6 +6631,12 @@ static bool tp__csv_int(const char *p, const char *end, int64_t *out)
     return true;
 }
 
+/* Returns the number of bytes of a text's byte order mark, which are skipped; 0: it has none. */
+static size_t tp__byte_order_mark(const char *text, size_t size)
+{
+    return size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+}
+
 /* Stores a field as element i of t; false: it is not a valid number, or, written in digits, too large for t's type. */
 static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
 {
@@ -6756,7 +6761,7 @@ static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *data_n
     tp__csv c = {f->text, f->text + size, data_name, 1, separator};
     const tp__csv_take take = {columns, f->n, first};
     int64_t max_rows = 1, rows = 0, fields = 0;
-    if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* skip a byte order mark */
+    c.at += tp__byte_order_mark(c.at, size);
     for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) max_rows++;
     tp__csv_take names = take;
     tp_status st = tp__csv_header(&c, &names, header, &fields);
@@ -8193,8 +8198,7 @@ static bool tp__list_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; 
 static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_t size, const char *list_name,
                                       const char *dir)
 {
-    const char *p = text, *const end = text + size;
-    if (size >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) p += 3; /* skip a byte order mark */
+    const char *p = text + tp__byte_order_mark(text, size), *const end = text + size;
     for (int64_t number = 1; p < end; number++) {
         const char *line = p, *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
         if (!stop) stop = end;
@@ -14432,7 +14436,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
     if (st == TP_OK && linger_ms > 0 && tp_time() - began >= 0.001 * linger_ms)
         st = tp_fail(
             TP_ERR_TIMEOUT,
-            "tp_df_send_zmq: no receiver took the last datapoints from %s within %d ms (.linger_ms), so they are "
+            "tp_df_send_zmq: no receiver took the last datapoints from %s within %d ms (.linger_ms), so they may be "
             "lost: is the address right?",
             d->addr, linger_ms);
     tp_free(z.addr[0]);

@@ -4573,27 +4573,42 @@ static int64_t tp__checkpoint_epoch(const tp_dict *d)
     return has_epoch ? saved[0] : -1;
 }
 
-/* Whether the folder has a readable checkpoint that a training wrote when it was interrupted, which is newer than all others; its path
- * and its variables. */
-static bool tp__interrupted_checkpoint(const char *dir, char *path, tp_dict *d)
+/* The global_step of a checkpoint; -1: it has none. */
+static double tp__checkpoint_step(const tp_dict *d)
 {
-    char file[TP__PATH];
-    const bool found = tp__path(path, "%s/interrupted", dir) == TP_OK && tp__checkpoint_path(path, file) == TP_OK &&
-                       tp_load_checkpoint_vars(file, d) == TP_OK;
-    if (!found) tp_dict_free(d);
-    return found;
+    const tp_tensor *step = tp__dict_get(d, "global_step");
+    return step && tp_tensor_size(step) == 1 ? tp_tensor_get(step, 0) : -1;
+}
+/* Replaces the checkpoint `path` with variables d by the one that an interrupted training wrote in this folder, if that can be read
+ * and is not older. d may be empty. Returns whether it did. */
+static bool tp__take_interrupted(const char *dir, char *path, tp_dict *d)
+{
+    char with[TP__PATH], file[TP__PATH];
+    tp_dict other;
+    memset(&other, 0, sizeof other);
+    bool taken = tp__path(with, "%s/interrupted", dir) == TP_OK && tp__checkpoint_path(with, file) == TP_OK &&
+                 tp_load_checkpoint_vars(file, &other) == TP_OK;
+    taken = taken && tp__checkpoint_step(&other) >= tp__checkpoint_step(d);
+    if (taken) {
+        const tp_dict older = *d;
+        *d = other;
+        other = older;
+        memcpy(path, with, strlen(with) + 1);
+    }
+    tp_dict_free(&other);
+    return taken;
 }
 
 /* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
  * checkpoint; TP_ERR_FORMAT or TP_ERR_IO: there are, but none of them can be read. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
-    char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
+    char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT], tried[TP__ERROR_TEXT];
     tp_dict d;
     memset(&d, 0, sizeof d);
     tp_status st = tp_checkpoint_state_latest(dir, path, TP__PATH);
     const bool listed = st != TP_ERR_NAME; /* the file that names the latest checkpoint is there */
-    const bool named = st == TP_OK;        /* and it is whole */
+    const bool named = st == TP_OK;        /* and it could be read */
     /* If that file is missing or damaged, the search begins at the largest step number: every checkpoint in the folder is older. */
     if (st != TP_OK && tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK) return TP_ERR_ARG;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
@@ -4601,8 +4616,11 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
         tp_dict_free(&d);
-        const bool interrupted = !named && tp__interrupted_checkpoint(dir, older, &d);
-        st = interrupted ? TP_OK : tp__older_checkpoint(path, older, &d);
+        st = tp__older_checkpoint(path, older, &d);
+        snprintf(tried, sizeof tried, "%s", tp_last_error());
+        if (st != TP_OK) tp_dict_free(&d);
+        const bool interrupted = !named && st != TP_ERR_NOMEM && tp__take_interrupted(dir, older, &d);
+        if (interrupted) st = TP_OK;
         if (st == TP_OK) {
             if (listed && !interrupted)
                 tp_log(TP_LOG_WARN,
@@ -4619,12 +4637,12 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
             st = tp_fail(TP_ERR_FORMAT,
                          "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
                          "beginning",
-                         sentence, tp_last_error(), dir);
+                         sentence, tried, dir);
         } else if (st != TP_ERR_NOMEM && st != TP_ERR_NAME) {
             st = tp_fail(st,
                          "The file '%s/checkpoint' is missing, and %s. Remove the checkpoints to start from the "
                          "beginning",
-                         dir, tp_last_error());
+                         dir, tried);
         }
     }
     *epoch = st == TP_OK ? tp__checkpoint_epoch(&d) : -1;

@@ -636,7 +636,7 @@ static bool walk_case(const op_case *c, int way, int number)
     tp_node *in[MAX_VALUES], *out[MAX_VALUES];
     int n_feed = 0, n_out = 0;
     char name[128];
-    /* ONNX does not say where a coordinate is that is not finite, */
+    /* ONNX does not say what a coordinate gives that is not finite, */
     for (int64_t i = 0; strcmp(c->op, "bilinear_sampler") == 0 && i < tp_tensor_size(&c->in[1]); i++)
         if (!isfinite(tp_tensor_get(&c->in[1], i))) return false;
     /* nor what the largest of a NaN and a number is */

@@ -813,7 +813,7 @@ TEST(gunzip)
     char text[1000], *data;
     size_t size;
     for (int i = 0; i < 1000; i++) text[i] = (char)('a' + i % 23);
-    for (int flags = 0; flags < 32; flags++) { /* 1 says that the data is text, which changes nothing */
+    for (int flags = 0; flags < 32; flags++) { /* flag 1 marks the data as text and changes nothing */
         bytes b;
         b.n = 0;
         put_gzip(&b, flags, text, 600);

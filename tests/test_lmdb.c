@@ -235,7 +235,7 @@ TEST(a_failure_leaves_no_file)
 #endif
 #endif
 #if !defined(LMDB_IS_SANITIZED) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(RLIMIT_AS)
-/* A process that may have few addresses (ulimit -v) writes and reads a file all the same. */
+/* With little address space (ulimit -v) a file can still be written and read. */
 TEST(lmdb_with_few_addresses)
 {
     const char *path = tp_test_path(tp_test_tmpdir(), "few.mdb");

@@ -1089,7 +1089,7 @@ static tp_node *computes_only(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     return (void)n, tp_mul(o->learning_rate, gvs[0].grad);
 }
-/* It writes only two counters of the variable, which its attributes name. */
+/* An optimizer whose op only writes two counters of the variable; the op's attributes name it. */
 typedef struct counts_attrs {
     const tp_variable *of;
 } counts_attrs;
@@ -3771,7 +3771,7 @@ TEST(a_file_of_another_type)
     tp_dict_free(&d);
 }
 
-/* A position in a join is that of its shortest flow: a resume does not walk through what no pass of the join reaches. */
+/* A join ends with its shortest flow, so a seek, as of a resume, reads the other flows no further than that. */
 static int64_t made_by_long;
 static tp_status long_flow(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
@@ -3945,6 +3945,8 @@ TEST(an_interrupted_training_goes_on_without_its_list)
     TEST_MAY_ERROR("");
     char folder[300];
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    char *kept = NULL;
+    size_t kept_size = 0;
     for (int again = 0; again < 2; again++) {
         CHECK_OK(tp_logger_set_dir(folder, again ? 'k' : 'd'));
         tp_callback *cb = tp_callback_new("Interrupts", 0);
@@ -3959,12 +3961,25 @@ TEST(an_interrupted_training_goes_on_without_its_list)
         char path[400];
         snprintf(path, sizeof path, "%s/interrupted.npz", folder);
         CHECK(tp_file_exists(path) == !again);
+        if (!again) CHECK_OK(tp_file_read(path, false, 0, &kept, &kept_size));
+        else CHECK(tp_test_write(path, kept, kept_size)); /* as if the process had been killed before it was deleted */
         snprintf(path, sizeof path, "%s/checkpoint", folder);
-        if (!again) CHECK(remove(path) == 0);
-        else CHECK_HAS(logged, "checkpoint' is missing, but there are checkpoints");
+        CHECK(remove(path) == 0);
+        if (again) CHECK_HAS(logged, "checkpoint' is missing, but there are checkpoints");
         if (again) CHECK_HAS(logged, "interrupted");
         CHECK_OK(tp_logger_set_dir(NULL, 0));
     }
+    tp_free(kept);
+    CHECK_OK(tp_logger_set_dir(folder, 'k')); /* then it is not the newest */
+    tp_train_config c = {TP_CALLBACKS(tp_cb_model_saver()), .model = LINE_MODEL, .max_epoch = 3, .steps_per_epoch = 4,
+                         .auto_resume = true};
+    c.dataflow = tp_df_batch(line_data(), 4);
+    keep_the_log();
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    tp_set_log(NULL, NULL);
+    CHECK_HAS(logged, "/model-12");
+    CHECK(!strstr(logged, "interrupted"));
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 #endif
 

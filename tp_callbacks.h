@@ -2637,8 +2637,9 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
 
 /* The triggers of a callback at which the statistic that it needs had not been reported. */
 typedef struct tp__absence {
-    int times;
-    int64_t step; /* global_step at the last of them */
+    int times;     /* number of epochs with such triggers, one after the other */
+    int64_t step;  /* global_step at the last of them */
+    int64_t epoch; /* the epoch of the last of them */
 } tp__absence;
 
 /* Called when the statistic is there. If it was missing at a trigger, and was reported in that step all the same, then it was reported
@@ -2653,14 +2654,17 @@ static void tp__stat_found(tp_callback *cb, const char *name, const tp_stat *sta
     absence->times = 0;
 }
 
-/* Called when the statistic that callback cb needs has not been reported. The second time this is an error, or only a warning if the
- * list has a wrapped callback, because that one may report the statistic later. */
+/* Called when the statistic that callback cb needs has not been reported. In a second epoch this is an error, or only a warning if the
+ * list has a wrapped callback, because that one may report the statistic later. Triggers within one epoch count once: the statistic may
+ * be reported at its end. */
 static tp_status tp__stat_missing(tp_callback *cb, const char *stat, tp__absence *absence)
 {
     tp_buf names;
     char text[TP__NEAREST_TEXT];
+    const bool again = absence->times > 0 && absence->epoch == cb->train->epoch_num;
     absence->step = cb->train->global_step;
-    if (++absence->times != 2) return TP_OK;
+    absence->epoch = cb->train->epoch_num;
+    if (again || ++absence->times != 2) return TP_OK;
     tp__reported(cb->train->monitors, stat, &names, text);
     const tp_status st = tp_fail(
         TP_ERR_NAME, "%s: nobody has reported a statistic '%s' by its second trigger. Those that were reported: %s%s%s",

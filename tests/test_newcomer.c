@@ -3983,4 +3983,27 @@ TEST(an_interrupted_training_goes_on_without_its_list)
 }
 #endif
 
+/* A best model that is looked for within epochs needs a statistic that comes at their end. */
+static tp_status says_score(tp_callback *cb)
+{
+    return tp_monitors_put_scalar(cb->train->monitors, "score", (double)cb->train->epoch_num);
+}
+TEST(a_statistic_of_the_end_of_an_epoch_is_looked_for_within_it)
+{
+    TEST_MAY_ERROR("Training failed");
+    for (int reports = 0; reports < 2; reports++) {
+        CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+        tp_callback *cb = tp_callback_new("Score", 0);
+        if (reports) cb->trigger_epoch = says_score;
+        tp_train_config c = {
+            TP_CALLBACKS(cb, tp_cb_model_saver(), tp_cb_periodic_trigger(tp_cb_min_saver("score"), .every_k_steps = 2)),
+            .model = LINE_MODEL, .max_epoch = 3, .steps_per_epoch = 8};
+        c.dataflow = tp_df_batch(line_data(), 4);
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (reports) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_NAME, "nobody has reported a statistic 'score'");
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+    }
+}
+
 TEST_MAIN()

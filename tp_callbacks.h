@@ -596,9 +596,9 @@ TP_DEF tp_callback *tp_cb_get_latest(const char *name, double *value);
 
 /* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`
  * triggers at which it had a new value. Smaller is better; with reverse, larger. NaN is never better. List it after the
- * callback that reports the stat. A stat that is missing at two triggers is an error, unless the callback that reports it runs only
- * every few epochs or steps (every_k_epochs, every_k_steps). Its state is saved in checkpoints: a training that it ended ends again
- * at once when resumed, unless patience is larger now. */
+ * callback that reports the stat. A stat that is missing in two epochs with a trigger is an error, unless the callback that reports
+ * it runs only every few epochs or steps (every_k_epochs, every_k_steps). Its state is saved in checkpoints: a training that it ended
+ * ends again at once when resumed, unless patience is larger now. */
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -671,9 +671,9 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 /* At each trigger, if the newest value of a stat is better than all earlier ones, copies the checkpoint of that step to
  * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of the checkpoint's format. It copies
  * after all callbacks have triggered and the checkpoint is written, so it may be anywhere in the list. NaN is never better. A stat
- * that has not been reported by its second trigger is an error, or a warning if a wrapper may report it later. The best value, and
- * the value of the copied checkpoint, are saved in checkpoints: after a resume a worse one does not
- * overwrite the copy, and a copy that failed or was interrupted is made then. [callbacks: MinSaver, MaxSaver] */
+ * that has not been reported by the second epoch with a trigger is an error, or a warning if a wrapper may report it later. The best
+ * value, and the value of the copied checkpoint, are saved in checkpoints: after a resume a worse one does not overwrite the copy,
+ * and a copy that failed or was interrupted is made then. [callbacks: MinSaver, MaxSaver] */
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -896,8 +896,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 
 /* Sets the value to fn(old value) when a stat has not improved in its last_k newest values, and then counts anew. The stat has
  * improved if one of them is smaller than the oldest minus threshold (reverse: larger than the oldest plus threshold). fn may
- * end the training by its status. A stat that has not been reported by the second trigger is an error, or a warning if a
- * wrapper may report it later. [callbacks: StatMonitorParamSetter] */
+ * end the training by its status. A stat that has not been reported by the second epoch with a trigger is an error, or a warning if
+ * a wrapper may report it later. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;

@@ -721,7 +721,8 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
  * JPEG files are decoded by libjpeg-turbo instead if TP_JPEG is defined before the implementation (jpeglib.h, -ljpeg; Debian package
  * libjpeg62-turbo-dev): faster for photographs, and it reads arithmetic coding, too. Pixels of the two decoders differ by a few
  * levels, most where colour is stored at half the resolution (there one column at the right edge may differ by a hundred); libjpeg's
- * memory does not come from tp's allocator. The orientation that EXIF notes is not applied: turn such photographs before. */
+ * memory does not come from tp's allocator.
+ * An image whose EXIF data (of a JPEG or PNG) note an orientation, as those of cameras do, is turned upright, as by cv2.imread. */
 
 /* Reads and decodes an image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be
  * called from any thread. */
@@ -7337,6 +7338,7 @@ typedef struct tp__image_header {
      * bytes (black) are inserted at pad_at, and the header's number at patch_at is replaced by patch. */
     size_t pad, pad_at, patch_at;
     uint8_t patch[4];
+    int orientation; /* that EXIF data note, 1 (upright) to 8; 0: there are none */
 } tp__image_header;
 
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
@@ -7354,6 +7356,24 @@ static bool tp__huffman_tables_fit(const uint8_t *p, size_t n)
         n -= 17 + codes;
     }
     return n == 0;
+}
+
+/* EXIF data are a TIFF file: "II*\0" if the integers are little-endian, "MM\0*" if they are big-endian, the offset of a table, and in
+ * the table the number of entries and the entries, 12 bytes each. Returns the orientation; 1 if there is none or no valid one. */
+static int tp__exif_orientation(const uint8_t *p, size_t n)
+{
+    const bool little = n >= 8 && memcmp(p, "II*\0", 4) == 0;
+    if (!little && (n < 8 || memcmp(p, "MM\0*", 4) != 0)) return 1;
+    const size_t table = little ? tp__le32(p + 4) : tp__be32(p + 4);
+    if (table > n - 2) return 1;
+    const size_t entries = little ? tp__le16(p + table) : tp__be16(p + table);
+    for (size_t i = 0; i < entries && 12 * (i + 1) <= n - 2 - table; i++) {
+        const uint8_t *entry = p + table + 2 + 12 * i;
+        if ((little ? tp__le16(entry) : tp__be16(entry)) != 0x0112) continue;
+        const uint32_t orientation = little ? tp__le16(entry + 8) : tp__be16(entry + 8);
+        return orientation >= 1 && orientation <= 8 ? (int)orientation : 1;
+    }
+    return 1;
 }
 
 /* A JPEG file consists of segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff
@@ -7381,6 +7401,8 @@ static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_header *look)
             look->h = tp__be16(p + at + 3);
             look->w = tp__be16(p + at + 5);
         }
+        if (kind == 0xe1 && length >= 8 && memcmp(p + at + 2, "Exif\0", 6) == 0 && !look->orientation)
+            look->orientation = tp__exif_orientation(p + at + 8, length - 8);
         if (kind == 0xc4 && !tp__huffman_tables_fit(p + at + 2, length - 2)) {
             look->damage = "a Huffman table has too many codes, or its segment another length";
             return;
@@ -7407,6 +7429,7 @@ static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_header *look)
             look->h = tp__be32(p + at + 12);
             if (p[at + 17] == 3 && p[at + 16] <= 8) palette = (size_t)3 << p[at + 16];
         }
+        if (memcmp(p + at + 4, "eXIf", 4) == 0) look->orientation = tp__exif_orientation(p + at + 8, length);
         if (memcmp(p + at + 4, "PLTE", 4) == 0 && length < palette) {
             look->pad = palette - length;
             look->pad_at = at + 8 + length;
@@ -7512,7 +7535,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
         memcpy(padded, data, look->pad_at);
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
         memcpy(padded + look->patch_at, look->patch, 4);
-        const tp__image_header whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}};
+        const tp__image_header whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}, 0};
         const tp_status st = tp__image_unpack(s, padded, size + look->pad, &whole, data_name, channels, image);
         tp__stb_now = s;
         tp__stb_free(padded);
@@ -7680,6 +7703,29 @@ static void tp__stb_free_all(tp__stb *s)
 #endif
 }
 
+/* Turns an image upright: orientations from 5 on exchange rows and columns, then columns, rows or both are reversed. */
+static tp_status tp__image_turn(int orientation, tp_tensor *image)
+{
+    if (orientation <= 1) return TP_OK;
+    const int64_t h = image->shape.dim[0], w = image->shape.dim[1], c = image->shape.dim[2];
+    const size_t bytes = tp_tensor_bytes(image);
+    const bool exchange = orientation >= 5, reverse_columns = orientation & 2, reverse_rows = (orientation - 1) & 2;
+    const int64_t dim[3] = {exchange ? w : h, exchange ? h : w, c};
+    const int64_t row = exchange ? c : w * c, column = exchange ? w * c : c; /* steps in the image as it is stored */
+    uint8_t *stored = (uint8_t *)tp_malloc(bytes);
+    if (!stored) return TP_ERR_NOMEM;
+    memcpy(stored, image->data, bytes);
+    const tp_status st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
+    uint8_t *to = (uint8_t *)image->data;
+    for (int64_t y = 0; y < dim[0] && st == TP_OK; y++) {
+        const uint8_t *from = stored + (reverse_rows ? dim[0] - 1 - y : y) * row;
+        for (int64_t x = 0; x < dim[1]; x++, to += c)
+            memcpy(to, from + (reverse_columns ? dim[1] - 1 - x : x) * column, (size_t)c);
+    }
+    tp_free(stored);
+    return st;
+}
+
 /* Decodes an image in memory. s keeps the decoder's memory for the next image; if s is NULL, the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *data_name, int channels,
                                   int64_t max_pixels, tp_tensor *image)
@@ -7699,13 +7745,15 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
 #endif
 #ifdef TP_JPEG
     if (look.kind[0] == 'J') {
-        const tp_status done = tp__jpeg_decode(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
+        tp_status done = tp__jpeg_decode(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
+        if (done == TP_OK) done = tp__image_turn(look.orientation, image);
         if (!s) tp__stb_free_all(&own_memory);
         return done;
     }
 #endif
 #ifdef TP__STB
-    const tp_status done = tp__image_unpack(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
+    tp_status done = tp__image_unpack(decoder, (const uint8_t *)data, size, &look, data_name, channels, image);
+    if (done == TP_OK) done = tp__image_turn(look.orientation, image);
     tp__stb_resize_block(decoder, s != NULL && done == TP_OK); /* resizing may change the last error */
     return done;
 #else

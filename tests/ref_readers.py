@@ -15,7 +15,7 @@ import struct
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from PIL import Image
+from PIL import Image, ImageOps
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ref_readers.h")
@@ -122,6 +122,20 @@ def images():
     put("ref_bomb_head", f.getvalue()[:64])
 
 
+def orientations():
+    """One picture with each orientation of EXIF, 1 to 8, and what Pillow makes of it: turned upright."""
+    files, upright = [], []
+    for orientation in range(1, 9):
+        f, note = io.BytesIO(), Image.Exif()
+        note[0x0112] = orientation
+        Image.fromarray(picture(3, 5, 3)).save(f, "PNG", exif=note)
+        files.append(f.getvalue())
+        upright.append(np.asarray(ImageOps.exif_transpose(Image.open(f))))
+    assert len(set(len(f) for f in files)) == 1 and upright[5].shape == (5, 3, 3)
+    put("ref_orientations", b"".join(files))
+    put("ref_upright", np.concatenate([u.ravel() for u in upright]))
+
+
 def arrays():
     f = io.BytesIO()
     X = (np.arange(5 * 2 * 3) * 7 % 256).astype(np.uint8).reshape(5, 2, 3)
@@ -174,6 +188,7 @@ def keys():
 
 examples()
 images()
+orientations()
 arrays()
 table()
 texts()

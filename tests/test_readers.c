@@ -1241,6 +1241,94 @@ TEST(images_decode_as_by_pillow)
     check_image(ref_jpeg420, 3, ref_jpeg420_rgb, 6); /* and how colours are spread over two pixels */
 }
 
+/* EXIF data of a segment of a JPEG: one entry before the orientation, whose integers are little- or big-endian. Returns their size. */
+static size_t put_exif(unsigned char *to, bool little, int orientation)
+{
+    static const unsigned char head[] = {0xff, 0xe1, 0, 42, 'E', 'x', 'i', 'f', 0, 0};
+    const unsigned table[][2] = {{2, 42},    {4, 8}, {2, 2}, /* the header, two entries */
+                                 {2, 0x100}, {2, 3}, {4, 1}, {2, 3},
+                                 {2, 0}, /* a width of 3 */
+                                 {2, 0x112}, {2, 3}, {4, 1}, {2, (unsigned)orientation},
+                                 {2, 0}};
+    size_t n = sizeof head;
+    memcpy(to, head, n);
+    to[n++] = little ? 'I' : 'M';
+    to[n++] = little ? 'I' : 'M';
+    for (int i = 0; i < TP_COUNT(table); i++) {
+        for (unsigned k = 0; k < table[i][0]; k++)
+            to[n + k] = (unsigned char)(table[i][1] >> 8 * (little ? k : table[i][0] - 1 - k));
+        n += table[i][0];
+    }
+    return n;
+}
+
+/* Cameras store a picture as the sensor saw it and note how it was held: it is turned upright, as Pillow's exif_transpose and
+ * OpenCV's imread do. */
+TEST(images_are_turned_as_exif_notes)
+{
+    NEEDS_STB();
+    enum { STORED = sizeof ref_orientations / 8, PIXELS = 3 * 5 * 3 };
+    tp_tensor t, plain;
+    char text[TP_SHAPE_TEXT];
+    memset(&t, 0, sizeof t);
+    memset(&plain, 0, sizeof plain);
+    for (int i = 0; i < 8; i++) {
+        if (!CHECK_OK(tp_image_decode(ref_orientations + i * STORED, STORED, 3, &t))) continue;
+        CHECK_STR(tp_shape_text(&t.shape, text), i < 4 ? "(3,5,3)" : "(5,3,3)");
+        CHECK_MSG(memcmp(t.data, ref_upright + i * PIXELS, PIXELS) == 0, "orientation %d", i + 1);
+        CHECK_OK(tp_image_decode(ref_orientations + i * STORED, STORED, 1, &t)); /* grey */
+        CHECK_STR(tp_shape_text(&t.shape, text), i < 4 ? "(3,5,1)" : "(5,3,1)");
+    }
+    if (!CHECK_OK(tp_image_decode(ref_jpeg444, sizeof ref_jpeg444, 3, &plain))) return;
+    for (int i = 0; i < 2 * 12; i++) {
+        const int orientation = i / 2, known = orientation >= 1 && orientation <= 8 ? orientation : 1;
+        unsigned char file[sizeof ref_jpeg444 + 64] = {0xff, 0xd8};
+        const size_t n = put_exif(file + 2, i % 2, orientation);
+        memcpy(file + 2 + n, ref_jpeg444 + 2, sizeof ref_jpeg444 - 2);
+        if (!CHECK_OK(tp_image_decode(file, sizeof ref_jpeg444 + n, 3, &t))) continue;
+        CHECK_STR(tp_shape_text(&t.shape, text), known < 5 ? "(17,23,3)" : "(23,17,3)");
+        int wrong = 0;
+        for (int y = 0; y < 17; y++)
+            for (int x = 0; x < 23; x++) { /* where pixel y, x of the stored picture belongs */
+                const int where[8][2] = {{y, x}, {y, 22 - x}, {16 - y, 22 - x}, {16 - y, x},
+                                         {x, y}, {x, 16 - y}, {22 - x, 16 - y}, {22 - x, y}};
+                const int at = where[known - 1][0] * (known < 5 ? 23 : 17) + where[known - 1][1];
+                wrong += memcmp((char *)t.data + at * 3, (char *)plain.data + (y * 23 + x) * 3, 3) != 0;
+            }
+        CHECK_MSG(wrong == 0, "orientation %d: %d pixels are at another place", orientation, wrong);
+    }
+    tp_tensor_free(&t);
+    tp_tensor_free(&plain);
+}
+
+/* EXIF data that are cut short or make no sense leave the picture as it is stored: they are no damage of the image. */
+TEST(damaged_exif_data_turn_nothing)
+{
+    NEEDS_STB();
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    for (int little = 0; little < 2; little++) {
+        unsigned char exif[64], *file;
+        const size_t n = put_exif(exif, little != 0, 6);
+        for (size_t i = 0; i < 3 * n; i++) { /* each shorter length, and each byte changed in two ways */
+            const size_t size = i < n ? i : n;
+            if (size < 4) continue;
+            if (!CHECK((file = (unsigned char *)tp_malloc(sizeof ref_jpeg444 + size)) != NULL)) return;
+            memcpy(file, ref_jpeg444, 2);
+            memcpy(file + 2, exif, size);
+            file[5] = (unsigned char)(size - 2);
+            if (i >= n + 4 && i < 2 * n) file[2 + i - n] = 255;
+            if (i >= 2 * n + 4) file[2 + i - 2 * n] ^= 1;
+            memcpy(file + 2 + size, ref_jpeg444 + 2, sizeof ref_jpeg444 - 2);
+            CHECK_OK(tp_image_decode(file, sizeof ref_jpeg444 + size, 3, &t));
+            CHECK(t.shape.dim[0] * t.shape.dim[1] == 17 * 23);
+            if (i < n) CHECK(t.shape.dim[0] == 17);
+            tp_free(file);
+        }
+    }
+    tp_tensor_free(&t);
+}
+
 /* The kind of an image is told by its first bytes: by all of them, and by no others. */
 TEST(an_image_begins_with_its_kind)
 {

@@ -982,6 +982,7 @@ TEST(random_calls_of_a_trainer)
         begin_case(8000 + (uint64_t)i);
         careful = !chance(6);
         steps_now = 2, nan_at = -1;
+        field_f64 = 1, field_i32 = 2;
         tp_logger_set_dir(case_dir, 'k');
         tp_trainer *t = chance(4) ? tp_noop_trainer() : tp_simple_trainer();
         tp_session_config session = one_thread();

@@ -5254,6 +5254,41 @@ static tp_status tp__warn_shared_folder(tp_callback *cb, void *user)
     return TP_OK;
 }
 
+/* Writes the file that lists the checkpoints: the max_to_keep newest ones, then the one written after Ctrl-C. */
+static tp_status tp__saver_list(const tp__saver *s)
+{
+    enum { NAME = 32 };
+    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
+    const char **names = (const char **)tp_malloc(((size_t)n + 1) * sizeof *names);
+    char *text = (char *)tp_malloc((size_t)n * NAME + 1);
+    tp_status st = names && text ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->kept[s->n - n + i].step);
+        names[i] = text + i * NAME;
+    }
+    if (st == TP_OK && s->interrupted) names[n] = TP__INTERRUPTED;
+    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n + s->interrupted);
+    tp_free((void *)names);
+    tp_free(text);
+    return st;
+}
+
+/* Deletes checkpoints that are too many after a resume, perhaps because max_to_keep is smaller than before; first the file
+ * "checkpoint" ceases to name them. The one written after Ctrl-C stays in it if training was resumed from that one. */
+static tp_status tp__saver_prune_resumed(tp__saver *s)
+{
+    tp_status st = TP_OK;
+    if (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
+        s->interrupted = !s->leftover && tp__saver_file_exists(s, -1);
+        st = tp__saver_list(s);
+        s->interrupted = false;
+    }
+    if (st == TP_OK) tp__saver_prune(s);
+    if (st != TP_ERR_IO) return st;
+    tp_log(TP_LOG_WARN, "The old checkpoints in '%s' are not deleted: %s", s->dir, tp_last_error());
+    return TP_OK;
+}
+
 /* After a resume, max_to_keep also counts the checkpoints of earlier processes. The list in a checkpoint does not contain that
  * checkpoint itself, so the files that were to be deleted when it was added may still exist. */
 static tp_status tp__saver_before_train(tp_callback *cb)
@@ -5271,8 +5306,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         /* "interrupted.npz" exists if the process was killed before that file was deleted */
         s->leftover = tp__saver_file_exists(s, -1);
     }
-    if (st == TP_OK) tp__saver_prune(s);
-    return st;
+    return st == TP_OK ? tp__saver_prune_resumed(s) : st;
 }
 
 static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
@@ -5308,25 +5342,6 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
         if (st == TP_OK && m == n + 1) s->kept[s->n - 1].keep_forever = keep_forever[i] > 0 ? 1 : -1;
     }
     if (n >= 0 && m == n + 1) s->written_keep_forever = keep_forever[n] > 0 ? 1 : -1;
-    return st;
-}
-
-/* Writes the file that lists the checkpoints: the max_to_keep newest ones, then the one written after Ctrl-C. */
-static tp_status tp__saver_list(const tp__saver *s)
-{
-    enum { NAME = 32 };
-    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
-    const char **names = (const char **)tp_malloc(((size_t)n + 1) * sizeof *names);
-    char *text = (char *)tp_malloc((size_t)n * NAME + 1);
-    tp_status st = names && text ? TP_OK : TP_ERR_NOMEM;
-    for (int i = 0; i < n && st == TP_OK; i++) {
-        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->kept[s->n - n + i].step);
-        names[i] = text + i * NAME;
-    }
-    if (st == TP_OK && s->interrupted) names[n] = TP__INTERRUPTED;
-    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n + s->interrupted);
-    tp_free((void *)names);
-    tp_free(text);
     return st;
 }
 

@@ -1684,7 +1684,7 @@ static tp_node *count_steps(tp_graph *g, void *user)
     (void)user;
     return tp_assign_add(tp_get_scalar_variable(g, "counter", 0), tp_const(g, 1), NULL);
 }
-static int interrupt_at, times;
+static int interrupt_at, times, models_to_keep = 2;
 static tp_status interrupt(tp_callback *cb)
 {
     if (cb->train->global_step != interrupt_at) return TP_OK;
@@ -1711,7 +1711,7 @@ static tp_status saved_training(bool all_monitors)
     tp_callback *cb[] = {
         tp_cb_run_op(.fn = count_steps, .run_before = TP_NO, .run_as_trigger = TP_NO, .run_step = TP_YES),
         tp_cb_lambda(.trigger = score),
-        tp_cb_model_saver(.max_to_keep = 2),
+        tp_cb_model_saver(.max_to_keep = models_to_keep),
         tp_cb_min_saver("score"),
         tp_cb_max_saver("score"),
         tp_callback_new("Interrupt", 0)};
@@ -1803,6 +1803,38 @@ TEST(the_next_process_deletes_the_interrupted_model)
     CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
     CHECK(tp_test_write(left, "", 0));
     CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12 && !tp_file_exists(left));
+}
+
+/* A resume that keeps fewer models deletes the others; the file "checkpoint" never names a model that is gone, also if the process
+ * ends before it saves another model. */
+TEST(a_resume_keeps_fewer_models)
+{
+    tp_test_keep_log();
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    models_to_keep = 3;
+    interrupt_at = 10, times = 1;
+    CHECK(WEXITSTATUS(saved_process(false)) == 1);
+    CHECK_STR(text_of(tp_test_path(folder, "checkpoint")), "model_checkpoint_path: \"interrupted\"\n"
+                                                           "all_model_checkpoint_paths: \"model-4\"\n"
+                                                           "all_model_checkpoint_paths: \"model-8\"\n"
+                                                           "all_model_checkpoint_paths: \"interrupted\"\n");
+    models_to_keep = 1;
+    interrupt_at = 11, times = 2;
+    CHECK(WIFSIGNALED(saved_process(false)));
+    CHECK(!tp_file_exists(tp_test_path(folder, "model-4.npz")) && counter_in("model-8.npz") == 8);
+    CHECK(counter_in("interrupted.npz") == 10);
+    CHECK_STR(text_of(tp_test_path(folder, "checkpoint")), "model_checkpoint_path: \"interrupted\"\n"
+                                                           "all_model_checkpoint_paths: \"model-8\"\n"
+                                                           "all_model_checkpoint_paths: \"interrupted\"\n");
+    models_to_keep = 3;
+    interrupt_at = -1;
+    CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12 && counter_in("model-8.npz") == 8);
+    models_to_keep = 1; /* nothing is left to train */
+    CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
+    CHECK(!tp_file_exists(tp_test_path(folder, "model-8.npz")));
+    CHECK_STR(text_of(tp_test_path(folder, "checkpoint")), "model_checkpoint_path: \"model-12\"\n"
+                                                           "all_model_checkpoint_paths: \"model-12\"\n");
+    models_to_keep = 2;
 }
 
 /* ==== >>kills ========================================================================================= */

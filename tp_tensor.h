@@ -3290,7 +3290,8 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
 #endif
 
 static TP__THREAD_LOCAL char tp__error[TP__ERROR_TEXT];
-static TP__THREAD_LOCAL unsigned tp__n_errors; /* number of sentences that this thread has set */
+static TP__THREAD_LOCAL unsigned tp__n_errors;      /* number of sentences that this thread has set */
+static TP__THREAD_LOCAL tp_status tp__error_status; /* the status that belongs to the last of them */
 
 TP_DEF const char *tp_last_error(void) { return tp__error; }
 
@@ -3314,6 +3315,7 @@ TP_DEF tp_status(tp_fail)(tp_status status, const char *fmt, ...)
     va_end(ap);
     memcpy(tp__error, text, strlen(text) + 1);
     tp__n_errors++;
+    tp__error_status = status;
     return status;
 }
 

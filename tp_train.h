@@ -1873,7 +1873,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         t->state.session = t->creator.create(&t->creator, t->graph);
         t->owns_session_ = t->state.session && !t->creator.borrowed;
         if (!t->state.session)
-            st = n_errors != tp__n_errors ? TP_ERR
+            st = n_errors != tp__n_errors ? tp__error_status
                                           : tp_fail(TP_ERR,
                                                     "%s: the session creator returned NULL without a sentence: "
                                                     "tp_fail gives one",

@@ -249,12 +249,16 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
  */
 
 /* Stacks batch_size datapoints along a new first axis. Without remainder an incomplete last batch is dropped. bool
- * stays bool (tensorpack converts it to int32). [dataflow: BatchData] */
+ * stays bool (tensorpack converts it to int32). With pad, datapoints of a batch may have different shapes, but as many axes:
+ * pad_value fills each up at the end of each axis, to the largest of the batch. To know their sizes later, add them as a component
+ * before (tp_df_map). It stands for tensorpack's use_list. [dataflow: BatchData] */
 typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
     tp_tri remainder; /* whether an incomplete last batch is given; default TP_NO */
+    tp_tri pad;       /* whether shapes may differ; default TP_NO: that is an error */
+    double pad_value; /* value behind the end of a smaller datapoint, converted to the type of the component */
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
@@ -3088,6 +3092,8 @@ typedef struct tp__batch_flow {
     int64_t batch, index; /* batch size; number of batches given in this pass */
     bool remainder;
     tp_datapoint in;
+    tp_datapoint *unlike; /* with .pad: the datapoints of a batch before they are padded; else NULL */
+    double pad_value;
 } tp__batch_flow;
 
 /* Copies `in` to row `row` of the `rows` rows of dp, which is batch number `index` of the flow `name`. */
@@ -3127,6 +3133,66 @@ static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_data
     return st;
 }
 
+/* Copies x into the corner of the block y, which is as large along each axis, or larger. */
+static void tp__copy_corner(uint8_t *y, const tp_shape *large, const tp_tensor *x)
+{
+    const int last = x->shape.ndim - 1;
+    const size_t size = tp_dtype_size(x->dtype), run = (last >= 0 ? (size_t)x->shape.dim[last] : 1) * size;
+    const uint8_t *from = (const uint8_t *)x->data;
+    int64_t at[TP_MAX_DIMS] = {0};
+    for (size_t left = tp_tensor_bytes(x); left > 0; left -= run, from += run) {
+        int64_t to = 0;
+        for (int k = 0; k <= last; k++) to = to * large->dim[k] + at[k];
+        memcpy(y + (size_t)to * size, from, run);
+        for (int k = last - 1; k >= 0 && ++at[k] == x->shape.dim[k]; k--) at[k] = 0;
+    }
+}
+
+/* Makes component j of dp from those of n datapoints of different shapes: rows as large as the largest along each axis. */
+static tp_status tp__batch_pad(const tp_dataflow *df, tp_datapoint *dp, int j, int64_t n)
+{
+    const tp__batch_flow *f = (const tp__batch_flow *)df->user;
+    const tp_tensor *first = &f->unlike[0].c[j];
+    tp_tensor pad, *y = &dp->c[j];
+    tp_shape rows;
+    rows.ndim = first->shape.ndim + 1;
+    rows.dim[0] = n;
+    if (rows.ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", df->name, j,
+                       first->shape.ndim, TP_MAX_DIMS);
+    for (int k = 1; k < rows.ndim; k++) rows.dim[k] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const tp_tensor *x = &f->unlike[i].c[j];
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        if (x->dtype != first->dtype || x->shape.ndim != first->shape.ndim)
+            return tp_fail(x->dtype != first->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                           "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: .pad "
+                           "needs one type and as many axes",
+                           df->name, j, (long long)i, (long long)f->index, tp_dtype_name(x->dtype),
+                           tp_shape_text(&x->shape, a), tp_dtype_name(first->dtype), tp_shape_text(&first->shape, b));
+        for (int k = 1; k < rows.ndim; k++)
+            if (x->shape.dim[k - 1] > rows.dim[k]) rows.dim[k] = x->shape.dim[k - 1];
+    }
+    tp_status st = tp_tensor_resize(y, first->dtype, rows);
+    if (st != TP_OK) return st;
+    const tp_shape row = tp__row_shape(&rows);
+    const size_t bytes = tp_tensor_bytes(y) / (size_t)n, size = tp_dtype_size(y->dtype);
+    uint64_t value[2] = {0, 0}; /* memory for one element */
+    tp_tensor_view(&pad, y->dtype, tp_make_shape_n(0, NULL), value);
+    tp_tensor_set(&pad, 0, f->pad_value);
+    for (int64_t i = 0; i < n; i++) {
+        uint8_t *to = (uint8_t *)y->data + (size_t)i * bytes;
+        const tp_tensor *x = &f->unlike[i].c[j];
+        const bool smaller = tp_tensor_bytes(x) < bytes;
+        if (smaller && !tp_dtype_is_float(y->dtype) && tp_tensor_get(&pad, 0) != f->pad_value)
+            return tp_fail(TP_ERR_DTYPE, "%s: component %d is %s, which has no value %g (.pad_value)", df->name, j,
+                           tp_dtype_name(y->dtype), f->pad_value);
+        for (size_t k = 0; smaller && k < bytes; k += size) memcpy(to + k, value, size);
+        tp__copy_corner(to, &row, x);
+    }
+    return TP_OK;
+}
+
 static tp_status tp__batch_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__batch_flow *f = (tp__batch_flow *)df->user;
@@ -3134,13 +3200,21 @@ static tp_status tp__batch_next(tp_dataflow *df, tp_datapoint *dp)
     for (; row < f->batch; row++) {
         tp_status st = tp_df_next(f->df, &f->in);
         if (st == TP_END) break;
-        if (st == TP_OK) st = tp__batch_put(df->name, dp, &f->in, row, f->batch, f->index);
+        if (st == TP_OK && f->unlike) st = tp_datapoint_copy(&f->unlike[row], &f->in);
+        else if (st == TP_OK) st = tp__batch_put(df->name, dp, &f->in, row, f->batch, f->index);
+        if (st == TP_OK && f->unlike && f->in.n != f->unlike[0].n)
+            st = tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", df->name,
+                         (long long)row, (long long)f->index, f->in.n, f->unlike[0].n);
         if (st != TP_OK) return st;
     }
     if (row == 0 || (row < f->batch && !f->remainder)) return TP_END;
-    for (int j = 0; j < dp->n; j++) dp->c[j].shape.dim[0] = row;
-    f->index++;
-    return TP_OK;
+    tp_status st = f->unlike ? tp_datapoint_resize(dp, f->unlike[0].n) : TP_OK;
+    for (int j = 0; j < dp->n && st == TP_OK; j++) {
+        if (f->unlike) st = tp__batch_pad(df, dp, j, row);
+        else dp->c[j].shape.dim[0] = row;
+    }
+    if (st == TP_OK) f->index++;
+    return st;
 }
 static tp_status tp__batch_restart(tp_dataflow *df, int64_t pass)
 {
@@ -3176,6 +3250,8 @@ static void tp__batch_close(tp_dataflow *df)
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     tp__df_delete(f->df);
     tp_datapoint_free(&f->in);
+    for (int64_t i = 0; f->unlike && i < f->batch; i++) tp_datapoint_free(&f->unlike[i]);
+    tp_free(f->unlike);
 }
 
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
@@ -3201,6 +3277,13 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
                           "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or set "
                           ".remainder = TP_YES",
                           (long long)d->batch_size, (long long)n);
+    if (d->pad_value != 0 && !tp__tri_is_yes(d->pad, false))
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch: .pad_value is %g, but .pad is not TP_YES",
+                          d->pad_value);
+    f->pad_value = d->pad_value;
+    if (!tp__tri_is_yes(d->pad, false)) return df;
+    if (!(f->unlike = (tp_datapoint *)tp_calloc((size_t)d->batch_size, sizeof *f->unlike)))
+        return TP__REFUSE(df, &d->at_, TP_ERR_NOMEM, "out of memory for a batch of %lld", (long long)d->batch_size);
     return df;
 }
 

@@ -117,6 +117,7 @@ static tp_dataflow *flow_of(int which, bool seekable)
     case 12: return tp_df_batch_by_shape(two_shapes(), 3, .idx = 1, .keep_state = TP_NO);
     case 13: return tp_df_batch_by_shape(tp_df_repeated_point(two_shapes(), 2), 5, .idx = 1);
     case 14: many[0] = passes_of(4, seekable), many[1] = passes_of(6, seekable); return tp_df_zip(many, 2);
+    case 15: return tp_df_batch(two_shapes(), 3, .remainder = TP_YES, .pad = TP_YES, .pad_value = 0.5);
     default: return NULL;
     }
 }
@@ -654,6 +655,124 @@ TEST(a_flow_upon_a_refusal_is_the_refusal)
     tp_test_alloc_reset();
 }
 
+/* ==== >>padding ======================================================================================= */
+
+/* 7 datapoints: float32 of 0 to 3 values along each of three axes, int64 of 1 to 4, and a scalar. */
+static int64_t extent(int64_t index, int axis) { return (int64_t)(tp_test_mix((uint64_t)(index * 4 + axis)) % 4); }
+static tp_status of_any_size(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    if (index >= 7) return TP_END;
+    const int64_t dim[3] = {extent(index, 0), extent(index, 1), extent(index, 2)}, n = 1 + extent(index, 3);
+    tp_status st = tp_datapoint_resize(dp, 3);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape_n(3, dim));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I64, tp_make_shape_n(1, &n));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_I32, tp_make_shape_n(0, NULL));
+    for (int c = 0; c < 3 && st == TP_OK; c++)
+        for (int64_t i = 0; i < tp_tensor_size(&dp->c[c]); i++)
+            tp_tensor_set(&dp->c[c], i, (double)(100 * index + 10 * c + i));
+    return st;
+}
+
+TEST(batches_are_padded)
+{
+    for (int batch = 1; batch <= 8; batch++)
+        for (int remainder = 0; remainder < 2; remainder++) {
+            if (!remainder && batch > 7) continue;
+            const double pad = batch == 2 ? 0 : -3;
+            tp_datapoint dp = {0, NULL, 0};
+            tp_dataflow *df = tp_df_batch(tp_df_from_generator(of_any_size, NULL, .size = 7), batch,
+                                          .remainder = remainder ? TP_YES : TP_NO, .pad = TP_YES, .pad_value = pad);
+            for (int pass = 0; pass < 2; pass++) {
+                CHECK_OK(tp_df_restart(df, pass));
+                for (int64_t from = 0; remainder ? from < 7 : from + batch <= 7; from += batch) {
+                    const int64_t n = from + batch < 7 ? batch : 7 - from;
+                    int64_t most[4] = {0, 0, 0, 0}, row = 0, bad = 0;
+                    for (int k = 0; k < 4; k++)
+                        for (int64_t i = from; i < from + n; i++)
+                            if (extent(i, k) > most[k]) most[k] = extent(i, k);
+                    if (!CHECK_OK(tp_df_next(df, &dp))) break;
+                    const tp_shape *a = &dp.c[0].shape, *b = &dp.c[1].shape;
+                    CHECK(dp.n == 3 && a->ndim == 4 && a->dim[0] == n && a->dim[1] == most[0] && a->dim[2] == most[1] &&
+                          a->dim[3] == most[2] && dp.c[0].dtype == TP_F32);
+                    CHECK(b->ndim == 2 && b->dim[0] == n && b->dim[1] == most[3] + 1 && dp.c[1].dtype == TP_I64);
+                    CHECK(dp.c[2].shape.ndim == 1 && dp.c[2].shape.dim[0] == n);
+                    for (int64_t i = from; i < from + n; i++, row++) {
+                        const int64_t dim[3] = {extent(i, 0), extent(i, 1), extent(i, 2)};
+                        for (int64_t at = 0; at < most[0] * most[1] * most[2]; at++) {
+                            const int64_t z = at % most[2], y = at / most[2] % most[1], x = at / most[2] / most[1];
+                            const bool inside = x < dim[0] && y < dim[1] && z < dim[2];
+                            const double want = (double)(100 * i + (x * dim[1] + y) * dim[2] + z);
+                            bad += tp_tensor_get(&dp.c[0], row * most[0] * most[1] * most[2] + at) !=
+                                   (inside ? want : pad);
+                        }
+                        for (int64_t x = 0; x <= most[3]; x++)
+                            bad += tp_tensor_get(&dp.c[1], row * (most[3] + 1) + x) !=
+                                   (x <= extent(i, 3) ? (double)(100 * i + 10 + x) : pad);
+                        bad += tp_tensor_get(&dp.c[2], row) != (double)(100 * i + 20);
+                    }
+                    CHECK_MSG(bad == 0, "batches of %d: %d values are wrong", batch, (int)bad);
+                }
+                CHECK(tp_df_next(df, &dp) == TP_END);
+            }
+            tp_df_free(df);
+            tp_datapoint_free(&dp);
+        }
+}
+
+static tp_status of_other_kinds(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int how = *(int *)user;
+    const int64_t one[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1}, two[1] = {2};
+    const int axes = how == 3 ? TP_MAX_DIMS : how == 1 && index ? 2 : 1;
+    (void)pass;
+    tp_status st = tp_datapoint_resize(dp, how == 2 && index ? 2 : 1);
+    for (int c = 0; c < dp->n && st == TP_OK; c++)
+        st = tp_tensor_resize(&dp->c[c], how == 0 && index ? TP_U8 : TP_I32,
+                              tp_make_shape_n(axes, how >= 4 && index ? two : one));
+    for (int c = 0; c < dp->n && st == TP_OK; c++) memset(dp->c[c].data, 0, tp_tensor_bytes(&dp->c[c]));
+    return st;
+}
+
+TEST(batches_that_cannot_be_padded)
+{
+    static const struct {
+        double pad;
+        tp_status st;
+        const char *sentence;
+    } row[] = {{0, TP_ERR_DTYPE,
+                "tp_df_batch: component 0 of datapoint 1 of batch 0 is uint8 (1), in the first it is int32 (1): "
+                ".pad needs one type and as many axes"},
+               {0, TP_ERR_SHAPE, "component 0 of datapoint 1 of batch 0 is int32 (1,1), in the first it is int32 (1)"},
+               {0, TP_ERR_SHAPE, "datapoint 1 of batch 0 has 2 components, the first has 1"},
+               {0, TP_ERR_SHAPE, "component 0 has 8 dimensions already, 8 is the most"},
+               {0.5, TP_ERR_DTYPE, "component 0 is int32, which has no value 0.5 (.pad_value)"},
+               {3e9, TP_ERR_DTYPE, "component 0 is int32, which has no value 3e+09 (.pad_value)"}};
+    tp_datapoint dp = {0, NULL, 0};
+    for (int how = 0; how < TP_COUNT(row); how++) {
+        tp_dataflow *df = tp_df_batch(tp_df_from_generator(of_other_kinds, &how, .size = 4), 2, .pad = TP_YES,
+                                      .pad_value = row[how].pad);
+        CHECK_ERR(tp_df_next(df, &dp), row[how].st, row[how].sentence);
+        tp_df_free(df);
+    }
+    tp_dataflow *df = tp_df_batch(numbers(4, 0), 2, .pad_value = 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_batch: .pad_value is 1, but .pad is not TP_YES");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    for (long n = 1, failed = 1; failed; n++) { /* each allocation fails once */
+        tp_test_fail_after(n);
+        df = tp_df_batch(two_shapes(), 3, .pad = TP_YES);
+        const tp_status st = tp_df_next(df, &dp);
+        failed = tp_test_alloc_failed();
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld: blocks leak", n);
+        tp_test_alloc_reset();
+        CHECK(failed ? st < 0 : st == TP_OK && n > 4);
+        if (!CHECK(n < 200)) break;
+    }
+}
+
 /* ==== >>who failed ==================================================================================== */
 
 TEST(seek_behind_the_last_datapoint)
@@ -727,6 +846,7 @@ static tp_dataflow *flow_with_a_failure(int which)
         two[0] = failing(), two[1] = passes_of(9, true);
         return tp_df_random_choose(two, 2, .probabilities = chances);
     case 15: two[0] = failing(), two[1] = passes_of(5, true); return tp_df_random_mix(two, 2);
+    case 16: return tp_df_batch(failing(), 2, .pad = TP_YES);
     default: return NULL;
     }
 }

@@ -4635,8 +4635,8 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
             memcpy(path, older, strlen(older) + 1);
         } else if (st != TP_ERR_NOMEM && listed) {
             st = tp_fail(TP_ERR_FORMAT,
-                         "The latest checkpoint cannot be read: %s; and %s. Remove '%s/checkpoint' to start from the "
-                         "beginning",
+                         "The latest checkpoint cannot be read: %s; and %s. Remove the checkpoints and the file "
+                         "'%s/checkpoint' to start from the beginning",
                          sentence, tried, dir);
         } else if (st != TP_ERR_NOMEM && st != TP_ERR_NAME) {
             st = tp_fail(st,

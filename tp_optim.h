@@ -712,9 +712,9 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
     if (n) *n = 0;
     TP__REQUIRE(o && n, NULL)
 
-    while (o && o->inner && o->n_slots == 0) o = o->inner;
-    *n = o ? o->n_slots : 0;
-    return o ? o->slot_names : NULL;
+    while (o->inner && o->n_slots == 0) o = o->inner;
+    *n = o->n_slots;
+    return o->slot_names;
 }
 
 /* ==== >>optimizers ==================================================================================== */

@@ -818,6 +818,28 @@ TEST(the_steady_step_is_one_replay)
     net_free(&n);
 }
 
+/* A plan whose runs are all measured is not recorded; the first other run records it. */
+TEST(measured_runs_are_not_recorded)
+{
+    net n;
+    tp_plan_info info;
+    const tp_tensor *value = NULL;
+    net_new(&n, false);
+    remote *r = remote_new(false);
+    tp_device *d = &r->d;
+    tp_session *s = open_on(n.g, &d, 1);
+    for (int run = 0; run < 4; run++) {
+        tp_exec_set_timing(tp_session_exec(s), run < 3);
+        net_step(&n, run);
+        CHECK_OK(tp_session_run(s, n.feed, 2, &n.cost, 1, &value));
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &n.cost, 1, &info));
+        CHECK(info.recorded == (run == 3) && r->records == (run == 3) && r->replays == (run == 3));
+    }
+    tp_session_free(s);
+    d->close(d);
+    net_free(&n);
+}
+
 /* Three times 250 steps, of which each reads what the one before wrote: they are compared in groups, and each group waits for the one
  * before. The chains share no memory, and memory that is used again must be free by then. */
 TEST(recorded_steps_of_several_groups)

@@ -1848,6 +1848,24 @@ TEST(equations_are_read_to_their_end)
     }
 }
 
+/* The first and the last of the letters, small and capital. */
+TEST(equations_of_any_letter)
+{
+    static const int64_t dim[] = {2, 3, 1, 2}, turned[] = {2, 1, 3, 2};
+    float x[12];
+    double y[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)i;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 4, dim);
+    put_node(&graph, "Einsum", "x", "y", text_attribute("equation", "azAZ->ZAza"));
+    put_io(&graph, 12, "y", 1, 4, turned);
+    put_model(&file, &graph, 13);
+    const tp_shape of_x = tp_make_shape_n(4, dim);
+    if (CHECK(run_file(&of_x, x, 12, y) == 12))
+        for (int i = 0; i < 12; i++) CHECK(y[i] == i / 6 + 2 * (i / 2 % 3) + 6 * (i % 2));
+}
+
 /* As many letters as a value has dimensions at most, of one input and of two. */
 TEST(equations_of_eight_letters)
 {

@@ -798,6 +798,36 @@ TEST(a_flow_saved_as_tfrecords)
     tp_free(data);
 }
 
+/* A flow that has another order in each epoch is saved in the order of epoch 0, also where it stands in a later one. */
+TEST(the_first_epoch_is_what_is_saved)
+{
+    make_records();
+    const char *path = tp_test_path(tp_test_tmpdir(), "shuffled");
+    tp_dataflow *df = tp_df_tfrecord(record_paths, 1, .shuffle = TP_YES, .seed = 3);
+    tp_datapoint want, got;
+    memset(&want, 0, sizeof want);
+    memset(&got, 0, sizeof got);
+    int n_moved = 0;
+    for (int epoch = 0; epoch < 2; epoch++) {
+        CHECK_OK(tp_df_restart(df, 1));
+        CHECK_OK(tp_df_save_tfrecord(df, path, NULL, 0));
+        tp_dataflow *saved = tp_df_tfrecord(&path, 1);
+        CHECK_OK(tp_df_restart(saved, 0));
+        CHECK_OK(tp_df_restart(df, epoch));
+        while (tp_df_next(df, &want) == TP_OK && CHECK_OK(tp_df_next(saved, &got))) {
+            const size_t size = tp_tensor_bytes(&want.c[0]);
+            const bool same = tp_tensor_bytes(&got.c[0]) == size && memcmp(got.c[0].data, want.c[0].data, size) == 0;
+            if (epoch == 0) CHECK(same);
+            else n_moved += !same;
+        }
+        tp_df_free(saved);
+    }
+    CHECK(n_moved > 0);
+    tp_datapoint_free(&want);
+    tp_datapoint_free(&got);
+    tp_df_free(df);
+}
+
 /* ==== >>csv =========================================================================================== */
 
 static const char *csv_path;

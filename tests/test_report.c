@@ -864,31 +864,34 @@ TEST(a_page_has_the_parameters)
 TEST(too_many_images_lose_the_oldest)
 {
     enum { SIDE = 256, FEW = 3, MANY = 8 };
-    by_hand h;
     tp_tensor image;
-    page p;
     static unsigned char pixel[SIDE * SIDE * 3];
     const int64_t dim[4] = {1, SIDE, SIDE, 3};
     for (int i = 0; i < TP_COUNT(pixel); i++) pixel[i] = (unsigned char)tp_test_mix((uint64_t)i);
     memset(&image, 0, sizeof image);
-    const char *dir = begin_by_hand(&h, "large", 0);
     tp_tensor_view(&image, TP_U8, tp_make_shape_n(4, dim), pixel);
-    for (int k = 1; k <= MANY; k++) { /* the last of them is too much */
-        h.state.global_step = k;
-        if (k <= FEW) CHECK_OK(tp_monitors_put_image(h.all, "few", &image));
-        CHECK_OK(tp_monitors_put_image(h.all, "many", &image));
+    for (int few_at = 0; few_at < 2; few_at++) { /* whether the tag with few images comes first or last */
+        by_hand h;
+        page p;
+        const char *dir = begin_by_hand(&h, few_at ? "large1" : "large0", 0);
+        for (int k = 1; k <= MANY; k++) { /* the last of them is too much */
+            h.state.global_step = k;
+            if (k <= FEW && few_at == 0) CHECK_OK(tp_monitors_put_image(h.all, "few", &image));
+            CHECK_OK(tp_monitors_put_image(h.all, "many", &image));
+            if (k <= FEW && few_at == 1) CHECK_OK(tp_monitors_put_image(h.all, "few", &image));
+        }
+        if (!end_by_hand(&h, &p, dir)) return;
+        const value *images = get(p.data, "images");
+        const value *few = get(images->item[few_at], "shots"), *many = get(images->item[1 - few_at], "shots");
+        CHECK_STR(get(images->item[few_at], "name")->text, "few");
+        if (!CHECK_MSG(few->n == FEW && many->n == MANY - 1, "%d and %d", few->n, many->n)) return;
+        CHECK(get(many->item[0], "step")->number == 2 && get(many->item[many->n - 1], "step")->number == MANY);
+        for (int k = 0; k < FEW + MANY - 1; k++) { /* those that stay are whole */
+            const value *png = get(k < FEW ? few->item[k] : many->item[k - FEW], "png");
+            CHECK_MSG(png->n == 1 && strlen(png->item[0]->text) > SIDE * SIDE * 3, "image %d", k);
+        }
+        page_free(&p);
     }
-    if (!end_by_hand(&h, &p, dir)) return;
-    const value *images = get(p.data, "images");
-    const value *few = get(images->item[0], "shots"), *many = get(images->item[1], "shots");
-    CHECK_STR(get(images->item[0], "name")->text, "few");
-    CHECK_MSG(few->n == FEW && many->n == MANY - 1, "%d and %d", few->n, many->n);
-    CHECK(get(many->item[0], "step")->number == 2 && get(many->item[many->n - 1], "step")->number == MANY);
-    for (int k = 0; k < FEW + MANY - 1; k++) { /* those that stay are whole */
-        const value *png = get(k < FEW ? few->item[k] : many->item[k - FEW], "png");
-        CHECK_MSG(png->n == 1 && strlen(png->item[0]->text) > SIDE * SIDE * 3, "image %d", k);
-    }
-    page_free(&p);
 }
 
 /* An image of at most 256 pixels a side is shown as it is; a larger one by the means of squares, which are cut off at its border. */

@@ -223,6 +223,44 @@ TEST(a_full_disk_leaves_a_list)
     signal(SIGXFSZ, SIG_DFL);
 }
 
+static rlim_t room_later;
+static void more_room(int signal_number) /* the disk is full: another program frees a few bytes */
+{
+    struct rlimit now;
+    (void)signal_number;
+    getrlimit(RLIMIT_FSIZE, &now);
+    now.rlim_cur = room_later;
+    setrlimit(RLIMIT_FSIZE, &now);
+}
+
+/* A record was written in part, and room comes that is still too little for it: blanks stand in place of the part, and not beyond. */
+TEST(a_full_disk_leaves_no_blanks_behind)
+{
+    static char want[100 * STEPS];
+    struct rlimit old, now;
+    writer w;
+    TEST_MAY_ERROR("was not written");
+    if (!CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0)) return;
+    signal(SIGXFSZ, more_room);
+    anew();
+    CHECK_OK(begin(&w, NULL, 0));
+    CHECK_OK(steps(&w, 1, 13));
+    now = old;
+    now.rlim_cur = (rlim_t)(records(want, sizeof want, 1, 13) + 1 + 7);
+    room_later = now.rlim_cur + 30;
+    CHECK(setrlimit(RLIMIT_FSIZE, &now) == 0);
+    CHECK_OK(steps(&w, 14, 14));
+    CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+    char *text = NULL;
+    size_t n = 0;
+    CHECK_OK(tp_file_read(tp_test_path(folder, "stats.json"), false, 0, &text, &n));
+    CHECK_MSG(n == now.rlim_cur, "%lu bytes", (unsigned long)n);
+    tp_free(text);
+    CHECK(w.m->cb.unsaved && whole_records() == 13);
+    end(&w);
+    signal(SIGXFSZ, SIG_DFL);
+}
+
 /* What a full disk left out is written when training ends, if there is room by then. */
 TEST(the_end_of_a_training_writes_what_a_full_disk_left_out)
 {

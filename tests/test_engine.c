@@ -899,6 +899,22 @@ TEST(vec_special_values)
     }
 }
 
+/* log(1 + e^x) is computed by one of two formulas. Where e^x is the limit between them, the one for smaller values is the exact one. */
+TEST(softplus_at_the_limit_of_a_formula)
+{
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        const float x = -0.881373584f;
+        const float *in[1];
+        float y = 0;
+        in[0] = &x;
+        tp_vec_find_softplus(d)(1, &y, in);
+        CHECK_MSG(ulps(y, softplus((double)x)) < 0.5, "%s: %.9g", isa_names[i], (double)y);
+        d->close(d);
+    }
+}
+
 /* Functions with parameters give the bits of a plain loop, for every length and in place. */
 TEST(vec_with_parameters)
 {

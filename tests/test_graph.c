@@ -4042,7 +4042,8 @@ TEST(plans_that_cannot_be_made_in_full)
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)),
             *y = tp_placeholder(g, "y", TP_F32, shape2(TP_ANY, TP_ANY));
-    tp_node *fetch[2] = {tp_named(tp_add(x, y), "z"), tp_sum(x)};
+    tp_node *fetch[3] = {tp_named(tp_add(x, y), "z"), tp_sum(x), NULL}, *pair[2] = {fetch[0], tp_const(g, 1)};
+    fetch[2] = tp_apply(g, tp_op_find("size_ratio"), pair, 2, NULL);
     tp_session *s = tp_session_new(g, NULL);
     const int64_t n[2] = {1 << 21, 1 << 20};
     float *zeros = (float *)calloc((size_t)n[0], sizeof *zeros);
@@ -4050,6 +4051,9 @@ TEST(plans_that_cannot_be_made_in_full)
     f[0] = feed_f32(x, shape2(n[0], 1), zeros), f[1] = feed_f32(y, shape2(1, n[1]), zeros);
     CHECK(tp_session_run(s, f, 2, fetch, 1, NULL) == TP_ERR_SHAPE);
     CHECK_STR(TP_TEST_SAID(tp_last_error()), "'Add' would have shape (2097152,1048576), too large for any memory");
+    const tp_tensor *ratio[1] = {NULL};
+    f[0] = feed_f32(x, shape2(n[1], 1), zeros); /* 2^40 elements are the most, of a value that nobody computes */
+    CHECK(tp_session_run(s, f, 2, &fetch[2], 1, ratio) == TP_OK && tp_tensor_get(ratio[0], 0) == 1099511627776.0);
     f[0] = feed_f32(x, shape2(0, INT64_MAX), zeros); /* nobody infers what is fed */
     CHECK(tp_session_run(s, f, 1, &fetch[1], 1, NULL) == TP_ERR_SHAPE);
     CHECK_STR(tp_last_error(), "'x' is fed with the shape (0,9223372036854775807), larger than any memory");

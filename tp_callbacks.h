@@ -1514,8 +1514,8 @@ static bool tp__json_value(tp__json *j)
 }
 
 /* Reads dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if the record has none. TP_ERR_NAME: no file.
- * If kept is not NULL, *text begins with the '[', and *kept is the size in bytes of the records of steps up to limit;
- * *size counts from the '[' too. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
+ * If kept is not NULL, *kept is the size in bytes of the text up to the last record of a step up to limit, or up to the '[' if there is
+ * none. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
 static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
 {
     char path[TP__PATH];
@@ -1551,11 +1551,7 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
                        valid && !array ? "'%s' holds no list (byte %ld)" : "'%s' is no JSON: byte %ld is unexpected",
                        path, at);
     }
-    if (kept) {
-        *kept = (size_t)(j.kept - begin);
-        *size -= (size_t)(begin - *text);
-        memmove(*text, begin, *size + 1);
-    }
+    if (kept) *kept = (size_t)(j.kept - *text);
     if (!j.n_record || !j.has_epoch) return TP_OK;
     if (!(j.epoch >= 0 && j.epoch <= 9007199254740992.0)) { /* 2^53: a double cannot hold all larger integers */
         tp_free(*text);
@@ -8853,10 +8849,11 @@ static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t *epoch
     size_t size = 0, kept = 0;
     const tp_status st = tp__stats_load(j->dir, &text, &size, epoch, limit, &kept);
     if (st != TP_OK) return st;
+    const size_t blanks = strspn(text, " \t\r\n"); /* before the list; they are not written again */
     j->records.len = 0;
-    if (kept > 1) tp_buf_put(&j->records, text, kept);
+    if (kept > blanks + 1) tp_buf_put(&j->records, text + blanks, kept - blanks);
     j->written = j->records.len;
-    j->cut = kept > 1 ? size > kept && strspn(text + kept, "] \t\r\n") != size - kept : *epoch >= 0;
+    j->cut = j->written ? blanks || strspn(text + kept, "] \t\r\n") != size - kept : *epoch >= 0;
     tp_free(text);
     return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : TP_OK;
 }

@@ -285,6 +285,30 @@ static void say_convolutions(tp_device *d)
 
 TEST(convolutions_choose_what_they_chose) { for_each_isa("convolutions", say_convolutions); }
 
+/* Convolutions with few output channels whose sums are about as long as a limit: shorter ones are not cut by images. */
+static void say_convolutions_at_limits(tp_device *d)
+{
+    static const int64_t channels[] = {31, 32, 33, 127, 128, 129};
+    for (int i = 0; i < TP_COUNT(channels); i++)
+        for (int64_t images = 4; images <= 64; images *= 2) {
+            tp__conv_args a;
+            tp__conv *g = &a.g;
+            memset(&a, 0, sizeof a);
+            g->B = images, g->C = channels[i], g->O = d->isa->vw, g->KH = g->KW = i < 3 ? 2 : 1;
+            g->H = g->W = 16, g->stride_h = g->stride_w = 2, g->dilation_h = g->dilation_w = g->groups = 1;
+            g->OH = g->OW = 8;
+            golden_say("%s %lldx16x16x%lld %lldx%lldx%lld / 2:", tp_device_isa(d), (long long)g->B, (long long)g->C,
+                       (long long)g->KH, (long long)g->KW, (long long)g->O);
+            say_convolution(d, &a, TP__CONV_FORWARD);
+            golden_say("\n");
+        }
+}
+
+TEST(convolutions_at_limits_choose_what_they_chose)
+{
+    for_each_isa("convolutions at limits", say_convolutions_at_limits);
+}
+
 /* -- products and convolutions in AMX's tiles */
 
 #if TP__AMX

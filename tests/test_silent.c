@@ -260,6 +260,31 @@ TEST(a_resume_with_another_model)
     resumes = false;
 }
 
+/* A best model was lost, then a better one was saved: nothing is lost any more, also in a training that goes on from there. */
+TEST(a_lost_model_that_a_better_one_replaced)
+{
+    static const double err[] = {0, .5, .2, .1, .4, .6};
+    TEST_EXPECT_ERROR("The model was not saved at global_step=2");
+    tp_test_keep_log();
+    memcpy(values, err, sizeof err);
+    dir = tp_test_tmpdir();
+    in_the_way = "model-2.npz", in_the_way_until = 3;
+    mkdir(tp_test_path(dir, in_the_way), 0700);
+    CHECK(tp_test_write(tp_test_path(dir, "model-2.npz/x"), "x", 1));
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    for (int64_t epochs = 4; epochs < 6; epochs++)
+        CHECK_OK(tp_launch_train_with_config(
+            &(tp_train_config){
+                .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
+                .dataflow = tp_df_batch(tp_df_digits("train", .size = 8), 8),
+                TP_CALLBACKS(tp_cb_lambda(.trigger = clear_the_way), saver(), source(), best("validation_error")),
+                .max_epoch = epochs,
+                .auto_resume = epochs > 4 ? TP_YES : TP_NO},
+            tp_simple_trainer()));
+    CHECK(step_of("best.npz") == 3 && step_of("model-5.npz") == 5);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+}
+
 /* -- the end of a training that stops itself */
 
 static tp_status stop(tp_callback *cb) { return cb->train->epoch_num == 2 ? tp_stop(cb->train, "enough") : TP_OK; }

@@ -352,6 +352,25 @@ TEST(a_resume_drops_a_damaged_end)
     }
 }
 
+/* The list need not begin with the file's first byte: then the place behind its last record is not the one that was written. */
+TEST(a_resume_drops_a_damaged_end_behind_blanks)
+{
+    static char text[100 * STEPS];
+    for (int blanks = 1; blanks < 5; blanks++) {
+        writer w;
+        tp_dict saved;
+        memset(&saved, 0, sizeof saved);
+        anew();
+        memset(text, '\n', (size_t)blanks);
+        records(text + blanks, sizeof text - (size_t)blanks, 1, 20);
+        CHECK(tp_test_write(tp_test_path(folder, "stats.json"), text, strlen(text)));
+        CHECK_OK(begin(&w, &saved, 20));
+        CHECK_OK(steps(&w, 21, STEPS));
+        end(&w);
+        CHECK(whole_records() == STEPS);
+    }
+}
+
 /* Without a checkpoint nobody knows which of its records are whole: a training that begins anew does not take a damaged file over. */
 TEST(a_training_anew_refuses_a_damaged_end)
 {

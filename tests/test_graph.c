@@ -1187,6 +1187,33 @@ TEST(broadcasts_of_random_shapes_in_chains)
 #undef DRAW
 }
 
+/* Rows of doubles that are repeated in each block of a chain end where the block ends; the scalar beside them is filled in once. */
+TEST(repeated_rows_of_doubles_beside_a_scalar)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_shape shape[3] = {tp_make_shape(8, 100, 3), tp_make_shape(8, 1, 3), scalar()};
+    tp_node *x[3];
+    tp_feed f[3];
+    memset(f, 0, sizeof f);
+    for (int a = 0; a < 3; a++) {
+        const char name[2] = {(char)('a' + a), 0};
+        f[a].node = x[a] = tp_placeholder(g, name, TP_F64, shape[a]);
+        CHECK_OK(tp_tensor_resize(&f[a].value, TP_F64, shape[a]));
+        for (int64_t i = 0; i < tp_shape_size(&shape[a]); i++) tp_tensor_set(&f[a].value, i, (double)(i % 97 + 2));
+    }
+    tp_node *y = tp_mul(tp_add(x[0], x[1]), x[2]);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out = NULL;
+    int wrong = 0;
+    CHECK_OK(tp_session_run(s, f, 3, &y, 1, &out));
+    for (int i = 0; out && i < 2400; i++)
+        wrong += tp_tensor_get(out, i) != 2.0 * (i % 97 + 2 + i / 300 * 3 + i % 3 + 2);
+    CHECK_MSG(out && wrong == 0, "%d are wrong", wrong);
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int a = 0; a < 3; a++) tp_tensor_free(&f[a].value);
+}
+
 TEST(initial_values_are_a_function_of_the_name)
 {
     tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);

@@ -4359,10 +4359,8 @@ static void tp__load_ints(int64_t *to, tp_dtype dtype, const void *from, int n)
     case TP_U8:
         for (int i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i];
         break;
-    case TP_BOOL:
+    default: /* TP_BOOL */
         for (int i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i] != 0;
-        break;
-    default: memset(to, 0, (size_t)n * sizeof *to);
     }
 }
 

@@ -724,6 +724,27 @@ TEST(hues_go_round)
     tp_aug_free(a);
 }
 
+/* A turn by less than a float can add to a hue, forward or back, is none: the pixels keep the bits that they get otherwise. */
+TEST(hues_that_hardly_turn)
+{
+    static const float turn[3] = {1e-30f, -1e-30f, 360};
+    tp_tensor image = new_image(TP_F32, 2, 9, 3), out[3];
+    tp_transform t;
+    memset(out, 0, sizeof out);
+    memset(&t, 0, sizeof t);
+    for (int i = 0; i < 54; i++) ((float *)image.data)[i] = 255 * tp_random_uniform(3, 5, (uint64_t)i);
+    for (int i = 0; i < 3; i++) {
+        tp_augmentor *a = tp_aug_hue(.range = {turn[i], turn[i]});
+        CHECK_OK(tp_aug_draw(a, 2, 9, 3, 1, &t));
+        CHECK_OK(tp_aug_apply_image(&t, &image, &out[i]));
+        CHECK_MSG(memcmp(out[i].data, out[0].data, 54 * sizeof(float)) == 0, "a turn by %g", (double)turn[i]);
+        tp_aug_free(a);
+    }
+    for (int i = 0; i < 3; i++) tp_tensor_free(&out[i]);
+    tp_tensor_free(&image);
+    tp_transform_free(&t);
+}
+
 /* The crop of a rotated image is the largest upright rectangle around its center that shows the image alone. It is never larger than
  * the image was. */
 TEST(rotated_images_are_cropped_to_what_is_valid)

@@ -50,6 +50,14 @@ static tp_node *build_with_empty(tp_graph *g, tp_node *const *in, void *user)
     return tp_add(cost, tp_add(level, tp_mul(read_twice, tp_mean(shared))));
 }
 
+/* The same beside many operations that no step needs. */
+static tp_node *build_large(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *x = in[0];
+    for (int i = 0; i < 3000; i++) x = tp_neg(x);
+    return build_graph(g, in, user);
+}
+
 static tp_optimizer *optimizer(tp_graph *g, void *user)
 {
     (void)user;
@@ -78,6 +86,7 @@ typedef struct run {
     int64_t points;     /* before the bad one comes, 6 are good */
     bool own_filter;
     bool empty; /* the net with a value that has no elements and one that is read twice */
+    bool large;
     tp_status (*before)(tp_callback *cb);
 } run;
 
@@ -130,7 +139,10 @@ static tp_status train(const run *r)
     list[n++] = tp_cb_lambda(.trigger = r->before, .after_train = print_w);
     list[n++] = tp_cb_model_saver(.checkpoint_dir = folder);
     c.model.inputs = inputs, c.model.n_inputs = 1;
-    c.model.build_graph = r->empty ? build_with_empty : build_graph, c.model.optimizer = optimizer;
+    c.model.build_graph = r->empty   ? build_with_empty
+                          : r->large ? build_large
+                                     : build_graph,
+    c.model.optimizer = optimizer;
     c.dataflow = tp_df_batch(tp_df_from_generator(point, .size = r->points, .indexed = TP_YES), BATCH);
     c.callbacks = list, c.n_callbacks = n;
     c.n_extra_callbacks = c.n_monitors = TP_NONE;
@@ -696,6 +708,32 @@ TEST(debuggers_run_out_of_memory)
         CHECK(tp_test_live_blocks() == 0 && n < 50);
     }
     tp_test_alloc_reset();
+}
+
+/* The debugger of a large graph, each time with one allocation less, until all of them succeed. */
+static tp_status open_without_memory(tp_callback *cb)
+{
+    tp_callback *shell = tp_cb_inject_shell(.file = "/dev/null");
+    tp_status st = tp_callback_setup_graph(shell, cb->train);
+    for (long n = 1, failed = 1; failed && st == TP_OK; n++) {
+        tp_test_fail_after(n);
+        const tp_status opened = tp_callback_trigger(shell);
+        failed = tp_test_alloc_failed();
+        printf("\n%s: %s\n", failed ? "FAILED" : "OPENED", tp_status_name(opened));
+    }
+    tp_test_alloc_reset();
+    tp_callback_free(shell);
+    return st;
+}
+TEST(a_debugger_that_finds_no_memory_when_it_opens)
+{
+    run r = {0};
+    r.points = 6;
+    r.without = r.large = true;
+    r.before = open_without_memory;
+    r.input = "stop\n";
+    answers(&r);
+    IN_ORDER(answer, "FAILED: TP_ERR_NOMEM", "FAILED: TP_ERR_NOMEM", "FAILED: TP_ERR_NOMEM", "OPENED: TP_OK");
 }
 
 TEST_MAIN()

@@ -2600,7 +2600,8 @@ TEST(initial_values_by_their_formulas)
     for (int mode = TP_FAN_IN; mode <= TP_FAN_AVG; mode++)
         for (int d = TP_DIST_TRUNCATED_NORMAL; d <= TP_DIST_UNIFORM; d++)
             in[n++] = tp_init_variance_scaling(2, (tp_fan_mode)mode, (tp_distribution)d);
-    const tp_shape shape[] = {shape1(N), shape2(40, 500), shape4(4, 5, 10, 100), scalar(), shape1(1), shape1(8193)};
+    const tp_shape shape[] = {shape1(N), shape2(40, 500), shape4(4, 5, 10, 100), scalar(),
+                              shape1(1), shape1(8191),    shape1(8192),          shape1(8193)};
     static const tp_dtype dtype[] = {TP_F32, TP_F64};
     const uint64_t key = tp_random_key(7, tp_hash_name("conv0/W"));
     for (int k = 0; k < n; k++)

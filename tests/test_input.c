@@ -582,7 +582,7 @@ TEST(flows_by_formula)
                         n == 0 || (m == 0 && (kind == CONCAT || kind == JOIN)) ? -1 : length; /* 0: unknown */
                     CHECK_MSG(tp_df_size(df) == size, "kind %d, %d and %d: size %d, not %d", kind, n, m,
                               (int)tp_df_size(df), size);
-                    for (int k = 0; k <= length + 1 && seekable == (k & 1); k++) {
+                    for (int k = seekable; k <= length + 1; k += 2) {
                         tp_datapoint dp = {0, NULL, 0};
                         int64_t skipped = -1;
                         tp_status st = TP_OK;

@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #ifndef _WIN32
+#include <sys/socket.h>
 #include <sys/wait.h>
 #endif
 
@@ -1032,6 +1033,37 @@ TEST(shared_memory_that_may_not_grow_is_a_sentence)
     CHECK_HAS(told, "0 (TP_ERR_NOMEM: there is no shared memory for 10");
     CHECK_HAS(told, want);
     tp_df_free(df);
+}
+
+/* Writes over all of the memory that it shares with its parent, as a function that went astray may: when the parent says so. */
+static int between[2]; /* sockets: the parent's, and the process's */
+static tp_status goes_astray(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    char zeros[4096] = {0};
+    struct stat s;
+    if (index == 2 && read(between[1], zeros, 1) != 1) return TP_ERR_IO;
+    for (int fd = 3; fd < 100 && index == 2; fd++)
+        if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_nlink == 0)
+            for (off_t at = 0; at < s.st_size; at += (off_t)sizeof zeros)
+                if (pwrite(fd, zeros, sizeof zeros, at) < 0) return TP_ERR_IO;
+    if (index == 2 && write(between[1], zeros, 1) != 1) return TP_ERR_IO;
+    return pass_and_index(user, pass, index, dp);
+}
+TEST(a_datapoint_that_was_written_over_is_a_sentence)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    char byte;
+    if (!CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, between) == 0)) return;
+    tp_dataflow *df = tp_df_from_generator(goes_astray, (void *)(intptr_t)4, .size = 4, .indexed = TP_YES);
+    df = tp_df_multi_process(df, 1, .num_prefetch = 3);
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK(write(between[0], "", 1) == 1 && read(between[0], &byte, 1) == 1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "a process reported a datapoint that is not in its shared memory");
+    for (int i = 2; i < 4; i++) CHECK(tp_df_next(df, &dp) == TP_OK && *(const int32_t *)dp.c[0].data == i);
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    close(between[0]), close(between[1]);
 }
 
 static tp_status number_of_its_process(void *user, int64_t pass, int64_t index, tp_datapoint *dp)

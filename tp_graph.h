@@ -6733,6 +6733,7 @@ typedef struct tp__plan {
 } tp__plan;
 
 struct tp_session {
+    tp_owner owner_;
     tp_graph *graph;
     tp_session_config config;
     tp_device **device;
@@ -9992,7 +9993,7 @@ static void tp__session_destroy(tp_session *s)
 }
 
 static void tp__exec_delete(tp_exec *e);
-TP_DEF void tp_session_free(tp_session *s)
+static void tp__session_delete(tp_session *s)
 {
     if (!s) return;
     if (s->freed) {
@@ -10006,6 +10007,10 @@ TP_DEF void tp_session_free(tp_session *s)
     s->freed = true;
     tp_mutex_unlock(s->graph->lock);
     if (is_last_user) tp__session_destroy(s);
+}
+TP_DEF void tp_session_free(tp_session *s)
+{
+    if (s && tp__may_free(&s->owner_, __func__, "the session")) tp__session_delete(s);
 }
 
 TP_DEF tp_graph *tp_session_graph(const tp_session *s)
@@ -11529,8 +11534,15 @@ TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
 static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches, int n_fetches)
 {
     tp_run_request *r = &h->request;
-    for (int i = 0; i < n_fetches; i++)
+    for (int i = 0; i < n_fetches; i++) {
+        if (!fetches[i]) {
+            char reason[TP__MISSING_TEXT];
+            tp__node_missing(r->graph, reason);
+            return tp_fail(TP_ERR_ARG, "tp_hooked_run: fetch %d is NULL%s", i,
+                           *reason ? reason : ": no node of that name, or no gradient");
+        }
         if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
+    }
     for (int i = 0; i < h->n_hook; i++) {
         h->first[i] = r->first = r->n_fetch;
         tp_status st = h->hook[i]->before_run ? h->hook[i]->before_run(h->hook[i], r) : TP_OK;
@@ -12729,7 +12741,7 @@ TP__UNUSED static void tp__predictor_delete(tp_predictor *p)
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
     tp_free(p->state);
     tp_free(p->carried_output);
-    if (p->owns_session) tp_session_free(p->session);
+    if (p->owns_session) tp__session_delete(p->session);
     tp__session_init_delete(p->init);
     tp__graph_delete(p->graph); /* NULL if the caller owns the graph */
     tp_free((void *)p->tower_predictor);
@@ -13052,6 +13064,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
         return NULL;
     }
     p->owns_session = !creator->borrowed;
+    if (p->owns_session) s->owner_.who = "a predictor";
     if (towers == 1) return p;
     p->tower_predictor = (tp_predictor **)tp_calloc((size_t)towers - 1, sizeof *p->tower_predictor);
     for (int i = 1; p->tower_predictor && i < towers; i++, p->n_tower_predictor++) {
@@ -15518,14 +15531,21 @@ static tp_node *tp__skip_identities(tp_node *x)
 
 TP_DEF tp_node *tp_identity(tp_node *x) { return tp__op1(&tp__op_identity, x, NULL); }
 TP_DEF tp_node *tp_stop_gradient(tp_node *x) { return tp__op1(&tp__op_stop_gradient, x, NULL); }
+/* Lets y run after the nodes, of which NULL ones are skipped. Returns y, or the poison node if one of them was not made. */
+static tp_node *tp__run_after(tp_node *y, tp_node *const *nodes, int n)
+{
+    for (int i = 0; i < n && !tp_is_poison(y); i++) {
+        if (!nodes[i]) continue;
+        tp_node *bad = tp__bad_input(y->op->graph, y->op->row->name, i, nodes[i]);
+        if (bad) return bad;
+        tp__add_control(y->op, nodes[i]->op);
+    }
+    return y;
+}
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(x), (after || n == 0) && n >= 0, tp_poison(tp_node_graph(x)))
-    tp_node *y = tp_identity(x);
-    if (tp_is_poison(y)) return y;
-    for (int i = 0; i < n; i++)
-        if (after[i] && !tp_is_poison(after[i])) tp__add_control(y->op, after[i]->op);
-    return y;
+    return tp__run_after(tp_identity(x), after, n);
 }
 #endif
 
@@ -15550,11 +15570,7 @@ TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *
     memset(&d, 0, sizeof d);
     d.row = &tp__op_group;
     d.name = name;
-    tp_node *y = tp_apply_ex(g, &d);
-    if (tp_is_poison(y)) return y;
-    for (int i = 0; i < n; i++)
-        if (nodes[i] && !tp_is_poison(nodes[i])) tp__add_control(y->op, nodes[i]->op);
-    return y;
+    return tp__run_after(tp_apply_ex(g, &d), nodes, n);
 }
 #endif
 
@@ -19342,7 +19358,8 @@ static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_nod
     d.attrs = attrs;
     d.vars = &var;
     d.n_var = 1;
-    return tp_apply_ex(tp_node_graph(value), &d);
+    tp_graph *g = tp_node_graph(var); /* a value that is NULL or was not made is a mistake of the variable's graph */
+    return tp_apply_ex(g ? g : tp_node_graph(value), &d);
 }
 
 /* -- assign: var = x, of any type ------------------------------------------------------------------- >>op assign */

@@ -201,7 +201,8 @@ struct tp_trainer {
     tp_status (*build)(tp_trainer *t, const tp_model *m);
     /* One step. May be set before main_loop, which calls it steps_per_epoch times per epoch: it checks for Ctrl-C first, and calls
      * trigger_step of all callbacks afterwards. A function of your own calls tp_hooked_run(t->state.hooked_session, ..) once:
-     * before_run and after_run of the callbacks belong to that run, which increments global_step. For other runs it uses
+     * before_run and after_run of the callbacks belong to that run, which increments global_step. If it calls it several times, as
+     * SeparateGANTrainer does, each run takes the next data and increments global_step. For runs without data it uses
      * tp_session_run on state.session, which calls no callback. Returns TP_OK: training continues; TP_STOP and TP_END end the
      * training as success, at once; an error ends it, with the sentence given to tp_fail. A step without a run increments
      * local_step alone. */
@@ -1506,7 +1507,7 @@ static void tp__trainer_delete(tp_trainer *t)
     }
     tp__input_delete(t->input_);
     /* on the host buckets lie in the session's memory */
-    if (t->owns_session_ && !tp__ranks_awaited(t)) tp_session_free(t->state.session);
+    if (t->owns_session_ && !tp__ranks_awaited(t)) tp__session_delete(t->state.session);
     tp__ranks_free(t);
     tp__graph_delete(t->graph);
     tp_free(t->multi_);
@@ -1572,6 +1573,9 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
                        : m->n_inputs < 1 ? ".n_inputs"
                                          : ".build_graph");
     if (!t->build) return tp_fail(TP_ERR_ARG, "%s: its function build is NULL, so no tower can be built", t->name);
+    if (t->n_devices < 0)
+        return tp_fail(TP_ERR_ARG, "%s: .n_devices is %d: give the number of towers, or 0 for one", t->name,
+                       t->n_devices);
     t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
@@ -1872,6 +1876,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         const unsigned n_errors = tp__n_errors;
         t->state.session = t->creator.create(&t->creator, t->graph);
         t->owns_session_ = t->state.session && !t->creator.borrowed;
+        if (t->owns_session_) t->state.session->owner_.who = t->name;
         if (!t->state.session)
             st = n_errors != tp__n_errors ? tp__error_status
                                           : tp_fail(TP_ERR,
@@ -1881,7 +1886,12 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     }
     for (tp_predictor *p = t->predictors_; p && st == TP_OK; p = p->next)
         st = tp__predictor_attach(p, t->state.session);
-    if (st == TP_OK) st = t->initialize_hooks ? t->initialize_hooks(t) : tp_trainer_initialize_hooks(t);
+    if (st == TP_OK && t->initialize_hooks) {
+        const unsigned n_errors = tp__n_errors;
+        st = tp__add_missing_sentence(t->name, n_errors, t->initialize_hooks(t));
+    } else if (st == TP_OK) {
+        st = tp_trainer_initialize_hooks(t);
+    }
     if (st == TP_OK && !t->state.hooked_session)
         st = tp_fail(TP_ERR_STATE, "%s: initialize_hooks set no state.hooked_session", t->name);
     if (st == TP_OK && init) {

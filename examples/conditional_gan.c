@@ -123,6 +123,7 @@ static tp_status build_gan(tp_trainer *t, const tp_model *m)
                       tp_minimize(tp_adam(g_rate, .beta1 = 0.5f), n->g_loss, "gen/.*"),
                       tp_minimize(tp_adam(g_rate), n->judge_loss, "judge/.*")};
     t->train_op = tp_group(t->graph, all, 3, "train_op");
+    t->cost = n->d_loss; /* a NaN ends the training */
     return tp_graph_status(t->graph);
 }
 

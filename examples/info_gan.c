@@ -117,6 +117,7 @@ static tp_status build_gan(tp_trainer *t, const tp_model *m)
     tp_node *both[] = {tp_minimize(tp_adam(d_rate, .beta1 = 0.5f), n->d_loss, "discrim/.*"),
                        tp_minimize(tp_adam(g_rate, .beta1 = 0.5f), n->g_loss, "gen/.*")};
     t->train_op = tp_group(t->graph, both, 2, "train_op");
+    t->cost = n->d_loss; /* a NaN ends the training */
     return tp_graph_status(t->graph);
 }
 

@@ -194,7 +194,7 @@ BY_PARAM = {
     "tp_graph_to_dot.n": "2", "tp_linear_n.n": "1", "tp_session_load.value": "a_tensor24()",
     "tp_session_device.i": "0", "tp_graph_variable.i": "0", "tp_tower_func_tower.i": "0",
     "tp_cast.dtype": "TP_F64", "tp_trainer_set_seed.seed": "1", "tp_philox.out": "u32s",
-    "tp_load_checkpoint_vars.path": 'a_checkpoint()', "tp_npz_load.path": "a_checkpoint()",
+    "tp_load_checkpoint_vars.path": 'a_checkpoint()', "tp_restore_checkpoint.path": 'its_model(s_)', "tp_npz_load.path": "a_checkpoint()",
     "tp_chain_init.inits": "list_inits()", "tp_load_existing_epoch_number.dir": "a_dir()",
     "tp_predict.input": "tensors_in()", "tp_predict_n.inputs": "tensors_in()", "tp_predict_n.n_inputs": "1", "tp_predict_n.n_outputs": "1", "tp_op_registry.i": "0", "tp_import_onnx_operator.i": "0",
     "tp_default_callbacks.list": "callbacks_out", "tp_default_monitors.list": "monitors_out",

@@ -4577,7 +4577,7 @@ static void call_tp_restore_checkpoint(int which)
 {
     (void)which;
     tp_session *s_ = which == 1 ? NULL : session();
-    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("x.npz");
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : its_model(s_);
     got_status(tp_restore_checkpoint(s_, path_));
 }
 static const char *const cases_tp_restore_checkpoint[] = {"Ggood arguments", "!s = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};

@@ -3151,7 +3151,8 @@ TEST(hooks_that_fail_end_the_run)
         CHECK_STR(tp_last_error(), sentence[i]);
         CHECK(tp_exec_random_step(tp_hooked_session_exec(session)) == 0); /* nothing ran */
         tp_node *none = NULL;
-        CHECK_ERR(tp_hooked_run(session, &none, 1, NULL), TP_ERR_ARG, "that does not exist");
+        CHECK_ERR(tp_hooked_run(session, &none, 1, NULL), TP_ERR_ARG,
+                  "tp_hooked_run: fetch 0 is NULL: no node of that name, or no gradient");
         tp_hooked_session_free(session);
         tp_session_free(s);
         tp_graph_free(g);

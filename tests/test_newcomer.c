@@ -4006,4 +4006,53 @@ TEST(a_statistic_of_the_end_of_an_epoch_is_looked_for_within_it)
     }
 }
 
+/* A node that was not made, or NULL for a value, is a mistake of the graph: it is not dropped from an assignment or a group. */
+TEST(what_was_not_made_is_not_left_out)
+{
+    for (int how = 0; how < 6; how++) {
+        tp_graph *g = tp_graph_new(NULL), *other = tp_graph_new(NULL);
+        tp_node *v = tp_get_scalar_variable(g, "v", 1), *x = tp_const(g, 1.0f), *bad = tp_square(NULL);
+        tp_node *nodes[] = {x, NULL, how == 5 ? tp_const(other, 1.0f) : bad};
+        if (how == 0) tp_assign(v, NULL, NULL);
+        if (how == 1) tp_assign_sub(v, bad, NULL);
+        if (how == 2) CHECK(tp_is_poison(tp_group(g, nodes, 3, NULL)));
+        if (how == 3) CHECK(tp_is_poison(tp_with_dependencies(x, nodes, 3)));
+        if (how == 4) CHECK(!tp_is_poison(tp_group(g, nodes, 2, NULL))); /* NULL entries are skipped */
+        if (how == 5) tp_group(g, nodes, 3, NULL);
+        static const char *const sentence[] = {"assign: input 0 is NULL",
+                                               "assign_sub: input 0 was not made",
+                                               "group: input 2 was not made",
+                                               "identity: input 2 was not made",
+                                               "",
+                                               "group: input 2 belongs to another graph"};
+        CHECK(tp_graph_status(g) == (how == 4 ? TP_OK : TP_ERR_ARG));
+        if (how != 4) CHECK_HAS(tp_graph_error(g), sentence[how]);
+        tp_graph_free(g);
+        tp_graph_free(other);
+    }
+}
+
+static tp_status fails_without_a_sentence(tp_trainer *t) { return (void)t, TP_ERR; }
+static tp_status fetches_nothing(tp_trainer *t)
+{
+    tp_node *none = NULL;
+    return tp_hooked_run(t->state.hooked_session, &none, 1, NULL);
+}
+TEST(mistakes_of_a_trainer_of_ones_own_are_named)
+{
+    TEST_MAY_ERROR("");
+    static const char *const sentence[] = {
+        "SimpleTrainer: a function of the program returned TP_ERR without a sentence", "tp_hooked_run: fetch 0 is NULL",
+        "SimpleTrainer: .n_devices is -1"};
+    for (int how = 0; how < 3; how++) {
+        tp_trainer *t = tp_simple_trainer();
+        if (how == 0) t->initialize_hooks = fails_without_a_sentence;
+        if (how == 1) t->run_step = fetches_nothing;
+        if (how == 2) t->n_devices = -1;
+        tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 2};
+        c.dataflow = tp_df_batch(line_data(), 4);
+        CHECK_ERR(tp_launch_train_with_config(&c, t), how ? TP_ERR_ARG : TP_ERR, sentence[how]);
+    }
+}
+
 TEST_MAIN()

@@ -545,6 +545,8 @@ static tp_status free_what_is_not_mine(tp_callback *cb)
     CHECK_HAS(tp_test_logged, "tp_exec_free: 'the exec' belongs to 'the hooked session'");
     tp_hooked_session_free(t->hooked_session);
     CHECK_HAS(tp_test_logged, "tp_hooked_session_free: 'the hooked session' belongs to 'SimpleTrainer'");
+    tp_session_free(t->session);
+    CHECK_HAS(tp_test_logged, "tp_session_free: 'the session' belongs to 'SimpleTrainer'");
     return TP_OK;
 }
 static tp_node *build_and_free(tp_graph *g, tp_node *const *in, void *user)

@@ -599,6 +599,14 @@ TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
 #define tp_make_shape(...)                                                        \
     tp_make_shape_n((int)sizeof(tp__cxx_count(0 __VA_OPT__(, ) __VA_ARGS__)) - 1, \
                     std::initializer_list<int64_t>{0 __VA_OPT__(, ) __VA_ARGS__}.begin() + 1)
+#else
+extern "C++" { /* a template cannot have the linkage of C */
+template <class... tp__dim> static inline tp_shape tp_make_shape(tp__dim... dims)
+{
+    const int64_t dim[] = {0, (int64_t)dims...};
+    return tp_make_shape_n((int)sizeof...(dims), dim + 1);
+}
+}
 #endif
 
 /* The type of a value: its element type and shape. */

@@ -16,8 +16,8 @@ static tp_node *half(tp_node *x, void *) { return tp_affine(x, 0.5f, 0.0f); }
 int main()
 {
     tp_graph *g = tp_graph_new(nullptr);
-    const int64_t shape[4] = {TP_ANY, 8, 8, 1};
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, shape));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 8, 8, 1));
+    if (tp_make_shape().ndim != 0 || tp_make_shape(5).dim[0] != 5) return 9;
     tp_tower_desc tower = {};
     tower.is_training = true;
     tp_tower_enter(g, &tower);

@@ -1174,7 +1174,8 @@ TEST(builders_and_their_odd_arguments)
     const int64_t n = 3, images[4] = {1, 4, 4, 2}, filter[4] = {3, 3, 2, 2};
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(1, &n)), *few[3], *y;
     few[0] = NULL, few[1] = x, few[2] = tp_poison(g);
-    CHECK(!tp_is_poison(tp_with_dependencies(x, few, 3)) && !tp_is_poison(tp_group(g, few, 3, NULL)));
+    CHECK(!tp_is_poison(tp_with_dependencies(x, few, 2)) && !tp_is_poison(tp_group(g, few, 2, NULL)));
+    CHECK(tp_is_poison(tp_with_dependencies(x, few, 3)) && tp_is_poison(tp_group(g, few, 3, NULL)));
     tp_conv2d_attrs a;
     memset(&a, 0, sizeof a);
     y = tp_nn_conv2d(tp_placeholder(g, "i", TP_F32, tp_make_shape_n(4, images)),

@@ -7787,7 +7787,7 @@ static void tp__stb_free_all(tp__stb *s)
 }
 
 /* Turns an image upright: orientations from 5 on exchange rows and columns, then columns, rows or both are reversed. */
-static tp_status tp__image_turn(int orientation, tp_tensor *image)
+TP__UNUSED static tp_status tp__image_turn(int orientation, tp_tensor *image)
 {
     if (orientation <= 1) return TP_OK;
     const int64_t h = image->shape.dim[0], w = image->shape.dim[1], c = image->shape.dim[2];

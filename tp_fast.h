@@ -7017,11 +7017,23 @@ static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
         add(C, (float *)k->out[0].data + r * C, in);
     }
 }
+/* NCHW: one value for each plane of an image. */
+TP__HOT static void tp__bias_planes(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0], n = tp__product(&k->in[0].shape, 2, k->in[0].shape.ndim);
+    for (int64_t r = from; r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * n, b = ((const float *)k->in[1].data)[r % C];
+        float *y = (float *)k->out[0].data + r * n;
+        for (int64_t i = 0; i < n; i++) y[i] = x[i] + b;
+    }
+}
 static void tp__bias_add_fast(const tp_call *k)
 {
     const int64_t C = k->in[1].shape.dim[0];
-    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find_add(k->device) || C < 1)
-        tp__bias_add_f32(k);
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW) {
+        const int64_t planes = C * k->in[0].shape.dim[0];
+        if (planes > 0) tp__each_range(k, planes, tp__grain(tp__size(&k->out[0]) / planes), tp__bias_planes);
+    } else if (!tp_vec_find_add(k->device) || C < 1) tp__bias_add_f32(k);
     else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
 }
 
@@ -7108,9 +7120,56 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
             }
     }
 }
+/* The larger of y[i] and of each step-th x, where NaN is larger than any number. If index is not NULL, it gets w where that is x. */
+TP__HOT static void tp__pool_tap(int64_t n, float *y, const float *x, int64_t step, uint8_t *index, uint8_t w)
+{
+    if (index) {
+        for (int64_t i = 0; i < n; i++) {
+            const float e = x[i * step];
+            if (e > y[i] || (e != e && y[i] == y[i])) y[i] = e, index[i] = w;
+        }
+    } else if (step == 1) {
+        for (int64_t i = 0; i < n; i++) y[i] = (x[i] > y[i]) | ((x[i] != x[i]) & (y[i] == y[i])) ? x[i] : y[i];
+    } else {
+        for (int64_t i = 0; i < n; i++) {
+            const float e = x[i * step];
+            y[i] = (e > y[i]) | ((e != e) & (y[i] == y[i])) ? e : y[i];
+        }
+    }
+}
+/* NCHW: rows of outputs. Each place of the window is a row of inputs that are stride_w apart. */
+static void tp__max_pool_planes(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    for (int64_t r = from; r < to; r++) {
+        const int64_t h = r % g.OH * g.stride_h - g.top, u_from = h < 0 ? -h : 0,
+                      u_to = h + g.window_h <= g.H ? g.window_h : g.H - h;
+        const float *x = (const float *)k->in[0].data + (r / g.OH * g.H + h) * g.W - g.left;
+        float *y = (float *)k->out[0].data + r * g.OW;
+        uint8_t *index = k->out[1].data ? (uint8_t *)k->out[1].data + r * g.OW : NULL;
+        for (int64_t j = 0; j < g.OW; j++) {
+            const int64_t v = g.left - j * g.stride_w; /* the first column of the window that is in the image */
+            y[j] = -INFINITY;
+            if (index) index[j] = (uint8_t)(u_from * g.window_w + (v > 0 ? v : 0));
+        }
+        for (int64_t u = u_from; u < u_to; u++)
+            for (int64_t v = 0; v < g.window_w; v++) {
+                const int64_t first = v < g.left ? tp__ceil_div(g.left - v, g.stride_w) : 0,
+                              all = g.W + g.left > v ? tp__ceil_div(g.W + g.left - v, g.stride_w) : 0,
+                              end = all < g.OW ? all : g.OW;
+                if (first < end)
+                    tp__pool_tap(end - first, y + first, x + u * g.W + first * g.stride_w + v, g.stride_w,
+                                 index ? index + first : NULL, (uint8_t)(u * g.window_w + v));
+            }
+    }
+}
 static void tp__max_pool_fast(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
+        tp__each_range(k, g.B * g.C * g.OH, tp__grain(g.OW * g.window_h * g.window_w), tp__max_pool_planes);
+        return;
+    }
     if (!g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
         tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
         return;

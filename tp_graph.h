@@ -7693,8 +7693,8 @@ static tp_status tp__plan_sources(tp__compiler *c)
     return TP_OK;
 }
 
-/* 5. Decides which ops are folded: those on the host that have no effect, only constant operands and a small result.
- * Their outputs are constants too. */
+/* 5. Decides which ops are folded: those on the host that have no effect, only constant operands, and a result that is small or no
+ * larger than an operand (the weights of an imported model, in another layout). Their outputs are constants too. */
 static void tp__plan_fold(tp__compiler *c)
 {
     const unsigned effects =
@@ -7705,12 +7705,15 @@ static void tp__plan_fold(tp__compiler *c)
             (o->row->shape_only & 1u) || ((o->row->flags & TP_OP_VIEW) && c->alias[c->first_value[o->id]] < 0))
             continue;
         bool all_constant = true;
+        int64_t limit = (int64_t)1 << 22;
         for (int i = 0; i < o->n_in; i++) {
             if (tp__shape_only(o->row, i)) continue;
             const int v = tp__value_of(c, o->in[i]);
+            const int64_t bytes = tp__bytes_of(&c->value[v].type);
             all_constant = all_constant && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
+            limit = bytes > limit ? bytes : limit;
         }
-        c->folded[o->id] = all_constant && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
+        c->folded[o->id] = all_constant && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= limit;
     }
 }
 

@@ -1140,6 +1140,77 @@ TEST(windows_of_every_kind)
             }
 }
 
+static const char *const isa_names[] = {"sse2", "avx2", "avx512", "neon", "generic"};
+static int64_t rnd_int(uint64_t n, uint64_t i, int64_t limit)
+{
+    return (int64_t)(tp_test_mix(n * 1000003 + i) % (uint64_t)limit);
+}
+
+/* Copies of the values of n nodes, computed with an instruction set or by the plain loops ("naive"). */
+static void run_on(tp_graph *g, const char *isa, tp_node *x, const tp_tensor *value, tp_node *const *y, int n,
+                   tp_tensor *out)
+{
+    tp_session_config c = tp_default_session_config();
+    const tp_tensor *v[4];
+    c.isa = isa;
+    c.threads = 2;
+    tp_session *s = tp_session_new(g, &c);
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = x, feed.value = *value;
+    if (CHECK_OK(tp_session_run(s, &feed, 1, y, n, v)))
+        for (int i = 0; i < n; i++) CHECK_OK(tp_tensor_copy(&out[i], v[i]));
+    tp_session_free(s);
+}
+
+/* NCHW: maxima of windows, their gradient (which needs their places) and a bias, as the plain loops compute them, for ties of zeros
+ * with signs, infinities and NaN, too. */
+TEST(planes_of_images)
+{
+    static const float odd[] = {0.0f, -0.0f, 1.0f, 1.0f, -2.0f, INFINITY, -INFINITY, -INFINITY, NAN, 3.0f};
+    for (uint64_t n = 0; n < 72; n++) {
+        tp_pool_attrs a;
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 2), 1 + rnd_int(n, 1, 4), 4 + rnd_int(n, 2, 9),
+                                4 + rnd_int(n, 3, 60)};
+        memset(&a, 0, sizeof a);
+        a.data_format = TP_NCHW;
+        a.size_h = 1 + (int)rnd_int(n, 4, 4), a.size_w = 1 + (int)rnd_int(n, 5, 4);
+        a.stride_h = (int)rnd_int(n, 6, 4), a.stride_w = (int)rnd_int(n, 7, 4);
+        a.padding = n % 2 ? TP_SAME : TP_VALID;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value, fast[3], plain[3];
+        memset(&value, 0, sizeof value), memset(fast, 0, sizeof fast), memset(plain, 0, sizeof plain);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] = n % 3 ? odd[rnd_int(n, 10 + (uint64_t)i, n % 3 == 1 ? 10 : 8)] : (float)i / 7;
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y[3];
+        tp_tensor bias;
+        float b[4] = {0.5f, -3.0f, INFINITY, -0.0f};
+        tp_tensor_view(&bias, TP_F32, tp_make_shape_n(1, &dim[1]), b);
+        y[0] = tp_nn_max_pool(x, &a);
+        tp_gradients(tp_sum(y[0]), &x, 1, &y[1]);
+        y[2] = tp_nn_bias_add(x, tp_constant(g, &bias), TP_NCHW);
+        run_on(g, "naive", x, &value, y, 3, plain);
+        for (int i = 0; i < TP_COUNT(isa_names); i++) {
+            tp_device *d = tp_cpu_device_new(1, isa_names[i]);
+            if (!d) continue;
+            d->close(d);
+            run_on(g, isa_names[i], x, &value, y, 3, fast);
+            for (int k = 0; k < 3; k++) {
+                int64_t wrong = 0; /* NaN may have any bits behind an addition */
+                for (int64_t e = 0; e < tp_tensor_size(&plain[k]); e++) {
+                    const float p = ((const float *)plain[k].data)[e], q = ((const float *)fast[k].data)[e];
+                    wrong += memcmp(&p, &q, sizeof p) != 0 && !(p != p && q != q);
+                }
+                CHECK_MSG(wrong == 0, "case %d, %s, output %d: %d values differ", (int)n, isa_names[i], k, (int)wrong);
+            }
+        }
+        for (int k = 0; k < 3; k++) tp_tensor_free(&fast[k]), tp_tensor_free(&plain[k]);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
 /* Resized pixels that lie on a pixel of the image are that pixel, be it infinite or NaN, and its neighbours do not matter. */
 TEST(resized_pixels_that_lie_on_a_pixel)
 {

@@ -1529,7 +1529,12 @@ static void folds_a_product(scene *s)
     want(s, tp_add(tp_reshape_to(s->m, tp_make_shape(2, 8, 8)), tp_relu(tp_matmul(a, a))));
 }
 static void folds_four_megabytes(scene *s) { want(s, tp_sum(tp_neg(known(s, 1 << 20)))); }
-static void folds_no_more(scene *s) { want(s, tp_sum(tp_neg(known(s, (1 << 20) + 1)))); }
+static void folds_what_is_no_larger(scene *s) { want(s, tp_sum(tp_neg(known(s, (1 << 20) + 1)))); }
+static void folds_no_more(scene *s)
+{
+    tp_node *half[] = {known(s, 1 << 19), known(s, (1 << 19) + 1)};
+    want(s, tp_sum(tp_concat(half, 2, 0)));
+}
 static void folds_nothing_fed(scene *s) { want(s, tp_tanh(feed_also(s, tp_neg(known(s, 16))))); }
 static void folds_nothing_random(scene *s) { want(s, tp_nn_dropout(known(s, 16), 0.5f)); }
 static void folds_nothing_that_waits(scene *s) { want(s, tp_tanh(waiting(known(s, 16), tp_sum(s->m)))); }
@@ -1554,6 +1559,7 @@ TEST(what_is_known_is_computed_when_the_plan_is_made)
     } c[] = {
         {folds_a_product, 2, 1, 64 * 4 * 2},
         {folds_four_megabytes, 2, 0, (4 << 20) + 4},
+        {folds_what_is_no_larger, 2, 0, (4 << 20) + 8},
         {folds_no_more, 0, 2, 0},
         {folds_nothing_fed, 0, 1, 0},
         {folds_nothing_random, 0, 1, 0},

@@ -6723,19 +6723,29 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
-/* For pad: returns the row of x that row `row` of y copies (rows are numbered over all dimensions but the last); -1:
- * the row of y is all border. */
-static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
+/* For pad: returns the row of x that is copied to the row of y with this index (rows are counted over all dimensions but the last);
+ * -1: the row of y is all border. */
+static int64_t tp__pad_source_row(const int64_t *index, const tp_shape *x, const tp__pad_attrs *t)
 {
-    int64_t at = 0, stride = 1;
-    for (int d = y->ndim - 2; d >= 0; d--) {
-        const int64_t i = tp__pad_source(row % y->dim[d], t->before[d], x->dim[d], t->mode);
+    int64_t at = 0;
+    for (int d = 0; d < x->ndim - 1; d++) {
+        const int64_t i = tp__pad_source(index[d], t->before[d], x->dim[d], t->mode);
         if (i < 0) return -1;
-        at += i * stride;
-        row /= y->dim[d];
-        stride *= x->dim[d];
+        at = at * x->dim[d] + i;
     }
     return at;
+}
+/* Counts the index of a row on to the next row. */
+static void tp__next_row(int64_t *index, const tp_shape *y)
+{
+    for (int d = y->ndim - 2; d >= 0 && ++index[d] == y->dim[d]; d--) index[d] = 0;
+}
+static void tp__pad_border(char *to, const void *value, size_t size, int64_t n)
+{
+    if (size == 4)
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, value, 4);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(to + (int64_t)size * i, value, size);
 }
 /* Whether the padding adds a border only along the last axis. Then the rows keep their order. */
 static bool tp__pad_last_only(const tp__pad_attrs *t, int last_dim)
@@ -6752,13 +6762,18 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
     const int64_t n = x->dim[last_dim], m = y->dim[last_dim], before = t->before[last_dim];
     const size_t size = tp_dtype_size(k->in[0].dtype);
     const bool last_only = tp__pad_last_only(t, last_dim);
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t from = last_only ? r : tp__pad_source_row(r, x, y, t), end_of_x = before + n;
+    const tp_shape rows = tp_make_shape_n(last_dim, y->dim);
+    int64_t index[TP_MAX_DIMS];
+    double border = 0; /* eight bytes, memory for one element of any type */
+    tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
+    tp__index_of(begin, &rows, index);
+    for (int64_t r = begin; r < end; r++, tp__next_row(index, y)) {
+        const int64_t from = last_only ? r : tp__pad_source_row(index, x, t), end_of_x = before + n;
         char *to = (char *)k->out[0].data + r * m * (int64_t)size;
-        if (from < 0 || n == 0) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
+        if (from < 0 || n == 0) tp__pad_border(to, &border, size, m);
         else if (t->mode == TP_PAD_CONSTANT) {
-            tp__fill_value(to, k->out[0].dtype, (double)t->value, before);
-            tp__fill_value(to + end_of_x * (int64_t)size, k->out[0].dtype, (double)t->value, m - end_of_x);
+            tp__pad_border(to, &border, size, before);
+            tp__pad_border(to + end_of_x * (int64_t)size, &border, size, m - end_of_x);
         }
         if (from < 0 || n == 0) continue;
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
@@ -6803,9 +6818,10 @@ static void tp__pad_grad_mirrored(const tp_call *k)
     const int last_dim = y->ndim - 1;
     const int64_t n = x->dim[last_dim], m = y->dim[last_dim], rows = tp__product(y, 0, last_dim);
     float *dx = (float *)k->out[0].data;
+    int64_t index[TP_MAX_DIMS] = {0};
     for (int64_t i = tp__size(&k->out[0]) - 1; i >= 0; i--) dx[i] = 0;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t from = tp__pad_source_row(r, x, y, t);
+    for (int64_t r = 0; r < rows; r++, tp__next_row(index, y)) {
+        const int64_t from = tp__pad_source_row(index, x, t);
         const float *dy = (const float *)k->in[0].data + r * m;
         for (int64_t i = 0; i < m; i++) dx[from * n + tp__pad_source(i, t->before[last_dim], n, t->mode)] += dy[i];
     }

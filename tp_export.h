@@ -1989,6 +1989,12 @@ static void tp__onnx_gather(tp__onnx *w)
     const char *rows = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Gather", rows, index, NULL);
 }
+static void tp__onnx_take_last(tp__onnx *w)
+{
+    const char *x = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
+    tp__onnx_int(w, "axis", -1);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "GatherElements", x, index, NULL);
+}
 static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it counts negative indices from the end */
 {
     const tp__one_hot_attrs *a = (const tp__one_hot_attrs *)w->op->attrs;
@@ -2650,6 +2656,7 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_pad, tp__onnx_pad},
                {&tp__op_tile, tp__onnx_tile},
                {&tp__op_gather, tp__onnx_gather},
+               {&tp__op_take_last, tp__onnx_take_last},
                {&tp__op_one_hot, tp__onnx_one_hot},
                {&tp__op_fill_like, tp__onnx_like},
                {&tp__op_broadcast_like, tp__onnx_like},

@@ -9,7 +9,13 @@
  *                    operator without an op is composed of several ops. Values that depend only on constants and shapes are
  *                    computed during the import, so that the usual chains of Shape, Gather, Concat and Reshape vanish.
  * WHAT THIS IS NOT   complete: control flow (except an If with a known condition), strings, sequences, integers of 8 and 16
- *                    bits (except uint8) and quantised operators are not supported; the error names such a node.
+ *                    bits (except uint8) and quantised operators are not supported; the error names such a node. Sizes that the
+ *                    file leaves open remain open where the ops allow it. Some operators over open dimensions (Reshape, Resize,
+ *                    Range, Slice, Einsum, GatherElements) must know the sizes: give them in .dims. A graph for a second size,
+ *                    with the same weights, is a second import:
+ *
+ *     TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO) st = tp_import_onnx(g, path, &small, &m1); // .trainable = TP_YES
+ *     TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO) st = tp_import_onnx(g, path, &large, &m2); // .dims has other sizes
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -55,26 +61,30 @@ typedef struct tp_onnx_dim {
     int64_t size;
 } tp_onnx_dim;
 typedef struct tp_import_onnx_desc {
-    const char *scope; /* name scope of the added nodes; NULL: the current one */
+    /* name scope of the added nodes; NULL: the current one. Variables are not in it: a TP_VARIABLE_SCOPE around the import is
+     * their scope */
+    const char *scope;
     /* nodes that replace inputs of the file; the other inputs become placeholders. A constant among these nodes is known at
      * import time; sizes, axes and shapes must be known then */
     const tp_onnx_value *inputs;
     int n_inputs;
-    const tp_onnx_dim *dims; /* sizes for named dimensions; dimensions that are not listed remain unknown */
+    /* sizes for named dimensions; dimensions that are not listed remain unknown. A warning lists the names that no input has */
+    const tp_onnx_dim *dims;
     int n_dims;
-    /* TP_YES: float weights become trainable variables with their names; default: they become constants */
+    /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
+     * BatchNormalization, which become variables that are not trained; default: they become constants */
     tp_tri trainable;
-    double
-        max_work; /* limit of the number of operations that import computes from constants, so that a small file cannot
-                       * keep it busy for ever; default 2e10, some seconds to a minute; TP_ZERO: none */
+    /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
+     * default 2e10, some seconds to a minute; TP_ZERO: none */
+    double max_work;
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {
     tp_onnx_value *input, *output;
     int n_input, n_output;
 } tp_onnx_model;
-/* Imports an ONNX file into a graph. d may be NULL. tp_graph_find finds the values of the file by their names there (in .scope). Weights in separate files ("external data") are read from the
- * folder of the file. [beyond: ONNX import] */
+/* Imports an ONNX file into a graph. d may be NULL. tp_graph_find finds the values of the file by their names there (in .scope).
+ * Weights in separate files ("external data") are read from the folder of the file. [beyond: ONNX import] */
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
 /* Like tp_import_onnx, from memory; `what` names the model in errors. External data is not supported. */
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
@@ -161,6 +171,13 @@ typedef struct tp__symbol {
     tp_node *node;
     int axis;
 } tp__symbol;
+/* A dimension of an input whose size is not known. */
+typedef struct tp__open_dim {
+    const tp_node *node;
+    const char *input,
+        *name; /* name: the dimension's name in the file; "" if it has none, or if .inputs gives the node */
+    int axis;
+} tp__open_dim;
 
 /* The state of an import. Operators are built into the user's graph; if all inputs are known, into a private graph, whose
  * session computes the value. */
@@ -178,6 +195,13 @@ typedef struct tp__importer {
     int64_t opset;
     double work, max_work; /* number of elements listed and operations computed so far, and its limit */
     int depth;             /* depth of nested Ifs */
+    tp__pb file;           /* the whole model */
+    tp__list dim_names;    /* names of the dimensions of the inputs, in their order; the map has each of them */
+    tp__map dim_name_map;
+    tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
+    tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
+    bool is_size_wanted; /* the first error is that a size is not known */
+    tp__words missing;   /* what to do about that */
     tp_status status;
     /* status of the first error: a builder continues to the end of its node, which may cause more errors */
     char sentence[1400];
@@ -266,6 +290,77 @@ static void *tp__importer_alloc(tp__importer *c, size_t n, size_t size)
     void *p = tp_mul_size(n, size, &bytes) ? tp_arena_alloc(&c->mem, bytes + 1) : NULL;
     if (!p) tp__importer_nomem(c);
     return p;
+}
+
+#define TP__IMPORT_LISTED 6 /* most names or dimensions that a sentence lists */
+
+/* Adds an item to a list in a sentence: a name between `before` and `after`. i: how many items were added before. */
+static void tp__import_list(tp__words *w, int i, const char *before, const char *name, const char *after)
+{
+    const size_t n = strlen(name);
+    if (i > TP__IMPORT_LISTED) return;
+    if (i) tp__words_put(w, ", ");
+    tp__words_put(w, i < TP__IMPORT_LISTED ? before : "...");
+    if (i == TP__IMPORT_LISTED) return;
+    tp__words_add(w, name, n < 40 ? n : 40);
+    tp__words_put(w, n < 40 ? "" : "...");
+    tp__words_put(w, after);
+}
+/* Says how to give a size that is not known, and which dimensions of inputs it may be. x, axis: the wanted dimension, which is
+ * the only one that is named if x is an input; x may be NULL. */
+static const char *tp__importer_missing(tp__importer *c, const tp_node *x, int axis)
+{
+    tp__words *w = &c->missing;
+    bool is_input = false;
+    int n_named = 0, n_other = 0, n = 0;
+    if (c->status != TP_OK) return "";
+    c->is_size_wanted = true;
+    w->n = 0;
+    for (int i = 0; i < c->open_dims.n; i++) {
+        const tp__open_dim *o = (const tp__open_dim *)c->open_dims.item[i];
+        is_input |= o->node == x && o->axis == axis;
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = 0; i < c->open_dims.n; i++) {
+            const tp__open_dim *o = (const tp__open_dim *)c->open_dims.item[i];
+            char place[48];
+            if (is_input && (o->node != x || o->axis != axis)) continue;
+            if (pass == 0) {
+                *(o->name[0] ? &n_named : &n_other) += 1;
+                continue;
+            }
+            snprintf(place, sizeof place, "dimension %d of '", o->axis);
+            tp__import_list(w, n, place, o->input, "'");
+            if (o->name[0] && n < TP__IMPORT_LISTED) tp__import_list(w, 0, " ('", o->name, "')");
+            n++;
+        }
+        if (pass == 0)
+            tp__words_put(w, n_named && n_other
+                                 ? "give it in .dims, or, if the dimension has no name, by a placeholder of "
+                                   "known shape in .inputs: "
+                             : n_named ? "give it in .dims: "
+                             : n_other ? "give it by a placeholder of known shape in .inputs: "
+                                       : "give it in .dims");
+    }
+    return w->text;
+}
+/* Names the dimension for the first unknown size of a list. */
+static const char *tp__importer_missing_in(tp__importer *c, const tp_tensor *list)
+{
+    for (int64_t i = 0; list->dtype == TP_I64 && i < tp_tensor_size(list); i++) {
+        const int64_t v = ((const int64_t *)list->data)[i];
+        if (!tp__is_any(v)) continue;
+        const tp__symbol *s = v > TP__OV_ANY && v - TP__OV_ANY <= c->symbols.n
+                                  ? (const tp__symbol *)c->symbols.item[v - TP__OV_ANY - 1]
+                                  : NULL;
+        return tp__importer_missing(c, s ? s->node : NULL, s ? s->axis : 0);
+    }
+    return tp__importer_missing(c, NULL, 0);
+}
+static void tp__import_node_unknown_size(tp__import_node *n, const tp_tensor *list)
+{
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with a size that is not known cannot be expressed; %s", n->op,
+                tp__importer_missing_in(n->importer, list));
 }
 
 /* Copies a string of the file. */
@@ -470,11 +565,9 @@ static tp_node *tp__importer_node(tp__importer *c, tp__import_value *v, const ch
     tp_graph *g = c->graph[c->graph_index];
     if (v->node[c->graph_index]) return v->node[c->graph_index];
     if (v->partial) {
-        tp__importer_fail(
-            c, node, TP_ERR_UNSUPPORTED,
-            "%s%sthe value '%s' depends on a dimension that is not known when the graph is built; give it in "
-            ".dims",
-            op, op[0] ? ": " : "", v->name);
+        tp__importer_fail(c, node, TP_ERR_UNSUPPORTED,
+                          "%s%sthe value '%s' depends on a dimension that is not known when the graph is built; %s", op,
+                          op[0] ? ": " : "", v->name, tp__importer_missing_in(c, &v->known));
         return tp_poison(g);
     }
     return v->node[c->graph_index] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
@@ -508,8 +601,10 @@ static const tp_tensor *tp__import_node_known_number(tp__import_node *n, int i)
     const tp_tensor *t = tp__import_node_need(n, i);
     if (t && tp_tensor_size(t) == 1 && !n->in[i]->partial) return t;
     if (t)
-        tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a single number, known when the graph is built",
-                    n->in[i]->name, n->op);
+        tp__on_fail(n, TP_ERR_FORMAT,
+                    "the input '%s' of %s should be a single number, known when the graph is built%s%s", n->in[i]->name,
+                    n->op, n->in[i]->partial ? "; " : "",
+                    n->in[i]->partial ? tp__importer_missing_in(n->importer, t) : "");
     return NULL;
 }
 static int64_t tp__known_int(const tp_tensor *t, int64_t i)
@@ -551,7 +646,7 @@ static const tp__pb *tp__import_node_attr(const tp__import_node *n, const char *
  * and empty lists. Older files must have only that field. */
 static bool tp__import_node_kind(tp__import_node *n, const char *name, int number)
 {
-    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* the fields from 2 (a float) to 8 (integers) */
+    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7, 8}; /* the fields from 2 (a float) to 9 (strings) */
     const tp__pb *a = tp__import_node_attr(n, name);
     tp__pb_field e;
     bool valid = true;
@@ -610,11 +705,9 @@ static int tp__import_node_ints(tp__import_node *n, const char *name, int i, int
     if (!t) return -1;
     const int64_t size = tp_tensor_size(t);
     if (n->in[i]->partial && !(n->row->flags & TP__IMPORT_SHAPE))
-        return tp__on_fail(
-                   n, TP_ERR_UNSUPPORTED,
-                   "the input '%s' of %s depends on a dimension that is not known when the graph is built; give "
-                   "it in .dims",
-                   n->in[i]->name, n->op),
+        return tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                           "the input '%s' of %s depends on a dimension that is not known when the graph is built; %s",
+                           n->in[i]->name, n->op, tp__importer_missing_in(n->importer, t)),
                -1;
     if (size > TP__ON_INTS || (t->dtype != TP_I64 && t->dtype != TP_I32))
         return tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a short list of integers", n->in[i]->name,
@@ -645,7 +738,8 @@ static int64_t tp__import_node_dim(tp__import_node *n, const tp_node *x, int d)
 {
     if (d >= 0 && d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
     if (!tp_is_poison(x))
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; give it in .dims", n->op, d);
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; %s", n->op, d,
+                    tp__importer_missing(n->importer, x, d));
     return 1;
 }
 static bool tp__import_node_rank(tp__import_node *n, const tp_node *x, int min_rank, int max_rank)
@@ -1758,8 +1852,8 @@ static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int
             zeros = tp_tile(tp__with_ones(tp__constant_like(computable, 0), x->shape.ndim, 0), tile_sizes);
         } else zeros = tp__importer_zeros_along(n->importer, list[e], computable->dtype, d, x->shape.ndim);
         if (!zeros) {
-            tp__on_fail(n, TP_ERR_UNSUPPORTED,
-                        "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
+            tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a dimension that is not known when the graph is built; %s", n->op,
+                        tp__importer_missing(n->importer, new_size < 0 ? NULL : x, d));
             return NULL;
         }
         x = tp__cast_if_needed(tp_add(computable, zeros), dtype);
@@ -2491,8 +2585,8 @@ static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis
                               ? (const tp__symbol *)n->importer->symbols.item[size - TP__OV_ANY - 1]
                               : NULL;
     if (s && s->axis == axis && (s->node == x || axis < 2)) return true;
-    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; give it in .dims",
-                n->op);
+    tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; %s", n->op,
+                tp__importer_missing(n->importer, s ? s->node : NULL, s ? s->axis : 0));
     return false;
 }
 
@@ -2770,6 +2864,7 @@ typedef struct tp__import_node_rnn {
     tp_node *peepholes;                      /* weights of an LSTM's peepholes, or NULL */
     tp_node *h, *c;
     int64_t H;
+    bool is_relu; /* an RNN's activation: Relu, not Tanh */
 } tp__import_node_rnn;
 
 /* A gate of an LSTM with peepholes, which see the state c. */
@@ -2784,8 +2879,10 @@ static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
 {
     tp_node *w = q->w, *r = q->r, *sum = q->bias, *h = q->h, *c = q->c;
     const int64_t H = q->H;
-    if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
-    else if (kind == 'G') {
+    if (kind == 'R') {
+        h = tp__rnn_linear(xt, w, h, r, sum, 0, H);
+        h = q->is_relu ? tp_relu(h) : tp_tanh(h);
+    } else if (kind == 'G') {
         tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
                 *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
         tp_node *recurrent = tp__rnn_product(h, r, q->bias_h, 2, H);
@@ -2840,6 +2937,50 @@ static tp_node *tp__rnn_direction(tp__import_node *n, char kind, bool after, tp_
     return y;
 }
 
+/* Refuses the attributes that no op has. */
+static bool tp__rnn_plain(tp__import_node *n, char kind)
+{
+    char text[40];
+    if (tp__import_node_attr(n, "clip")) {
+        snprintf(text, sizeof text, "clip = %g", (double)tp__import_node_float(n, "clip", 0));
+        tp__import_node_unsupported(n, text);
+    } else if (kind == 'L' && tp__import_node_int(n, "input_forget", 0))
+        tp__import_node_unsupported(n, "input_forget = 1");
+    return n->importer->status == TP_OK;
+}
+static bool tp__same_letters(const char *a, const char *b) /* compares without regard to case */
+{
+    for (; *a && *b && (*a | 32) == (*b | 32); a++) b++;
+    return !*a && !*b;
+}
+/* Reads the activations, which may be left out: they have to be the usual ones, or Relu in an RNN. is_relu: for each direction. */
+static bool tp__rnn_activations(tp__import_node *n, char kind, bool *is_relu)
+{
+    static const char *const usual[] = {"Sigmoid", "Tanh", "Tanh"};
+    const int per_direction = kind == 'L' ? 3 : kind == 'G' ? 2 : 1, first = kind == 'R' ? 1 : 0;
+    tp__words w;
+    tp__pb_field e;
+    bool known = true;
+    int i = 0;
+    is_relu[0] = is_relu[1] = false;
+    if (!tp__import_node_attr(n, "activations")) return true;
+    if (!tp__import_node_kind(n, "activations", 9)) return false;
+    w.n = 0;
+    tp__words_put(&w, "activations = ");
+    for (tp__pb m = *tp__import_node_attr(n, "activations"); tp__pb_next(&m, &e);) {
+        if (e.number != 9 || e.wire != 2) continue;
+        const char *name = tp__importer_string(n->importer, e.sub);
+        const bool relu = kind == 'R' && i < 2 && tp__same_letters(name, "Relu");
+        known &= relu || tp__same_letters(name, usual[first + i % per_direction]);
+        if (relu) is_relu[i] = true;
+        tp__import_list(&w, i++, "'", name, "'");
+    }
+    known &= i == 0 || i == per_direction || i == 2 * per_direction;
+    if (i == 1) is_relu[1] = is_relu[0];
+    if (!known) tp__import_node_unsupported(n, w.text);
+    return n->importer->status == TP_OK;
+}
+
 static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
 {
     const char kind = n->op[0];
@@ -2853,11 +2994,8 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
     if (batch_first) x = tp__move_axis(x, 1, 0);
     const int64_t D = tp__import_node_dim(n, R, 0), H = tp__import_node_dim(n, R, 2);
     if (n->importer->status != TP_OK) return;
-    if (tp__import_node_attr(n, "clip") || tp__import_node_attr(n, "activations") ||
-        (kind == 'L' && tp__import_node_int(n, "input_forget", 0))) {
-        tp__import_node_unsupported(n, "clip, activations or input_forget");
-        return;
-    }
+    bool is_relu[2];
+    if (!tp__rnn_plain(n, kind) || !tp__rnn_activations(n, kind, is_relu)) return;
     if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 ||
         R->shape.dim[1] != tp__limited_product(gates, H)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its weights do not fit its direction", n->op);
@@ -2879,6 +3017,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         tp__import_node_rnn q;
         memset(&q, 0, sizeof q);
         q.H = H;
+        q.is_relu = is_relu[d];
         q.x = x;
         q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.inputs = backwards ? tp_reverse(x, &time, 1) : x;
         tp_node *b = tp__import_node_has(n, 3) ? tp__rnn_part(tp__import_node_input(n, 3), d) : NULL;
@@ -3514,6 +3653,14 @@ static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp_
     return c->status == TP_OK;
 }
 
+/* The first input that is partly known. */
+static const tp_tensor *tp__import_node_partial(const tp__import_node *n)
+{
+    int i = 0;
+    while (i + 1 < n->n_in && !(n->in[i] && n->in[i]->partial)) i++;
+    return &n->in[i]->known;
+}
+
 /* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
 static void tp__import_node_fold_sizes(tp__import_node *n)
 {
@@ -3525,7 +3672,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
     if (!stand || !first) return;
     /* a slice ends where the list ends: with both trial sizes, which are large, it would be the whole list */
     for (int i = 1; i < n->n_in && n->row->build == tp__import_slice; i++)
-        if (in[i] && in[i]->partial) tp__import_node_unsupported(n, "a size that is not known");
+        if (in[i] && in[i]->partial) tp__import_node_unknown_size(n, &in[i]->known);
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
         if (tp__import_node_guess(n, in, stand, guess[pass], step[pass])) tp__import_node_fold(n);
@@ -3540,7 +3687,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
     for (int i = 0; i < n->n_out; i++) {
         const tp_tensor *second = &n->value[i];
         if (c->status == TP_OK && !tp_shape_equal(&first[i].shape, &second->shape))
-            tp__import_node_unsupported(n, "a size that is not known");
+            tp__import_node_unknown_size(n, tp__import_node_partial(n));
         for (int64_t k = 0; c->status == TP_OK && first[i].data && k < tp_tensor_size(&first[i]); k++) {
             const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k), symbol = a - guess[0];
             if (a == b) continue;
@@ -3548,7 +3695,7 @@ static void tp__import_node_fold_sizes(tp__import_node *n)
                 ((int64_t *)second->data)[k] =
                     TP__OV_ANY +
                     (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
-            else tp__import_node_unsupported(n, "a size that is not known");
+            else tp__import_node_unknown_size(n, tp__import_node_partial(n));
             n->partial = true;
         }
         tp_tensor_free(&first[i]);
@@ -3615,6 +3762,27 @@ static void tp__import_node_run(tp__import_node *n)
     }
 }
 
+static bool tp__pb_is_text(tp__pb s, const char *text)
+{
+    const size_t n = (size_t)(s.end - s.at);
+    return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
+}
+/* Whether the model defines the operator itself, as a function. */
+static bool tp__importer_has_function(const tp__importer *c, const char *domain, const char *op)
+{
+    tp__pb_field f, e;
+    for (tp__pb p = c->file; tp__pb_next(&p, &f);) {
+        if (f.number != 25 || f.wire != 2) continue; /* field 25 of a ModelProto: a FunctionProto */
+        bool same_name = false, same_domain = !domain[0];
+        while (tp__pb_next(&f.sub, &e)) {
+            if (e.wire == 2 && e.number == 1) same_name = tp__pb_is_text(e.sub, op);
+            if (e.wire == 2 && e.number == 10) same_domain = tp__pb_is_text(e.sub, domain);
+        }
+        if (same_name && same_domain) return true;
+    }
+    return false;
+}
+
 static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
 {
     tp__import_node n;
@@ -3666,9 +3834,15 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
         return tp__importer_fail(
             c, n.name, TP_ERR_FORMAT,
             "%s takes '%s', which nothing before it makes; nodes have to be in order, without cycles", n.op, missing);
-    if (!n.row)
-        return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain,
-                                 domain[0] ? "." : "", n.op);
+    if (!n.row) {
+        const char *dot = domain[0] ? "." : "";
+        if (tp__importer_has_function(c, domain, n.op))
+            return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED,
+                                     "the model defines its own operator %s%s%s as a function: inline the functions "
+                                     "first, onnx.inliner.inline_local_functions does",
+                                     domain, dot, n.op);
+        return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain, dot, n.op);
+    }
     if (n.n_out < 1) return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
     for (int i = 0; i < n.n_out; i++)
         if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_is_repeated(n.out, i)))
@@ -3683,6 +3857,59 @@ static void tp__importer_nodes(tp__importer *c, tp__pb graph)
     while (c->status == TP_OK && tp__pb_next(&graph, &f))
         if (f.number == 1 && f.wire == 2) tp__importer_node_msg(c, f.sub);
     if (graph.bad) tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
+}
+
+/* Finds the weights that are the running mean or variance of batch norms and nothing else. pass 0 adds the inputs 3 and 4 of
+ * each BatchNormalization to c->statistics; pass 1 takes out what is another input too. */
+static void tp__importer_statistics(tp__importer *c, tp__pb graph, int pass, int depth)
+{
+    tp__pb_field f, e, a;
+    while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
+        if (f.number != 1 || f.wire != 2) continue;
+        bool is_norm = false;
+        for (tp__pb node = f.sub; tp__pb_next(&node, &e);)
+            if (e.number == 4 && e.wire == 2) is_norm = tp__pb_is_text(e.sub, "BatchNormalization");
+        int i = 0;
+        for (tp__pb node = f.sub; c->status == TP_OK && tp__pb_next(&node, &e);) {
+            if (e.wire != 2) continue;
+            for (tp__pb attr = e.sub; e.number == 5 && depth < 16 && tp__pb_next(&attr, &a);)
+                if (a.number == 6 && a.wire == 2) tp__importer_statistics(c, a.sub, pass, depth + 1);
+            if (e.number != 1) continue;
+            const bool is_statistic = is_norm && (i == 3 || i == 4);
+            i++;
+            if (is_statistic
+                    ? pass
+                    : !pass || !tp__map_get_n(&c->statistics, (const char *)e.sub.at, (size_t)(e.sub.end - e.sub.at)))
+                continue;
+            if (!tp__map_put(&c->statistics, tp__importer_string(c, e.sub), is_statistic ? c : NULL))
+                tp__importer_nomem(c);
+        }
+    }
+}
+
+/* Makes the variable of a weight. A running statistic is not trained, as those of tp_batch_norm are not. */
+static void tp__importer_variable(tp__importer *c, const char *name, tp__import_value *v)
+{
+    tp_graph *g = c->graph[0];
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    const tp_tensor *t = &v->known;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = tp__importer_name(c, name);
+    d.dtype = t->dtype;
+    d.shape = t->shape;
+    d.init = tp_init_values((const float *)t->data, tp_tensor_size(t));
+    if (tp__map_get(&c->statistics, name)) {
+        d.trainable = TP_NO;
+        if (!tower || tower->is_main_training_tower || !tower->is_training) d.collection = TP_KEY_MODEL_VARIABLES;
+    }
+    v->node[0] = tp_get_variable(g, &d);
+    v->variable = true;
+    if (tp_graph_status(g) != TP_OK)
+        tp__importer_fail(c, name, tp_graph_status(g), "%s%s", tp_graph_error(g),
+                          tp_graph_status(g) != TP_ERR_NAME
+                              ? ""
+                              : "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
 }
 
 static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
@@ -3704,18 +3931,8 @@ static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
             if (v) {
                 v->known = t;
                 v->is_known = true;
-                if (c->options && c->options->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
-                    tp_variable_desc d;
-                    memset(&d, 0, sizeof d);
-                    d.name = tp__importer_name(c, name);
-                    d.dtype = t.dtype;
-                    d.shape = t.shape;
-                    d.init = tp_init_values((const float *)t.data, tp_tensor_size(&t));
-                    v->node[0] = tp_get_variable(c->graph[0], &d);
-                    v->variable = true;
-                    if (tp_graph_status(c->graph[0]) != TP_OK)
-                        tp__importer_fail(c, name, tp_graph_status(c->graph[0]), "%s", tp_graph_error(c->graph[0]));
-                }
+                if (c->options && c->options->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0)
+                    tp__importer_variable(c, name, v);
                 continue;
             }
         }
@@ -3724,11 +3941,26 @@ static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
     return c->status;
 }
 
-/* Reads an input or output: its name; for an input, also its type. */
-static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
-                                        bool *has_shape)
+/* Reads a dimension: its size, which .dims may give, and its name. */
+static int64_t tp__importer_dim(tp__importer *c, tp__pb msg, const char **name)
 {
-    tp__pb_field f, t, e, s, d;
+    tp__pb_field d;
+    int64_t size = TP_ANY;
+    while (tp__pb_next(&msg, &d)) {
+        if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
+        if (d.number != 2 || d.wire != 2) continue;
+        *name = tp__importer_string(c, d.sub);
+        for (int i = 0; c->options && i < c->options->n_dims; i++)
+            if (strcmp(c->options->dims[i].name, *name) == 0) size = c->options->dims[i].size;
+    }
+    return size;
+}
+
+/* Reads an input or output: its name; for an input, also its type. dim_names may be NULL. */
+static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
+                                        bool *has_shape, const char **dim_names)
+{
+    tp__pb_field f, t, e, s;
     *name = "";
     *elem = 0;
     *has_shape = false;
@@ -3744,17 +3976,12 @@ static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char 
                 *has_shape = true;
                 while (tp__pb_next(&e.sub, &s)) {
                     if (s.number != 1 || s.wire != 2) continue;
-                    int64_t size = TP_ANY;
-                    while (tp__pb_next(&s.sub, &d)) {
-                        if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
-                        if (d.number != 2 || d.wire != 2) continue;
-                        const char *text = tp__importer_string(c, d.sub);
-                        for (int i = 0; c->options && i < c->options->n_dims; i++)
-                            if (strcmp(c->options->dims[i].name, text) == 0) size = c->options->dims[i].size;
-                    }
+                    const char *dim_name = "";
+                    const int64_t size = tp__importer_dim(c, s.sub, &dim_name);
                     if (shape->ndim == TP_MAX_DIMS)
                         return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "'%s' has more than %d dimensions", *name,
                                                  TP_MAX_DIMS);
+                    if (dim_names) dim_names[shape->ndim] = dim_name;
                     shape->dim[shape->ndim++] = size;
                 }
             }
@@ -3764,14 +3991,34 @@ static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char 
     return c->status;
 }
 
+/* Remembers the names of an input's dimensions, and those whose size is not known. is_given: .inputs gives the node. */
+static bool tp__importer_input_dims(tp__importer *c, const char *input, const tp_node *node, const char *const *name,
+                                    int n_names, bool is_given)
+{
+    for (int d = 0; d < n_names; d++)
+        if (name[d][0] && !tp__map_get(&c->dim_name_map, name[d]) &&
+            (!tp__map_put(&c->dim_name_map, name[d], c) || !tp__list_add(&c->dim_names, (void *)(uintptr_t)name[d])))
+            return tp__importer_nomem(c), false;
+    for (int d = 0; d < node->shape.ndim; d++) {
+        if (node->shape.dim[d] >= 0) continue;
+        tp__open_dim *o = (tp__open_dim *)tp__importer_alloc(c, 1, sizeof *o);
+        if (!o || !tp__list_add(&c->open_dims, o)) return tp__importer_nomem(c), false;
+        o->node = node;
+        o->input = input;
+        o->name = d < n_names && !is_given ? name[d] : "";
+        o->axis = d;
+    }
+    return true;
+}
+
 static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *m)
 {
-    const char *name;
+    const char *name, *dim_name[TP_MAX_DIMS];
     int64_t elem;
     tp_shape shape;
     bool has_shape;
     tp_node *node = NULL;
-    if (tp__importer_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
+    if (tp__importer_signature(c, msg, &name, &elem, &shape, &has_shape, dim_name) != TP_OK) return c->status;
     if (!name[0]) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
     for (int i = 0; i < m->n_input; i++)
         if (strcmp(m->input[i].name, name) == 0)
@@ -3795,11 +4042,12 @@ static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *
         return tp__importer_fail(
             c, NULL, TP_ERR_UNSUPPORTED,
             "the input '%s' does not say how many dimensions it has; give a node for it in .inputs", name);
+    const bool is_given = node != NULL;
     if (!node) node = tp_placeholder(c->graph[0], tp__importer_name(c, name), dtype, shape);
     if (tp_graph_status(c->graph[0]) != TP_OK)
         return tp__importer_fail(c, name, tp_graph_status(c->graph[0]), "%s", tp_graph_error(c->graph[0]));
     tp__import_value *v = tp__importer_value(c, name);
-    if (!v) return c->status;
+    if (!v || !tp__importer_input_dims(c, name, node, dim_name, shape.ndim, is_given)) return c->status;
     v->node[0] = node;
     if (node->op->row == &tp__op_constant) {
         tp_tensor view;
@@ -3823,10 +4071,43 @@ static void tp__importer_output_names(tp__importer *c, tp__pb graph, const char 
     bool has_shape;
     for (int i = 0; tp__pb_next(&graph, &f);) {
         if (f.number != 12 || f.wire != 2) continue;
-        if (tp__importer_signature(c, f.sub, &name[i], &elem, &shape, &has_shape) != TP_OK) return;
+        if (tp__importer_signature(c, f.sub, &name[i], &elem, &shape, &has_shape, NULL) != TP_OK) return;
         full[i] = tp__unique_name(c->graph[0], tp_name_scope(c->graph[0]), tp__importer_name(c, name[i]));
         if (!full[i++]) tp__importer_nomem(c);
     }
+}
+
+/* Refuses a name in .inputs that no input has. */
+static void tp__importer_unknown_inputs(tp__importer *c, const tp_onnx_model *m)
+{
+    tp__words w;
+    for (int i = 0; c->status == TP_OK && c->options && i < c->options->n_inputs; i++) {
+        bool used = false;
+        for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->options->inputs[i].name) == 0;
+        if (used) continue;
+        w.n = 0;
+        tp__words_put(&w, m->n_input ? "; its inputs are " : "; it has no inputs");
+        for (int k = 0; k < m->n_input; k++) tp__import_list(&w, k, "'", m->input[k].name, "'");
+        tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'%s", c->options->inputs[i].name, w.text);
+    }
+}
+
+/* Writes which names in .dims no dimension of an input has, and which names there are. Returns whether there is such a name. */
+static bool tp__importer_unknown_dims(const tp__importer *c, tp__words *w)
+{
+    int n = 0;
+    w->n = 0;
+    for (int i = 0; c->options && i < c->options->n_dims; i++) {
+        const char *name = c->options->dims[i].name;
+        if (tp__map_get(&c->dim_name_map, name)) continue;
+        if (n == 0) tp__words_put(w, ".dims has ");
+        tp__import_list(w, n++, "'", name, "'");
+    }
+    if (n == 0) return false;
+    tp__words_put(w, c->dim_names.n ? ", but the names of the inputs' dimensions are "
+                                    : ", but no dimension of an input has a name");
+    for (int i = 0; i < c->dim_names.n; i++) tp__import_list(w, i, "'", (const char *)c->dim_names.item[i], "'");
+    return true;
 }
 
 static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model *m)
@@ -3856,14 +4137,12 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     m->input = (tp_onnx_value *)tp_graph_alloc(c->graph[0], (size_t)(n_in + 1) * sizeof *m->input);
     m->output = (tp_onnx_value *)tp_graph_alloc(c->graph[0], (size_t)(n_out + 1) * sizeof *m->output);
     if (!m->input || !m->output) return tp__importer_nomem(c);
-    tp__importer_initializers(c, graph);
+    if (c->options && c->options->trainable == TP_YES)
+        for (int pass = 0; pass < 2; pass++) tp__importer_statistics(c, graph, pass, 0);
+    if (c->status == TP_OK) tp__importer_initializers(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__importer_input(c, f.sub, m);
-    for (int i = 0; c->status == TP_OK && c->options && i < c->options->n_inputs; i++) {
-        bool used = false;
-        for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->options->inputs[i].name) == 0;
-        if (!used) tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->options->inputs[i].name);
-    }
+    tp__importer_unknown_inputs(c, m);
     const char **name = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *name);
     const char **full = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *full);
     if (c->status == TP_OK) tp__importer_output_names(c, graph, name, full);
@@ -3880,11 +4159,64 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     return c->status;
 }
 
+/* Checks what .dims and .inputs give. */
+static tp_status tp__importer_check_lists(tp__importer *c)
+{
+    const tp_import_onnx_desc *d = c->options;
+    const bool dims = d->n_dims < 0 || (d->n_dims > 0 && !d->dims);
+    if (dims || d->n_inputs < 0 || (d->n_inputs > 0 && !d->inputs)) {
+        const char *list = dims ? "dims" : "inputs";
+        const int n = dims ? d->n_dims : d->n_inputs;
+        return tp__importer_fail(c, NULL, TP_ERR_ARG, ".n_%s is %d%s%s: give the list in .%s and its length in .n_%s",
+                                 list, n, n > 0 ? ", but there is no ." : "", n > 0 ? list : "", list, list);
+    }
+    for (int i = 0; i < d->n_dims; i++) {
+        const char *name = d->dims[i].name;
+        if (!name)
+            return tp__importer_fail(c, NULL, TP_ERR_ARG, ".dims[%d].name is NULL: give the dimension's name", i);
+        if (d->dims[i].size < 1)
+            return tp__importer_fail(c, NULL, TP_ERR_ARG, ".dims gives '%s' the size %lld: give a size of 1 or more",
+                                     name, (long long)d->dims[i].size);
+        for (int k = 0; k < i; k++)
+            if (strcmp(d->dims[k].name, name) == 0 && d->dims[k].size != d->dims[i].size)
+                return tp__importer_fail(c, NULL, TP_ERR_ARG, ".dims gives '%s' the sizes %lld and %lld: give it one",
+                                         name, (long long)d->dims[k].size, (long long)d->dims[i].size);
+    }
+    for (int i = 0; i < d->n_inputs; i++) {
+        const tp_onnx_value *v = &d->inputs[i];
+        if (!v->name || !v->node)
+            return tp__importer_fail(c, NULL, TP_ERR_ARG, ".inputs[%d].%s is NULL: give the input's name and its node",
+                                     i, v->name ? "node" : "name");
+        if (v->node->op->graph != c->graph[0])
+            return tp__importer_fail(c, NULL, TP_ERR_ARG,
+                                     "the node of .inputs for '%s' %s: give a node of the graph that imports", v->name,
+                                     v->node->op->graph ? "belongs to another graph" : "was not made");
+        for (int k = 0; k < i; k++)
+            if (strcmp(d->inputs[k].name, v->name) == 0)
+                return tp__importer_fail(c, NULL, TP_ERR_ARG, ".inputs gives '%s' two nodes: give it one", v->name);
+    }
+    return TP_OK;
+}
+
+static tp_status tp__importer_check_options(tp__importer *c)
+{
+    const tp_import_onnx_desc *d = c->options;
+    if (!d) return TP_OK;
+    if (d->trainable < 0 || d->trainable > TP_UNSET)
+        return tp__importer_fail(c, NULL, TP_ERR_ARG, ".trainable is %d, which is no tp_tri: give TP_YES or TP_NO",
+                                 d->trainable);
+    if (!(d->max_work >= 0))
+        return tp__importer_fail(c, NULL, TP_ERR_ARG,
+                                 ".max_work is %g: give a number of operations; TP_ZERO allows none", d->max_work);
+    return tp__importer_check_lists(c);
+}
+
 static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *model_name, const char *path,
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
     tp__importer c;
     tp__pb file = {(const uint8_t *)data, size ? (const uint8_t *)data + size : (const uint8_t *)data, false};
+    tp__words w;
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
     c.graph[0] = g;
@@ -3892,14 +4224,25 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     c.model_name = model_name;
     c.path = path;
     c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
+    c.file = file;
     if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    if (tp__importer_check_options(&c) != TP_OK) return c.status;
     if (d && d->scope) tp_name_scope_push(g, d->scope);
     const tp_status st = tp__importer_model(&c, file, m);
     if (d && d->scope) tp_name_scope_pop(g);
+    if ((st == TP_OK || c.is_size_wanted) && tp__importer_unknown_dims(&c, &w)) {
+        const size_t n = strlen(c.sentence);
+        if (st == TP_OK) tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
+        else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
+    }
     tp__importer_scratch(&c, true);
     for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
     tp_free((void *)c.all_values.item);
     tp_free((void *)c.symbols.item);
+    tp_free((void *)c.dim_names.item);
+    tp_free((void *)c.open_dims.item);
+    tp__map_free(&c.dim_name_map);
+    tp__map_free(&c.statistics);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
     if (st == TP_OK) tp__graph_fix_places(g); /* the new operations belong to no source line of the program */

@@ -142,6 +142,7 @@ def main():
     with open(sys.argv[1], 'w') as file:
         project_cases(file)
         own_cases(file)
+        recurrent_activations(file)
     missing = sorted(set(OPERATORS) - written)
     for n in notes:
         print(n)
@@ -456,7 +457,7 @@ def refusals(file):
     r('places of 3 numbers', 'GatherND', x2, ints(0, 1, 1, 3)), r('places of', 'GatherND', x2, ints(0, 1, 1, 1), batch_dims=-1), r('places of', 'GatherND', x2, ints(0, 1, 1, 1), batch_dims=2**33), r('places of 0', 'GatherND', x2, ints(0, 1, 1, 0)), r('an index of that shape', 'GatherElements', x2, L(0)), r('ScatterElements with sum', 'ScatterElements', x2, L(0).reshape(1, 1), F(0).reshape(1, 1), reduction='sum'), r('that many updates', 'ScatterElements', real(300), ints(0, 300, 300), real(300), reduction='mul')
     for op, gates in (('LSTM', 4), ('GRU', 3), ('RNN', 1)):
         w = [real(3, 2, 2), real(1, gates * 3, 2), real(1, gates * 3, 3), real(1, 2 * gates * 3)]
-        r('clip, activations or input_forget', op, *w, clip=1.0), r('do not fit its direction', op, *w, direction='bidirectional'), r('do not fit its direction', op, w[0], w[1], real(1, 5, 3)), r('of a value with 2 dimensions', op, x2, w[1], w[2]), r('different lengths', op, *w, np.array([3, 2], np.int32))
+        r('with clip = 1', op, *w, clip=1.0), r('do not fit its direction', op, *w, direction='bidirectional'), r('do not fit its direction', op, w[0], w[1], real(1, 5, 3)), r('of a value with 2 dimensions', op, x2, w[1], w[2]), r('different lengths', op, *w, np.array([3, 2], np.int32))
     r('that many steps', 'RNN', *w, shapes={'x0': (5000, 2, 2)}), r('that many steps', 'RNN', *w, shapes={'x0': (0, 2, 2)}), r('needs to know dimension 0', 'RNN', *w, shapes={'x0': ('t', 2, 2)})
     q = real(1, 3, 8)
     r('0 heads of 8', 'Attention', q, q, q, opset=23), r('3 heads of 8', 'Attention', q, q, q, opset=23, q_num_heads=3, kv_num_heads=2), r('2 query heads for 3', 'Attention', real(1, 2, 3, 4), real(1, 3, 3, 4), real(1, 3, 3, 4), opset=23), r('of a value with 2 dimensions', 'Attention', x2, x2, x2, opset=23, q_num_heads=1, kv_num_heads=1)
@@ -472,6 +473,23 @@ def refusals(file):
     r('blocks of 2', 'SpaceToDepth', real(1, 1, 3, 4), blocksize=2), r('blocks of 2', 'SpaceToDepth', real(1, 1, 4, 3), blocksize=2)
     r('needs to know dimension 0', 'Slice', x2, L(-1), L(1), L(0), L(-1), shapes={'x0': ('n', 2)})
     broken(file)
+
+
+def recurrent_activations(file):
+    """Lists of activations: the usual ones, Relu in an RNN, others."""
+    own_numbers = np.random.RandomState(6)
+    real = lambda *shape: np.round(own_numbers.standard_normal(shape), 2).astype(np.float32)
+    usual = {'LSTM': ['Sigmoid', 'Tanh', 'Tanh'], 'GRU': ['Sigmoid', 'Tanh'], 'RNN': ['Tanh']}
+    for op, gates in (('LSTM', 4), ('GRU', 3), ('RNN', 1)):
+        w = lambda D: [real(3, 2, 2), real(D, gates * 3, 2), real(D, gates * 3, 3), real(D, 2 * gates * 3)]
+        n = 3 if op == 'LSTM' else 2
+        own(file, op, *w(1), n_out=n, hidden_size=3, activations=usual[op])
+        own(file, op, *w(2), n_out=n, hidden_size=3, direction='bidirectional', activations=usual[op] * 2)
+        other = usual[op][:-1] + ['Softsign']
+        refuse(file, 'with activations = ' + ', '.join("'%s'" % a for a in other), op, *w(1), hidden_size=3, activations=other)
+    for direction, list_ in (('forward', ['Relu']), ('reverse', ['Relu']), ('bidirectional', ['Relu', 'Tanh']),
+                             ('bidirectional', ['Tanh', 'Relu'])):
+        own(file, 'RNN', *w(len(list_)), n_out=2, hidden_size=3, direction=direction, activations=list_)
 
 
 def broken(file):

@@ -107,6 +107,15 @@ static const msg *text_attribute(const char *name, const char *v)
     put_int(&a, 20, 3);
     return &a;
 }
+static const msg *texts_attribute(const char *name, const char *list) /* a list of texts, separated by commas */
+{
+    static msg a;
+    a.n = 0;
+    put_text(&a, 1, name);
+    put_names(&a, 9, list);
+    put_int(&a, 20, 8);
+    return &a;
+}
 static const msg *graph_attribute(const char *name, const msg *g)
 {
     static msg a;
@@ -116,7 +125,7 @@ static const msg *graph_attribute(const char *name, const msg *g)
     put_int(&a, 20, 5);
     return &a;
 }
-/* dims: numbers, -1 the dimension named "n". field 11 input, 12 output */
+/* dims: numbers, -1 the dimension named "n", -2 one named "m", -3 one without a name. field 11 input, 12 output */
 static void put_io(msg *graph, int field, const char *name, int elem, int ndim, const int64_t *dims)
 {
     static msg info, type, tensor, shape, dim;
@@ -126,7 +135,7 @@ static void put_io(msg *graph, int field, const char *name, int elem, int ndim, 
         dim.n = 0;
         put_unknown(&dim);
         if (dims[i] >= 0) put_int(&dim, 1, dims[i]);
-        else put_text(&dim, 2, "n");
+        else if (dims[i] > -3) put_text(&dim, 2, dims[i] == -2 ? "m" : "n");
         put_msg(&shape, 1, &dim);
     }
     put_int(&tensor, 1, elem);
@@ -919,6 +928,322 @@ TEST(inputs_may_be_nodes_and_constants)
     CHECK(tp_import_onnx_parse(other, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_NAME);
     CHECK(strstr(tp_last_error(), "no input 'z'"));
     tp_graph_free(other);
+}
+
+/* Imports linear_model into a graph with these options; the status has to be TP_ERR_ARG, the sentence has `part` and the file. */
+static bool options_refused(tp_graph *g, const tp_import_onnx_desc *d, const char *part)
+{
+    tp_onnx_model m;
+    const tp_status st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", d, &m);
+    const bool ok =
+        st == TP_ERR_ARG && strncmp(tp_last_error(), "model.onnx: ", 12) == 0 && strstr(tp_last_error(), part);
+    if (!ok) printf("  status %d, '%s', expected '%s'\n", (int)st, tp_last_error(), part);
+    return ok;
+}
+
+TEST(options_that_make_no_sense_are_refused)
+{
+    tp_graph *g = tp_graph_new(NULL), *other = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    tp_onnx_dim dims[2] = {{"n", 3}, {"n", 4}};
+    tp_onnx_value v[2];
+    linear_model();
+    v[0].name = v[1].name = "x";
+    v[0].node = v[1].node = tp_placeholder(g, "given", TP_F32, tp_make_shape(3, 2));
+
+    memset(&d, 0, sizeof d);
+    d.n_dims = 2;
+    CHECK(options_refused(g, &d, ".n_dims is 2, but there is no .dims"));
+    d.dims = dims, d.n_dims = -1;
+    CHECK(options_refused(g, &d, ".n_dims is -1"));
+    d.n_dims = 2;
+    CHECK(options_refused(g, &d, ".dims gives 'n' the sizes 3 and 4"));
+    dims[1].size = 0;
+    CHECK(options_refused(g, &d, ".dims gives 'n' the size 0"));
+    dims[1].size = -7;
+    CHECK(options_refused(g, &d, ".dims gives 'n' the size -7"));
+    dims[1].name = NULL;
+    CHECK(options_refused(g, &d, ".dims[1].name is NULL"));
+
+    memset(&d, 0, sizeof d);
+    d.n_inputs = 1;
+    CHECK(options_refused(g, &d, ".n_inputs is 1, but there is no .inputs"));
+    d.inputs = v, d.n_inputs = -2;
+    CHECK(options_refused(g, &d, ".n_inputs is -2"));
+    d.n_inputs = 2;
+    CHECK(options_refused(g, &d, ".inputs gives 'x' two nodes"));
+    v[1].node = NULL;
+    CHECK(options_refused(g, &d, ".inputs[1].node is NULL"));
+    v[1].name = NULL;
+    CHECK(options_refused(g, &d, ".inputs[1].name is NULL"));
+    v[0].node = tp_placeholder(other, "given", TP_F32, tp_make_shape(3, 2));
+    CHECK(options_refused(g, &d, "the node of .inputs for 'x' belongs to another graph"));
+
+    memset(&d, 0, sizeof d);
+    d.trainable = 7;
+    CHECK(options_refused(g, &d, ".trainable is 7, which is no tp_tri"));
+    d.trainable = -1;
+    CHECK(options_refused(g, &d, ".trainable is -1"));
+    d.trainable = TP_UNSET, d.max_work = -1;
+    CHECK(options_refused(g, &d, ".max_work is -1"));
+    d.max_work = (double)NAN;
+    CHECK(options_refused(g, &d, ".max_work is"));
+
+    /* a name twice with one size, and every value of a tp_tri */
+    dims[1] = dims[0];
+    memset(&d, 0, sizeof d);
+    d.dims = dims, d.n_dims = 2;
+    for (d.trainable = TP_UNSET; d.trainable >= 0; d.trainable--) {
+        tp_graph *fresh = tp_graph_new(NULL);
+        CHECK_OK(tp_import_onnx_parse(fresh, file.b, file.n, "model.onnx", &d, &m));
+        CHECK(m.n_input == 1 && m.input[0].node->shape.dim[0] == 3);
+        tp_graph_free(fresh);
+    }
+    CHECK(tp_graph_status(g) == TP_OK);
+    tp_graph_free(g);
+    tp_graph_free(other);
+}
+
+/* A model that must know a dimension of its input: y = x (.., n, m, ..), turned around along `axis` by a Slice. */
+static void turned_model(int ndim, const int64_t *dims, int64_t axis)
+{
+    static const int64_t minus = -1, least = -100;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "from", 7, 1, one, &minus, 8);
+    put_weight(&graph, "to", 7, 1, one, &least, 8);
+    put_weight(&graph, "axis", 7, 1, one, &axis, 8);
+    put_io(&graph, 11, "x", 1, ndim, dims);
+    put_node(&graph, "Slice", "x,from,to,axis,from", "y", NULL);
+    put_io(&graph, 12, "y", 1, ndim, dims);
+    put_model(&file, &graph, 13);
+}
+
+TEST(dimensions_are_named)
+{
+    static const int64_t open[] = {-1, -2, 5}, nameless[] = {-3, 2}, many[] = {-1, -2, -3, -1, -1, -1, -1};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_onnx_dim dims[3] = {{"m", 4}, {"height", 7}, {"width", 8}};
+    tp_onnx_value v;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.dims = dims;
+
+    /* the dimension that is wanted: where it is, and its name */
+    turned_model(3, open, 1);
+    CHECK(refused(&file, NULL, "dimension 1 of its input; give it in .dims: dimension 1 of 'x' ('m')"));
+    d.dims = dims + 1, d.n_dims = 2;
+    CHECK(
+        refused(&file, &d, "('m'); .dims has 'height', 'width', but the names of the inputs' dimensions are 'n', 'm'"));
+    turned_model(2, nameless, 0);
+    CHECK(refused(&file, NULL, "; give it by a placeholder of known shape in .inputs: dimension 0 of 'x'"));
+
+    /* a name that no input has is warned of; one that an input has is not */
+    linear_model();
+    tp_test_keep_log();
+    CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+    CHECK_HAS(tp_test_logged,
+              "model.onnx: .dims has 'height', 'width', but the names of the inputs' dimensions are 'n'\n");
+    dims[1].name = "n";
+    d.n_dims = 1;
+    tp_test_keep_log();
+    CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+    CHECK(tp_test_logged[0] == 0);
+    turned_model(1, two, 0);
+    CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+    CHECK_HAS(tp_test_logged, ".dims has 'n', but no dimension of an input has a name\n");
+    tp_set_log(NULL, NULL);
+
+    /* the placeholder of .inputs has dimensions of its own; the model's inputs are listed */
+    turned_model(3, open, 1);
+    memset(&d, 0, sizeof d);
+    d.inputs = &v, d.n_inputs = 1;
+    v.name = "z", v.node = tp_placeholder(g, "given", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 5));
+    CHECK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_NAME);
+    CHECK_HAS(tp_last_error(), "the model has no input 'z'; its inputs are 'x'");
+    v.name = "x";
+    CHECK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m) == TP_ERR_UNSUPPORTED);
+    CHECK_HAS(tp_last_error(), "; give it by a placeholder of known shape in .inputs: dimension 1 of 'x'");
+    tp_graph_free(g);
+
+    /* of a value that is computed it is one of the inputs' dimensions; a long list is cut */
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, 7, many);
+    put_node(&graph, "Shape", "x", "shape", NULL);
+    put_weight(&graph, "two", 7, 1, one, two, 8);
+    put_node(&graph, "Mul", "shape,two", "more", NULL);
+    put_node(&graph, "Cast", "more", "y", int_attribute("to", 1));
+    put_io(&graph, 12, "y", 1, 1, (const int64_t[]){7});
+    put_model(&file, &graph, 13);
+    CHECK(refused(
+        &file, NULL,
+        "not known cannot be expressed; give it in .dims, or, if the dimension has no name, by a placeholder of "
+        "known shape in .inputs: dimension 0 of 'x' ('n'), dimension 1 of 'x' ('m'), dimension 2 of 'x', "
+        "dimension 3 of 'x' ('n'), dimension 4 of 'x' ('n'), dimension 5 of 'x' ('n'), ..."));
+}
+
+/* -- activations of recurrent operators */
+
+/* Builds an operator of one unit, over the three steps of x (3,1,1): W and R are ones. extra: its attribute. */
+static void recurrent_model(const char *op, int64_t gates, const msg *extra)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    static const int64_t steps[] = {3, 1, 1};
+    const int64_t dim[] = {1, gates, 1};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "W", 1, 3, dim, ones, (size_t)gates * 4);
+    put_weight(&graph, "R", 1, 3, dim, ones, (size_t)gates * 4);
+    put_io(&graph, 11, "x", 1, 3, steps);
+    put_node(&graph, op, "x,W,R", "y", extra);
+    put_io(&graph, 12, "y", 1, 4, (const int64_t[]){3, 1, 1, 1});
+    put_model(&file, &graph, 14);
+}
+
+TEST(activations_of_recurrent_operators)
+{
+    static const struct {
+        const char *op;
+        int64_t gates;
+        const char *usual, *odd_case, *other, *sentence;
+    } row[] = {{"RNN", 1, "Tanh", "tANh", "Softsign", "RNN with activations = 'Softsign' cannot be"},
+               {"LSTM", 4, "Sigmoid,Tanh,Tanh", "sigmoid,tanh,TANH", "Sigmoid,Tanh,Relu",
+                "LSTM with activations = 'Sigmoid', 'Tanh', 'Relu' cannot be"},
+               {"GRU", 3, "Sigmoid,Tanh", "SIGMOID,tanh", "Sigmoid", "GRU with activations = 'Sigmoid' cannot be"}};
+    static const float x[] = {0.5f, -2, 0.25f};
+    const tp_shape shape = tp_make_shape(3, 1, 1);
+    for (int i = 0; i < TP_COUNT(row); i++) {
+        double want[3] = {0, 0, 0}, y[3] = {1, 1, 1};
+        recurrent_model(row[i].op, row[i].gates, NULL);
+        CHECK(run_file(&shape, x, 3, want) == 3);
+        for (int way = 0; way < 2; way++) {
+            recurrent_model(row[i].op, row[i].gates,
+                            texts_attribute("activations", way ? row[i].odd_case : row[i].usual));
+            CHECK_MSG(run_file(&shape, x, 3, y) == 3 && memcmp(y, want, sizeof y) == 0, "%s: %s", row[i].op,
+                      tp_last_error());
+        }
+        recurrent_model(row[i].op, row[i].gates, texts_attribute("activations", row[i].other));
+        CHECK(refused(&file, NULL, row[i].sentence));
+        recurrent_model(row[i].op, row[i].gates, text_attribute("activations", row[i].usual));
+        CHECK(refused(&file, NULL, "the attribute 'activations' is of another kind"));
+        recurrent_model(row[i].op, row[i].gates, float_attribute("clip", 2.5f));
+        CHECK(refused(&file, NULL, "with clip = 2.5 cannot be"));
+    }
+    double y[3] = {0, 0, 0};
+    recurrent_model("RNN", 1, texts_attribute("activations", "Relu")); /* h = max(0, x + h) */
+    CHECK(run_file(&shape, x, 3, y) == 3 && y[0] == 0.5 && y[1] == 0 && y[2] == 0.25);
+    recurrent_model("RNN", 1, texts_attribute("activations", "Tanh ")); /* longer than the name by a space */
+    CHECK(refused(&file, NULL, "with activations = 'Tanh ' cannot be"));
+    recurrent_model("LSTM", 4, int_attribute("input_forget", 1));
+    CHECK(refused(&file, NULL, "LSTM with input_forget = 1 cannot be"));
+}
+
+/* -- weights of batch norms */
+
+/* y = a batch norm of x, b the weight of its variance; "both" is a mean of one norm and a beta of another. */
+static void norm_model(void)
+{
+    static const float numbers[] = {1, 2};
+    static const char *const weight[] = {"gamma", "beta", "mean", "variance", "both"};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    for (int i = 0; i < TP_COUNT(weight); i++) put_weight(&graph, weight[i], 1, 1, two, numbers, sizeof numbers);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "BatchNormalization", "x,gamma,beta,mean,variance", "z", NULL);
+    put_node(&graph, "BatchNormalization", "z,gamma,both,both,variance", "y", NULL);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 14);
+}
+static bool is_collected(const tp_graph *g, const char *key, const tp_variable *v)
+{
+    int n = 0;
+    tp_node *const *item = tp_collection(g, key, &n);
+    for (int i = 0; i < n; i++)
+        if (item[i] == v->node) return true;
+    return false;
+}
+
+TEST(running_statistics_are_not_trained)
+{
+    static const char *const weight[] = {"gamma", "beta", "both", "mean", "variance"};
+    for (int tower = 0; tower < 3; tower++) { /* none, one of training, one of inference */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_import_onnx_desc d;
+        tp_tower_desc t = {.is_training = tower == 1};
+        memset(&d, 0, sizeof d);
+        d.trainable = TP_YES;
+        norm_model();
+        if (tower) tp_tower_enter(g, &t);
+        CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+        if (tower) tp_tower_leave(g);
+        CHECK(tp_graph_n_variables(g) == TP_COUNT(weight));
+        for (int i = 0; i < TP_COUNT(weight); i++) {
+            const tp_variable *v = tp_find_variable(g, weight[i]);
+            if (!CHECK(v != NULL)) continue;
+            CHECK_MSG(v->trainable == (i < 3), "%s", weight[i]);
+            CHECK(is_collected(g, TP_KEY_TRAINABLE_VARIABLES, v) == (i < 3));
+            CHECK(is_collected(g, TP_KEY_MODEL_VARIABLES, v) == (i >= 3));
+            CHECK(is_collected(g, TP_KEY_GLOBAL_VARIABLES, v));
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* -- scopes of variables, functions */
+
+TEST(a_second_size_has_the_same_weights)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m, again;
+    tp_onnx_dim n = {"n", 2};
+    tp_import_onnx_desc d;
+    tp_status st = TP_ERR;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES, d.dims = &n, d.n_dims = 1;
+    linear_model();
+    TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO)
+    st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m);
+    CHECK_OK(st);
+    n.size = 5;
+    TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO)
+    st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &again);
+    CHECK_OK(st);
+    CHECK(m.output[0].node->shape.dim[0] == 2 && again.output[0].node->shape.dim[0] == 5);
+    CHECK(tp_graph_n_variables(g) == 2 && tp_find_variable(g, "net/layer/W"));
+    d.scope = "elsewhere"; /* which is no scope of variables */
+    TP_VARIABLE_SCOPE(g, "net") st = tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &again);
+    CHECK(st == TP_ERR_NAME);
+    CHECK_HAS(tp_last_error(), "variable 'net/layer/W' exists already");
+    CHECK_HAS(tp_last_error(), "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
+    tp_graph_free(g);
+}
+
+TEST(functions_of_a_model_are_named)
+{
+    for (int way = 0; way < 3; way++) { /* the function is of the node's domain, of another, or called otherwise */
+        static msg function, node;
+        function.n = node.n = graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_text(&node, 1, "x");
+        put_text(&node, 2, "y");
+        put_text(&node, 4, "Sq");
+        put_text(&node, 7, "loc");
+        put_msg(&graph, 1, &node);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 18);
+        put_text(&function, 1, way == 2 ? "Sqr" : "Sq");
+        put_text(&function, 10, way == 1 ? "lok" : "loc");
+        put_msg(&file, 25, &function);
+        CHECK(refused(&file, NULL,
+                      way ? "y: tp has no operator loc.Sq"
+                          : "y: the model defines its own operator loc.Sq as a function: inline the functions first, "
+                            "onnx.inliner.inline_local_functions does"));
+    }
 }
 
 /* More is computed while importing than one graph for it holds. */
@@ -2558,6 +2883,7 @@ static void other_model(int which)
         put_node(&graph, "Range", "start,stop,step", "y", NULL);
         put_io(&graph, 12, "y", 7, 1, three);
         break;
+    case 7: norm_model(); return;
     case 6: /* an If that gives what is known */
         put_weight(&then, "a", 1, 1, three, known, sizeof known);
         put_io(&then, 12, "a", 1, 1, three);
@@ -2572,11 +2898,11 @@ static void other_model(int which)
 
 TEST(out_of_memory_anywhere)
 {
-    for (int which = 0; which < 8; which++) {
+    for (int which = 0; which < 9; which++) {
         tp_import_onnx_desc d;
         long failures = 0;
         memset(&d, 0, sizeof d);
-        d.trainable = which == 4 ? TP_YES : 0;
+        d.trainable = which == 4 || which == 7 ? TP_YES : 0;
         d.scope = which == 2 ? "scope" : NULL;
         other_model(which);
         for (long n = 1, failed = 1; failed; n++) {

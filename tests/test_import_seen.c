@@ -92,7 +92,7 @@ static uint64_t seen_exports(uint64_t h, tp_graph *g, const tp_onnx_model *m, in
 /* All of an import; `kind` chooses options and what is written. */
 static uint64_t seen_import(uint64_t h, const void *data, size_t size, int kind, bool exports)
 {
-    static const tp_onnx_dim dims[] = {{"batch", 3}, {"n", 2}, {"N", 4}, {"unused", 0}};
+    static const tp_onnx_dim dims[] = {{"batch", 3}, {"n", 2}, {"N", 4}, {"unused", 1}};
     tp_import_onnx_desc d;
     tp_onnx_model m;
     tp_graph *g = tp_graph_new(NULL);

@@ -174,8 +174,8 @@ typedef struct tp__symbol {
 /* A dimension of an input whose size is not known. */
 typedef struct tp__open_dim {
     const tp_node *node;
-    const char *input,
-        *name; /* name: the dimension's name in the file; "" if it has none, or if .inputs gives the node */
+    const char *input;
+    const char *name; /* the dimension's name in the file; "" if it has none, or if .inputs gives the node */
     int axis;
 } tp__open_dim;
 

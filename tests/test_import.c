@@ -1005,7 +1005,7 @@ TEST(options_that_make_no_sense_are_refused)
     tp_graph_free(other);
 }
 
-/* A model that must know a dimension of its input: y = x (.., n, m, ..), turned around along `axis` by a Slice. */
+/* A model that must know a dimension of its input: a Slice turns x around along `axis`. */
 static void turned_model(int ndim, const int64_t *dims, int64_t axis)
 {
     static const int64_t minus = -1, least = -100;
@@ -1143,7 +1143,7 @@ TEST(activations_of_recurrent_operators)
 
 /* -- weights of batch norms */
 
-/* y = a batch norm of x, b the weight of its variance; "both" is a mean of one norm and a beta of another. */
+/* y = two batch norms of x, one after the other. "both" is the mean and also the beta of the second one. */
 static void norm_model(void)
 {
     static const float numbers[] = {1, 2};

@@ -258,7 +258,8 @@ typedef struct tp_grad {
     tp_graph *graph;
     tp_operation *op;
     tp_node **in, **dout, **din;
-    tp_node *out; /* the operation's outputs, op->out */
+    tp_node *out;      /* the operation's outputs, op->out */
+    const char *below; /* private; by operation id: whether the operation depends on what one differentiates by */
 } tp_grad;
 
 /* Computes a block of the output of an element-wise op: n elements. Inputs (already broadcast) and output are
@@ -653,7 +654,7 @@ TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, 
 
 /* Adds the gradient dxs[i] = d sum(y) / d xs[i] as new nodes (under name scope "gradients"); NULL where y does not
  * depend on xs[i]. Returns a node, no status: y, or poison after a mistake. The derivatives may be differentiated again, except those of
- * lstm, gru, attention and bilinear_sampler, which warn and give no gradient. No gradient flows through
+ * lstm, gru, attention and ctc_loss, which warn and give no gradient. No gradient flows through
  * tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
  * created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
@@ -5090,6 +5091,7 @@ static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, con
     ctx.dout = dout;
     ctx.din = din;
     ctx.out = o->out;
+    ctx.below = below;
     if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
     tp_device_leave(g);
     tp_name_scope_pop(g);
@@ -16655,6 +16657,9 @@ static void tp__give_outputs(tp_grad *g, tp_node *d, int n)
 {
     for (int i = 0; i < n && !tp_is_poison(d); i++) g->din[i] = &d->op->out[i];
 }
+
+/* Whether somebody needs the gradient of input i. A gradient that nobody needs costs nodes, but no time in a run. */
+static bool tp__grad_is_needed(const tp_grad *g, int i) { return g->below[g->in[i]->op->id] != 0; }
 #endif
 
 /* -- shared by matmul here, in tp_fast.h and in tp_export.h: sizes ------------------------------------------ */
@@ -17563,7 +17568,7 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 
 /* -- bilinear_sampler_grad: derivatives by the image and by the coordinates ------------------ >>op bilinear_sampler_grad
  * Inputs dy, image, coords. The gradient of a pixel of the image is dy times its weight; that of a
- * coordinate is dy times the difference of the neighbours, and 0 where the coordinate is negative. It has no gradient itself. */
+ * coordinate is dy times the difference of the neighbours, and 0 where the coordinate is negative. */
 static void TP__F(tp__sampler_grad_images)(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t *x = k->in[1].shape.dim, W = x[2], C = x[3], size = x[1] * W * C;
@@ -17604,12 +17609,59 @@ static tp_status tp__sampler_grad_infer(tp_infer *s)
     s->out[1] = s->in[2];
     return st == TP_OK ? tp__infer_like(s, 0, &y) : st;
 }
+static void tp__sampler_grad_gradient(tp_grad *g);
 static const tp_op tp__op_bilinear_sampler_grad =
     TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, TP__IO(3, 2), TP__ATTRS(sampler),
-            tp__sampler_grad_infer, NULL, TP__NAIVE(tp__sampler_grad), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
+            tp__sampler_grad_infer, tp__sampler_grad_gradient, TP__NAIVE(tp__sampler_grad),
+            TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 static void tp__sampler_gradient(tp_grad *g)
 {
     tp__give_outputs(g, tp__op3(&tp__op_bilinear_sampler_grad, g->dout[0], g->in[0], g->in[1], g->op->attrs), 2);
+}
+/* Returns element q of the last axis of v, (B,H2,W2,2). */
+static tp_node *tp__sampler_part(tp_node *v, int q)
+{
+    const int64_t begin[4] = {0, 0, 0, q}, size[4] = {-1, -1, -1, 1};
+    return tp_slice(v, begin, size);
+}
+/* The gradient of the second output, dcoords, is v. Coordinate q of dcoords is the sum over the channels of dy (S1 - S0). S0 and S1
+ * are samples of the image, whose coordinate q is moved to the pixels before (S0) and after it (S1), and is not differentiated by;
+ * the other coordinate remains. So the derivatives are those of bilinear_sampler. */
+static void tp__sampler_coords_gradient(tp_grad *g, tp_node *v)
+{
+    tp_node *dy = g->in[0], *image = g->in[1], *coords = g->in[2], *inside = NULL, *dx[3] = {NULL, NULL, NULL}, *dc[2];
+    const tp__sampler_attrs *t = (const tp__sampler_attrs *)g->op->attrs, repeat = {TP_BORDER_REPEAT};
+    if (t->border == TP_BORDER_CONSTANT) /* 1 where the weights count, and 0 outside of the image */
+        inside = tp_stop_gradient(tp__op2(&tp__op_bilinear_sampler, tp_ones_like(image), coords, t));
+    v = tp_select(tp_greater_equal(coords, tp_zeros_like(coords)), v, tp_zeros_like(v));
+    for (int q = 0; q < 2; q++) {
+        tp_node *part[2], *y[2], *d[2];
+        tp_node *vq = inside ? tp_mul(inside, tp__sampler_part(v, q)) : tp__sampler_part(v, q), *dyv = tp_mul(dy, vq);
+        for (int side = 0; side < 2; side++) {
+            part[q] = tp_affine(tp_floor(tp_relu(tp__sampler_part(coords, q))), 1, (float)side);
+            part[1 - q] = tp__sampler_part(coords, 1 - q);
+            tp_node *moved = tp_concat(part, 2, 3);
+            y[side] = tp__op2(&tp__op_bilinear_sampler, image, moved, &repeat);
+            d[side] = tp__op3(&tp__op_bilinear_sampler_grad, dyv, image, moved, &repeat);
+        }
+        if (tp_is_poison(d[0]) || tp_is_poison(d[1])) return;
+        tp_node *ddy = tp_mul(vq, tp_sub(y[1], y[0])), *dimage = tp_sub(d[1], d[0]);
+        dx[0] = q ? tp_add(dx[0], ddy) : ddy;
+        dx[1] = q ? tp_add(dx[1], dimage) : dimage;
+        dc[1 - q] = tp__sampler_part(tp_sub(&d[1]->op->out[1], &d[0]->op->out[1]), 1 - q);
+    }
+    dx[2] = tp_concat(dc, 2, 3);
+    for (int i = 0; i < 3; i++) g->din[i] = g->din[i] ? tp_add(g->din[i], dx[i]) : dx[i];
+}
+static void tp__sampler_grad_gradient(tp_grad *g)
+{
+    tp_node *u = g->dout[0];
+    if (u) { /* the first output is linear in dy, and the transpose of that is bilinear_sampler */
+        tp_node *d = tp__op3(&tp__op_bilinear_sampler_grad, g->in[0], u, g->in[2], g->op->attrs);
+        g->din[0] = tp__op2(&tp__op_bilinear_sampler, u, g->in[2], g->op->attrs);
+        if (!tp_is_poison(d)) g->din[2] = &d->op->out[1];
+    }
+    if (g->dout[1]) tp__sampler_coords_gradient(g, g->dout[1]);
 }
 #endif
 
@@ -17912,7 +17964,8 @@ static void tp__batch_norm_gradient(tp_grad *g)
 
 /* -- batch_norm_infer: y = gamma (x - mean) / sqrt(var + epsilon) + beta, of given mean and var ------- >>op batch_norm_infer
  * Inputs x of any rank >= 2; gamma, beta, mean, var (C).
- *   dx = dy gamma / sqrt(var + epsilon),  dgamma = sum dy (x - mean) / sqrt(var + epsilon),  dbeta = sum dy */
+ *   dx = dy gamma inv,  dgamma = sum dy (x - mean) inv,  dbeta = sum dy,  inv = 1/sqrt(var + epsilon)
+ *   dmean = -gamma inv dbeta,  dvar = -gamma inv^2 dgamma / 2 */
 static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k)
 {
     const real epsilon = (real)((const tp__bn_attrs *)k->attrs)->epsilon;
@@ -17942,9 +17995,13 @@ static void tp__batch_norm_infer_gradient(tp_grad *g)
         if (d != axis) axes[n++] = d;
     tp_node *inv = tp_rsqrt(tp_add(g->in[4], tp_const_as(g->graph, x->dtype, (double)t->epsilon)));
     tp_node *centred = tp_sub(x, tp__norm_channels(g->in[3], x, axis));
-    g->din[0] = tp_mul(dy, tp__norm_channels(tp_mul(g->in[1], inv), x, axis));
+    tp_node *scale = tp_mul(g->in[1], inv);
+    g->din[0] = tp_mul(dy, tp__norm_channels(scale, x, axis));
     g->din[1] = tp_reduce_sum(tp_mul(dy, tp_mul(centred, tp__norm_channels(inv, x, axis))), axes, n, false);
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
+    /* in most networks mean and var are variables that are not trained */
+    if (tp__grad_is_needed(g, 3)) g->din[3] = tp_neg(tp_mul(scale, g->din[2]));
+    if (tp__grad_is_needed(g, 4)) g->din[4] = tp_affine(tp_mul(tp_mul(scale, inv), g->din[1]), -0.5f, 0);
 }
 static const tp_op tp__op_batch_norm_infer =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_CHANNELS_LAST, 0, "batch_norm_infer", "BatchNormInference",
@@ -18455,8 +18512,8 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  * In logarithms, t counting from 0 and a(-1) = b(T) as given:
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
- * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
- * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
+ * The second output is dx for dy = 1; its own gradient is missing, and a warning says so. Labels that no path spells cost
+ * infinity (zero_infinity: 0), and their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
 #define TP__NONE (-(double)INFINITY) /* stands for the logarithm of 0 */
 /* Returns log(e^a + e^b + e^c). */
 static double TP__F(tp__ctc_add)(double a, double b, double c)
@@ -18632,6 +18689,10 @@ static double tp__ctc_flops(const tp_call *k)
 static void tp__ctc_gradient(tp_grad *g)
 {
     const bool batch_major = ((const tp_ctc_attrs *)g->op->attrs)->batch_major;
+    if (g->dout[1])
+        tp_log_once(TP_LOG_WARN,
+                    "a gradient of a gradient meets '%s': that of ctc_loss has none, so nothing flows through it",
+                    g->op->name);
     if (!g->dout[0]) return;
     tp_node *dy = tp_expand_dims(g->dout[0], -1);
     g->din[0] = tp_mul(&g->out[1], batch_major ? tp_expand_dims(dy, 1) : dy);

@@ -1538,6 +1538,9 @@ static void tp__import_batch_norm(tp__import_node *n)
                 momentum = tp__import_node_float(n, "momentum", 0.9f);
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     if (!tp__import_node_int(n, "training_mode", 0)) {
+        /* running statistics are variables among others, but they are not trained */
+        if (tp__import_node_has(n, 3) && n->in[3]->variable) mean = tp_stop_gradient(mean);
+        if (tp__import_node_has(n, 4) && n->in[4]->variable) var = tp_stop_gradient(var);
         tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, epsilon));
         return;
     }

@@ -230,18 +230,62 @@ static void keep(void *user, tp_log_level level, const char *message)
 
 TEST(missing_second_derivatives_are_told)
 {
-    char text[512] = "";
-    tp_graph *g = tp_graph_new(NULL);
-    const int64_t dim[3] = {2, 3, 4};
-    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(3, dim)), *dx = NULL, *ddx = NULL;
-    tp_set_log(keep, text);
-    tp_gradients(tp_sum(tp_square(tp_nn_attention(x, x, x, 2, false))), &x, 1, &dx);
-    CHECK_STR(text, "");
-    tp_gradients(tp_sum(tp_square(dx)), &x, 1, &ddx);
-    CHECK_HAS(text, "attention_grad has none, so nothing flows through it");
-    CHECK(tp_graph_status(g) == TP_OK);
-    tp_set_log(NULL, NULL);
-    tp_graph_free(g);
+    static const char *const sentence[] = {
+        "attention_grad has none, so nothing flows through it", "lstm_grad has none, so nothing flows through it",
+        "gru_grad has none, so nothing flows through it", "that of ctc_loss has none, so nothing flows through it"};
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        char text[512] = "";
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3, 4)), *dx = NULL, *ddx = NULL, *y;
+        tp_node *n = tp_placeholder(g, "n", TP_I32, tp_make_shape(3));
+        tp_node *w = tp_placeholder(g, "w", TP_F32, tp_make_shape(6, TP_ANY));
+        tp_node *b = tp_placeholder(g, "b", TP_F32, tp_make_shape(TP_ANY));
+        tp_node *h = tp_placeholder(g, "h", TP_F32, tp_make_shape(3, 2));
+        tp_set_log(keep, text);
+        if (i == 0) y = tp_nn_attention(x, x, x, 2, false);
+        else if (i == 1) y = tp_nn_lstm(x, w, b, h, h, 1, false, NULL, NULL);
+        else if (i == 2) y = tp_nn_gru(x, w, b, w, b, h, false, NULL);
+        else y = tp_ctc_loss(x, tp_placeholder(g, "labels", TP_I32, tp_make_shape(3, 1)), n, n, NULL);
+        tp_gradients(tp_sum(tp_square(y)), &x, 1, &dx);
+        CHECK_STR(text, "");
+        CHECK_MSG(dx != NULL && tp_graph_status(g) == TP_OK, "%d: %s", i, tp_graph_error(g));
+        tp_gradients(tp_sum(tp_square(dx)), &x, 1, &ddx);
+        CHECK_HAS(text, sentence[i]);
+        CHECK(tp_graph_status(g) == TP_OK);
+        tp_set_log(NULL, NULL);
+        tp_graph_free(g);
+    }
+}
+
+/* bilinear_sampler's second derivatives, of shapes that are not known; and its third, since the nodes of the second are its own. Some
+ * places lie outside of the image. */
+TEST(bilinear_sampler_may_be_differentiated_again)
+{
+    double image[4 * 5 * 2], coords[3 * 3 * 2];
+    for (int i = 0; i < TP_COUNT(image); i++) image[i] = sin(1.3 * i + 0.2);
+    for (int i = 0; i < TP_COUNT(coords); i++) coords[i] = 0.27 * i - 0.4; /* clear of whole numbers */
+    for (int border = TP_BORDER_REPEAT; border <= TP_BORDER_CONSTANT; border++)
+        for (int order = 2; order <= 3; order++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x[2], *dx[2];
+            tp_feed feed[2];
+            double worst = -1;
+            memset(feed, 0, sizeof feed);
+            for (int i = 0; i < 2; i++) {
+                x[i] = tp_placeholder(g, "x", TP_F64, tp_make_shape(TP_ANY, TP_ANY, TP_ANY, TP_ANY));
+                feed[i].node = x[i];
+            }
+            tp_tensor_view(&feed[0].value, TP_F64, tp_make_shape(1, 4, 5, 2), image);
+            tp_tensor_view(&feed[1].value, TP_F64, tp_make_shape(1, 3, 3, 2), coords);
+            tp_node *y = tp_sin(tp_bilinear_sampler(x[0], x[1], border));
+            for (int k = 1; k < order; k++) {
+                tp_gradients(tp_sum(y), x, 2, dx);
+                y = tp_add(tp_sum(tp_sin(dx[0])), tp_sum(tp_sin(dx[1])));
+            }
+            CHECK_MSG(tp_check_gradients(y, feed, 2, 1e-6, &worst) == TP_OK && worst >= 0, "border %d, order %d: %s",
+                      border, order, tp_last_error());
+            tp_graph_free(g);
+        }
 }
 
 TEST_MAIN()

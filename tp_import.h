@@ -2945,7 +2945,7 @@ static bool tp__rnn_plain(tp__import_node *n, char kind)
 {
     char text[40];
     if (tp__import_node_attr(n, "clip")) {
-        snprintf(text, sizeof text, "clip = %g", (double)tp__import_node_float(n, "clip", 0));
+        tp__format(text, sizeof text, "clip = %g", (double)tp__import_node_float(n, "clip", 0));
         tp__import_node_unsupported(n, text);
     } else if (kind == 'L' && tp__import_node_int(n, "input_forget", 0))
         tp__import_node_unsupported(n, "input_forget = 1");

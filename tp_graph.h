@@ -17633,7 +17633,8 @@ static void tp__sampler_coords_gradient(tp_grad *g, tp_node *v)
     const tp__sampler_attrs *t = (const tp__sampler_attrs *)g->op->attrs, repeat = {TP_BORDER_REPEAT};
     if (t->border == TP_BORDER_CONSTANT) /* 1 where the weights count, and 0 outside of the image */
         inside = tp_stop_gradient(tp__op2(&tp__op_bilinear_sampler, tp_ones_like(image), coords, t));
-    v = tp_select(tp_greater_equal(coords, tp_zeros_like(coords)), v, tp_zeros_like(v));
+    tp_node *zeros = tp_zeros_like(v);
+    v = tp_select(tp_greater_equal(coords, tp_zeros_like(coords)), v, zeros);
     for (int q = 0; q < 2; q++) {
         tp_node *part[2], *y[2], *d[2];
         tp_node *vq = inside ? tp_mul(inside, tp__sampler_part(v, q)) : tp__sampler_part(v, q), *dyv = tp_mul(dy, vq);

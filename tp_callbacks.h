@@ -748,9 +748,10 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 
 /* At each trigger, runs one pass over the input through an inference tower that shares the trained variables; then the
  * inferencers report. The input is a dataflow (fed from this thread) or an input source; a pass has as many datapoints as
- * its size, which must not be 0; if that is unknown, as many as it gives until it ends. Each pass uses the same data and the same random numbers. The tower is built on .device, a number of the session's
- * devices as for tp_device_enter (the CPU has a number too, so -1 is not used). It uses the variables of the training tower with
- * that number if that tower has its own, otherwise those of the first tower. [callbacks: InferenceRunner] */
+ * its size says; a size of 0 is an error. If the size is unknown, the pass ends where the input ends. Each pass uses the same data and
+ * the same random numbers. The tower is built on .device, a number of the session's devices as for tp_device_enter (the CPU has a
+ * number too, so -1 is not used). It uses the variables of the training tower with that number if that tower has its own, otherwise
+ * those of the first tower. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* give either df or .input */
@@ -5269,8 +5270,8 @@ static tp_status tp__saver_list(const tp__saver *s)
     return st;
 }
 
-/* Deletes checkpoints that are too many after a resume, perhaps because max_to_keep is smaller than before; first the file
- * "checkpoint" ceases to name them. The one written after Ctrl-C stays in it if training was resumed from that one. */
+/* After a resume, deletes checkpoints beyond max_to_keep, which may be smaller than before. The file "checkpoint" is written without
+ * them first. It still names the checkpoint that was written after Ctrl-C if training was resumed from that one. */
 static tp_status tp__saver_prune_resumed(tp__saver *s)
 {
     tp_status st = TP_OK;

@@ -6735,11 +6735,12 @@ static int64_t tp__pad_source_row(const int64_t *index, const tp_shape *x, const
     }
     return at;
 }
-/* Counts the index of a row on to the next row. */
+/* Advances the index of a row to the next row of y. */
 static void tp__next_row(int64_t *index, const tp_shape *y)
 {
     for (int d = y->ndim - 2; d >= 0 && ++index[d] == y->dim[d]; d--) index[d] = 0;
 }
+/* Writes n copies of a value of `size` bytes. */
 static void tp__pad_border(char *to, const void *value, size_t size, int64_t n)
 {
     if (size == 4)
@@ -7033,7 +7034,7 @@ static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
         add(C, (float *)k->out[0].data + r * C, in);
     }
 }
-/* NCHW: one value for each plane of an image. */
+/* bias_add in NCHW: adds b[channel] to each plane, an image's values of one channel. */
 TP__HOT static void tp__bias_planes(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0], n = tp__product(&k->in[0].shape, 2, k->in[0].shape.ndim);
@@ -7136,7 +7137,7 @@ static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
             }
     }
 }
-/* The larger of y[i] and of each step-th x, where NaN is larger than any number. If index is not NULL, it gets w where that is x. */
+/* y[i] = max(y[i], x[i * step]); NaN counts as larger than any number. If index is not NULL, index[i] = w where x was larger. */
 TP__HOT static void tp__pool_tap(int64_t n, float *y, const float *x, int64_t step, uint8_t *index, uint8_t w)
 {
     if (index) {
@@ -7153,7 +7154,8 @@ TP__HOT static void tp__pool_tap(int64_t n, float *y, const float *x, int64_t st
         }
     }
 }
-/* NCHW: rows of outputs. Each place of the window is a row of inputs that are stride_w apart. */
+/* max_pool in NCHW: computes the rows [from, to) of the output. For one place (u, v) of the window, the inputs of a row of outputs lie
+ * in one row of the image, stride_w apart. */
 static void tp__max_pool_planes(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);

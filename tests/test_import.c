@@ -990,7 +990,7 @@ TEST(options_that_make_no_sense_are_refused)
     d.max_work = (double)NAN;
     CHECK(options_refused(g, &d, ".max_work is"));
 
-    /* a name twice with one size, and every value of a tp_tri */
+    /* a name may be given twice with the same size; each value of a tp_tri is accepted */
     dims[1] = dims[0];
     memset(&d, 0, sizeof d);
     d.dims = dims, d.n_dims = 2;

@@ -1271,7 +1271,7 @@ TEST(images_decode_as_by_pillow)
     check_image(ref_jpeg420, 3, ref_jpeg420_rgb, 6); /* and how colours are spread over two pixels */
 }
 
-/* EXIF data of a segment of a JPEG: one entry before the orientation, whose integers are little- or big-endian. Returns their size. */
+/* Writes a JPEG segment of EXIF data, little- or big-endian: a table of two entries, a width and the orientation. Returns its size. */
 static size_t put_exif(unsigned char *to, bool little, int orientation)
 {
     static const unsigned char head[] = {0xff, 0xe1, 0, 42, 'E', 'x', 'i', 'f', 0, 0};

@@ -31,7 +31,9 @@
  *         return 0;
  *     }
  *
- * TYPES      float16 and bfloat16 are computed in float32. The layout remains that of the file, NCHW.
+ * TYPES      float16 and bfloat16 are computed in float32.
+ * LAYOUT     Inputs, outputs and the values that tp_graph_find finds have the layout of the file, NCHW. Between them, images are
+ *            computed as NHWC, which is the layout of the fast kernels; a transpose remains where an operator needs NCHW.
  * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. An error found while a node is built is
  *            also kept by the graph (tp_graph_error).
  */
@@ -222,6 +224,7 @@ typedef struct tp__import_node {
     tp_node **made;
     tp_tensor *value; /* values of outputs that the builder itself computes, where set[i] is true */
     bool *set, partial;
+    bool channels_last; /* the inputs and outputs are images whose last axis is the channel: see "layouts" */
     tp__import_attr *attr;
     int n_in, n_out, n_attr;
 } tp__import_node;
@@ -237,7 +240,10 @@ enum {
     TP__IMPORT_NO_FOLD = 1, /* the operator computes its value itself, or draws random numbers */
     TP__IMPORT_SIZES = 2,   /* arithmetic of sizes, which is computed even if some of them are unknown */
     TP__IMPORT_SHAPE = 8,   /* the operator takes a list of sizes, some of which may be unknown, as a shape */
-    TP__IMPORT_BYTES = 4    /* operators with one or two inputs for which uint8 and bool are computed as int32 */
+    TP__IMPORT_BYTES = 4,   /* operators with one or two inputs for which uint8 and bool are computed as int32 */
+    TP__IMPORT_IMAGE = 16,  /* the first input may be an image with its channels last; the output is one then */
+    TP__IMPORT_IMAGES = 32, /* element-wise or Concat: all inputs are images then */
+    TP__IMPORT_WINDOWS = 64 /* a convolution: the first input is always made such an image */
 };
 
 static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
@@ -635,6 +641,57 @@ static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtyp
     return &n->value[i];
 }
 
+/* -- layouts: the file's images are (N,C,H,W); tp's kernels are fast for (N,H,W,C). An operator on images is built for channels
+ * last, and a transpose to channels first follows, which is the value of the file. The next operator on images takes the
+ * transpose's input instead. What no operator reads is not computed. All this holds for three to four dimensions. */
+
+/* Where axis d of an image with channels first lies in the same image with channels last; and the reverse. */
+static int tp__axis_in_last(int d, int ndim) { return d == 0 ? 0 : d == 1 ? ndim - 1 : d - 1; }
+static int tp__axis_in_first(int d, int ndim) { return d == 0 ? 0 : d == ndim - 1 ? 1 : d + 1; }
+static int tp__import_node_place(const tp__import_node *n, int axis, int ndim)
+{
+    return n->channels_last ? tp__axis_in_last(axis, ndim) : axis;
+}
+static int tp__import_node_file_axis(const tp__import_node *n, int axis, int ndim)
+{
+    return n->channels_last ? tp__axis_in_first(axis, ndim) : axis;
+}
+/* Returns y if x is the transpose of y that has its axis d at place[d](d); else NULL. */
+static tp_node *tp__transposed_from(const tp_node *x, int (*place)(int d, int ndim))
+{
+    const int nd = x->shape.ndim;
+    int perm[TP_MAX_DIMS];
+    if (nd < 3 || nd > 4 || x->op->row != &tp__op_transpose) return NULL;
+    tp__permutation((const tp__transpose_attrs *)x->op->attrs, nd, perm);
+    for (int d = 0; d < nd; d++)
+        if (perm[d] != place(d, nd)) return NULL;
+    return x->op->in[0];
+}
+static tp_node *tp__transposed_by(tp_node *x, int (*place)(int d, int ndim))
+{
+    int perm[TP_MAX_DIMS];
+    for (int d = 0; d < x->shape.ndim; d++) perm[d] = place(d, x->shape.ndim);
+    return tp_transpose(x, perm, x->shape.ndim);
+}
+/* x with its channels last, if the graph has it; NULL if not. */
+static tp_node *tp__has_nhwc(const tp_node *x) { return tp__transposed_from(x, tp__axis_in_last); }
+static tp_node *tp__nhwc(tp_node *x)
+{
+    tp_node *y = tp__has_nhwc(x);
+    return y ? y : tp__transposed_by(x, tp__axis_in_first);
+}
+static tp_node *tp__nchw(tp_node *x)
+{
+    tp_node *y = tp__transposed_from(x, tp__axis_in_first);
+    return y ? y : tp__transposed_by(x, tp__axis_in_last);
+}
+/* First of the axes H and W (D, H and W) of an image, and its axis of channels. */
+static int tp__import_node_space(const tp__import_node *n) { return n->channels_last ? 1 : 2; }
+static int tp__import_node_channels(const tp__import_node *n, const tp_node *x)
+{
+    return n->channels_last ? x->shape.ndim - 1 : 1;
+}
+
 /* -- attributes */
 static const tp__pb *tp__import_node_attr(const tp__import_node *n, const char *name)
 {
@@ -716,9 +773,10 @@ static int tp__import_node_ints(tp__import_node *n, const char *name, int i, int
     for (; count < size; count++) to[count] = tp__known_int(t, count);
     return count;
 }
+/* Converts an axis of the file to one of the graph: counted from 0, and in the layout in which the operator is built. */
 static int tp__import_node_axis(tp__import_node *n, int64_t axis, int ndim)
 {
-    if (axis >= -ndim && axis < ndim) return (int)(axis < 0 ? axis + ndim : axis);
+    if (axis >= -ndim && axis < ndim) return tp__import_node_place(n, (int)(axis < 0 ? axis + ndim : axis), ndim);
     tp__on_fail(n, TP_ERR_FORMAT, "%s has axis %lld of a value with %d dimensions", n->op, (long long)axis, ndim);
     return 0;
 }
@@ -729,18 +787,33 @@ static bool tp__import_node_axes(tp__import_node *n, const int64_t *axes, int co
     for (int i = 0; i < count; i++) {
         const int a = tp__import_node_axis(n, axes[i], ndim);
         if (n->importer->status != TP_OK) return false;
-        if (flag[a]) return tp__on_fail(n, TP_ERR_FORMAT, "%s names axis %d twice", n->op, a), false;
+        if (flag[a])
+            return tp__on_fail(n, TP_ERR_FORMAT, "%s names axis %d twice", n->op,
+                               tp__import_node_file_axis(n, a, ndim)),
+                   false;
         flag[a] = true;
     }
     return true;
 }
-static int64_t tp__import_node_dim(tp__import_node *n, const tp_node *x, int d)
+/* Reports that dimension d, in the file's layout, of the input x must be known. */
+static int64_t tp__import_node_unknown_dim(tp__import_node *n, const tp_node *x, int d)
 {
-    if (d >= 0 && d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
     if (!tp_is_poison(x))
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; %s", n->op, d,
                     tp__importer_missing(n->importer, x, d));
     return 1;
+}
+/* Returns dimension d of a weight w, which must be known. */
+static int64_t tp__import_weight_dim(tp__import_node *n, const tp_node *w, int d)
+{
+    return d < w->shape.ndim && w->shape.dim[d] >= 0 ? w->shape.dim[d] : tp__import_node_unknown_dim(n, w, d);
+}
+/* Returns dimension d, which must be known, of an x in the layout in which the operator is built. */
+static int64_t tp__import_node_dim(tp__import_node *n, const tp_node *x, int d)
+{
+    const tp_node *of_file = n->channels_last ? tp__transposed_from(x, tp__axis_in_first) : NULL;
+    if (d >= 0 && d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
+    return tp__import_node_unknown_dim(n, of_file ? of_file : x, tp__import_node_file_axis(n, d, x->shape.ndim));
 }
 static bool tp__import_node_rank(tp__import_node *n, const tp_node *x, int min_rank, int max_rank)
 {
@@ -1024,7 +1097,8 @@ static void tp__import_reduce(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
     const int count = tp__import_node_ints(n, "axes", 1, list);
-    const bool keep_dims = tp__import_node_int(n, "keepdims", 1) != 0;
+    const bool squeeze = n->channels_last && !tp__import_node_int(n, "keepdims", 1); /* once the order is the file's */
+    const bool keep_dims = squeeze || tp__import_node_int(n, "keepdims", 1) != 0;
     const char *op = n->op + 6; /* the operator's name without "Reduce" */
     tp_node *x = tp__import_node_input(n, 0), *y;
     int axes[TP_MAX_DIMS], k = 0;
@@ -1034,11 +1108,8 @@ static void tp__import_reduce(tp__import_node *n)
     for (int d = 0; d < x->shape.ndim; d++)
         if (flag[d] || count <= 0) axes[k++] = d;
     if ((count <= 0 && tp__import_node_int(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
-    if (x->dtype == TP_BOOL && k) { /* the maximum of bools is "any" */
-        tp__import_node_set_output(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep_dims));
-        return;
-    }
-    y = tp__bytes_to_int32(x);
+    const bool bools = x->dtype == TP_BOOL && k; /* the maximum of bools is "any" */
+    y = bools ? (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep_dims) : tp__bytes_to_int32(x);
     if (strcmp(op, "L1") == 0) y = tp_abs(y);
     else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
     if (strcmp(op, "LogSumExp") == 0) {
@@ -1048,7 +1119,7 @@ static void tp__import_reduce(tp__import_node *n)
             y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, maximum)), axes, k, true)), maximum);
             if (!keep_dims) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
         }
-    } else if (k) {
+    } else if (k && !bools) {
         tp_node *(*fn)(tp_node *, const int *, int, bool) = strcmp(op, "Mean") == 0   ? tp_reduce_mean
                                                             : strcmp(op, "Max") == 0  ? tp_reduce_max
                                                             : strcmp(op, "Min") == 0  ? tp_reduce_min
@@ -1060,6 +1131,12 @@ static void tp__import_reduce(tp__import_node *n)
     }
     if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
     else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
+    if (squeeze && k) {
+        y = tp__nchw(y);
+        for (int d = x->shape.ndim - 1; d >= 0; d--)
+            if (count <= 0 || flag[tp__axis_in_last(d, x->shape.ndim)]) y = tp_squeeze(y, d);
+        n->channels_last = false;
+    }
     tp__import_node_set_output(n, 0, tp__cast_if_needed(y, x->dtype));
 }
 
@@ -1159,20 +1236,20 @@ static void tp__import_gemm(tp__import_node *n)
 
 typedef struct tp__window {
     int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* size of the window for H and W, or for D, H and W */
-    int axes;
-    bool same_padding, no_padding; /* same_padding: the padding is what TP_SAME gives */
-    bool unknown_padding;          /* the amount of padding depends on an unknown size */
-    bool one_axis;                 /* the ONNX node has only one spatial axis */
+    int axes, first;                                           /* number of spatial axes, and the first of them */
+    bool same_padding, no_padding;                             /* same_padding: the padding is what TP_SAME gives */
+    bool unknown_padding;                                      /* the amount of padding depends on an unknown size */
+    bool one_axis;                                             /* the ONNX node has only one spatial axis */
 } tp__window;
 
-static tp_node *tp__two_axes(tp_node *x, bool *is_one_axis)
+static tp_node *tp__two_axes(tp_node *x, int first, bool *is_one_axis)
 {
     *is_one_axis = x->shape.ndim == 3;
-    return *is_one_axis ? tp_expand_dims(x, 2) : x;
+    return *is_one_axis ? tp_expand_dims(x, first) : x;
 }
 
 /* Reads the attributes of a window. The kernel size comes from the attribute or the weight; with one axis only k[1] is used. x
- * is (N,C,H,W) or (N,C,D,H,W). */
+ * is (N,C,H,W), (N,H,W,C) or (N,C,D,H,W). */
 static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is_one_axis, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
@@ -1182,6 +1259,7 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
     if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
     w->one_axis = is_one_axis;
     w->axes = axes;
+    w->first = tp__import_node_space(n);
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
     for (int attribute = 0; attribute < 3; attribute++) {
         int64_t v[TP__ON_INTS];
@@ -1200,7 +1278,7 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
     w->same_padding = w->no_padding = true;
     w->unknown_padding = false;
     for (int i = 0; i < axes; i++) {
-        const int64_t size = x->shape.dim[2 + i], s = w->stride[i];
+        const int64_t size = x->shape.dim[w->first + i], s = w->stride[i];
         if (w->k[i] < 1 || w->k[i] > 1 << 20 || s < 1 || s > 1 << 20 || w->dilation[i] < 1 ||
             w->dilation[i] > 1 << 20 || w->before[i] < 0 || w->after[i] < 0 || w->before[i] > 1 << 20 ||
             w->after[i] > 1 << 20)
@@ -1214,7 +1292,7 @@ static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool is
         if (total < 0) total = 0;
         if (strcmp(mode, "VALID") == 0) w->before[i] = w->after[i] = 0;
         else if (strncmp(mode, "SAME", 4) == 0) {
-            if (!exact && strcmp(mode, "SAME_LOWER") == 0) tp__import_node_dim(n, x, 2 + i);
+            if (!exact && strcmp(mode, "SAME_LOWER") == 0) tp__import_node_dim(n, x, w->first + i);
             w->before[i] = strcmp(mode, "SAME_LOWER") == 0 ? total - total / 2 : total / 2;
             w->after[i] = total - w->before[i];
         }
@@ -1231,7 +1309,7 @@ static tp_node *tp__pad_space(tp_node *x, const tp__window *w, float value)
 {
     int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, is_padded = 0;
     for (int i = 0; i < w->axes; i++)
-        is_padded |= before[2 + i] = w->before[i], is_padded |= after[2 + i] = w->after[i];
+        is_padded |= before[w->first + i] = w->before[i], is_padded |= after[w->first + i] = w->after[i];
     return is_padded ? tp_pad(x, before, after, TP_PAD_CONSTANT, value) : x;
 }
 
@@ -1242,7 +1320,7 @@ static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool sam
     a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
     a.dilation_h = (int)w->dilation[0], a.dilation_w = (int)w->dilation[1];
     a.padding = same ? TP_SAME : TP_VALID;
-    a.data_format = TP_NCHW;
+    a.data_format = w->first == 1 ? TP_NHWC : TP_NCHW;
     a.groups = groups;
     return a;
 }
@@ -1252,8 +1330,8 @@ static tp_node *tp__weight(tp__import_node *n, tp_node *w, tp__window *win)
 {
     static const int perm[] = {2, 3, 1, 0};
     bool is_one_axis;
-    w = tp__two_axes(w, &is_one_axis);
-    for (int i = 0; i < 2; i++) win->k[i] = tp__import_node_dim(n, w, 2 + i);
+    w = tp__two_axes(w, 2, &is_one_axis);
+    for (int i = 0; i < 2; i++) win->k[i] = tp__import_weight_dim(n, w, 2 + i);
     return tp_transpose(w, perm, 4);
 }
 
@@ -1263,15 +1341,15 @@ static void tp__import_conv(tp__import_node *n)
     tp__window win;
     bool is_one_axis;
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
-    x = tp__two_axes(x, &is_one_axis);
+    x = tp__two_axes(x, tp__import_node_space(n), &is_one_axis);
     w = tp__weight(n, w, &win);
     if (n->importer->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int64_t groups = tp__import_node_int(n, "group", 1);
     const tp_conv2d_attrs a =
         tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same_padding && !win.no_padding);
     tp_node *y = tp_nn_conv2d(win.same_padding ? x : tp__pad_space(x, &win, 0.0f), w, &a);
-    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
-    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);
+    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), a.data_format);
+    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, win.first) : y);
 }
 
 /* The gradient of a convolution with respect to its input, computed without cropping and then cropped. */
@@ -1284,10 +1362,10 @@ static void tp__import_conv_transpose(tp__import_node *n)
             zero[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0}, border[TP_MAX_DIMS] = {0};
     const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
     if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
-    x = tp__two_axes(x, &is_one_axis);
-    w = tp__weight(n, w, &win);
+    x = tp__two_axes(x, tp__import_node_space(n), &is_one_axis);
     const int64_t groups = tp__import_node_int(n, "group", 1),
-                  O = tp__limited_product(tp__import_node_dim(n, w, 2), groups);
+                  O = tp__limited_product(tp__import_weight_dim(n, w, 1), groups);
+    w = tp__weight(n, w, &win);
     if (n->importer->status != TP_OK || !tp__import_node_window(n, x, is_one_axis, &win)) return;
     const int n_extra = tp__import_node_ints(n, "output_padding", -1, extra),
               n_output_shape = tp__import_node_ints(n, "output_shape", -1, output_shape);
@@ -1297,9 +1375,10 @@ static void tp__import_conv_transpose(tp__import_node *n)
         return;
     }
     int64_t size[2], from[2];
-    tiles[1] = O;
+    const int channels = tp__import_node_channels(n, x), first = win.first;
+    tiles[channels] = O;
     for (int i = 0; i < 2; i++) {
-        const int64_t H = tp__import_node_dim(n, x, 2 + i), s = win.stride[i];
+        const int64_t H = tp__import_node_dim(n, x, first + i), s = win.stride[i];
         const int64_t add = i >= is_one_axis && n_extra > 0 ? extra[i - is_one_axis] : 0;
         if (add < 0 || add > 1 << 20) {
             tp__import_node_unsupported(n, "that output_padding");
@@ -1321,17 +1400,17 @@ static void tp__import_conv_transpose(tp__import_node *n)
             return;
         }
         const int64_t reached = full - add; /* rows or columns that the filter writes; those after them are 0 */
-        more[2 + i] = reached - H;
-        border[2 + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
+        more[first + i] = reached - H;
+        border[first + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
     }
     if (n->importer->status != TP_OK) return;
     const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
-    tp_node *like = tp_pad(tp_tile(tp__slice_from(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
+    tp_node *like = tp_pad(tp_tile(tp__slice_from(x, channels, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
-    if (border[2] || border[3]) y = tp_pad(y, zero, border, TP_PAD_CONSTANT, 0.0f);
-    for (int i = 0; i < 2; i++) y = tp__slice_from(y, 2 + i, from[i], size[i]);
-    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
-    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, 2) : y);
+    if (border[first] || border[first + 1]) y = tp_pad(y, zero, border, TP_PAD_CONSTANT, 0.0f);
+    for (int i = 0; i < 2; i++) y = tp__slice_from(y, first + i, from[i], size[i]);
+    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), a.data_format);
+    tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, win.first) : y);
 }
 
 /* Slices rows or columns: `count` of them, every stride-th from `first` on. */
@@ -1349,7 +1428,7 @@ static tp_node *tp__slice_every(tp__import_node *n, tp_node *x, int axis, int64_
 static bool tp__import_node_window_counts(tp__import_node *n, const tp_node *x, const tp__window *w, int64_t *size)
 {
     for (int i = 0; i < 2; i++) {
-        size[i] = (tp__import_node_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+        size[i] = (tp__import_node_dim(n, x, w->first + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
         if (size[i] < 1 || w->k[0] * w->k[1] > 4096)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: a window of %lld by %lld is larger than the picture, or too large",
                         n->op, (long long)w->k[0], (long long)w->k[1]);
@@ -1385,14 +1464,14 @@ static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__windo
     a.size_h = (int)w->k[0], a.size_w = (int)w->k[1];
     a.stride_h = (int)w->stride[0], a.stride_w = (int)w->stride[1];
     a.padding = same ? TP_SAME : TP_VALID;
-    a.data_format = TP_NCHW;
+    a.data_format = w->first == 1 ? TP_NHWC : TP_NCHW;
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
     if (!tp__import_node_window_counts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->importer->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->importer->status == TP_OK; q++) {
-            tp_node *part = tp__slice_every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
-            part = tp__slice_every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
+            tp_node *part = tp__slice_every(n, x, w->first, p * w->dilation[0], w->stride[0], size[0]);
+            part = tp__slice_every(n, part, w->first + 1, q * w->dilation[1], w->stride[1], size[1]);
             y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
         }
     return y && mean ? tp_div(y, tp__constant_like(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
@@ -1447,7 +1526,8 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     bool is_one_axis;
     tp__window w;
     if (!tp__import_node_rank(n, x, 3, 5)) return;
-    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), &is_one_axis);
+    const int first = tp__import_node_space(n);
+    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), first, &is_one_axis);
     if (tp__import_node_ints(n, "kernel_shape", -1, k) != (is_one_axis ? 1 : x->shape.ndim - 2)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s should have a kernel_shape of as many numbers as there are spatial axes",
                     n->op);
@@ -1458,16 +1538,16 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
     if (w.unknown_padding) {
         if (kind == 'L' || w.axes == 3 || tp__import_node_output_used(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
             tp__import_node_int(n, "ceil_mode", 0) || tp__import_node_int(n, "count_include_pad", 0))
-            for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, 2 + i);
+            for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, first + i);
         if (n->importer->status != TP_OK) return;
         tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
-        tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
+        tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, first) : y, d));
         return;
     }
     const tp__window counted = w;
     /* with ceil_mode, the last window may extend past the end if it begins inside */
     for (int i = 0; i < w.axes && tp__import_node_int(n, "ceil_mode", 0); i++) {
-        const int64_t full = tp__import_node_dim(n, x, 2 + i) + w.before[i] + w.after[i],
+        const int64_t full = tp__import_node_dim(n, x, first + i) + w.before[i] + w.after[i],
                       reach = (w.k[i] - 1) * w.dilation[i] + 1;
         int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
         if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
@@ -1492,8 +1572,8 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
             w.same_padding && !all && !has_extra_pad && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
         y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
         if ((!all || has_extra_pad) && !like_ours) { /* divide by the fraction of each window that is counted */
-            int64_t dim[5] = {1, 1};
-            for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__import_node_dim(n, x, 2 + i);
+            int64_t dim[5] = {1, 1, 1, 1, 1};
+            for (int i = 0; i < w.axes; i++) dim[first + i] = tp__import_node_dim(n, x, first + i);
             tp_node *ones =
                 n->importer->status == TP_OK ? tp_tile(tp__with_ones(tp__constant_like(x, 1), 2 + w.axes, 0), dim) : x;
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
@@ -1503,14 +1583,14 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
             y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &padding, 0.0f), &w, true, false));
         }
     }
-    tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, 2) : y, d));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(is_one_axis ? tp_squeeze(y, first) : y, d));
 }
 
 static void tp__import_global_pool(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
     int axes[TP_MAX_DIMS], k = 0;
-    for (int d = 2; d < x->shape.ndim; d++) axes[k++] = d;
+    for (int d = 2; d < x->shape.ndim; d++) axes[k++] = tp__import_node_place(n, d, x->shape.ndim);
     if (k == 0) tp__import_node_rank(n, x, 3, TP_MAX_DIMS);
     else tp__import_node_set_output(n, 0, (n->op[6] == 'A' ? tp_reduce_mean : tp_reduce_max)(x, axes, k, true));
 }
@@ -1537,15 +1617,16 @@ static void tp__import_batch_norm(tp__import_node *n)
     const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f),
                 momentum = tp__import_node_float(n, "momentum", 0.9f);
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
+    const int axis = tp__import_node_channels(n, x);
     if (!tp__import_node_int(n, "training_mode", 0)) {
         /* running statistics are variables among others, but they are not trained */
         if (tp__import_node_has(n, 3) && n->in[3]->variable) mean = tp_stop_gradient(mean);
         if (tp__import_node_has(n, 4) && n->in[4]->variable) var = tp_stop_gradient(var);
-        tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, epsilon));
+        tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, axis, epsilon));
         return;
     }
     tp_node *m = NULL, *v = NULL;
-    tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, 1, epsilon, false, &m, &v));
+    tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, false, &m, &v));
     m = tp_affine(m, 1.0f - momentum, 0.0f);
     tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), m));
     v = tp_affine(v, 1.0f - momentum, 0.0f);
@@ -1580,14 +1661,15 @@ static void tp__import_rms_norm(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), scale));
 }
 
-/* Returns the number of channels of x, which are dimension 1; if that is unknown, the length of scale or bias. */
+/* Returns the number of channels of x; if that is unknown, the length of scale or bias. */
 static int64_t tp__import_channels(tp__import_node *n, const tp_node *x)
 {
-    for (int i = 1; i < 3 && x->shape.dim[1] < 0; i++) {
+    const int axis = tp__import_node_channels(n, x);
+    for (int i = 1; i < 3 && x->shape.dim[axis] < 0; i++) {
         const tp_shape *v = &tp__import_node_input(n, i)->shape;
         if (v->ndim == 1 && v->dim[0] > 0) return v->dim[0];
     }
-    return tp__import_node_dim(n, x, 1);
+    return tp__import_node_dim(n, x, axis);
 }
 static void tp__import_instance_norm(tp__import_node *n)
 {
@@ -1599,7 +1681,7 @@ static void tp__import_instance_norm(tp__import_node *n)
     if (n->importer->status != TP_OK) return;
     const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f);
     tp_node *bias = tp__import_node_input(n, 2), *scale = tp__import_node_input(n, 1);
-    tp__import_node_set_output(n, 0, tp_nn_group_norm(x, scale, bias, 1, (int)C, epsilon));
+    tp__import_node_set_output(n, 0, tp_nn_group_norm(x, scale, bias, tp__import_node_channels(n, x), (int)C, epsilon));
 }
 
 static void tp__import_group_norm(tp__import_node *n)
@@ -1608,7 +1690,8 @@ static void tp__import_group_norm(tp__import_node *n)
     if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
     /* before opset 21 scale and bias may have one value per group */
     const int64_t groups = tp__import_node_int(n, "num_groups", 0),
-                  C = n->importer->opset < 21 ? tp__import_node_dim(n, x, 1) : tp__import_channels(n, x);
+                  C = n->importer->opset < 21 ? tp__import_node_dim(n, x, tp__import_node_channels(n, x))
+                                              : tp__import_channels(n, x);
     if (n->importer->status != TP_OK) return;
     if (groups < 1 || groups > INT_MAX || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
@@ -1621,8 +1704,9 @@ static void tp__import_group_norm(tp__import_node *n)
             of[i] = tp_reshape_to(tp_tile(tp_expand_dims(of[i], -1), times), tp_make_shape_n(1, &C));
         }
     }
-    tp__import_node_set_output(
-        n, 0, tp_nn_group_norm(x, of[0], of[1], 1, (int)groups, tp__import_node_float(n, "epsilon", 1e-5f)));
+    tp__import_node_set_output(n, 0,
+                               tp_nn_group_norm(x, of[0], of[1], tp__import_node_channels(n, x), (int)groups,
+                                                tp__import_node_float(n, "epsilon", 1e-5f)));
 }
 
 static void tp__import_lp_norm(tp__import_node *n)
@@ -1666,7 +1750,7 @@ static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a
     const int64_t flat[4] = {x->shape.dim[0], 1, tp__import_node_dim(n, x, 1), n_pixels};
     tp__window w;
     memset(&w, 0, sizeof w);
-    w.axes = 2;
+    w.axes = w.first = 2;
     for (int i = 0; i < 2; i++) w.k[i] = w.stride[i] = w.dilation[i] = 1;
     w.k[0] = size;
     if (n->importer->status != TP_OK) return;
@@ -1739,12 +1823,13 @@ static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dty
 {
     if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
     const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
-    tp_node *x = s->node;
+    tp_node *last = tp__has_nhwc(s->node), *from = last ? last : s->node, *x = from;
+    const int at = last ? tp__axis_in_last(s->axis, from->shape.ndim) : s->axis;
     tp_shape shape;
     int summed[TP_MAX_DIMS], n_summed = 0;
-    for (int d = 0; d < s->node->shape.ndim; d++)
-        if (d != s->axis && s->node->shape.dim[d] < 1) summed[n_summed++] = d;
-        else if (d != s->axis) x = tp__slice_from(x, d, 0, 1);
+    for (int d = 0; d < from->shape.ndim; d++)
+        if (d != at && from->shape.dim[d] < 1) summed[n_summed++] = d;
+        else if (d != at) x = tp__slice_from(x, d, 0, 1);
     x = tp__cast_if_needed(tp_zeros_like(x), dtype);
     /* a dimension that may have no elements is summed, not sliced: the sum of nothing is 0 */
     if (n_summed) x = tp_reduce_sum(x, summed, n_summed, true);
@@ -2023,8 +2108,15 @@ static void tp__import_transpose(tp__import_node *n)
         tp__on_fail(n, TP_ERR_FORMAT, "Transpose orders %d axes of a value with %d dimensions", count, x->shape.ndim);
         return;
     }
-    for (int d = 0; d < x->shape.ndim; d++) perm[d] = count < 0 ? x->shape.ndim - 1 - d : (int)list[d];
-    tp__import_node_set_output(n, 0, x->shape.ndim < 2 ? tp_identity(x) : tp_transpose(x, perm, x->shape.ndim));
+    const int nd = x->shape.ndim;
+    tp_node *last = tp__has_nhwc(x);
+    bool is_same = true;
+    for (int d = 0; d < nd; d++) {
+        perm[d] = count < 0 ? nd - 1 - d : tp__import_node_axis(n, list[d], nd);
+        if (last) perm[d] = tp__axis_in_last(perm[d], nd);
+        is_same &= perm[d] == d;
+    }
+    tp__import_node_set_output(n, 0, is_same ? tp_identity(last ? last : x) : tp_transpose(last ? last : x, perm, nd));
 }
 
 static void tp__import_concat(tp__import_node *n)
@@ -2587,7 +2679,8 @@ static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis
     const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->importer->symbols.n
                               ? (const tp__symbol *)n->importer->symbols.item[size - TP__OV_ANY - 1]
                               : NULL;
-    if (s && s->axis == axis && (s->node == x || axis < 2)) return true;
+    const int of_file = tp__import_node_file_axis(n, axis, x->shape.ndim);
+    if (s && s->axis == of_file && (of_file < 2 || s->node == x || tp__has_nhwc(s->node) == x)) return true;
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s to a size that is not known when the graph is built; %s", n->op,
                 tp__importer_missing(n->importer, s ? s->node : NULL, s ? s->axis : 0));
     return false;
@@ -2603,13 +2696,16 @@ static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__res
     const bool nearest = r->mode[0] == 'n', half = strcmp(r->coordinate_mode, "half_pixel") == 0;
     const bool corners = strcmp(r->coordinate_mode, "align_corners") == 0,
                plain = strcmp(r->coordinate_mode, "asymmetric") == 0;
-    if (n_sizes != 4 || n_axes >= 0 || x->shape.ndim != 4 || (x->shape.dim[2] >= 0 && x->shape.dim[3] >= 0))
+    const int h = tp__import_node_space(n);
+    if (n_sizes != 4 || n_axes >= 0 || x->shape.ndim != 4 || (x->shape.dim[h] >= 0 && x->shape.dim[h + 1] >= 0))
         return false;
     if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
     if (nearest && strcmp(r->nearest, plain ? "floor" : "round_prefer_ceil") != 0) return false;
-    for (int d = 0; d < 2; d++)
-        if (sizes[d] != x->shape.dim[d] && !(tp__is_any(sizes[d]) && tp__resize_keeps_size(n, x, d, sizes[d])))
+    for (int d = 0; d < 2; d++) {
+        const int axis = tp__import_node_place(n, d, 4);
+        if (sizes[d] != x->shape.dim[axis] && !(tp__is_any(sizes[d]) && tp__resize_keeps_size(n, x, axis, sizes[d])))
             return false;
+    }
     if (sizes[2] < 1 || sizes[3] < 1 || sizes[2] > 1 << 20 || sizes[3] > 1 << 20) return false;
     if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 ||
         !tp_dtype_is_float(x->dtype))
@@ -2617,7 +2713,7 @@ static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__res
     a.out_h = (int)sizes[2], a.out_w = (int)sizes[3];
     a.align_corners = corners;
     a.half_pixel_centers = half;
-    a.data_format = TP_NCHW;
+    a.data_format = n->channels_last ? TP_NHWC : TP_NCHW;
     tp__import_node_set_output(n, 0, nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a));
     return true;
 }
@@ -3401,13 +3497,13 @@ static void tp__import_if(tp__import_node *n)
 
 /* ==== >>table ========================================================================================== */
 
-#define TP__IMPORT_ONE(name_, fn_)          \
-    {                                       \
-        name_, tp__import_map, fn_, NULL, 0 \
+#define TP__IMPORT_ONE(name_, fn_)                          \
+    {                                                       \
+        name_, tp__import_map, fn_, NULL, TP__IMPORT_IMAGES \
     }
-#define TP__IMPORT_TWO(name_, fn_, more_)                            \
-    {                                                                \
-        name_, tp__import_map, NULL, fn_, TP__IMPORT_BYTES | (more_) \
+#define TP__IMPORT_TWO(name_, fn_, more_)                                                \
+    {                                                                                    \
+        name_, tp__import_map, NULL, fn_, TP__IMPORT_BYTES | TP__IMPORT_IMAGES | (more_) \
     }
 #define TP__IMPORT_BY(name_, build_) \
     {                                \
@@ -3443,9 +3539,9 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_ONE("IsNaN", tp__is_nan),
     TP__IMPORT_ONE("Not", tp_logical_not),
     TP__IMPORT_ONE("Relu", tp_relu),
-    {"Neg", tp__import_map, tp_neg, NULL, TP__IMPORT_BYTES},
-    {"Abs", tp__import_map, tp_abs, NULL, TP__IMPORT_BYTES},
-    {"Sign", tp__import_map, tp_sign, NULL, TP__IMPORT_BYTES},
+    {"Neg", tp__import_map, tp_neg, NULL, TP__IMPORT_BYTES | TP__IMPORT_IMAGES},
+    {"Abs", tp__import_map, tp_abs, NULL, TP__IMPORT_BYTES | TP__IMPORT_IMAGES},
+    {"Sign", tp__import_map, tp_sign, NULL, TP__IMPORT_BYTES | TP__IMPORT_IMAGES},
     TP__IMPORT_TWO("Add", tp_add, TP__IMPORT_SIZES),
     TP__IMPORT_TWO("Sub", tp_sub, TP__IMPORT_SIZES),
     TP__IMPORT_TWO("Mul", tp_mul, TP__IMPORT_SIZES),
@@ -3455,43 +3551,43 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_TWO("GreaterOrEqual", tp_greater_equal, 0),
     TP__IMPORT_TWO("Less", tp_less, 0),
     TP__IMPORT_TWO("LessOrEqual", tp_less_equal, 0),
-    {"And", tp__import_map, NULL, tp_logical_and, 0},
-    {"Or", tp__import_map, NULL, tp_logical_or, 0},
-    {"Xor", tp__import_map, NULL, tp__xor, 0},
-    {"Max", tp__import_fold_left, NULL, tp_maximum, 0},
-    {"Min", tp__import_fold_left, NULL, tp_minimum, 0},
-    {"Sum", tp__import_fold_left, NULL, tp_add, 0},
-    {"Mean", tp__import_fold_left, NULL, tp_add, 0},
-    TP__IMPORT_BY("Mod", tp__import_mod),
-    TP__IMPORT_BY("Pow", tp__import_pow),
-    TP__IMPORT_BY("Clip", tp__import_clip),
-    TP__IMPORT_BY("LeakyRelu", tp__import_activation),
-    TP__IMPORT_BY("Elu", tp__import_activation),
-    TP__IMPORT_BY("Celu", tp__import_activation),
-    TP__IMPORT_BY("Selu", tp__import_activation),
-    TP__IMPORT_BY("HardSigmoid", tp__import_activation),
-    TP__IMPORT_BY("ThresholdedRelu", tp__import_activation),
-    TP__IMPORT_BY("Shrink", tp__import_activation),
-    TP__IMPORT_BY("Gelu", tp__import_activation),
+    {"And", tp__import_map, NULL, tp_logical_and, TP__IMPORT_IMAGES},
+    {"Or", tp__import_map, NULL, tp_logical_or, TP__IMPORT_IMAGES},
+    {"Xor", tp__import_map, NULL, tp__xor, TP__IMPORT_IMAGES},
+    {"Max", tp__import_fold_left, NULL, tp_maximum, TP__IMPORT_IMAGES},
+    {"Min", tp__import_fold_left, NULL, tp_minimum, TP__IMPORT_IMAGES},
+    {"Sum", tp__import_fold_left, NULL, tp_add, TP__IMPORT_IMAGES},
+    {"Mean", tp__import_fold_left, NULL, tp_add, TP__IMPORT_IMAGES},
+    {"Mod", tp__import_mod, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Pow", tp__import_pow, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Clip", tp__import_clip, NULL, NULL, TP__IMPORT_IMAGES},
+    {"LeakyRelu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Elu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Celu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Selu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"HardSigmoid", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"ThresholdedRelu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Shrink", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Gelu", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
     TP__IMPORT_BY("SwiGLU", tp__import_activation),
-    TP__IMPORT_BY("Swish", tp__import_activation),
-    TP__IMPORT_BY("IsInf", tp__import_activation),
-    TP__IMPORT_BY("PRelu", tp__import_prelu),
-    {"Where", tp__import_where, NULL, NULL, TP__IMPORT_SIZES},
-    {"Cast", tp__import_cast, NULL, NULL, TP__IMPORT_SIZES},
+    {"Swish", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"IsInf", tp__import_activation, NULL, NULL, TP__IMPORT_IMAGES},
+    {"PRelu", tp__import_prelu, NULL, NULL, TP__IMPORT_IMAGES},
+    {"Where", tp__import_where, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGES},
+    {"Cast", tp__import_cast, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGES},
     TP__IMPORT_BY("CastLike", tp__import_cast_like),
-    {"Dropout", tp__import_dropout, NULL, NULL, TP__IMPORT_NO_FOLD},
+    {"Dropout", tp__import_dropout, NULL, NULL, TP__IMPORT_NO_FOLD | TP__IMPORT_IMAGES},
     /* rows of reductions */
-    TP__IMPORT_BY("ReduceSum", tp__import_reduce),
-    TP__IMPORT_BY("ReduceMean", tp__import_reduce),
-    TP__IMPORT_BY("ReduceMax", tp__import_reduce),
-    TP__IMPORT_BY("ReduceMin", tp__import_reduce),
-    {"ReduceProd", tp__import_reduce, NULL, NULL, TP__IMPORT_SIZES},
-    TP__IMPORT_BY("ReduceL1", tp__import_reduce),
-    TP__IMPORT_BY("ReduceL2", tp__import_reduce),
-    TP__IMPORT_BY("ReduceLogSum", tp__import_reduce),
-    TP__IMPORT_BY("ReduceLogSumExp", tp__import_reduce),
-    TP__IMPORT_BY("ReduceSumSquare", tp__import_reduce),
+    {"ReduceSum", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceMean", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceMax", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceMin", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceProd", tp__import_reduce, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGE},
+    {"ReduceL1", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceL2", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceLogSum", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceLogSumExp", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
+    {"ReduceSumSquare", tp__import_reduce, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("ArgMax", tp__import_arg),
     TP__IMPORT_BY("ArgMin", tp__import_arg),
     TP__IMPORT_BY("TopK", tp__import_top_k),
@@ -3500,28 +3596,28 @@ static const tp__import_row tp__import_table[] = {
     {"MatMul", tp__import_map, NULL, tp__matrix_product, 0},
     TP__IMPORT_BY("Gemm", tp__import_gemm),
     TP__IMPORT_BY("Einsum", tp__import_einsum),
-    TP__IMPORT_BY("Conv", tp__import_conv),
-    TP__IMPORT_BY("ConvTranspose", tp__import_conv_transpose),
+    {"Conv", tp__import_conv, NULL, NULL, TP__IMPORT_WINDOWS},
+    {"ConvTranspose", tp__import_conv_transpose, NULL, NULL, TP__IMPORT_WINDOWS},
     /* rows of pools */
-    TP__IMPORT_BY("MaxPool", tp__import_pool),
-    TP__IMPORT_BY("AveragePool", tp__import_pool),
-    TP__IMPORT_BY("LpPool", tp__import_pool),
-    TP__IMPORT_BY("GlobalAveragePool", tp__import_global_pool),
-    TP__IMPORT_BY("GlobalMaxPool", tp__import_global_pool),
+    {"MaxPool", tp__import_pool, NULL, NULL, TP__IMPORT_IMAGE},
+    {"AveragePool", tp__import_pool, NULL, NULL, TP__IMPORT_IMAGE},
+    {"LpPool", tp__import_pool, NULL, NULL, TP__IMPORT_IMAGE},
+    {"GlobalAveragePool", tp__import_global_pool, NULL, NULL, TP__IMPORT_IMAGE},
+    {"GlobalMaxPool", tp__import_global_pool, NULL, NULL, TP__IMPORT_IMAGE},
     /* rows of normalisations */
-    TP__IMPORT_BY("BatchNormalization", tp__import_batch_norm),
+    {"BatchNormalization", tp__import_batch_norm, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("LayerNormalization", tp__import_layer_norm),
     TP__IMPORT_BY("RMSNormalization", tp__import_rms_norm),
-    TP__IMPORT_BY("InstanceNormalization", tp__import_instance_norm),
-    TP__IMPORT_BY("GroupNormalization", tp__import_group_norm),
+    {"InstanceNormalization", tp__import_instance_norm, NULL, NULL, TP__IMPORT_IMAGE},
+    {"GroupNormalization", tp__import_group_norm, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("LpNormalization", tp__import_lp_norm),
     TP__IMPORT_BY("MeanVarianceNormalization", tp__import_mean_variance_norm),
     TP__IMPORT_BY("LRN", tp__import_lrn),
-    {"Softmax", tp__import_softmax, tp_softmax, NULL, 0},
-    {"LogSoftmax", tp__import_softmax, tp_log_softmax, NULL, 0},
-    {"Hardmax", tp__import_softmax, tp__hardmax, NULL, 0},
+    {"Softmax", tp__import_softmax, tp_softmax, NULL, TP__IMPORT_IMAGE},
+    {"LogSoftmax", tp__import_softmax, tp_log_softmax, NULL, TP__IMPORT_IMAGE},
+    {"Hardmax", tp__import_softmax, tp__hardmax, NULL, TP__IMPORT_IMAGE},
     /* rows of operators about shapes */
-    {"Identity", tp__import_identity, NULL, NULL, TP__IMPORT_SIZES},
+    {"Identity", tp__import_identity, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGES},
     {"Shape", tp__import_shape, NULL, NULL, TP__IMPORT_NO_FOLD},
     {"Size", tp__import_size, NULL, NULL, TP__IMPORT_NO_FOLD},
     {"Constant", tp__import_constant, NULL, NULL, TP__IMPORT_NO_FOLD},
@@ -3533,17 +3629,17 @@ static const tp__import_row tp__import_table[] = {
     {"Squeeze", tp__import_squeeze, NULL, NULL, TP__IMPORT_SIZES},
     {"Unsqueeze", tp__import_squeeze, NULL, NULL, TP__IMPORT_SIZES},
     TP__IMPORT_BY("Transpose", tp__import_transpose),
-    {"Concat", tp__import_concat, NULL, NULL, TP__IMPORT_SIZES},
-    {"Split", tp__import_split, NULL, NULL, TP__IMPORT_SIZES},
-    {"Slice", tp__import_slice, NULL, NULL, TP__IMPORT_SIZES},
-    TP__IMPORT_BY("Pad", tp__import_pad),
+    {"Concat", tp__import_concat, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGES},
+    {"Split", tp__import_split, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGE},
+    {"Slice", tp__import_slice, NULL, NULL, TP__IMPORT_SIZES | TP__IMPORT_IMAGE},
+    {"Pad", tp__import_pad, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("Tile", tp__import_tile),
     {"Expand", tp__import_expand, NULL, NULL, TP__IMPORT_SHAPE},
     TP__IMPORT_BY("DepthToSpace", tp__import_depth_space),
     TP__IMPORT_BY("SpaceToDepth", tp__import_depth_space),
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
-    {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE},
-    TP__IMPORT_BY("Upsample", tp__import_resize),
+    {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE | TP__IMPORT_IMAGE},
+    {"Upsample", tp__import_resize, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("GridSample", tp__import_grid_sample),
     /* rows of operators that pick elements */
     {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},
@@ -3594,6 +3690,73 @@ static tp_status tp__importer_scratch(tp__importer *c, bool reset)
     return c->session ? TP_OK : tp__importer_nomem(c);
 }
 
+/* Whether the elements of v change their places when the channels of an image move to the end. */
+static bool tp__import_value_moves(const tp__import_value *v)
+{
+    const tp_shape *s = v->node[0] ? &v->node[0]->shape : &v->known.shape;
+    for (int d = 0; d < s->ndim; d++)
+        if (s->dim[d] != 1) return true;
+    return false;
+}
+/* Adds up the elements that a transpose would move during each run if the operator is built for channels last (*to_last), or
+ * for channels first (*to_first). Returns the number of dimensions of the images; 0: it has none, or inputs that do not fit. */
+static int tp__import_node_moves(tp__import_node *n, double *to_last, double *to_first)
+{
+    int ndim = 0;
+    *to_last = *to_first = 0;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        if (n->in[i]->partial) return 0;
+        const tp_node *x = n->in[i]->node[0];
+        if (x && tp__has_nhwc(x)) ndim = x->shape.ndim;
+    }
+    for (int i = 0; i < n->n_in && ndim; i++) {
+        if (!n->in[i]) continue;
+        const tp_node *x = tp__importer_node(n->importer, n->in[i], n->name, n->op);
+        double size = 1;
+        if (x->shape.ndim > ndim || (x->shape.ndim < ndim && n->row->build == tp__import_concat)) return 0;
+        for (int d = 0; d < x->shape.ndim; d++) size *= x->shape.dim[d] > 0 ? (double)x->shape.dim[d] : 1.0;
+        if (tp__has_nhwc(x)) *to_first += size;
+        else if (!n->in[i]->is_known && tp__import_value_moves(n->in[i])) *to_last += size;
+    }
+    return ndim;
+}
+/* Whether the operator is built for images with their channels last. */
+static bool tp__import_node_is_image(tp__import_node *n)
+{
+    const int flags = n->row->flags;
+    double to_last, to_first;
+    if (flags & TP__IMPORT_IMAGES) return tp__import_node_moves(n, &to_last, &to_first) > 0 && to_first > to_last;
+    if (!(flags & (TP__IMPORT_IMAGE | TP__IMPORT_WINDOWS)) || n->n_in < 1 || !n->in[0]) return false;
+    if (n->row->build == tp__import_softmax && n->importer->opset < 13) return false;        /* over several axes */
+    if (n->row->build == tp__import_pool && tp__import_node_output_used(n, 1)) return false; /* places in NCHW */
+    if (!(flags & TP__IMPORT_WINDOWS)) return n->in[0]->node[0] && tp__has_nhwc(n->in[0]->node[0]);
+    const int ndim = tp__importer_node(n->importer, n->in[0], n->name, n->op)->shape.ndim;
+    return ndim == 3 || ndim == 4;
+}
+/* Returns the inputs of the operator with their channels last. */
+static tp__import_value **tp__import_node_channels_last(tp__import_node *n)
+{
+    tp__importer *c = n->importer;
+    const bool all = (n->row->flags & TP__IMPORT_IMAGES) != 0;
+    int ndim = 0;
+    tp__import_value **in = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *in);
+    for (int i = 0; i < n->n_in && in; i++) {
+        in[i] = n->in[i];
+        if (in[i] && in[i]->node[0] && in[i]->node[0]->shape.ndim > ndim) ndim = in[i]->node[0]->shape.ndim;
+    }
+    for (int i = 0; i < n->n_in && in && (all || i == 0); i++) {
+        if (!in[i] || (all && !tp__import_value_moves(in[i]))) continue;
+        tp__import_value *v = (tp__import_value *)tp__importer_alloc(c, 1, sizeof *v);
+        if (!v) break;
+        *v = *in[i];
+        v->node[0] = tp__nhwc(all ? tp__with_ones(v->node[0], ndim, 0) : v->node[0]);
+        v->is_known = v->partial = false; /* what is known of its elements has the layout of the file */
+        in[i] = v;
+    }
+    return in ? in : n->in;
+}
+
 /* Builds the node in the current graph; an error of the graph becomes the import's error. */
 static void tp__import_node_build(tp__import_node *n)
 {
@@ -3602,10 +3765,17 @@ static void tp__import_node_build(tp__import_node *n)
     memset(n->made, 0, (size_t)n->n_out * sizeof *n->made);
     n->partial = false;
     if (c->graph_index == 0) tp_name_scope_push(g, tp__importer_name(c, n->name));
-    n->row->build(n);
+    tp__import_value **in = n->in;
+    n->channels_last = c->graph_index == 0 && tp__import_node_is_image(n);
+    if (n->channels_last) n->in = tp__import_node_channels_last(n);
+    if (c->status == TP_OK) n->row->build(n);
+    for (int i = 0; i < n->n_out && n->channels_last; i++)
+        if (n->made[i] && n->made[i]->shape.ndim > 2) n->made[i] = tp__nchw(n->made[i]);
+    n->in = in;
     if (c->graph_index == 0) tp_name_scope_pop(g);
     if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
-        tp__importer_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
+        tp__importer_fail(c, n->name, tp_graph_status(g), "%s: %s%s", n->op, tp_graph_error(g),
+                          n->channels_last ? " (of images as NHWC)" : "");
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])

@@ -455,7 +455,11 @@ TEST(pictures_of_an_open_batch_are_resized)
 {
     /* sizes = (the batch, the channels) of the picture, then 2, 4: what PyTorch writes for interpolate(size=..) */
     static const int64_t zero = 0, two_of_it = 2, wanted[] = {2, 4}, picture[] = {-1, 1, 1, 2}, any[] = {-1, 1, -1, -1};
-    for (int open = 0; open < 2; open++) { /* the size of the picture is known, or not */
+    static const int64_t one_by_one[] = {1, 1, 1, 1};
+    const float same = 1;
+    for (int kind = 0; kind < 4; kind++) {
+        const bool open = kind % 2; /* the size of the picture is not known */
+        const bool last = kind > 1; /* the graph has the picture with its channels last, because of a convolution */
         tp_graph *g = tp_graph_new(NULL);
         tp_onnx_model m;
         tp_session *s = NULL;
@@ -465,10 +469,12 @@ TEST(pictures_of_an_open_batch_are_resized)
         put_weight(&graph, "two", 7, 1, one, &two_of_it, 8);
         put_weight(&graph, "hw", 7, 1, two, wanted, sizeof wanted);
         put_io(&graph, 11, "x", 1, 4, open ? any : picture);
-        put_node(&graph, "Shape", "x", "shape", NULL);
+        put_weight(&graph, "w", 1, 4, one_by_one, &same, sizeof same);
+        put_node(&graph, last ? "Conv" : "Identity", last ? "x,w" : "x", "p", NULL);
+        put_node(&graph, "Shape", "p", "shape", NULL);
         put_node(&graph, "Slice", "shape,zero,two", "nc", NULL);
         put_node(&graph, "Concat", "nc,hw", "sizes", int_attribute("axis", 0));
-        put_node(&graph, "Resize", "x,,,sizes", "y", text_attribute("mode", "linear"));
+        put_node(&graph, "Resize", "p,,,sizes", "y", text_attribute("mode", "linear"));
         put_io(&graph, 12, "y", 1, 4, any);
         put_model(&file, &graph, 17);
         if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
@@ -2269,6 +2275,95 @@ TEST(unknown_fields_are_passed_over)
 }
 
 /* Names of nodes as names of the graph: no empty scopes, a letter or '.' in front, '_' for every other sign. */
+/* x (2,3,6,6): a convolution with ReLU, a pool, a gate of the channels, a concatenation, a mean over height and width. */
+static void image_model(const float *w0, const float *w1)
+{
+    static const int64_t picture[] = {2, 3, 6, 6}, wide[] = {4, 3, 3, 3}, narrow[] = {4, 4, 1, 1}, scale[] = {4, 1, 1};
+    static const int64_t pads[] = {1, 1, 1, 1}, kernel[] = {2, 2}, axes[] = {2, 3}, any[] = {-3, -3, -3, -3};
+    static const float scales[] = {1, 2, 3, 4};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "w0", 1, 4, wide, w0, 4 * 108);
+    put_weight(&graph, "w1", 1, 4, narrow, w1, 4 * 16);
+    put_weight(&graph, "scale", 1, 3, scale, scales, sizeof scales);
+    put_weight(&graph, "axes", 7, 1, two, axes, sizeof axes);
+    put_io(&graph, 11, "x", 1, 4, picture);
+    put_node(&graph, "Conv", "x,w0", "a", ints_attribute("pads", pads, 4));
+    put_node(&graph, "Relu", "a", "b", NULL);
+    put_node(&graph, "MaxPool", "b", "c", ints_attribute("kernel_shape", kernel, 2));
+    put_node(&graph, "GlobalAveragePool", "c", "d", NULL);
+    put_node(&graph, "Conv", "d,w1", "e", NULL);
+    put_node(&graph, "Sigmoid", "e", "gate", NULL);
+    put_node(&graph, "Mul", "c,gate", "f", NULL);
+    put_node(&graph, "Mul", "f,scale", "h", NULL);
+    put_node(&graph, "Concat", "c,h", "i", int_attribute("axis", 1));
+    put_node(&graph, "ReduceMean", "i,axes", "y", int_attribute("keepdims", 0));
+    put_io(&graph, 12, "y", 1, 2, any);
+    put_io(&graph, 12, "i", 1, 4, any);
+    put_model(&file, &graph, 18);
+}
+static int count_text(const char *text, const char *part)
+{
+    int n = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part)) n++;
+    return n;
+}
+
+/* Inside, images have their channels last: only the input and the mean are transposed. What the file names has its layout. */
+TEST(images_have_their_channels_last_inside)
+{
+    static const int oihw[] = {2, 3, 1, 0}, space[] = {2, 3};
+    const int64_t wide[] = {4, 3, 3, 3}, narrow[] = {4, 4, 1, 1}, picture[] = {2, 3, 6, 6}, scale[] = {4, 1, 1};
+    const float scales[] = {1, 2, 3, 4};
+    float w0[108], w1[16], x[216];
+    for (int i = 0; i < 108; i++) w0[i] = (float)(i * 37 % 23 - 11) / 16;
+    for (int i = 0; i < 16; i++) w1[i] = (float)(i * 29 % 17 - 8) / 8;
+    for (int i = 0; i < 216; i++) x[i] = (float)(i * 53 % 31 - 15) / 8;
+    image_model(w0, w1);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_session *s = NULL;
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+        CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+        tp_conv2d_attrs conv;
+        tp_pool_attrs pool;
+        tp_tensor t[3];
+        tp_buf plan;
+        memset(&conv, 0, sizeof conv), memset(&pool, 0, sizeof pool), memset(&plan, 0, sizeof plan);
+        conv.data_format = pool.data_format = TP_NCHW, pool.padding = TP_VALID;
+        pool.size_h = pool.size_w = 2, pool.stride_h = pool.stride_w = 1;
+        tp_tensor_view(&t[0], TP_F32, tp_make_shape_n(4, wide), w0);
+        tp_tensor_view(&t[1], TP_F32, tp_make_shape_n(4, narrow), w1);
+        tp_tensor_view(&t[2], TP_F32, tp_make_shape_n(3, scale), scales);
+        tp_node *c = tp_relu(tp_nn_conv2d(m.input[0].node, tp_transpose(tp_constant(g, &t[0]), oihw, 4), &conv));
+        c = tp_nn_max_pool(c, &pool);
+        tp_node *gate = tp_reduce_mean(c, space, 2, true);
+        gate = tp_sigmoid(tp_nn_conv2d(gate, tp_transpose(tp_constant(g, &t[1]), oihw, 4), &conv));
+        tp_node *both[2] = {c, tp_mul(tp_mul(c, gate), tp_constant(g, &t[2]))}, *want[2];
+        want[1] = tp_concat(both, 2, 1);
+        want[0] = tp_reduce_mean(want[1], space, 2, false);
+        const tp_tensor *out[4] = {NULL, NULL, NULL, NULL};
+        tp_node *f = tp_graph_find(g, "f"), *fetch[4] = {want[0], m.output[0].node, want[1], m.output[1].node};
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, picture), x);
+        CHECK(f && f->shape.ndim == 4 && f->shape.dim[1] == 4 && f->shape.dim[2] == 5);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, fetch, 4, out)))
+            for (int i = 0; i < 4; i += 2) {
+                CHECK(tp_shape_equal(&out[i]->shape, &out[i + 1]->shape));
+                for (int64_t k = 0; k < tp_tensor_size(out[i]); k++)
+                    CHECK_NEAR(tp_tensor_get(out[i + 1], k), tp_tensor_get(out[i], k), 1e-5, 1e-6);
+            }
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &fetch[1], 1, out)) &&
+            CHECK_OK(tp_exec_print_plan(tp_session_exec(s), &fetch[1], 1, &plan)))
+            CHECK_MSG(count_text(plan.data, "  transpose ") == 2 && !strstr(plan.data, "(2,4,"), "%s", plan.data);
+        tp_buf_free(&plan);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(names_of_nodes_in_the_graph)
 {
     static const char *const name[][2] = {
@@ -2498,6 +2593,18 @@ TEST(transposed_convolutions_of_one_axis)
     CHECK(refused(&file, NULL, "make no sense"));
     transposed_model(2, "output_shape", none, 1);
     CHECK(refused(&file, NULL, "those sizes"));
+    /* the length is not known; the number of channels, which lie there when they are last, is */
+    static const int64_t long_x[] = {1, 2, -3}, filter[] = {2, 1, 3};
+    const float w[6] = {0};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "w", 1, 3, filter, w, sizeof w);
+    put_io(&graph, 11, "x", 1, 3, long_x);
+    put_node(&graph, "ConvTranspose", "x,w", "y", NULL);
+    put_io(&graph, 12, "y", 1, 3, long_x);
+    put_model(&file, &graph, 13);
+    CHECK(refused(&file, NULL, "ConvTranspose needs to know"));
+    CHECK(refused(&file, NULL, ": dimension 2 of 'x'"));
 }
 
 /* Reshape keeps sizes of 0 and those that are not known. What follows from no elements is no size. */

@@ -2598,6 +2598,7 @@ typedef struct tp__wino {
     int64_t dh, dw, phases; /* dilation; number of tiles, dh x dw, that share a position of the grid */
     /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
     int64_t block_rows, tile_multiple;
+    int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
     /* floats of one of the 16 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
     /* the transformed weights U are stored as panels of [in][columns] at each of the 16 places */
@@ -2612,6 +2613,10 @@ typedef struct tp__wino {
 #define TP__WINO_FLOATS 65536
 /* floats of Winograd's V and M if channels are so few that V, M and U may stay in L1 */
 #define TP__WINO_FLOATS_L1 8192
+/* From so many floats on, U misses L2. Then a block has so many tiles, which use each part of U, of so many pieces at most. */
+#define TP__WINO_LARGE    524288
+#define TP__WINO_TILES    128
+#define TP__WINO_TOGETHER 16
 
 /* The rows or columns that whole tiles compute for a result of `size`. */
 TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t size, int64_t dilation)
@@ -2668,11 +2673,20 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, w->phases, tp__max64(16, 131072 / 16 / (w->in + w->out)));
     const bool in_l1 = pass != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
-    const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
+    const bool large = 16 * w->in * w->out > TP__WINO_LARGE;
+    const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : large ? 16 * TP__WINO_TILES * (w->in + w->out) : TP__WINO_FLOATS;
     w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
-    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols * w->phases, w->tile_multiple) * w->tile_multiple;
+    w->together = 1;
+    if (large && w->block_rows == q->piece_images * q->piece_rows) {
+        /* the filter gradient must not depend on the number of threads, because its blocks are summed one after another */
+        const int64_t threads = pass != TP__CONV_FILTER_GRAD && d->pool ? tp_pool_threads(d->pool) : 1;
+        const int64_t most = tp__min64(TP__WINO_TOGETHER, q->pieces / threads);
+        w->together = (int)tp__max64(1, tp__min64(most, TP__WINO_TILES / (w->block_rows * q->cols * w->phases)));
+    }
+    const int64_t tiles =
+        tp__ceil_div(w->together * w->block_rows * q->cols * w->phases, w->tile_multiple) * w->tile_multiple;
     /* 16 floats of padding, because otherwise the 16 planes of transformed tiles would map to the same cache set */
     w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
@@ -2743,59 +2757,146 @@ static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64
     return r;
 }
 
-/* A chunk of Winograd's forward pass or input gradient: one piece. */
-TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
+/* Computes M = U V for a block of tiles, and fetches parts of the next piece and of the result meanwhile. */
+TP__SMALL static void tp__wino_products(const tp__wino *w, float *v, float *m, int64_t tiles, tp__prefetch *next,
+                                        int64_t next_floats, tp__prefetch *written)
 {
-    tp__wino *w = (tp__wino *)user;
-    const tp__grid *q = &w->grid;
-    const tp__epilogue *e = &w->a->epilogue;
-    const int slot = tp__slot_acquire(&w->slots);
-    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *m = v + 16 * w->v_plane, *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
-    const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
-    const int64_t piece_rows = p.images * p.rows;
-    tp__prefetch next = tp__grid_prefetch(q, chunk + w->slots.n, 0, 1);
-    const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    const int64_t whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
     tp__even t;
     memset(&t, 0, sizeof t);
     t.K = t.a_gap = w->in;
     t.c_gap = w->out;
     t.step = 1;
     t.add = false;
-    for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
-        const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
-        const int64_t tiles = tp__wino_source(w, &p, row, rows, v),
-                      whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
-        for (int i = 0; i < 16 && whole > tiles; i++)
-            memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
-        tp__prefetch written =
-            tp__prefetch_of(dst + tp__wino_row_at(w, &p, row, 0).at,
-                            2 * w->dh * rows * w->dst_w *
-                                w->out); /* prefetch the part of the output that this block of tiles will write */
-        for (int place = 0; place < 16; place++) {
-            tp__prefetch_next(&next, prefetch_floats);
-            tp__prefetch_written(&written, tp__prefetch_share(&written, 16 - place));
-            for (int64_t column = 0; column < w->out; column += w->nr) {
-                const int64_t n = tp__min64(w->out - column, w->nr);
-                t.a = v + place * w->v_plane;
-                t.c = m + place * w->m_plane + column;
-                t.b = w->u + place * w->u_plane + column * w->in;
-                t.ldb = n;
-                tp__even_product_of[w->isa->level](&t, whole, n);
-            }
-        }
-        const float *from = m;
-        for (int64_t i = 0; i < rows * w->phases; i++, from += q->cols * w->out) {
-            const tp__wino_row r = tp__wino_row_at(w, &p, row + i / w->phases, i % w->phases);
-            tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, from, w->m_plane, dst + r.at,
-                                           w->dh * w->dst_w * w->out, w->dw * w->out,
-                                           w->a->more ? w->a->more + r.at : NULL, e->bias, e->act == TP_EPILOGUE_RELU);
+    for (int i = 0; i < 16 && whole > tiles; i++)
+        memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
+    for (int place = 0; place < 16; place++) {
+        tp__prefetch_next(next, next_floats);
+        tp__prefetch_written(written, tp__prefetch_share(written, 16 - place));
+        for (int64_t column = 0; column < w->out; column += w->nr) {
+            const int64_t n = tp__min64(w->out - column, w->nr);
+            t.a = v + place * w->v_plane;
+            t.c = m + place * w->m_plane + column;
+            t.b = w->u + place * w->u_plane + column * w->in;
+            t.ldb = n;
+            tp__even_product_of[w->isa->level](&t, whole, n);
         }
     }
-    const int64_t y = p.row * 2 * w->dh, height = tp__min64(p.rows * 2 * w->dh, w->dst_h - y);
-    for (int64_t i = 0; i < p.images; i++)
-        tp__conv_after(w->a, w->isa, dst + ((p.image + i) * w->dst_h + y) * w->dst_w * w->out, height * w->dst_w);
+}
+
+/* Transforms M to the result, for some rows of the grid, counted through all images of the piece. */
+TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, const float *m)
+{
+    const tp__epilogue *e = &w->a->epilogue;
+    float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
+    for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out) {
+        const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
+        tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, m, w->m_plane, dst + r.at, w->dh * w->dst_w * w->out,
+                                       w->dw * w->out, w->a->more ? w->a->more + r.at : NULL, e->bias,
+                                       e->act == TP_EPILOGUE_RELU);
+    }
+}
+TP__SMALL static void tp__wino_after(const tp__wino *w, const tp__piece *p)
+{
+    float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
+    const int64_t y = p->row * 2 * w->dh, height = tp__min64(p->rows * 2 * w->dh, w->dst_h - y);
+    for (int64_t i = 0; i < p->images; i++)
+        tp__conv_after(w->a, w->isa, dst + ((p->image + i) * w->dst_h + y) * w->dst_w * w->out, height * w->dst_w);
+}
+
+/* A chunk of Winograd's forward pass or input gradient: one piece, in blocks of rows, or several small pieces as one block. */
+TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp__grid *q = &w->grid;
+    const int64_t first = chunk * w->together, end = tp__min64(first + w->together, q->pieces);
+    const int slot = tp__slot_acquire(&w->slots);
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *m = v + 16 * w->v_plane;
+    tp__prefetch none = tp__prefetch_of(NULL, 0);
+    if (w->together > 1) {
+        int64_t tiles = 0;
+        for (int64_t i = first; i < end; i++) {
+            const tp__piece p = tp__grid_load(q, i, 0, buffer);
+            tiles += tp__wino_source(w, &p, 0, p.images * p.rows, v + tiles * w->in);
+        }
+        tp__wino_products(w, v, m, tiles, &none, 0, &none);
+        tiles = 0;
+        for (int64_t i = first; i < end; i++) {
+            const tp__piece p = tp__grid_piece(q, i);
+            tp__wino_result(w, &p, 0, p.images * p.rows, m + tiles * w->out);
+            tp__wino_after(w, &p);
+            tiles += p.images * p.rows * q->cols * w->phases;
+        }
+        tp__slot_release(&w->slots, slot);
+        return;
+    }
+    const tp__piece p = tp__grid_load(q, first, 0, buffer);
+    const int64_t piece_rows = p.images * p.rows;
+    tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, 0, 1);
+    const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
+        const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
+        const int64_t tiles = tp__wino_source(w, &p, row, rows, v);
+        tp__prefetch written = tp__prefetch_of(
+            (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
+            2 * w->dh * rows * w->dst_w * w->out); /* the part of the output that this block of tiles will write */
+        tp__wino_products(w, v, m, tiles, &next, prefetch_floats, &written);
+        tp__wino_result(w, &p, row, rows, m);
+    }
+    tp__wino_after(w, &p);
     tp__slot_release(&w->slots, slot);
+}
+
+/* Transforms some rows of x, to V, and of dy, to M, for the filter gradient. Returns the number of tiles. */
+TP__SMALL static int64_t tp__wino_grad_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows,
+                                              float *v, float *m)
+{
+    const tp__conv_args *a = w->a;
+    const int64_t cols = w->grid.cols;
+    for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out) {
+        const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
+        const int64_t tiles = tp__ceil_div(r.width, 2);
+        tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->out, w->dw * w->out,
+                                      m, w->m_plane);
+        for (int k = 0; k < 16 && tiles < cols; k++) /* tiles beyond the edge */
+            memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
+    }
+    return tp__wino_source(w, p, row, rows, v);
+}
+/* sum (+)= V' M at each of the 16 places */
+TP__SMALL static void tp__wino_grad_products(const tp__wino *w, const float *v, const float *m, float *sum,
+                                             int64_t tiles, bool add, tp__prefetch next[2], const int64_t share[2])
+{
+    tp__even t;
+    memset(&t, 0, sizeof t);
+    t.K = tiles;
+    t.a_gap = 1;
+    t.step = w->in;
+    t.ldb = t.c_gap = w->out;
+    t.add = add;
+    for (int place = 0; place < 16; place++) {
+        for (int i = 0; i < 2; i++) tp__prefetch_next(&next[i], share[i]);
+        for (int64_t column = 0; column < w->out; column += w->nr) {
+            t.a = v + place * w->v_plane;
+            t.b = m + place * w->m_plane + column;
+            t.c = sum + place * w->u_plane + column;
+            tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
+        }
+    }
+}
+/* What the next piece reads of x and dy; it is fetched during the 16 products of each of the piece's blocks. */
+TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece *p, int64_t next_piece,
+                                             tp__prefetch next[2], int64_t share[2])
+{
+    const tp__conv_args *a = w->a;
+    const int64_t image = a->g.OH * a->g.OW * a->g.O,
+                  used = p->images == 1 ? 2 * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
+    const float *dy = a->dy + p->image * image + 2 * w->dh * p->row * a->g.OW * a->g.O + used;
+    next[0] = tp__grid_prefetch(&w->grid, next_piece, 0, 1);
+    next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))));
+    for (int i = 0; i < 2; i++)
+        share[i] = tp__prefetch_share(&next[i], 16 * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
 /* A chunk of Winograd's filter gradient: one of the partial sums of dw. */
@@ -2803,52 +2904,27 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
-    const tp__conv_args *a = w->a;
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
-    float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : a->dw;
-    tp__even t;
-    memset(&t, 0, sizeof t);
-    t.a_gap = 1;
-    t.step = w->in;
-    t.ldb = t.c_gap = w->out;
-    t.add = false;
-    for (int64_t index = first; index < end; index++) {
+    float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : w->a->dw;
+    for (int64_t index = first; index < end; index += w->together) {
+        tp__prefetch next[2] = {tp__prefetch_of(NULL, 0), tp__prefetch_of(NULL, 0)};
+        int64_t share[2] = {0, 0}, tiles = 0;
+        if (w->together > 1) {
+            for (int64_t i = index; i < tp__min64(index + w->together, end); i++) {
+                const tp__piece p = tp__grid_load(q, i, 0, buffer);
+                tiles += tp__wino_grad_source(w, &p, 0, p.images * p.rows, v + tiles * w->in, m + tiles * w->out);
+            }
+            tp__wino_grad_products(w, v, m, sum, tiles, index > first, next, share);
+            continue;
+        }
         const tp__piece p = tp__grid_load(q, index, 0, buffer);
-        const int64_t piece_rows = p.images * p.rows;
-        tp__prefetch next = tp__grid_prefetch(q, index + 1 < end ? index + 1 : q->pieces, 0, 1);
-        const int64_t image = a->g.OH * a->g.OW * a->g.O,
-                      used = p.images == 1 ? 2 * w->dh * p.rows * a->g.OW * a->g.O : p.images * image;
-        const float *dy0 = a->dy + p.image * image + 2 * w->dh * p.row * a->g.OW * a->g.O;
-        tp__prefetch next_dy =
-            tp__prefetch_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
-        const int64_t share_dy = tp__prefetch_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
-        const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
-        for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
-            const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
-            t.K = tp__wino_source(w, &p, row, rows, v);
-            float *to = m;
-            for (int64_t i = 0; i < rows * w->phases; i++, to += q->cols * w->out) {
-                const tp__wino_row r = tp__wino_row_at(w, &p, row + i / w->phases, i % w->phases);
-                const int64_t tiles = tp__ceil_div(r.width, 2);
-                tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->out,
-                                              w->dw * w->out, to, w->m_plane);
-                for (int k = 0; k < 16 && tiles < q->cols; k++) /* tiles beyond the edge */
-                    memset(to + k * w->m_plane + tiles * w->out, 0, (size_t)((q->cols - tiles) * w->out) * sizeof *to);
-            }
-            for (int place = 0; place < 16; place++) {
-                tp__prefetch_next(&next, prefetch_floats);
-                tp__prefetch_next(&next_dy, share_dy);
-                for (int64_t column = 0; column < w->out; column += w->nr) {
-                    t.a = v + place * w->v_plane;
-                    t.b = m + place * w->m_plane + column;
-                    t.c = sum + place * w->u_plane + column;
-                    tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
-                }
-            }
-            t.add = true;
+        tp__wino_grad_prefetch(w, &p, index + 1 < end ? index + 1 : q->pieces, next, share);
+        for (int64_t row = 0; row < p.images * p.rows; row += w->block_rows) {
+            tiles = tp__wino_grad_source(w, &p, row, tp__min64(w->block_rows, p.images * p.rows - row), v, m);
+            tp__wino_grad_products(w, v, m, sum, tiles, index > first || row > 0, next, share);
         }
     }
     tp__wino_dw_of[w->isa->level](w->in * w->out, sum, w->u_plane, dw);
@@ -2867,7 +2943,7 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
     if (a->kept) w.u = a->kept;
     if (!a->kept_is_ready)
         tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * tp__ceil_div(w.in, TP__WINO_CHANNELS), tp__wino_pack, &w);
-    tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
+    tp_device_parallel(d, tp__ceil_div(w.grid.pieces, w.together), tp__wino_chunk, &w);
 }
 
 /* -- groups of few channels ------------------------------------------------------------------------ >>conv depthwise */
@@ -6740,12 +6816,23 @@ static void tp__next_row(int64_t *index, const tp_shape *y)
 {
     for (int d = y->ndim - 2; d >= 0 && ++index[d] == y->dim[d]; d--) index[d] = 0;
 }
+/* Returns the last axis with a border. The axes after it are copied as one: each element along this axis is *inner values. */
+static int tp__pad_last_axis(const tp__pad_attrs *t, const tp_shape *y, int64_t *inner)
+{
+    int d = y->ndim - 1;
+    while (d > 0 && !t->before[d] && !t->after[d]) d--;
+    if (!t->before[d] && !t->after[d]) d = y->ndim - 1;
+    *inner = tp__product(y, d + 1, y->ndim);
+    return d;
+}
 /* Writes n copies of a value of `size` bytes. */
 static void tp__pad_border(char *to, const void *value, size_t size, int64_t n)
 {
-    if (size == 4)
-        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, value, 4);
-    else
+    if (size == 4) {
+        uint32_t bits;
+        memcpy(&bits, value, 4);
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &bits, 4);
+    } else
         for (int64_t i = 0; i < n; i++) memcpy(to + (int64_t)size * i, value, size);
 }
 /* Whether the padding adds a border only along the last axis. Then the rows keep their order. */
@@ -6758,23 +6845,24 @@ static bool tp__pad_last_only(const tp__pad_attrs *t, int last_dim)
 static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
-    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    const int last_dim = y->ndim - 1;
-    const int64_t n = x->dim[last_dim], m = y->dim[last_dim], before = t->before[last_dim];
-    const size_t size = tp_dtype_size(k->in[0].dtype);
+    int64_t inner;
+    const int last_dim = tp__pad_last_axis(t, &k->out[0].shape, &inner);
+    const tp_shape x = tp_make_shape_n(last_dim + 1, k->in[0].shape.dim),
+                   y = tp_make_shape_n(last_dim + 1, k->out[0].shape.dim), rows = tp_make_shape_n(last_dim, y.dim);
+    const int64_t n = x.dim[last_dim], m = y.dim[last_dim], before = t->before[last_dim];
+    const size_t value_size = tp_dtype_size(k->in[0].dtype), size = (size_t)inner * value_size;
     const bool last_only = tp__pad_last_only(t, last_dim);
-    const tp_shape rows = tp_make_shape_n(last_dim, y->dim);
     int64_t index[TP_MAX_DIMS];
     double border = 0; /* eight bytes, memory for one element of any type */
     tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
     tp__index_of(begin, &rows, index);
-    for (int64_t r = begin; r < end; r++, tp__next_row(index, y)) {
-        const int64_t from = last_only ? r : tp__pad_source_row(index, x, t), end_of_x = before + n;
+    for (int64_t r = begin; r < end; r++, tp__next_row(index, &y)) {
+        const int64_t from = last_only ? r : tp__pad_source_row(index, &x, t), end_of_x = before + n;
         char *to = (char *)k->out[0].data + r * m * (int64_t)size;
-        if (from < 0 || n == 0) tp__pad_border(to, &border, size, m);
+        if (from < 0 || n == 0) tp__pad_border(to, &border, value_size, m * inner);
         else if (t->mode == TP_PAD_CONSTANT) {
-            tp__pad_border(to, &border, size, before);
-            tp__pad_border(to + end_of_x * (int64_t)size, &border, size, m - end_of_x);
+            tp__pad_border(to, &border, value_size, before * inner);
+            tp__pad_border(to + end_of_x * (int64_t)size, &border, value_size, (m - end_of_x) * inner);
         }
         if (from < 0 || n == 0) continue;
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
@@ -6790,16 +6878,20 @@ static void tp__pad_fast(const tp_call *k)
 {
     const tp_shape *y = &k->out[0].shape;
     if (y->ndim == 0) tp__pad_naive(k);
-    else if (tp__size(&k->out[0]) > 0)
-        tp__each_range(k, tp__product(y, 0, y->ndim - 1), tp__grain(y->dim[y->ndim - 1]), tp__pad_rows);
+    else if (tp__size(&k->out[0]) > 0) {
+        int64_t inner;
+        const int last_dim = tp__pad_last_axis((const tp__pad_attrs *)k->attrs, y, &inner);
+        tp__each_range(k, tp__product(y, 0, last_dim), tp__grain(y->dim[last_dim] * inner), tp__pad_rows);
+    }
 }
 
 static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last_dim = x->ndim - 1;
-    const int64_t n = x->dim[last_dim];
+    int64_t inner;
+    const int last_dim = tp__pad_last_axis(t, y, &inner);
+    const int64_t n = x->dim[last_dim] * inner;
     const bool last_only = tp__pad_last_only(t, last_dim);
     for (int64_t r = from; r < to; r++) {
         int64_t at = last_only ? r : 0, stride = 1, row = r;
@@ -6809,7 +6901,8 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
             stride *= y->dim[d];
         }
         memcpy((float *)k->out[0].data + r * n,
-               (const float *)k->in[0].data + at * y->dim[last_dim] + t->before[last_dim], (size_t)n * sizeof(float));
+               (const float *)k->in[0].data + (at * y->dim[last_dim] + t->before[last_dim]) * inner,
+               (size_t)n * sizeof(float));
     }
 }
 static void tp__pad_grad_mirrored(const tp_call *k)
@@ -6832,8 +6925,11 @@ static void tp__pad_grad_fast(const tp_call *k)
     const tp_shape *x = &k->out[0].shape;
     if (x->ndim < 1) tp__pad_grad_f32(k);
     else if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT) tp__pad_grad_mirrored(k);
-    else if (tp__size(&k->out[0]) > 0)
-        tp__each_range(k, tp__product(x, 0, x->ndim - 1), tp__grain(x->dim[x->ndim - 1]), tp__pad_grad_rows);
+    else if (tp__size(&k->out[0]) > 0) {
+        int64_t inner;
+        const int last_dim = tp__pad_last_axis((const tp__pad_attrs *)k->attrs, x, &inner);
+        tp__each_range(k, tp__product(x, 0, last_dim), tp__grain(x->dim[last_dim] * inner), tp__pad_grad_rows);
+    }
 }
 
 /* -- gather_grad ---------------------------------------------------------------------- >>fast gather_grad */

@@ -6362,6 +6362,8 @@ static void tp__reduce_sum_any(const tp_call *k);
 static void tp__reduce_max_any(const tp_call *k);
 static void tp__add_n_any(const tp_call *k);
 static void tp__all_reduce_any(const tp_call *k);
+static void tp__assign_add_naive(const tp_call *k);
+static void tp__assign_sub_naive(const tp_call *k);
 
 /* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
@@ -6796,6 +6798,55 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
     for (int d = 0; d < m->ndim - 2; d++) job.n_outer *= m->dim[d];
     job.grain = tp__grain(m->dim[m->ndim - 2] * m->dim[m->ndim - 1]);
     tp_device_parallel(k->device, (job.n_outer + job.grain - 1) / job.grain, tp__move_chunk, &job);
+}
+
+/* -- assign_add, assign_sub, assign_moving_average ------------------------------------ >>fast assign_add */
+/* Applies a vector function of the variable and the value: var = f(var, x). */
+static void tp__assign_by(const tp_call *k, int64_t from, int64_t to, tp_vec_fn f)
+{
+    float *v = (float *)k->var[0].data + from;
+    const float *in[2];
+    in[0] = v, in[1] = (const float *)k->in[0].data + from;
+    f(to - from, v, in);
+}
+static void tp__assign_add_range(const tp_call *k, int64_t from, int64_t to)
+{
+    tp__assign_by(k, from, to, tp__vec_add_of[k->device->isa->level]);
+}
+static void tp__assign_sub_range(const tp_call *k, int64_t from, int64_t to)
+{
+    tp__assign_by(k, from, to, tp__vec_sub_of[k->device->isa->level]);
+}
+static void tp__assign_moving_average_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const int level = k->device->isa->level;
+    const float factors[2] = {1.0f - ((const tp__assign_attrs *)k->attrs)->decay, -0.0f}; /* x + -0 is x for each x */
+    float change[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = tp__min64(1024, to - i);
+        float *v = (float *)k->var[0].data + i;
+        const float *in[2];
+        in[0] = v, in[1] = (const float *)k->in[0].data + i;
+        tp__vec_sub_of[level](n, change, in);
+        in[0] = change, in[1] = factors;
+        tp__vec_affine_of[level](n, change, in);
+        in[0] = v, in[1] = change;
+        tp__vec_sub_of[level](n, v, in);
+    }
+}
+static void tp__assign_add_fast(const tp_call *k)
+{
+    if (k->var[0].dtype != TP_F32) tp__assign_add_naive(k);
+    else if (tp__pred(k, 1)) tp__each_range(k, tp__size(&k->var[0]), 16384, tp__assign_add_range);
+}
+static void tp__assign_sub_fast(const tp_call *k)
+{
+    if (k->var[0].dtype != TP_F32) tp__assign_sub_naive(k);
+    else if (tp__pred(k, 1)) tp__each_range(k, tp__size(&k->var[0]), 16384, tp__assign_sub_range);
+}
+static void tp__assign_moving_average_fast(const tp_call *k)
+{
+    if (tp__pred(k, 1)) tp__each_range(k, tp__size(&k->var[0]), 16384, tp__assign_moving_average_range);
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */

@@ -19462,10 +19462,10 @@ static void tp__assign_add_naive(const tp_call *k) { tp__assign_sum(k, 1); }
 static void tp__assign_sub_naive(const tp_call *k) { tp__assign_sum(k, -1); }
 static const tp_op tp__op_assign_add =
     TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_add_naive, tp__assign_add_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+            TP__KERNELS(tp__assign_add_naive, tp__assign_add_naive, tp__assign_add_fast), TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_assign_sub =
     TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_sub_naive, tp__assign_sub_naive, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+            TP__KERNELS(tp__assign_sub_naive, tp__assign_sub_naive, tp__assign_sub_fast), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred)
 {
     return tp__write(&tp__op_assign_add, var, value, pred, NULL);
@@ -19481,13 +19481,13 @@ static void TP__F(tp__assign_moving_average)(const tp_call *k)
 {
     const real rest = (real)1 - (real)((const tp__assign_attrs *)k->attrs)->decay, *x = TP__IN(0);
     real *v = (real *)k->var[0].data;
-    const int64_t n = tp__size(&k->var[0]);
-    for (int64_t i = 0; i < n && tp__pred(k, 1); i++) v[i] -= rest * (v[i] - x[i]);
+    const int64_t n = tp__pred(k, 1) ? tp__size(&k->var[0]) : 0;
+    for (int64_t i = 0; i < n; i++) v[i] -= rest * (v[i] - x[i]);
 }
 #ifdef TP__ROWS
 static const tp_op tp__op_assign_moving_average =
     TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1),
-            TP__ATTRS_OF(decay, tp__assign_attrs), tp__assign_infer, NULL, TP__NAIVE(tp__assign_moving_average),
+            TP__ATTRS_OF(decay, tp__assign_attrs), tp__assign_infer, NULL, TP__NAIVE_FAST(tp__assign_moving_average),
             TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred)
 {

@@ -627,6 +627,39 @@ TEST(conv_winograd_random_shapes)
     close_all(d, n);
 }
 
+/* So many channels that the transformed weights miss L2: several small pieces are one block. */
+TEST(conv_winograd_of_many_channels)
+{
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, true);
+    int together = 0;
+    for (int i = 0; i < 10; i++) {
+        tp__conv_args a =
+            conv_shape(1 + rnd(9), 4 + rnd(12), 4 + rnd(12), 184 + rnd(40), 184 + rnd(40), 3, 3, 1, 1, 0, 1);
+        if (i % 5 == 4) a.g.dilation_h = 2, a.g.dilation_w = 1 + rnd(2);
+        a.g.top = rnd(3);
+        a.g.left = rnd(3);
+        a.g.OH = 2 + rnd(a.g.H);
+        a.g.OW = 2 + rnd(a.g.W);
+        if (a.g.B * a.g.OH * a.g.OW < 256) a.g.B = 256 / (a.g.OH * a.g.OW) + 1;
+        if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
+        float *norm = rnd_array(3 * a.g.C, 9);
+        if (i % 4 > 1) a.norm = norm, a.norm_relu = i % 8 > 3;
+        check_conv(&a, d, n, thread_counts());
+        for (int k = 0; k < n; k++) {
+            tp__wino w;
+            if (!d[k]->isa || !tp__conv_is_wino(d[k]->isa, &a.g)) continue;
+            tp__wino_make(&w, d[k], &a, TP__CONV_FILTER_GRAD, NULL);
+            together += w.together > 1;
+        }
+        free(norm);
+    }
+    bool any = false;
+    for (int k = 0; k < n; k++) any = any || (d[k]->isa && tp__wino_in_of[d[k]->isa->level]);
+    CHECK(!any || together > 0);
+    close_all(d, n);
+}
+
 /* The result may be written over what is added to it: a step's output lies where one of its inputs lay. */
 TEST(conv_winograd_adds_in_place)
 {

@@ -1606,6 +1606,7 @@ typedef struct tp__gather {
     int64_t ic, oc, groups;                    /* input and output channels of one group; number of groups */
     int64_t taps, K, nr, panels, group_floats; /* group_floats: floats of a group's packed weights */
     int64_t max_runs;
+    int64_t column_parts; /* number of chunks that share a piece, each with some of the panels */
     int runs, k_blocks;
     bool even;     /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
     bool dots;     /* use dot products: there are few output channels (tp__gather_few) */
@@ -1737,16 +1738,25 @@ static void tp__gather_size_planes(tp__gather *g)
     g->plane = (tp__ceil_div(g->columns + (q->window_h - 1) * width + q->window_w, 16) | 1) * 16;
 }
 
+/* Weights of so many floats miss L2. Then a piece has so many positions, for which they are read from memory once. */
+#define TP__GATHER_LARGE     524288
+#define TP__GATHER_POSITIONS 64
+
 /* Decides what the rows and columns of a tile are, and cuts the positions into pieces. */
-static void tp__gather_cut(tp__gather *g)
+static void tp__gather_cut(tp__gather *g, const tp_device *d)
 {
     tp__grid *q = &g->grid;
+    const int64_t weights = tp__max64(1, g->K * g->oc), threads = d->pool ? tp_pool_threads(d->pool) : 1;
     g->planes = tp__gather_in_planes(g);
     const int64_t images = g->planes ? 0 : tp__gather_by_image(g);
     g->by_image = images > 0;
     g->even = !g->planes && g->oc <= g->isa->vw && (g->by_image || tp__even_rows(g->isa, q->cols) > 0);
     q->in_place = !g->planes && (g->by_image || tp__grid_in_place(q));
-    tp__grid_split(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+    const bool large = weights > TP__GATHER_LARGE && g->panels > 1 && !g->planes && !g->by_image;
+    tp__grid_split(q, weights, large ? TP__GATHER_POSITIONS * weights : TP__CHUNK_MIN);
+    g->column_parts = 1;
+    if (large && threads > 1 && !g->a->after) /* a norm that is fused needs all channels of a pixel */
+        g->column_parts = tp__min64(g->panels, tp__ceil_div(2 * threads, q->pieces * g->groups));
     if (g->planes) tp__gather_size_planes(g);
     if (g->by_image) { /* a piece is a tile of images, and some of their rows */
         const int64_t tiles = tp__ceil_div(q->images, images);
@@ -1814,7 +1824,7 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__c
     g->nr = 2 * g->isa->vw;
     g->panels = tp__conv_panels(g->isa, g->oc);
     g->group_floats = tp__conv_panels_width(g->isa, g->oc) * g->K;
-    tp__gather_cut(g);
+    tp__gather_cut(g, d);
 
     const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
     g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
@@ -2162,13 +2172,16 @@ static void tp__gather_after(const tp__gather *g, const tp__piece *p)
         tp__conv_after(g->a, g->isa, tp__gather_row(g, p, 0, i, 0), p->rows * g->dst_w);
 }
 
-/* A chunk of a convolution: one piece of the grid in one group. */
+/* A chunk of a convolution: one piece of the grid in one group, or some output channels of it. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
     /* the groups of a piece follow one another, so that its part of src and dst stays in the cache */
-    const int64_t group = chunk % g->groups, piece = chunk / g->groups, block_panels = TP__NC / g->nr;
+    const int64_t part = chunk % g->column_parts, group = chunk / g->column_parts % g->groups,
+                  piece = chunk / g->column_parts / g->groups, block_panels = TP__NC / g->nr;
+    const int64_t first_panel = part * g->panels / g->column_parts,
+                  end_panel = (part + 1) * g->panels / g->column_parts;
     const int slot = tp__slot_acquire(&g->slots);
     float *memory = g->slots.memory + slot * g->slots.floats;
     if (g->by_image) {
@@ -2197,8 +2210,8 @@ static void tp__gather_chunk(void *user, int64_t chunk)
         return;
     }
     for (int kb = 0; kb < g->k_blocks; kb++)
-        for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
-            const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
+        for (int64_t panel0 = first_panel; panel0 < end_panel; panel0 += block_panels) {
+            const int64_t panel1 = tp__min64(panel0 + block_panels, end_panel);
             const bool last = kb == g->k_blocks - 1;
             int64_t image = 0, row = 0, col = 0;
             t.add = kb > 0;
@@ -2249,7 +2262,7 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
             tp__gather_runs(&g);
             if (a->kept) g.packed = a->kept;
             if (g.K > 0 && !a->kept_is_ready) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
-            tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
+            tp_device_parallel(d, g.groups * g.grid.pieces * g.column_parts, tp__gather_chunk, &g);
         }
 }
 

@@ -215,6 +215,7 @@ static void say_gather(tp_device *d, const tp__conv_args *a, bool input_grad)
         tp__gather_runs(&g);
         golden_say(" gather%s%s%s panels %lld, runs %d in %d", g.even ? " even" : "", g.dots ? " dots" : "",
                    g.by_image ? " by_image" : "", (long long)g.panels, g.runs, g.k_blocks);
+        if (g.column_parts > 1) golden_say(", %lld chunks a piece", (long long)g.column_parts);
         if (g.planes) golden_say(" planes of %lld, sums of %lld", (long long)g.plane, (long long)g.columns);
         say_grid(&g.grid);
         free(scratch);
@@ -245,6 +246,7 @@ static void say_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass 
         tp__wino_make(&w, d, a, pass, NULL);
         golden_say(" winograd %d parts, rows %lld, tiles %lld, planes %lld, %lld", w.parts, (long long)w.block_rows,
                    (long long)w.tile_multiple, (long long)w.v_plane, (long long)w.m_plane);
+        if (w.together > 1) golden_say(", %d pieces a block", w.together);
         say_grid(&w.grid);
     } else if (pass == TP__CONV_FILTER_GRAD) say_filter_grad(d, a);
     else say_gather(d, a, pass == TP__CONV_INPUT_GRAD);

@@ -343,8 +343,9 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
     TP__VECS(X)
 #undef X
     /* clang-format on */
-    TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
-               float eps);
+    TP__KERNEL(void, vec_blend, int64_t n, float *y, const float *const *in);
+TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+           float eps);
 TP__WIDE_KERNEL(void, taps, const tp__taps *t);
 TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
@@ -5239,6 +5240,7 @@ TP__UNARY_OF(vec_affine, 2, vmul(a, p) + q)
 TP__UNARY_OF(vec_clip, 2, vsel((VI)(a < p), p, vsel((VI)(a > q), q, a)))
 TP__UNARY_OF(vec_leaky_relu, 1, vsel((VI)(a > vset(0.0f)), a, a *p))
 TP__BINARY_OF(vec_clip_grad, 2, (V)((VI)(b >= p) & (VI)(b <= q) & (VI)a))
+TP__BINARY_OF(vec_blend, 1, a + vmul(b - a, p))
 TP__BINARY_OF(vec_leaky_relu_grad, 1, vsel((VI)(b > vset(0.0f)), a, a *p))
 
 /* -- element-wise functions in double: the bits of their scalar versions ----------------------------------- */
@@ -6363,7 +6365,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef vpow2
 #undef vperm
 
-#elif defined(TP__FAST_OPS)    /* included once, by tp_graph.h, between the naive float loops and the op rows */
+#elif defined(TP__FAST_OPS)       /* included once, by tp_graph.h, between the naive float loops and the op rows */
 
 /* ==== >>fast_ops: kernels of single ops ================================================================= */
 /* A row of the op table names tp__<op>_fast as its fast kernel; without this file TP__IF_FAST leaves NULL in the row. The kernel
@@ -6380,10 +6382,10 @@ static void tp__assign_sub_naive(const tp_call *k);
 
 /* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
-#define TP__PARTIALS     32    /* largest number of partial sums for one output */
-#define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
-#define TP__SHORT_ROW    16    /* rows below this length are summed in a plain loop */
-#define TP__VEC_PIECE    16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
+#define TP__PARTIALS        32    /* largest number of partial sums for one output */
+#define TP__COLUMN_TILE     512   /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__SHORT_ROW       16    /* rows below this length are summed in a plain loop */
+#define TP__VEC_PIECE       16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
 typedef struct tp__reduce_job {
     const tp_call *k;
     tp__reduction r;
@@ -6860,6 +6862,56 @@ static void tp__assign_sub_fast(const tp_call *k)
 static void tp__assign_moving_average_fast(const tp_call *k)
 {
     if (tp__pred(k, 1)) tp__each_range(k, tp__size(&k->var[0]), 16384, tp__assign_moving_average_range);
+}
+
+/* -- resize: the channels of a pixel as vectors --------------------------------------- >>fast resize */
+#define TP__RESIZE_CHANNELS 256   /* channels that are blended at a time */
+/* y = blend of the two pixels above; if p is not 0, blended with the blend of the two pixels below */
+static void tp__resize_pixel(int level, int64_t C, const float *above[2], const float *below[2], float p, float q,
+                             float *y)
+{
+    for (int64_t c = 0; c < C; c += TP__RESIZE_CHANNELS) {
+        const int64_t n = tp__min64(C - c, TP__RESIZE_CHANNELS);
+        float bottom[TP__RESIZE_CHANNELS];
+        const float *in[3];
+        in[0] = above[0] + c, in[1] = above[1] + c, in[2] = &q;
+        tp__vec_blend_of[level](n, y + c, in);
+        if (!(p > 0)) continue;
+        in[0] = below[0] + c, in[1] = below[1] + c;
+        tp__vec_blend_of[level](n, bottom, in);
+        in[0] = y + c, in[1] = bottom, in[2] = &p;
+        tp__vec_blend_of[level](n, y + c, in);
+    }
+}
+static void tp__resize_rows_fast(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
+    const int level = k->device->isa->level;
+    for (int64_t r = from; r < to; r++) {
+        const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
+        const float *image = (const float *)k->in[0].data + r / g.OH * g.H * g.W * g.C, p = (float)v.part;
+        float *y = (float *)k->out[0].data + r * g.OW * g.C;
+        for (int64_t j = 0; j < g.OW; j++, y += g.C) {
+            const tp__blend *u = &g.column[j];
+            const float q = (float)u->part, *above[2], *below[2];
+            for (int i = 0; i < 2; i++) {
+                const int64_t column = i ? u->high : u->low;
+                above[i] = image + (v.low * g.W + column) * g.C, below[i] = image + (v.high * g.W + column) * g.C;
+            }
+            if (!(q > 0) && !(p > 0)) memcpy(y, above[0], (size_t)g.C * sizeof *y);
+            else tp__resize_pixel(level, g.C, above, below, p, q, y);
+        }
+    }
+}
+static void tp__resize_fast(const tp_call *k)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
+    if (g.C < 4) {
+        tp__resize_f32(k);
+        return;
+    }
+    tp__resize_columns(k, g.W);
+    tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C), tp__resize_rows_fast);
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
@@ -7419,8 +7471,8 @@ static void tp__avg_pool_grad_fast(const tp_call *k)
 /* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */
 /* Batch norm with channels last: the rows are divided into at most 32 pieces. Blocks of rows that stay in the cache are
  * summed in float; the sums of the blocks, then of the pieces, are added in double, in order. */
-#define TP__BN_PIECES    32
-#define TP__BN_BLOCK     64
+#define TP__BN_PIECES       32
+#define TP__BN_BLOCK        64
 typedef struct tp__bn_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -7592,7 +7644,7 @@ static size_t tp__bn_scratch(const tp_call *k)
 }
 
 /* -- layer_norm, layer_norm_grad ------------------------------------------------------ >>fast layer_norm */
-#define TP__LN_PIECES    32
+#define TP__LN_PIECES       32
 static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
@@ -7656,9 +7708,9 @@ static size_t tp__ln_scratch(const tp_call *k)
 /* With channels last, a sample is a batch norm of its own whose channels share the statistics of their group. With channels first, each
  * channel of a sample is a plane of adjacent elements. The units, samples or groups of planes, are split among at most 32 lanes. Each
  * lane sums dgamma and dbeta of its units in double; the sums of the lanes are added in order. */
-#define TP__GN_LANES     32
-#define TP__GN_PLANE     16 /* a long plane is computed as a matrix of so many columns */
-#define TP__GN_SHORT     64 /* elements of a plane for which vectors are worth their calls */
+#define TP__GN_LANES        32
+#define TP__GN_PLANE        16 /* a long plane is computed as a matrix of so many columns */
+#define TP__GN_SHORT        64 /* elements of a plane for which vectors are worth their calls */
 typedef struct tp__gn_job {
     const tp_call *k;
     tp__gn_shape s;
@@ -7947,7 +7999,7 @@ static void tp__group_norm_grad_fast(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG 4  /* rows of the softmax that are shorter are computed by the naive loops */
+#define TP__SOFTMAX_LONG    4  /* rows of the softmax that are shorter are computed by the naive loops */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -8006,7 +8058,7 @@ static void tp__xent_fast(const tp_call *k)
  * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
  * T B; the bits of each row stay. Backward, P[v] is the sum of dgates over the positions whose id is v, in an order that depends on
  * the shape alone. Then dWx = E^T P, and there is a sixth output, dE = P Wx^T. */
-#define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
+#define TP__RNN_BLOCK       32 /* samples that are summed together; also the smallest number of samples in a chunk */
 /* Number of samples in a block of an LSTM; depends on the number of threads. Nothing is summed over the samples, so the
  * bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)

@@ -17427,7 +17427,7 @@ static tp_status tp__resize_infer(tp_infer *s)
 static void tp__resize_gradient(tp_grad *g); /* the gradient of resize is the op resize_grad */
 static const tp_op tp__op_resize =
     TP__ROW("resize", "Resize", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS_OF(resize, tp_resize_attrs), tp__resize_infer,
-            tp__resize_gradient, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
+            tp__resize_gradient, TP__NAIVE_FAST(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
 static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))

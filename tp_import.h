@@ -2686,31 +2686,49 @@ static bool tp__resize_keeps_size(tp__import_node *n, const tp_node *x, int axis
     return false;
 }
 
-/* Resizes images of unknown height or width to known sizes, in the modes that the ops of tp_graph.h have. Returns false
- * in other cases. */
-static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__resize *r, int n_sizes,
-                                   const int64_t *sizes, int n_axes)
+/* Computes the sizes that Resize gives to the axes of the file, from the sizes or scales of k axes. False: a size is unknown or is no
+ * whole multiple of a scale. Sizes that remain are TP_ANY where they are not known. */
+static bool tp__resize_targets(tp__import_node *n, const tp_node *x, int k, const int64_t *axes, const int64_t *sizes,
+                               const float *scales, int64_t *target)
+{
+    for (int d = 0; d < x->shape.ndim; d++) target[d] = x->shape.dim[tp__import_node_place(n, d, x->shape.ndim)];
+    for (int i = 0; i < k; i++) {
+        const int axis = tp__import_node_axis(n, axes ? axes[i] : i, x->shape.ndim);
+        const int of_file = tp__import_node_file_axis(n, axis, x->shape.ndim);
+        const int64_t size = x->shape.dim[axis];
+        if (n->importer->status != TP_OK) return false;
+        if (sizes && tp__is_any(sizes[i])) {
+            if (!tp__resize_keeps_size(n, x, axis, sizes[i])) return false;
+        } else if (sizes) target[of_file] = sizes[i];
+        else if (scales[i] != 1.0f) {
+            const double y = size < 0 ? -1 : (double)scales[i] * (double)size;
+            if (!(y >= 1) || y > 1 << 20 || y != floor(y)) return false;
+            target[of_file] = (int64_t)y;
+        }
+    }
+    return true;
+}
+
+/* Resizes height and width of images by an op of tp_graph.h, in the modes that it has. Returns false in other cases. */
+static bool tp__import_resize_image(tp__import_node *n, tp_node *x, const tp__resize *r, int k, const int64_t *axes,
+                                    const int64_t *sizes, const float *scales)
 {
     tp_resize_attrs a;
+    int64_t target[TP_MAX_DIMS];
     memset(&a, 0, sizeof a);
     const bool nearest = r->mode[0] == 'n', half = strcmp(r->coordinate_mode, "half_pixel") == 0;
     const bool corners = strcmp(r->coordinate_mode, "align_corners") == 0,
                plain = strcmp(r->coordinate_mode, "asymmetric") == 0;
-    const int h = tp__import_node_space(n);
-    if (n_sizes != 4 || n_axes >= 0 || x->shape.ndim != 4 || (x->shape.dim[h] >= 0 && x->shape.dim[h + 1] >= 0))
-        return false;
+    if (x->shape.ndim != 4 || !tp_dtype_is_float(x->dtype)) return false;
     if (r->antialias || r->outside || r->mode[0] == 'c' || !(half || corners || plain)) return false;
     if (nearest && strcmp(r->nearest, plain ? "floor" : "round_prefer_ceil") != 0) return false;
-    for (int d = 0; d < 2; d++) {
-        const int axis = tp__import_node_place(n, d, 4);
-        if (sizes[d] != x->shape.dim[axis] && !(tp__is_any(sizes[d]) && tp__resize_keeps_size(n, x, axis, sizes[d])))
-            return false;
-    }
-    if (sizes[2] < 1 || sizes[3] < 1 || sizes[2] > 1 << 20 || sizes[3] > 1 << 20) return false;
-    if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 ||
-        !tp_dtype_is_float(x->dtype))
-        return false;
-    a.out_h = (int)sizes[2], a.out_w = (int)sizes[3];
+    if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0) return false;
+    if (!tp__resize_targets(n, x, k, axes, sizes, scales, target)) return false;
+    for (int d = 0; d < 2; d++)
+        if (target[d] != x->shape.dim[tp__import_node_place(n, d, 4)]) return false;
+    for (int d = 2; d < 4; d++)
+        if (target[d] < 1 || target[d] > 1 << 20 || x->shape.dim[tp__import_node_place(n, d, 4)] == 0) return false;
+    a.out_h = (int)target[2], a.out_w = (int)target[3];
     a.align_corners = corners;
     a.half_pixel_centers = half;
     a.data_format = n->channels_last ? TP_NHWC : TP_NCHW;
@@ -2819,7 +2837,8 @@ static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample.
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
     }
     if (n->importer->status != TP_OK) return;
-    if (tp__import_resize_open(n, x, &r, n_sizes, sizes, n_axes)) return;
+    if (tp__import_resize_image(n, x, &r, k, n_axes >= 0 ? axes : NULL, n_sizes > 0 ? sizes : NULL, scales)) return;
+    if (n->importer->status != TP_OK) return;
     const double common = tp__resize_common(n, x, policy, n_sizes, sizes, n_axes, axes);
     const tp_dtype d = x->dtype;
     y = tp_dtype_is_float(d) ? y : tp__cast_if_needed(y, TP_F64);

@@ -581,14 +581,7 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         const int64_t *sizes;
         int n;
         const char *attributes;
-    } odd[] = {{zero, 4, ""},
-               {zero_wide, 4, ""},
-               {other, 4, ""},
-               {planes, 4, ""},
-               {large, 4, ""},
-               {wide, 4, ""},
-               {two_only, 2, " axes#2,3"},
-               {sizes, 4, " axes#0,1,2,3"}};
+    } odd[] = {{zero, 4, ""}, {zero_wide, 4, ""}, {other, 4, ""}, {planes, 4, ""}, {large, 4, ""}, {wide, 4, ""}};
     double want[70], y[70];
     char text[200];
     for (int i = 0; i < TP_COUNT(good); i++) {
@@ -602,6 +595,16 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
                                y[k], want[k]))
                     break;
         }
+    }
+    for (int way = 0; way < 6;
+         way++) { /* sizes of some axes, of axes by their numbers; the picture's size is known, or not */
+        const bool some = way % 2 == 0;
+        resize_model("mode=linear", sizes, 4, 1, 0);
+        CHECK(resize_run(want, 70) == 70);
+        resize_model(some ? "mode=linear axes#2,3" : "mode=linear axes#0,1,2,3", some ? two_only : sizes, some ? 2 : 4,
+                     1, way / 2);
+        if (CHECK(resize_run(y, 70) == 70))
+            for (int k = 0; k < 70; k++) CHECK_NEAR(y[k], want[k], 1e-5, 1e-5);
     }
     for (int beyond = 0; beyond < 2; beyond++) { /* the largest size, and one more */
         const int64_t most[] = {2, 1, (1 << 20) + beyond, 4};
@@ -627,6 +630,35 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
         resize_model(text, odd[i].sizes, odd[i].n, 1, 1);
         CHECK(refused(&file, NULL, "Resize needs to know dimension 2"));
     }
+}
+
+/* A nearest pixel is copied: an infinite one reaches only its own copies. */
+TEST(infinite_pixels_are_not_spread)
+{
+    static const int64_t sizes[] = {2, 1, 6, 8}, dim[] = {2, 1, 3, 4};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_session *s = NULL;
+    float x[24] = {0};
+    x[6] = INFINITY;
+    resize_model("mode=nearest coordinate_transformation_mode=asymmetric nearest_mode=floor", sizes, 4, 1, 0);
+    if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+        CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+        tp_feed feed;
+        const tp_tensor *out = NULL;
+        int infinite = 0, other = 0;
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, dim), x);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out)))
+            for (int64_t i = 0; i < tp_tensor_size(out); i++) {
+                infinite += tp_tensor_get(out, i) == INFINITY;
+                other += tp_tensor_get(out, i) != INFINITY && tp_tensor_get(out, i) != 0;
+            }
+        CHECK_MSG(infinite == 4 && other == 0, "%d infinite, %d others", infinite, other);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
 }
 
 /* The batch and the channels are unknown. Sizes that exchange them, or that are of another input, are not those of x. */

@@ -1166,6 +1166,30 @@ static void run_on(tp_graph *g, const char *isa, tp_node *x, const tp_tensor *va
     tp_session_free(s);
 }
 
+/* Whether each instruction set computes the n values y, three at most, as the plain loops do. NaN may have any bits behind an
+ * addition. */
+static void check_against_naive(tp_graph *g, tp_node *x, const tp_tensor *value, tp_node *const *y, int n, int number)
+{
+    tp_tensor fast[3], plain[3];
+    memset(fast, 0, sizeof fast), memset(plain, 0, sizeof plain);
+    run_on(g, "naive", x, value, y, n, plain);
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = tp_cpu_device_new(1, isa_names[i]);
+        if (!d) continue;
+        d->close(d);
+        run_on(g, isa_names[i], x, value, y, n, fast);
+        for (int k = 0; k < n; k++) {
+            int64_t wrong = 0;
+            for (int64_t e = 0; e < tp_tensor_size(&plain[k]); e++) {
+                const float p = ((const float *)plain[k].data)[e], q = ((const float *)fast[k].data)[e];
+                wrong += memcmp(&p, &q, sizeof p) != 0 && !(p != p && q != q);
+            }
+            CHECK_MSG(wrong == 0, "case %d, %s, output %d: %d values differ", number, isa_names[i], k, (int)wrong);
+        }
+    }
+    for (int k = 0; k < 3; k++) tp_tensor_free(&fast[k]), tp_tensor_free(&plain[k]);
+}
+
 /* NCHW: maxima of windows, their gradient (which needs their places) and a bias, as the plain loops compute them, for ties of zeros
  * with signs, infinities and NaN, too. */
 TEST(planes_of_images)
@@ -1181,8 +1205,8 @@ TEST(planes_of_images)
         a.stride_h = (int)rnd_int(n, 6, 4), a.stride_w = (int)rnd_int(n, 7, 4);
         a.padding = n % 2 ? TP_SAME : TP_VALID;
         tp_graph *g = tp_graph_new(NULL);
-        tp_tensor value, fast[3], plain[3];
-        memset(&value, 0, sizeof value), memset(fast, 0, sizeof fast), memset(plain, 0, sizeof plain);
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
         CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
         for (int64_t i = 0; i < tp_tensor_size(&value); i++)
             ((float *)value.data)[i] = n % 3 ? odd[rnd_int(n, 10 + (uint64_t)i, n % 3 == 1 ? 10 : 8)] : (float)i / 7;
@@ -1193,22 +1217,36 @@ TEST(planes_of_images)
         y[0] = tp_nn_max_pool(x, &a);
         tp_gradients(tp_sum(y[0]), &x, 1, &y[1]);
         y[2] = tp_nn_bias_add(x, tp_constant(g, &bias), TP_NCHW);
-        run_on(g, "naive", x, &value, y, 3, plain);
-        for (int i = 0; i < TP_COUNT(isa_names); i++) {
-            tp_device *d = tp_cpu_device_new(1, isa_names[i]);
-            if (!d) continue;
-            d->close(d);
-            run_on(g, isa_names[i], x, &value, y, 3, fast);
-            for (int k = 0; k < 3; k++) {
-                int64_t wrong = 0; /* NaN may have any bits behind an addition */
-                for (int64_t e = 0; e < tp_tensor_size(&plain[k]); e++) {
-                    const float p = ((const float *)plain[k].data)[e], q = ((const float *)fast[k].data)[e];
-                    wrong += memcmp(&p, &q, sizeof p) != 0 && !(p != p && q != q);
-                }
-                CHECK_MSG(wrong == 0, "case %d, %s, output %d: %d values differ", (int)n, isa_names[i], k, (int)wrong);
-            }
+        check_against_naive(g, x, &value, y, 3, (int)n);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
+/* Images with their channels last, few and many of them, resized in each mode. */
+TEST(resized_images_of_many_channels)
+{
+    static const float odd[] = {0.0f, -0.0f, INFINITY, NAN, 3.0f, 1e30f};
+    static const int64_t channels[] = {1, 3, 4, 5, 16, 37, 255, 256, 257, 600};
+    for (uint64_t n = 0; n < 80; n++) {
+        tp_resize_attrs a;
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 2), 1 + rnd_int(n, 1, 6), 1 + rnd_int(n, 2, 6), channels[n % 10]};
+        memset(&a, 0, sizeof a);
+        a.out_h = 1 + (int)rnd_int(n, 3, 12), a.out_w = 1 + (int)rnd_int(n, 4, 12);
+        a.align_corners = n / 10 % 3 == 1, a.half_pixel_centers = n / 10 % 3 == 2;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++) {
+            const uint64_t at = 10 + (uint64_t)i;
+            ((float *)value.data)[i] =
+                rnd_int(n, at, 9) == 0 ? odd[rnd_int(n, at + 7, 6)] : (float)rnd_int(n, at, 99) / 7;
         }
-        for (int k = 0; k < 3; k++) tp_tensor_free(&fast[k]), tp_tensor_free(&plain[k]);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y[2];
+        y[0] = tp_resize_bilinear(x, &a);
+        y[1] = tp_resize_nearest(x, &a);
+        check_against_naive(g, x, &value, y, 2, (int)n);
         tp_tensor_free(&value);
         tp_graph_free(g);
     }

@@ -978,9 +978,23 @@ static void tp__import_fold_left(tp__import_node *n) /* Builds Max, Min, Sum, Me
     tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
 
+/* The limit number i of Clip, as a number that is known; false: there is none. */
+static bool tp__clip_limit(tp__import_node *n, int i, const char *name, float *limit)
+{
+    const tp_tensor *t = tp__import_node_known(n, i);
+    if (t && t->dtype == TP_F32 && tp_tensor_size(t) == 1) *limit = ((const float *)t->data)[0];
+    else if (!tp__import_node_has(n, i) && tp__import_node_attr(n, name)) *limit = tp__import_node_float(n, name, 0);
+    else return false;
+    return true;
+}
 static void tp__import_clip(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *y = tp__bytes_to_int32(x);
+    float low, high;
+    if (x->dtype == TP_F32 && tp__clip_limit(n, 1, "min", &low) && tp__clip_limit(n, 2, "max", &high) && low <= high) {
+        tp__import_node_set_output(n, 0, tp_clip(x, low, high));
+        return;
+    }
     for (int i = 1; i <= 2; i++) {
         const char *name = i == 1 ? "min" : "max";
         tp_node *limit = tp__import_node_has(n, i)       ? tp__import_node_input(n, i)

@@ -1389,6 +1389,7 @@ static void tp__import_conv_transpose(tp__import_node *n)
         return;
     }
     int64_t size[2], from[2];
+    bool same = true; /* what is cropped is the padding that TP_SAME gives the convolution */
     const int channels = tp__import_node_channels(n, x), first = win.first;
     tiles[channels] = O;
     for (int i = 0; i < 2; i++) {
@@ -1414,15 +1415,18 @@ static void tp__import_conv_transpose(tp__import_node *n)
             return;
         }
         const int64_t reached = full - add; /* rows or columns that the filter writes; those after them are 0 */
+        const int64_t cropped = reached - size[i];
         more[first + i] = reached - H;
         border[first + i] = from[i] + size[i] > reached ? from[i] + size[i] - reached : 0;
+        same = same && cropped >= 0 && from[i] == cropped / 2 && size[i] >= H && (size[i] + s - 1) / s == H;
     }
     if (n->importer->status != TP_OK) return;
-    const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
+    for (int i = 0; i < 2 && same; i++) more[first + i] = size[i] - x->shape.dim[first + i], from[i] = 0;
+    const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, same);
     tp_node *like = tp_pad(tp_tile(tp__slice_from(x, channels, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
     if (border[first] || border[first + 1]) y = tp_pad(y, zero, border, TP_PAD_CONSTANT, 0.0f);
-    for (int i = 0; i < 2; i++) y = tp__slice_from(y, first + i, from[i], size[i]);
+    for (int i = 0; i < 2 && !same; i++) y = tp__slice_from(y, first + i, from[i], size[i]);
     if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), a.data_format);
     tp__import_node_set_output(n, 0, is_one_axis ? tp_squeeze(y, win.first) : y);
 }
@@ -2582,24 +2586,32 @@ static void tp__import_eye_like(tp__import_node *n)
 
 static void tp__import_depth_space(tp__import_node *n) /* Builds DepthToSpace and SpaceToDepth. */
 {
-    static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
-    static const int dcr_back[] = {0, 3, 5, 1, 2, 4}, crd_back[] = {0, 1, 3, 5, 2, 4};
+    /* orders of the six axes: for channels first and last, for each op, for the modes DCR and CRD */
+    static const int order[2][2][2][6] = {
+        {{{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}}, {{0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}}},
+        {{{0, 1, 3, 2, 4, 5}, {0, 1, 4, 2, 5, 3}}, {{0, 1, 3, 2, 4, 5}, {0, 1, 3, 5, 2, 4}}}};
     tp_node *x = tp__import_node_input(n, 0);
     const bool to_space = n->op[0] == 'D', by_column = strcmp(tp__import_node_string(n, "mode", "DCR"), "CRD") == 0;
+    const bool last = n->channels_last;
     const int64_t b = tp__import_node_int(n, "blocksize", 0);
     if (!tp__import_node_rank(n, x, 4, 4)) return;
-    const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), H = tp__import_node_dim(n, x, 2),
-                  W = tp__import_node_dim(n, x, 3);
+    const int h = tp__import_node_space(n);
+    const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, tp__import_node_channels(n, x)),
+                  H = tp__import_node_dim(n, x, h), W = tp__import_node_dim(n, x, h + 1);
     if (n->importer->status != TP_OK) return;
     if (b < 1 || b > 4096 || (to_space ? C % (b * b) : H % b || W % b)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s with blocks of %lld", n->op, (long long)b);
         return;
     }
-    const int64_t c = C / (b * b), d1[6] = {N, b, b, c, H, W}, d2[6] = {N, c, b, b, H, W}, s1[4] = {N, c, H * b, W * b};
-    const int64_t d3[6] = {N, C, H / b, b, W / b, b}, s3[4] = {N, C * b * b, H / b, W / b};
-    tp_node *y = tp_reshape_to(x, tp_make_shape_n(6, !to_space ? d3 : by_column ? d2 : d1));
-    y = tp_transpose(y, to_space ? by_column ? crd : dcr : by_column ? crd_back : dcr_back, 6);
-    tp__import_node_set_output(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? s1 : s3)));
+    /* the six axes, and the four of the result: for channels first, then for channels last */
+    const int64_t c = C / (b * b), to_dcr[2][6] = {{N, b, b, c, H, W}, {N, H, W, b, b, c}},
+                  to_crd[2][6] = {{N, c, b, b, H, W}, {N, H, W, c, b, b}},
+                  to_depth[2][6] = {{N, C, H / b, b, W / b, b}, {N, H / b, b, W / b, b, C}},
+                  space[2][4] = {{N, c, H * b, W * b}, {N, H * b, W * b, c}},
+                  depth[2][4] = {{N, C * b * b, H / b, W / b}, {N, H / b, W / b, C * b * b}};
+    const int64_t *axes = !to_space ? to_depth[last] : by_column ? to_crd[last] : to_dcr[last];
+    tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, axes)), order[last][!to_space][by_column], 6);
+    tp__import_node_set_output(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? space[last] : depth[last])));
 }
 
 static void tp__import_center_crop_pad(tp__import_node *n)
@@ -3668,8 +3680,8 @@ static const tp__import_row tp__import_table[] = {
     {"Pad", tp__import_pad, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("Tile", tp__import_tile),
     {"Expand", tp__import_expand, NULL, NULL, TP__IMPORT_SHAPE},
-    TP__IMPORT_BY("DepthToSpace", tp__import_depth_space),
-    TP__IMPORT_BY("SpaceToDepth", tp__import_depth_space),
+    {"DepthToSpace", tp__import_depth_space, NULL, NULL, TP__IMPORT_IMAGE},
+    {"SpaceToDepth", tp__import_depth_space, NULL, NULL, TP__IMPORT_IMAGE},
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
     {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE | TP__IMPORT_IMAGE},
     {"Upsample", tp__import_resize, NULL, NULL, TP__IMPORT_IMAGE},

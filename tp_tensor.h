@@ -490,7 +490,8 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 /* Set the directory for all files of a run, of which a process has one. If it exists and is not empty, `action` decides: 'k' keep
  * it, 'd' delete it (only the folder of an earlier run, which has a log.log), 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new
  * directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to log.log.MMDD-HHMMSS. An error is logged too. If another process
- * logs there, 'd' fails, 'k' and 'b' warn. dir NULL with action 0: log.log is closed, and the logger has no directory.
+ * logs there, 'd' fails, 'k' and 'b' warn; the ranks of a job call tp_logger_set_rank_dir (tp_train.h) instead. dir NULL with action 0:
+ * log.log is closed, and the logger has no directory.
  * [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
@@ -3438,6 +3439,8 @@ static struct {
 static TP__THREAD_LOCAL bool tp__log_inside;
 
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
+/* Held while a thread sets the directory: one after the other. */
+static tp__os_mutex tp__log_dir_mutex = TP__OS_MUTEX;
 
 /* Write a line with one call, so that lines of several threads and processes do not mix. file: 1 + descriptor; 0: stderr. */
 #ifdef TP_NO_STDIO
@@ -3658,7 +3661,9 @@ static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
         if (tp__os_empty_dir(dir, "log.log") != 0 || tp__os_remove(backup_dir) != 0)
             return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, tp__os_error());
         tp_log(TP_LOG_INFO, "The files of an earlier run in '%s' were deleted", dir);
+        tp__os_lock(&tp__log_mutex);
         tp__logger.dir_deleted = true;
+        tp__os_unlock(&tp__log_mutex);
         return TP_OK;
     }
     if (action == 'b') {
@@ -3694,12 +3699,78 @@ static bool tp__logger_in_use(const char *dir)
     return in_use;
 }
 
+/* Make `dir` and lock it while its files are set aside: several processes that begin at the same time, the ranks of a job, follow one
+ * another, and each sees the log of the one before it. Return the descriptor that holds the lock, or -1: it cannot be opened. A process
+ * that holds it for longer than 10 seconds does not end. */
+static int tp__logger_lock_dir(const char *dir)
+{
+    if (tp_make_dirs(dir) != TP_OK) return -1; /* what follows says why */
+    const int fd = tp__os_open(dir, TP__OS_READ_NOW);
+    const double from = fd < 0 ? 0 : tp_time();
+    while (fd >= 0 && !tp__os_claim(fd) && tp_time() - from < 10) tp__os_yield();
+    return fd;
+}
+
+/* The number of processes that the launcher has started, by its variable, whose name is set in *name; 0: there is none. */
+TP__UNUSED static int tp__launcher_size(const char **name)
+{
+    *name = NULL;
+#ifndef TP__NO_SYSTEM
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
+    for (int i = 0; i < TP_COUNT(names); i++) {
+        const char *e = getenv(names[i]);
+        *name = names[i];
+        if (e && strtol(e, NULL, 10) > 0) return (int)strtol(e, NULL, 10);
+    }
+#endif
+    return 0;
+}
+
+/* Tell that another process writes its log in `dir`: an error where the files would be deleted. */
+static tp_status tp__logger_shared(const char *dir, char action)
+{
+    const char *name;
+    const char *ranks = tp__launcher_size(&name) > 1 ? ". Each rank needs its own folder: tp_logger_set_rank_dir" : "";
+    if (action == 'd')
+        return tp_fail(TP_ERR_STATE, "log directory: '%s' is not deleted: another process writes its log there%s", dir,
+                       ranks);
+    tp_log(TP_LOG_WARN,
+           "log directory: another process writes its log in '%s'. Two trainings in one folder replace each other's "
+           "checkpoints: give each its own%s",
+           dir, ranks);
+    return TP_OK;
+}
+
+/* Set aside what the directory `path` has, and open its log.log; *file: 1 + the descriptor. */
+static tp_status tp__logger_begin(char *path, size_t size, char action, int *file)
+{
+    char log_path[TP__PATH], backup[TP__PATH];
+    tp__os_info is;
+    tp_status st = TP_OK;
+    const bool in_use = (action == 'd' || action == 'k' || action == 'b') && tp__logger_in_use(path);
+    if (in_use) st = tp__logger_shared(path, action);
+    if (st == TP_OK) st = tp__logger_set_aside(path, size, action);
+    if (st == TP_OK) st = tp_make_dirs(path);
+    if (st == TP_OK) st = tp__path(log_path, "%s/log.log", path);
+    if (st != TP_OK) return st;
+    if (tp__os_stat(log_path, false, &is) == 0) {
+        st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup);
+        if (st != TP_OK) return st;
+        tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
+    }
+    *file = tp__os_open(log_path, TP__OS_APPEND) + 1;
+    if (!*file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
+    return tp__os_claim(*file - 1) || in_use ? TP_OK : tp__logger_shared(path, action);
+}
+
 static tp_status tp__logger_open(const char *dir, char action)
 {
-    char path[TP__PATH], log_path[TP__PATH], backup[TP__PATH];
+    char path[TP__PATH];
     int file = 0;
     path[0] = 0;
+    tp__os_lock(&tp__log_mutex);
     tp__logger.dir_deleted = false;
+    tp__os_unlock(&tp__log_mutex);
     if (!dir && action) return tp_fail(TP_ERR_ARG, "log directory: the path is NULL");
     if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
         size_t n = strlen(dir);
@@ -3709,31 +3780,11 @@ static tp_status tp__logger_open(const char *dir, char action)
             return tp_fail(TP_ERR_ARG, "log directory: the path is longer than %zu bytes", sizeof path);
         memcpy(path, dir, n);
         path[n] = 0;
-
-        const bool in_use = tp__logger_in_use(path);
-        if (in_use && action == 'd')
-            return tp_fail(TP_ERR_STATE, "log directory: '%s' is not deleted: another process writes its log there",
-                           path);
-        if (in_use && (action == 'k' || action == 'b'))
-            tp_log(TP_LOG_WARN,
-                   "log directory: another process writes its log in '%s'. Two trainings in one folder replace each "
-                   "other's checkpoints: give each its own",
-                   path);
-        tp_status st = tp__logger_set_aside(path, sizeof path, action);
-        if (st == TP_OK) st = tp_make_dirs(path);
+        const int lock = tp__logger_lock_dir(path);
+        const tp_status st = tp__logger_begin(path, sizeof path, action, &file);
+        if (lock >= 0) tp__os_close(lock);
+        if (st != TP_OK && file) tp__os_close(file - 1);
         if (st != TP_OK) return st;
-
-        tp__os_info is;
-        st = tp__path(log_path, "%s/log.log", path);
-        if (st != TP_OK) return st;
-        if (tp__os_stat(log_path, false, &is) == 0) {
-            st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup);
-            if (st != TP_OK) return st;
-            tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
-        }
-        file = tp__os_open(log_path, TP__OS_APPEND) + 1;
-        if (!file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
-        tp__os_claim(file - 1);
     }
 
     tp__os_lock(&tp__log_mutex);
@@ -3747,10 +3798,12 @@ static tp_status tp__logger_open(const char *dir, char action)
 
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 {
+    tp__os_lock(&tp__log_dir_mutex);
     const tp_status st = tp__logger_open(dir, action);
     tp__os_lock(&tp__log_mutex);
     tp__logger.dir_failed = st != TP_OK;
     tp__os_unlock(&tp__log_mutex);
+    tp__os_unlock(&tp__log_dir_mutex);
     if (st != TP_OK) tp_log(TP_LOG_ERROR, "%s", tp_last_error()); /* most programs do not look at the status */
     return st;
 }

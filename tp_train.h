@@ -2314,19 +2314,6 @@ typedef struct tp__rank_state {
     void *leaf_user;    /* the innermost optimizer's `user` pointer */
 } tp__rank_state;
 
-/* Returns the number of processes according to the launcher's environment variable, whose name is set in *name; 0:
- * there is none. */
-static int tp__launcher_size(const char **name)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
-    for (int i = 0; i < TP_COUNT(names); i++) {
-        const char *e = getenv(names[i]);
-        *name = names[i];
-        if (e && strtol(e, NULL, 10) > 0) return (int)strtol(e, NULL, 10);
-    }
-    return 0;
-}
-
 #ifndef TP_MPI
 
 TP_DEF int tp_rank(void) { return 0; }

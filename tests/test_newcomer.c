@@ -2794,6 +2794,53 @@ TEST(two_trainings_in_one_folder)
     CHECK_OK(tp_logger_set_dir(dir, 'd'));
     CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
+
+/* What one of several ranks meets that set the same folder at the same moment: 'o' nothing, 'w' the warning, 'r' the refusal of a folder
+ * that is to be deleted, '?' something else. */
+static char one_rank_of(const char *dir, char action)
+{
+    keep_the_log();
+    const tp_status st = tp_logger_set_dir(dir, action);
+    const bool hint = strstr(logged, "Each rank needs its own folder: tp_logger_set_rank_dir") != NULL;
+    if (st == TP_OK && !logged[0]) return 'o';
+    if (st == TP_OK && hint && strstr(logged, "another process writes its log in")) return 'w';
+    if (st == TP_ERR_STATE && hint && strstr(tp_last_error(), "is not deleted: another process writes")) return 'r';
+    fprintf(stderr, "%s", logged);
+    return '?';
+}
+TEST(ranks_in_one_folder)
+{
+    enum { RANKS = 4, ROUNDS = 6 };
+    char dir[600];
+    snprintf(dir, sizeof dir, "%s/ranks", tp_test_tmpdir());
+    TEST_EXPECT_ERROR("another process writes its log there");
+    CHECK(setenv("OMPI_COMM_WORLD_SIZE", "4", 1) == 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        const char action = i % 2 ? 'd' : 'k';
+        int go[2], said[2], end[2], n_alone = 0, n_told = 0;
+        char x;
+        if (!CHECK(pipe(go) == 0 && pipe(said) == 0 && pipe(end) == 0)) return;
+        for (int k = 0; k < RANKS; k++) {
+            if (fork() != 0) continue;
+            close(go[1]), close(end[1]);
+            x = (char)read(go[0], &x, 1); /* until all are there */
+            x = one_rank_of(dir, action);
+            x = (char)(write(said[1], &x, 1) == 1 && read(end[0], &x, 1) == 0);
+            _exit(0);
+        }
+        close(go[1]);
+        for (int k = 0; k < RANKS && CHECK(read(said[0], &x, 1) == 1); k++) {
+            n_alone += x == 'o';
+            n_told += x == (action == 'd' ? 'r' : 'w');
+        }
+        CHECK(n_alone == 1);
+        CHECK(n_told == RANKS - 1);
+        close(end[1]);
+        while (wait(NULL) > 0) {}
+        close(go[0]), close(said[0]), close(said[1]), close(end[0]);
+    }
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+}
 #endif
 
 TEST(a_folder_that_is_null)

@@ -2177,7 +2177,7 @@ static tp_status tp__load_one(tp_callback *cb, void *user)
     const tp__loading *l = (const tp__loading *)user;
     cb->resumed = tp__state_known(l, cb->state_prefix_);
     if (cb->resumed) return tp_callback_load_state(cb, l->d, cb->state_prefix_);
-    if (cb->load_state)
+    if (cb->load_state && cb->train->is_chief) /* a checkpoint has the chief's states alone */
         tp_log(TP_LOG_WARN,
                "%.*s finds no state of its own in the checkpoint: it begins anew. It is new in this program, or it was "
                "named otherwise.",
@@ -2986,6 +2986,7 @@ static tp_status tp__members_setup_graph(tp_callback *cb)
         if (cb->train->graph) tp_name_scope_push(cb->train->graph, "");
         const unsigned n_errors = tp__n_errors;
         st = tp__members_named(g->cb[i], n_errors, tp_callback_setup_graph(g->cb[i], cb->train));
+        if (st == TP_STOP) tp__members_stopped(cb, g->cb[i]);
         if (cb->train->graph) tp_name_scope_pop(cb->train->graph);
     }
     return st;

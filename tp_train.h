@@ -260,7 +260,8 @@ TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
 /* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered earlier, the
  * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses the value. A monitor among
- * the callbacks is an error. [Trainer.setup_callbacks] */
+ * the callbacks is an error. TP_STOP, without a sentence: a setup_graph has ended the training with tp_stop (tp_train then returns
+ * TP_OK). [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
@@ -296,8 +297,9 @@ TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n);
  * outputs are names without the tower's name. A predictor made between setup_graph and tp_trainer_initialize, in a
  * callback's setup_graph for example, can be called once the trainer is initialized. One made later can be called at
  * once, but nothing else may run in the session while it is made. Each predictor has its own memory, so that several
- * threads may each call their own predictor at the same time. The trainer owns and frees the predictor. NULL after an
- * error. [TowerTrainer.get_predictor] */
+ * threads may each call their own predictor at the same time. Beside a training step it may read some variables before
+ * and some after the update, as any run of the session does (>>session in tp_graph.h). The trainer owns and frees the
+ * predictor. NULL after an error. [TowerTrainer.get_predictor] */
 TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
                                               const char *const *output_names, int n_outputs, int device);
 
@@ -426,7 +428,8 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  *
  * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, such as savers. Callbacks with chief_only
  * false run on all ranks. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
- * All ranks must have the same steps_per_epoch and max_epoch. Dropout and other random ops draw different numbers on each rank.
+ * All ranks must have the same steps_per_epoch, max_epoch and options of the trainer, but for .patience. Dropout and other random
+ * ops draw different numbers on each rank.
  *
  * If one rank fails, the others end within seconds, with one sentence: ranks whose graphs differ, a rank that was killed, a rank
  * that leaves before the others. For this a thread of each rank sends a heartbeat twice a second. The other ranks wait for a rank
@@ -690,6 +693,7 @@ static tp_status tp__ranks_initialize(tp_trainer *t);
 static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t steps, int64_t max_epoch);
 static void tp__ranks_random(tp_trainer *t);
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
+static int64_t tp__saved_ranks(const tp_trainer *t, const tp_dict *d);
 static bool tp__ranks_awaited(const tp_trainer *t);
 static void tp__ranks_free(tp_trainer *t);
 static bool tp__job_reports_error(const tp_trainer *t);
@@ -1909,10 +1913,26 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 
 /* -- the four calls: the loop */
 
+/* Warns if another number of ranks continues a training; the next checkpoint has the new number. */
+static tp_status tp__check_saved_ranks(tp_trainer *t)
+{
+    tp_dict *d = tp_session_state(t->state.session);
+    const int64_t now = t->ranks_ ? tp_size() : 1, before = tp__saved_ranks(t, d);
+    if (before == now) return TP_OK;
+    if (t->state.is_chief && t->state.resumed)
+        tp_log(
+            TP_LOG_WARN,
+            "The checkpoint was made by %lld rank%s, this job has %lld: training goes on, but with other batches, so "
+            "not with the bits that it would have had.",
+            (long long)before, before == 1 ? "" : "s", (long long)now);
+    return tp_state_put_i64(d, "tp:", "ranks", &now, 1);
+}
+
 /* State other than variables is used only when a training continues. A training that starts at epoch 1 with another
  * run's checkpoint uses only its variables. */
-static tp_status tp__resume_state(tp_train_state *s)
+static tp_status tp__resume_state(tp_trainer *t)
 {
+    tp_train_state *s = &t->state;
     int64_t epoch[2] = {0, 1};
     const bool has_epoch = tp_state_get_i64(tp_session_state(s->session), "tp:", "epoch", epoch, 2);
     if (has_epoch && s->starting_epoch <= 1 && epoch[0] > 0) {
@@ -1921,9 +1941,11 @@ static tp_status tp__resume_state(tp_train_state *s)
                "the position in the data "
                "is not. global_step begins at %lld.",
                (long long)epoch[0], (long long)s->starting_epoch, (long long)s->global_step);
-        return TP_OK;
+    } else {
+        const tp_status st = tp_train_state_load(s);
+        if (st != TP_OK) return st;
     }
-    return tp_train_state_load(s);
+    return tp__check_saved_ranks(t);
 }
 
 static tp_status tp__is_setter(tp_callback *cb, void *user)
@@ -2070,7 +2092,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
     bool stop = false;
-    tp_status st = tp__resume_state(s);
+    tp_status st = tp__resume_state(t);
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
     /* read the step again, because a callback may have loaded a checkpoint */
     if (st == TP_OK) st = tp__read_global_step(s);
@@ -2132,6 +2154,16 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     return st == TP_OK && u.any && !t->unsaved_is_ok ? tp_fail(TP_ERR_IO, "%s", u.first) : st;
 }
 
+/* Logs why a training ended as a success before its last epoch, or was interrupted; false: it was neither. */
+static bool tp__log_stop(const tp_trainer *t, tp_status st)
+{
+    const char *reason = t->state.stop_reason;
+    if (st == TP_STOP) tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *reason ? ": " : " by a callback", reason);
+    else if (st == TP_END) tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
+    else if (st == TP_INTR) tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
+    return st == TP_STOP || st == TP_END || st == TP_INTR;
+}
+
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
@@ -2177,16 +2209,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
               "tp_session_run feeds nothing. Of tp_placeholder_input a callback feeds each one, by tp_request_feed in "
               "its before_run"
             : "");
-    if (st == TP_STOP) {
-        tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
-    } else if (st == TP_END) {
-        tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
-    } else if (st == TP_INTR) {
-        tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
-    } else if (st < 0) {
+    if (!tp__log_stop(t, st) && st < 0)
         tp_log(tp__job_reports_error(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training failed at global_step=%lld: %s",
                (long long)s->global_step, sentence);
-    }
     const tp_status end = tp__end_training(t, st);
     tp__os_interrupt_ignore();
     if (!is_launched) t->owner_.who = NULL;
@@ -2207,6 +2232,16 @@ static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, in
     return TP_OK;
 }
 
+/* A training that a callback's setup_graph has stopped, or the chief before this rank began: a success, as in the loop. */
+static tp_status tp__stopped_before(tp_trainer *t, tp_status st)
+{
+    tp_train_state *s = &t->state;
+    if (tp__ranks_poll(t) == TP_STOP) snprintf(s->stop_reason, sizeof s->stop_reason, "by the chief");
+    tp__ranks_leave(t, st);
+    tp__log_stop(t, st);
+    return TP_OK;
+}
+
 static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callback *const *callbacks, int n_callbacks,
                                 tp_monitor *const *monitors, int n_monitors)
 {
@@ -2221,6 +2256,7 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
         init = NULL;
     }
     tp__drop_init(init);
+    if (st == TP_STOP || st == TP_END) return tp__stopped_before(t, st);
     if (st != TP_OK) return st;
     if (d->unsaved_is_ok) t->unsaved_is_ok = d->unsaved_is_ok == TP_YES;
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
@@ -2299,10 +2335,11 @@ typedef struct tp__rank_state {
     int64_t bucket_bytes;
     struct tp__bucket *bucket; /* list of all buckets of gradients, the newest first */
     int n_bucket;
-    int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
-    tp_device *summing; /* the device whose library sums the buckets; NULL: buckets are summed through the host */
-    int training;       /* serial number of the trainer in this process: messages with another number are outdated */
-    bool left_training; /* the other ranks were notified that this training has ended */
+    int n_variable;      /* number of the graph's variables after the towers were built; equal on all ranks */
+    tp_device *summing;  /* the device whose library sums the buckets; NULL: buckets are summed through the host */
+    int64_t saved_ranks; /* number of ranks that made the checkpoint */
+    int training;        /* serial number of the trainer in this process: messages with another number are outdated */
+    bool left_training;  /* the other ranks were notified that this training has ended */
     /* the following fields are for parameter servers */
     int n_ps, n_worker, task;         /* number of servers; 0: there are none */
     int *server_ranks, *worker_ranks; /* ranks of the servers, and of the workers */
@@ -2313,6 +2350,13 @@ typedef struct tp__rank_state {
     tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that opt wraps */
     void *leaf_user;    /* the innermost optimizer's `user` pointer */
 } tp__rank_state;
+
+/* The number of ranks that made the checkpoint; 1 if it does not say, as one process does not. */
+static int64_t tp__saved_ranks(const tp_trainer *t, const tp_dict *d)
+{
+    int64_t ranks = t->ranks_ ? t->ranks_->saved_ranks : 0;
+    return ranks > 0 || tp_state_get_i64(d, "tp:", "ranks", &ranks, 1) ? ranks : 1;
+}
 
 #ifndef TP_MPI
 
@@ -3396,7 +3440,18 @@ static uint64_t tp__attrs_hash(const tp_operation *op)
     return h;
 }
 
-/* Writes the text of a step's graph, one line for each variable and operation. */
+/* Writes one line for each option of the trainer that must be equal on all ranks. */
+static void tp__describe_options(const tp__rank_state *r, tp_buf *out)
+{
+    static const char *const words[] = {"TP_NO", "TP_YES"};
+    if (r->n_ps) return; /* that trainer has other options */
+    tp_buf_printf(out, ".average = %s\n.compression = %s\n.deterministic = %s\n.bucket_bytes = %lld\n",
+                  words[r->average], r->compression ? "TP_COMPRESSION_FP16" : "TP_COMPRESSION_NONE",
+                  r->deterministic ? "true" : "false", (long long)r->bucket_bytes);
+    tp_buf_printf(out, ".broadcast_every_epoch = %s\n", words[r->broadcast]);
+}
+
+/* Writes the text of a step's graph, one line for each option of the trainer, variable and operation. */
 static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
 {
     tp_graph *g = t->graph;
@@ -3411,6 +3466,7 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
         for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
         for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
     }
+    tp__describe_options(t->ranks_, out);
     for (int i = 0; i < t->ranks_->n_ps; i++) tp_buf_printf(out, "server of rank %d\n", t->ranks_->server_ranks[i]);
     for (int i = 0; i < t->ranks_->n_worker; i++) tp_buf_printf(out, "worker of rank %d\n", t->ranks_->worker_ranks[i]);
     for (int i = 0; i < t->ranks_->n_variable; i++) {
@@ -3458,7 +3514,8 @@ static void tp__report_difference(const tp__graph_facts *facts, int r, const cha
             r, (long long)b->n_trainable, (long long)b->n_parameter, (long long)a->n_trainable,
             (long long)a->n_parameter);
     else
-        snprintf(text, size, "rank %d has built another graph than the chief: there it is '%.*s', here '%.*s'", r,
+        snprintf(text, size, "rank %d has %s the chief: rank %d has '%.*s', the chief has '%.*s'", r,
+                 *other_text == '.' && *own_text == '.' ? "another option than" : "built another graph than", r,
                  (int)strcspn(other_text, "\n") > 150 ? 150 : (int)strcspn(other_text, "\n"), other_text,
                  (int)strcspn(own_text, "\n") > 150 ? 150 : (int)strcspn(own_text, "\n"), own_text);
 }
@@ -3551,12 +3608,7 @@ static tp_status tp__share_position(tp_trainer *t)
         const int64_t *v = (const int64_t *)(const void *)((const char *)&p + tp__position_keys[i].offset);
         if (*v >= 0) st = tp_state_put_i64(d, "tp:", tp__position_keys[i].key, v, tp__position_keys[i].n);
     }
-    if (st == TP_OK && p.epoch[0] > 0 && p.ranks >= 0 && p.ranks != size && tp__job.rank == 0)
-        tp_log(TP_LOG_WARN,
-               "The checkpoint was made by %lld ranks, this job has %lld: training goes on, but with other batches, so "
-               "not with the "
-               "bits that it would have had.",
-               (long long)p.ranks, (long long)size);
+    t->ranks_->saved_ranks = p.ranks < 0 ? 1 : p.ranks;
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 
@@ -4338,6 +4390,9 @@ static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
     const char *name = NULL;
     const int launched = tp__launcher_size(&name);
     const tp_status st = tp__job_begin(patience);
+    if (!(patience >= 0))
+        tp_graph_fail(t->graph, &at, TP_ERR_ARG,
+                      "%s: .patience is %g: it must be positive, in seconds, or 0 for the default", t->name, patience);
     t->ranks_->training = tp__job_training();
     t->state.is_chief = tp_rank() == 0;
     if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", t->name, tp_last_error());
@@ -4369,6 +4424,10 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
     r->broadcast = d->broadcast_every_epoch != TP_NO;
     t->build = tp__horovod_build;
     t->run_step = tp__ranks_step;
+    if (d->compression != TP_COMPRESSION_NONE && d->compression != TP_COMPRESSION_FP16)
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG,
+                      "%s: .compression is %d: it must be TP_COMPRESSION_NONE or TP_COMPRESSION_FP16", t->name,
+                      (int)d->compression);
     if (d->bucket_bytes < 0)
         tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG,
                       "%s: .bucket_bytes is %lld: it must be positive, or 0 for the default", t->name,

@@ -66,7 +66,7 @@ for trainer in horovod replicated server; do
     extra=0
     job 40 $trainer train; all "$trainer train"
     extra=$((took > 2 ? 2 * (took - 2) : 0))
-    job 12 $trainer graph 2; said 1 "rank 2 has built another graph than the chief"
+    job 12 $trainer graph 2; said 1 "rank 2 has built another graph than the chief: rank 2 has 'operation .*tanh.*', the chief has '.*relu"
     job 12 $trainer parameters 3; said 1 "rank 3 has 2 trainable variables with 840 parameters, the chief 2 with 672"
     job 12 $trainer steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch"
     job 12 $trainer build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
@@ -84,6 +84,19 @@ for trainer in horovod replicated server; do
     job 12 $trainer abort 1
     grep -q "StopOnNaN: the cost '.*cost' is NaN after step 4 of epoch 2" "$dir/log" || { fail "$trainer: a rank aborts after a NaN"; tail "$dir/log"; }
 done
+
+# An option of one rank's trainer is another.
+while read -r option theirs chiefs; do
+    trainer=horovod
+    job 12 horovod ${option%%_*} 2
+    said 1 "rank 2 has another option than the chief: rank 2 has '.$option = $theirs', the chief has '.$option = $chiefs'"
+done <<'END'
+average TP_NO TP_YES
+compression TP_COMPRESSION_FP16 TP_COMPRESSION_NONE
+deterministic true false
+bucket_bytes 2048 1024
+broadcast_every_epoch TP_NO TP_YES
+END
 
 # A rank that takes longer than the others: for its files after a failure; for ever after a failure; after a training that succeeded.
 trainer=horovod
@@ -132,7 +145,7 @@ done
 
 # Servers: clusters that cannot be, and a mistake of the server alone. The same file, whether a training was interrupted or not.
 job 12 replicated none; said 4 "the cluster has no parameter server: .n_ps is 0"
-job 12 server cluster 1; said 1 "rank 1 has built another graph than the chief: there it is 'server of rank 2', here 'server of rank 3'"
+job 12 server cluster 1; said 1 "rank 1 has built another graph than the chief: rank 1 has 'server of rank 2', the chief has 'server of rank 3'"
 job 12 server build 3; said 2 "rank 3 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
 job 40 replicated train; all "replicated train"
 mv "$dir/job/model-60.npz" "$dir/whole.npz"
@@ -180,4 +193,9 @@ done
 timeout 60 $start -np 2 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
 echo "a rank was killed ${TP_TEST_MPI_KILLS:-6} times: the others stopped after at most $longest s"
 [ "$made" = 0 ] || grep -q "made by 4 ranks, this job has 2" "$dir/log" || { fail "another number of ranks is not said"; tail -n 5 "$dir/log"; }
+rm -rf "$dir/job"
+timeout 60 $start -np 1 "$dir/mpi_job" horovod half "$dir/job" >"$dir/log" 2>&1 </dev/null
+timeout 60 $start -np 2 "$dir/mpi_job" horovod train "$dir/job" >"$dir/log" 2>&1 </dev/null || fail "two ranks do not go on where one process was"
+grep -q "made by 1 rank, this job has 2" "$dir/log" || { fail "more ranks than made the checkpoint: not said"; tail -n 5 "$dir/log"; }
+! grep -q "finds no state of its own" "$dir/log" || { fail "a rank misses the states of the chief"; grep "no state" "$dir/log"; }
 exit $failed

@@ -8,7 +8,8 @@
  * as "train", slower and longer, and the given rank kills itself by SIGKILL after that many seconds, when it
  * makes the file <folder>.killed. "resume": 30 steps from there. "graph", "parameters",
  * "steps": the rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers.
- * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
+ * "average", "compression", "deterministic", "bucket", "broadcast": this option of the rank's trainer is another. "none": there is no
+ * server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
  * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.
  * "busy": rank 1 fails in mid-epoch, and after_train of the given rank takes so many seconds. "late": the program of that rank takes so
  * many seconds after a training that succeeded. "empty": the rank has no data. "nan": its data become NaN. "abort": they do, and its program
@@ -182,7 +183,13 @@ static tp_trainer *trainer(const char *name, double patience)
         return tp_distributed_trainer_replicated(.cluster = &cluster, .patience = patience);
     if (strcmp(name, "server") == 0)
         return tp_distributed_trainer_parameter_server(.cluster = &cluster, .patience = patience);
-    return tp_horovod_trainer(.bucket_bytes = 1024, .patience = patience);
+    return tp_horovod_trainer(.average = different && strcmp(what, "average") == 0 ? TP_NO : TP_YES,
+                              .compression = different && strcmp(what, "compression") == 0 ? TP_COMPRESSION_FP16
+                                                                                           : TP_COMPRESSION_NONE,
+                              .deterministic = different && strcmp(what, "deterministic") == 0,
+                              .bucket_bytes = different && strcmp(what, "bucket") == 0 ? 2048 : 1024,
+                              .broadcast_every_epoch = different && strcmp(what, "broadcast") == 0 ? TP_NO : TP_YES,
+                              .patience = patience);
 }
 
 static tp_status train(int argc, char **argv)

@@ -223,6 +223,29 @@ TEST(an_impossible_bucket_is_refused)
     CHECK(tp_horovod_trainer_(NULL) == NULL);
 }
 
+TEST(options_that_make_no_sense_are_refused)
+{
+    static const char *const sentence[] = {"HorovodTrainer: .patience is -1: it must be positive, in seconds",
+                                           "HorovodTrainer: .patience is nan: it must be positive, in seconds",
+                                           "HorovodTrainer: .compression is 5: it must be TP_COMPRESSION_NONE",
+                                           "HorovodTrainer: .compression is -1: it must be TP_COMPRESSION_NONE"};
+    if (tp_size() > 1) TEST_SKIP("for one process");
+    for (int i = 0; i < TP_COUNT(sentence); i++) {
+        values a;
+        tp_horovod_trainer_desc d = options();
+        if (i < 2) d.patience = i ? NAN : -1;
+        else d.compression = (tp_compression)(i == 2 ? 5 : -1);
+        CHECK_ERR(trained(tp_horovod_trainer_(&d), of_all(1), STEPS, &a), TP_ERR_ARG, sentence[i]);
+    }
+    tp_distributed_trainer_replicated_desc r;
+    memset(&r, 0, sizeof r);
+    r.patience = -2;
+    tp_trainer *t = tp_distributed_trainer_replicated_(&r);
+    if (!CHECK(t != NULL)) return;
+    CHECK_HAS(tp_graph_error(t->graph), "DistributedTrainerReplicated: .patience is -2: it must be positive");
+    tp_trainer_free(t);
+}
+
 TEST(the_chief_keeps_the_log_directory_others_have_their_own)
 {
     char want[300];

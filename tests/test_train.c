@@ -293,6 +293,23 @@ TEST(reasons_given_before_the_loop_are_not_its_own)
     CHECK(!strstr(tp_test_logged, "early"));
 }
 
+/* A training that is stopped while the graph is set up is a success, too, and says why. */
+static tp_status stops_with_a_reason(tp_callback *cb) { return tp_stop(cb->train, "there is nothing to do"); }
+TEST(stop_before_the_loop)
+{
+    static const char *const said[] = {"Training was stopped: Stopper returned TP_STOP.\n",
+                                       "Training was stopped: there is nothing to do.\n"};
+    for (int i = 0; i < 2; i++) {
+        tp_test_keep_log();
+        trace_clear();
+        tp_callback *cb[2] = {tp_callback_new("Stopper", 0), rec_new("B", false)};
+        cb[0]->setup_graph = i ? stops_with_a_reason : stops;
+        CHECK_OK(run_noop(cb, 2, 3, 1, 5));
+        CHECK_HAS(tp_test_logged, said[i]);
+        CHECK_STR(trace, "");
+    }
+}
+
 /* A checkpoint that a step asks for comes after that step, that of the last step with the epoch. */
 static tp_status asks(tp_callback *cb)
 {

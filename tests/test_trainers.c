@@ -782,6 +782,33 @@ TEST(where_training_goes_on)
     }
 }
 
+/* A checkpoint of three ranks that one process goes on from, or takes the variables of. */
+TEST(a_checkpoint_of_several_ranks_in_one_process)
+{
+    for (int resumes = 0; resumes < 2; resumes++) {
+        const int64_t epoch[2] = {2, 1}, global_step = 40;
+        int64_t ranks = 3;
+        tp_dict checkpoint;
+        tp_train_desc d;
+        memset(&checkpoint, 0, sizeof checkpoint);
+        put_i64(&checkpoint, "global_step", &global_step, 0);
+        put_i64(&checkpoint, "tp:epoch", epoch, 2);
+        put_i64(&checkpoint, "tp:ranks", &ranks, 1);
+        memset(&d, 0, sizeof d);
+        d.steps_per_epoch = 2;
+        d.starting_epoch = d.max_epoch = resumes ? 3 : 1;
+        d.session_init = tp_dict_restore(&checkpoint, false);
+        tp_dict_free(&checkpoint);
+        tp_test_keep_log();
+        tp_trainer *t = tp_noop_trainer();
+        CHECK_OK(tp_train(t, &d));
+        CHECK(resumes == (strstr(tp_test_logged, "The checkpoint was made by 3 ranks, this job has 1: ") != NULL));
+        CHECK(tp_state_get_i64(tp_session_state(t->state.session), "tp:", "ranks", &ranks, 1));
+        CHECK(ranks == 1);
+        tp_trainer_free(t);
+    }
+}
+
 /* <dir>/model-<step>.npz with so many complete epochs; n_epoch: 0 tells no epoch, 1 is too short to tell,
  * 3: within one, but not after which step; 4: and after which. */
 static void write_model(const char *dir, int64_t step, int64_t epochs, int n_epoch)

@@ -2998,6 +2998,20 @@ static tp_status tp__members_trigger_step(tp_callback *cb) { return tp__members_
 static tp_status tp__members_after_epoch(tp_callback *cb) { return tp__members_walk(cb, tp_callback_after_epoch); }
 static tp_status tp__members_trigger(tp_callback *cb) { return tp__members_walk(cb, tp_callback_trigger); }
 
+/* Checks the nodes that a member has asked for and fed, from these indices on, while its name is known. */
+static tp_status tp__members_requested(const tp_run_request *r, int fetch, int feed)
+{
+    for (int i = fetch; i < r->n_fetch; i++)
+        if (r->graph && r->fetch[i]->op->graph != r->graph)
+            return tp_fail(TP_ERR_ARG, "it fetches '%s', which is a node of another graph than the training's",
+                           tp_node_name(r->fetch[i]));
+    for (int i = feed; i < r->n_feed; i++)
+        if (r->graph && r->feed[i].node->op->graph != r->graph)
+            return tp_fail(TP_ERR_ARG, "it feeds '%s', which is a node of another graph than the training's",
+                           tp_node_name(r->feed[i].node));
+    return TP_OK;
+}
+
 static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
 {
     const tp__members *g = (const tp__members *)cb->user;
@@ -3006,9 +3020,12 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         r->first = r->n_fetch; /* the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
+        const int feed = r->n_feed;
         const unsigned n_errors = tp__n_errors;
         st = tp_callback_before_run(g->cb[i], r);
-        st = tp__members_called(cb, g->cb[i], n_errors, st == TP_OK ? r->status : st);
+        if (st == TP_OK) st = r->status;
+        if (st == TP_OK) st = tp__members_requested(r, r->first, feed);
+        st = tp__members_called(cb, g->cb[i], n_errors, st);
         g->count[i] = r->n_fetch - base - g->first[i];
     }
     r->first = first;
@@ -6211,6 +6228,27 @@ static void tp__predict_tower_leave(const tp_tower_func *f)
     tp_name_scope_pop(g);
 }
 
+/* The tensors of a source for the tower that is being built. A source of the program's own may give others than the signature says. */
+static tp_status tp__input_tensors(tp_input_source *s, tp_node **in)
+{
+    for (int i = 0; i < s->n_spec; i++) in[i] = NULL;
+    const tp_status st = tp_input_get_tensors(s, in);
+    for (int i = 0; i < s->n_spec && st == TP_OK; i++) {
+        const tp_spec *x = &s->spec[i];
+        char given[TP_SHAPE_TEXT], wanted[TP_SHAPE_TEXT];
+        if (in[i] && tp_is_poison(in[i])) continue; /* the graph has the error */
+        if (!in[i] || in[i]->op->graph != s->graph)
+            return tp_fail(TP_ERR_ARG, "%s: its get_input_tensors gives %s for '%s'", s->name,
+                           in[i] ? "a tensor of another graph" : "no tensor", x->name);
+        if (in[i]->dtype != x->dtype || !tp_shape_compatible(&in[i]->shape, &x->shape))
+            return tp_fail(in[i]->dtype != x->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                           "%s: its get_input_tensors gives %s %s for '%s', the signature says %s %s", s->name,
+                           tp_dtype_name(in[i]->dtype), tp_shape_text(&in[i]->shape, given), x->name,
+                           tp_dtype_name(x->dtype), tp_shape_text(&x->shape, wanted));
+    }
+    return st;
+}
+
 static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
 {
     tp__runner *r = (tp__runner *)cb->user;
@@ -6221,7 +6259,7 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
     if (!in) return TP_ERR_NOMEM;
     tp_status st = TP_OK;
     if (tp__predict_tower_enter(f, r->tower[i], r->device[i])) {
-        st = tp_input_get_tensors(r->input, in);
+        st = tp__input_tensors(r->input, in);
         if (st == TP_OK) tp_tower_func_call(f, in);
     }
     tp__predict_tower_leave(f);

@@ -3849,7 +3849,8 @@ TP__UNUSED static void tp__logger_training(int change)
     if (shared)
         tp_log(TP_LOG_WARN,
                "log directory: another training of this process writes into '%s' too, and a process has one directory: "
-               "give each its own .checkpoint_dir, or run each in a process",
+               "the statistics of one of them are lost. Run each in a process of its own; a .checkpoint_dir for each "
+               "separates the checkpoints alone",
                tp__logger.dir);
 }
 

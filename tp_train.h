@@ -774,6 +774,11 @@ static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
                       tp__n_errors != n_errors ? ": " : "", tp__n_errors != n_errors ? tp_last_error() : "");
     else if (tp_is_poison(cost))
         tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost was not made: %s", tp__poison_reason(cost));
+    else if (cost->op->graph != g)
+        tp_graph_fail(g, &cost->op->at, TP_ERR_ARG,
+                      "build_graph returned the cost '%s', which is a node of another graph: make it of the inputs "
+                      "and the graph that build_graph is given",
+                      tp_node_name(cost));
     else if (cost->shape.ndim != 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_SHAPE,
                       "Cost must be a scalar tensor, but '%s' has shape %s: take its mean", tp_node_name(cost),
@@ -895,7 +900,7 @@ static tp_status tp__simple_build(tp_trainer *t, const tp_model *m)
     if (!in) return TP_ERR_NOMEM;
     tp_log(TP_LOG_INFO, "Building graph for training tower 0 ...");
     if (!tp_tower_enter(g, &tower)) return tp__graph_result(g);
-    const tp_status st = tp_input_get_tensors(t->input_, in);
+    const tp_status st = tp__input_tensors(t->input_, in);
     if (st == TP_OK) tp__simple_tower(t, m, in);
     tp_tower_leave(g);
     return st == TP_OK ? tp__graph_result(g) : st;
@@ -996,7 +1001,7 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     tp_node **in = (tp_node **)tp_graph_alloc(t->graph, (size_t)b->model->n_inputs * sizeof *in);
     if (!in) return tp_poison(t->graph);
     tp_log(TP_LOG_INFO, "Building graph for training tower %d ...", tower->index);
-    const tp_status st = tp_input_get_tensors(t->input_, in);
+    const tp_status st = tp__input_tensors(t->input_, in);
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
     if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* an error also ends the other towers' building */
@@ -1670,17 +1675,34 @@ static tp_status tp__cost_before_run(tp_callback *cb, tp_run_request *r)
     return tp_request_fetch(r, ((const tp_trainer *)cb->user)->cost) < 0 ? r->status : TP_OK;
 }
 
+/* The first tensor without an element that the last run was fed; NULL: there was none. */
+static const tp_feed *tp__empty_feed(const tp_hooked_session *h)
+{
+    for (int i = 0; h && i < h->request.n_feed; i++)
+        if (tp_shape_size(&h->request.feed[i].value.shape) == 0) return &h->request.feed[i];
+    return NULL;
+}
+
 static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
 {
     const tp_train_state *s = cb->train;
     const double cost = tp_tensor_get(v->value[0], 0);
     tp_trainer *t = (tp_trainer *)cb->user;
+    char shape[TP_SHAPE_TEXT];
     if (!tp__finite(cost) && !tp__is_not_a_number(cost) && !t->was_infinite_) {
         t->was_infinite_ = true;
         tp_log(TP_LOG_WARN, "the cost '%s' is infinite after step %lld of epoch %lld: averages over it do not recover",
                tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num);
     }
     if (!tp__is_not_a_number(cost)) return TP_OK;
+    const tp_feed *empty = tp__empty_feed(s->hooked_session);
+    if (empty)
+        return tp_fail(TP_ERR_NUMERIC,
+                       "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld): the batch has 0 rows, "
+                       "'%s' was fed %s, and a mean over nothing is NaN. Leave empty batches out of the data, with "
+                       "tp_df_filter",
+                       tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num,
+                       (long long)s->global_step, tp_node_name(empty->node), tp_shape_text(&empty->value.shape, shape));
     return tp_fail(
         TP_ERR_NUMERIC,
         "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look for "

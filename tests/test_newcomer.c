@@ -379,6 +379,101 @@ static tp_train_config line_config(int64_t epochs)
     return c;
 }
 
+/* ---- nodes of another graph, tensors that are not what the signature says, and batches of no rows ---- */
+
+static tp_graph *other_graph;
+static int mistake;
+static tp_status own_tensors(tp_input_source *s, tp_node **in)
+{
+    tp_graph *g = mistake == 3 ? other_graph : s->graph;
+    in[1] = tp_placeholder(s->graph, "y_right", TP_F32, tp_make_shape(4, 1));
+    if (mistake == 0) in[0] = tp_placeholder(g, "wide", TP_F32, tp_make_shape(4, 3));
+    if (mistake == 1) in[0] = tp_placeholder(g, "counts", TP_I32, tp_make_shape(4, 1));
+    if (mistake > 2) in[0] = tp_placeholder(g, "right", TP_F32, tp_make_shape(4, 1));
+    return TP_OK;
+}
+TEST(a_source_of_ones_own_keeps_to_the_signature)
+{
+    static const char *const sentence[] = {
+        "Own: its get_input_tensors gives float32 (4,3) for 'x', the signature says float32 (?,1)",
+        "Own: its get_input_tensors gives int32 (4,1) for 'x', the signature says float32 (?,1)",
+        "Own: its get_input_tensors gives no tensor for 'x'",
+        "Own: its get_input_tensors gives a tensor of another graph for 'x'", "'right' must be fed"};
+    other_graph = tp_graph_new(NULL);
+    TEST_MAY_ERROR("");
+    for (mistake = 0; mistake < TP_COUNT(sentence); mistake++)
+        for (int runner = 0; runner < 2; runner++) { /* the source of the training, or of a validation */
+            tp_input_source *own = tp_feedfree_input("Own", 0);
+            if (!CHECK(own != NULL)) continue;
+            own->get_input_tensors = own_tensors;
+            tp_callback *cb =
+                runner ? tp_cb_inference_runner(.input = own, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost"))})
+                       : tp_callback_new("Nothing", 0);
+            tp_train_config c = {TP_CALLBACKS(cb), .model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+            if (runner) c.dataflow = tp_df_batch(line_data(), 4);
+            else c.data = own;
+            CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) != TP_OK);
+            if (!runner || mistake < 4) CHECK_HAS(tp_last_error(), sentence[mistake]);
+        }
+    tp_graph_free(other_graph);
+}
+
+static tp_node *other_node;
+static tp_status asks_elsewhere(tp_callback *cb, tp_run_request *r)
+{
+    static const float one[1] = {1};
+    tp_tensor t = TP_EMPTY;
+    (void)cb;
+    tp_tensor_view(&t, TP_F32, tp_make_shape(1), (void *)(uintptr_t)one);
+    if (mistake) return tp_request_feed(r, other_node, &t);
+    return tp_request_fetch(r, other_node) < 0 ? TP_ERR_ARG : TP_OK;
+}
+static tp_node *costs_elsewhere(tp_graph *g, tp_node *const *in, void *user)
+{
+    line_graph(g, in, user);
+    return tp_const(other_graph, 3);
+}
+TEST(nodes_of_another_graph_in_a_training)
+{
+    static const char *const sentence[] = {
+        "Own: it fetches 'strange', which is a node of another graph than the training's",
+        "Own: it feeds 'strange', which is a node of another graph than the training's",
+        "build_graph returned the cost 'Const', which is a node of another graph: make it of the inputs"};
+    other_graph = tp_graph_new(NULL);
+    other_node = tp_placeholder(other_graph, "strange", TP_F32, tp_make_shape(1));
+    TEST_MAY_ERROR("");
+    for (mistake = 0; mistake < TP_COUNT(sentence); mistake++) {
+        tp_callback *cb = tp_callback_new("Own", 0);
+        if (mistake < 2) cb->before_run = asks_elsewhere;
+        tp_train_config c = {TP_CALLBACKS(cb), .model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+        if (mistake == 2) c.model.build_graph = costs_elsewhere;
+        c.dataflow = tp_df_batch(line_data(), 4);
+        CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG, sentence[mistake]);
+    }
+    tp_graph_free(other_graph);
+}
+
+static tp_status no_rows_at_step_2(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    for (int k = 0; k < 2 && st == TP_OK; k++) {
+        st = tp_tensor_resize(&dp->c[k], TP_F32, tp_make_shape(i == 1 ? 0 : 1, 1));
+        if (st == TP_OK && i != 1) ((float *)dp->c[k].data)[0] = 1;
+    }
+    return st;
+}
+TEST(a_batch_of_no_rows)
+{
+    const tp_train_config c = {.model = LINE_MODEL,
+                               .dataflow = tp_df_from_generator(no_rows_at_step_2, .size = 4, .indexed = TP_YES),
+                               .max_epoch = 1};
+    TEST_MAY_ERROR("");
+    CHECK_ERR(
+        tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NUMERIC,
+        "the cost 'cost' is NaN after step 2 of epoch 1 (global_step=2): the batch has 0 rows, 'x' was fed (0,1)");
+}
+
 /* ---- an inferencer that forgets its names, or its function ---- */
 
 static tp_status takes_values(tp_inferencer *inf, const tp_tensor *const *values, int n)
@@ -3587,6 +3682,8 @@ TEST(two_trainings_of_one_process_have_one_folder)
             tp_set_log(NULL, NULL);
             CHECK_MSG((strstr(logged, "another training of this process writes into") != NULL) == (i && nested),
                       "%d %d: %s", i, nested, logged);
+            CHECK((strstr(logged, "the statistics of one of them are lost. Run each in a process of its own") !=
+                   NULL) == (i && nested));
         }
     }
     CHECK_OK(tp_logger_set_dir(NULL, 0));

@@ -2154,7 +2154,8 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 
 typedef struct tp__loading {
     const tp_dict *d;
-    const char *known; /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
+    bool is_other_rank; /* of a job: the checkpoint has the states of the chief alone */
+    const char *known;  /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
     int64_t n_known;
     const char *item; /* an entry of the checkpoint; tp__visit looks for the callback that owns it */
 } tp__loading;
@@ -2177,7 +2178,7 @@ static tp_status tp__load_one(tp_callback *cb, void *user)
     const tp__loading *l = (const tp__loading *)user;
     cb->resumed = tp__state_known(l, cb->state_prefix_);
     if (cb->resumed) return tp_callback_load_state(cb, l->d, cb->state_prefix_);
-    if (cb->load_state && cb->train->is_chief) /* a checkpoint has the chief's states alone */
+    if (cb->load_state && !l->is_other_rank)
         tp_log(TP_LOG_WARN,
                "%.*s finds no state of its own in the checkpoint: it begins anew. It is new in this program, or it was "
                "named otherwise.",
@@ -2229,6 +2230,7 @@ TP_DEF tp_status tp_train_state_load(tp_train_state *train)
     tp_status st = TP_OK;
     memset(&l, 0, sizeof l);
     l.d = d;
+    l.is_other_rank = train->trainer && !train->is_chief;
     l.known = (const char *)tp__state_find(d, "tp:", "callbacks", TP_U8, &l.n_known);
     if (!l.known) l.n_known = 0;
     st = tp__load_random_steps(train);

@@ -5503,9 +5503,9 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
         tp__os_close(file);
         return tp_fail(TP_ERR, "tp_df_multi_process: no socket can be made: %s", strerror(errno));
     }
-    tp__os_lock(&tp__log_mutex); /* locked, so that no other thread holds the mutex when the process is copied */
-    const pid_t pid = fork();
+    tp__log_lock(); /* from its first call on, a copy of the process finds the log's mutex free */
     tp__os_unlock(&tp__log_mutex);
+    const pid_t pid = fork();
     if (pid == 0) {
         tp__procs_self me;
         for (int k = 0; k < i; k++) tp__os_close(f->worker[k].fd), tp__os_close(f->worker[k].file);

@@ -477,7 +477,11 @@ typedef enum tp_log_level { TP_LOG_DEBUG, TP_LOG_INFO, TP_LOG_WARN, TP_LOG_ERROR
 typedef void (*tp_log_fn)(void *user, tp_log_level level, const char *message);
 
 /* Replace the log sink. The default writes "[MMDD HH:MM:SS] message" to stderr, with the marks WRN and ERR, in colour on a
- * terminal, and after tp_logger_set_dir also to <logger dir>/log.log. NULL restores the default. */
+ * terminal, and after tp_logger_set_dir also to <logger dir>/log.log. NULL restores the default.
+ *
+ * One thread at a time is in fn, and when tp_set_log returns, no other thread is in the earlier fn or will be: its user may be
+ * freed. fn may call tp_log (the line goes to the default sink), tp_set_log and tp_logger_set_dir, and it may be left by a C++
+ * exception or longjmp. A thread that stays in fn for longer than 10 seconds is no longer waited for. */
 TP_DEF void tp_set_log(tp_log_fn fn, void *user);
 TP_DEF void tp_log(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Log each message text only once per process (for warnings inside loops); at most 256 different texts are remembered. */
@@ -2215,6 +2219,7 @@ typedef pthread_t tp__os_thread;
 #define tp__os_thread_yield()       sched_yield()
 #define tp__os_thread_join(t_)      pthread_join(t_, NULL)
 #define tp__os_thread_detach(t_)    pthread_detach(t_)
+#define TP__OS_FORKS                /* the program may call fork() */
 
 TP__COLD_BEGIN
 /* Timed waits use the monotonic clock, except on macOS, which cannot. */
@@ -3431,16 +3436,72 @@ static struct {
     bool dir_deleted;   /* it has deleted the files of an earlier run */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
-    bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
-    int n_training; /* trainings of this process that run */
+    bool open_line;      /* the terminal's last line is a progress bar, which the next message replaces */
+    int n_training;      /* trainings of this process that run */
+    const char *speaker; /* whose turn it is: the address of that thread's tp__log_self; NULL: nobody's */
+    uintptr_t frame;     /* where the speaker's stack was when its turn began */
+    bool is_ready;       /* tp__log_lock was called before */
 } tp__logger;
 
-/* This thread holds tp__log_mutex. A sink that logs must neither wait for this lock nor call itself. */
-static TP__THREAD_LOCAL bool tp__log_inside;
-
+static TP__THREAD_LOCAL char tp__log_self;
+static tp__os_cond tp__log_turns; /* a turn has ended */
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
 /* Held while a thread sets the directory: one after the other. */
 static tp__os_mutex tp__log_dir_mutex = TP__OS_MUTEX;
+
+#ifndef TP__LOG_PATIENCE
+#define TP__LOG_PATIENCE 10 /* seconds */
+#endif
+#define TP__LOG_FRAME ((uintptr_t)__builtin_frame_address(0))
+
+#ifdef TP__OS_FORKS /* a copy of the process has no thread that would release the lock, or end its turn */
+static void tp__log_before_fork(void) { tp__os_lock(&tp__log_mutex); }
+static void tp__log_after_fork(void) { tp__os_unlock(&tp__log_mutex); }
+static void tp__log_in_child(void)
+{
+    if (tp__logger.speaker != &tp__log_self) tp__logger.speaker = NULL;
+    tp__os_cond_init(&tp__log_turns);
+    tp__os_unlock(&tp__log_mutex);
+}
+#endif
+
+/* The mutex protects the fields of tp__logger. It is not held while a line is written, when functions of the program run. */
+static void tp__log_lock(void)
+{
+    tp__os_lock(&tp__log_mutex);
+    if (tp__logger.is_ready) return;
+    tp__logger.is_ready = true;
+    tp__os_cond_init(&tp__log_turns);
+#ifdef TP__OS_FORKS
+    pthread_atfork(tp__log_before_fork, tp__log_after_fork, tp__log_in_child);
+#endif
+}
+
+/* Wait until no other thread writes a line or changes where lines go. false: this thread is doing so already, a sink has called
+ * the library. A thread whose stack is no deeper than at the begin of its turn has left the sink by longjmp, and the turn is over.
+ * frame: the caller's TP__LOG_FRAME. */
+static bool tp__log_begin(uintptr_t frame)
+{
+    tp__log_lock();
+    while (tp__logger.speaker && tp__logger.speaker != &tp__log_self)
+        if (!tp__os_wait_for(&tp__log_turns, &tp__log_mutex, TP__LOG_PATIENCE) && tp__logger.fn) break;
+    const bool inside = tp__logger.speaker == &tp__log_self && frame < tp__logger.frame;
+    if (!inside) tp__logger.speaker = &tp__log_self, tp__logger.frame = frame;
+    tp__os_unlock(&tp__log_mutex);
+    return !inside;
+}
+
+static void tp__log_end(const bool *begun)
+{
+    if (!*begun) return;
+    tp__os_lock(&tp__log_mutex);
+    if (tp__logger.speaker == &tp__log_self) tp__logger.speaker = NULL;
+    tp__os_broadcast(&tp__log_turns);
+    tp__os_unlock(&tp__log_mutex);
+}
+
+/* The rest of the block is this thread's turn. It also ends when a C++ exception leaves the block. */
+#define TP__LOG_TURN(name_) __attribute__((cleanup(tp__log_end))) const bool name_ = tp__log_begin(TP__LOG_FRAME)
 
 /* Write a line with one call, so that lines of several threads and processes do not mix. file: 1 + descriptor; 0: stderr. */
 #ifdef TP_NO_STDIO
@@ -3482,13 +3543,13 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
 static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
 {
     if (!bar) return;
-    tp__os_lock(&tp__log_mutex);
+    TP__LOG_TURN(turn);
+    (void)turn;
 #ifndef TP_NO_STDIO
     fprintf(stderr, "\r%s\033[K%s", bar, is_last ? "\n" : "");
     fflush(stderr);
 #endif
     tp__logger.open_line = !is_last;
-    tp__os_unlock(&tp__log_mutex);
 }
 
 static void tp__log_default(tp_log_level level, const char *message)
@@ -3511,8 +3572,26 @@ static bool tp__log_first_time(const char *message)
 
 static void tp__log_send(tp_log_level level, const char *message)
 {
-    if (tp__logger.fn) tp__logger.fn(tp__logger.user, level, message);
+    tp__log_lock();
+    const tp_log_fn fn = tp__logger.fn;
+    void *const user = tp__logger.user;
+    tp__os_unlock(&tp__log_mutex);
+    if (fn) fn(user, level, message);
     else tp__log_default(level, message);
+}
+
+static void tp__log_message(tp_log_level level, bool once, const char *message)
+{
+    TP__LOG_TURN(turn);
+    if (!turn) { /* the sink logs: it must not call itself */
+        tp__log_default(level, message);
+        return;
+    }
+    const int known = tp__logger.n_once;
+    if (once && !tp__log_first_time(message)) return;
+    tp__log_send(level, message);
+    if (once && known < TP__LOG_ONCES && tp__logger.n_once == TP__LOG_ONCES)
+        tp__log_send(TP_LOG_WARN, "256 different once-only messages were shown; new ones no longer are");
 }
 
 static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap)
@@ -3529,27 +3608,15 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     }
     va_end(again);
 
-    const char *message = longer ? longer : text;
-    if (tp__log_inside) {
-        tp__log_default(level, message);
-    } else {
-        tp__os_lock(&tp__log_mutex);
-        tp__log_inside = true;
-        int known = tp__logger.n_once;
-        if (!once || tp__log_first_time(message)) {
-            tp__log_send(level, message);
-            if (once && known < TP__LOG_ONCES && tp__logger.n_once == TP__LOG_ONCES)
-                tp__log_send(TP_LOG_WARN, "256 different once-only messages were shown; new ones no longer are");
-        }
-        tp__log_inside = false;
-        tp__os_unlock(&tp__log_mutex);
-    }
+    tp__log_message(level, once, longer ? longer : text);
     tp__hook_free(longer);
 }
 
 TP_DEF void tp_set_log(tp_log_fn fn, void *user)
 {
-    tp__os_lock(&tp__log_mutex);
+    TP__LOG_TURN(turn);
+    (void)turn;
+    tp__log_lock();
     tp__logger.fn = fn;
     tp__logger.user = user;
     tp__os_unlock(&tp__log_mutex);
@@ -3787,11 +3854,11 @@ static tp_status tp__logger_open(const char *dir, char action)
         if (st != TP_OK) return st;
     }
 
-    tp__os_lock(&tp__log_mutex);
+    TP__LOG_TURN(turn); /* nobody writes to the old file */
+    (void)turn;
     const int old = tp__logger.file;
     tp__logger.file = file;
     memcpy(tp__logger.dir, path, strlen(path) + 1);
-    tp__os_unlock(&tp__log_mutex);
     if (old) tp__os_close(old - 1);
     return TP_OK;
 }
@@ -3800,7 +3867,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 {
     tp__os_lock(&tp__log_dir_mutex);
     const tp_status st = tp__logger_open(dir, action);
-    tp__os_lock(&tp__log_mutex);
+    tp__log_lock();
     tp__logger.dir_failed = st != TP_OK;
     tp__os_unlock(&tp__log_mutex);
     tp__os_unlock(&tp__log_dir_mutex);
@@ -3842,7 +3909,7 @@ TP_DEF const char *tp_logger_dir(void) { return tp__logger.dir[0] ? tp__logger.d
 /* Counts a training that begins (1) or ends (-1). Warns if the process runs another one: they have the same directory. */
 TP__UNUSED static void tp__logger_training(int change)
 {
-    tp__os_lock(&tp__log_mutex);
+    tp__log_lock();
     tp__logger.n_training += change;
     const bool shared = change > 0 && tp__logger.n_training > 1 && tp__logger.dir[0];
     tp__os_unlock(&tp__log_mutex);
@@ -4925,8 +4992,8 @@ static float tp__wide_mul_add(float a, float b, float c)
 }
 static void tp__normal_pair(const uint32_t r[4], float normal[2])
 {
-    const float unit = 1.0f / 16777216.0f, turn = (float)(r[2] >> 8) * unit;
-    const float radius = sqrtf(-2.0f * tp_logf((float)((r[0] >> 8) + 1) * unit));
+    const float unit = 1.0f / 16777216.0f, turn = (float)(r[3] >> 8) * unit;
+    const float radius = sqrtf(-2.0f * tp_logf((float)((r[1] >> 8) + 1) * unit));
     const int quarter = (int)(4.0f * turn + 0.5f);
     const float x = 6.2831853f * (turn - 0.25f * (float)quarter), xx = -(x * x);
     float c = 1, s = 1;

@@ -58,6 +58,56 @@ for cxx in "g++ -x c++ -std=c++17" "clang++ -x c++ -std=c++17"; do
     $cxx -O0 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/use.cpp" -o "$dir/use" -lm -lpthread
     "$dir/use"
 done
+# a log sink may throw: its turn ends with the exception (C++), or when its thread logs again or is waited for no longer (C)
+cat >"$dir/throw.cpp" <<'CPP'
+#include "tp_tensor.h"
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+static int lines;
+static void sink(void *, tp_log_level, const char *text)
+{
+    lines++;
+    if (!strcmp(text, "throw")) throw 1;
+}
+static void log_line(void *text)
+{
+    volatile char room[4096];
+    room[0] = 0;
+    tp_log(TP_LOG_DEBUG, "%s", static_cast<const char *>(text));
+}
+static bool throws()
+{
+    try { tp_log(TP_LOG_DEBUG, "throw"); } catch (int) { return true; }
+    return false;
+}
+static void *in_thread(void *) { return throws() ? &lines : nullptr; }
+int main()
+{
+    alarm(20);
+    tp_set_log(sink, nullptr);
+    if (!throws() || lines != 1) return 1;
+    log_line(const_cast<char *>("hello"));
+    if (RELEASED && lines != 2) return 2; /* a deeper stack: in C this line goes to the default sink */
+    tp_log(TP_LOG_DEBUG, "hello");
+    if (lines < 2) return 3;
+    pthread_t t;
+    void *thrown;
+    if (pthread_create(&t, nullptr, in_thread, nullptr) || pthread_join(t, &thrown) || !thrown) return 4;
+    lines = 0;
+    tp_log(TP_LOG_DEBUG, "hello");
+    if (lines != 1 || !throws()) return 5;
+    tp_set_log(nullptr, nullptr);
+    return 0;
+}
+CPP
+printf '#define TP_IMPLEMENTATION\n#include "tp_tensor.h"\n' >"$dir/throw.c"
+cp "$dir/throw.c" "$dir/throw_library.cpp"
+g++ -std=c++17 -O2 -DTP_NAIVE -I. "$dir/throw_library.cpp" -DRELEASED=1 "$dir/throw.cpp" -o "$dir/throw" -lpthread
+"$dir/throw"
+gcc -std=c11 -O2 -DTP_NAIVE -DTP_UNWIND -DTP__LOG_PATIENCE=0.3 -I. -c "$dir/throw.c" -o "$dir/throw.o"
+g++ -std=c++17 -O2 -I. "$dir/throw.o" -DRELEASED=0 "$dir/throw.cpp" -o "$dir/throw" -lpthread
+"$dir/throw"
 # later standards deprecate more: no warning under them
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; echo 'int main() { return 0; }'; } >"$dir/all.cpp"
 for cxx in "g++ -std=c++20" "g++ -std=c++23" "clang++ -std=c++20"; do

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <float.h>
 #include <limits.h>
+#include <setjmp.h>
 #include <sys/wait.h>
 #if !defined(TP_NO_THREADS)
 #include <pthread.h>
@@ -323,6 +324,119 @@ TEST(log_default_sink)
     read_stderr(log_three, text, sizeof text);
     tp_set_log(NULL, NULL);
     CHECK_HAS(text, "from the sink: plain");
+}
+
+/* -- a sink that does not return, sets the log, or forks: in a process of its own, which an alarm ends where it hangs -- */
+
+static jmp_buf out_of_sink;
+static int in_sink, sink_lines;
+
+static void jumping_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level, (void)message;
+    if (in_sink++ == 0) longjmp(out_of_sink, 1);
+}
+static void setting_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)level, (void)message;
+    sink_lines++;
+    tp_set_log(NULL, NULL);
+    tp_logger_set_dir((const char *)user, 'k');
+}
+static void slow_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)level, (void)message;
+    CHECK(__atomic_add_fetch(&in_sink, 1, __ATOMIC_SEQ_CST) == 1); /* one thread at a time */
+    usleep(2000);
+    CHECK(__atomic_load_n((int *)user, __ATOMIC_SEQ_CST) == 1); /* not called any more when tp_set_log has returned */
+    sink_lines++;
+    __atomic_sub_fetch(&in_sink, 1, __ATOMIC_SEQ_CST);
+}
+static void *log_ten(void *user)
+{
+    for (int i = 0; i < 10; i++) tp_log(TP_LOG_DEBUG, "%s", (const char *)user);
+    return NULL;
+}
+static void *log_for_ever(void *user)
+{
+    for (;;) tp_log(TP_LOG_DEBUG, "%s", (const char *)user);
+    return NULL;
+}
+
+static bool child_ends_well(bool (*fn)(void))
+{
+    int status = 1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        TP_TEST_END_CHILD(fn() ? 0 : 1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool sink_jumps(void)
+{
+    pthread_t t;
+    (tp_set_log)(jumping_sink, NULL);
+    if (!setjmp(out_of_sink)) tp_log(TP_LOG_DEBUG, "left by longjmp");
+    tp_log(TP_LOG_DEBUG, "the sink gets this line");
+    if (in_sink != 2 || pthread_create(&t, NULL, log_ten, "and another thread's") != 0) return false;
+    pthread_join(t, NULL);
+    in_sink = 0;
+    if (!setjmp(out_of_sink)) tp_log(TP_LOG_DEBUG, "left by longjmp");
+    (tp_set_log)(NULL, NULL);
+    return in_sink == 1;
+}
+static bool sink_sets_log(void)
+{
+    static char dir[256];
+    snprintf(dir, sizeof dir, "%s/sink", tp_test_tmpdir());
+    (tp_set_log)(setting_sink, dir);
+    tp_log(TP_LOG_DEBUG, "sets the log and its folder");
+    tp_log(TP_LOG_DEBUG, "the default sink gets this line");
+    return sink_lines == 1 && tp_logger_dir() && strcmp(tp_logger_dir(), dir) == 0;
+}
+static bool sink_is_replaced(void)
+{
+    pthread_t t[3];
+    int alive = 1;
+    const long failures = tp_test__failures;
+    (tp_set_log)(slow_sink, &alive);
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, log_ten, "x");
+    usleep(12000);
+    (tp_set_log)(tp_test_drop_log, NULL);
+    __atomic_store_n(&alive, 0, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+    return sink_lines > 0 && sink_lines < 30 && tp_test__failures == failures;
+}
+static bool children_log(void)
+{
+    pthread_t t;
+    int alive = 1;
+    (tp_set_log)(slow_sink, &alive);
+    if (pthread_create(&t, NULL, log_for_ever, "x") != 0) return false;
+    for (int i = 0; i < 20; i++) {
+        int status = 1;
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(5);
+            in_sink = 0; /* what the other thread had counted */
+            tp_log(TP_LOG_DEBUG, "from a child");
+            (tp_set_log)(NULL, NULL);
+            _exit(0);
+        }
+        if (waitpid(child, &status, 0) != child || status != 0) return false;
+    }
+    return true;
+}
+
+TEST(log_sinks_that_jump_set_the_log_or_fork)
+{
+    CHECK(child_ends_well(sink_jumps));
+    CHECK(child_ends_well(sink_sets_log));
+    CHECK(child_ends_well(sink_is_replaced));
+    CHECK(child_ends_well(children_log));
 }
 
 static bool file_has(const char *path, const char *part)

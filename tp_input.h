@@ -115,6 +115,7 @@ struct tp_dataflow {
     /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
     const char *advice_;
     tp_datapoint skip_;
+    bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */
 };
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
@@ -181,7 +182,7 @@ typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
-    int64_t size; /* datapoints per pass; 0: unknown */
+    int64_t size; /* datapoints per pass, which ends there if fn has not ended it before; 0: unknown, fn ends it */
     int indexed;  /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
                     fn; needs .size. Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
@@ -315,7 +316,7 @@ typedef struct tp_df_fixed_size_desc {
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer of buffer_size datapoints. A pass of this flow never ends: df is restarted at the end of each pass of
- * df. Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes
+ * df. Its size, which a trainer takes for an epoch, is num_reuse times that of df. Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes
  * the front one out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a
  * function of (seed, k). [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
@@ -366,8 +367,8 @@ typedef struct tp_df_random_choose_desc {
 } tp_df_random_choose_desc;
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d);
 /* Gives all datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as
- * any other. The flows must know their sizes: a flow that ends before its size gives fewer datapoints, and datapoints
- * beyond its size are left out. The mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
+ * any other. The flows must know their sizes when the mixture is made: a flow that ends before its size gives fewer
+ * datapoints, and datapoints beyond its size are left out. The mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
 typedef struct tp_df_random_mix_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
@@ -2255,6 +2256,7 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
         return false;
     }
     *df = tp_df_new(name, bytes, seed);
+    if (*df) (*df)->endless_ = child->endless_;
     if (*df) return true;
     tp__df_delete(child);
     return false;
@@ -2656,7 +2658,7 @@ typedef struct tp__generator_flow {
 static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__generator_flow *f = (tp__generator_flow *)df->user;
-    if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
+    if (f->d.size > 0 && f->index >= f->d.size) return TP_END;
     tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
     if (st == TP_OK) f->index++;
     return st;
@@ -3542,6 +3544,7 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
     df->size = tp__repeated_size;
     df->seek = tp__repeated_seek;
     df->close = tp__repeated_close;
+    if (num == -1) df->endless_ = true;
     if (num == 0 || num < -1)
         return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated: %lld times: give a positive number, or -1 for ever",
                           (long long)num);
@@ -3572,7 +3575,7 @@ static tp_status tp__take_restart(tp_dataflow *df, int64_t pass)
 static int64_t tp__take_size(tp_dataflow *df)
 {
     const tp__take_flow *f = (const tp__take_flow *)df->user;
-    const int64_t size_below = tp_df_size(f->df);
+    const int64_t size_below = f->df->endless_ ? INT64_MAX : tp_df_size(f->df);
     return size_below < f->n ? size_below : f->n; /* size of the pass; -1: unknown */
 }
 static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
@@ -3598,6 +3601,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
     df->size = tp__take_size;
     df->seek = tp__take_seek;
     df->close = tp__take_close;
+    df->endless_ = false;
     if (n < 1) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_take: %lld datapoints: take at least 1", (long long)n);
     return df;
 }
@@ -3607,6 +3611,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 typedef struct tp__fixed_flow {
     tp__endless endless; /* must be the first member: shared functions find the flow below through it */
     int64_t size, given;
+    int64_t passes; /* without keep_state: passes of the flow below that are set apart for each pass */
     bool keep_state, started;
 } tp__fixed_flow;
 
@@ -3622,10 +3627,8 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* reserve enough passes of df for each pass, so that no two passes share one (if df's size is right) */
-        const int64_t n = tp_df_size(f->endless.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
-        return tp__endless_start(&f->endless, pass > INT64_MAX / used ? pass : pass * used, 0);
-    }
+    if (!f->keep_state)
+        return tp__endless_start(&f->endless, pass > INT64_MAX / f->passes ? pass : pass * f->passes, 0);
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     /* the usual case: the next pass continues where this one ended */
@@ -3667,9 +3670,14 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
     df->size = tp__fixed_size;
     df->seek = tp__fixed_seek;
     df->close = tp__fixed_close;
+    df->endless_ = false;
     if (d->size < 1)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_fixed_size: size is %lld, it must be at least 1",
                           (long long)d->size);
+    /* Enough passes that no two passes share one, if df's size is right. It is asked for here, once: the size of tp_df_cache
+     * changes while it is read, and the data of a pass must not depend on what was read before. */
+    const int64_t n = tp_df_size(d->df);
+    f->passes = n > 0 ? (d->size - 1) / n + 1 : 1;
     return df;
 }
 
@@ -3775,6 +3783,7 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     df->restart = tp__shuffle_restart;
     df->size = tp__shuffle_size;
     df->close = tp__shuffle_close;
+    df->endless_ = true;
     if (d->buffer_size < 1 || d->buffer_size == INT_MAX || d->num_reuse < 0 || d->shuffle_interval < 0)
         return TP__REFUSE(
             df, &d->at_, TP_ERR_ARG,
@@ -4138,25 +4147,27 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     }
     return TP_END;
 }
-/* Reads the sizes of the flows when a pass starts. */
+/* Reads the sizes of the flows, once: the size of tp_df_cache changes while it is read, and the mixture of a pass must not depend on
+ * what was read before. They lie behind f->left. */
 static tp_status tp__mix_sizes(tp__several_flows *f)
 {
-    int64_t sum = 0;
+    int64_t sum = 0, *const size = f->left + f->n;
     for (int i = 0; i < f->n; i++) {
-        f->left[i] = tp_df_size(f->df[i]);
-        if (f->left[i] < 0 || f->left[i] > INT64_MAX - sum)
+        size[i] = tp_df_size(f->df[i]);
+        if (size[i] < 0 || size[i] > INT64_MAX - sum)
             return tp_fail(TP_ERR_ARG,
                            "tp_df_random_mix: the size of flow %d (%s) is unknown: use tp_df_random_choose, or give it "
                            "a size with tp_df_fixed_size",
                            i, f->df[i]->name);
-        sum += f->left[i];
+        sum += size[i];
     }
     return TP_OK;
 }
 static tp_status tp__mix_restart(tp_dataflow *df, int64_t pass)
 {
-    const tp_status st = tp__mix_sizes((tp__several_flows *)df->user);
-    return st == TP_OK ? tp__choose_restart(df, pass) : st;
+    const tp__several_flows *f = (const tp__several_flows *)df->user;
+    memcpy(f->left, f->left + f->n, (size_t)f->n * sizeof *f->left);
+    return tp__choose_restart(df, pass);
 }
 static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
@@ -4184,7 +4195,7 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
     df->next = tp__mix_next;
     df->restart = tp__mix_restart;
     df->seek = tp__mix_seek;
-    f->left = (int64_t *)tp_calloc((size_t)f->n, sizeof *f->left);
+    f->left = (int64_t *)tp_calloc(2 * (size_t)f->n, sizeof *f->left);
     if (!f->left) {
         tp__df_delete(df);
         return NULL;

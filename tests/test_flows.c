@@ -266,6 +266,58 @@ TEST(cache_reads_once)
     check_walk(tp_df_cache(tp_df_from_list(NULL, 0)), 3, " | |", 0);
 }
 
+static bool not_one_more(const tp_datapoint *dp, const tp_map_call *call)
+{
+    (void)call;
+    return *(const int32_t *)dp->c[0].data % 3 != 1;
+}
+/* The size that a cache reports changes when it is complete. What is above it gives the same pass 1, read first or second. */
+TEST(passes_above_a_cache_do_not_depend_on_those_read_before)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        char alone[256] = "";
+        for (int before = 0; before < 2; before++) {
+            tp_dataflow *two[2] = {numbers(10, 0), tp_df_cache(tp_df_filter(numbers(12, 30), not_one_more))};
+            tp_dataflow *df = NULL;
+            if (kind == 0) df = tp_df_random_mix(two, 2);
+            else df = tp_df_fixed_size(two[1], 18, .keep_state = TP_NO), tp_df_free(two[0]);
+            if (before) walk_from(df, 0, 2, 99);
+            const char *pass = walk_from(df, 1, 1, 99);
+            if (before) CHECK_STR(pass, alone);
+            else snprintf(alone, sizeof alone, "%s", pass);
+            tp_df_free(df);
+        }
+    }
+}
+
+TEST(a_generator_ends_at_its_size)
+{
+    static const int many = 30;
+    for (int indexed = 0; indexed < 2; indexed++)
+        check_walk(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&many, .size = 3,
+                                        .indexed = indexed ? TP_YES : TP_NO),
+                   2, "0 1 2 | 100 101 102", 3);
+    check_walk(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[2], .size = 3), 2, "0 1 | 100 101", 3);
+}
+
+/* take's size is that of its pass, also where df's is not: an endless flow reports what a trainer takes for an epoch. */
+TEST(the_size_of_a_part_of_an_endless_flow)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        tp_dataflow *df = numbers(10, 0);
+        df = kind == 2 ? tp_df_repeated(df, -1) : tp_df_locally_shuffle(df, 4);
+        if (kind == 1) df = tp_df_cast(df, 0, TP_F32, 0);
+        if (kind == 3) df = tp_df_repeated(tp_df_take(df, 5), 3);
+        if (kind == 4) df = tp_df_fixed_size(df, 20);
+        df = tp_df_take(df, 25);
+        const int64_t size = tp_df_size(df);
+        int64_t skipped = 0;
+        CHECK(tp_df_seek(df, 100, &skipped) == TP_OK && skipped == size);
+        CHECK_MSG(size == (kind == 3 ? 15 : kind == 4 ? 20 : 25), "kind %d: size %d", kind, (int)size);
+        tp_df_free(df);
+    }
+}
+
 /* Naive: holders as lists. */
 static void by_shape_naive(int passes, int batch, bool keep, char *text, size_t size)
 {

@@ -306,6 +306,10 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
 /* Gives the first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
+/* Gives datapoints rank, rank + n_ranks, rank + 2 n_ranks, ... of each pass: the part of one of n_ranks processes (MPI). In each of
+ * them df must give the same datapoints in the same order, as flows with one seed do. The parts' sizes differ by one at most: where
+ * all processes must make as many steps, give .steps_per_epoch. Seeks where df does. */
+TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *df, int rank, int n_ranks);
 /* Gives exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the
  * datapoint of df where this one ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
@@ -682,6 +686,14 @@ TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
  * equally frequent words are in byte order. Words that occur less than min_count times, and those beyond the max_words
  * most frequent (0: no limit), become "<unk>", which counts as one of the max_words. */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
+/* The words of a list, whose ids are their places in it, without counts (0): at least one, none empty, each once. */
+TP_DEF tp_status tp_vocabulary_from_list(tp_vocabulary *v, const char *const *words, int n);
+/* Writes the words to a text file, the word of id i as line i, completely or not at all; an old file is replaced. A backslash, a line
+ * feed and a carriage return in a word are written as \\, \n and \r. tp_vocabulary_load reads such a file, as by
+ * tp_vocabulary_from_list. A missing file, an empty or repeated line, and a last line without an end are errors. v is empty after an
+ * error. */
+TP_DEF tp_status tp_vocabulary_save(const tp_vocabulary *v, const char *path);
+TP_DEF tp_status tp_vocabulary_load(tp_vocabulary *v, const char *path);
 /* Returns the id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
 TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* v may be NULL */
@@ -818,7 +830,8 @@ typedef struct tp_df_lmdb_desc {
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
 /* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
- * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow.
+ * pickle format. The file is written completely or not at all; an existing file is an error and stays, also if another
+ * process makes it meanwhile. What a killed process leaves, <path>.tmp.*, the next call removes. The caller keeps the flow.
  * [dataflow: LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 
@@ -1706,15 +1719,15 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  * "tcp://192.168.1.5:5555", "tcp://" and a star for all interfaces, "ipc:///run/train.sock", "ipc://@name" (Linux, no file).
  * One end binds, the other connects; they may start in any order, and each may be restarted. There is no encryption and no
  * password: bind in networks that you trust.
- * A datapoint that the receiver has read is never lost. Datapoints on their way are lost when a process is killed: up to hwm of
- * them wait at each end.
+ * A datapoint that the receiver has read is never lost. Datapoints on their way are lost when a process is killed: up to hwm wait
+ * at each end, and beside them as many as the system's buffers between the two hold, thousands of small ones.
  *
  * Example: one program sends its datapoints, another one trains on them.
  *     status = tp_df_send_zmq(df, "tcp://192.168.1.5:5555");
  *
  *     source = tp_zmq_input("tcp://192.168.1.5:5555");
  *
- *     source = tp_queue_input(tp_df_remote_zmq("ipc://@train"));
+ *     source = tp_queue_input(tp_df_remote_zmq("ipc://@train", .hwm = 1000)); // see tp_df_send_zmq
  */
 
 /* Each tower of each run takes the next message that arrives, received on the thread that runs. It is tensorpack's ZMQInput, and
@@ -1754,8 +1767,8 @@ TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
 /* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
- * something failed; TP_ERR_TIMEOUT: the last ones, at most .hwm, found no receiver within .linger_ms. With tcp:// nothing that was
- * sent is lost. With ipc:// a receiver loses the messages that it has not read when the sender returns and the receiver's own queue
+ * something failed; TP_ERR_TIMEOUT: the last ones found no receiver within .linger_ms. With tcp:// nothing that was sent is lost
+ * if the call returns TP_OK and .linger_ms is not 0. With ipc:// a receiver loses the messages that it has not read when the sender returns and the receiver's own queue
  * is full (libzmq drops them): its hwm should be at least n. While .hwm datapoints wait for receivers that are busy or not connected
  * yet, the call waits. Several senders may share a receiver, and several receivers share the messages of one sender. Any dtypes. The
  * caller keeps df and must not use it until the call returns. The log names the address. [dataflow: send_dataflow_zmq] */
@@ -1767,7 +1780,8 @@ typedef struct tp_df_send_zmq_desc {
     tp_tri bind;     /* TP_YES: this end binds; TP_NO: this end connects; default TP_NO */
     int64_t n;       /* number of datapoints; 0: for ever */
     const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
-    /* After the last datapoint, the longest time to wait until the receivers have all messages. 0 = 10000; TP_NONE: no wait */
+    /* After the last datapoint, the longest time to wait until the receivers have all messages; default 10000. 0: no wait, and
+     * what no receiver has taken yet is dropped */
     int64_t linger_ms;
 } tp_df_send_zmq_desc;
 TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d);
@@ -2322,6 +2336,8 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp__endless e = {df, 0, 0, false, false};
     tp_datapoint dp = {0, NULL, 0};
     if (n < 1) return tp_fail(TP_ERR_ARG, "tp_df_test_speed: cannot time %lld datapoints", (long long)n);
+    if (warmup < 0)
+        return tp_fail(TP_ERR_ARG, "tp_df_test_speed: warmup is %lld datapoints: give 0 or more", (long long)warmup);
     tp_status st = tp__endless_start(&e, 0, 0);
     for (int64_t i = 0; i < warmup && st == TP_OK; i++) st = tp__endless_next(&e, &dp);
     const double start = tp_time();
@@ -3603,6 +3619,75 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
     df->close = tp__take_close;
     df->endless_ = false;
     if (n < 1) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_take: %lld datapoints: take at least 1", (long long)n);
+    return df;
+}
+
+/* -- shard ---- >>df shard */
+
+typedef struct tp__shard_flow {
+    tp_dataflow *df;
+    int64_t rank, n_ranks;
+    int64_t given, position; /* datapoints of this flow, and of df, that the pass has left behind */
+} tp__shard_flow;
+
+/* Leaves n datapoints of df behind, or fewer at the end of its pass. */
+static tp_status tp__shard_skip(tp__shard_flow *f, int64_t n)
+{
+    int64_t k = 0;
+    const tp_status st = n > 0 ? tp_df_seek(f->df, n, &k) : TP_OK;
+    f->position += k;
+    return st == TP_OK && k < n ? TP_END : st;
+}
+static tp_status tp__shard_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__shard_flow *f = (tp__shard_flow *)df->user;
+    tp_status st = tp__shard_skip(f, f->given * f->n_ranks + f->rank - f->position);
+    if (st == TP_OK) st = tp_df_next(f->df, dp);
+    if (st == TP_OK) f->position++, f->given++;
+    return st;
+}
+static tp_status tp__shard_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__shard_flow *f = (tp__shard_flow *)df->user;
+    f->given = f->position = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__shard_size(tp_dataflow *df)
+{
+    const tp__shard_flow *f = (const tp__shard_flow *)df->user;
+    const int64_t n = tp_df_size(f->df);
+    return n < 0 ? -1 : n <= f->rank ? 0 : (n - 1 - f->rank) / f->n_ranks + 1;
+}
+static tp_status tp__shard_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__shard_flow *f = (tp__shard_flow *)df->user;
+    const int64_t most = INT64_MAX / f->n_ranks - f->given - 1, count = n < most ? n : most;
+    if (count < 1) return TP_OK;
+    /* to just behind the last one */
+    const tp_status st = tp__shard_skip(f, (f->given + count - 1) * f->n_ranks + f->rank + 1 - f->position);
+    const int64_t before = f->position <= f->rank ? 0 : (f->position - 1 - f->rank) / f->n_ranks + 1;
+    *skipped = before - f->given;
+    f->given = before;
+    return st == TP_END ? TP_OK : st;
+}
+static void tp__shard_close(tp_dataflow *df) { tp__df_delete(((tp__shard_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *below, int rank, int n_ranks)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(NULL, below, "tp_df_shard", sizeof(tp__shard_flow), 0, &df)) return df;
+    tp__shard_flow *f = (tp__shard_flow *)df->user;
+    f->df = below;
+    f->rank = rank;
+    f->n_ranks = n_ranks;
+    df->next = tp__shard_next;
+    df->restart = tp__shard_restart;
+    df->size = tp__shard_size;
+    df->seek = tp__shard_seek;
+    df->close = tp__shard_close;
+    if (rank < 0 || rank >= n_ranks)
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_shard: rank %d of %d ranks: ranks are 0 to n_ranks - 1", rank,
+                          n_ranks);
     return df;
 }
 
@@ -6918,11 +7003,22 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
 static size_t tp__utf8_length(const char *p, const char *end)
 {
     const unsigned char c = (unsigned char)*p;
-    const size_t n = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
+    const size_t n = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
     if ((size_t)(end - p) < n) return 1;
+    /* the first bytes that have a narrower second one: longer than needed, surrogates, beyond U+10FFFF */
+    const unsigned char second = n > 1 ? (unsigned char)p[1] : 0;
+    if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second > 0x9f) || (c == 0xf0 && second < 0x90) ||
+        (c == 0xf4 && second > 0x8f))
+        return 1;
     for (size_t i = 1; i < n; i++)
         if (((unsigned char)p[i] & 0xc0) != 0x80) return 1;
     return n;
+}
+
+/* Where the text of a file begins: behind the byte order mark, if there is one. */
+static const char *tp__text_begin(const char *text, size_t size)
+{
+    return size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }
 
 static bool tp__text_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
@@ -7082,7 +7178,7 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
 {
     tp__tokens t;
     memset(&t, 0, sizeof t);
-    const char *p = text, *token;
+    const char *p = tp__text_begin(text, size), *token;
     size_t length;
     tp_status st = TP_OK;
     if (size && memchr(text, 0, size))
@@ -7105,7 +7201,8 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
     return st;
 }
 
-static tp_status tp__vocabulary_load(tp_vocabulary *v, const char *path, bool words, int64_t min_count, int max_words)
+static tp_status tp__vocabulary_of_text(tp_vocabulary *v, const char *path, bool words, int64_t min_count,
+                                        int max_words)
 {
     char *text = NULL;
     size_t size = 0;
@@ -7119,7 +7216,7 @@ TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path)
 {
     TP__REQUIRE(v && path, TP_ERR_ARG)
 
-    return tp__vocabulary_load(v, path, false, 0, 0);
+    return tp__vocabulary_of_text(v, path, false, 0, 0);
 }
 
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words)
@@ -7129,7 +7226,106 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
     if (max_words < 0 || min_count < 0)
         return tp_fail(TP_ERR_ARG, "tp_vocabulary_words: min_count is %lld and max_words %d: they are 0 (all) or more",
                        (long long)min_count, max_words);
-    return tp__vocabulary_load(v, path, true, min_count, max_words);
+    return tp__vocabulary_of_text(v, path, true, min_count, max_words);
+}
+
+/* Replaces what v has by the tokens, which may lie in it. */
+static tp_status tp__vocabulary_listed(tp_vocabulary *v, tp__tokens *t, tp_status st)
+{
+    tp_vocabulary made;
+    memset(&made, 0, sizeof made);
+    made.unk = -1;
+    if (st == TP_OK) st = tp__vocabulary_take(&made, t, true);
+    if (st != TP_OK) tp_vocabulary_free(&made);
+    tp_vocabulary_free(v);
+    *v = made;
+    tp_free(t->token);
+    tp_free(t->slot);
+    return st;
+}
+
+TP_DEF tp_status tp_vocabulary_from_list(tp_vocabulary *v, const char *const *words, int n)
+{
+    TP__REQUIRE(v, TP_ERR_ARG)
+
+    tp__tokens t;
+    tp_status st = TP_OK;
+    memset(&t, 0, sizeof t);
+    if (!words || n < 1) st = tp_fail(TP_ERR_ARG, "tp_vocabulary_from_list: there are no words");
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        if (!words[i] || !*words[i]) {
+            st = tp_fail(TP_ERR_ARG, "tp_vocabulary_from_list: word %d is %s", i, words[i] ? "empty" : "NULL");
+            break;
+        }
+        const int32_t at = tp__tokens_add(&t, words[i], strlen(words[i]));
+        if (at < 0) st = TP_ERR_NOMEM;
+        else if (at != i)
+            st =
+                tp_fail(TP_ERR_NAME, "tp_vocabulary_from_list: word %d, \"%s\", is word %d, too", i, words[i], (int)at);
+    }
+    return tp__vocabulary_listed(v, &t, st);
+}
+
+TP_DEF tp_status tp_vocabulary_save(const tp_vocabulary *v, const char *path)
+{
+    TP__REQUIRE(v && path, TP_ERR_ARG)
+
+    if (v->n < 1) return tp_fail(TP_ERR_ARG, "tp_vocabulary_save: %s: the vocabulary is empty", path);
+    tp_writer *w;
+    tp_status st = tp_writer_open(&w, path);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < v->n && st == TP_OK; i++) {
+        for (const char *c = v->word[i]; *c && st == TP_OK; c++) {
+            const char *as = *c == '\\' ? "\\\\" : *c == '\n' ? "\\n" : *c == '\r' ? "\\r" : NULL;
+            st = as ? tp_writer_put(w, as, 2) : tp_writer_put(w, c, 1);
+        }
+        if (st == TP_OK) st = tp_writer_put(w, "\n", 1);
+    }
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* Decodes the line [p, end) where it lies. Returns its length, 0 if it is no word. */
+static size_t tp__vocabulary_line(char *p, const char *end)
+{
+    char *out = p;
+    for (const char *c = p; c < end; c++, out++) {
+        *out = *c;
+        if (*c != '\\') continue;
+        if (++c == end || !strchr("\\nr", *c)) return 0;
+        *out = *c == 'n' ? '\n' : *c == 'r' ? '\r' : '\\';
+    }
+    return (size_t)(out - p);
+}
+
+TP_DEF tp_status tp_vocabulary_load(tp_vocabulary *v, const char *path)
+{
+    TP__REQUIRE(v && path, TP_ERR_ARG)
+
+    tp__tokens t;
+    char *text = NULL;
+    size_t size = 0;
+    memset(&t, 0, sizeof t);
+    tp_status st = tp_file_read(path, true, 0, &text, &size);
+    if (st == TP_OK && (size == 0 || text[size - 1] != '\n' || memchr(text, 0, size)))
+        st = tp_fail(TP_ERR_FORMAT, "%s is no vocabulary, or was cut: it should be lines of text that each have an end",
+                     path);
+    char *p = text;
+    for (int32_t i = 0; st == TP_OK && p < text + size; i++) {
+        char *const next = (char *)memchr(p, '\n', (size_t)(text + size - p)) + 1;
+        const size_t length = tp__vocabulary_line(p, next - 1 > p && next[-2] == '\r' ? next - 2 : next - 1);
+        const int32_t at = length ? tp__tokens_add(&t, p, length) : i;
+        if (length == 0)
+            st = tp_fail(TP_ERR_FORMAT, "%s: line %d is empty, or a backslash in it is not \\\\, \\n or \\r", path,
+                         i + 1);
+        else if (at < 0) st = TP_ERR_NOMEM;
+        else if (at != i) st = tp_fail(TP_ERR_FORMAT, "%s: line %d is the word of line %d again", path, i + 1, at + 1);
+        p = next;
+    }
+    st = tp__vocabulary_listed(v, &t, st);
+    tp_free(text);
+    return st;
 }
 
 /* -- flows of text ---- >>df text */
@@ -7146,7 +7342,7 @@ typedef struct tp__text_flow {
 static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *data_name, bool words,
                               int32_t **out, int64_t *n)
 {
-    const char *p = text, *token;
+    const char *p = tp__text_begin(text, size), *token;
     size_t length, bytes;
     int64_t n_tokens = 0;
     while (tp__text_next(&p, text + size, words, &length)) n_tokens++;
@@ -7154,7 +7350,7 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
         return tp_fail(TP_ERR_NOMEM, "%s is too long", data_name);
     int32_t *id = (int32_t *)tp_malloc(bytes);
     if (!id) return TP_ERR_NOMEM;
-    p = text;
+    p = tp__text_begin(text, size);
     *n = 0;
     while ((token = tp__text_next(&p, text + size, words, &length)) != NULL) {
         const int is = tp_vocabulary_find(v, token, length);
@@ -7170,6 +7366,15 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
     return TP_OK;
 }
 
+/* "the part [0.9, 1) of x.txt", or the path alone for the whole text. */
+static const char *tp__text_part(char text[256], const char *path, double begin, double end)
+{
+    if (end == 0) end = 1;
+    if (begin == 0 && end == 1) return path;
+    tp__format(text, 256, "the part [%g, %g) of %s", begin, end, path);
+    return text;
+}
+
 /* Reads the file, and stores the ids of the part [begin, end) of its text in f, in the given vocabulary. Without one a
  * vocabulary of the whole text is made. */
 static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words,
@@ -7180,6 +7385,17 @@ static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_voca
     if (!(begin >= 0 && begin < end && end <= 1))
         return tp_fail(TP_ERR_ARG, "%s: begin %g and end %g of the text: fractions, 0 <= begin < end <= 1", path, begin,
                        end);
+    for (int i = 0; !words && vocabulary && i < vocabulary->n; i++) {
+        const char *w = vocabulary->word[i];
+        const size_t length = strlen(w);
+        tp__printable name;
+        if (*w != '<' && tp__utf8_length(w, w + length) != length)
+            return tp_fail(
+                TP_ERR_ARG,
+                "%s is read as characters, but \"%s\" of the vocabulary is a word: tp_vocabulary_chars makes "
+                "one of characters",
+                path, tp__make_printable(&name, w, length));
+    }
     memset(&new_vocabulary, 0, sizeof new_vocabulary);
     char *text = NULL;
     size_t size = 0;
@@ -7250,22 +7466,26 @@ TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
     if (!d) return tp__df_no_options(__func__);
     const int64_t sequence = d->sequence_length ? d->sequence_length : 50;
     if (!d->path || sequence < 1 || d->size < 0)
-        return tp_df_fail(&d->at_, TP_ERR_ARG,
-                          "tp_df_text_chars: path %s, sequence_length %lld, size %lld: a path and positive numbers",
-                          d->path ? d->path : "NULL", (long long)sequence, (long long)d->size);
+        return tp_df_fail(
+            &d->at_, TP_ERR_ARG,
+            "tp_df_text_chars: path %s, sequence_length %lld, size %lld: give a path, a positive length, and a size "
+            "that is not negative",
+            d->path ? d->path : "NULL", (long long)sequence, (long long)d->size);
     tp_dataflow *df = tp__text_new("tp_df_text_chars", d->seed, sequence, 1);
     if (!df) return NULL;
     tp__text_flow *f = (tp__text_flow *)df->user;
     df->next = tp__text_chars_next;
     tp_status st = tp__text_read(f, d->path, d->vocabulary, false, d->begin, d->end);
     const int64_t max_sequences = (f->n - 1) / sequence;
+    char part[256];
+    const char *which = tp__text_part(part, d->path, d->begin, d->end);
     f->random = tp__tri_is_yes(d->shuffle, true);
     f->order.n = d->size ? d->size : max_sequences;
     if (st == TP_OK && f->n <= sequence)
-        st = tp_fail(TP_ERR_FORMAT, "%s has %lld characters, a sequence of %lld needs one more than that", d->path,
+        st = tp_fail(TP_ERR_FORMAT, "%s has %lld characters, a sequence of %lld needs one more than that", which,
                      (long long)f->n, (long long)sequence);
     if (st == TP_OK && !f->random && f->order.n > max_sequences)
-        st = tp_fail(TP_ERR_ARG, "%s has %lld sequences of %lld characters side by side, .size asks for %lld", d->path,
+        st = tp_fail(TP_ERR_ARG, "%s has %lld sequences of %lld characters side by side, .size asks for %lld", which,
                      (long long)max_sequences, (long long)sequence, (long long)d->size);
     if (st == TP_OK) return df;
     tp__df_delete(df);
@@ -7287,9 +7507,11 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
     df->next = tp__text_words_next;
     tp_status st = tp__text_read(f, d->path, d->vocabulary, true, d->begin, d->end);
     f->order.n = (f->n / batch - 1) / sequence;
+    char part[256];
     if (st == TP_OK && f->order.n < 1)
-        st = tp_fail(TP_ERR_FORMAT, "%s has %lld words: a batch of %lld sequences of %lld needs at least %lld", d->path,
-                     (long long)f->n, (long long)batch, (long long)sequence, (long long)(batch * (sequence + 1)));
+        st = tp_fail(TP_ERR_FORMAT, "%s has %lld words: a batch of %lld sequences of %lld needs at least %lld",
+                     tp__text_part(part, d->path, d->begin, d->end), (long long)f->n, (long long)batch,
+                     (long long)sequence, (long long)(batch * (sequence + 1)));
     if (st == TP_OK) return df;
     tp__df_delete(df);
     return tp__df_failed(&d->at_, st);
@@ -8420,6 +8642,22 @@ static tp_status tp__lmdb_fail(const char *path, const char *action, int error)
                    "%s cannot be %s: %s", path, action, mdb_strerror(error));
 }
 
+/* The file, or the folder's, needs more addresses than the process has. */
+static tp_status tp__lmdb_too_large(const char *path, bool folder)
+{
+    tp__os_info is;
+    tp_buf file = {NULL, 0, 0, false};
+    memset(&is, 0, sizeof is);
+    tp_buf_printf(&file, "%s%s", path, folder ? "/data.mdb" : "");
+    if (!file.failed) tp__os_stat(file.data, true, &is);
+    tp_buf_free(&file);
+    return tp_fail(
+        TP_ERR_IO,
+        "%s: liblmdb cannot map its %lld bytes: there are too few addresses; raise the limit (ulimit -v), or "
+        "use a 64-bit program",
+        path, (long long)is.size);
+}
+
 /* Checks that the file is complete: liblmdb maps it, and reading a page beyond its end would crash the program. */
 static tp_status tp__lmdb_whole(tp__lmdb_flow *f, bool folder)
 {
@@ -8475,6 +8713,7 @@ static tp_status tp__lmdb_open(tp__lmdb_flow *f)
         return tp_fail(TP_ERR_IO, "%s is a folder without data.mdb, so it is no LMDB", f->path);
     if (error && !folder && tp__os_stat(f->path, true, &is) == 0 && is.size == 0)
         return tp_fail(TP_ERR_FORMAT, "%s is empty, so it is no LMDB", f->path);
+    if (error == ENOMEM) return tp__lmdb_too_large(f->path, folder);
     if (error) return tp__lmdb_fail(f->path, "opened", error);
     tp_status st = tp__lmdb_whole(f, folder);
     if (st != TP_OK) return st;
@@ -8633,15 +8872,24 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
     TP__REQUIRE(df && path, TP_ERR_ARG)
 
     if (tp_file_exists(path)) return tp_fail(TP_ERR_IO, "%s exists: remove it first, or choose another name", path);
-    tp_buf temp = {NULL, 0, 0, false};
-    tp_buf_printf(&temp, "%s.tmp-%lld", path, (long long)tp__os_pid());
-    if (temp.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
-    tp__os_remove(temp.data); /* a file left by a killed process */
-    tp_status st = tp__lmdb_write(df, temp.data);
-    if (st == TP_OK && tp__os_rename(temp.data, path) != 0)
-        st = tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
-    if (st != TP_OK) tp__os_remove(temp.data);
-    tp_buf_free(&temp);
+    char *temp = NULL, *dir = tp__folder_of(path);
+    int fd = -1;
+    if (dir) tp__remove_leftovers(dir); /* of killed processes */
+    for (int k = 0; dir && fd < 0 && k < 10000; k++) {
+        tp_free(temp);
+        if (!(temp = tp__temp_name(path, k))) break;
+        fd = tp__os_open(temp, TP__OS_NEW); /* liblmdb begins in an empty file */
+        if (fd < 0 && errno != EEXIST) break;
+    }
+    tp_status st = TP_ERR_NOMEM;
+    if (fd >= 0) tp__os_close(fd), st = tp__lmdb_write(df, temp);
+    else if (dir && temp) st = tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
+    if (st == TP_OK && tp__os_rename_new(temp, path) != 0)
+        st = errno == EEXIST ? tp_fail(TP_ERR_IO, "%s was made by another process meanwhile, and stays as it is", path)
+                             : tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
+    if (st != TP_OK && fd >= 0) tp__os_remove(temp);
+    tp_free(temp);
+    tp_free(dir);
     return st;
 }
 
@@ -14251,6 +14499,16 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
+    if (strncmp(addr, "inproc:", 7) == 0)
+        return "an inproc: address has no other end: ZeroMQ's own threads alone see it. Give tcp:// or ipc://";
+    if (strncmp(addr, "tcp://", 6) == 0) {
+        const char *port = strrchr(addr, ':') + 1;
+        char *end;
+        const long number = strtol(port, &end, 10);
+        const bool is_number = isdigit((unsigned char)*port) && !*end && number >= 1 && number <= 65535;
+        if (!is_number && strcmp(port, "*") != 0)
+            return "a tcp:// address ends with a port, a number from 1 to 65535: \"tcp://127.0.0.1:5555\"";
+    }
     return hwm < 0 ? ".hwm is negative: it is the number of messages that may wait" : NULL;
 }
 

@@ -1448,6 +1448,20 @@ static int tp__os_remove(const char *path)
     return failed;
 }
 
+/* Rename a file; errno EEXIST if there is a file of the new name. Where a file cannot have two names, another process may make one
+ * between the look and the renaming. */
+static TP__UNUSED int tp__os_rename_new(const char *from, const char *to)
+{
+    struct stat st;
+    int failed;
+    TP__OS_AGAIN(failed, link(from, to));
+    if (!failed) return tp__os_remove(from), 0;
+    if (errno == EEXIST) return -1;
+    if (lstat(to, &st) != 0) return tp__os_rename(from, to);
+    errno = EEXIST;
+    return -1;
+}
+
 static int tp__os_mkdir(const char *path)
 {
     int failed;
@@ -1671,6 +1685,15 @@ static int tp__os_rename(const char *from, const char *to)
     return failed;
 }
 
+static TP__UNUSED int tp__os_rename_new(const char *from, const char *to)
+{
+    wchar_t *a = tp__os_utf16_path(from), *b = a ? tp__os_utf16_path(to) : NULL;
+    const int failed = !b ? -1 : MoveFileExW(a, b, MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
+    tp__hook_free(a);
+    tp__hook_free(b);
+    return failed;
+}
+
 static int tp__os_remove(const char *path)
 {
     wchar_t *wide_path = tp__os_utf16_path(path);
@@ -1825,6 +1848,7 @@ static int tp__os_seek(int fd, int64_t at) { return (void)fd, (void)at, tp__os_n
 static int tp__os_sync(int fd) { return (void)fd, tp__os_no_files(); }
 static int tp__os_sync_dir(const char *dir) { return (void)dir, tp__os_no_files(); }
 static int tp__os_rename(const char *from, const char *to) { return (void)from, (void)to, tp__os_no_files(); }
+static TP__UNUSED int tp__os_rename_new(const char *from, const char *to) { return tp__os_rename(from, to); }
 static int tp__os_remove(const char *path) { return (void)path, tp__os_no_files(); }
 static int tp__os_mkdir(const char *path) { return (void)path, tp__os_no_files(); }
 static int tp__os_rmdir(const char *path) { return (void)path, tp__os_no_files(); }

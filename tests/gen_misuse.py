@@ -83,7 +83,7 @@ tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run
 # What the function takes over, also when it fails.
 TAKES = """
 tp_aug_list.augs tp_aug_random_choose.augs tp_aug_random_order.augs tp_aug_random_apply.aug tp_aug_free.a
-tp_df_batch_.d tp_dataflow_to_dataset.df tp_dataset_input.df tp_remap_input_source.input tp_input_default_prefetch.input tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
+tp_df_batch_.d tp_dataflow_to_dataset.df tp_dataset_input.df tp_remap_input_source.input tp_input_default_prefetch.input tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_shard.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
 tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
@@ -174,7 +174,7 @@ BY_PARAM = {
     "tp_pad.after": "int64s_one()", "tp_tile.multiples": "int64s_one()", "tp_transpose.n": "0", "tp_transpose.perm": "NULL",
     "*.decay_steps": "10", "*.boundaries": "int64s_rising()", "*.margin": "1.0f", "*.delta": "1.0f", "*.maxp": "1.0f",
     "tp_datapoint_resize.n": "2", "tp_df_select.indices": "ints_zero()", "tp_df_select.n": "1",
-    "tp_df_cast.index": "0", "*.num": "2", "tp_df_test_speed.n": "2", "tp_df_test_speed.warmup": "1",
+    "tp_df_cast.index": "0", "*.num": "2", "tp_df_test_speed.n": "2", "tp_df_shard.rank": "0", "tp_df_shard.n_ranks": "2", "tp_df_test_speed.warmup": "1",
     "tp_input_setup.n": "1", "tp_input_setup.specs": "a_spec()", "tp_tower_func_new.specs": "a_spec()",
     "tp_tower_func_new.n": "1", "tp_monitors_put_image.image": "an_image()", "tp_accum_grad.niter": "2",
     "tp_param_field.field": "doubles", "tp_param_field.dtype": "TP_F64", "tp_init_values.n": "2",
@@ -202,7 +202,7 @@ BY_PARAM = {
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
     "tp_df_per_pixel_mean.index": "0", "tp_df_per_channel_mean.index": "0", "tp_tfrecord_open.path": "a_tfrecord()",
-    "tp_vocabulary_find.size": "word_ ? strlen(word_) : 4", "tp_vocabulary_chars.path": "a_text()", "tp_vocabulary_words.path": "a_text()", "tp_lmdb_save.path": 'a_path("x.mdb")',
+    "tp_vocabulary_find.size": "word_ ? strlen(word_) : 4", "tp_vocabulary_chars.path": "a_text()", "tp_vocabulary_words.path": "a_text()", "tp_vocabulary_save.path": 'a_path("words.txt")', "tp_vocabulary_load.path": "a_text()", "tp_lmdb_save.path": 'a_path("x.mdb")',
     "tp_df_save_tfrecord.n": "1", "*.channels": "3", "tp_vocabulary_words.max_words": "3", "tp_tfrecord_next.data": "&data_out",
     "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
     "tp_remap_input_source.names": "names_x", "tp_remap_input_source.n": "1", "tp_remap_input_source.input": "input_ready()",

@@ -6227,6 +6227,16 @@ static void call_tp_df_take(int which)
 }
 static const char *const cases_tp_df_take[] = {"Ggood arguments", "!df = NULL", "?n = INT64_MIN", "?n = 0", "?n = -1", NULL};
 
+static void call_tp_df_shard(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
+    int rank_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 0;
+    int n_ranks_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 2;
+    got_dataflow(tp_df_shard(df_, rank_, n_ranks_));
+}
+static const char *const cases_tp_df_shard[] = {"Ggood arguments", "!df = NULL", "?rank = INT_MAX", "?rank = INT_MIN", "?rank = 0", "?rank = -1", "?n_ranks = INT_MAX", "?n_ranks = INT_MIN", "?n_ranks = 0", "?n_ranks = -1", NULL};
+
 static void call_tp_df_fixed_size_(int which)
 {
     (void)which;
@@ -6581,6 +6591,34 @@ static void call_tp_vocabulary_words(int which)
     got_status(tp_vocabulary_words(v_, path_, min_count_, max_words_));
 }
 static const char *const cases_tp_vocabulary_words[] = {"Ggood arguments", "!v = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", "?min_count = INT64_MIN", "?min_count = 0", "?min_count = -1", "?max_words = INT_MAX", "?max_words = INT_MIN", "?max_words = 0", "?max_words = -1", NULL};
+
+static void call_tp_vocabulary_from_list(int which)
+{
+    (void)which;
+    tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *const *words_ = which == 2 ? NULL : names;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    got_status(tp_vocabulary_from_list(v_, words_, n_));
+}
+static const char *const cases_tp_vocabulary_from_list[] = {"Ggood arguments", "!v = NULL", "!words = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_vocabulary_save(int which)
+{
+    (void)which;
+    const tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("words.txt");
+    got_status(tp_vocabulary_save(v_, path_));
+}
+static const char *const cases_tp_vocabulary_save[] = {"Ggood arguments", "!v = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_vocabulary_load(int which)
+{
+    (void)which;
+    tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_text();
+    got_status(tp_vocabulary_load(v_, path_));
+}
+static const char *const cases_tp_vocabulary_load[] = {"Ggood arguments", "!v = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
 
 static void call_tp_vocabulary_find(int which)
 {
@@ -9863,6 +9901,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_cast", call_tp_df_cast, cases_tp_df_cast},
     {"tp_df_repeated", call_tp_df_repeated, cases_tp_df_repeated},
     {"tp_df_take", call_tp_df_take, cases_tp_df_take},
+    {"tp_df_shard", call_tp_df_shard, cases_tp_df_shard},
     {"tp_df_fixed_size_", call_tp_df_fixed_size_, cases_tp_df_fixed_size_},
     {"tp_df_locally_shuffle_", call_tp_df_locally_shuffle_, cases_tp_df_locally_shuffle_},
     {"tp_df_select", call_tp_df_select, cases_tp_df_select},
@@ -9897,6 +9936,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_csv_", call_tp_df_csv_, cases_tp_df_csv_},
     {"tp_vocabulary_chars", call_tp_vocabulary_chars, cases_tp_vocabulary_chars},
     {"tp_vocabulary_words", call_tp_vocabulary_words, cases_tp_vocabulary_words},
+    {"tp_vocabulary_from_list", call_tp_vocabulary_from_list, cases_tp_vocabulary_from_list},
+    {"tp_vocabulary_save", call_tp_vocabulary_save, cases_tp_vocabulary_save},
+    {"tp_vocabulary_load", call_tp_vocabulary_load, cases_tp_vocabulary_load},
     {"tp_vocabulary_find", call_tp_vocabulary_find, cases_tp_vocabulary_find},
     {"tp_vocabulary_free", call_tp_vocabulary_free, cases_tp_vocabulary_free},
     {"tp_df_text_chars_", call_tp_df_text_chars_, cases_tp_df_text_chars_},

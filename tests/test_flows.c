@@ -118,6 +118,8 @@ static tp_dataflow *flow_of(int which, bool seekable)
     case 13: return tp_df_batch_by_shape(tp_df_repeated_point(two_shapes(), 2), 5, .idx = 1);
     case 14: many[0] = passes_of(4, seekable), many[1] = passes_of(6, seekable); return tp_df_zip(many, 2);
     case 15: return tp_df_batch(two_shapes(), 3, .remainder = TP_YES, .pad = TP_YES, .pad_value = 0.5);
+    case 16: return tp_df_shard(passes_of(8, seekable), 1, 3);
+    case 17: return tp_df_shard(tp_df_filter(passes_of(9, seekable), is_even), 2, 3);
     default: return NULL;
     }
 }
@@ -298,6 +300,50 @@ TEST(a_generator_ends_at_its_size)
                                         .indexed = indexed ? TP_YES : TP_NO),
                    2, "0 1 2 | 100 101 102", 3);
     check_walk(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[2], .size = 3), 2, "0 1 | 100 101", 3);
+}
+
+/* Over all ranks each datapoint comes once, wherever one begins in its part; the sizes are those of the parts. */
+TEST(shards_share_the_datapoints)
+{
+    for (int n = 0; n <= 8; n++)
+        for (int n_ranks = 1; n_ranks <= 5; n_ranks++)
+            for (int skip = 0; skip <= 3; skip++) {
+                int seen[2][9] = {{0}};
+                tp_datapoint dp = {0, NULL, 0};
+                for (int rank = 0; rank < n_ranks; rank++) {
+                    tp_dataflow *df = tp_df_shard(passes_of(n, n % 2 == 0), rank, n_ranks);
+                    const int size = n > rank ? (n - rank - 1) / n_ranks + 1 : 0;
+                    CHECK(tp_df_size(df) == (n ? size : -1)); /* a generator without a size */
+                    for (int pass = 0; pass < 2; pass++) {
+                        int64_t skipped = -1;
+                        CHECK_OK(tp_df_restart(df, pass));
+                        if (skip)
+                            CHECK(tp_df_seek(df, skip, &skipped) == TP_OK && skipped == (skip < size ? skip : size));
+                        for (int k = 0; k < skip && k < size; k++) seen[pass][rank + k * n_ranks]++;
+                        for (int k = skip; tp_df_next(df, &dp) == TP_OK; k++) {
+                            const int i = rank + k * n_ranks;
+                            if (CHECK(i < n && tp_tensor_get(&dp.c[0], 0) == 100 * pass + i)) seen[pass][i]++;
+                        }
+                    }
+                    tp_df_free(df);
+                }
+                tp_datapoint_free(&dp);
+                for (int i = 0; i < 18; i++) CHECK(seen[i / 9][i % 9] == (i % 9 < n));
+            }
+    tp_dataflow *df = tp_df_shard(passes_of(4, true), 1, 2); /* as far as one asks */
+    int64_t skipped = -1;
+    CHECK(tp_df_seek(df, INT64_MAX, &skipped) == TP_OK && skipped == 2);
+    tp_df_free(df);
+    df = tp_df_shard(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[4]), 0, 2);
+    CHECK(tp_df_size(df) == -1);
+    tp_df_free(df);
+    static const int wrong[][2] = {{2, 2}, {-1, 2}, {0, 0}, {0, -1}};
+    for (int i = 0; i < TP_COUNT(wrong); i++) {
+        df = tp_df_shard(numbers(3, 0), wrong[i][0], wrong[i][1]);
+        CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "ranks are 0 to n_ranks - 1");
+        tp_df_free(df);
+    }
+    CHECK(tp_df_shard(NULL, 0, 1) == NULL);
 }
 
 /* take's size is that of its pass, also where df's is not: an endless flow reports what a trainer takes for an epoch. */
@@ -676,10 +722,11 @@ static tp_dataflow *upon(tp_dataflow *below, int which)
     case 18: return tp_df_augment_coordinates(below, tp_aug_identity());
     case 19: return tp_df_load_image(below, tp_aug_identity());
     case 20: return tp_dataflow_to_dataset(below, &type, 1);
+    case 21: return tp_df_shard(below, 0, 2);
     default: return NULL;
     }
 }
-#define KINDS_UPON 21
+#define KINDS_UPON 22
 
 /* A flow upon a refusal is that refusal, a flow upon NULL is NULL; neither leaks, and the sentence is told once more. */
 TEST(a_flow_upon_a_refusal_is_the_refusal)
@@ -899,6 +946,8 @@ static tp_dataflow *flow_with_a_failure(int which)
         return tp_df_random_choose(two, 2, .probabilities = chances);
     case 15: two[0] = failing(), two[1] = passes_of(5, true); return tp_df_random_mix(two, 2);
     case 16: return tp_df_batch(failing(), 2, .pad = TP_YES);
+    case 17: return tp_df_shard(failing(), 0, 2);
+    case 18: return tp_df_shard(failing(), 1, 2);
     default: return NULL;
     }
 }

@@ -1914,6 +1914,7 @@ TEST(test_speed_runs)
     const double seconds = tp_time() - start;
     CHECK_MSG(speed >= 120 / seconds, "%g a second, but 120 took less than %g s", speed, seconds);
     CHECK_ERR(tp_df_test_speed(df, 0, 0, NULL), TP_ERR_ARG, "0 datapoints");
+    CHECK_ERR(tp_df_test_speed(df, 1000, -1, NULL), TP_ERR_ARG, "warmup is -1");
     tp_df_free(df);
 }
 

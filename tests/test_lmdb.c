@@ -228,6 +228,46 @@ TEST(a_failure_leaves_no_file)
     CHECK(tp_test_files_in(dir) == 0);
 }
 
+static const char *raced, *raced_in;
+static tp_status another_was_faster(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (index == 1) CHECK(tp_test_write(raced, "the other's", 11));
+    if (index == 2) CHECK(tp_test_files_in(raced_in) == 2);
+    return numbered(user, pass, index, dp);
+}
+static tp_status ends_its_process(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (index == 2) _exit(3);
+    return numbered(user, pass, index, dp);
+}
+/* Of two processes that write one file the first is done, and the other one says so; what a killed one leaves is removed. */
+TEST(a_file_is_not_replaced)
+{
+    const char *dir = tp_test_tmpdir();
+    char *data;
+    size_t size;
+    int three = 3, status = 0;
+    raced_in = dir;
+    raced = tp_test_path(dir, "x.mdb");
+    tp_dataflow *df = tp_df_from_generator(another_was_faster, &three);
+    CHECK_ERR(tp_lmdb_save(df, raced), TP_ERR_IO, "x.mdb was made by another process meanwhile");
+    tp_df_free(df);
+    CHECK_OK(tp_file_read(raced, true, 0, &data, &size));
+    CHECK_STR(data, "the other's");
+    tp_free(data);
+    CHECK(tp_test_files_in(dir) == 1 && remove(raced) == 0);
+    df = tp_df_from_generator(ends_its_process, &three);
+    const pid_t pid = fork();
+    if (pid == 0) tp_lmdb_save(df, raced), _exit(1);
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 3);
+    tp_df_free(df);
+    CHECK(tp_test_files_in(dir) == 1);
+    df = tp_df_from_generator(numbered, &three);
+    CHECK_OK(tp_lmdb_save(df, raced));
+    tp_df_free(df);
+    CHECK(tp_test_files_in(dir) == 1 && tp_file_exists(raced));
+}
+
 /* sanitizers need more addresses than that */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -250,6 +290,43 @@ TEST(lmdb_with_few_addresses)
         for (df = tp_df_lmdb(path); tp_df_next(df, &dp) == TP_OK; n++)
             ;
         _exit(n == 3 ? 0 : 2);
+    }
+    int status = 1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_MSG(status == 0, "status %d", status);
+}
+
+static tp_status of_32_megabytes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int64_t n = 32 << 20;
+    (void)user, (void)pass;
+    if (index == 1) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_U8, tp_make_shape_n(1, &n));
+    if (st == TP_OK) memset(dp->c[0].data, 1, (size_t)n);
+    return st;
+}
+/* A file that does not fit into the addresses that are left is a flow that says so. */
+TEST(lmdb_that_cannot_be_mapped)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "large.mdb");
+    tp_dataflow *df = tp_df_from_generator(of_32_megabytes, NULL);
+    CHECK_OK(tp_lmdb_save(df, path));
+    tp_df_free(df);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        unsigned long pages = 0;
+        FILE *f = fopen("/proc/self/statm", "r");
+        const bool is_known = f && fscanf(f, "%lu", &pages) == 1;
+        const rlim_t few = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)8 << 20);
+        const struct rlimit limit = {few, few};
+        if (!is_known) _exit(0); /* not Linux */
+        if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(1);
+        df = tp_df_lmdb(path);
+        if (!df || tp_df_status(df) != TP_ERR_IO) _exit(2);
+        _exit(strstr(tp_last_error(), "large.mdb: liblmdb cannot map its 33") && strstr(tp_last_error(), "ulimit -v")
+                  ? 0
+                  : 3);
     }
     int status = 1;
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);

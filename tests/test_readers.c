@@ -1047,6 +1047,115 @@ TEST(characters_of_one_to_four_bytes)
     tp_buf_free(&b);
 }
 
+/* What only looks like UTF-8 is bytes: longer than needed, surrogates, beyond the last character. */
+TEST(bytes_that_are_no_characters)
+{
+    static const char *const bytes[] = {"\xe0\x80\x81",     "\xe0\x9f\x81",     "\xed\xa0\x80",    "\xed\xbf\x80",
+                                        "\xf0\x8f\x81\x82", "\xf4\x90\x80\x81", "\xf5\x80\x81\x82"};
+    static const char *const whole[] = {"\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf0\x90\x80\x80"};
+    const char *dir = tp_test_tmpdir();
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    for (int i = 0; i < TP_COUNT(bytes) + TP_COUNT(whole); i++) {
+        const bool is_whole = i >= TP_COUNT(bytes);
+        const char *text = is_whole ? whole[i - TP_COUNT(bytes)] : bytes[i];
+        CHECK_OK(tp_vocabulary_chars(&v, write_file(dir, "x", text, strlen(text))));
+        CHECK_MSG(v.n == (is_whole ? 1 : (int)strlen(text)), "text %d: %d characters", i, v.n);
+    }
+    /* a byte order mark at the beginning is none of the text, elsewhere it is a character */
+    const char *marked = write_file(dir, "bom",
+                                    "\xef\xbb\xbf"
+                                    "a b\xef\xbb\xbf",
+                                    9);
+    CHECK_OK(tp_vocabulary_chars(&v, marked));
+    CHECK(v.n == 4 && strcmp(v.word[0], "a") == 0);
+    CHECK_OK(tp_vocabulary_words(&v, marked, 1, 0));
+    CHECK(tp_vocabulary_find(&v, "a", 1) != v.unk && tp_vocabulary_find(&v,
+                                                                        "\xef\xbb\xbf"
+                                                                        "a",
+                                                                        4) == v.unk);
+    tp_dataflow *df = tp_df_text_chars(marked, .sequence_length = 3, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    static const int ids[] = {0, 1, 2};
+    if (CHECK_OK(tp_df_next(df, &dp))) check_ids(&dp.c[0], ids, 3);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    tp_vocabulary_free(&v);
+}
+
+static void check_words(const tp_vocabulary *v, const char *const *words, int n)
+{
+    CHECK(v->n == n);
+    for (int i = 0; i < n && i < v->n; i++) {
+        CHECK_STR(v->word[i], words[i]);
+        CHECK(v->count[i] == 0 && tp_vocabulary_find(v, words[i], strlen(words[i])) == i);
+    }
+}
+TEST(a_vocabulary_from_a_list_and_a_file)
+{
+    static const char *const words[] = {"b", "<unk>", "\n", "\\n", "a\\", "\r", " x\t", "caf\xc3\xa9", "\xff"};
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "words.txt");
+    tp_vocabulary v, w;
+    memset(&v, 0, sizeof v);
+    memset(&w, 0, sizeof w);
+    CHECK_OK(tp_vocabulary_from_list(&v, words, TP_COUNT(words)));
+    check_words(&v, words, TP_COUNT(words));
+    CHECK(v.unk == 1 && tp_vocabulary_find(&v, "other", 5) == 1);
+    CHECK_OK(tp_vocabulary_save(&v, path));
+    char *text = NULL;
+    size_t size;
+    CHECK_OK(tp_file_read(path, true, 0, &text, &size));
+    CHECK_STR(text, "b\n<unk>\n\\n\n\\\\n\na\\\\\n\\r\n x\t\ncaf\xc3\xa9\n\xff\n");
+    tp_free(text);
+    CHECK_OK(tp_vocabulary_load(&w, path));
+    check_words(&w, words, TP_COUNT(words));
+    CHECK_OK(tp_vocabulary_from_list(&w, w.word + 2, 3)); /* of its own words */
+    check_words(&w, words + 2, 3);
+    CHECK(w.unk == -1 && tp_vocabulary_find(&w, "b", 1) == -1);
+    CHECK_OK(tp_vocabulary_load(&w, write_file(dir, "crlf", "one\r\ntwo\r\n", 10)));
+    static const char *const lines[] = {"one", "two"};
+    check_words(&w, lines, 2);
+
+    static const char *const twice[] = {"a", "b", "a"}, *const none[] = {"a", ""}, *const null[] = {NULL};
+    CHECK_ERR(tp_vocabulary_from_list(&w, twice, 3), TP_ERR_NAME, "word 2, \"a\", is word 0, too");
+    CHECK(w.n == 0 && !w.word);
+    CHECK_ERR(tp_vocabulary_from_list(&w, none, 2), TP_ERR_ARG, "word 1 is empty");
+    CHECK_ERR(tp_vocabulary_from_list(&w, null, 1), TP_ERR_ARG, "word 0 is NULL");
+    CHECK_ERR(tp_vocabulary_from_list(&w, words, 0), TP_ERR_ARG, "no words");
+    CHECK_ERR(tp_vocabulary_from_list(&w, NULL, 2), TP_ERR_ARG, "no words");
+    CHECK_ERR(tp_vocabulary_save(&w, path), TP_ERR_ARG, "the vocabulary is empty");
+    CHECK_ERR(tp_vocabulary_save(&v, tp_test_path(dir, "none/words.txt")), TP_ERR_IO, "its folder is missing");
+    CHECK_ERR(tp_vocabulary_load(&w, tp_test_path(dir, "none")), TP_ERR_IO, "none");
+    static const struct {
+        const char *text, *sentence;
+    } bad[] = {{"a\nb\na\n", "line 3 is the word of line 1 again"},
+               {"a\n\nb\n", "line 2 is empty"},
+               {"a\n\\x\n", "line 2 is empty, or a backslash"},
+               {"a\n\\\n", "line 2 is empty, or a backslash"},
+               {"a\nb", "is no vocabulary, or was cut"},
+               {"", "is no vocabulary, or was cut"}};
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        CHECK_ERR(tp_vocabulary_load(&w, write_file(dir, "bad", bad[i].text, strlen(bad[i].text))), TP_ERR_FORMAT,
+                  bad[i].sentence);
+        CHECK(w.n == 0 && !w.word);
+    }
+    CHECK_ERR(tp_vocabulary_load(&w, write_file(dir, "zero", "a\0b\n", 4)), TP_ERR_FORMAT, "is no vocabulary");
+    tp_vocabulary_free(&v);
+    tp_vocabulary_free(&w);
+    for (long n = 1, failed = 1; failed && n < 100; n++) {
+        tp_test_fail_after(n);
+        const tp_status made = tp_vocabulary_from_list(&v, words, TP_COUNT(words));
+        const tp_status kept = made == TP_OK ? tp_vocabulary_save(&v, path) : TP_ERR_NOMEM;
+        const tp_status st = kept == TP_OK ? tp_vocabulary_load(&w, path) : TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        CHECK(st == (failed ? TP_ERR_NOMEM : TP_OK) && w.n == (failed ? 0 : TP_COUNT(words)));
+        tp_vocabulary_free(&v);
+        tp_vocabulary_free(&w);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+}
+
 TEST(words_get_the_ids_of_the_treebank_reader)
 {
     make_text();
@@ -1134,6 +1243,9 @@ TEST(a_part_of_a_text)
     check_refused(tp_df_text_words(text_path, .end = 1.1), TP_ERR_ARG, "end 1.1");
     check_refused(tp_df_text_words(text_path, .end = (double)NAN), TP_ERR_ARG, "end nan");
     check_refused(tp_df_text_chars(text_path, .sequence_length = 5, .begin = 0.99), TP_ERR_FORMAT, "needs one more");
+    check_refused(tp_df_text_chars(text_path, .sequence_length = 5, .begin = 0.99), TP_ERR_FORMAT,
+                  "the part [0.99, 1) of ");
+    check_refused(tp_df_text_words(text_path, .end = 0.1), TP_ERR_FORMAT, "the part [0, 0.1) of ");
 }
 
 TEST(texts_that_cannot_be)
@@ -1155,11 +1267,14 @@ TEST(texts_that_cannot_be)
                   "needs at least 8");
     check_refused(tp_df_text_chars(NULL), TP_ERR_ARG, "a path");
     check_refused(tp_df_text_chars(text_path, .sequence_length = -1), TP_ERR_ARG, "sequence_length -1");
+    check_refused(tp_df_text_chars(text_path, .size = -1), TP_ERR_ARG, "a size that is not negative");
     check_refused(tp_df_text_words(text_path, .batch_size = -1), TP_ERR_ARG, "batch_size -1");
     CHECK_OK(tp_vocabulary_chars(&v, short_one));
     check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_NAME,
                   "\"t\" before byte 1 is not in the vocabulary");
     CHECK_ERR(tp_vocabulary_words(&v, text_path, 1, -1), TP_ERR_ARG, "max_words -1");
+    CHECK_OK(tp_vocabulary_words(&v, text_path, 1, 0));
+    check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_ARG, "of the vocabulary is a word");
     tp_vocabulary_free(&v);
     const char *broken =
         write_file(dir, "broken", "\xc3(\xe2\x82\xff\xc3\xa9\xe2\x82", 9); /* UTF-8 that is cut in places */

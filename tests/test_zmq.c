@@ -776,6 +776,12 @@ TEST(wrong_arguments)
     } wrong[] = {{NULL, 0, TP_ERR_ARG, "an address is missing"},
                  {"", 0, TP_ERR_ARG, "an address is missing"},
                  {"tcp://127.0.0.1:1", -1, TP_ERR_ARG, ".hwm is negative"},
+                 {"inproc://a", 0, TP_ERR_ARG, "has no other end"},
+                 {"tcp://*:70000", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
+                 {"tcp://127.0.0.1:0", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
+                 {"tcp://127.0.0.1", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
+                 {"tcp://127.0.0.1:55x", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
+                 {"tcp://[::1]:-5", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
                  {"nonsense", 0, TP_ERR_IO, "cannot bind to nonsense: Invalid argument"},
                  {"smoke://signals", 0, TP_ERR_IO, "cannot bind to smoke://signals: Protocol not supported"},
                  {"ipc:///no/such/folder/s", 0, TP_ERR_IO, "cannot bind to ipc:///no/such/folder/s"}};

@@ -1780,7 +1780,7 @@ typedef struct tp_df_send_zmq_desc {
     tp_tri bind;     /* TP_YES: this end binds; TP_NO: this end connects; default TP_NO */
     int64_t n;       /* number of datapoints; 0: for ever */
     const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
-    /* After the last datapoint, the longest time to wait until the receivers have all messages; default 10000. 0: no wait, and
+    /* After the last datapoint, the longest time to wait until the receivers have all messages; default 10000. 0 (TP_NONE): no wait, and
      * what no receiver has taken yet is dropped */
     int64_t linger_ms;
 } tp_df_send_zmq_desc;

@@ -2503,8 +2503,8 @@ static void tp__onnx_rnn(tp__onnx *w)
     if (!lstm) more = tp__onnx_constant(w, 3), more_bias = tp__onnx_constant(w, 4);
     if (w->status != TP_OK) return;
     const int64_t gates = lstm ? 4 : 3, H = lstm ? kernel->shape.dim[1] / 4 : more->shape.dim[1];
-    const int64_t I = kernel->shape.dim[0] - H, G = gates * H;
-    const int64_t w_dim[3] = {1, G, I}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
+    const int64_t D = kernel->shape.dim[0] - H, G = gates * H;
+    const int64_t w_dim[3] = {1, G, D}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
     static const int lstm_from[4] = {0, 3, 2, 1}, gru_from[3] = {1, 0, 0};
     const int identity[3] = {0, 1, 2}, swap[3] = {1, 0, 2};
     tp_tensor W, R, B;
@@ -2522,8 +2522,8 @@ static void tp__onnx_rnn(tp__onnx *w)
             const int64_t columns = k->shape.dim[1];
             double b = tp_tensor_get(kb, column);
             if (lstm && gate == 2) b += (double)((const tp__lstm_attrs *)op->attrs)->forget_bias;
-            tp__onnx_gate_rows(&W, q, I, k, 0, I, column, columns);
-            tp__onnx_gate_rows(&R, q, H, k, I, H, column, columns);
+            tp__onnx_gate_rows(&W, q, D, k, 0, D, column, columns);
+            tp__onnx_gate_rows(&R, q, H, k, D, H, column, columns);
             tp_tensor_set(&B, q, b);
             tp_tensor_set(&B, G + q, 0);
         }

@@ -8161,13 +8161,13 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool backward, vo
     j->back = backward;
     j->x = (const float *)x->data;
     j->w = (const float *)w->data;
-    const int64_t B = j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V;
+    const int64_t B = j->r.B, D = j->r.D, H = j->r.H, G = 4 * H, V = j->table.V;
     j->block = tp__rnn_block(k->device, B);
     j->panels = tp__ceil_div(G, 2 * j->isa->vw);
-    j->x_panels = !backward ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
+    j->x_panels = !backward ? j->panels : k->out[0].data ? tp__ceil_div(D, 2 * j->isa->vw) : 0;
     j->h = (float *)tp__carve(&c, B * H, sizeof(float));
     j->c = (float *)tp__carve(&c, B * H, sizeof(float));
-    j->wx = (float *)tp__carve(&c, backward ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G),
+    j->wx = (float *)tp__carve(&c, backward ? tp__packed_floats(j->isa, G, D) : tp__packed_floats(j->isa, D, G),
                                sizeof(float));
     j->wh = (float *)tp__carve(&c, backward ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G),
                                sizeof(float));
@@ -8179,8 +8179,8 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool backward, vo
     const bool table = j->table.ids != NULL;
     const int64_t row_floats = tp__rnn_row_floats(j),
                   /* reserves space for all outputs: while the scratch size is computed, outputs have no pointers */
-        max_inputs = (table ? 0 : I) + H + 1;
-    if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
+        max_inputs = (table ? 0 : D) + H + 1;
+    if (k->out[1].data) j->x_in = table ? 0 : D, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
     j->max_rows = j->steps * B;
@@ -8194,7 +8194,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool backward, vo
     if (!table) return tp__carved(&c);
     tp__gemm_args *a = j->gemm;
     a[0].ta = a[1].tb = true;
-    a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
+    a[0].M = a[0].lda = a[1].N = a[1].ldc = D, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
     a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = row_floats;
     a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
     const size_t first = tp__gemm_scratch(k->device, &a[0]), second = tp__gemm_scratch(k->device, &a[1]);
@@ -8206,10 +8206,10 @@ static void tp__lstm_pack(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
     const bool of_x = chunk < j->x_panels;
-    const int64_t I = j->r.I, H = j->r.H, G = 4 * H, nr = 2 * j->isa->vw,
+    const int64_t D = j->r.D, H = j->r.H, G = 4 * H, nr = 2 * j->isa->vw,
                   column = (of_x ? chunk : chunk - j->x_panels) * nr;
-    const int64_t rows = of_x ? I : H, K = j->back ? G : rows, N = j->back ? rows : G;
-    const float *w = of_x ? j->w : j->w + I * G;
+    const int64_t rows = of_x ? D : H, K = j->back ? G : rows, N = j->back ? rows : G;
+    const float *w = of_x ? j->w : j->w + D * G;
     tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
                     tp__min64(N - column, nr));
 }
@@ -8222,7 +8222,7 @@ static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const 
     p.isa = j->isa, p.A = A, p.lda = lda, p.step = 1, p.C = gates, p.ldc = ldc;
     p.packed = of_x ? j->wx : j->wh;
     p.bias = of_x ? (const float *)j->k->in[2].data : NULL;
-    p.packed_k = p.K = of_x ? j->r.I : j->r.H, p.N = 4 * j->r.H;
+    p.packed_k = p.K = of_x ? j->r.D : j->r.H, p.N = 4 * j->r.H;
     p.add = !of_x && !j->table.ids;
     tp__by_packed_rows(&p, m);
 }
@@ -8230,28 +8230,28 @@ static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const 
 static void tp__lstm_table_rows(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
-    const int64_t I = j->r.I, G = 4 * j->r.H, v = chunk * TP__TABLE_ROWS, m = tp__min64(TP__TABLE_ROWS, j->table.V - v);
-    tp__lstm_product(j, true, m, j->x + v * I, I, j->product + v * G, G);
+    const int64_t D = j->r.D, G = 4 * j->r.H, v = chunk * TP__TABLE_ROWS, m = tp__min64(TP__TABLE_ROWS, j->table.V - v);
+    tp__lstm_product(j, true, m, j->x + v * D, D, j->product + v * G, G);
 }
 static void tp__lstm_block(void *user, int64_t block)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
     const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const int64_t D = r->D, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
     float *y = (float *)j->k->out[0].data, *all = (float *)j->k->out[3].data, *cells = (float *)j->k->out[4].data;
     const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
     for (int64_t step = 0; step < r->T; step++) {
         const int64_t row0 = step * r->step_stride + b0 * r->sample_stride, ldg = all ? r->sample_stride * G : G;
         const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->step_stride) * H : j->h + b0 * H;
         float *gates = all ? all + row0 * G : j->gates + b0 * G;
-        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sample_stride * I, gates, ldg);
+        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * D, r->sample_stride * D, gates, ldg);
         tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sample_stride * H : H, gates, ldg);
         for (int64_t b = b0; b < b1; b++, gates += ldg) {
             const int64_t row = step * r->step_stride + b * r->sample_stride;
             float *c = cells ? cells + row * H : j->c + b * H;
             const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->step_stride) * H : c;
             const float *more = j->table.ids ? tp__rnn_row(&j->table, j->product, row, G) : NULL;
-            if (step + 1 < r->T && !more) tp__prefetch_row(j->x + (row + r->step_stride) * I, I);
+            if (step + 1 < r->T && !more) tp__prefetch_row(j->x + (row + r->step_stride) * D, D);
             tp__lstm_cell_of[j->isa->level](H, gates, more, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
         }
     }
@@ -8268,11 +8268,11 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
 {
     const tp_call *k = j->k;
     const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const int64_t D = r->D, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
     const int64_t nr = 2 * j->isa->vw, max_rows = j->max_rows;
     const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
     const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
-    float *dx = I == 0 ? NULL : (float *)k->out[0].data;
+    float *dx = D == 0 ? NULL : (float *)k->out[0].data;
     float *dg = j->row + block * (tp__rnn_row_floats(j) + j->n_in), *inputs = dg + tp__rnn_row_floats(j);
     memset(dg, 0, (size_t)tp__rnn_row_floats(j) * sizeof *dg);
     if (j->n_in > j->x_in + j->h_in) inputs[j->x_in + j->h_in] = 1.0f;
@@ -8293,7 +8293,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
                                             j->c + b * H, dg);
             tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, max_rows * nr);
-            if (j->x_in) memcpy(inputs, j->x + row * I, (size_t)I * sizeof *inputs);
+            if (j->x_in) memcpy(inputs, j->x + row * D, (size_t)D * sizeof *inputs);
             if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
             j->isa->tiles(l->inputs, max_rows, k0 + b, 1, inputs, 0, j->n_in);
             if (j->table.ids)
@@ -8303,7 +8303,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
         p.C = j->h + b0 * H, p.ldc = p.N = H, p.packed = j->wh;
         if (step > 0 || k->out[3].data) tp__by_packed_rows(&p, b1 - b0);
         if (!dx) continue;
-        p.C = dx + (step * r->step_stride + b0 * r->sample_stride) * I, p.ldc = r->sample_stride * I, p.N = I,
+        p.C = dx + (step * r->step_stride + b0 * r->sample_stride) * D, p.ldc = r->sample_stride * D, p.N = D,
         p.packed = j->wx;
         tp__by_packed_rows(&p, b1 - b0);
     }
@@ -8329,7 +8329,7 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_stored *
         return;
     }
     float *dw = (float *)j->k->out[1].data, *db = (float *)j->k->out[2].data;
-    if (dw && j->table.ids) dw += j->r.I * G;
+    if (dw && j->table.ids) dw += j->r.D * G;
     tp__tile t;
     tp__run whole_run;
     memset(&t, 0, sizeof t);
@@ -8377,7 +8377,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
 {
     tp__lstm_job j;
     tp__lstm_make(&j, k, true, k->scratch);
-    const int64_t B = j.r.B, I = j.r.I, H = j.r.H, G = 4 * H;
+    const int64_t B = j.r.B, D = j.r.D, H = j.r.H, G = 4 * H;
     const bool table = j.table.ids != NULL, empty = j.r.T * B == 0;
     const size_t state = (size_t)(B * H) * sizeof(float);
     tp_device_parallel(k->device, j.x_panels + tp__ceil_div(H, 2 * j.isa->vw), tp__lstm_pack, &j);
@@ -8403,7 +8403,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
     if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
     for (int i = 0; i < 2; i++)
-        if (table && j.gemm[i].C && I > 0) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (table && j.gemm[i].C && D > 0) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
 }
 static size_t tp__lstm_fast_scratch(const tp_call *k, bool backward)
 {
@@ -8435,7 +8435,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool backward, void
     j->r = tp__rnn_of(&x->shape, backward ? &k->in[6].shape : &k->out[0].shape,
                       ((const tp__gru_attrs *)k->attrs)->batch_major);
     j->table = tp__rnn_table_of(k, backward ? 2 : 0);
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
+    const int64_t rows = j->r.T * j->r.B, D = j->r.D, H = j->r.H, V = j->table.V;
     const bool table = j->table.ids != NULL;
     tp__gemm_args *a = j->gemm;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
@@ -8456,27 +8456,27 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool backward, void
         const float *w = (const float *)(i ? wc : wg)->data;
         float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
         if (!backward) {
-            a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
+            a[i].M = table ? V : rows, a[i].N = n, a[i].K = D;
             a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
-            a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
+            a[i].lda = D, a[i].ldb = n, a[i].ldc = 3 * H;
             a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
             continue;
         }
         for (int q = i; q < 8; q += 6) { /* the products for dx and, with a table, for the table's gradient */
             a[q].tb = true;
             a[q].accumulate = i > 0;
-            a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
+            a[q].M = q == i ? rows : V, a[q].N = D, a[q].K = n;
             a[q].A = q == i ? dg : of_table, a[q].B = w;
             a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
-            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
+            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = D;
         }
         for (int q = 2 + i; q < 6; q += 2) { /* the products for dW: its rows for x, then those for h */
             const bool of_x = q < 4;
             a[q].ta = true;
-            a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
+            a[q].M = a[q].lda = of_x ? D : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
             a[q].A = of_x ? (const float *)x->data : i ? j->before_r : j->before;
             a[q].B = of_x && table ? of_table : dg, a[q].C = (float *)k->out[i ? 3 : 1].data;
-            if (!of_x && a[q].C) a[q].C += I * n;
+            if (!of_x && a[q].C) a[q].C += D * n;
             a[q].ldb = 3 * H, a[q].ldc = n;
         }
     }
@@ -8565,10 +8565,10 @@ static void tp__gru_fast(const tp_call *k)
 {
     tp__gru_job j;
     tp__gru_make(&j, k, false, k->scratch);
-    const int64_t I = j.r.I, H = j.r.H;
+    const int64_t D = j.r.D, H = j.r.H;
     if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
-    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
-    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
+    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + D * 2 * H, 2 * H, false, H, 2 * H);
+    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + D * H, H, false, H, H);
     for (int i = 0; i < 2; i++) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
     tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__gru_block, &j);
 }
@@ -8576,9 +8576,9 @@ static void tp__gru_grad_fast(const tp_call *k)
 {
     tp__gru_job j;
     tp__gru_make(&j, k, true, k->scratch);
-    const int64_t I = j.r.I, H = j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
-    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
-    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
+    const int64_t D = j.r.D, H = j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
+    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + D * 2 * H, 2 * H, true, 2 * H, H);
+    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + D * H, H, true, H, H);
     tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
     if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
     for (int i = 0; i < 8; i++)

@@ -205,7 +205,7 @@ enum {
     TP_OP_ELEMENTWISE = 1 << 6,
     TP_OP_ANY_DTYPE = 1 << 7, /* copies elements without computing: naive_f32 serves every dtype */
     TP_OP_VIEW = 1 << 8,      /* output 0 is an alias of input 0 with another shape: no work at run time */
-    TP_OP_SOURCE = 1 << 9,    /* a placeholder, constant or variable, which has no kernel */
+    TP_OP_SOURCE = 1 << 9,    /* a placeholder, constant or variable, which has no kernel; not for rows of your own */
     TP_OP_NO_ALIAS = 1 << 10, /* no output may be in the buffer of an input, even if the input is not read later */
     /* the op computes products, with half-precision operands where the session allows it */
     TP_OP_HALF = 1 << 11,
@@ -246,7 +246,8 @@ typedef struct tp_infer {
     const char *name; /* name of the operation, for error sentences */
     int n_in;
     const tp_type *in;
-    int n_out; /* number of outputs; the rule sets it for rows with a variable number, for others it is preset */
+    /* number of outputs; the rule sets it, from 1 to TP_MAX_OUTPUTS, for rows with a variable number; for others it is preset */
+    int n_out;
     tp_type *out;
     int n_var;
     const tp_type *var;
@@ -494,7 +495,7 @@ TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 
 /* ==== >>variables ===================================================================================== */
 
-/* A term of the cost for a weight: fn(w, scale). scale 0 or fn NULL: no regularizer. */
+/* A term of the cost for a weight: fn(w, scale), a floating scalar. scale 0 or fn NULL: no regularizer. */
 typedef struct tp_regularizer {
     tp_node *(*fn)(tp_node *w, float scale);
     float scale;
@@ -858,12 +859,12 @@ typedef struct tp_ctc_attrs {
  * repetitions merged and then blanks removed, gives the labels. a NULL: the blank is class 0. */
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a);
-/* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
- * first step, last_h, last_c (either may be NULL) the state after the last. kernel (I+H,4H): the rows for x come before those
+/* LSTM over all steps of x, (T,B,D) or with batch_major (B,T,D): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
+ * first step, last_h, last_c (either may be NULL) the state after the last. kernel (D+H,4H): the rows for x come before those
  * for h, columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c);
-/* GRU over all steps of x, laid out as for tp_nn_lstm. gates (I+H,2H), columns r, u, with bias (2H); candidate (I+H,H) with
+/* GRU over all steps of x, laid out as for tp_nn_lstm. gates (D+H,2H), columns r, u, with bias (2H); candidate (D+H,H) with
  * its bias (H); h_t = u h_t-1 + (1 - u) tanh([x_t, r h_t-1] candidate + bias). As TensorFlow's GRUCell. */
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h);
@@ -1003,7 +1004,7 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
  * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
-    float decay; /* the average's decay; default 0.95; write TP_ZERO for 0 */
+    float decay; /* the average's decay, at least 0 and less than 1; default 0.95; write TP_ZERO for 0 */
     /* gets the returned nodes; default TP_KEY_MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run them yourself */
     const char *collection;
     const char
@@ -2176,7 +2177,7 @@ struct tp_graph {
     tp_operation poison_op;
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* buffers of tp_apply_ex */
-    int infer_in_cap, infer_out_cap;
+    int infer_in_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the target nodes of the last call of tp__ancestors */
     char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
@@ -2978,7 +2979,14 @@ static tp_status tp__infer_types(tp_infer *s)
 {
     const unsigned before = tp__n_errors;
     const tp_status st = tp__add_missing_sentence(s->name, before, s->op->infer(s));
+    const int n_row = s->op->n_out;
     char t[TP_SHAPE_TEXT];
+    if (st == TP_OK && n_row > 0 && s->n_out != n_row)
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: its shape rule sets n_out to %d, but n_out of its row is %d",
+                             s->op->name, s->n_out, n_row);
+    if (st == TP_OK && (s->n_out < 1 || s->n_out > TP_MAX_OUTPUTS))
+        return tp_infer_fail(s, TP_ERR_ARG, "%s: its shape rule sets n_out to %d: an op has 1 to %d outputs",
+                             s->op->name, s->n_out, TP_MAX_OUTPUTS);
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
         for (int d = 0; d < s->out[i].shape.ndim && d < TP_MAX_DIMS; d++)
             if (s->out[i].shape.dim[d] < TP_ANY)
@@ -3106,13 +3114,9 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
         g->infer_in = t;
         g->infer_in_cap = n_type * 2;
     }
-    const int n_out = row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS;
-    if (n_out > g->infer_out_cap) {
-        tp_type *t = (tp_type *)tp_realloc(g->infer_out, (size_t)n_out * sizeof *t);
-        if (!t) return tp__graph_nomem(g);
-        g->infer_out = t;
-        g->infer_out_cap = n_out;
-    }
+    /* for every row the most outputs: a rule that sets more than its row says is refused after it has written them */
+    if (!g->infer_out && !(g->infer_out = (tp_type *)tp_malloc(TP_MAX_OUTPUTS * sizeof *g->infer_out)))
+        return tp__graph_nomem(g);
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
         tp_node *poison = tp__bad_input(g, row->name, i, x);
@@ -3215,21 +3219,41 @@ static bool tp__attrs_do_not_fit(const tp_op *row)
     return false;
 }
 
+static bool tp__is_source(const tp_op *row);
+/* Returns NULL, or the poison node if a row is wrong. */
+static tp_node *tp__bad_row(tp_graph *g, const tp_op *row)
+{
+    if (!row->name || !row->label || !row->infer || row->n_out == 0 || row->n_out > TP_MAX_OUTPUTS)
+        return tp_graph_fail(
+            g, NULL, TP_ERR_ARG,
+            "the row of op %s is not filled in: it needs name, label, infer (the shape rule) and n_out",
+            row->name ? row->name : "without a name");
+    if (tp__attrs_do_not_fit(row))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             "the row of op %s has attributes, but attr_size is %zu: it is the size of their struct",
+                             row->name, row->attr_size);
+    if (row->max_in >= 0 && row->min_in > row->max_in)
+        return tp_graph_fail(
+            g, NULL, TP_ERR_ARG,
+            "the row of op %s has min_in %d and max_in %d: min_in is the least number of inputs, max_in "
+            "the largest, -1 for any number",
+            row->name, row->min_in, row->max_in);
+    if ((row->flags & TP_OP_SOURCE) && !tp__is_source(row))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG,
+                             "the row of op %s has the flag TP_OP_SOURCE, which is for placeholders, constants and "
+                             "variables only: a row of your own has a kernel",
+                             row->name);
+    return NULL;
+}
+
 static const char *tp__maker_of(const tp_apply_desc *d);
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
 {
     TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
     const tp_op *row = d->row;
     if (g && g->status != TP_OK) return &g->poison;
-    if (!row->name || !row->label || !row->infer || row->n_out == 0 || row->n_out > TP_MAX_OUTPUTS)
-        return tp_graph_fail(
-            g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
-            "the row of op %s is not filled in: it needs name, label, infer (the shape rule) and n_out",
-            row->name ? row->name : "without a name");
-    if (tp__attrs_do_not_fit(row))
-        return tp_graph_fail(g ? g : tp__list_graph(d->in, d->n_in), NULL, TP_ERR_ARG,
-                             "the row of op %s has attributes, but attr_size is %zu: it is the size of their struct",
-                             row->name, row->attr_size);
+    tp_node *poison = tp__bad_row(g ? g : tp__list_graph(d->in, d->n_in), row);
+    if (poison) return poison;
     if (tp__maker_of(d))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s needs more than its attributes: %s makes one", row->name,
                              tp__maker_of(d));
@@ -3244,8 +3268,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (!g)
         return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
                        : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
-    tp_node *poison = tp__apply_types(g, d);
-    if (poison) return poison;
+    if ((poison = tp__apply_types(g, d))) return poison;
     tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
     if (!op) return &g->poison;
     if ((poison = tp__apply_fields(g, d, op)) || (poison = tp__apply_outputs(g, op))) return poison;
@@ -3360,6 +3383,11 @@ static const tp_op tp__op_constant =
 static const tp_op tp__op_variable =
     TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, TP__IO(0, 1), TP__ATTRS(source), tp__source_infer,
             NULL, TP__NO_KERNEL, TP__FLOPS(NULL), TP__NO_ONNX);
+
+static bool tp__is_source(const tp_op *row)
+{
+    return row == &tp__op_placeholder || row == &tp__op_constant || row == &tp__op_variable;
+}
 
 /* The function that makes what a desc describes without its memory: a constant without values, a variable without its fields; NULL: it
  * is complete. */
@@ -3679,6 +3707,21 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
     return v;
 }
 
+/* Whether a regularizer gave a scalar for `name`; else the graph has the sentence. A poison node has its own. */
+static bool tp__is_regularizer_loss(tp_graph *g, const tp_at *at, const char *name, const tp_node *loss)
+{
+    char t[TP_SHAPE_TEXT];
+    if (!loss) tp_graph_fail(g, at, TP_ERR, "the regularizer of '%s' gave no node", name);
+    else if (!tp_is_poison(loss) && !tp_dtype_is_float(loss->dtype))
+        tp_graph_fail(g, at, TP_ERR_DTYPE, "the regularizer of '%s' gives %s, it must give a float", name,
+                      tp_dtype_name(loss->dtype));
+    else if (!tp_is_poison(loss) && loss->shape.ndim != 0)
+        tp_graph_fail(g, at, TP_ERR_SHAPE, "the regularizer of '%s' gives %s %s: it must give a scalar, take its sum",
+                      name, tp_dtype_name(loss->dtype), tp_shape_text(&loss->shape, t));
+    else return !tp_is_poison(loss);
+    return false;
+}
+
 static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const char *full)
 {
     tp__source_attrs a;
@@ -3741,8 +3784,10 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     if (d->collection) tp_collection_add(g, d->collection, n);
     if (d->regularizer.fn && d->regularizer.scale != 0.0f) {
         tp_name_scope_push(g, "Regularizer");
-        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, d->regularizer.fn(n, d->regularizer.scale));
+        tp_node *loss = d->regularizer.fn(n, d->regularizer.scale);
         tp_name_scope_pop(g);
+        if (tp__is_regularizer_loss(g, NULL, full, loss)) tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, loss);
+        else return &g->poison;
     }
     return n;
 }
@@ -5132,7 +5177,15 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     for (int i = 0; i < n; i++) {
         if (!xs[i])
             tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: xs[%d] is NULL%s", i, tp__node_missing(g, missing));
-        if (tp_is_poison(xs[i])) return;
+        else if (tp_node_graph(xs[i]) != g)
+            tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: xs[%d], '%s', belongs to another graph than '%s'", i,
+                          tp_node_name(xs[i]), y->op->name);
+        if (tp_is_poison(xs[i]) || tp__is_broken(g)) return;
+    }
+    if (dy && tp_node_graph(dy) != g) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: dy, '%s', belongs to another graph than '%s'",
+                      tp_node_name(dy), y->op->name);
+        return;
     }
     if (!tp_dtype_is_float(y->dtype)) {
         tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
@@ -6554,10 +6607,16 @@ TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, c
     const tp__collection_keys averages = tp__collection_keys_of(desc->collection, NULL, TP_KEY_MOVING_SUMMARY_OPS),
                               summaries = tp__collection_keys_of(desc->summary_collection, desc->summary_collections,
                                                                  TP_KEY_SUMMARIES);
+    const float decay = tp__float_option(desc->decay, 0.95f);
+    if (!(decay >= 0.0f && decay < 1.0f)) {
+        tp_graph_fail(tp__list_graph(scalars, n), NULL, TP_ERR_ARG,
+                      "tp_add_moving_summary has .decay %g: it must be at least 0 and less than 1", (double)decay);
+        return NULL;
+    }
     tp_node **ema = NULL;
     for (int i = 0; i < n; i++) {
         if (!scalars[i]) tp_log(TP_LOG_WARN, "tp_add_moving_summary: node %d is NULL: nothing is reported of it", i);
-        tp_node *y = tp__moving_summary(scalars[i], tp__float_option(desc->decay, 0.95f), &averages, &summaries);
+        tp_node *y = tp__moving_summary(scalars[i], decay, &averages, &summaries);
         if (!y) return NULL;
         if (!ema) ema = (tp_node **)tp_graph_alloc(tp_node_graph(y), (size_t)n * sizeof *ema);
         if (!ema) return NULL;
@@ -7151,6 +7210,25 @@ static tp_status tp__plan_devices(const tp__compiler *c)
 
 /* -- 2. infer: the shape of every value ---------------------------------------------------------------- */
 
+/* Whether the types that a shape rule gives for a plan are those it gave when the graph was built, as far as they were known. */
+static tp_status tp__plan_check_types(const tp_operation *o, const tp_infer *s)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (s->n_out != o->n_out)
+        return tp__plan_fail(o, TP_ERR_SHAPE,
+                             "%s: its shape rule gave %d outputs when the graph was built, and %d for this run",
+                             o->name, o->n_out, s->n_out);
+    for (int i = 0; i < o->n_out; i++)
+        if (s->out[i].dtype != o->out[i].dtype || !tp_shape_compatible(&s->out[i].shape, &o->out[i].shape))
+            return tp__plan_fail(
+                o, TP_ERR_SHAPE,
+                "%s: its shape rule gave output %d as %s %s when the graph was built, and as %s %s for "
+                "this run",
+                o->name, i, tp_dtype_name(o->out[i].dtype), tp_shape_text(&o->out[i].shape, a),
+                tp_dtype_name(s->out[i].dtype), tp_shape_text(&s->out[i].shape, b));
+    return TP_OK;
+}
+
 /* 2. Computes the type of every value whose shape is needed. */
 static tp_status tp__plan_infer(tp__compiler *c)
 {
@@ -7204,6 +7282,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
             tp__plan_fail(o, st, "%s", text);
             break;
         }
+        if ((st = tp__plan_check_types(o, &s)) != TP_OK) break;
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
             c->value[v].op_type = s.out[i];
@@ -8617,6 +8696,10 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
         converted_bytes += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
     s->call.scratch_bytes = tp__step_scratch(s);
+    if ((uint64_t)s->call.scratch_bytes > (uint64_t)TP__VALUE_MAX || s->call.scratch_bytes > SIZE_MAX / 2)
+        return tp_fail(TP_ERR_ARG,
+                       "'%s' asks for %llu bytes of scratch memory, which no memory has: see scratch of its row",
+                       s->name, (unsigned long long)s->call.scratch_bytes);
     for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
     const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + converted_bytes : s->call.scratch_bytes;
     if (scratch) {
@@ -11173,7 +11256,7 @@ TP_DEF tp_status tp_check_gradients(tp_node *y, const tp_feed *feeds, int n_feed
     tp_graph *g = tp_node_graph(y);
     tp__gradient_test t;
     memset(&t, 0, sizeof t);
-    if (worst) *worst = NAN;
+    if (worst) *worst = (double)NAN;
     TP__REQUIRE(y && feeds && n_feeds > 0, TP_ERR_ARG)
     if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_sentence);
     if (!tp_dtype_is_float(y->dtype))
@@ -14967,7 +15050,7 @@ static void TP__F(tp__cumsum_lines)(const tp_call *k, int64_t from, int64_t to)
             const int64_t i = (t->reverse ? n - 1 - q : q) * B;
             const TP__NUM v = x[i];
             if (t->exclusive) y[i] = (TP__NUM)sum;
-            sum = TP__ADD(sum, v);
+            sum = TP__ADD(sum, (TP__TOTAL)v);
             if (!t->exclusive) y[i] = (TP__NUM)sum;
         }
     }
@@ -18719,14 +18802,14 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
 /* -- shared by lstm, gru and their gradients: sizes, shape rules, scratch, FLOPs --------------------------- */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
-    int64_t T, B, I, H, step_stride, sample_stride; /* sample b of step t is in row t step_stride + b sample_stride */
+    int64_t T, B, D, H, step_stride, sample_stride; /* sample b of step t is in row t step_stride + b sample_stride */
 } tp__rnn;
 static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major)
 {
     tp__rnn r;
     r.T = y->dim[batch_major ? 1 : 0];
     r.B = y->dim[batch_major ? 0 : 1];
-    r.I = x->dim[x->ndim - 1];
+    r.D = x->dim[x->ndim - 1];
     r.H = y->dim[2];
     r.step_stride = batch_major ? 1 : r.B;
     r.sample_stride = batch_major ? r.T : 1;
@@ -18734,12 +18817,12 @@ static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major
 }
 #endif
 static real TP__F(tp__logistic)(real x) { return x < 0 ? TP__REXP(x) / (1 + TP__REXP(x)) : 1 / (1 + TP__REXP(-x)); }
-/* Returns bias + [x, h] W for one sample and one column of W (I+H,n); w is the first element of that column. */
+/* Returns bias + [x, h] W for one sample and one column of W (D+H,n); w is the first element of that column. */
 static real TP__F(tp__rnn_sum)(const tp__rnn *r, real bias, const real *x, const real *h, const real *w, int64_t n)
 {
     real s = bias;
-    for (int64_t i = 0; i < r->I; i++) s += x[i] * w[i * n];
-    for (int64_t u = 0; u < r->H; u++) s += h[u] * w[(r->I + u) * n];
+    for (int64_t i = 0; i < r->D; i++) s += x[i] * w[i * n];
+    for (int64_t u = 0; u < r->H; u++) s += h[u] * w[(r->D + u) * n];
     return s;
 }
 /* Backward for one sample: dx += dg W^T and dW += x^T dg, for m values of x, n of dg, and W (m,n). dx or dw may be NULL. */
@@ -18812,8 +18895,8 @@ static tp_status tp__rnn_infer(tp_infer *s, bool batch_major, int state, int gat
  * belong to. */
 static tp_status tp__rnn_check(tp_infer *s, int w, const char *of, const tp_shape *h0, int gates)
 {
-    const int64_t I = s->in[0].shape.dim[2], H = h0->dim[1];
-    const int64_t rows = I < 0 || H < 0 ? TP_ANY : I + H, columns = H < 0 ? TP_ANY : gates * H;
+    const int64_t D = s->in[0].shape.dim[2], H = h0->dim[1];
+    const int64_t rows = D < 0 || H < 0 ? TP_ANY : D + H, columns = H < 0 ? TP_ANY : gates * H;
     const tp_shape *kernel = &s->in[w].shape, *bias = &s->in[w + 1].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     if (!tp__is_matrix(kernel, rows, columns))
@@ -18840,7 +18923,7 @@ static tp_node *tp__rnn_dy(tp_grad *g, int i) { return g->dout[i] ? g->dout[i] :
 #endif
 
 /* -- lstm: i, j, f, o = [x_t, h_t-1] W + b;  c_t = sig(f + forget_bias) c_t-1 + sig(i) tanh(j);  h_t = sig(o) tanh(c_t) --- >>op lstm
- * x (T,B,I), or (B,T,I) if batch_major; W (I+H,4H), b (4H), h0, c0 (B,H). Outputs y = all h_t, the last h and c, and for the
+ * x (T,B,D), or (B,T,D) if batch_major; W (D+H,4H), b (4H), h0, c0 (B,H). Outputs y = all h_t, the last h and c, and for the
  * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. The planner may give the fast kernels
  * a table for x (tp_fast.h, >>fast lstm). */
 static void TP__F(tp__lstm)(const tp_call *k)
@@ -18857,7 +18940,7 @@ static void TP__F(tp__lstm)(const tp_call *k)
         for (int64_t step = 0; step < r.T; step++) {
             const int64_t row = step * r.step_stride + b * r.sample_stride;
             for (int64_t q = 0; q < G; q++) {
-                const real s = TP__F(tp__rnn_sum)(&r, bias[q], x + row * r.I, h, w + q, G);
+                const real s = TP__F(tp__rnn_sum)(&r, bias[q], x + row * r.D, h, w + q, G);
                 const int64_t kind = q / H;
                 g[q] = kind == 1 ? TP__RTANH(s) : TP__F(tp__logistic)(kind == 2 ? s + (real)t->forget_bias : s);
             }
@@ -18916,7 +18999,7 @@ static void TP__F(tp__lstm_grad)(const tp_call *k)
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
     const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[7].shape, t->batch_major);
-    const int64_t H = r.H, G = 4 * r.H, I = r.I;
+    const int64_t H = r.H, G = 4 * r.H, D = r.D;
     const real *dy = TP__IN(0), *last_dh = TP__IN(1), *last_dc = TP__IN(2), *x = TP__IN(3), *w = TP__IN(4);
     const real *first_h = TP__IN(5), *first_c = TP__IN(6), *y = TP__IN(7), *gates = TP__IN(8), *cells = TP__IN(9);
     real *dx = TP__OUT(0), *dw = TP__OUT(1), *db = TP__OUT(2), *dh0 = TP__OUT(3), *dc0 = TP__OUT(4);
@@ -18940,8 +19023,8 @@ static void TP__F(tp__lstm_grad)(const tp_call *k)
                 dc[u] = dcell * f;
                 dh[u] = 0;
             }
-            TP__F(tp__rnn_back)(I, G, dg, x + row * I, w, dx ? dx + row * I : NULL, dw);
-            TP__F(tp__rnn_back)(H, G, dg, h0, w + I * G, dh, dw ? dw + I * G : NULL);
+            TP__F(tp__rnn_back)(D, G, dg, x + row * D, w, dx ? dx + row * D : NULL, dw);
+            TP__F(tp__rnn_back)(H, G, dg, h0, w + D * G, dh, dw ? dw + D * G : NULL);
             for (int64_t q = 0; db && q < G; q++) db[q] += dg[q];
         }
         TP__F(tp__copy)(H, dh0 ? dh0 + b * H : NULL, dh);
@@ -18983,12 +19066,12 @@ static void tp__lstm_gradient(tp_grad *g)
 #endif
 
 /* -- gru: r, u = sig([x_t, h_t-1] Wg + bg),  c = tanh([x_t, r h_t-1] Wc + bc),  h_t = u h_t-1 + (1 - u) c ----- >>op gru
- * x as for lstm; Wg (I+H,2H), bg (2H), Wc (I+H,H), bc (H), h0 (B,H). Outputs y = all h_t, the last h, and for the gradient
+ * x as for lstm; Wg (D+H,2H), bg (2H), Wc (D+H,H), bc (H), h0 (B,H). Outputs y = all h_t, the last h, and for the gradient
  * r, u, c (T B,3H). */
 static void TP__F(tp__gru)(const tp_call *k)
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const int64_t H = r.H, I = r.I;
+    const int64_t H = r.H, D = r.D;
     const real *x = TP__IN(0), *wg = TP__IN(1), *bg = TP__IN(2), *wc = TP__IN(3), *bc = TP__IN(4), *h0 = TP__IN(5);
     real *y = TP__OUT(0), *last = TP__OUT(1), *gates = TP__OUT(2);
     /* scratch memory: vectors for one sample */
@@ -18998,9 +19081,9 @@ static void TP__F(tp__gru)(const tp_call *k)
         for (int64_t step = 0; step < r.T; step++) {
             const int64_t row = step * r.step_stride + b * r.sample_stride;
             for (int64_t q = 0; q < 2 * H; q++)
-                g[q] = TP__F(tp__logistic)(TP__F(tp__rnn_sum)(&r, bg[q], x + row * I, h, wg + q, 2 * H));
+                g[q] = TP__F(tp__logistic)(TP__F(tp__rnn_sum)(&r, bg[q], x + row * D, h, wg + q, 2 * H));
             for (int64_t u = 0; u < H; u++) rh[u] = g[u] * h[u];
-            for (int64_t q = 0; q < H; q++) c[q] = TP__RTANH(TP__F(tp__rnn_sum)(&r, bc[q], x + row * I, rh, wc + q, H));
+            for (int64_t q = 0; q < H; q++) c[q] = TP__RTANH(TP__F(tp__rnn_sum)(&r, bc[q], x + row * D, rh, wc + q, H));
             for (int64_t u = 0; u < H; u++) h[u] = g[H + u] * h[u] + (1 - g[H + u]) * c[u];
             TP__F(tp__copy)(H, y ? y + row * H : NULL, h);
             /* the vector c follows r and u (g) in memory: one copy writes all three */
@@ -19050,7 +19133,7 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 static void TP__F(tp__gru_grad)(const tp_call *k)
 {
     const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[6].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
-    const int64_t H = r.H, I = r.I;
+    const int64_t H = r.H, D = r.D;
     const real *dy = TP__IN(0), *last_dh = TP__IN(1), *x = TP__IN(2), *wg = TP__IN(3), *wc = TP__IN(4);
     const real *first_h = TP__IN(5), *y = TP__IN(6), *gates = TP__IN(7);
     real *dx = TP__OUT(0), *dwg = TP__OUT(1), *dbg = TP__OUT(2), *dwc = TP__OUT(3), *dbc = TP__OUT(4),
@@ -19062,7 +19145,7 @@ static void TP__F(tp__gru_grad)(const tp_call *k)
         for (int64_t step = r.T - 1; step >= 0; step--) {
             const int64_t row = step * r.step_stride + b * r.sample_stride;
             const real *g = gates + row * 3 * H, *h0 = step ? y + (row - r.step_stride) * H : first_h + b * H,
-                       *xt = x + row * I;
+                       *xt = x + row * D;
             for (int64_t u = 0; u < H; u++) {
                 const real d = dy[row * H + u] + dh[u], z = g[H + u], c = g[2 * H + u];
                 dg[H + u] = d * (h0[u] - c) * z * (1 - z);
@@ -19070,14 +19153,14 @@ static void TP__F(tp__gru_grad)(const tp_call *k)
                 dh[u] = d * z;
                 rh[u] = g[u] * h0[u], d_reset_h[u] = 0;
             }
-            TP__F(tp__rnn_back)(H, H, dg + 2 * H, rh, wc + I * H, d_reset_h, dwc ? dwc + I * H : NULL);
+            TP__F(tp__rnn_back)(H, H, dg + 2 * H, rh, wc + D * H, d_reset_h, dwc ? dwc + D * H : NULL);
             for (int64_t u = 0; u < H; u++) {
                 dg[u] = d_reset_h[u] * h0[u] * g[u] * (1 - g[u]);
                 dh[u] += d_reset_h[u] * g[u];
             }
-            TP__F(tp__rnn_back)(H, 2 * H, dg, h0, wg + I * 2 * H, dh, dwg ? dwg + I * 2 * H : NULL);
-            TP__F(tp__rnn_back)(I, 2 * H, dg, xt, wg, dx ? dx + row * I : NULL, dwg);
-            TP__F(tp__rnn_back)(I, H, dg + 2 * H, xt, wc, dx ? dx + row * I : NULL, dwc);
+            TP__F(tp__rnn_back)(H, 2 * H, dg, h0, wg + D * 2 * H, dh, dwg ? dwg + D * 2 * H : NULL);
+            TP__F(tp__rnn_back)(D, 2 * H, dg, xt, wg, dx ? dx + row * D : NULL, dwg);
+            TP__F(tp__rnn_back)(D, H, dg + 2 * H, xt, wc, dx ? dx + row * D : NULL, dwc);
             for (int64_t q = 0; q < 2 * H && dbg; q++) dbg[q] += dg[q];
             for (int64_t q = 0; q < H && dbc; q++) dbc[q] += dg[2 * H + q];
         }

@@ -387,7 +387,7 @@ typedef struct tp_rnn_desc {
     tp_at at_;
     const char *name;
     int units;         /* size of the state; required */
-    float forget_bias; /* LSTM only: default 1; write TP_ZERO for 0 */
+    float forget_bias; /* LSTM only, in a GRU an error: default 1; write TP_ZERO for 0 */
     tp_tri time_major; /* TP_YES: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
     /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
      * returned */
@@ -651,7 +651,7 @@ typedef struct tp_layer_type {
     const tp_layer_field *fields;
     int n_fields;
     /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report errors with tp_graph_fail(g, NULL,
-     * ...). */
+     * ...). A scope that it opens it also closes; one left open is an error. */
     tp_node *(*build)(tp_node *x, const void *desc);
     bool log_shape;     /* log `'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]` once per scope name */
     bool name_optional; /* a call without a name opens no variable scope */
@@ -796,7 +796,7 @@ TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name);
 
 /* More activations (tp_relu, tp_elu, tp_leaky_relu, tp_gelu, tp_silu, tp_softplus are ops). */
-TP_DEF tp_node *tp_relu6(tp_node *x);      /* ReLU6: min(max(x, 0), 6) */
+TP_DEF tp_node *tp_relu6(tp_node *x);      /* ReLU6: min(max(x, 0), 6); its derivative is 0 at 0 and at 6 */
 TP_DEF tp_node *tp_hard_swish(tp_node *x); /* hard swish: x min(max(x+3, 0), 6)/6 */
 /* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j) of its n x n block;
  * tp_space_to_depth is the inverse. */
@@ -1226,6 +1226,44 @@ static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
                          tp__missing(NULL, false, missing));
 }
 
+/* How many scopes of each kind are open, and the innermost argscope. */
+typedef struct tp__open_scopes {
+    int name, variable, device, arg;
+    void *argscope;
+} tp__open_scopes;
+
+static tp__open_scopes tp__open_scopes_of(const tp_graph *g, const tp__layers *s)
+{
+    const tp__open_scopes o = {g->n_name_scope, g->n_var_scope, g->n_device, g->n_argscope, s->scope};
+    return o;
+}
+
+/* Refuses a build function that leaves a scope open or closes one that it has not opened: the names of all that follows would be
+ * wrong. The scopes are then again those of before. */
+static void tp__layer_check_scopes(tp_graph *g, tp__layers *s, const tp_layer_type *t, const tp_at *at,
+                                   const tp__open_scopes *before)
+{
+    const tp__open_scopes now = tp__open_scopes_of(g, s);
+    /* a variable scope opens a name scope too, so it is looked at first */
+    const int change[4] = {now.variable - before->variable, now.name - before->name, now.device - before->device,
+                           now.arg - before->arg};
+    static const char *const kind[4] = {"a variable scope", "a name scope", "a device scope", "an argscope"};
+    int k = 0;
+    while (k < 4 && change[k] == 0) k++;
+    if (k == 4) return;
+    const char *left = k == 0 ? tp_variable_scope(g) : k == 1 ? tp_name_scope(g) : "";
+    g->n_name_scope = before->name, g->n_var_scope = before->variable;
+    g->n_device = before->device, g->n_argscope = before->arg;
+    s->scope = before->argscope;
+    const char *scope = tp_name_scope(g);
+    if (change[k] > 0)
+        tp_graph_fail(g, at, TP_ERR_STATE, "%s%s%s leaves %s open%s%s%s: its build function must close what it opens",
+                      scope, *scope ? ": " : "", t->name, kind[k], *left ? ", '" : "", left, *left ? "'" : "");
+    else
+        tp_graph_fail(g, at, TP_ERR_STATE, "%s%s%s closes %s that its build function has not opened", scope,
+                      *scope ? ": " : "", t->name, kind[k]);
+}
+
 static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *desc)
 {
     tp_graph *g = tp_node_graph(x);
@@ -1275,7 +1313,9 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         u->logged = t->log_shape && (head.name || t->plain) && !g->quiet_layers && !tp__layer_logged(g, s, u->scope);
         if (u->logged) tp__layer_log_begin(u);
         s->current = u;
+        const tp__open_scopes before = tp__open_scopes_of(g, s);
         y = t->build(x, merged.bytes);
+        if (tp_graph_status(g) == TP_OK) tp__layer_check_scopes(g, s, t, head.at_.file ? &head.at_ : NULL, &before);
         s->current = u->outer;
         if (!y) y = tp__layer_fail(g, TP_ERR, "%s gave no node", t->name);
         if (!t->own_output && head.name && !tp_is_poison(y)) y = tp_named(y, "output");
@@ -1407,8 +1447,11 @@ static tp_node *tp__layer_finish(tp_node *y, tp_activation activation, tp_regula
         y = activation(y);
         if (!y) return tp__layer_fail(g, TP_ERR, "the activation gave no node");
     }
-    if (activity.fn && activity.scale != 0.0f && !tp_is_poison(y))
-        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, activity.fn(y, activity.scale));
+    if (activity.fn && activity.scale != 0.0f && !tp_is_poison(y)) {
+        tp_node *loss = activity.fn(y, activity.scale);
+        if (!tp__is_regularizer_loss(g, NULL, tp_node_name(y), loss)) return tp_poison(g);
+        tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES, loss);
+    }
     return y;
 }
 
@@ -2628,6 +2671,9 @@ static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *
     if (d->state && (!tp__rnn_state_fits(layer, g, d->state->h, "h", d->units) ||
                      !tp__rnn_state_fits(layer, g, lstm ? d->state->c : NULL, "c", d->units)))
         return tp_poison(g);
+    if (!lstm && (d->forget_bias != 0.0f || (d->state && d->state->c)))
+        return tp__layer_fail(g, TP_ERR_ARG, "%s has %s, which only an LSTM has: leave it out", layer,
+                              d->forget_bias != 0.0f ? "a .forget_bias" : "a state c");
     const bool batch_major = !cell && d->time_major != TP_YES;
     const int64_t n = d->units, in = x->shape.dim[ndim - 1] + n;
     const int64_t gates[2] = {in, lstm ? 4 * n : 2 * n}, candidate[2] = {in, n};
@@ -2741,7 +2787,11 @@ static tp_node *tp__multi_head_attention_build(tp_node *x, const void *desc)
     tp_graph *g = tp_node_graph(x);
     if (!tp__layer_float_input("MultiHeadAttention", x)) return tp_poison(g);
     const int64_t units = d->units ? d->units : x->shape.ndim == 3 ? x->shape.dim[2] : 0;
-    if (d->heads <= 0 || d->units < 0 || (units > 0 && units % d->heads != 0))
+    if (d->heads == 0)
+        return tp__layer_fail(g, TP_ERR_ARG,
+                              "MultiHeadAttention needs .heads, the number of its heads, which divides its %lld units",
+                              (long long)units);
+    if (d->heads < 0 || d->units < 0 || (units > 0 && units % d->heads != 0))
         return tp__layer_fail(g, TP_ERR_ARG, "MultiHeadAttention has .heads %d, which must divide its %lld units",
                               d->heads, (long long)units);
     tp_node *key = d->key ? d->key : x;
@@ -2810,6 +2860,11 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 
     tp__layers *s = tp__layers_of(g);
     if (!s) return;
+    if (type->n_fields < 0 || (type->n_fields > 0 && !type->fields)) {
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "layer '%s' cannot be registered: it has .n_fields %d%s",
+                      type->name ? type->name : "NULL", type->n_fields, type->fields ? "" : ", but .fields is NULL");
+        return;
+    }
     if (!type->name || !type->c_name || !type->build || type->desc_size < sizeof(tp_layer_head) ||
         type->desc_size > TP_LAYER_MAX_DESC) {
         tp_graph_fail(g, NULL, TP_ERR_ARG,
@@ -2960,10 +3015,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
         const char *var = tp_node_name(all[i]);
         if (!tp__filter_matches(&filter, var)) continue;
         tp_node *l = r.fn(all[i], r.scale);
-        if (!l) continue;
-        if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))
-            tp_graph_fail(g, &at, TP_ERR_DTYPE, "%s: the regularizer of '%s' gives %s, it must give a float", name, var,
-                          tp_dtype_name(l->dtype));
+        if (!tp__is_regularizer_loss(g, &at, var, l)) continue;
         loss[n++] = l;
         const size_t prefix = strlen(tower->vs_name);
         const bool in_tower = prefix && strncmp(var, tower->vs_name, prefix) == 0 && var[prefix] == '/';
@@ -2974,7 +3026,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
     tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
     if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
     tp_buf_free(&names);
-    return tp__regularize_sum(g, loss, n, name);
+    return tp_graph_status(g) == TP_OK ? tp__regularize_sum(g, loss, n, name) : tp_poison(g);
 }
 
 TP_DEF tp_node *(tp_regularize_cost)(tp_graph *g, const char *regex, tp_regularizer r, const char *name)
@@ -3000,7 +3052,14 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
     tp_node *const *all = tp__regularize_items(g, TP_KEY_REGULARIZATION_LOSSES, &n);
     tp_node **loss = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *loss);
     if (!loss) return tp_poison(g);
-    for (int i = 0; i < n; i++) loss[i] = all[i];
+    for (int i = 0; i < n; i++) {
+        char t[TP_SHAPE_TEXT];
+        loss[i] = all[i];
+        if (!tp_is_poison(loss[i]) && loss[i]->shape.ndim != 0)
+            return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
+                                 "%s: '%s' of REGULARIZATION_LOSSES has shape %s: it must be a scalar, take its sum",
+                                 name, tp_node_name(loss[i]), tp_shape_text(&loss[i]->shape, t));
+    }
     if (n > 0)
         tp_log(TP_LOG_INFO, "regularize_cost_from_collection() found %d regularizers in REGULARIZATION_LOSSES.", n);
     return tp__regularize_sum(g, loss, n, name);
@@ -3155,8 +3214,16 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
 
-TP_DEF tp_node *tp_relu6(tp_node *x) { return tp_clip(x, 0.0f, 6.0f); }
-TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f)); }
+/* min(max(x, 0), high), whose derivative is 0 at both bounds, while that of tp_clip is 1. The constant is the first operand of the
+ * minimum, so that it gets the gradient where both are equal. */
+static tp_node *tp__relu_up_to(tp_node *x, float high)
+{
+    if (tp_is_poison(x) || !tp_dtype_is_float(x->dtype)) return tp_clip(x, 0.0f, high);
+    tp_node *most = tp_const_as(tp_node_graph(x), x->dtype, (double)high);
+    return tp_minimum(most, tp_relu(x));
+}
+TP_DEF tp_node *tp_relu6(tp_node *x) { return tp__relu_up_to(x, 6.0f); }
+TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp__relu_up_to(tp_affine(x, 1.0f / 6.0f, 0.5f), 1.0f)); }
 
 /* Depth to space and its inverse: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
 static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)

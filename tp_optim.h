@@ -106,7 +106,7 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
 /* Gradients and update in one call, for the trainable variables whose name matches the regex (>>regex of tp_graph.h) from its
  * start, such as "gen/.*"; NULL: all. It is an error if no variable matches, or if the cost depends on none: nothing would be
- * trained. */
+ * trained. The node does not count steps: a loop of your own that has a schedule runs tp_increment_global_step too. */
 TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex);
 /* tp_apply_gradients that updates only if `pred` (scalar bool, or NULL: always) is true at run time: for optimizers that wrap
  * others. */
@@ -144,8 +144,9 @@ TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d);
 TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
 
 /* Adam: m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon):
- * epsilon is added after the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; the scalars
- * beta1_power and beta2_power hold beta^t of the next update. */
+ * epsilon is added to the root before the bias of v is corrected, as in TensorFlow. PyTorch corrects v first. So the same
+ * epsilon acts here 1/sqrt(1-beta2^t) times as strongly: 32 times in the first update, alike after some thousands. Slots "m":
+ * <var>/Adam, "v": <var>/Adam_1; the scalars beta1_power and beta2_power hold beta^t of the next update. */
 typedef struct tp_adam_desc {
     tp_at at_;
     float beta1;   /* decay of the average of gradients; default 0.9; write TP_ZERO for 0 */
@@ -365,7 +366,13 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* clang-format on */
 
 /* ==== >>schedule ====================================================================================== */
-/* Schedules: float32 scalars computed from a step, which is an integer scalar node, or NULL for the global step. */
+/* Schedules: float32 scalars computed from a step, which is an integer scalar node, or NULL for the global step. A trainer adds 1 to
+ * the global step in each step. In a loop of your own nothing does: a schedule stands still, and a warm-up from 0 trains nothing,
+ * unless each step also runs tp_increment_global_step. */
+
+/* A node that adds 1 to the global step; its value is the new step. Nodes of the same run that read the global step, such as
+ * schedules, read the value of before. For loops of your own: a trainer counts by itself. */
+TP_DEF tp_node *tp_increment_global_step(tp_graph *g);
 
 /* exponential decay: lr * rate^(step/decay_steps); with staircase the exponent is rounded down */
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
@@ -374,8 +381,8 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
  * decay_steps)/decay_steps)) / 2) */
 TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
 /* A learning rate that rises along a straight line in the first `steps` steps, from lr * start to lr:
- * lr * (start + (1-start) * step/steps). After these steps it is lr. lr is any scalar node, such as the result of
- * tp_cosine_decay. */
+ * lr * (start + (1-start) * step/steps). After these steps it is lr. lr is any floating scalar node, such as the result
+ * of tp_cosine_decay. */
 TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
 /* A piecewise constant rate: values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ...
  * values[n] after the last boundary. The n boundaries must increase. */
@@ -393,6 +400,7 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 #define tp_apply_gradients_if(...) TP__PLACED(tp__node_at, tp_apply_gradients_if(__VA_ARGS__))
 #define tp_optimizer_slot(...)     TP__PLACED(tp__node_at, tp_optimizer_slot(__VA_ARGS__))
 #define tp_optimizer_scalar(...)   TP__PLACED(tp__node_at, tp_optimizer_scalar(__VA_ARGS__))
+#define tp_increment_global_step(...) TP__PLACED(tp__node_at, tp_increment_global_step(__VA_ARGS__))
 #define tp_exponential_decay(...)  TP__PLACED(tp__node_at, tp_exponential_decay(__VA_ARGS__))
 #define tp_piecewise_constant(...) TP__PLACED(tp__node_at, tp_piecewise_constant(__VA_ARGS__))
 /* clang-format on */
@@ -496,6 +504,16 @@ struct tp__slot {
     struct tp__slot *next;
 };
 
+/* Reports an optimizer that is NULL, with the sentence of the error before, as that tells why no optimizer was made. */
+static tp_optimizer *tp__no_optimizer(tp_graph *g, const char *function)
+{
+    char before[TP__ERROR_TEXT];
+    tp__format(before, sizeof before, "%s", tp_last_error());
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no optimizer: it is NULL%s%s", function,
+                  *before ? "; the error before this one: " : "", before);
+    return NULL;
+}
+
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user)
 {
     TP__REQUIRE(g && name, NULL)
@@ -516,7 +534,7 @@ static tp_node *tp__proxy_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user)
 {
-    TP__REQUIRE(inner, NULL)
+    if (!inner) return tp__no_optimizer(NULL, "tp_optimizer_proxy");
 
     tp_optimizer *o = tp_optimizer_new(inner->graph, name, apply_gradients ? apply_gradients : tp__proxy_apply, user);
     if (!o) return NULL;
@@ -542,10 +560,8 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
 {
     TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
 
-    if (!o)
-        return tp_graph_fail(n > 0 ? tp_node_graph(gvs[0].var) : NULL, NULL, TP_ERR_ARG,
-                             "there is no optimizer: it is NULL");
-    tp_graph *g = o->graph;
+    tp_graph *g = o ? o->graph : n > 0 ? tp_node_graph(gvs[0].var) : NULL;
+    if (!o) return tp__no_optimizer(g, "tp_apply_gradients"), tp_poison(g);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     if (!o->apply_gradients)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: its apply_gradients is NULL: give tp_optimizer_new a function",
@@ -558,6 +574,12 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
         if (!v)
             return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: '%s' is not a variable, so it cannot be trained", o->name,
                                  gvs[i].var ? tp_node_name(gvs[i].var) : "NULL");
+        if (tp_node_graph(gvs[i].var) != g)
+            return tp_graph_fail(
+                tp_node_graph(gvs[i].var), NULL, TP_ERR_ARG,
+                "%s: variable '%s' belongs to another graph than the optimizer, whose graph is that of "
+                "its learning rate",
+                o->name, v->name);
         for (int j = 0; j < kept; j++)
             if (with_gradient[j].var == gvs[i].var)
                 return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: variable '%s' has two gradients", o->name, v->name);
@@ -591,9 +613,15 @@ TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int 
 TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
 {
     tp_graph *g = o ? o->graph : tp_node_graph(cost);
-    TP__GRAPH_REQUIRE(g, o && cost, tp_poison(g))
+    if (!o) return tp__no_optimizer(g, "tp_minimize"), tp_poison(g);
+    TP__GRAPH_REQUIRE(g, cost, tp_poison(g))
     if (tp_is_poison(cost))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "minimize: the cost was not made: %s", tp__poison_reason(cost));
+    if (tp_node_graph(cost) != g)
+        return tp_graph_fail(tp_node_graph(cost), NULL, TP_ERR_ARG,
+                             "minimize: the cost '%s' belongs to another graph than %s, whose graph is that of its "
+                             "learning rate",
+                             tp_node_name(cost), o->name);
     int n = 0, m = 0, reached = 0;
     tp_node *const *trainable = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **vars = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *vars);
@@ -665,6 +693,10 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     tp_variable_desc d;
     char name[960];
     if (tp_is_poison(var)) return var;
+    const tp_variable *v = tp_node_variable(var);
+    if (!v || tp_node_graph(var) != o->graph)
+        return tp_graph_fail(o->graph, NULL, TP_ERR_ARG, "%s: '%s' %s, so it has no slot '%s'", o->name,
+                             tp_node_name(var), v ? "belongs to another graph" : "is not a variable", slot);
     const int len = tp__format(name, sizeof name, "%s/%s", tp_node_name(var), suffix ? suffix : o->name);
     if (len < 0 || (size_t)len >= sizeof name)
         return tp_graph_fail(o->graph, NULL, TP_ERR_NAME, "%s: the name of a slot of '%s' is too long", o->name,
@@ -673,11 +705,10 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     d.dtype = var->dtype;
     d.shape = var->shape;
     d.init = init;
-    const tp_variable *v = tp_node_variable(var);
-    d.local = v && v->local;
+    d.local = v->local;
     tp_node *n = tp__make_slot(o, var, slot, name, &d);
     tp_variable *slot_variable = tp_node_variable(n);
-    const struct tp__slot *first = v && v->copy_of ? tp__find_slot(o, v->copy_of->node, slot) : NULL;
+    const struct tp__slot *first = v->copy_of ? tp__find_slot(o, v->copy_of->node, slot) : NULL;
     if (slot_variable && first) slot_variable->copy_of = tp_node_variable(first->node);
     return n;
 }
@@ -1199,7 +1230,6 @@ static tp_node *tp__post_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 static tp_optimizer *tp__post_make(tp_optimizer *opt, const char *name, tp_post_process_fn fn, tp_assignment_fn assign,
                                    void *user)
 {
-    if (!opt) return NULL;
     tp__post_rule *r = (tp__post_rule *)tp_graph_alloc(opt->graph, sizeof *r);
     if (!r) return NULL;
     if (!fn && !assign) {
@@ -1214,14 +1244,14 @@ static tp_optimizer *tp__post_make(tp_optimizer *opt, const char *name, tp_post_
 
 TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user)
 {
-    TP__REQUIRE(opt, NULL)
+    if (!opt) return tp__no_optimizer(NULL, "tp_post_process");
 
     return tp__post_make(opt, "PostProcess", fn, NULL, user);
 }
 
 TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user)
 {
-    TP__REQUIRE(opt, NULL)
+    if (!opt) return tp__no_optimizer(NULL, "tp_variable_assignment");
 
     return tp__post_make(opt, "VariableAssignment", NULL, fn, user);
 }
@@ -1260,9 +1290,8 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
 {
-    TP__REQUIRE(opt, NULL)
+    if (!opt) return tp__no_optimizer(NULL, "tp_accum_grad");
 
-    if (!opt) return NULL;
     int *n = (int *)tp_graph_alloc(opt->graph, sizeof *n);
     if (!n) return NULL;
     *n = niter;
@@ -1308,7 +1337,7 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
 
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d)
 {
-    TP__REQUIRE(opt, NULL)
+    if (!opt) return tp__no_optimizer(NULL, "tp_loss_scale");
     tp_loss_scale_desc *q = (tp_loss_scale_desc *)tp_graph_alloc(opt->graph, sizeof *q);
     if (!q) return NULL;
     if (d) *q = *d;
@@ -1652,9 +1681,9 @@ static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 
 TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradproc *procs, int n)
 {
-    TP__REQUIRE(opt && (procs || n == 0) && n >= 0, NULL)
+    if (!opt) return tp__no_optimizer(NULL, "tp_apply_grad_processors");
+    TP__GRAPH_REQUIRE(opt->graph, (procs || n == 0) && n >= 0, NULL)
 
-    if (!opt) return NULL;
     tp_graph *g = opt->graph;
     tp__gradproc_list *l = (tp__gradproc_list *)tp_graph_alloc(g, sizeof *l);
     tp_gradproc *copy = (tp_gradproc *)tp_graph_alloc(g, (size_t)n * sizeof *copy);
@@ -1674,6 +1703,23 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 }
 
 /* ==== >>schedule ====================================================================================== */
+
+TP_DEF tp_node *tp_increment_global_step(tp_graph *g)
+{
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
+    tp_node *step = tp_get_global_step_var(g);
+    tp_node *one = tp_const_as(g, TP_I64, 1);
+    return tp_assign_add(step, one, NULL);
+}
+
+/* Refuses a number of a schedule that is not finite. */
+static bool tp__schedule_finite(tp_graph *g, const char *schedule_name, const char *argument, float v)
+{
+    if (v - v == 0.0f) return true;
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: %s is %g: it must be finite", schedule_name, argument, (double)v);
+    return false;
+}
 
 /* Returns the step as an int64 scalar, or the poison node. */
 static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *schedule_name)
@@ -1696,6 +1742,9 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
     if (decay_steps < 1)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "exponential_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
+    if (!tp__schedule_finite(g, "exponential_decay", "lr", lr) ||
+        !tp__schedule_finite(g, "exponential_decay", "rate", rate))
+        return tp_poison(g);
     tp_name_scope_push(g, "ExponentialDecay");
     tp_node *count = tp__schedule_step(g, step, "exponential_decay"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
@@ -1716,6 +1765,8 @@ TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t de
     if (decay_steps < 1)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "cosine_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
+    if (!tp__schedule_finite(g, "cosine_decay", "lr", lr) || !tp__schedule_finite(g, "cosine_decay", "alpha", alpha))
+        return tp_poison(g);
     tp_name_scope_push(g, "CosineDecay");
     tp_node *count = tp__schedule_step(g, step, "cosine_decay"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
@@ -1734,6 +1785,11 @@ TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float star
     if (tp_is_poison(lr)) return lr;
     if (steps < 1)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "warm_up: steps is %lld: it must be 1 or more", (long long)steps);
+    char t[TP_SHAPE_TEXT];
+    if (lr->shape.ndim != 0 || !tp_dtype_is_float(lr->dtype))
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "warm_up: lr, '%s', is %s %s: it must be a floating scalar",
+                             tp_node_name(lr), tp_dtype_name(lr->dtype), tp_shape_text(&lr->shape, t));
+    if (!tp__schedule_finite(g, "warm_up", "start", start)) return tp_poison(g);
     tp_name_scope_push(g, "WarmUp");
     tp_node *count = tp__schedule_step(g, step, "warm_up"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
@@ -1753,6 +1809,8 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
         if (boundaries[i] <= boundaries[i - 1])
             return tp_graph_fail(g, NULL, TP_ERR_ARG, "piecewise_constant: boundary %lld follows %lld: they must rise",
                                  (long long)boundaries[i], (long long)boundaries[i - 1]);
+    for (int i = 0; i <= n; i++)
+        if (!tp__schedule_finite(g, "piecewise_constant", "a value", values[i])) return tp_poison(g);
     tp_name_scope_push(g, "PiecewiseConstant");
     tp_node *count = tp__schedule_step(g, step, "piecewise_constant"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {

@@ -5880,6 +5880,14 @@ static void call_tp_apply_grad_processors(int which)
 }
 static const char *const cases_tp_apply_grad_processors[] = {"Ggood arguments", "!opt = NULL", "!procs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
+static void call_tp_increment_global_step(int which)
+{
+    (void)which;
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    got_node(tp_increment_global_step(g_));
+}
+static const char *const cases_tp_increment_global_step[] = {"Ggood arguments", "!g = NULL", NULL};
+
 static void call_tp_exponential_decay(int which)
 {
     (void)which;
@@ -9867,6 +9875,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_gradproc_at", call_tp_gradproc_at, cases_tp_gradproc_at},
     {"tp_gradproc_run", call_tp_gradproc_run, cases_tp_gradproc_run},
     {"tp_apply_grad_processors", call_tp_apply_grad_processors, cases_tp_apply_grad_processors},
+    {"tp_increment_global_step", call_tp_increment_global_step, cases_tp_increment_global_step},
     {"tp_exponential_decay", call_tp_exponential_decay, cases_tp_exponential_decay},
     {"tp_cosine_decay", call_tp_cosine_decay, cases_tp_cosine_decay},
     {"tp_warm_up", call_tp_warm_up, cases_tp_warm_up},

@@ -466,12 +466,14 @@ def run_rnn():
         both = {'state.h': (b, n), 'state.c': (b, n)} if state else None
         gru = {'gates/kernel': (i + n, 2 * n), 'gates/bias': (2 * n,), 'candidate/kernel': (i + n, n), 'candidate/bias': (n,)}
         case('LSTM', x, rnn(o, True, False), o, dict(kernel=(i + n, 4 * n), bias=(4 * n,)), ins=both)
-        case('GRU', x, rnn(o, False, False), o, gru, ins={'state.h': (b, n)} if state else None)
+        of_gru = {k: a for k, a in o.items() if k != 'forget_bias'}
+        case('GRU', x, rnn(of_gru, False, False), of_gru, gru, ins={'state.h': (b, n)} if state else None)
         x = (x[0], x[2])
         both = {'state.h': (x[0], n), 'state.c': (x[0], n)} if state else None
         o = {k: a for k, a in o.items() if k != 'time_major'}
         case('BasicLSTMCell', x, rnn(o, True, True), o, dict(kernel=(i + n, 4 * n), bias=(4 * n,)), ins=both)
-        case('GRUCell', x, rnn(o, False, True), o, gru, ins={'state.h': (x[0], n)} if state else None)
+        of_gru = {k: a for k, a in o.items() if k != 'forget_bias'}
+        case('GRUCell', x, rnn(of_gru, False, True), of_gru, gru, ins={'state.h': (x[0], n)} if state else None)
 
 
 def attention(o, units):

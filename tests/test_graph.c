@@ -2189,6 +2189,28 @@ static void moving_summary_of_two(tp_graph *g)
     tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(2));
     tp_add_moving_summary_n(&x, 1, NULL);
 }
+static void moving_summary_beyond_one(tp_graph *g)
+{
+    const tp_moving_summary_desc d = {.decay = 1.5f};
+    tp_node *x = tp_const(g, 1);
+    CHECK(tp_add_moving_summary_n(&x, 1, &d) == NULL);
+}
+/* The mistake is told to the graph of what is differentiated. */
+static void gradient_by_another_graph(tp_graph *g)
+{
+    tp_graph *other = tp_graph_new(NULL);
+    tp_node *z = tp_named(tp_const(other, 1), "z"), *x = tp_const(g, 2), *dz = x;
+    CHECK(tp_is_poison(tp_gradients(tp_named(tp_square(x), "y"), &z, 1, &dz)) && dz == NULL);
+    CHECK(tp_graph_status(other) == TP_OK);
+    tp_graph_free(other);
+}
+static void gradient_from_another_graph(tp_graph *g)
+{
+    tp_graph *other = tp_graph_new(NULL);
+    tp_node *dy = tp_named(tp_const(other, 1), "dy"), *x = tp_const(g, 2), *dx;
+    tp_gradients_from(tp_named(tp_square(x), "y"), dy, &x, 1, &dx);
+    tp_graph_free(other);
+}
 static void summaries_of_a_bad_regex(tp_graph *g) { (tp_add_param_summary)(g, "W(", TP_SUMMARY_RMS); }
 
 typedef struct mistake {
@@ -2271,6 +2293,10 @@ TEST(mistakes_of_ops_in_full)
         {types_of_two, TP_ERR_DTYPE, "Add: element types float32 and int32 differ; tp_cast one of them"},
         {gradient_of_integer, TP_ERR_DTYPE,
          "'Cast' is int32: only a floating value has a gradient; tp_cast its inputs"},
+        {gradient_by_another_graph, TP_ERR_ARG, "tp_gradients: xs[0], 'z', belongs to another graph than 'y'"},
+        {gradient_from_another_graph, TP_ERR_ARG, "tp_gradients: dy, 'dy', belongs to another graph than 'y'"},
+        {moving_summary_beyond_one, TP_ERR_ARG,
+         "tp_add_moving_summary has .decay 1.5: it must be at least 0 and less than 1"},
         {summary_of_no_type, TP_ERR_ARG, "summary of 'c': 64 is no sum of TP_SUMMARY_ types"},
         {moving_summary_of_two, TP_ERR_SHAPE,
          "moving summary of 'x': its shape is (2), a scalar is needed: take its mean"},
@@ -2278,6 +2304,95 @@ TEST(mistakes_of_ops_in_full)
          "add_param_summary: regular expression 'W($', character 2: missing ), unterminated subpattern"},
     };
     check_mistakes(m, TP_COUNT(m));
+}
+
+/* -- rows of ones own that are wrong */
+
+static int rule_outputs; /* what the shape rule sets n_out to */
+static int64_t rule_size;
+static tp_dtype rule_dtype;
+static tp_status wrong_infer(tp_infer *s)
+{
+    s->n_out = rule_outputs;
+    for (int i = 0; i < rule_outputs && i < TP_MAX_OUTPUTS; i++) {
+        s->out[i].dtype = rule_dtype;
+        s->out[i].shape = shape1(rule_size);
+    }
+    return TP_OK;
+}
+static void wrong_kernel(const tp_call *k)
+{
+    for (int i = 0; i < k->n_out; i++) memset(k->out[i].data, 0, (size_t)tp_shape_size(&k->out[i].shape) * 4);
+}
+static size_t wrong_scratch(const tp_call *k) { return (void)k, (size_t)-1; }
+static tp_op wrong_row(void)
+{
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = "mine", row.label = "Mine";
+    row.max_in = 1, row.n_out = 1;
+    row.infer = wrong_infer, row.naive_f32 = wrong_kernel;
+    rule_outputs = 1, rule_size = 3, rule_dtype = TP_F32;
+    return row;
+}
+
+TEST(rows_of_ones_own_that_are_wrong)
+{
+    static const char *const said[] = {"Mine: its shape rule sets n_out to 300: an op has 1 to 256 outputs",
+                                       "Mine: its shape rule sets n_out to 0: an op has 1 to 256 outputs",
+                                       "Mine: its shape rule sets n_out to 2, but n_out of its row is 1",
+                                       "the row of op mine has the flag TP_OP_SOURCE, which is for placeholders, "
+                                       "constants and variables only: a row of "
+                                       "your own has a kernel",
+                                       "the row of op mine has min_in 3 and max_in 1: min_in is the least number of "
+                                       "inputs, max_in the largest, -1 for "
+                                       "any number"};
+    for (int i = 0; i < TP_COUNT(said); i++) {
+        tp_op row = wrong_row();
+        if (i < 2) row.n_out = -1, rule_outputs = i ? 0 : 300;
+        if (i == 2) row.n_out = 1, rule_outputs = 2;
+        if (i == 3) row.flags = TP_OP_SOURCE;
+        if (i == 4) row.min_in = 3;
+        tp_graph *g = tp_graph_new(NULL);
+        CHECK(tp_is_poison(tp_apply(g, &row, NULL, 0, NULL)));
+        CHECK_STR(TP_TEST_SAID(tp_graph_error(g)), said[i]);
+        tp_graph_free(g);
+    }
+    tp_op row = wrong_row(); /* as many as there may be, and any number of inputs */
+    row.n_out = -1, row.min_in = 0, row.max_in = -1, rule_outputs = TP_MAX_OUTPUTS;
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_node *y = tp_apply(g, &row, NULL, 0, NULL);
+    if (CHECK(!tp_is_poison(y))) CHECK(y->op->n_out == TP_MAX_OUTPUTS);
+    tp_graph_free(g);
+}
+
+/* A rule that gives for a run what it did not give when the graph was built, and scratch memory that no machine has. */
+TEST(rows_of_ones_own_that_are_wrong_in_a_run)
+{
+    static const char *const said[] = {
+        "",
+        "Mine: its shape rule gave output 0 as float32 (3) when the graph was built, and as float32 (2) for this run",
+        "Mine: its shape rule gave output 0 as float32 (3) when the graph was built, and as int32 (3) for this run",
+        "Mine: its shape rule gave 1 outputs when the graph was built, and 2 for this run",
+        "bytes of scratch memory, which no memory has: see scratch of its row"};
+    for (int i = 0; i < TP_COUNT(said); i++) {
+        tp_op row = wrong_row();
+        if (i == 3) row.n_out = -1;
+        if (i == 4) row.scratch = wrong_scratch;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *y = tp_apply(g, &row, NULL, 0, NULL);
+        if (i == 1) rule_size = 2;
+        if (i == 2) rule_dtype = TP_I32;
+        if (i == 3) rule_outputs = 2;
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out;
+        if (!CHECK(s != NULL)) continue;
+        const tp_status st = tp_session_run(s, NULL, 0, &y, 1, &out);
+        if (i == 0) CHECK_OK(st);
+        else CHECK_ERR(st, i == 4 ? TP_ERR_ARG : TP_ERR_SHAPE, said[i]);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
 }
 
 static const tp_tower_context *enter(tp_graph *g, const char *name, const char *vs, bool training, int index, int total)

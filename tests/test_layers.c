@@ -637,6 +637,43 @@ TEST(a_layer_that_gives_no_node)
     done(g);
 }
 
+static int scope_left; /* the scope that a build function leaves open; 4: it closes one that it did not open */
+static tp_node *no_pairs(tp_node *x, const void *desc)
+{
+    tp_graph *g = tp_node_graph(x);
+    (void)desc;
+    if (scope_left == 0) tp_name_scope_push(g, "left");
+    if (scope_left == 1) tp_variable_scope_push(g, &(tp_variable_scope_desc){.name = "left"});
+    if (scope_left == 2) tp_device_enter(g, 0);
+    if (scope_left == 3) tp_argscope_begin(g, NULL);
+    if (scope_left == 4) tp_variable_scope_pop(g);
+    return tp_square(x);
+}
+TEST(a_layer_that_leaves_a_scope_open)
+{
+    static const char *const said[] = {
+        "s0: Scaled leaves a name scope open, 's0/left': its build function must close",
+        "s0: Scaled leaves a variable scope open, 's0/left': its build function must close",
+        "s0: Scaled leaves a device scope open: its build function must close",
+        "s0: Scaled leaves an argscope open: its build function must close",
+        "s0: Scaled closes a variable scope that its build function has not opened"};
+    for (scope_left = 0; scope_left < 5; scope_left++) {
+        tp_graph *g = tower(true);
+        const tp_layer_type t = scaled_type(no_pairs);
+        tp_layer_register(g, &t);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2));
+        const int line = __LINE__ + 1;
+        CHECK(tp_is_poison(tp_linear(x, TP_LAYER(scaled, "s0"))));
+        char place[64];
+        snprintf(place, sizeof place, "test_layers.c:%d: ", line);
+        CHECK_HAS(tp_graph_error(g), said[scope_left]);
+        CHECK_HAS(tp_graph_error(g), place);
+        CHECK_STR(tp_variable_scope(g), "");
+        CHECK_STR(tp_name_scope(g), "");
+        done(g);
+    }
+}
+
 TEST(a_layer_of_the_users_own)
 {
     tp_graph *g = tower(true);
@@ -866,6 +903,37 @@ TEST(regularize_cost_from_collection)
     CHECK_HAS(tp_graph_error(g), "regularize_cost: tp_regularize_cost_from_collection is called outside a tower");
     CHECK(tp_regularize_cost_from_collection(g, NULL) == tp_poison(g));
     tp_graph_free(g);
+}
+
+static tp_node *no_loss(tp_node *w, float scale) { return (void)w, (void)scale, (tp_node *)NULL; }
+static tp_node *loss_of_each(tp_node *w, float scale) { return tp_affine(tp_square(w), scale, 0); }
+TEST(regularizers_that_give_no_scalar)
+{
+    static const char *const said[] = {
+        "the regularizer of 'fc/W' gave no node",
+        "the regularizer of 'fc/W' gives float32 (2,3): it must give a scalar, take its sum",
+        "the regularizer of 'fc/W' gave no node",
+        "the regularizer of 'fc/W' gives float32 (2,3): it must give a scalar, take its sum",
+        "the regularizer of 'fc/BiasAdd' gave no node",
+        "the regularizer of 'fc/BiasAdd' gives float32 (?,3): it must give a scalar, take its sum",
+        "regularize_cost: 'each' of REGULARIZATION_LOSSES has shape (2): it must be a scalar, take its sum"};
+    for (int i = 0; i < TP_COUNT(said); i++) {
+        tp_graph *g = tower(true);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *cost = NULL;
+        const tp_regularizer r = {i % 2 ? loss_of_each : no_loss, 1}, none = {NULL, 0};
+        tp_fully_connected(x, "fc", .units = 3, .kernel_regularizer = i / 2 == 1 ? r : none,
+                           .activity_regularizer = i / 2 == 2 ? r : none);
+        if (i / 2 == 0) cost = tp_regularize_cost(g, "fc/W", r, NULL);
+        if (i / 2 == 3) {
+            tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES,
+                              tp_named(tp_placeholder(g, "w", TP_F32, tp_make_shape(2)), "each"));
+            cost = tp_regularize_cost_from_collection(g, NULL);
+        }
+        CHECK(tp_is_poison(cost));
+        CHECK_HAS(tp_graph_error(g), said[i]);
+        CHECK_HAS(tp_graph_error(g), "test_layers.c:");
+        done(g);
+    }
 }
 
 /* ==== symbolic functions ============================================================================== */
@@ -1265,6 +1333,7 @@ static const char *wrong_option(int i, tp_graph *g)
     tp_node *pair = tp_placeholder(g, "pair", TP_F32, tp_make_shape(3, 10));
     const tp_data_format format = (tp_data_format)9;
     const tp_padding padding = (tp_padding)7;
+    tp_rnn_state both = {flat, flat};
     WRONG(i, tp_conv2d(x, "w", .filters = -1, .kernel_size = 3), "w: Conv2D needs .filters")
     WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = -3), "w: Conv2D needs a .kernel_size")
     WRONG(i, tp_conv2d(x, "w", .filters = 2, .kernel_size = 3, .kernel_size_w = -1), "w: Conv2D needs a .kernel_size")
@@ -1368,7 +1437,13 @@ static const char *wrong_option(int i, tp_graph *g)
     WRONG(i, tp_gru(ids, "w", .units = 3), "w: input is int32, GRU needs floating values")
     WRONG(i, tp_basic_lstm_cell(seq, "w", .units = 3), "w: input is (?,5,6), BasicLSTMCell needs (B,C)")
     WRONG(i, tp_gru_cell(flat, "w"), "w: GRUCell needs .units")
-    WRONG(i, tp_multi_head_attention(seq, "w"), "w: MultiHeadAttention has .heads 0")
+    WRONG(i, tp_multi_head_attention(seq, "w"),
+          "w: MultiHeadAttention needs .heads, the number of its heads, which divides its 6 units")
+    WRONG(i, tp_multi_head_attention(seq, "w", .heads = -2), "w: MultiHeadAttention has .heads -2")
+    WRONG(i, tp_gru(seq, "w", .units = 3, .forget_bias = 1), "w: GRU has a .forget_bias, which only an LSTM has")
+    WRONG(i, tp_gru_cell(flat, "w", .units = 3, .forget_bias = TP_ZERO),
+          "w: GRUCell has a .forget_bias, which only an LSTM has")
+    WRONG(i, tp_gru(seq, "w", .units = 10, .state = &both), "w: GRU has a state c, which only an LSTM has")
     WRONG(i, tp_multi_head_attention(seq, "w", .heads = 4),
           "w: MultiHeadAttention has .heads 4, which must divide its 6 units")
     WRONG(i, tp_multi_head_attention(flat, "w", .heads = 2, .units = 4),
@@ -1397,7 +1472,7 @@ TEST(each_wrong_option_of_each_layer_is_a_sentence)
         }
         done(g);
         if (!part) {
-            CHECK(i == 93);
+            CHECK(i == 97);
             break;
         }
     }
@@ -1765,6 +1840,17 @@ TEST(layers_of_the_users_own_at_the_limits)
         else ok(g);
         done(g);
     }
+    for (int i = 0; i < 2; i++) {
+        tp_layer_type wrong = scaled_type(as_it_is);
+        if (i) wrong.n_fields = -1;
+        else wrong.fields = NULL;
+        tp_graph *g = tower(true);
+        tp_layer_register(g, &wrong);
+        CHECK_HAS(tp_graph_error(g),
+                  i ? "layer 'Scaled' cannot be registered: it has .n_fields -1"
+                    : "layer 'Scaled' cannot be registered: it has .n_fields 1, but .fields is NULL");
+        done(g);
+    }
     tp_graph *g = tower(true);
     tp_layer_type t;
     tp_layer_head d;
@@ -1893,6 +1979,38 @@ TEST(options_without_an_effect)
 }
 
 /* Is the label among the two largest? */
+/* At its kinks each has the derivative that PyTorch gives it, and TensorFlow relu6. */
+TEST(derivatives_at_kinks)
+{
+    static const float at[] = {-1, 0, 3, 6, 7, -3}, six[] = {0, 0, 1, 0, 0, 0}, value[] = {0, 0, 3, 6, 6, 0};
+    for (int f = 0; f < 2; f++) {
+        tp_graph *g = tower(true);
+        const tp_dtype dtype = f ? TP_F64 : TP_F32;
+        tp_node *x = tp_placeholder(g, "x", dtype, tp_make_shape(6)), *y = tp_relu6(x), *dx = NULL, *h = NULL;
+        tp_gradients(y, &x, 1, &dx);
+        tp_gradients(tp_hard_swish(x), &x, 1, &h);
+        ok(g);
+        tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_feed feed = {x, {0}};
+        double wide[6];
+        for (int i = 0; i < 6; i++) wide[i] = (double)at[i];
+        tp_tensor_view(&feed.value, dtype, tp_make_shape(6), f ? (const void *)wide : at);
+        tp_node *fetch[3] = {y, dx, h};
+        const tp_tensor *out[3];
+        if (CHECK(s != NULL) && CHECK_OK(tp_session_run(s, &feed, 1, fetch, 3, out)))
+            for (int i = 0; i < 6; i++) {
+                CHECK(tp_tensor_get(out[0], i) == (double)value[i]);
+                CHECK_MSG(tp_tensor_get(out[1], i) == (double)six[i], "relu6'(%g) is %g", (double)at[i],
+                          tp_tensor_get(out[1], i));
+            }
+        if (s) CHECK_NEAR(tp_tensor_get(out[2], 2), 1, 1e-6, 0);
+        if (s) CHECK_NEAR(tp_tensor_get(out[2], 5), 0, 1e-6, 0);
+        tp_session_free(s);
+        done(g);
+    }
+}
+
 TEST(accuracy_of_the_first_two)
 {
     tp_graph *g = tower(true);

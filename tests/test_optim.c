@@ -1628,6 +1628,103 @@ TEST(memory_may_run_out_anywhere)
     tp_set_log(NULL, NULL);
 }
 
+/* Where no optimizer could be made, the sentence that says why is still there when it is used. */
+TEST(an_optimizer_that_was_not_made_says_why)
+{
+    for (int i = 0; i < 3; i++) {
+        tp_graph *g = graph();
+        tp_node *w = weight(g, "w", 1), *cost = tp_sum(tp_square(w));
+        tp_grad_var gv = {w, w};
+        tp_optimizer *o = i == 2 ? tp_apply_grad_processors(tp_sgd(rate(g, 1)), NULL, 2) : tp_sgd(NULL);
+        if (i == 1)
+            o = tp_loss_scale(tp_accum_grad(tp_variable_assignment(tp_post_process(o, NULL, NULL), NULL, NULL), 2));
+        CHECK(o == NULL);
+        CHECK(tp_is_poison(i == 1 ? tp_apply_gradients(o, &gv, 1) : tp_minimize(o, cost, NULL)));
+        if (i == 2) CHECK_HAS(tp_graph_error(g), "tp_apply_grad_processors: procs");
+        else CHECK_HAS(tp_graph_error(g), "GradientDescent: the learning rate is NULL: give a scalar node");
+        if (i == 0) CHECK_HAS(tp_graph_error(g), "tp_minimize: there is no optimizer: it is NULL");
+        if (i == 1) CHECK_HAS(tp_graph_error(g), "tp_apply_gradients: there is no optimizer: it is NULL");
+        done(g);
+    }
+}
+
+/* The graph of the cost is the one that is trained, so it is told. */
+TEST(an_optimizer_of_another_graph_is_a_sentence)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = graph(), *other = graph();
+        tp_node *w = weight(g, "w", 1), *cost = tp_named(tp_sum(tp_square(w)), "cost");
+        tp_grad_var gv = {w, w};
+        weight(other, "w", 1);
+        tp_optimizer *o = tp_sgd(rate(other, 1));
+        CHECK(tp_is_poison(i ? tp_apply_gradients(o, &gv, 1) : tp_minimize(o, cost, NULL)));
+        CHECK_HAS(tp_graph_error(g), i ? "GradientDescent: variable 'w' belongs to another graph than the optimizer"
+                                       : "minimize: the cost 'cost' belongs to another graph than GradientDescent");
+        tp_graph_free(other);
+        done(g);
+    }
+}
+
+TEST(a_slot_of_no_variable_is_a_sentence)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = graph(), *other = graph();
+        tp_optimizer *o = tp_optimizer_new(g, "Mine", NULL, NULL);
+        tp_node *of = i ? weight(other, "w", 1) : tp_named(tp_square(weight(g, "w", 1)), "grad");
+        CHECK(tp_is_poison(tp_optimizer_slot(o, of, "m", NULL, tp_init_zeros())));
+        CHECK_HAS(tp_graph_error(g), i ? "Mine: 'w' belongs to another graph, so it has no slot 'm'"
+                                       : "Mine: 'grad' is not a variable, so it has no slot 'm'");
+        tp_graph_free(other);
+        done(g);
+    }
+}
+
+/* In a loop of one's own nothing else counts the steps. Whoever reads the step in the same run sees the one before. */
+TEST(a_loop_of_ones_own_counts_its_steps)
+{
+    tp_graph *g = graph();
+    tp_node *w = weight(g, "w", 0), *lr = tp_warm_up(tp_const(g, 1), NULL, 4, 0);
+    tp_node *fetch[] = {tp_increment_global_step(g), lr, tp_minimize(tp_sgd(lr), tp_sum(w), NULL)};
+    ok(g);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out[3];
+    for (int i = 0; s && i < 6; i++)
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out)))
+            CHECK(tp_tensor_get(out[0], 0) == i + 1 && tp_tensor_get(out[1], 0) == (i < 4 ? i / 4.0 : 1));
+    if (CHECK(s != NULL)) CHECK(tp_get_global_step_value(s) == 6 && variable(s, "w") == -(0.25 + 0.5 + 0.75 + 2));
+    tp_session_free(s);
+    done(g);
+    CHECK(tp_is_poison(tp_increment_global_step(NULL)));
+}
+
+TEST(schedules_of_numbers_that_are_none)
+{
+    static const char *const said[] = {"cosine_decay: lr is nan: it must be finite",
+                                       "cosine_decay: alpha is inf: it must be finite",
+                                       "exponential_decay: lr is -inf: it must be finite",
+                                       "exponential_decay: rate is nan: it must be finite",
+                                       "warm_up: start is nan: it must be finite",
+                                       "piecewise_constant: a value is nan: it must be finite",
+                                       "warm_up: lr, 'w', is float32 (1): it must be a floating scalar",
+                                       "warm_up: lr, 'Const', is int32 (): it must be a floating scalar"};
+    static const float values[2] = {1, NAN};
+    static const int64_t boundary = 3;
+    for (int i = 0; i < TP_COUNT(said); i++) {
+        tp_graph *g = graph();
+        tp_node *y = i == 0   ? tp_cosine_decay(g, NAN, NULL, 9, 0)
+                     : i == 1 ? tp_cosine_decay(g, 1, NULL, 9, INFINITY)
+                     : i == 2 ? tp_exponential_decay(g, -INFINITY, NULL, 9, 1, false)
+                     : i == 3 ? tp_exponential_decay(g, 1, NULL, 9, NAN, false)
+                     : i == 4 ? tp_warm_up(tp_const(g, 1), NULL, 9, NAN)
+                     : i == 5 ? tp_piecewise_constant(g, NULL, &boundary, values, 1)
+                     : i == 6 ? tp_warm_up(weight(g, "w", 1), NULL, 9, 0)
+                              : tp_warm_up(tp_const_as(g, TP_I32, 1), NULL, 9, 0);
+        CHECK(tp_is_poison(y));
+        CHECK_HAS(tp_graph_error(g), said[i]);
+        done(g);
+    }
+}
+
 TEST(an_optimizer_without_a_function_is_a_sentence)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -1681,7 +1681,8 @@ typedef struct tp__affine_attrs {
     float scale, offset;
 } tp__affine_attrs;
 typedef struct tp__clip_attrs {
-    float low, high;
+    float low, high; /* first, as the vectorised functions read them */
+    bool flat;       /* the derivative is 0 at low and at high, too */
 } tp__clip_attrs;
 typedef struct tp__leaky_attrs {
     float alpha;
@@ -13800,7 +13801,7 @@ TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 #endif
 
 /* -- clip: y = min(max(x, low), high) ------------------------------------------------- >>op clip, clip_grad
- *   dx = dy where low <= x <= high, else 0. NaN stays NaN. */
+ *   dx = dy where low <= x <= high, else 0; with `flat` where low < x < high. NaN stays NaN. */
 #ifdef TP__PASS_INT
 static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
@@ -13820,7 +13821,9 @@ TP__MAP2(clip_grad, tp__clip_attrs, real, b >= (real)t->low && b <= (real)t->hig
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__clip_schema[] = {TP__ATTR(tp__clip_attrs, FLOAT, low), TP__ATTR(tp__clip_attrs, FLOAT, high),
-                                          TP__ATTRS_END};
+                                          TP__ATTR(tp__clip_attrs, BOOL, flat), TP__ATTRS_END};
+static const tp_attr tp__clip_grad_schema[] = {TP__ATTR(tp__clip_attrs, FLOAT, low),
+                                               TP__ATTR(tp__clip_attrs, FLOAT, high), TP__ATTRS_END};
 static tp_status tp__clip_infer(tp_infer *s)
 {
     const tp__clip_attrs *t = (const tp__clip_attrs *)s->attrs;
@@ -13830,11 +13833,25 @@ static tp_status tp__clip_infer(tp_infer *s)
 }
 static void tp__clip_gradient(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
 static const tp_op tp__op_clip_grad =
-    TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2, tp__clip_gradient,
-                   TP__REAL_MAPS(tp__clip_grad), tp_vec_find_clip_grad, NULL);
+    TP__MAP_ROW_OF(TP__ATTRS_OF(clip_grad, tp__clip_attrs), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
+                   tp__clip_gradient, TP__REAL_MAPS(tp__clip_grad), tp_vec_find_clip_grad, NULL);
 static void tp__clip_gradient(tp_grad *g)
 {
-    g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
+    tp__clip_attrs t = *(const tp__clip_attrs *)g->op->attrs;
+    tp_node *x = g->in[g->op->n_in - 1], *dy = g->dout[0];
+    if (t.flat && x->dtype == TP_F64) { /* its next numbers are no floats */
+        tp_node *low = tp_const_as(g->graph, TP_F64, (double)t.low),
+                *high = tp_const_as(g->graph, TP_F64, (double)t.high);
+        tp_node *above = tp_greater(x, low), *below = tp_less(x, high);
+        g->din[0] = tp_select(tp_logical_and(above, below), dy, tp__zero_of(dy));
+        return;
+    }
+    if (t.flat) { /* the next floats inwards; beside 0 the first normal one, as kernels count smaller ones as 0 */
+        t.low = t.low == 0.0f ? FLT_MIN : nextafterf(t.low, INFINITY);
+        t.high = t.high == 0.0f ? -FLT_MIN : nextafterf(t.high, -INFINITY);
+        t.flat = false;
+    }
+    g->din[0] = tp__op2(&tp__op_clip_grad, dy, x, &t);
 }
 static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
                                                 tp__clip_gradient, TP__MAPS(tp__clip), tp_vec_find_clip, "Clip");
@@ -13844,6 +13861,16 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
     memset(&t, 0, sizeof t);
     t.low = low;
     t.high = high;
+    return tp__op1(&tp__op_clip, x, &t);
+}
+/* For tp_layers.h: tp_clip with a derivative of 0 at both bounds. */
+TP__UNUSED static tp_node *tp__clip_flat(tp_node *x, float low, float high)
+{
+    tp__clip_attrs t;
+    memset(&t, 0, sizeof t);
+    t.low = low;
+    t.high = high;
+    t.flat = true;
     return tp__op1(&tp__op_clip, x, &t);
 }
 #endif

@@ -3214,16 +3214,11 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
 
-/* min(max(x, 0), high), whose derivative is 0 at both bounds, while that of tp_clip is 1. The constant is the first operand of the
- * minimum, so that it gets the gradient where both are equal. */
-static tp_node *tp__relu_up_to(tp_node *x, float high)
+TP_DEF tp_node *tp_relu6(tp_node *x) { return tp__clip_flat(x, 0.0f, 6.0f); }
+TP_DEF tp_node *tp_hard_swish(tp_node *x)
 {
-    if (tp_is_poison(x) || !tp_dtype_is_float(x->dtype)) return tp_clip(x, 0.0f, high);
-    tp_node *most = tp_const_as(tp_node_graph(x), x->dtype, (double)high);
-    return tp_minimum(most, tp_relu(x));
+    return tp_mul(x, tp__clip_flat(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f));
 }
-TP_DEF tp_node *tp_relu6(tp_node *x) { return tp__relu_up_to(x, 6.0f); }
-TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp__relu_up_to(tp_affine(x, 1.0f / 6.0f, 0.5f), 1.0f)); }
 
 /* Depth to space and its inverse: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
 static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)

@@ -6,7 +6,8 @@
  * from a data flow that are fed to a session, validation after each epoch, a checkpoint, and a second session that loads it. Write
  * your loop like this when a trainer stands in your way; otherwise a trainer gives you also the progress bar, summaries, resume,
  * schedules, several devices (mnist_convnet.c). With batch norm, each step also has to run the ops of
- * tp_collection(g, TP_KEY_UPDATE_OPS, &n), or inference has no running averages; a trainer does it. New here, compared with
+ * tp_collection(g, TP_KEY_UPDATE_OPS, &n), or inference has no running averages; a trainer does it. With a schedule of the learning
+ * rate, each step also has to run tp_increment_global_step(g), or the schedule stands still. New here, compared with
  * layers_only.c: all that trains. The original is tensorpack's "Trainer" documentation, "write a trainer".
  *   --data folder of MNIST's IDX files (default: digits that the library draws)   --epochs n (2)   --steps n (of an epoch)
  * Two epochs of generated digits reach 91.1%, in 2 seconds; of MNIST 96.5%, in 4. */

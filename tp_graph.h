@@ -13820,10 +13820,9 @@ TP__MAP1(clip, tp__clip_attrs, x<(real)t->low ? (real)t->low : x>(real) t->high 
 TP__MAP2(clip_grad, tp__clip_attrs, real, b >= (real)t->low && b <= (real)t->high ? a : 0)
 #endif
 #ifdef TP__ROWS
+/* Without `flat`: it is read where a gradient is built, and changes no value. */
 static const tp_attr tp__clip_schema[] = {TP__ATTR(tp__clip_attrs, FLOAT, low), TP__ATTR(tp__clip_attrs, FLOAT, high),
-                                          TP__ATTR(tp__clip_attrs, BOOL, flat), TP__ATTRS_END};
-static const tp_attr tp__clip_grad_schema[] = {TP__ATTR(tp__clip_attrs, FLOAT, low),
-                                               TP__ATTR(tp__clip_attrs, FLOAT, high), TP__ATTRS_END};
+                                          TP__ATTRS_END};
 static tp_status tp__clip_infer(tp_infer *s)
 {
     const tp__clip_attrs *t = (const tp__clip_attrs *)s->attrs;
@@ -13833,8 +13832,8 @@ static tp_status tp__clip_infer(tp_infer *s)
 }
 static void tp__clip_gradient(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
 static const tp_op tp__op_clip_grad =
-    TP__MAP_ROW_OF(TP__ATTRS_OF(clip_grad, tp__clip_attrs), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
-                   tp__clip_gradient, TP__REAL_MAPS(tp__clip_grad), tp_vec_find_clip_grad, NULL);
+    TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2, tp__clip_gradient,
+                   TP__REAL_MAPS(tp__clip_grad), tp_vec_find_clip_grad, NULL);
 static void tp__clip_gradient(tp_grad *g)
 {
     tp__clip_attrs t = *(const tp__clip_attrs *)g->op->attrs;

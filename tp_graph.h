@@ -2178,7 +2178,7 @@ struct tp_graph {
     tp_operation poison_op;
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* buffers of tp_apply_ex */
-    int infer_in_cap;
+    int infer_in_cap, infer_out_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the target nodes of the last call of tp__ancestors */
     char *ancestor;        /* whether each operation, by id, is an ancestor of the last query's targets */
@@ -3115,9 +3115,13 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
         g->infer_in = t;
         g->infer_in_cap = n_type * 2;
     }
-    /* for every row the most outputs: a rule that sets more than its row says is refused after it has written them */
-    if (!g->infer_out && !(g->infer_out = (tp_type *)tp_malloc(TP_MAX_OUTPUTS * sizeof *g->infer_out)))
-        return tp__graph_nomem(g);
+    const int n_out = row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS;
+    if (n_out > g->infer_out_cap) {
+        tp_type *t = (tp_type *)tp_realloc(g->infer_out, (size_t)n_out * sizeof *t);
+        if (!t) return tp__graph_nomem(g);
+        g->infer_out = t;
+        g->infer_out_cap = n_out;
+    }
     for (int i = 0; i < d->n_in; i++) {
         const tp_node *x = d->in[i];
         tp_node *poison = tp__bad_input(g, row->name, i, x);

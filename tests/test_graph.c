@@ -2314,7 +2314,7 @@ static tp_dtype rule_dtype;
 static tp_status wrong_infer(tp_infer *s)
 {
     s->n_out = rule_outputs;
-    for (int i = 0; i < rule_outputs && i < TP_MAX_OUTPUTS; i++) {
+    for (int i = 0; i < rule_outputs && i < (s->op->n_out < 0 ? TP_MAX_OUTPUTS : s->op->n_out); i++) {
         s->out[i].dtype = rule_dtype;
         s->out[i].shape = shape1(rule_size);
     }

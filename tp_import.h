@@ -2663,16 +2663,16 @@ static double tp__resize_weight(const tp__resize *r, double x)
  * outside the image. */
 static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 {
-    const double in = (double)r->in, out = (double)r->out, I = (double)i, s = r->scale;
-    double x = (I + 0.5) / s - 0.5, sum = 0;
+    const double in = (double)r->in, out = (double)r->out, pixel = (double)i, s = r->scale;
+    double x = (pixel + 0.5) / s - 0.5, sum = 0;
     bool inside = true;
-    if (strcmp(r->coordinate_mode, "asymmetric") == 0) x = I / s;
-    else if (strcmp(r->coordinate_mode, "align_corners") == 0) x = s * in == 1 ? 0 : I * (in - 1) / (s * in - 1);
+    if (strcmp(r->coordinate_mode, "asymmetric") == 0) x = pixel / s;
+    else if (strcmp(r->coordinate_mode, "align_corners") == 0) x = s * in == 1 ? 0 : pixel * (in - 1) / (s * in - 1);
     else if (strcmp(r->coordinate_mode, "pytorch_half_pixel") == 0) x = r->out == 1 ? -0.5 : x;
-    else if (strcmp(r->coordinate_mode, "tf_half_pixel_for_nn") == 0) x = (I + 0.5) / s;
+    else if (strcmp(r->coordinate_mode, "tf_half_pixel_for_nn") == 0) x = (pixel + 0.5) / s;
     else if (strcmp(r->coordinate_mode, "half_pixel_symmetric") == 0) x += in / 2 * (1 - out / (s * in));
     else if (strcmp(r->coordinate_mode, "tf_crop_and_resize") == 0) {
-        x = r->out > 1 ? r->start * (in - 1) + I * (r->end - r->start) * (in - 1) / (out - 1)
+        x = r->out > 1 ? r->start * (in - 1) + pixel * (r->end - r->start) * (in - 1) / (out - 1)
                        : 0.5 * (r->start + r->end) * (in - 1);
         inside = x >= 0 && x <= in - 1;
     }

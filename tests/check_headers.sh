@@ -20,7 +20,7 @@ for cc in "${fronts[@]}"; do accept "$cc" "$dir/all.c"; done
 all_of_them tac >"$dir/all.c"
 for cc in "${fronts[0]}" "${fronts[4]}"; do accept "$cc" "$dir/all.c"; done
 # behind <complex.h>, which defines the name I; and for processors where a double is slow, no float becomes one unasked
-sed '1i #include <complex.h>' "$dir/all.c" >"$dir/complex.c"
+sed '1i #define _POSIX_C_SOURCE 200809L\n#include <complex.h>' "$dir/all.c" >"$dir/complex.c"
 accept "${fronts[1]} -Wdouble-promotion" "$dir/complex.c"
 # as where stb_image.h is not installed: no function is left that nobody uses, which only a whole compilation sees
 gcc -std=c11 -O0 $warn -DTP_NO_STB_IMAGE -I. -c "$dir/all.c" -o "$dir/no_stb.o"

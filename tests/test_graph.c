@@ -2191,7 +2191,9 @@ static void moving_summary_of_two(tp_graph *g)
 }
 static void moving_summary_beyond_one(tp_graph *g)
 {
-    const tp_moving_summary_desc d = {.decay = 1.5f};
+    tp_moving_summary_desc d;
+    memset(&d, 0, sizeof d);
+    d.decay = 1.5f;
     tp_node *x = tp_const(g, 1);
     CHECK(tp_add_moving_summary_n(&x, 1, &d) == NULL);
 }

@@ -911,7 +911,10 @@ static tp_node *tp__xor(tp_node *a, tp_node *b)
     return tp_not_equal(tp__bytes_to_int32(a), b);
 }
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
-static tp_node *tp__hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f)); }
+static tp_node *tp__hard_swish(tp_node *x)
+{
+    return tp_mul(x, tp__clip_flat(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f));
+}
 static tp_node *tp__mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
 static tp_node *tp__is_nan(tp_node *x) { return tp_not_equal(x, x); }
 static tp_node *tp__tan(tp_node *x)
@@ -1031,7 +1034,7 @@ static void tp__import_activation(tp__import_node *n)
         y = tp_affine(tp__elu_below(x, tp_minimum(x, tp__constant_like(x, 0)), alpha), gamma, 0.0f);
     } else if (strcmp(op, "HardSigmoid") == 0) {
         const float beta = tp__import_node_float(n, "beta", 0.5f);
-        y = tp_clip(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), beta), 0.0f, 1.0f);
+        y = tp__clip_flat(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), beta), 0.0f, 1.0f);
     } else if (strcmp(op, "ThresholdedRelu") == 0) {
         tp_node *zeros = tp_zeros_like(x);
         y = tp_select(tp_greater(x, tp__constant_like(x, (double)tp__import_node_float(n, "alpha", 1.0f))), x, zeros);

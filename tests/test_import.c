@@ -632,6 +632,41 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
     }
 }
 
+/* At their kinks, HardSwish and HardSigmoid have the derivatives of PyTorch: those of the flat side. */
+TEST(derivatives_at_kinks)
+{
+    static const int64_t row[] = {1, 3};
+    static const float x[] = {-3, 3, 0};
+    for (int i = 0; i < 2; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, row);
+        put_node(&graph, i ? "HardSigmoid" : "HardSwish", "x", "y", i ? float_attribute("alpha", 1.0f / 6) : NULL);
+        put_io(&graph, 12, "y", 1, 2, row);
+        put_model(&file, &graph, 14);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            tp_feed feed;
+            tp_node *dx = NULL;
+            const tp_tensor *out = NULL;
+            memset(&feed, 0, sizeof feed);
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(2, row), x);
+            tp_gradients(tp_sum(m.output[0].node), &m.input[0].node, 1, &dx);
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &dx, 1, &out))) {
+                CHECK_NEAR(tp_tensor_get(out, 0), 0, 0, 0);
+                CHECK_NEAR(tp_tensor_get(out, 1), i ? 0 : 1, 0, 1e-6);
+                CHECK_NEAR(tp_tensor_get(out, 2), i ? 1.0 / 6 : 0.5, 0, 1e-6);
+            }
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* A nearest pixel is copied: an infinite one reaches only its own copies. */
 TEST(infinite_pixels_are_not_spread)
 {

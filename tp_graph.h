@@ -8701,7 +8701,8 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
         converted_bytes += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
     s->call.scratch_bytes = tp__step_scratch(s);
-    if ((uint64_t)s->call.scratch_bytes > (uint64_t)TP__VALUE_MAX || s->call.scratch_bytes > SIZE_MAX / 2)
+    const uint64_t most = SIZE_MAX / 2 < TP__VALUE_MAX ? SIZE_MAX / 2 : TP__VALUE_MAX;
+    if (s->call.scratch_bytes > most)
         return tp_fail(TP_ERR_ARG,
                        "'%s' asks for %llu bytes of scratch memory, which no memory has: see scratch of its row",
                        s->name, (unsigned long long)s->call.scratch_bytes);

@@ -1572,6 +1572,7 @@ static void tp__prefetch_next(tp__prefetch *a, int64_t n)
 static void tp__prefetch_written(tp__prefetch *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
+    if (n == 0) return;
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(a->at + i, 1, 2);
     a->at += (n + 15) / 16 * 16;
 }

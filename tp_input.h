@@ -182,8 +182,10 @@ typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
-    int64_t size; /* datapoints per pass, which ends there if fn has not ended it before; 0: unknown, fn ends it */
-    int indexed;  /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
+    /* datapoints per pass, as tp_df_size reports it; 0: unknown. Only with .indexed does a pass end there: else fn ends it, by
+     * TP_END, and more datapoints than that are given, too */
+    int64_t size;
+    int indexed; /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
                     fn; needs .size. Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
@@ -2674,7 +2676,7 @@ typedef struct tp__generator_flow {
 static tp_status tp__generator_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__generator_flow *f = (tp__generator_flow *)df->user;
-    if (f->d.size > 0 && f->index >= f->d.size) return TP_END;
+    if (f->d.indexed == TP_YES && f->index >= f->d.size) return TP_END;
     tp_status st = f->d.fn(f->d.user, df->pass_, f->index, dp);
     if (st == TP_OK) f->index++;
     return st;

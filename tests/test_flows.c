@@ -292,58 +292,14 @@ TEST(passes_above_a_cache_do_not_depend_on_those_read_before)
     }
 }
 
-TEST(a_generator_ends_at_its_size)
+/* The size of a generator is what it reports: it ends where fn ends, and at its size only if it is indexed. */
+TEST(a_generator_ends_where_fn_ends)
 {
-    static const int many = 30;
-    for (int indexed = 0; indexed < 2; indexed++)
-        check_walk(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&many, .size = 3,
-                                        .indexed = indexed ? TP_YES : TP_NO),
-                   2, "0 1 2 | 100 101 102", 3);
-    check_walk(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[2], .size = 3), 2, "0 1 | 100 101", 3);
-}
-
-/* Over all ranks each datapoint comes once, wherever one begins in its part; the sizes are those of the parts. */
-TEST(shards_share_the_datapoints)
-{
-    for (int n = 0; n <= 8; n++)
-        for (int n_ranks = 1; n_ranks <= 5; n_ranks++)
-            for (int skip = 0; skip <= 3; skip++) {
-                int seen[2][9] = {{0}};
-                tp_datapoint dp = {0, NULL, 0};
-                for (int rank = 0; rank < n_ranks; rank++) {
-                    tp_dataflow *df = tp_df_shard(passes_of(n, n % 2 == 0), rank, n_ranks);
-                    const int size = n > rank ? (n - rank - 1) / n_ranks + 1 : 0;
-                    CHECK(tp_df_size(df) == (n ? size : -1)); /* a generator without a size */
-                    for (int pass = 0; pass < 2; pass++) {
-                        int64_t skipped = -1;
-                        CHECK_OK(tp_df_restart(df, pass));
-                        if (skip)
-                            CHECK(tp_df_seek(df, skip, &skipped) == TP_OK && skipped == (skip < size ? skip : size));
-                        for (int k = 0; k < skip && k < size; k++) seen[pass][rank + k * n_ranks]++;
-                        for (int k = skip; tp_df_next(df, &dp) == TP_OK; k++) {
-                            const int i = rank + k * n_ranks;
-                            if (CHECK(i < n && tp_tensor_get(&dp.c[0], 0) == 100 * pass + i)) seen[pass][i]++;
-                        }
-                    }
-                    tp_df_free(df);
-                }
-                tp_datapoint_free(&dp);
-                for (int i = 0; i < 18; i++) CHECK(seen[i / 9][i % 9] == (i % 9 < n));
-            }
-    tp_dataflow *df = tp_df_shard(passes_of(4, true), 1, 2); /* as far as one asks */
-    int64_t skipped = -1;
-    CHECK(tp_df_seek(df, INT64_MAX, &skipped) == TP_OK && skipped == 2);
-    tp_df_free(df);
-    df = tp_df_shard(tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[4]), 0, 2);
-    CHECK(tp_df_size(df) == -1);
-    tp_df_free(df);
-    static const int wrong[][2] = {{2, 2}, {-1, 2}, {0, 0}, {0, -1}};
-    for (int i = 0; i < TP_COUNT(wrong); i++) {
-        df = tp_df_shard(numbers(3, 0), wrong[i][0], wrong[i][1]);
-        CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "ranks are 0 to n_ranks - 1");
-        tp_df_free(df);
-    }
-    CHECK(tp_df_shard(NULL, 0, 1) == NULL);
+    static const int five = 5;
+    void *user = (void *)(uintptr_t)&five;
+    check_walk(tp_df_from_generator(pass_and_index, user, .size = 3), 2, "0 1 2 3 4 | 100 101 102 103 104", 3);
+    check_walk(tp_df_from_generator(pass_and_index, user, .size = 3, .indexed = TP_YES), 2, "0 1 2 | 100 101 102", 3);
+    check_walk(tp_df_from_generator(pass_and_index, user, .size = 7, .indexed = TP_YES), 1, "0 1 2 3 4", 7);
 }
 
 /* take's size is that of its pass, also where df's is not: an endless flow reports what a trainer takes for an epoch. */

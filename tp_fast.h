@@ -6811,6 +6811,13 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
         m->dim[1] = part_size;
     }
     while (m->ndim < 2) tp__move_wrap(m);
+    const int b = m->ndim - 1;
+    const bool copies_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
+    if (!copies_rows && m->dim[b] < 8 && m->dim[b - 1] > m->dim[b]) { /* runs along the longer of the last two */
+        const int64_t last[3] = {m->dim[b], m->dst_stride[b], m->src_stride[b]};
+        m->dim[b] = m->dim[b - 1], m->dst_stride[b] = m->dst_stride[b - 1], m->src_stride[b] = m->src_stride[b - 1];
+        m->dim[b - 1] = last[0], m->dst_stride[b - 1] = last[1], m->src_stride[b - 1] = last[2];
+    }
     for (int d = 0; d < m->ndim - 2; d++) job.n_outer *= m->dim[d];
     job.grain = tp__grain(m->dim[m->ndim - 2] * m->dim[m->ndim - 1]);
     tp_device_parallel(k->device, (job.n_outer + job.grain - 1) / job.grain, tp__move_chunk, &job);

@@ -2174,7 +2174,8 @@ static void tp__gather_after(const tp__gather *g, const tp__piece *p)
         tp__conv_after(g->a, g->isa, tp__gather_row(g, p, 0, i, 0), p->rows * g->dst_w);
 }
 
-/* A chunk of a convolution: one piece of the grid in one group, or some output channels of it. */
+/* A chunk of a convolution computes one group of channels for one piece of the grid; if column_parts is more than 1, only some of the
+ * group's output channels. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
@@ -2811,6 +2812,7 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
                                        e->act == TP_EPILOGUE_RELU);
     }
 }
+/* Normalises what was written of a piece, if a batch norm is fused. */
 TP__SMALL static void tp__wino_after(const tp__wino *w, const tp__piece *p)
 {
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;

@@ -5170,33 +5170,37 @@ static void tp__check_seed(tp_graph *g, const tp_node *y, const tp_node *dy)
                   tp_shape_text(&y->shape, b));
 }
 
-static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
+/* Whether y may be differentiated with respect to xs; if not, the graph of y has the sentence, or had one. */
+static bool tp__gradients_may_begin(tp_node *y, tp_node *dy, tp_node *const *xs, int n)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
-
-    for (int i = 0; i < n; i++) dxs[i] = NULL;
-    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), y, )
-    if (tp_is_poison(y)) return;
     tp_graph *g = tp_node_graph(y);
     char missing[TP__MISSING_TEXT];
+    if (tp_is_poison(y)) return false;
     for (int i = 0; i < n; i++) {
         if (!xs[i])
             tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: xs[%d] is NULL%s", i, tp__node_missing(g, missing));
         else if (tp_node_graph(xs[i]) != g)
             tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: xs[%d], '%s', belongs to another graph than '%s'", i,
                           tp_node_name(xs[i]), y->op->name);
-        if (tp_is_poison(xs[i]) || tp__is_broken(g)) return;
+        if (tp_is_poison(xs[i]) || tp__is_broken(g)) return false;
     }
-    if (dy && tp_node_graph(dy) != g) {
+    if (dy && tp_node_graph(dy) != g)
         tp_graph_fail(g, NULL, TP_ERR_ARG, "tp_gradients: dy, '%s', belongs to another graph than '%s'",
                       tp_node_name(dy), y->op->name);
-        return;
-    }
-    if (!tp_dtype_is_float(y->dtype)) {
+    else if (!tp_dtype_is_float(y->dtype))
         tp_graph_fail(g, NULL, TP_ERR_DTYPE, "'%s' is %s: only a floating value has a gradient; tp_cast its inputs",
                       y->op->name, tp_dtype_name(y->dtype));
-        return;
-    }
+    else return true;
+    return false;
+}
+static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
+
+    for (int i = 0; i < n; i++) dxs[i] = NULL;
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), y, )
+    if (!tp__gradients_may_begin(y, dy, xs, n)) return;
+    tp_graph *g = tp_node_graph(y);
     tp__name_scope_enter(g, "");
     tp_name_scope_push(g, "gradients");
     const char *scope = tp_name_scope(g);
@@ -13851,31 +13855,28 @@ static void tp__clip_gradient(tp_grad *g)
         return;
     }
     if (t.flat) { /* the next floats inwards; beside 0 the first normal one, as kernels count smaller ones as 0 */
-        t.low = t.low == 0.0f ? FLT_MIN : nextafterf(t.low, INFINITY);
-        t.high = t.high == 0.0f ? -FLT_MIN : nextafterf(t.high, -INFINITY);
+        t.low = t.low == 0.0f ? FLT_MIN : nextafterf(t.low, FLT_MAX);
+        t.high = t.high == 0.0f ? -FLT_MIN : nextafterf(t.high, -FLT_MAX);
         t.flat = false;
     }
     g->din[0] = tp__op2(&tp__op_clip_grad, dy, x, &t);
 }
 static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
                                                 tp__clip_gradient, TP__MAPS(tp__clip), tp_vec_find_clip, "Clip");
-TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
+static tp_node *tp__clip_node(tp_node *x, float low, float high, bool flat)
 {
     tp__clip_attrs t;
     memset(&t, 0, sizeof t);
     t.low = low;
     t.high = high;
+    t.flat = flat;
     return tp__op1(&tp__op_clip, x, &t);
 }
-/* For tp_layers.h: tp_clip with a derivative of 0 at both bounds. */
+TP_DEF tp_node *tp_clip(tp_node *x, float low, float high) { return tp__clip_node(x, low, high, false); }
+/* For other headers: tp_clip with a derivative of 0 at both bounds, as relu6 has. */
 TP__UNUSED static tp_node *tp__clip_flat(tp_node *x, float low, float high)
 {
-    tp__clip_attrs t;
-    memset(&t, 0, sizeof t);
-    t.low = low;
-    t.high = high;
-    t.flat = true;
-    return tp__op1(&tp__op_clip, x, &t);
+    return tp__clip_node(x, low, high, true);
 }
 #endif
 

@@ -310,7 +310,8 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
 /* Gives datapoints rank, rank + n_ranks, rank + 2 n_ranks, ... of each pass: the part of one of n_ranks processes (MPI). In each of
  * them df must give the same datapoints in the same order, as flows with one seed do. The parts' sizes differ by one at most: where
- * all processes must make as many steps, give .steps_per_epoch. Seeks where df does. */
+ * all processes must make as many steps, give .steps_per_epoch. Seeks where df does. Owns df. A rank that is not 0 to n_ranks - 1 is
+ * an error. [beyond: one rank's part of a flow] */
 TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *df, int rank, int n_ranks);
 /* Gives exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the
  * datapoint of df where this one ended. [dataflow: FixedSizeData] */
@@ -322,9 +323,9 @@ typedef struct tp_df_fixed_size_desc {
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer of buffer_size datapoints. A pass of this flow never ends: df is restarted at the end of each pass of
- * df. Its size, which a trainer takes for an epoch, is num_reuse times that of df. Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes
- * the front one out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a
- * function of (seed, k). [dataflow: LocallyShuffleData] */
+ * df. Its size, which a trainer takes for an epoch, is num_reuse times that of df. Each datapoint of df goes into the buffer
+ * num_reuse times. Once the buffer is full, each datapoint that is put in pushes the front one out, which is given. The buffer
+ * is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k). [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -688,12 +689,13 @@ TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
  * equally frequent words are in byte order. Words that occur less than min_count times, and those beyond the max_words
  * most frequent (0: no limit), become "<unk>", which counts as one of the max_words. */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
-/* The words of a list, whose ids are their places in it, without counts (0): at least one, none empty, each once. */
+/* Makes a vocabulary of a list: the id of a word is its place there; counts are 0. v is zeroed, or has a vocabulary, which is freed; v
+ * copies the words. NULL, no words, an empty word and the same word twice are errors, after which v is empty. [beyond: a list] */
 TP_DEF tp_status tp_vocabulary_from_list(tp_vocabulary *v, const char *const *words, int n);
 /* Writes the words to a text file, the word of id i as line i, completely or not at all; an old file is replaced. A backslash, a line
  * feed and a carriage return in a word are written as \\, \n and \r. tp_vocabulary_load reads such a file, as by
  * tp_vocabulary_from_list. A missing file, an empty or repeated line, and a last line without an end are errors. v is empty after an
- * error. */
+ * error. [beyond: a vocabulary in a file] */
 TP_DEF tp_status tp_vocabulary_save(const tp_vocabulary *v, const char *path);
 TP_DEF tp_status tp_vocabulary_load(tp_vocabulary *v, const char *path);
 /* Returns the id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
@@ -1770,8 +1772,9 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
 /* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
  * something failed; TP_ERR_TIMEOUT: the last ones found no receiver within .linger_ms. With tcp:// nothing that was sent is lost
- * if the call returns TP_OK and .linger_ms is not 0. With ipc:// a receiver loses the messages that it has not read when the sender returns and the receiver's own queue
- * is full (libzmq drops them): its hwm should be at least n. While .hwm datapoints wait for receivers that are busy or not connected
+ * if the call returns TP_OK and .linger_ms is not 0. With ipc:// a receiver loses the messages that it has not read when the sender
+ * returns and the receiver's own queue is full (libzmq drops them): its hwm should be at least n. While .hwm datapoints wait for
+ * receivers that are busy or not connected
  * yet, the call waits. Several senders may share a receiver, and several receivers share the messages of one sender. Any dtypes. The
  * caller keeps df and must not use it until the call returns. The log names the address. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {

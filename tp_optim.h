@@ -371,7 +371,8 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
  * unless each step also runs tp_increment_global_step. */
 
 /* A node that adds 1 to the global step; its value is the new step. Nodes of the same run that read the global step, such as
- * schedules, read the value of before. For loops of your own: a trainer counts by itself. */
+ * schedules, read the value of before. For loops of your own: a trainer counts by itself. The graph has the error.
+ * [tf.train.global_step of a hand-written loop] */
 TP_DEF tp_node *tp_increment_global_step(tp_graph *g);
 
 /* exponential decay: lr * rate^(step/decay_steps); with staircase the exponent is rounded down */

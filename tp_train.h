@@ -3473,7 +3473,8 @@ static void tp__describe_options(const tp__rank_state *r, tp_buf *out)
     tp_buf_printf(out, ".broadcast_every_epoch = %s\n", words[r->broadcast]);
 }
 
-/* Writes the text of a step's graph, one line for each option of the trainer, variable and operation. */
+/* Writes as text what must be equal on all ranks: a line for each option of the trainer, then for each variable and operation of a
+ * step's graph. */
 static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
 {
     tp_graph *g = t->graph;

@@ -2308,7 +2308,7 @@ TEST(mistakes_of_ops_in_full)
     check_mistakes(m, TP_COUNT(m));
 }
 
-/* -- rows of ones own that are wrong */
+/* -- mistakes in op rows that a program defines itself */
 
 static int rule_outputs; /* what the shape rule sets n_out to */
 static int64_t rule_size;

@@ -596,8 +596,8 @@ TEST(pictures_of_unknown_size_are_resized_where_the_table_can)
                     break;
         }
     }
-    for (int way = 0; way < 6;
-         way++) { /* sizes of some axes, of axes by their numbers; the picture's size is known, or not */
+    /* .axes names the two axes of the sizes, or all four of them; the picture's size is known (ways 0 and 1), or not */
+    for (int way = 0; way < 6; way++) {
         const bool some = way % 2 == 0;
         resize_model("mode=linear", sizes, 4, 1, 0);
         CHECK(resize_run(want, 70) == 70);
@@ -667,7 +667,7 @@ TEST(derivatives_at_kinks)
     }
 }
 
-/* A nearest pixel is copied: an infinite one reaches only its own copies. */
+/* Resizing to the nearest pixel copies pixels. An infinite pixel must not change the others. */
 TEST(infinite_pixels_are_not_spread)
 {
     static const int64_t sizes[] = {2, 1, 6, 8}, dim[] = {2, 1, 3, 4};

@@ -1,7 +1,8 @@
 /* The operators of tp_import_onnx: small models of each operator, version and set of attributes, against what the ONNX
- * project's reference evaluator and ONNX Runtime say (ref_onnx.txt, written by ref_onnx.py). Each is imported with its inputs
- * fed; with those that may be sizes as constants; with all as constants, where import computes the outputs itself; with
- * inputs whose dimensions are not known when the graph is built; and with images that the graph has with their channels last. */
+ * project's reference evaluator and ONNX Runtime say (ref_onnx.txt, written by ref_onnx.py). Each model is imported in
+ * several ways (the enum below): its inputs are fed; inputs that may be sizes are constants; all inputs are constants, so that the
+ * import computes the outputs itself; the dimensions of the inputs are unknown; the inputs that are images have their channels last
+ * in the graph. */
 #define TP_IMPLEMENTATION
 #include "tp_import.h"
 #include "tp_test.h"

@@ -379,7 +379,7 @@ static tp_train_config line_config(int64_t epochs)
     return c;
 }
 
-/* ---- nodes of another graph, tensors that are not what the signature says, and batches of no rows ---- */
+/* ---- wrong inputs of a training: nodes of another graph, tensors that differ from the signature, batches without rows ---- */
 
 static tp_graph *other_graph;
 static int mistake;

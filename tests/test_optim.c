@@ -1648,7 +1648,7 @@ TEST(an_optimizer_that_was_not_made_says_why)
     }
 }
 
-/* The graph of the cost is the one that is trained, so it is told. */
+/* The error belongs to the cost's graph, because that is the graph that the program trains. */
 TEST(an_optimizer_of_another_graph_is_a_sentence)
 {
     for (int i = 0; i < 2; i++) {

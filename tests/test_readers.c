@@ -1109,7 +1109,7 @@ TEST(a_vocabulary_from_a_list_and_a_file)
     tp_free(text);
     CHECK_OK(tp_vocabulary_load(&w, path));
     check_words(&w, words, TP_COUNT(words));
-    CHECK_OK(tp_vocabulary_from_list(&w, w.word + 2, 3)); /* of its own words */
+    CHECK_OK(tp_vocabulary_from_list(&w, w.word + 2, 3)); /* the list lies in the vocabulary that is replaced */
     check_words(&w, words + 2, 3);
     CHECK(w.unk == -1 && tp_vocabulary_find(&w, "b", 1) == -1);
     CHECK_OK(tp_vocabulary_load(&w, write_file(dir, "crlf", "one\r\ntwo\r\n", 10)));

@@ -1,4 +1,4 @@
-/* depthwise.c - speed of depthwise, grouped and few-channel convolutions and of their two gradients: one thread, float32, NHWC
+/* depthwise.c - speed of convolutions and their two gradients, depthwise, in groups, of few and of many channels: one thread, NHWC
  *
  *   make build/depthwise && build/depthwise [part of a name] [instruction set]
  *
@@ -46,7 +46,13 @@ static const struct {
               {"few 28x28 64 to 4 dilation 2", 8, 28, 64, 4, 3, 1, 2, 1},
               {"few 32x32 48 to 2 7x7", 8, 32, 48, 2, 7, 1, 1, 1},
               {"few 28x28 64 to 16 groups 4", 8, 28, 64, 16, 3, 1, 1, 4},
-              {"few 28x28 16 to 3", 8, 28, 16, 3, 3, 1, 1, 1}};
+              {"few 28x28 16 to 3", 8, 28, 16, 3, 3, 1, 1, 1},
+              {"many 2x2x512", 2, 2, 512, 512, 3, 1, 1, 1},
+              {"many 4x4x256", 2, 4, 256, 256, 3, 1, 1, 1},
+              {"many 7x7x512", 2, 7, 512, 512, 3, 1, 1, 1},
+              {"many 7x7x512 batch 8", 8, 7, 512, 512, 3, 1, 1, 1},
+              {"many 14x14x256 batch 8", 8, 14, 256, 256, 3, 1, 1, 1},
+              {"many 28x28x512", 1, 28, 512, 512, 3, 1, 1, 1}};
 
 /* Returns the GFLOP/s of the fastest of many runs that fetch `value`, one value of y; -1 after an error. A copy of the
  * whole y would take a quarter of the time. */

@@ -350,13 +350,13 @@ TP__WIDE_KERNEL(void, taps, const tp__taps *t);
 TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v,
-                int64_t plane);
+                int64_t gap, int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
                 int64_t row, int64_t step, const float *more, const float *bias, bool relu);
 TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step,
                 float *m, int64_t plane);
-TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
-TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
+TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *const *g, float *u, int64_t plane);
+TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *const *dw);
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
            uint8_t *which);
 TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
@@ -1371,9 +1371,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. 3x3 convolutions with stride 1, dilated or not, over 16 channels or more use Winograd's F(2x2,3x3): its error
- * against double is that of the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the
- * 4 output positions of its tile. */
+/* Images are NHWC. 3x3, 5x5 and such convolutions with stride 1, dilated or not, over 16 channels or more use Winograd's F(4x4,3x3).
+ * Its error against double is 3 to 6e-7 of the sum of magnitudes where that of the direct sum is 2e-7, and an infinity or NaN spreads
+ * to the 16 output positions of its tile. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -2595,29 +2595,32 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
     if (f.turned) tp_device_parallel(d, a->g.KH * a->g.KW, tp__filter_grad_turn_back, &f);
 }
 
-/* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
-/* Winograd's F(2x2,3x3): a tile of 2x2 positions takes 16 products for each pair of channels; the definition takes 36. V =
- * B'dB for the 4x4 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
- * so its sum over channels is a matrix product at each of the 16 places. Filter gradient: dg = G'(V (A dy A'))G, summed
- * over tiles. B, A and G hold only 0, 1, -1 and 1/2, so at most a bit of precision is lost; but an infinity or NaN spreads
- * within its tile. "in" are the channels of the source, "out" those of the result: the input gradient is the forward pass
- * over dy with the filter rotated by 180 degrees. */
+/* -- stride 1, with fewer multiplications ---------------------------------------------------------- >>conv winograd */
+/* Winograd's F(4x4,3x3): a tile of 4x4 positions takes 36 products for each pair of channels; the definition takes 144. V =
+ * B'dB for the 6x6 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
+ * so its sum over channels is a matrix product at each of the 36 places. Filter gradient: dg = G'(V (A dy A'))G, summed
+ * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is half
+ * that of the usual 0, 1, -1, 2, -2. "in" are the channels of the source, "out" those of the result: the input gradient is the
+ * forward pass over dy with the filter rotated by 180 degrees.
+ * A larger filter is cut into blocks of 3x3 taps. Each block is a filter of its own, over channels of its own: the pixels that
+ * it sees, three rows or columns further on. So a 5x5 convolution is a 3x3 one with four times the channels. */
 
 typedef struct tp__wino {
     tp__grid
-        grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels; dilated, dh x dw tiles at a position */
+        grid; /* of tiles, 4 pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
-    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of the transformed weights */
-    int64_t dst_h, dst_w; /* size of the image that the tiles write */
+    int64_t blocks_w, blocks; /* blocks of 3x3 taps in a row of a filter, and in all; zeros fill up the last ones */
+    /* numbers of input and output channels; k: in * blocks; nr: columns in a panel of the transformed weights */
+    int64_t in, out, k, nr;
+    int64_t dst_h, dst_w;   /* size of the image that the tiles write */
     int64_t dh, dw, phases; /* dilation; number of tiles, dh x dw, that share a position of the grid */
-    /* block_rows: rows of tiles that are processed together; tiles of zeros are added up to a multiple of `tile_multiple` */
-    int64_t block_rows, tile_multiple;
+    int64_t block_rows;     /* rows of tiles that are processed together */
     int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
-    /* floats of one of the 16 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
+    /* floats of one of the 36 planes of a block of transformed tiles: of V (k channels), of M (output channels) */
     int64_t v_plane, m_plane;
-    /* the transformed weights U are stored as panels of [in][columns] at each of the 16 places */
+    /* the transformed weights U are stored as panels of [k][columns] at each of the 36 places */
     int64_t u_plane, pack_floats;
     /* filter gradient: number of sequences of pieces; each is summed into a dw of its own */
     int parts;
@@ -2625,20 +2628,36 @@ typedef struct tp__wino {
     tp__slots slots;
 } tp__wino;
 #define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
+#define TP__WINO_BLOCKS   4 /* and filters of at most so many blocks, because each has its own transform of the source */
+#define TP__WINO_EDGE     4  /* positions along a side of a tile */
+#define TP__WINO_PLACES   36 /* numbers in a transformed tile */
+/* The transform of a channel takes as long as so many multiplications for each position; measured with AVX-512. */
+#define TP__WINO_TRANSFORM 20.0
+#define TP__WINO_GAIN      1.35 /* Winograd's form is used from so many times fewer multiplications on */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
-#define TP__WINO_FLOATS 65536
-/* floats of Winograd's V and M if channels are so few that V, M and U may stay in L1 */
-#define TP__WINO_FLOATS_L1 8192
+#define TP__WINO_FLOATS 131072
 /* From so many floats on, U misses L2. Then a block has so many tiles, which use each part of U, of so many pieces at most. */
 #define TP__WINO_LARGE    524288
-#define TP__WINO_TILES    128
+#define TP__WINO_TILES    64
 #define TP__WINO_TOGETHER 16
 
 /* The rows or columns that whole tiles compute for a result of `size`. */
 TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t size, int64_t dilation)
 {
-    const double tile = 2.0 * (double)dilation;
-    return dilation >= size ? tile : (double)tp__ceil_div(size, 2 * dilation) * tile;
+    const double tile = (double)TP__WINO_EDGE * (double)dilation;
+    return dilation >= size ? tile : (double)tp__ceil_div(size, TP__WINO_EDGE * dilation) * tile;
+}
+/* How many taps along one side of a filter lie inside an image of `size`, over all `out` rows or columns of the result. */
+TP__UNUSED TP__SMALL static double tp__wino_taps(int64_t out, int64_t size, int64_t taps, int64_t dilation, int64_t pad)
+{
+    double sum = 0;
+    for (int64_t r = 0; r < taps; r++) {
+        const double first = (double)r * (double)dilation - (double)pad; /* what the tap reads for the first position */
+        const double end = (double)size - first < (double)out ? (double)size - first : (double)out;
+        const double begin = first < 0 ? -first : 0;
+        if (end > begin) sum += end - begin;
+    }
+    return sum;
 }
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
@@ -2647,14 +2666,20 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     (void)g;
     return false;
 #else
-    /* tiles beyond the edge of the result are computed for nothing, which few channels do not make up for */
-    const int64_t least = tp__min64(g->C, g->O);
-    const double computed = tp__wino_positions(g->OH, g->dilation_h) * tp__wino_positions(g->OW, g->dilation_w);
-    const bool fits = computed < 1.2 * (double)g->OH * (double)g->OW;
-    const bool whole = g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0;
-    return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->stride_h == 1 && g->stride_w == 1 &&
-           g->groups == 1 && least >= TP__WINO_CHANNELS && g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256 &&
-           (fits || (g->dilation_h == 1 && g->dilation_w == 1 && (whole || least >= 64)));
+    const int64_t blocks = tp__ceil_div(g->KH, 3) * tp__ceil_div(g->KW, 3);
+    if (!tp__wino_in_of[isa->level] || g->stride_h != 1 || g->stride_w != 1 || g->groups != 1 ||
+        tp__min64(g->C, g->O) < TP__WINO_CHANNELS || g->KH < 3 || g->KW < 3 || blocks > TP__WINO_BLOCKS ||
+        g->B * g->OH * g->OW < 256)
+        return false;
+    /* What tiles beyond the edge of the result and taps beyond the edge of the image compute is for nothing, and there are the
+     * transforms: few channels and small images do not make up for that. */
+    const double products = 2.25 * (double)blocks * (double)g->C * (double)g->O;
+    const double transforms = TP__WINO_TRANSFORM * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
+    const double here =
+        tp__wino_positions(g->OH, g->dilation_h) * tp__wino_positions(g->OW, g->dilation_w) * (products + transforms);
+    const double direct = tp__wino_taps(g->OH, g->H, g->KH, g->dilation_h, g->top) *
+                          tp__wino_taps(g->OW, g->W, g->KW, g->dilation_w, g->left) * (double)g->C * (double)g->O;
+    return direct > TP__WINO_GAIN * here;
 #endif
 }
 
@@ -2668,8 +2693,11 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->a = a;
     w->isa = d->isa;
     w->pass = pass;
+    w->blocks_w = tp__ceil_div(a->g.KW, 3);
+    w->blocks = tp__ceil_div(a->g.KH, 3) * w->blocks_w;
     w->in = input_grad ? a->g.O : a->g.C;
     w->out = input_grad ? a->g.C : a->g.O;
+    w->k = w->in * w->blocks;
     w->nr = 2 * w->isa->vw;
     w->dst_h = input_grad ? a->g.H : a->g.OH;
     w->dst_w = input_grad ? a->g.W : a->g.OW;
@@ -2680,19 +2708,19 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->w = input_grad ? a->g.OW : a->g.W;
     q->c = q->pixel = w->in;
     w->dh = a->g.dilation_h, w->dw = a->g.dilation_w, w->phases = w->dh * w->dw;
-    q->stride_h = 2 * w->dh, q->stride_w = 2 * w->dw;
+    q->stride_h = TP__WINO_EDGE * w->dh, q->stride_w = TP__WINO_EDGE * w->dw;
     q->rows = tp__ceil_div(w->dst_h, q->stride_h);
     q->cols = tp__ceil_div(w->dst_w, q->stride_w);
-    q->top = input_grad ? a->g.top - q->stride_h : -a->g.top;
-    q->left = input_grad ? a->g.left - q->stride_w : -a->g.left;
-    q->window_h = 4 * w->dh, q->window_w = 4 * w->dw;
+    q->top = input_grad ? a->g.top - (a->g.KH - 1) * w->dh : -a->g.top;
+    q->left = input_grad ? a->g.left - (a->g.KW - 1) * w->dw : -a->g.left;
+    q->window_h = (TP__WINO_EDGE + 3 * w->blocks / w->blocks_w - 1) * w->dh;
+    q->window_w = (TP__WINO_EDGE + 3 * w->blocks_w - 1) * w->dw;
     q->in_place = tp__grid_in_place(q);
-    tp__grid_split(q, w->phases, tp__max64(16, 131072 / 16 / (w->in + w->out)));
-    const bool in_l1 = pass != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
-    const bool large = 16 * w->in * w->out > TP__WINO_LARGE;
-    const int64_t limit = in_l1 ? TP__WINO_FLOATS_L1 : large ? 16 * TP__WINO_TILES * (w->in + w->out) : TP__WINO_FLOATS;
-    w->tile_multiple = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
-    w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / (q->cols * w->phases));
+    const int64_t channels = w->k + w->out;
+    tp__grid_split(q, w->phases, tp__max64(16, 131072 / TP__WINO_PLACES / channels));
+    const bool large = TP__WINO_PLACES * w->k * w->out > TP__WINO_LARGE;
+    const int64_t limit = large ? TP__WINO_PLACES * TP__WINO_TILES * channels : TP__WINO_FLOATS;
+    w->block_rows = tp__max64(1, limit / TP__WINO_PLACES / channels / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
     w->together = 1;
     if (large && w->block_rows == q->piece_images * q->piece_rows) {
@@ -2701,46 +2729,62 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
         const int64_t most = tp__min64(TP__WINO_TOGETHER, q->pieces / threads);
         w->together = (int)tp__max64(1, tp__min64(most, TP__WINO_TILES / (w->block_rows * q->cols * w->phases)));
     }
-    const int64_t tiles =
-        tp__ceil_div(w->together * w->block_rows * q->cols * w->phases, w->tile_multiple) * w->tile_multiple;
-    /* 16 floats of padding, because otherwise the 16 planes of transformed tiles would map to the same cache set */
-    w->v_plane = tiles * w->in + 16;
+    const int64_t tiles = w->together * w->block_rows * q->cols * w->phases;
+    /* 16 floats of padding, because otherwise the planes of transformed tiles would map to the same cache set */
+    w->v_plane = tiles * w->k + 16;
     w->m_plane = tiles * w->out + 16;
-    w->u_plane = w->in * w->out;
+    w->u_plane = w->k * w->out;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
     if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
-        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / 192));
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / 48));
         w->parts = (int)tp__min64(w->parts, q->pieces);
-        w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * 9 * w->in * w->out : 0, sizeof(float));
-    } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
+        w->part =
+            (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * w->in * w->out : 0, sizeof(float));
+    } else w->u = (float *)tp__carve(&c, TP__WINO_PLACES * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
-                    tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 + 16 * (w->v_plane + w->m_plane) +
-                                                  (pass == TP__CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
+                    tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 +
+                                                  TP__WINO_PLACES * (w->v_plane + w->m_plane) +
+                                                  (pass == TP__CONV_FILTER_GRAD ? TP__WINO_PLACES * w->u_plane : 0)));
     return tp__carved(&c);
 }
 
-/* A chunk of packing: the transformed weights U of 16 input channels and one panel of output channels. */
+/* The tap of the filter that is tap i of a block of 3x3, or -1 if the block reaches beyond the filter there. */
+static int64_t tp__wino_tap(const tp__wino *w, int64_t block, int64_t i)
+{
+    const int64_t r = block / w->blocks_w * 3 + i / 3, s = block % w->blocks_w * 3 + i % 3;
+    return r < w->a->g.KH && s < w->a->g.KW ? r * w->a->g.KW + s : -1;
+}
+/* A chunk of packing: the transformed weights U of 16 input channels of a block of taps and one panel of output channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__conv_args *a = w->a;
-    const int64_t blocks = tp__ceil_div(w->in, TP__WINO_CHANNELS), k = chunk % blocks * TP__WINO_CHANNELS;
+    const int64_t groups = tp__ceil_div(w->in, TP__WINO_CHANNELS), k = chunk % groups * TP__WINO_CHANNELS;
+    const int64_t block = chunk / groups % w->blocks;
     const int64_t rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
-    const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
-    float *u = w->u + column * w->in + k * n;
+    const int64_t column = chunk / groups / w->blocks * w->nr, n = tp__min64(w->out - column, w->nr);
+    const float *tap[9];
+    float *u = w->u + column * w->k + (block * w->in + k) * n;
     if (w->pass == TP__CONV_FORWARD) {
-        for (int64_t i = 0; i < rows; i++)
-            tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->g.O + column, a->g.C * a->g.O, u + i * n,
-                                              w->u_plane);
+        for (int64_t row = 0; row < rows; row++) {
+            for (int i = 0; i < 9; i++) {
+                const int64_t at = tp__wino_tap(w, block, i);
+                tap[i] = at < 0 ? NULL : a->w + (at * a->g.C + k + row) * a->g.O + column;
+            }
+            tp__wino_filter_of[w->isa->level](n, tap, u + row * n, w->u_plane);
+        }
         return;
     }
     const int slot = tp__slot_acquire(&w->slots);
     float *transposed = w->slots.memory + slot * w->slots.floats;
-    const int64_t tap = rows * n;
-    for (int64_t i = 0; i < 9; i++) /* the filter rotated by 180 degrees, as [tap][o][c] */
-        w->isa->transpose(transposed + i * tap, n, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n, rows);
-    tp__wino_filter_of[w->isa->level](tap, transposed, tap, u, w->u_plane);
+    for (int i = 0; i < 9; i++) { /* the filter rotated by 180 degrees, as [tap][o][c] */
+        const int64_t at = tp__wino_tap(w, block, i), last = a->g.KH * a->g.KW - 1;
+        float *to = transposed + i * rows * n;
+        tap[i] = at < 0 ? NULL : to;
+        if (at >= 0) w->isa->transpose(to, n, n, a->w + ((last - at) * a->g.C + column) * a->g.O + k, a->g.O, n, rows);
+    }
+    tp__wino_filter_of[w->isa->level](rows * n, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2749,23 +2793,27 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
+    const int64_t down = w->dh * q->row_floats, right = w->dw * w->in;
     for (int64_t i = row; i < row + rows; i++)
-        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
-            tp__wino_in_of[w->isa->level](w->in, q->cols,
-                                          p->at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
-                                              phase / w->dw * q->row_floats + phase % w->dw * w->in,
-                                          w->dh * q->row_floats, w->dw * w->in, v, w->v_plane);
+        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->k) {
+            const float *at = p->at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
+                              phase / w->dw * q->row_floats + phase % w->dw * w->in;
+            for (int64_t b = 0; b < w->blocks; b++)
+                tp__wino_in_of[w->isa->level](w->in, q->cols,
+                                              at + 3 * (b / w->blocks_w * down + b % w->blocks_w * right), down, right,
+                                              v + b * w->in, w->k, w->v_plane);
+        }
     return rows * q->cols * w->phases;
 }
 
-/* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most 2 are
+/* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most 4 are
  * used) and columns of them there are; none beyond the edge. */
 typedef struct tp__wino_row {
     int64_t at, rows, width;
 } tp__wino_row;
 static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64_t row, int64_t phase)
 {
-    const int64_t y = (p->row + row % p->rows) * 2 * w->dh + phase / w->dw, x = phase % w->dw;
+    const int64_t y = (p->row + row % p->rows) * TP__WINO_EDGE * w->dh + phase / w->dw, x = phase % w->dw;
     tp__wino_row r;
     r.at = (((p->image + row / p->rows) * w->dst_h + y) * w->dst_w + x) * w->out;
     r.rows = tp__ceil_div(tp__max64(0, w->dst_h - y), w->dh);
@@ -2777,25 +2825,22 @@ static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64
 TP__SMALL static void tp__wino_products(const tp__wino *w, float *v, float *m, int64_t tiles, tp__prefetch *next,
                                         int64_t next_floats, tp__prefetch *written)
 {
-    const int64_t whole = tp__ceil_div(tiles, w->tile_multiple) * w->tile_multiple;
     tp__even t;
     memset(&t, 0, sizeof t);
-    t.K = t.a_gap = w->in;
+    t.K = t.a_gap = w->k;
     t.c_gap = w->out;
     t.step = 1;
     t.add = false;
-    for (int i = 0; i < 16 && whole > tiles; i++)
-        memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
-    for (int place = 0; place < 16; place++) {
+    for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
         tp__prefetch_next(next, next_floats);
-        tp__prefetch_written(written, tp__prefetch_share(written, 16 - place));
+        tp__prefetch_written(written, tp__prefetch_share(written, TP__WINO_PLACES - place));
         for (int64_t column = 0; column < w->out; column += w->nr) {
             const int64_t n = tp__min64(w->out - column, w->nr);
             t.a = v + place * w->v_plane;
             t.c = m + place * w->m_plane + column;
-            t.b = w->u + place * w->u_plane + column * w->in;
+            t.b = w->u + place * w->u_plane + column * w->k;
             t.ldb = n;
-            tp__even_product_of[w->isa->level](&t, whole, n);
+            tp__even_product_of[w->isa->level](&t, tiles, n);
         }
     }
 }
@@ -2816,7 +2861,7 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
 TP__SMALL static void tp__wino_after(const tp__wino *w, const tp__piece *p)
 {
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
-    const int64_t y = p->row * 2 * w->dh, height = tp__min64(p->rows * 2 * w->dh, w->dst_h - y);
+    const int64_t y = p->row * TP__WINO_EDGE * w->dh, height = tp__min64(p->rows * TP__WINO_EDGE * w->dh, w->dst_h - y);
     for (int64_t i = 0; i < p->images; i++)
         tp__conv_after(w->a, w->isa, dst + ((p->image + i) * w->dst_h + y) * w->dst_w * w->out, height * w->dst_w);
 }
@@ -2829,13 +2874,13 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const int64_t first = chunk * w->together, end = tp__min64(first + w->together, q->pieces);
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *m = v + 16 * w->v_plane;
+    float *m = v + TP__WINO_PLACES * w->v_plane;
     tp__prefetch none = tp__prefetch_of(NULL, 0);
     if (w->together > 1) {
         int64_t tiles = 0;
         for (int64_t i = first; i < end; i++) {
             const tp__piece p = tp__grid_load(q, i, 0, buffer);
-            tiles += tp__wino_source(w, &p, 0, p.images * p.rows, v + tiles * w->in);
+            tiles += tp__wino_source(w, &p, 0, p.images * p.rows, v + tiles * w->k);
         }
         tp__wino_products(w, v, m, tiles, &none, 0, &none);
         tiles = 0;
@@ -2851,13 +2896,15 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const tp__piece p = tp__grid_load(q, first, 0, buffer);
     const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, 0, 1);
-    const int64_t prefetch_floats = tp__prefetch_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    const int64_t prefetch_floats =
+        tp__prefetch_share(&next, TP__WINO_PLACES * tp__ceil_div(piece_rows, w->block_rows));
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
         const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
         const int64_t tiles = tp__wino_source(w, &p, row, rows, v);
-        tp__prefetch written = tp__prefetch_of(
-            (w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
-            2 * w->dh * rows * w->dst_w * w->out); /* the part of the output that this block of tiles will write */
+        tp__prefetch written =
+            tp__prefetch_of((w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
+                            TP__WINO_EDGE * w->dh * rows * w->dst_w *
+                                w->out); /* the part of the output that this block of tiles will write */
         tp__wino_products(w, v, m, tiles, &next, prefetch_floats, &written);
         tp__wino_result(w, &p, row, rows, m);
     }
@@ -2873,15 +2920,15 @@ TP__SMALL static int64_t tp__wino_grad_source(const tp__wino *w, const tp__piece
     const int64_t cols = w->grid.cols;
     for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
-        const int64_t tiles = tp__ceil_div(r.width, 2);
+        const int64_t tiles = tp__ceil_div(r.width, TP__WINO_EDGE);
         tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->out, w->dw * w->out,
                                       m, w->m_plane);
-        for (int k = 0; k < 16 && tiles < cols; k++) /* tiles beyond the edge */
+        for (int64_t k = 0; k < TP__WINO_PLACES && tiles < cols; k++) /* tiles beyond the edge */
             memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
     }
     return tp__wino_source(w, p, row, rows, v);
 }
-/* sum (+)= V' M at each of the 16 places */
+/* sum (+)= V' M at each place */
 TP__SMALL static void tp__wino_grad_products(const tp__wino *w, const float *v, const float *m, float *sum,
                                              int64_t tiles, bool add, tp__prefetch next[2], const int64_t share[2])
 {
@@ -2889,31 +2936,31 @@ TP__SMALL static void tp__wino_grad_products(const tp__wino *w, const float *v, 
     memset(&t, 0, sizeof t);
     t.K = tiles;
     t.a_gap = 1;
-    t.step = w->in;
+    t.step = w->k;
     t.ldb = t.c_gap = w->out;
     t.add = add;
-    for (int place = 0; place < 16; place++) {
+    for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
         for (int i = 0; i < 2; i++) tp__prefetch_next(&next[i], share[i]);
         for (int64_t column = 0; column < w->out; column += w->nr) {
             t.a = v + place * w->v_plane;
             t.b = m + place * w->m_plane + column;
             t.c = sum + place * w->u_plane + column;
-            tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
+            tp__even_product_of[w->isa->level](&t, w->k, tp__min64(w->out - column, w->nr));
         }
     }
 }
-/* What the next piece reads of x and dy; it is fetched during the 16 products of each of the piece's blocks. */
+/* What the next piece reads of x and dy; it is fetched during the products of each of the piece's blocks. */
 TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece *p, int64_t next_piece,
                                              tp__prefetch next[2], int64_t share[2])
 {
     const tp__conv_args *a = w->a;
     const int64_t image = a->g.OH * a->g.OW * a->g.O,
-                  used = p->images == 1 ? 2 * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
-    const float *dy = a->dy + p->image * image + 2 * w->dh * p->row * a->g.OW * a->g.O + used;
+                  used = p->images == 1 ? TP__WINO_EDGE * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
+    const float *dy = a->dy + p->image * image + TP__WINO_EDGE * w->dh * p->row * a->g.OW * a->g.O + used;
     next[0] = tp__grid_prefetch(&w->grid, next_piece, 0, 1);
     next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))));
     for (int i = 0; i < 2; i++)
-        share[i] = tp__prefetch_share(&next[i], 16 * tp__ceil_div(p->images * p->rows, w->block_rows));
+        share[i] = tp__prefetch_share(&next[i], TP__WINO_PLACES * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
 /* A chunk of Winograd's filter gradient: one of the partial sums of dw. */
@@ -2924,15 +2971,16 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
-    float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : w->a->dw;
+    float *m = v + TP__WINO_PLACES * w->v_plane, *sum = m + TP__WINO_PLACES * w->m_plane;
+    const int64_t pairs = w->in * w->out;
+    float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * pairs : w->a->dw;
     for (int64_t index = first; index < end; index += w->together) {
         tp__prefetch next[2] = {tp__prefetch_of(NULL, 0), tp__prefetch_of(NULL, 0)};
         int64_t share[2] = {0, 0}, tiles = 0;
         if (w->together > 1) {
             for (int64_t i = index; i < tp__min64(index + w->together, end); i++) {
                 const tp__piece p = tp__grid_load(q, i, 0, buffer);
-                tiles += tp__wino_grad_source(w, &p, 0, p.images * p.rows, v + tiles * w->in, m + tiles * w->out);
+                tiles += tp__wino_grad_source(w, &p, 0, p.images * p.rows, v + tiles * w->k, m + tiles * w->out);
             }
             tp__wino_grad_products(w, v, m, sum, tiles, index > first, next, share);
             continue;
@@ -2944,7 +2992,14 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             tp__wino_grad_products(w, v, m, sum, tiles, index > first || row > 0, next, share);
         }
     }
-    tp__wino_dw_of[w->isa->level](w->in * w->out, sum, w->u_plane, dw);
+    for (int64_t b = 0; b < w->blocks; b++) {
+        float *tap[9];
+        for (int i = 0; i < 9; i++) {
+            const int64_t at = tp__wino_tap(w, b, i);
+            tap[i] = at < 0 ? NULL : dw + at * pairs;
+        }
+        tp__wino_dw_of[w->isa->level](pairs, sum + b * pairs, w->u_plane, tap);
+    }
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2954,12 +3009,13 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__con
     tp__wino_make(&w, d, a, pass, scratch);
     if (pass == TP__CONV_FILTER_GRAD) {
         tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
-        if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
+        if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * w.in * w.out, w.parts);
         return;
     }
     if (a->kept) w.u = a->kept;
     if (!a->kept_is_ready)
-        tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * tp__ceil_div(w.in, TP__WINO_CHANNELS), tp__wino_pack, &w);
+        tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * w.blocks * tp__ceil_div(w.in, TP__WINO_CHANNELS),
+                           tp__wino_pack, &w);
     tp_device_parallel(d, tp__ceil_div(w.grid.pieces, w.together), tp__wino_chunk, &w);
 }
 
@@ -3211,9 +3267,6 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
 #define TP__AMX_SIDE  32
 #define TP__AMX_STEP  1024 /* bf16 values of one of the three parts in a block */
 #define TP__AMX_STAGE 128  /* number of values of k that are copied to the staging buffer at a time */
-/* 3x3 convolutions with fewer channels stay with Winograd, because copying the image windows would take most of the
- * time */
-#define TP__AMX_WINO 128
 
 typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
 typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
@@ -3339,8 +3392,8 @@ static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_pa
 {
     const int64_t sy = pass == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
                   sx = pass == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
-    if (!d->amx || a->more || (tp__conv_is_wino(d->isa, &a->g) && tp__min64(a->g.C, a->g.O) < TP__AMX_WINO))
-        return false;
+    /* Winograd's form saves more multiplications than tiles compute faster */
+    if (!d->amx || a->more || tp__conv_is_wino(d->isa, &a->g)) return false;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
@@ -3810,7 +3863,8 @@ TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
         return tp__gemm_kept(d, &product);
     }
     if (tp__conv_is_depthwise(d->isa, g)) return 0;
-    if (tp__conv_is_wino(d->isa, g)) return tp__wino_make(&w, d, a, TP__CONV_FORWARD, NULL) ? 16 * w.u_plane : 0;
+    if (tp__conv_is_wino(d->isa, g))
+        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, NULL) ? TP__WINO_PLACES * w.u_plane : 0;
     return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
 }
 
@@ -5623,174 +5677,177 @@ static void TP__F(taps_grad)(const tp__taps *t)
 
 /* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time.
  *    The last vector of channels ends with the last channel, so it may repeat channels of the one before. -- */
-/* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. row, step: floats from one row and one
- * column of the pixels of a tile to the next; with dilation there are others between them. */
+/* The matrices of the points 0, 5/8, -5/8, 3/2, -3/2 and infinity, as vectors: each function transforms vectors that are `gap` floats
+ * apart, and writes them `to` floats apart. With a = 5/8, b = 3/2: */
+#define TP__A2    (25.0f / 64) /* a^2, b^2, their sum and product */
+#define TP__B2    (9.0f / 4)
+#define TP__SUM   (169.0f / 64)
+#define TP__TIMES (225.0f / 256)
+#define TP__CA    (-4096.0f / 5950) /* 1 / (2 a^2 (a^2 - b^2)) and 1 / (2 b^2 (b^2 - a^2)) */
+#define TP__CB    (128.0f / 1071)
 
-/* Winograd's V = B'dB of a row of tiles, 2 pixels apart. The last two columns of a tile are the first two of the next tile. */
-static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t plane)
+/* B'd */
+TP__INLINE void TP__F(wino_b)(const float *d, int64_t gap, float *r, int64_t to)
 {
-#define TP__DOWN(p_)       \
-    const float *p = (p_); \
-    const V d0 = vload(p), d1 = vload(p + row), d2 = vload(p + 2 * row), d3 = vload(p + 3 * row);
+    const V d0 = vload(d), d1 = vload(d + gap), d2 = vload(d + 2 * gap), d3 = vload(d + 3 * gap);
+    const V d4 = vload(d + 4 * gap), d5 = vload(d + 5 * gap), sum = vset(-TP__SUM), times = vset(TP__TIMES);
+    const V even_a = vfma(vset(-TP__B2), d2, d4), odd_a = vmul(vset(5.0f / 8), vfma(vset(-TP__B2), d1, d3));
+    const V even_b = vfma(vset(-TP__A2), d2, d4), odd_b = vmul(vset(3.0f / 2), vfma(vset(-TP__A2), d1, d3));
+    vstore(r, vfma(times, d0, vfma(sum, d2, d4)));
+    vstore(r + to, even_a + odd_a);
+    vstore(r + 2 * to, even_a - odd_a);
+    vstore(r + 3 * to, even_b + odd_b);
+    vstore(r + 4 * to, even_b - odd_b);
+    vstore(r + 5 * to, vfma(times, d1, vfma(sum, d3, d5)));
+}
+/* A'm */
+TP__INLINE void TP__F(wino_a)(const float *m, int64_t gap, float *y, int64_t to)
+{
+    const V m1 = vload(m + gap), m2 = vload(m + 2 * gap), m3 = vload(m + 3 * gap), m4 = vload(m + 4 * gap);
+    const V p = m1 + m2, u = m1 - m2, q = m3 + m4, w = m3 - m4;
+    vstore(y, vload(m) + p + q);
+    vstore(y + to, vfma(vset(3.0f / 2), w, vmul(vset(5.0f / 8), u)));
+    vstore(y + 2 * to, vfma(vset(TP__B2), q, vmul(vset(TP__A2), p)));
+    vstore(y + 3 * to, vfma(vset(27.0f / 8), w, vfma(vset(125.0f / 512), u, vload(m + 5 * gap))));
+}
+/* A y */
+TP__INLINE void TP__F(wino_a_back)(const float *y, int64_t gap, float *m, int64_t to)
+{
+    const V y0 = vload(y), y1 = vload(y + gap), y2 = vload(y + 2 * gap), y3 = vload(y + 3 * gap);
+    const V even_a = vfma(vset(TP__A2), y2, y0), odd_a = vmul(vset(5.0f / 8), vfma(vset(TP__A2), y3, y1));
+    const V even_b = vfma(vset(TP__B2), y2, y0), odd_b = vmul(vset(3.0f / 2), vfma(vset(TP__B2), y3, y1));
+    vstore(m, y0);
+    vstore(m + to, even_a + odd_a);
+    vstore(m + 2 * to, even_a - odd_a);
+    vstore(m + 3 * to, even_b + odd_b);
+    vstore(m + 4 * to, even_b - odd_b);
+    vstore(m + 5 * to, y3);
+}
+/* G g */
+TP__INLINE void TP__F(wino_g)(const float *g, int64_t gap, float *u, int64_t to)
+{
+    const V g0 = vload(g), g1 = vload(g + gap), g2 = vload(g + 2 * gap);
+    const V even_a = vmul(vset(TP__CA), vfma(vset(TP__A2), g2, g0)), odd_a = vmul(vset(-512.0f / 1190), g1);
+    const V even_b = vmul(vset(TP__CB), vfma(vset(TP__B2), g2, g0)), odd_b = vmul(vset(64.0f / 357), g1);
+    vstore(u, vmul(vset(1 / TP__TIMES), g0));
+    vstore(u + to, even_a + odd_a);
+    vstore(u + 2 * to, even_a - odd_a);
+    vstore(u + 3 * to, even_b + odd_b);
+    vstore(u + 4 * to, even_b - odd_b);
+    vstore(u + 5 * to, g2);
+}
+/* G's */
+TP__INLINE void TP__F(wino_g_back)(const float *s, int64_t gap, float *g, int64_t to)
+{
+    const V s1 = vload(s + gap), s2 = vload(s + 2 * gap), s3 = vload(s + 3 * gap), s4 = vload(s + 4 * gap);
+    const V p = vmul(vset(TP__CA), s1 + s2), q = vmul(vset(TP__CB), s3 + s4);
+    vstore(g, vfma(vset(1 / TP__TIMES), vload(s), p + q));
+    vstore(g + to, vfma(vset(64.0f / 357), s3 - s4, vmul(vset(-512.0f / 1190), s1 - s2)));
+    vstore(g + 2 * to, vfma(vset(TP__B2), q, vfma(vset(TP__A2), p, vload(s + 5 * gap))));
+}
+#undef TP__A2
+#undef TP__B2
+#undef TP__SUM
+#undef TP__TIMES
+#undef TP__CA
+#undef TP__CB
+
+/* plane: floats from one of the 36 elements of a transformed tile to the next. row, step: floats from one row and one column of
+ * the pixels of a tile to the next; with dilation there are others between them. */
+
+/* V = B'dB of a row of tiles; `gap` floats from one in v to the next. */
+static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t gap,
+                           int64_t plane)
+{
+    float half[36 * TP__VW];
     for (int64_t i = 0; i < C; i += TP__VW) {
         const int64_t c = i + TP__VW <= C ? i : C - TP__VW;
-        const float *at = x + c;
-        float *q = v + c;
-        V a0, a1, a2, a3, b0, b1, b2, b3;
-        {
-            TP__DOWN(at)
-            a0 = d0 - d2, a1 = d1 + d2, a2 = d2 - d1, a3 = d1 - d3;
-        }
-        {
-            TP__DOWN(at + step)
-            b0 = d0 - d2, b1 = d1 + d2, b2 = d2 - d1, b3 = d1 - d3;
-        }
-        for (int64_t t = 0; t < tiles; t++, q += C) {
-            V c0, c1, c2, c3, e0, e1, e2, e3;
-            at += 2 * step;
-            {
-                TP__DOWN(at)
-                c0 = d0 - d2, c1 = d1 + d2, c2 = d2 - d1, c3 = d1 - d3;
-            }
-            {
-                TP__DOWN(at + step)
-                e0 = d0 - d2, e1 = d1 + d2, e2 = d2 - d1, e3 = d1 - d3;
-            }
-#define X(i)                                      \
-    vstore(q + (4 * i + 0) * plane, a##i - c##i); \
-    vstore(q + (4 * i + 1) * plane, b##i + c##i); \
-    vstore(q + (4 * i + 2) * plane, c##i - b##i); \
-    vstore(q + (4 * i + 3) * plane, b##i - e##i);
-            X(0)
-            X(1)
-            X(2)
-            X(3)
-#undef X
-            a0 = c0, a1 = c1, a2 = c2, a3 = c3;
-            b0 = e0, b1 = e1, b2 = e2, b3 = e3;
+        for (int64_t t = 0; t < tiles; t++) {
+            const float *at = x + c + t * 4 * step;
+            float *to = v + c + t * gap;
+            for (int j = 0; j < 6; j++) TP__F(wino_b)(at + j * step, row, half + j * TP__VW, 6 * TP__VW);
+            for (int j = 0; j < 6; j++) TP__F(wino_b)(half + j * 6 * TP__VW, TP__VW, to + j * 6 * plane, plane);
         }
     }
-#undef TP__DOWN
 }
 
-/* Winograd's y = A'mA of a row of tiles, for the first 2 rows (1 if only `rows` = 1 is left) of an image of `width`
- * pixels per row, then bias and activation, then adds `more`, which has the layout of y. */
+/* y = A'mA of a row of tiles, for the first rows (at most 4 and `rows`) of an image of `width` pixels per row, then bias and
+ * activation, then adds `more`, which has the layout of y. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
                             int64_t row, int64_t step, const float *more, const float *bias, bool relu)
 {
     const V zero = vset(0.0f);
+    float half[24 * TP__VW], line[4 * TP__VW];
     for (int64_t i = 0; i < O; i += TP__VW) {
         const int64_t c = i + TP__VW <= O ? i : O - TP__VW;
         const V add = bias ? vload(bias + c) : zero;
         const float *q = m + c;
-        for (int64_t col = 0; col < width; col += 2, q += O) {
-            float *to = y + col * step + c;
-            const float *from = more ? more + col * step + c : to;
-            const bool right = col + 1 < width, low = rows > 1;
-#define X(j)                                                                         \
-    const V m0##j = vload(q + j * plane), m1##j = vload(q + (4 + j) * plane);        \
-    const V m2##j = vload(q + (8 + j) * plane), m3##j = vload(q + (12 + j) * plane); \
-    const V s##j = m0##j + m1##j + m2##j, t##j = m1##j - m2##j - m3##j;
-            X(0)
-            X(1)
-            X(2)
-            X(3)
-#undef X
-            V y00 = s0 + s1 + s2, y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
-            if (bias) y00 += add, y01 += add, y10 += add, y11 += add;
-            if (relu) y00 = vmax(zero, y00), y01 = vmax(zero, y01), y10 = vmax(zero, y10), y11 = vmax(zero, y11);
-            if (more) {
-                y00 += vload(from);
-                if (right) y01 += vload(from + step);
-                if (low) y10 += vload(from + row);
-                if (low && right) y11 += vload(from + row + step);
+        for (int64_t col = 0; col < width; col += 4, q += O) {
+            for (int j = 0; j < 6; j++) TP__F(wino_a)(q + j * plane, 6 * plane, half + j * TP__VW, 6 * TP__VW);
+            for (int64_t j = 0; j < 4 && j < rows; j++) {
+                const int64_t at = j * row + col * step + c;
+                TP__F(wino_a)(half + j * 6 * TP__VW, TP__VW, line, TP__VW);
+                for (int64_t k = 0; k < 4 && col + k < width; k++) {
+                    V e = vload(line + k * TP__VW) + add;
+                    if (relu) e = vmax(zero, e);
+                    if (more) e += vload(more + at + k * step);
+                    vstore(y + at + k * step, e);
+                }
             }
-            vstore(to, y00);
-            if (right) vstore(to + step, y01);
-            if (low) vstore(to + row, y10);
-            if (low && right) vstore(to + row + step, y11);
         }
     }
 }
 
-/* Winograd's m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
+/* m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
 static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step, float *m,
                            int64_t plane)
 {
-    const V zero = vset(0.0f);
-    for (int64_t k = 0; k < O; k += TP__VW) {
-        const int64_t c = k + TP__VW <= O ? k : O - TP__VW;
+    float half[24 * TP__VW], filled[16 * TP__VW];
+    for (int64_t i = 0; i < O; i += TP__VW) {
+        const int64_t c = i + TP__VW <= O ? i : O - TP__VW;
         float *q = m + c;
-        for (int64_t col = 0; col < width; col += 2, q += O) {
+        for (int64_t col = 0; col < width; col += 4, q += O) {
             const float *p = dy + col * step + c;
-            const bool right = col + 1 < width, low = rows > 1;
-            const V a0 = vload(p), b0 = right ? vload(p + step) : zero;
-            const V a3 = low ? vload(p + row) : zero, b3 = low && right ? vload(p + row + step) : zero;
-            const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
-            /* the fourth row of A dy is (-a3, -b3): sign_ negates a3 and b3 when they are stored */
-#define X(i, sign_)                                      \
-    vstore(q + (4 * i + 0) * plane, sign_ a##i);         \
-    vstore(q + (4 * i + 1) * plane, sign_(a##i + b##i)); \
-    vstore(q + (4 * i + 2) * plane, sign_(a##i - b##i)); \
-    vstore(q + (4 * i + 3) * plane, sign_(zero - b##i));
-            X(0, +) X(1, +) X(2, +) X(3, -)
-#undef X
+            int64_t down = row, right = step;
+            if (rows < 4 || col + 4 > width) {
+                for (int j = 0; j < 16; j++)
+                    vstore(filled + j * TP__VW,
+                           j / 4 < rows && col + j % 4 < width ? vload(p + j / 4 * row + j % 4 * step) : vset(0.0f));
+                p = filled, down = 4 * TP__VW, right = TP__VW;
+            }
+            for (int j = 0; j < 4; j++) TP__F(wino_a_back)(p + j * right, down, half + j * TP__VW, 4 * TP__VW);
+            for (int j = 0; j < 6; j++) TP__F(wino_a_back)(half + j * 4 * TP__VW, TP__VW, q + j * 6 * plane, plane);
         }
     }
 }
 
-/* Winograd's U = GgG' of n filters, whose 9 taps are `tap` floats apart. */
-static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
+/* U = GgG' of n filters; g[k]: tap k of each, NULL if it is zero. */
+static void TP__F(wino_filter)(int64_t n, const float *const *g, float *u, int64_t plane)
 {
-    const V half = vset(0.5f);
+    float tap[9 * TP__VW], half[18 * TP__VW], line[6 * TP__VW];
     for (int64_t i = 0; i < n; i += TP__VW) {
         const TP__F(vmask) here = TP__F(vfirst)(n - i < TP__VW ? n - i : TP__VW);
-#define X(j)                                                                                                \
-    const V a##j = TP__F(vloadm)(g + j * tap + i, here), d##j = TP__F(vloadm)(g + (6 + j) * tap + i, here); \
-    const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, TP__F(vloadm)(g + (3 + j) * tap + i, here));  \
-    const V b##j = p##j + q##j, c##j = p##j - q##j;
-        X(0)
-        X(1)
-        X(2)
-#undef X
-#define X(i_, r)                                                   \
-    {                                                              \
-        const V p = vmul(half, r##0 + r##2), q = vmul(half, r##1); \
-        TP__F(vstorem)(u + (4 * i_ + 0) * plane + i, here, r##0);  \
-        TP__F(vstorem)(u + (4 * i_ + 1) * plane + i, here, p + q); \
-        TP__F(vstorem)(u + (4 * i_ + 2) * plane + i, here, p - q); \
-        TP__F(vstorem)(u + (4 * i_ + 3) * plane + i, here, r##2);  \
-    }
-        X(0, a) X(1, b) X(2, c) X(3, d)
-#undef X
+        for (int j = 0; j < 9; j++) vstore(tap + j * TP__VW, g[j] ? TP__F(vloadm)(g[j] + i, here) : vset(0.0f));
+        for (int j = 0; j < 3; j++) TP__F(wino_g)(tap + j * TP__VW, 3 * TP__VW, half + j * TP__VW, 3 * TP__VW);
+        for (int j = 0; j < 6; j++) {
+            TP__F(wino_g)(half + j * 3 * TP__VW, TP__VW, line, TP__VW);
+            for (int k = 0; k < 6; k++) TP__F(vstorem)(u + (6 * j + k) * plane + i, here, vload(line + k * TP__VW));
+        }
     }
 }
 
-/* Winograd's dw = G'sG of n sums; the taps of dw are n floats apart. */
-static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
+/* dw = G'sG of n sums; dw[k]: tap k of each, NULL if it is not wanted. */
+static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *const *dw)
 {
-    const V half = vset(0.5f);
+    float half[18 * TP__VW], line[3 * TP__VW];
     for (int64_t k = 0; k < n; k += TP__VW) {
         const int64_t i = k + TP__VW <= n ? k : n - TP__VW;
-#define X(j)                                                                              \
-    const V p##j = vload(s + (4 + j) * plane + i), q##j = vload(s + (8 + j) * plane + i); \
-    const V h##j = vmul(half, p##j + q##j);                                               \
-    const V a##j = vload(s + j * plane + i) + h##j, b##j = vmul(half, p##j - q##j);       \
-    const V c##j = h##j + vload(s + (12 + j) * plane + i);
-        X(0)
-        X(1)
-        X(2)
-        X(3)
-#undef X
-#define X(i_, r)                                                    \
-    {                                                               \
-        const V h = vmul(half, r##1 + r##2);                        \
-        vstore(dw + (3 * i_ + 0) * n + i, r##0 + h);                \
-        vstore(dw + (3 * i_ + 1) * n + i, vmul(half, r##1 - r##2)); \
-        vstore(dw + (3 * i_ + 2) * n + i, h + r##3);                \
-    }
-        X(0, a) X(1, b) X(2, c)
-#undef X
+        for (int j = 0; j < 6; j++) TP__F(wino_g_back)(s + i + j * plane, 6 * plane, half + j * TP__VW, 6 * TP__VW);
+        for (int j = 0; j < 3; j++) {
+            TP__F(wino_g_back)(half + j * 6 * TP__VW, TP__VW, line, TP__VW);
+            for (int r = 0; r < 3; r++)
+                if (dw[3 * j + r]) vstore(dw[3 * j + r] + i, vload(line + r * TP__VW));
+        }
     }
 }
 #endif

@@ -102,6 +102,8 @@ typedef struct tp__even {
     int64_t K, a_gap, step, ldb, c_gap;
     bool add, relu;
     const float *bias;
+    const float *
+        next; /* the panel of B that is read after this one: each tile prefetches K floats for a row; NULL: rows of A */
 } tp__even;
 
 /* Vectors of batch normalisation, with one value for each of C channels (the last axis): y = (x - mean) scale + beta,
@@ -350,7 +352,7 @@ TP__WIDE_KERNEL(void, taps, const tp__taps *t);
 TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v,
-                int64_t gap, int64_t plane);
+                int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
                 int64_t row, int64_t step, const float *more, const float *bias, bool relu);
 TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step,
@@ -760,6 +762,7 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     e.a_gap = a->ta ? 1 : a->lda, e.step = a->ta ? a->lda : 1;
     e.add = a->accumulate, e.relu = a->epilogue.act == TP_EPILOGUE_RELU;
     e.bias = a->epilogue.bias ? a->epilogue.bias + column : NULL;
+    e.next = NULL;
     return e;
 }
 
@@ -905,12 +908,26 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
     if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
 }
 
-/* The data to prefetch while a tile runs. If A is read in place and only once: the next rows of A. Otherwise this tile's share
+/* Where the panel of B begins that the block after this one reads in this one's place; NULL if B is not kept or no block follows. Kept
+ * panels belong to weights that many other steps may have displaced from the cache. */
+static const float *tp__gemm_next_kept(const tp__gemm_plan *p, int64_t panel, int64_t panels_on, int64_t k, int64_t kn)
+{
+    const tp__gemm_args *g = &p->g;
+    const int64_t k_begin = k / p->k_part * p->k_part, k_end = tp__min64(k_begin + p->k_part, g->K);
+    const bool next_k = k + kn < k_end;
+    const int64_t to = next_k ? panel : panel + panels_on, from = next_k ? k + kn : k_begin;
+    if (!g->kept_is_ready || to >= p->panels || (!p->pack_here && p->packed_from > 0)) return NULL;
+    if (!p->pack_here) return p->packed + (to * g->K + from) * p->nr;
+    return g->kept + from * p->panels * p->nr + to * p->nr * tp__min64(p->kc, k_end - from);
+}
+/* The data to prefetch while a tile runs. If B is kept: this tile's share of the next block. If A is read in place and only once: the next rows of A. Otherwise this tile's share
  * of the next block of k, first of B and then of A. */
 static const float *tp__gemm_prefetch(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
                                       int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
     const tp__gemm_args *g = &p->g;
+    const float *b = row < p->nr ? tp__gemm_next_kept(p, panel, p->pb, k, kn) : NULL;
+    if (b) return b + row * kn;
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
     /* prefetch the rows of the next tile */
     if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL;
@@ -948,6 +965,7 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
                         g->ldc,
                         true,
                         false,
+                        NULL,
                         NULL};
     p->isa->descend(&e, rows, end - column, *g->descend);
 }
@@ -963,7 +981,8 @@ static void tp__gemm_even_chunk(void *user, int64_t chunk)
     for (int64_t panel = panel0; panel < panel1; panel += panels_at_once) {
         int64_t ldb;
         const float *b = tp__gemm_panel(p, NULL, panel, panel0, 0, p->g.K, &ldb);
-        const tp__even e = tp__gemm_even(&p->g, row0, panel * p->nr, b, ldb);
+        tp__even e = tp__gemm_even(&p->g, row0, panel * p->nr, b, ldb);
+        e.next = tp__gemm_next_kept(p, panel, panels_at_once, 0, p->g.K);
         tp__even_product_of[p->isa->level](&e, mb, tp__min64(panels_at_once * p->nr, p->g.N - panel * p->nr));
     }
 }
@@ -1715,6 +1734,8 @@ static int64_t tp__gather_by_image(const tp__gather *g)
     } else if (tp__gather_three(g)) {
         images = mr;
         filled = (double)q->images / (double)(tp__ceil_div(q->images, 7) * 7);
+        filled *= (double)(tp__ceil_div(q->cols, 7) * 7) /
+                  (double)q->cols; /* tiles of neighbours are in one row of positions */
     }
     return tp__gather_inside_part(g) < 1.08 * filled ? images : 0;
 }
@@ -2167,6 +2188,21 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
         }
 }
 
+/* What a tile prefetches of B: its share of the panels that the block after (kb, panel0) has; NULL if there is none. */
+static const float *tp__gather_prefetch(const tp__gather *g, int kb, int64_t panel, int64_t panel0, int64_t end_panel,
+                                        int64_t position)
+{
+    const int64_t block_panels = TP__NC / g->nr;
+    const bool next_k = panel0 + block_panels >= end_panel;
+    if (next_k && kb + 1 == g->k_blocks) return NULL;
+    const int64_t to = next_k ? panel % block_panels : panel + block_panels;
+    if (to >= end_panel) return NULL;
+    const int64_t k = g->place[g->k_block[kb + next_k].first_run].k;
+    const int64_t end = kb + next_k + 1 < g->k_blocks ? g->place[g->k_block[kb + next_k + 1].first_run].k : g->K;
+    const int64_t width = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, to));
+    return position < width ? g->packed + to * g->nr * g->K + k * width + position * (end - k) : NULL;
+}
+
 /* Normalises what was computed of a piece, if that is fused. */
 static void tp__gather_after(const tp__gather *g, const tp__piece *p)
 {
@@ -2246,6 +2282,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                     t.ldb = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, panel));
                     tp__gather_set(g, &inside, g->packed + group * g->group_floats + panel * g->nr * g->K, &t);
                     for (int j = 0; j < t.m; j++) t.c[j] = out[j] + panel * g->nr;
+                    t.prefetch = tp__gather_prefetch(g, kb, panel, panel0, end_panel, i);
                     tp__gather_tile(g, &t, group, panel, last);
                 }
             }
@@ -2602,8 +2639,8 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is half
  * that of the usual 0, 1, -1, 2, -2. "in" are the channels of the source, "out" those of the result: the input gradient is the
  * forward pass over dy with the filter rotated by 180 degrees.
- * A larger filter is cut into blocks of 3x3 taps. Each block is a filter of its own, over channels of its own: the pixels that
- * it sees, three rows or columns further on. So a 5x5 convolution is a 3x3 one with four times the channels. */
+ * A larger filter is cut into blocks of 3x3 taps; each adds its products to M = U V, with the V of the pixels that it sees, three
+ * rows or columns further on than the block before. */
 
 typedef struct tp__wino {
     tp__grid
@@ -2612,15 +2649,14 @@ typedef struct tp__wino {
     const struct tp__isa *isa;
     tp__conv_pass pass;
     int64_t blocks_w, blocks; /* blocks of 3x3 taps in a row of a filter, and in all; zeros fill up the last ones */
-    /* numbers of input and output channels; k: in * blocks; nr: columns in a panel of the transformed weights */
-    int64_t in, out, k, nr;
-    int64_t dst_h, dst_w;   /* size of the image that the tiles write */
+    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of the transformed weights */
+    int64_t dst_h, dst_w; /* size of the image that the tiles write */
     int64_t dh, dw, phases; /* dilation; number of tiles, dh x dw, that share a position of the grid */
     int64_t block_rows;     /* rows of tiles that are processed together */
     int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
-    /* floats of one of the 36 planes of a block of transformed tiles: of V (k channels), of M (output channels) */
+    /* floats of one of the 36 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
-    /* the transformed weights U are stored as panels of [k][columns] at each of the 36 places */
+    /* the transformed weights U are stored as panels of [in][columns] of each block at each of the 36 places */
     int64_t u_plane, pack_floats;
     /* filter gradient: number of sequences of pieces; each is summed into a dw of its own */
     int parts;
@@ -2628,12 +2664,14 @@ typedef struct tp__wino {
     tp__slots slots;
 } tp__wino;
 #define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
-#define TP__WINO_BLOCKS   4 /* and filters of at most so many blocks, because each has its own transform of the source */
+#define TP__WINO_BLOCKS   9 /* and filters of at most so many blocks, because each has its own transform of the source */
 #define TP__WINO_EDGE     4  /* positions along a side of a tile */
 #define TP__WINO_PLACES   36 /* numbers in a transformed tile */
 /* The transform of a channel takes as long as so many multiplications for each position; measured with AVX-512. */
-#define TP__WINO_TRANSFORM 20.0
-#define TP__WINO_GAIN      1.35 /* Winograd's form is used from so many times fewer multiplications on */
+#define TP__WINO_TRANSFORM    20.0
+#define TP__WINO_WEIGHT       10.0 /* making and reading a transformed weight, as so many, or as this if they miss L2 */
+#define TP__WINO_WEIGHT_LARGE 30.0
+#define TP__WINO_GAIN         1.35 /* Winograd's form is used from so many times fewer multiplications on */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
 #define TP__WINO_FLOATS 131072
 /* From so many floats on, U misses L2. Then a block has so many tiles, which use each part of U, of so many pieces at most. */
@@ -2668,17 +2706,20 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
 #else
     const int64_t blocks = tp__ceil_div(g->KH, 3) * tp__ceil_div(g->KW, 3);
     if (!tp__wino_in_of[isa->level] || g->stride_h != 1 || g->stride_w != 1 || g->groups != 1 ||
-        tp__min64(g->C, g->O) < TP__WINO_CHANNELS || g->KH < 3 || g->KW < 3 || blocks > TP__WINO_BLOCKS ||
-        g->B * g->OH * g->OW < 256)
+        tp__min64(g->C, g->O) < TP__WINO_CHANNELS || g->KH < 3 || g->KW < 3 || blocks > TP__WINO_BLOCKS)
         return false;
     /* What tiles beyond the edge of the result and taps beyond the edge of the image compute is for nothing, and there are the
-     * transforms: few channels and small images do not make up for that. */
-    const double products = 2.25 * (double)blocks * (double)g->C * (double)g->O;
+     * transforms and more weights to read: few channels, small images and small batches do not make up for that. */
+    const double products = 2.25 * (double)blocks * (double)g->C * (double)g->O, pairs = (double)g->C * (double)g->O;
     const double transforms = TP__WINO_TRANSFORM * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
-    const double here =
-        tp__wino_positions(g->OH, g->dilation_h) * tp__wino_positions(g->OW, g->dilation_w) * (products + transforms);
-    const double direct = tp__wino_taps(g->OH, g->H, g->KH, g->dilation_h, g->top) *
-                          tp__wino_taps(g->OW, g->W, g->KW, g->dilation_w, g->left) * (double)g->C * (double)g->O;
+    const bool large = TP__WINO_PLACES * (double)blocks * pairs > TP__WINO_LARGE;
+    const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
+    const double here = (double)g->B * tp__wino_positions(g->OH, g->dilation_h) *
+                            tp__wino_positions(g->OW, g->dilation_w) * (products + transforms) +
+                        weight * TP__WINO_PLACES * (double)blocks * pairs;
+    const double direct = (double)g->B * tp__wino_taps(g->OH, g->H, g->KH, g->dilation_h, g->top) *
+                              tp__wino_taps(g->OW, g->W, g->KW, g->dilation_w, g->left) * pairs +
+                          weight * (double)(g->KH * g->KW) * pairs;
     return direct > TP__WINO_GAIN * here;
 #endif
 }
@@ -2697,7 +2738,6 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->blocks = tp__ceil_div(a->g.KH, 3) * w->blocks_w;
     w->in = input_grad ? a->g.O : a->g.C;
     w->out = input_grad ? a->g.C : a->g.O;
-    w->k = w->in * w->blocks;
     w->nr = 2 * w->isa->vw;
     w->dst_h = input_grad ? a->g.H : a->g.OH;
     w->dst_w = input_grad ? a->g.W : a->g.OW;
@@ -2716,9 +2756,9 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->window_h = (TP__WINO_EDGE + 3 * w->blocks / w->blocks_w - 1) * w->dh;
     q->window_w = (TP__WINO_EDGE + 3 * w->blocks_w - 1) * w->dw;
     q->in_place = tp__grid_in_place(q);
-    const int64_t channels = w->k + w->out;
+    const int64_t channels = w->in + w->out, pairs = w->in * w->out;
     tp__grid_split(q, w->phases, tp__max64(16, 131072 / TP__WINO_PLACES / channels));
-    const bool large = TP__WINO_PLACES * w->k * w->out > TP__WINO_LARGE;
+    const bool large = TP__WINO_PLACES * w->blocks * pairs > TP__WINO_LARGE;
     const int64_t limit = large ? TP__WINO_PLACES * TP__WINO_TILES * channels : TP__WINO_FLOATS;
     w->block_rows = tp__max64(1, limit / TP__WINO_PLACES / channels / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
@@ -2731,16 +2771,17 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     }
     const int64_t tiles = w->together * w->block_rows * q->cols * w->phases;
     /* 16 floats of padding, because otherwise the planes of transformed tiles would map to the same cache set */
-    w->v_plane = tiles * w->k + 16;
+    w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
-    w->u_plane = w->k * w->out;
+    w->u_plane = w->blocks * pairs;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
     if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
-        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / 48));
+        /* each part ends with the transform of its sums, which takes longer if they miss L2 */
+        const int64_t part_tiles = large ? 192 : 96;
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / part_tiles));
         w->parts = (int)tp__min64(w->parts, q->pieces);
-        w->part =
-            (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * w->in * w->out : 0, sizeof(float));
+        w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * pairs : 0, sizeof(float));
     } else w->u = (float *)tp__carve(&c, TP__WINO_PLACES * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
                     tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 +
@@ -2765,7 +2806,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int64_t rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
     const int64_t column = chunk / groups / w->blocks * w->nr, n = tp__min64(w->out - column, w->nr);
     const float *tap[9];
-    float *u = w->u + column * w->k + (block * w->in + k) * n;
+    float *u = w->u + (block * w->out + column) * w->in + k * n;
     if (w->pass == TP__CONV_FORWARD) {
         for (int64_t row = 0; row < rows; row++) {
             for (int i = 0; i < 9; i++) {
@@ -2788,22 +2829,33 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     tp__slot_release(&w->slots, slot);
 }
 
-/* Computes Winograd's V for `rows` rows of the grid from `row`, counted through all images of the piece. Returns the
- * number of tiles. */
-static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
+/* Computes Winograd's V of a block of taps for `rows` rows of the grid from `row`, counted through all images of the piece.
+ * Returns the number of tiles. */
+static int64_t tp__wino_source(const tp__wino *w, int64_t block, const tp__piece *p, int64_t row, int64_t rows,
+                               float *v)
 {
     const tp__grid *q = &w->grid;
     const int64_t down = w->dh * q->row_floats, right = w->dw * w->in;
+    const float *at = p->at + 3 * (block / w->blocks_w * down + block % w->blocks_w * right);
     for (int64_t i = row; i < row + rows; i++)
-        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->k) {
-            const float *at = p->at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
-                              phase / w->dw * q->row_floats + phase % w->dw * w->in;
-            for (int64_t b = 0; b < w->blocks; b++)
-                tp__wino_in_of[w->isa->level](w->in, q->cols,
-                                              at + 3 * (b / w->blocks_w * down + b % w->blocks_w * right), down, right,
-                                              v + b * w->in, w->k, w->v_plane);
-        }
+        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
+            tp__wino_in_of[w->isa->level](w->in, q->cols,
+                                          at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
+                                              phase / w->dw * q->row_floats + phase % w->dw * w->in,
+                                          down, right, v, w->v_plane);
     return rows * q->cols * w->phases;
+}
+
+/* Computes V of a block of taps for the pieces from `first` to `end`, which are loaded one after another. Returns the number of tiles. */
+TP__SMALL static int64_t tp__wino_sources(const tp__wino *w, int64_t block, int64_t first, int64_t end, float *buffer,
+                                          float *v)
+{
+    int64_t tiles = 0;
+    for (int64_t i = first; i < end; i++) {
+        const tp__piece p = tp__grid_load(&w->grid, i, 0, buffer);
+        tiles += tp__wino_source(w, block, &p, 0, p.images * p.rows, v + tiles * w->in);
+    }
+    return tiles;
 }
 
 /* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most 4 are
@@ -2821,16 +2873,16 @@ static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64
     return r;
 }
 
-/* Computes M = U V for a block of tiles, and fetches parts of the next piece and of the result meanwhile. */
-TP__SMALL static void tp__wino_products(const tp__wino *w, float *v, float *m, int64_t tiles, tp__prefetch *next,
-                                        int64_t next_floats, tp__prefetch *written)
+/* Computes M (+)= U V of a block of taps, and fetches parts of the next piece and of the result meanwhile. */
+TP__SMALL static void tp__wino_products(const tp__wino *w, int64_t block, const float *v, float *m, int64_t tiles,
+                                        tp__prefetch *next, int64_t next_floats, tp__prefetch *written)
 {
     tp__even t;
     memset(&t, 0, sizeof t);
-    t.K = t.a_gap = w->k;
+    t.K = t.a_gap = w->in;
     t.c_gap = w->out;
     t.step = 1;
-    t.add = false;
+    t.add = block > 0;
     for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
         tp__prefetch_next(next, next_floats);
         tp__prefetch_written(written, tp__prefetch_share(written, TP__WINO_PLACES - place));
@@ -2838,7 +2890,7 @@ TP__SMALL static void tp__wino_products(const tp__wino *w, float *v, float *m, i
             const int64_t n = tp__min64(w->out - column, w->nr);
             t.a = v + place * w->v_plane;
             t.c = m + place * w->m_plane + column;
-            t.b = w->u + place * w->u_plane + column * w->k;
+            t.b = w->u + place * w->u_plane + (block * w->out + column) * w->in;
             t.ldb = n;
             tp__even_product_of[w->isa->level](&t, tiles, n);
         }
@@ -2877,13 +2929,9 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     float *m = v + TP__WINO_PLACES * w->v_plane;
     tp__prefetch none = tp__prefetch_of(NULL, 0);
     if (w->together > 1) {
+        for (int64_t b = 0; b < w->blocks; b++)
+            tp__wino_products(w, b, v, m, tp__wino_sources(w, b, first, end, buffer, v), &none, 0, &none);
         int64_t tiles = 0;
-        for (int64_t i = first; i < end; i++) {
-            const tp__piece p = tp__grid_load(q, i, 0, buffer);
-            tiles += tp__wino_source(w, &p, 0, p.images * p.rows, v + tiles * w->k);
-        }
-        tp__wino_products(w, v, m, tiles, &none, 0, &none);
-        tiles = 0;
         for (int64_t i = first; i < end; i++) {
             const tp__piece p = tp__grid_piece(q, i);
             tp__wino_result(w, &p, 0, p.images * p.rows, m + tiles * w->out);
@@ -2897,24 +2945,25 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, 0, 1);
     const int64_t prefetch_floats =
-        tp__prefetch_share(&next, TP__WINO_PLACES * tp__ceil_div(piece_rows, w->block_rows));
+        tp__prefetch_share(&next, TP__WINO_PLACES * w->blocks * tp__ceil_div(piece_rows, w->block_rows));
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
         const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
-        const int64_t tiles = tp__wino_source(w, &p, row, rows, v);
+        /* the part of the output that this block of tiles will write */
         tp__prefetch written =
             tp__prefetch_of((w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
-                            TP__WINO_EDGE * w->dh * rows * w->dst_w *
-                                w->out); /* the part of the output that this block of tiles will write */
-        tp__wino_products(w, v, m, tiles, &next, prefetch_floats, &written);
+                            TP__WINO_EDGE * w->dh * rows * w->dst_w * w->out);
+        for (int64_t b = 0; b < w->blocks; b++) {
+            const int64_t tiles = tp__wino_source(w, b, &p, row, rows, v);
+            tp__wino_products(w, b, v, m, tiles, &next, prefetch_floats, b + 1 < w->blocks ? &none : &written);
+        }
         tp__wino_result(w, &p, row, rows, m);
     }
     tp__wino_after(w, &p);
     tp__slot_release(&w->slots, slot);
 }
 
-/* Transforms some rows of x, to V, and of dy, to M, for the filter gradient. Returns the number of tiles. */
-TP__SMALL static int64_t tp__wino_grad_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows,
-                                              float *v, float *m)
+/* Transforms some rows of dy, to M, for the filter gradient. */
+TP__SMALL static void tp__wino_grad_dy(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *m)
 {
     const tp__conv_args *a = w->a;
     const int64_t cols = w->grid.cols;
@@ -2926,17 +2975,17 @@ TP__SMALL static int64_t tp__wino_grad_source(const tp__wino *w, const tp__piece
         for (int64_t k = 0; k < TP__WINO_PLACES && tiles < cols; k++) /* tiles beyond the edge */
             memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
     }
-    return tp__wino_source(w, p, row, rows, v);
 }
-/* sum (+)= V' M at each place */
-TP__SMALL static void tp__wino_grad_products(const tp__wino *w, const float *v, const float *m, float *sum,
-                                             int64_t tiles, bool add, tp__prefetch next[2], const int64_t share[2])
+/* sum (+)= V' M of a block of taps at each place */
+TP__SMALL static void tp__wino_grad_products(const tp__wino *w, int64_t block, const float *v, const float *m,
+                                             float *sum, int64_t tiles, bool add, tp__prefetch next[2],
+                                             const int64_t share[2])
 {
     tp__even t;
     memset(&t, 0, sizeof t);
     t.K = tiles;
     t.a_gap = 1;
-    t.step = w->k;
+    t.step = w->in;
     t.ldb = t.c_gap = w->out;
     t.add = add;
     for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
@@ -2944,8 +2993,8 @@ TP__SMALL static void tp__wino_grad_products(const tp__wino *w, const float *v, 
         for (int64_t column = 0; column < w->out; column += w->nr) {
             t.a = v + place * w->v_plane;
             t.b = m + place * w->m_plane + column;
-            t.c = sum + place * w->u_plane + column;
-            tp__even_product_of[w->isa->level](&t, w->k, tp__min64(w->out - column, w->nr));
+            t.c = sum + place * w->u_plane + block * w->in * w->out + column;
+            tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
         }
     }
 }
@@ -2960,7 +3009,8 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
     next[0] = tp__grid_prefetch(&w->grid, next_piece, 0, 1);
     next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))));
     for (int i = 0; i < 2; i++)
-        share[i] = tp__prefetch_share(&next[i], TP__WINO_PLACES * tp__ceil_div(p->images * p->rows, w->block_rows));
+        share[i] = tp__prefetch_share(&next[i],
+                                      TP__WINO_PLACES * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
 /* A chunk of Winograd's filter gradient: one of the partial sums of dw. */
@@ -2976,20 +3026,30 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * pairs : w->a->dw;
     for (int64_t index = first; index < end; index += w->together) {
         tp__prefetch next[2] = {tp__prefetch_of(NULL, 0), tp__prefetch_of(NULL, 0)};
-        int64_t share[2] = {0, 0}, tiles = 0;
+        int64_t share[2] = {0, 0};
         if (w->together > 1) {
-            for (int64_t i = index; i < tp__min64(index + w->together, end); i++) {
-                const tp__piece p = tp__grid_load(q, i, 0, buffer);
-                tiles += tp__wino_grad_source(w, &p, 0, p.images * p.rows, v + tiles * w->k, m + tiles * w->out);
+            const int64_t last = tp__min64(index + w->together, end);
+            int64_t tiles = 0;
+            for (int64_t i = index; i < last; i++) {
+                const tp__piece p = tp__grid_piece(q, i);
+                tp__wino_grad_dy(w, &p, 0, p.images * p.rows, m + tiles * w->out);
+                tiles += p.images * p.rows * q->cols * w->phases;
             }
-            tp__wino_grad_products(w, v, m, sum, tiles, index > first, next, share);
+            for (int64_t b = 0; b < w->blocks; b++) {
+                tp__wino_sources(w, b, index, last, buffer, v);
+                tp__wino_grad_products(w, b, v, m, sum, tiles, index > first, next, share);
+            }
             continue;
         }
         const tp__piece p = tp__grid_load(q, index, 0, buffer);
         tp__wino_grad_prefetch(w, &p, index + 1 < end ? index + 1 : q->pieces, next, share);
         for (int64_t row = 0; row < p.images * p.rows; row += w->block_rows) {
-            tiles = tp__wino_grad_source(w, &p, row, tp__min64(w->block_rows, p.images * p.rows - row), v, m);
-            tp__wino_grad_products(w, v, m, sum, tiles, index > first || row > 0, next, share);
+            const int64_t rows = tp__min64(w->block_rows, p.images * p.rows - row);
+            tp__wino_grad_dy(w, &p, row, rows, m);
+            for (int64_t b = 0; b < w->blocks; b++) {
+                const int64_t tiles = tp__wino_source(w, b, &p, row, rows, v);
+                tp__wino_grad_products(w, b, v, m, sum, tiles, index > first || row > 0, next, share);
+            }
         }
     }
     for (int64_t b = 0; b < w->blocks; b++) {
@@ -4496,7 +4556,8 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         const V zero = vset(0.0f);
         const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
-        const float *ahead = step == 1 ? a0 + mr * gap : b; /* address of the next tile's rows of A, for prefetching */
+        /* what to prefetch: a part of the next panel of B, or the next tile's rows of A */
+        const float *ahead = t->next && row < nv * TP__VW ? t->next + row * t->K : step == 1 ? a0 + mr * gap : b;
 #define TP__LAST(p) (whole ? vload(p) : TP__F(vloadm)(p, last))
 #define TP__ENDS(p) (nv == 1 ? TP__LAST(p) : vload(p))
 #define X(i, r, k)  V p##i = zero, q##i = zero;
@@ -4876,7 +4937,7 @@ static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #if TP__WIDE
 static void TP__F(row)(tp__tile *t, int64_t n)
 {
-    const tp__even e = {t->a[0], t->b, t->c[0], t->run->len, 0, t->step, t->ldb, 0, t->add, t->relu, t->bias};
+    const tp__even e = {t->a[0], t->b, t->c[0], t->run->len, 0, t->step, t->ldb, 0, t->add, t->relu, t->bias, NULL};
     TP__F(even_product)(&e, 1, n);
 }
 #else
@@ -5755,16 +5816,15 @@ TP__INLINE void TP__F(wino_g_back)(const float *s, int64_t gap, float *g, int64_
 /* plane: floats from one of the 36 elements of a transformed tile to the next. row, step: floats from one row and one column of
  * the pixels of a tile to the next; with dilation there are others between them. */
 
-/* V = B'dB of a row of tiles; `gap` floats from one in v to the next. */
-static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t gap,
-                           int64_t plane)
+/* V = B'dB of a row of tiles, 4 pixels apart. */
+static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t plane)
 {
     float half[36 * TP__VW];
     for (int64_t i = 0; i < C; i += TP__VW) {
         const int64_t c = i + TP__VW <= C ? i : C - TP__VW;
         for (int64_t t = 0; t < tiles; t++) {
             const float *at = x + c + t * 4 * step;
-            float *to = v + c + t * gap;
+            float *to = v + c + t * C;
             for (int j = 0; j < 6; j++) TP__F(wino_b)(at + j * step, row, half + j * TP__VW, 6 * TP__VW);
             for (int j = 0; j < 6; j++) TP__F(wino_b)(half + j * 6 * TP__VW, TP__VW, to + j * 6 * plane, plane);
         }
@@ -7203,7 +7263,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
     const tp_operand *x = pass == TP__CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
                      *w = pass == TP__CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
-    const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
+    const tp__conv g = tp__conv_geometry_padded(t, k->fused.pad, &x->shape, &w->shape);
     tp__conv_job j;
     memset(&j, 0, sizeof j);
     j.pass = pass;

@@ -1912,6 +1912,18 @@ static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shap
     tp__conv_strides(&g, nchw);
     return g;
 }
+/* The same for an input that is read with a border of zeros (tp_fused.pad). */
+static inline tp__conv tp__conv_geometry_padded(const tp_conv2d_attrs *a, const int64_t pad[4], const tp_shape *x,
+                                                const tp_shape *w)
+{
+    tp_shape with = *x;
+    with.dim[1] += pad[0] + pad[1];
+    with.dim[2] += pad[2] + pad[3];
+    const bool nhwc = a->data_format != TP_NCHW; /* only then there may be a border */
+    tp__conv g = tp__conv_geometry(a, nhwc ? &with : x, w);
+    if (nhwc) g.H -= pad[0] + pad[1], g.W -= pad[2] + pad[3], g.top += pad[0], g.left += pad[2];
+    return g;
+}
 
 /* -- group_norm: x as (B, rows, C, inner) */
 typedef struct tp__gn_shape {
@@ -6687,7 +6699,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  * (tp__replicate_on). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds
  * for copies too. */
 
-#define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
+#define TP__MAX_RULES    4   /* largest number of fusion rules that match the same op */
 #define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
 #define TP__MAX_KEEPING  4 /* largest number of plans of an exec that keep packed weights */
@@ -8115,9 +8127,33 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
     const tp_shape *out = &c->value[c->first_value[o->id]].type.shape;
     const tp_shape *x = &c->value[tp__value_of(c, o->in[0])].type.shape,
                    *w = &c->value[tp__value_of(c, o->in[1])].type.shape;
+    const tp__fusion *f = &c->fusion[o->id];
     if (o->row->flags & TP__OP_CONV2D_INPUT_GRAD) x = out;
+    else if (f->in) x = &c->value[tp__value_of(c, f->in[0])].type.shape; /* without the border, if that is fused */
     if (o->row->flags & TP__OP_CONV2D_FILTER_GRAD) w = out;
-    return tp__conv_geometry((const tp_conv2d_attrs *)o->attrs, x, w);
+    return tp__conv_geometry_padded((const tp_conv2d_attrs *)o->attrs, f->fused.pad, x, w);
+}
+
+/* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone. The gradients read the
+ * border, so this is for predictions. */
+TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;
+    if (!(o->row->flags & TP__OP_CONV2D) || pad->row != &tp__op_pad || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
+    const int v = c->first_value[pad->id];
+    const tp__pad_attrs *t = (const tp__pad_attrs *)pad->attrs;
+    if (t->mode != TP_PAD_CONSTANT || t->value != 0 || c->value[v].type.dtype != TP_F32 || pad->n_ctrl ||
+        c->folded[pad->id] || c->fed[v] >= 0 || c->absorbed_by[pad->id] >= 0 ||
+        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad) || tp__memory_of(c, pad->in[0]) ||
+        tp__device_of(c, pad) != tp__device_of(c, o) || t->before[0] || t->after[0] || t->before[3] || t->after[3])
+        return TP_OK;
+    tp__fusion *f = tp__fuse(c, o, rule, 0);
+    if (!f) return tp__nomem_plan();
+    f->in[0] = pad->in[0];
+    for (int i = 0; i < 4; i++) f->fused.pad[i] = i % 2 ? t->after[1 + i / 2] : t->before[1 + i / 2];
+    f->n_absorbed++;
+    tp__absorb(c, pad, o);
+    return TP_OK;
 }
 
 /* Whether the convolution's kernel can normalise its output. */
@@ -8328,6 +8364,7 @@ static const tp__rule tp__rules[] = {
 #if TP__HAS_FUSION
     {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
+    {"pad", "a convolution reads its input as if it had the border of zeros that an op before it adds", tp__fuse_pad},
     {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
     {"norm after", "a convolution normalises its output as the batch norm of a prediction would", tp__fuse_norm_after},
     {"sum", "a convolution, a batch norm or its gradient adds its result to another value", tp__fuse_sum},
@@ -16952,7 +16989,7 @@ static tp_status tp__conv_grad_check(tp_infer *s, int x, int w, int dy)
 
 static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
 {
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
+    const tp__conv g = tp__conv_geometry_padded((const tp_conv2d_attrs *)k->attrs, k->fused.pad, x, w);
     return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
 }
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
@@ -17016,8 +17053,9 @@ static void tp__conv2d_gradient(tp_grad *g)
 }
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
 static const tp_op tp__op_conv2d = TP__FUSING_ROW(
-    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_NORM_AFTER | TP_FUSES_CHANNELS_LAST, 0,
-    "conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_NORM_AFTER | TP_FUSES_PAD |
+        TP_FUSES_CHANNELS_LAST,
+    0, "conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
     tp__conv2d_infer, tp__conv2d_gradient, TP__NAIVE_FAST(tp__conv2d),
     TP__FLOPS_SCRATCH(tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL)), TP__ONNX("Conv"));
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)

@@ -745,7 +745,9 @@ typedef struct tp_fused {
     float epsilon;        /* of norm_after */
     int mask;    /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
     float scale; /* softmax: input 0 is read as input 0 * scale; 0: as it is */
-    int table;   /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
+    /* convolutions: input 0 is read as if it had a border of so many rows of zeros above and below and columns left and right */
+    int64_t pad[4];
+    int table; /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
     /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
     bool elided;
 } tp_fused;
@@ -759,6 +761,7 @@ enum {
     TP_FUSES_ELIDE = 32,
     TP_FUSES_SCALE = 64,
     TP_FUSES_NORM_AFTER = 256,
+    TP_FUSES_PAD = 512,
     TP_FUSES_CHANNELS_LAST = 128 /* the kernel supports all fusions, but some only if channels are the last dimension */
 };
 

@@ -603,10 +603,10 @@ TEST(conv_winograd_random_shapes)
     for (int k = 0; k < n; k++) wide += d[k]->isa && tp__wino_in_of[d[k]->isa->level];
     for (int i = 0; i < 60; i++) {
         tp__conv_args a =
-            conv_shape(1 + rnd(6), 6 + rnd(16), 6 + rnd(16), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
+            conv_shape(2 + rnd(6), 8 + rnd(16), 8 + rnd(16), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
         if (i >= 24) a.g.C = 16 + rnd(60), a.g.O = 16 + rnd(60);
         if (i % 3 == 2) a.g.dilation_h = 1 + rnd(3), a.g.dilation_w = 1 + rnd(3);
-        if (i % 5 > 2) a.g.KH = 3 + rnd(4), a.g.KW = 3 + rnd(4); /* more than one block */
+        if (i % 5 > 2) a.g.KH = 3 + rnd(6), a.g.KW = 3 + rnd(6); /* more than one block */
         a.g.top = rnd(4);
         a.g.left = rnd(4);
         a.g.OH = 2 + rnd(a.g.H + 5);
@@ -630,7 +630,7 @@ TEST(conv_winograd_random_shapes)
         free(norm);
         free(more);
     }
-    CHECK_MSG(used >= 20 * wide, "%d of %d", used, 60 * wide);
+    CHECK_MSG(used >= 10 * wide, "%d of %d", used, 60 * wide);
     close_all(d, n);
 }
 
@@ -717,6 +717,7 @@ TEST(conv_layers_and_threads)
         conv_shape(2, 19, 22, 40, 33, 5, 5, 1, 1, 2, 1), conv_shape(3, 16, 20, 24, 48, 3, 5, 1, 1, 1, 1),
         conv_shape(2, 18, 17, 32, 40, 6, 4, 1, 1, 3, 1), conv_shape(1, 33, 36, 16, 70, 5, 5, 1, 2, 4, 1),
         conv_shape(2, 24, 14, 64, 17, 5, 3, 1, 1, 0, 1), conv_shape(6, 9, 9, 200, 190, 6, 6, 1, 1, 2, 1),
+        conv_shape(2, 21, 20, 24, 40, 7, 7, 1, 1, 3, 1), conv_shape(1, 40, 24, 32, 17, 9, 8, 1, 2, 6, 1),
         /* panels of three vectors; filter gradients with vectors along the input channels, also of images read in place */
         conv_shape(2, 13, 13, 72, 72, 3, 3, 1, 1, 1, 1), conv_shape(40, 6, 6, 48, 80, 3, 3, 2, 1, 1, 1),
         conv_shape(6, 24, 24, 40, 24, 3, 3, 1, 1, 1, 1), conv_shape(6, 20, 20, 96, 40, 3, 3, 1, 1, 1, 4),
@@ -1774,7 +1775,7 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
         const int64_t rows = 5, ldb = n + 1, gap = 2, step = 7, ldc = n;
         const float *a = edge(0, 40), *b = edge(1, K ? (K - 1) * ldb + n : 0);
         float *c = edge(2, rows * n);
-        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false, false, NULL};
+        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false, false, NULL, NULL};
         for (int64_t i = 0; i < rows * n; i++) {
             double s = 0;
             for (int64_t k = 0; k < K; k++) s += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
@@ -1796,7 +1797,7 @@ static void even_of_width(const struct tp__isa *isa, int64_t n)
                       step = rows & 1 ? 1 : rows;
         const float *a = edge(0, rows * K), *b = edge(1, K * ldb), *bias = edge(2, n);
         float *c = edge(3, rows * ldc);
-        tp__even e = {a, b, c, K, gap, step, ldb, ldc, (bits & 1) != 0, (bits & 2) != 0, bits & 4 ? bias : NULL};
+        tp__even e = {a, b, c, K, gap, step, ldb, ldc, (bits & 1) != 0, (bits & 2) != 0, bits & 4 ? bias : NULL, NULL};
         for (int64_t i = 0; i < rows * n; i++) {
             want[i] = (bits & 1 ? (double)c[i] : 0) + (bits & 4 ? (double)bias[i % n] : 0);
             for (int64_t k = 0; k < K; k++) want[i] += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];

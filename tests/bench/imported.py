@@ -1,7 +1,7 @@
 """Predictions of torchvision's networks, exported to ONNX: here (imported.c) and in ONNX Runtime, in turn, one thread.
 
     gcc -std=c11 -O2 -I. tests/bench/imported.c -o build/imported -lm -lpthread
-    python tests/bench/imported.py [--program build/imported] [--rounds 3] [--seconds 0.3] [name ...]
+    python tests/bench/imported.py [--program build/imported] [--rounds 3] [--seconds 0.3] [--size 64] [--batch 2] [name ...]
 
 Needs torch, torchvision, onnx, onnxruntime. --program may be given several times, for programs of other headers. Prints one line of
 JSON for each network: milliseconds (medians of the rounds) and ONNX Runtime's divided by ours, and at the end the geometric means."""
@@ -21,14 +21,13 @@ import torchvision.models as models
 
 NETWORKS = ["resnet18", "resnet50", "resnet34", "squeezenet1_1", "googlenet", "mobilenet_v2", "mobilenet_v3_small",
             "shufflenet_v2_x0_5", "densenet121", "efficientnet_b0", "mnasnet0_5", "regnet_y_400mf"]
-SIZE, BATCH = 64, 2
 
 
-def export(name, path):
+def export(name, path, shape):
     more = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
     torch.manual_seed(1)
     network = getattr(models, name)(num_classes=10, **more).eval()
-    torch.onnx.export(network, (torch.zeros(BATCH, 3, SIZE, SIZE),), path, opset_version=17, dynamo=False)
+    torch.onnx.export(network, (torch.zeros(shape),), path, opset_version=17, dynamo=False)
 
 
 def runtime_ms(session, feed, seconds):
@@ -42,8 +41,9 @@ def runtime_ms(session, feed, seconds):
 
 def measure(name, folder, args):
     path, given, made = (os.path.join(folder, name + end) for end in (".onnx", ".in", ".out"))
-    export(name, path)
-    x = np.random.default_rng(1).standard_normal((BATCH, 3, SIZE, SIZE)).astype(np.float32)
+    shape = (args.batch, 3, args.size, args.size)
+    export(name, path, shape)
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
     x.tofile(given)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
@@ -73,6 +73,8 @@ def main():
     parser.add_argument("--program", action="append")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--size", type=int, default=64, help="pixels along a side of the images")
+    parser.add_argument("--batch", type=int, default=2)
     args = parser.parse_args()
     args.program = args.program or ["build/imported"]
     lines = []

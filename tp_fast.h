@@ -88,7 +88,8 @@ typedef struct tp__tile {
     int64_t step, ldb;
     const float *b, *bias;
     const float *prefetch; /* data to prefetch for a later tile: m floats for each step of k; NULL: none */
-    bool add, relu, scaled;
+    bool add, scaled;
+    float ceiling;        /* more than 0: a ReLU, whose results are at most this (tp__ceiling) */
     float scale;          /* if `scaled`: the sums are multiplied by scale before anything is added */
     int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
 } tp__tile;
@@ -100,7 +101,8 @@ typedef struct tp__even {
     const float *a, *b;
     float *c;
     int64_t K, a_gap, step, ldb, c_gap;
-    bool add, relu;
+    bool add;
+    float ceiling;
     const float *bias;
     const float *
         next; /* the panel of B that is read after this one: each tile prefetches K floats for a row; NULL: rows of A */
@@ -131,11 +133,11 @@ typedef struct tp__taps {
     int n_tap;
     const tp__source *tap;
     const float *x, *w;
-    float *y;        /* the forward pass writes y; the gradient does not use y, w, bias and relu */
+    float *y;        /* the forward pass writes y; the gradient does not use y, w, bias and ceiling */
     const float *dy; /* gradient of y, from which dw is computed */
     float *dw;       /* filter gradient; the kernel adds to the values that dw has */
     const float *bias;
-    bool relu;
+    float ceiling;
 } tp__taps;
 
 #define TP__DOTS 16
@@ -354,7 +356,7 @@ TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
 TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v,
                 int64_t plane);
 TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                int64_t row, int64_t step, const float *more, const float *bias, bool relu);
+                int64_t row, int64_t step, const float *more, const float *bias, float ceiling);
 TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step,
                 float *m, int64_t plane);
 TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *const *g, float *u, int64_t plane);
@@ -638,12 +640,19 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 typedef struct tp__epilogue {
     const float *bias; /* one value per column (output channel), or NULL */
     int act;           /* the activation, a tp_epilogue_act */
+    float most;        /* of a ReLU: its results are at most this; 0: they have no bound */
 } tp__epilogue;
 
 static float tp__apply_epilogue(const tp__epilogue *e, int64_t column, float v)
 {
     if (e->bias) v += e->bias[column];
-    return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
+    if (e->act == TP_EPILOGUE_RELU && v < 0.0f) v = 0.0f;
+    return e->most > 0 && v > e->most ? e->most : v;
+}
+/* The bound of a ReLU as tiles take it: infinity if there is none, 0 without a ReLU. */
+TP__UNUSED static float tp__ceiling(const tp__epilogue *e)
+{
+    return e->act != TP_EPILOGUE_RELU ? 0.0f : e->most > 0 ? e->most : INFINITY;
 }
 
 /* C[M,N] = op(A) op(B) (+ C if accumulate), op(X) = X or its transpose; A is [M,K] (or [K,M] if ta), B is [K,N] (or [N,K] if tb);
@@ -760,7 +769,7 @@ static tp__even tp__gemm_even(const tp__gemm_args *a, int64_t row, int64_t colum
     e.b = b, e.c = a->C + row * a->ldc + column;
     e.K = a->K, e.ldb = ldb, e.c_gap = a->ldc;
     e.a_gap = a->ta ? 1 : a->lda, e.step = a->ta ? a->lda : 1;
-    e.add = a->accumulate, e.relu = a->epilogue.act == TP_EPILOGUE_RELU;
+    e.add = a->accumulate, e.ceiling = tp__ceiling(&a->epilogue);
     e.bias = a->epilogue.bias ? a->epilogue.bias + column : NULL;
     e.next = NULL;
     return e;
@@ -964,7 +973,7 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
                         g->ldb,
                         g->ldc,
                         true,
-                        false,
+                        0,
                         NULL,
                         NULL};
     p->isa->descend(&e, rows, end - column, *g->descend);
@@ -1027,7 +1036,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         if (p->pack_here && !g->kept_is_ready) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
-        t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
+        t.ceiling = last ? tp__ceiling(&g->epilogue) : 0;
 
         for (int64_t i = 0; i < mb; i += t.m) {
             t.m = tp__tile_rows(mb - i, isa->mr);
@@ -2015,7 +2024,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     for (int kb = 0; kb < g->k_blocks; kb++) {
         const bool last = kb == g->k_blocks - 1;
         t.add = kb > 0;
-        t.relu = last && e->act == TP_EPILOGUE_RELU;
+        t.ceiling = last ? tp__ceiling(e) : 0;
         t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
         for (int64_t i = 0; i < p->images; i++)
             for (int64_t row = 0; row < p->rows; row++) {
@@ -2083,7 +2092,7 @@ static void tp__gather_plane_sums(const tp__gather *g, int64_t group, int64_t co
     t.run = g->run;
     t.n_run = g->runs;
     t.add = e->bias != NULL; /* the bias is in `sums` already */
-    t.relu = e->act == TP_EPILOGUE_RELU;
+    t.ceiling = tp__ceiling(e);
     for (int64_t o = 0; o < g->oc; o++)
         for (int64_t i = 0; i < columns && t.add; i++) sums[o * g->columns + i] = e->bias[group * g->oc + o];
     for (int64_t i = 0; i < columns; i += t.n) {
@@ -2169,7 +2178,7 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
         for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
             const bool last = kb == g->k_blocks - 1;
             t.add = kb > 0;
-            t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
+            t.ceiling = last ? tp__ceiling(&g->a->epilogue) : 0;
             for (int64_t i = 0; i < p->rows * q->cols; i++) {
                 const int64_t row = i / q->cols, col = i % q->cols;
                 float *out = tp__gather_row(g, p, 0, 0, row) + col * g->step_x * g->dst_pixel;
@@ -2254,7 +2263,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
             const bool last = kb == g->k_blocks - 1;
             int64_t image = 0, row = 0, col = 0;
             t.add = kb > 0;
-            t.relu = last && g->a->epilogue.act == TP_EPILOGUE_RELU;
+            t.ceiling = last ? tp__ceiling(&g->a->epilogue) : 0;
             for (int64_t i = 0; i < positions; i += t.m) {
                 float *out[TP__MAX_ROWS];
                 int64_t row0 = row, row1 = row; /* the tile's first and last row */
@@ -2717,9 +2726,10 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     const double here = (double)g->B * tp__wino_positions(g->OH, g->dilation_h) *
                             tp__wino_positions(g->OW, g->dilation_w) * (products + transforms) +
                         weight * TP__WINO_PLACES * (double)blocks * pairs;
-    const double direct = (double)g->B * tp__wino_taps(g->OH, g->H, g->KH, g->dilation_h, g->top) *
-                              tp__wino_taps(g->OW, g->W, g->KW, g->dilation_w, g->left) * pairs +
-                          weight * (double)(g->KH * g->KW) * pairs;
+    const double direct =
+        (double)g->B * tp__wino_taps(g->OH, g->H + g->border[1], g->KH, g->dilation_h, g->top - g->border[0]) *
+            tp__wino_taps(g->OW, g->W + g->border[3], g->KW, g->dilation_w, g->left - g->border[2]) * pairs +
+        weight * (double)(g->KH * g->KW) * pairs;
     return direct > TP__WINO_GAIN * here;
 #endif
 }
@@ -2905,8 +2915,7 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
     for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
         tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, m, w->m_plane, dst + r.at, w->dh * w->dst_w * w->out,
-                                       w->dw * w->out, w->a->more ? w->a->more + r.at : NULL, e->bias,
-                                       e->act == TP_EPILOGUE_RELU);
+                                       w->dw * w->out, w->a->more ? w->a->more + r.at : NULL, e->bias, tp__ceiling(e));
     }
 }
 /* Normalises what was written of a piece, if a batch norm is fused. */
@@ -3133,7 +3142,7 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
         if (back && w->row.in * w->row.out > 1) w->packed = (float *)tp__carve(&c, size, sizeof(float));
         w->row.w = w->packed ? w->packed : a->w;
         w->row.bias = a->epilogue.bias;
-        w->row.relu = a->epilogue.act == TP_EPILOGUE_RELU;
+        w->row.ceiling = tp__ceiling(&a->epilogue);
     }
     tp__slots_carve(&w->slots, d, &c, 2 * g->KH * g->KW * (int64_t)(sizeof(tp__source) / sizeof(float)));
     return tp__carved(&c);
@@ -3698,6 +3707,7 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
         in[1] = e->bias ? e->bias + column + group * p->c_group : NULL;
         if (e->bias) tp__vec_add_of[p->isa->level](n, c, in);
         if (e->act == TP_EPILOGUE_RELU) tp__vec_relu_of[p->isa->level](n, c, in);
+        for (int64_t j = 0; e->most > 0 && j < n; j++) c[j] = c[j] > e->most ? e->most : c[j];
     }
 }
 
@@ -4153,6 +4163,9 @@ TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
 #endif
 
+/* a, or if ceiling is more than 0 its ReLU, at most that; NaN stays NaN. */
+TP__INLINE V TP__F(vrelu)(V a, float ceiling) { return ceiling > 0 ? vmin(vset(ceiling), vmax(vset(0.0f), a)) : a; }
+
 /* The first n lanes of a vector, 0 < n <= TP__VW: vfirst makes such a mask, vloadm loads these lanes and sets the others to 0,
  * vstorem stores them. */
 #if TP__VW == 16
@@ -4237,18 +4250,19 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
             V v = vload(sum + j);
             if (t->add) v += vload(c + j);
             if (t->bias) v += vload(t->bias + j);
-            vstore(c + j, t->relu ? vmax(vset(0.0f), v) : v);
+            vstore(c + j, TP__F(vrelu)(v, t->ceiling));
         }
         if (whole == t->n) continue;
         V v = vload(sum + whole);
         if (t->add) v += TP__F(vloadm)(c + whole, last);
         if (t->bias) v += TP__F(vloadm)(t->bias + whole, last);
-        TP__F(vstorem)(c + whole, last, t->relu ? vmax(vset(0.0f), v) : v);
+        TP__F(vstorem)(c + whole, last, TP__F(vrelu)(v, t->ceiling));
 #else
         for (int j = 0; j < t->n; j++) {
             float v = t->add ? sum[j] + c[j] : sum[j];
             if (t->bias) v += t->bias[j];
-            c[j] = t->relu && v < 0.0f ? 0.0f : v;
+            if (t->ceiling > 0) v = v < 0.0f ? 0.0f : v > t->ceiling ? t->ceiling : v;
+            c[j] = v;
         }
 #endif
     }
@@ -4380,8 +4394,9 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
         TP__ROWS(X)
 #undef X
     }
-    if (t->relu) {
-#define X(i) TP__BOTH(i, p[i] = vmax(vset(0.0f), p[i]), q[i] = vmax(vset(0.0f), q[i]))
+    if (t->ceiling > 0) {
+        const V zero = vset(0.0f), most = vset(t->ceiling);
+#define X(i) TP__BOTH(i, p[i] = vmin(most, vmax(zero, p[i])), q[i] = vmin(most, vmax(zero, q[i])))
         TP__ROWS(X)
 #undef X
     }
@@ -4533,9 +4548,10 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
         TP__EVEN(X)
 #undef X
     }
-    if (t->relu) {
+    if (t->ceiling > 0) {
+        const V most = vset(t->ceiling);
 #define X(i, r, k) \
-    if (mr > i) p##i = vmax(zero, p##i);
+    if (mr > i) p##i = vmin(most, vmax(zero, p##i));
         TP__EVEN(X)
 #undef X
     }
@@ -4597,9 +4613,10 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
             TP__EVEN(X)
 #undef X
         }
-        if (t->relu) {
+        if (t->ceiling > 0) {
+            const V most = vset(t->ceiling);
 #define X(i, r, k) \
-    if (mr > i) p##i = vmax(zero, p##i), q##i = vmax(zero, q##i);
+    if (mr > i) p##i = vmin(most, vmax(zero, p##i)), q##i = vmin(most, vmax(zero, q##i));
             TP__EVEN(X)
 #undef X
         }
@@ -4690,9 +4707,10 @@ TP__INLINE void TP__F(wide_rows)(const tp__even *e, int mr, int nv)
         TP__WIDE_VECTORS(X)
 #undef X
     }
-    if (e->relu) {
+    if (e->ceiling > 0) {
+        const V most = vset(e->ceiling);
 #define X(i) \
-    if (nv > i) p##i = vmax(zero, p##i), q##i = vmax(zero, q##i);
+    if (nv > i) p##i = vmin(most, vmax(zero, p##i)), q##i = vmin(most, vmax(zero, q##i));
         TP__WIDE_VECTORS(X)
 #undef X
     }
@@ -4937,7 +4955,7 @@ static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #if TP__WIDE
 static void TP__F(row)(tp__tile *t, int64_t n)
 {
-    const tp__even e = {t->a[0], t->b, t->c[0], t->run->len, 0, t->step, t->ldb, 0, t->add, t->relu, t->bias, NULL};
+    const tp__even e = {t->a[0], t->b, t->c[0], t->run->len, 0, t->step, t->ldb, 0, t->add, t->ceiling, t->bias, NULL};
     TP__F(even_product)(&e, 1, n);
 }
 #else
@@ -5635,7 +5653,7 @@ TP__INLINE void TP__F(taps_block)(const tp__taps *t, int64_t pixel, const BLOCK 
 #define X(i)                                                         \
     if (pixels > i) {                                                \
         if (t->bias) s##i += bias;                                   \
-        if (t->relu) s##i = vmax(vset(0.0f), s##i);                  \
+        s##i = TP__F(vrelu)(s##i, t->ceiling);                       \
         TP__F(block_put)(b, y + i * t->y_step, s##i, single, whole); \
     }
     TP__FOUR(X)
@@ -5834,7 +5852,7 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
 /* y = A'mA of a row of tiles, for the first rows (at most 4 and `rows`) of an image of `width` pixels per row, then bias and
  * activation, then adds `more`, which has the layout of y. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                            int64_t row, int64_t step, const float *more, const float *bias, bool relu)
+                            int64_t row, int64_t step, const float *more, const float *bias, float ceiling)
 {
     const V zero = vset(0.0f);
     float half[24 * TP__VW], line[4 * TP__VW];
@@ -5848,8 +5866,7 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
                 const int64_t at = j * row + col * step + c;
                 TP__F(wino_a)(half + j * 6 * TP__VW, TP__VW, line, TP__VW);
                 for (int64_t k = 0; k < 4 && col + k < width; k++) {
-                    V e = vload(line + k * TP__VW) + add;
-                    if (relu) e = vmax(zero, e);
+                    V e = TP__F(vrelu)(vload(line + k * TP__VW) + add, ceiling);
                     if (more) e += vload(more + at + k * step);
                     vstore(y + at + k * step, e);
                 }
@@ -7222,7 +7239,7 @@ static tp__gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
     g.ldb = g.tb ? d.K : d.N;
     g.ldc = d.N;
     if (k->fused.bias) g.epilogue.bias = (const float *)k->in[k->fused.bias].data;
-    g.epilogue.act = k->fused.act;
+    g.epilogue.act = k->fused.act, g.epilogue.most = k->fused.most;
     return g;
 }
 static void tp__matmul_fast(const tp_call *k)
@@ -7269,7 +7286,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_pass pass)
     j.pass = pass;
     j.a.g = g;
     if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
-    j.a.epilogue.act = k->fused.act;
+    j.a.epilogue.act = k->fused.act, j.a.epilogue.most = k->fused.most;
     if (k->fused.norm) { /* while only sizes are computed, data may be NULL: any address will do */
         const float *norm = (const float *)k->in[k->fused.norm].data;
         static const float unknown = 0;

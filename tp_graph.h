@@ -1921,7 +1921,8 @@ static inline tp__conv tp__conv_geometry_padded(const tp_conv2d_attrs *a, const 
     with.dim[2] += pad[2] + pad[3];
     const bool nhwc = a->data_format != TP_NCHW; /* only then there may be a border */
     tp__conv g = tp__conv_geometry(a, nhwc ? &with : x, w);
-    if (nhwc) g.H -= pad[0] + pad[1], g.W -= pad[2] + pad[3], g.top += pad[0], g.left += pad[2];
+    for (int i = 0; i < 4 && nhwc; i++) g.border[i] = i % 2 ? pad[i] + pad[i - 1] : pad[i];
+    g.H -= g.border[1], g.W -= g.border[3], g.top += g.border[0], g.left += g.border[2];
     return g;
 }
 
@@ -7828,7 +7829,7 @@ static unsigned tp__kernel_fuses(const tp__compiler *c, const tp_operation *o)
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
     /* on the CPU, tp__finish_naive applies bias and activation after a naive loop */
-    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT;
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_MOST;
 }
 
 /* Whether the channels are the last dimension of o's output 0. */
@@ -8106,7 +8107,10 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
         return TP_OK;
     if (((const tp__bias_attrs *)bias->attrs)->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return TP_OK;
     id = tp__sole_direct_consumer(c, c->first_value[id]);
-    if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
+    const tp__clip_attrs *clip =
+        id >= 0 && c->op[id]->row == &tp__op_clip ? (const tp__clip_attrs *)c->op[id]->attrs : NULL;
+    if (clip && (clip->low != 0 || !(clip->high > 0) || !tp__can_fuse(c, o, TP_FUSES_MOST))) clip = NULL;
+    if (id >= 0 && (clip || c->op[id]->row == &tp__op_relu) && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
     if (!tp__may_run_later(c, o, bias, last)) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
@@ -8115,6 +8119,7 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
     tp__absorb_next(c, f, bias, o);
     if (last != bias) {
         f->fused.act = TP_EPILOGUE_RELU;
+        f->fused.most = clip ? clip->high : 0;
         tp__absorb_next(c, f, last, o);
     }
     tp__run_at_place_of(c, o, last);
@@ -8135,13 +8140,15 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
 }
 
 /* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone. The gradients read the
- * border, so this is for predictions. */
+ * border, so this is for predictions. Weights that are not finite times the zeros of a border would be NaN. */
 TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;
     if (!(o->row->flags & TP__OP_CONV2D) || pad->row != &tp__op_pad || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
     const int v = c->first_value[pad->id];
     const tp__pad_attrs *t = (const tp__pad_attrs *)pad->attrs;
+    const tp__conv g = tp__conv_of(c, o);
+    if (g.KH * g.KW < 2) return TP_OK; /* that is a matrix product without a border, which adds in another order */
     if (t->mode != TP_PAD_CONSTANT || t->value != 0 || c->value[v].type.dtype != TP_F32 || pad->n_ctrl ||
         c->folded[pad->id] || c->fed[v] >= 0 || c->absorbed_by[pad->id] >= 0 ||
         tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad) || tp__memory_of(c, pad->in[0]) ||
@@ -8365,7 +8372,8 @@ static const tp__rule tp__rules[] = {
     {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
     {"pad", "a convolution reads its input as if it had the border of zeros that an op before it adds", tp__fuse_pad},
-    {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
+    {"epilogue", "a convolution or product adds the bias and does the ReLU, or clips from 0 on, each finished sum",
+     tp__fuse_epilogue},
     {"norm after", "a convolution normalises its output as the batch norm of a prediction would", tp__fuse_norm_after},
     {"sum", "a convolution, a batch norm or its gradient adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
@@ -8767,6 +8775,7 @@ static void tp__finish_naive(const tp_call *k)
     for (int64_t i = 0; i < n && e; i++) {
         if (bias) e[i] += bias[i % C];
         if (k->fused.act == TP_EPILOGUE_RELU && 0 > e[i]) e[i] = 0;
+        if (k->fused.most > 0 && e[i] > k->fused.most) e[i] = k->fused.most;
     }
 }
 
@@ -16921,10 +16930,10 @@ static void tp__matmul_gradient(tp_grad *g)
     g->din[0] = a->shape.ndim == 2 && b->shape.ndim == 2 ? da : tp__unbroadcast(da, a);
     g->din[1] = a->shape.ndim == 2 && b->shape.ndim == 2 ? db : tp__unbroadcast(db, b);
 }
-static const tp_op tp__op_matmul =
-    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, TP__IO_RANGE(2, 3, 1),
-                   TP__ATTRS(matmul), tp__matmul_infer, tp__matmul_gradient, TP__NAIVE_FAST(tp__matmul),
-                   TP__FLOPS_SCRATCH(tp__matmul_flops, TP__IF_FAST(tp__matmul_scratch, NULL)), TP__ONNX("MatMul"));
+static const tp_op tp__op_matmul = TP__FUSING_ROW(
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_MOST, 0, "matmul", "MatMul", TP_OP_HALF, TP__IO_RANGE(2, 3, 1),
+    TP__ATTRS(matmul), tp__matmul_infer, tp__matmul_gradient, TP__NAIVE_FAST(tp__matmul),
+    TP__FLOPS_SCRATCH(tp__matmul_flops, TP__IF_FAST(tp__matmul_scratch, NULL)), TP__ONNX("MatMul"));
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
 {
@@ -17053,7 +17062,7 @@ static void tp__conv2d_gradient(tp_grad *g)
 }
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
 static const tp_op tp__op_conv2d = TP__FUSING_ROW(
-    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_NORM_AFTER | TP_FUSES_PAD |
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_NORM_AFTER | TP_FUSES_PAD | TP_FUSES_MOST |
         TP_FUSES_CHANNELS_LAST,
     0, "conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
     tp__conv2d_infer, tp__conv2d_gradient, TP__NAIVE_FAST(tp__conv2d),
@@ -17085,8 +17094,8 @@ static double tp__conv2d_input_grad_flops(const tp_call *k)
     return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
 }
 static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
-    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
-    TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+    TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_MOST | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad",
+    "Conv2DBackpropInput", TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
     tp__conv2d_input_grad_infer, tp__conv2d_input_grad_gradient, TP__NAIVE_FAST(tp__conv2d_input_grad),
     TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
     TP__REST(1u << 2, "ConvTranspose", NULL));

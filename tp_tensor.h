@@ -736,6 +736,7 @@ typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
 typedef struct tp_fused {
     int bias;       /* bias, of shape (C): output 0 += bias, channel by channel */
     int act;        /* activation after the bias: a tp_epilogue_act */
+    float most;     /* of a ReLU there: its results are at most this; 0: they have no bound */
     int add;        /* after the activation: output 0 += an input of the same shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
     bool norm_relu; /* input 0 passes through a ReLU after that norm */
@@ -762,6 +763,7 @@ enum {
     TP_FUSES_SCALE = 64,
     TP_FUSES_NORM_AFTER = 256,
     TP_FUSES_PAD = 512,
+    TP_FUSES_MOST = 1024,
     TP_FUSES_CHANNELS_LAST = 128 /* the kernel supports all fusions, but some only if channels are the last dimension */
 };
 
@@ -1093,6 +1095,9 @@ typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW; /* TP_ANY: unknown while shapes are inferred */
     int64_t stride_h, stride_w, dilation_h, dilation_w, top, left, groups;
     int64_t x_stride_b, x_stride_h, x_stride_w, x_stride_c, y_stride_b, y_stride_h, y_stride_w, y_stride_c;
+    /* of the rows above and in all, and the columns on the left and in all, outside the image: those of a fused border (tp_fused.pad),
+     * which count as pixels where a kernel is chosen, so that it is the one that an op before would be followed by */
+    int64_t border[4];
     bool nchw;
 } tp__conv;
 typedef enum {

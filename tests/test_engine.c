@@ -92,6 +92,7 @@ UNWATCHED static void gemm_reference(const tp__gemm_args *a, const float *c0, do
                      (double)(a->tb ? a->B[j * a->ldb + k] : a->B[k * a->ldb + j]);
             if (a->epilogue.bias) s += (double)a->epilogue.bias[j];
             if (a->epilogue.act == TP_EPILOGUE_RELU && s < 0) s = 0;
+            if (a->epilogue.most > 0 && s > (double)a->epilogue.most) s = (double)a->epilogue.most;
             out[i * a->N + j] = s;
         }
 }
@@ -105,6 +106,7 @@ static void check_gemm(int64_t M, int64_t N, int64_t K, int bits, tp_device *con
     a.tb = (bits >> 1) & 1;
     a.accumulate = (bits >> 2) & 1;
     a.epilogue.act = (bits >> 3) & 1 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
+    a.epilogue.most = (bits >> 3) % 4 == 3 ? 0.75f : 0; /* a ReLU of at most that */
     a.M = M;
     a.N = N;
     a.K = K;
@@ -316,6 +318,7 @@ UNWATCHED static void conv_finish(const tp__conv_args *a, double *to, int64_t n,
     for (int64_t i = 0; i < n; i++) {
         if (a->epilogue.bias) to[i] += (double)a->epilogue.bias[i % channels];
         if (a->epilogue.act == TP_EPILOGUE_RELU && to[i] < 0) to[i] = 0;
+        if (a->epilogue.most > 0 && to[i] > (double)a->epilogue.most) to[i] = (double)a->epilogue.most;
         if (a->more) to[i] += (double)a->more[i];
     }
 }
@@ -381,7 +384,7 @@ static void check_conv(const tp__conv_args *shape, tp_device *const *devices, in
     a.x = x;
     a.w = w;
     a.dy = dy;
-    if (a.epilogue.act == TP_EPILOGUE_RELU) a.epilogue.bias = bias;
+    if (a.epilogue.act == TP_EPILOGUE_RELU) a.epilogue.bias = bias, a.epilogue.most = a.g.C % 2 ? 0.0f : 0.5f;
     for (int what = 0; what < 3; what++) want[what] = (double *)calloc((size_t)size[what] + 1, sizeof(double));
     conv_reference(&a, want[0], want[1], want[2]);
     for (int what = 0; what < 3; what++) {
@@ -1381,12 +1384,12 @@ static void taps_of_groups(const struct tp__isa *isa, int64_t groups, int64_t in
         t.w = edge(10, nw);
         t.y = edge(11, ny);
         t.bias = bits & 1 ? edge(12, C) : NULL;
-        t.relu = (bits & 2) != 0;
+        t.ceiling = bits & 2 ? bits & 1 ? 0.5f : INFINITY : 0;
         for (int64_t i = 0; i < ny; i++)
             want[i] = i % y_step < C ? t.bias ? (double)t.bias[i % y_step] : 0 : (double)t.y[i];
         taps_want(&t, false, want);
         for (int64_t i = 0; i < ny; i++)
-            if (i % y_step < C && t.relu && want[i] < 0) want[i] = 0;
+            if (i % y_step < C && t.ceiling > 0) want[i] = fmin(fmax(want[i], 0), (double)t.ceiling);
         tp__taps_of[isa->level](&t);
         CHECK_MSG(near_all(t.y, want, ny, 3e-6) && edge_kept(11, ny),
                   "%s: %d taps of %d pixels, %d groups of %d and %d", isa->name, t.n_tap, (int)pixels, (int)groups,
@@ -1748,11 +1751,12 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
             tp__tile t;
             memset(&t, 0, sizeof t);
             t.a[0] = a, t.c[0] = c, t.run = &run, t.n_run = 1, t.m = 1, t.step = 3, t.ldb = ldb, t.b = b;
-            t.add = (bits & 1) != 0, t.relu = (bits & 2) != 0, t.bias = bits & 4 ? bias : NULL;
+            t.add = (bits & 1) != 0, t.ceiling = bits & 2 ? bits & 1 ? 0.5f : INFINITY : 0,
+            t.bias = bits & 4 ? bias : NULL;
             for (int64_t j = 0; j < n; j++) {
                 want[j] = (bits & 1 ? (double)c[j] : 0) + (bits & 4 ? (double)bias[j] : 0);
                 for (int64_t k = 0; k < K; k++) want[j] += (double)a[3 * k] * (double)b[k * ldb + j];
-                if (bits & 2 && want[j] < 0) want[j] = 0;
+                if (bits & 2) want[j] = fmin(fmax(want[j], 0), (double)t.ceiling);
             }
             isa->row(&t, n);
             CHECK_MSG(near_all(c, want, n, 2e-6) && edge_kept(3, n), "%s: a row of %d", isa->name, (int)n);
@@ -1775,7 +1779,7 @@ static void few_rows_of_width(const struct tp__isa *isa, int64_t n)
         const int64_t rows = 5, ldb = n + 1, gap = 2, step = 7, ldc = n;
         const float *a = edge(0, 40), *b = edge(1, K ? (K - 1) * ldb + n : 0);
         float *c = edge(2, rows * n);
-        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false, false, NULL, NULL};
+        const tp__even e = {a, b, c, K, gap, step, ldb, ldc, false, 0, NULL, NULL};
         for (int64_t i = 0; i < rows * n; i++) {
             double s = 0;
             for (int64_t k = 0; k < K; k++) s += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
@@ -1797,11 +1801,22 @@ static void even_of_width(const struct tp__isa *isa, int64_t n)
                       step = rows & 1 ? 1 : rows;
         const float *a = edge(0, rows * K), *b = edge(1, K * ldb), *bias = edge(2, n);
         float *c = edge(3, rows * ldc);
-        tp__even e = {a, b, c, K, gap, step, ldb, ldc, (bits & 1) != 0, (bits & 2) != 0, bits & 4 ? bias : NULL, NULL};
+        tp__even e = {a,
+                      b,
+                      c,
+                      K,
+                      gap,
+                      step,
+                      ldb,
+                      ldc,
+                      (bits & 1) != 0,
+                      bits & 2 ? bits & 1 ? 0.5f : INFINITY : 0,
+                      bits & 4 ? bias : NULL,
+                      NULL};
         for (int64_t i = 0; i < rows * n; i++) {
             want[i] = (bits & 1 ? (double)c[i] : 0) + (bits & 4 ? (double)bias[i % n] : 0);
             for (int64_t k = 0; k < K; k++) want[i] += (double)a[i / n * gap + k * step] * (double)b[k * ldb + i % n];
-            if (bits & 2 && want[i] < 0) want[i] = 0;
+            if (bits & 2) want[i] = fmin(fmax(want[i], 0), (double)e.ceiling);
         }
         tp__even_product_of[isa->level](&e, rows, n);
         CHECK_MSG(near_all(c, want, rows * n, 2e-6) && edge_kept(3, rows * n), "%s: %d rows of %d", isa->name,

@@ -507,6 +507,96 @@ static void bias_elsewhere(scene *s)
     want(s, tp_relu(y));
 }
 
+static void with_clip(scene *s) { want(s, tp_clip(biased(s, product(s)), 0, 0.5f)); }
+static void with_clip_conv(scene *s) { want(s, tp_relu6(biased(s, conv(s->x, s->w)))); }
+static void with_clip_normal(scene *s) { want(s, predicted(s, tp_clip(biased(s, conv(s->x, s->w)), 0, 0.1f), 3)); }
+static void with_clip_transposed(scene *s) { want(s, tp_clip(biased(s, transposed(s, 0)), 0, 0.25f)); }
+static void with_clip_below(scene *s) { want(s, tp_clip(biased(s, product(s)), -0.5f, 0.5f)); }
+static void with_clip_to_zero(scene *s) { want(s, tp_clip(biased(s, product(s)), 0, 0)); }
+static void clip_wanted(scene *s) { want(s, tp_clip(want(s, biased(s, product(s))), 0, 0.5f)); }
+
+/* -- a border of zeros before a convolution */
+static tp_node *bordered(tp_node *x, int64_t top, int64_t bottom, int64_t left, int64_t right, float value)
+{
+    const int64_t before[] = {0, top, left, 0}, after[] = {0, bottom, right, 0};
+    return tp_pad(x, before, after, TP_PAD_CONSTANT, value);
+}
+static tp_node *valid(tp_node *x, tp_node *w, int stride)
+{
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.padding = TP_VALID;
+    a.stride_h = a.stride_w = stride;
+    return tp_nn_conv2d(x, w, &a);
+}
+static void border(scene *s) { want(s, valid(bordered(s->x, 1, 1, 1, 1, 0), s->w, 1)); }
+static void border_uneven(scene *s) { want(s, valid(bordered(s->x, 2, 0, 0, 3, 0), s->w, 1)); }
+static void border_stride(scene *s) { want(s, tp_relu(biased(s, valid(bordered(s->x, 1, 1, 1, 1, 0), s->w, 2)))); }
+static void border_same(scene *s) { want(s, conv(bordered(s->x, 1, 2, 3, 4, 0), s->w)); }
+static void border_sum(scene *s) { want(s, tp_add(s->z, valid(bordered(s->x, 1, 1, 1, 1, 0), s->w, 1))); }
+static void border_everything(scene *s)
+{
+    tp_node *y = tp_relu6(biased(s, valid(bordered(s->x, 1, 1, 1, 1, 0), s->w, 1)));
+    want(s, tp_relu(predicted(s, y, 3)));
+}
+static void border_one_by_one(scene *s)
+{
+    want(s, valid(bordered(s->x, 1, 1, 1, 1, 0), tp_reshape_to(s->wm, tp_make_shape(1, 1, 16, 16)), 1));
+}
+static void border_of_ones(scene *s) { want(s, valid(bordered(s->x, 1, 1, 1, 1, 1), s->w, 1)); }
+static void border_mirrored(scene *s)
+{
+    const int64_t one[] = {0, 1, 1, 0};
+    want(s, valid(tp_pad(s->x, one, one, TP_PAD_REFLECT, 0), s->w, 1));
+}
+static void border_of_images(scene *s)
+{
+    const int64_t one[] = {1, 1, 1, 0};
+    want(s, valid(tp_pad(s->x, one, one, TP_PAD_CONSTANT, 0), s->w, 1));
+}
+static void border_wanted(scene *s) { want(s, valid(want(s, bordered(s->x, 1, 1, 1, 1, 0)), s->w, 1)); }
+static void border_read_twice(scene *s)
+{
+    tp_node *x = bordered(s->x, 1, 1, 1, 1, 0);
+    want(s, valid(x, s->w, 1));
+    want(s, valid(x, s->w2, 1));
+}
+static void border_waited_for(scene *s)
+{
+    tp_node *x = bordered(s->x, 1, 1, 1, 1, 0);
+    want(s, waiting(tp_sum(s->m), x));
+    want(s, valid(x, s->w, 1));
+}
+static void border_fed(scene *s) { want(s, valid(feed_also(s, bordered(s->x, 1, 1, 1, 1, 0)), s->w, 1)); }
+static void border_elsewhere(scene *s)
+{
+    tp_node *x = s->x;
+    TP_DEVICE(s->g, 1) { x = bordered(x, 1, 1, 1, 1, 0); }
+    want(s, valid(x, s->w, 1));
+}
+static void border_of_variable(scene *s)
+{
+    tp_node *v = scene_variable(s, "image", tp_make_shape(1, 24, 22, 16), -1, 1), *x = bordered(v, 1, 1, 1, 1, 0);
+    want(s, tp_assign_add(v, s->x, NULL));
+    want(s, valid(x, s->w, 1));
+}
+static void border_nchw(scene *s)
+{
+    const int64_t one[] = {0, 0, 1, 1};
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    a.padding = TP_VALID, a.data_format = TP_NCHW;
+    tp_node *x = tp_reshape_to(s->x, tp_make_shape(1, 16, 24, 22));
+    want(s, tp_nn_conv2d(tp_pad(x, one, one, TP_PAD_CONSTANT, 0), s->w, &a));
+}
+static void border_of_gradient(scene *s) /* the filter's gradient reads the border, too */
+{
+    tp_node *y = valid(bordered(s->x, 1, 1, 1, 1, 0), s->w, 1), *d[1];
+    tp_gradients(tp_sum(tp_square(y)), &s->w, 1, d);
+    want(s, y);
+    want(s, d[0]);
+}
+
 /* -- ReLU after a batch norm, its mask before the gradient */
 static void norm_relu(scene *s) { want(s, tp_relu(norm(s, s->x))); }
 static void norm_named(scene *s) { want(s, tp_relu(tp_named(norm(s, s->x), "name"))); }
@@ -1082,6 +1172,43 @@ TEST(bias_and_activation_only_where_nothing_else_is_in_between)
         F32(bias_elsewhere, 6, 1),
         F64(with_both, 3, 1),
         F64(with_conv, 3, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(a_clip_from_zero_is_a_relu_with_a_bound)
+{
+    static const fusion f[] = {
+        F32(with_clip, 1, 2),        F32(with_clip_conv, 1, 2),
+        F32(with_clip_normal, 1, 3), F32(with_clip_transposed, 2, 2),
+        F32(with_clip_below, 2, 2),  F32(with_clip_to_zero, 2, 2),
+        F32(clip_wanted, 2, 2),      F64(with_clip, 3, 1),
+    };
+    check_fusions(f, TP_COUNT(f));
+}
+
+TEST(a_border_of_zeros_is_read_only_where_nothing_else_reads_it)
+{
+    static const fusion f[] = {
+        F32(border, 1, 1),
+        F32(border_uneven, 1, 1),
+        F32(border_stride, 1, 3),
+        F32(border_same, 1, 1),
+        F32(border_sum, 1, 2),
+        F32(border_everything, 1, 5),
+        F32(border_one_by_one, 2, 0),
+        F32(border_of_ones, 2, 0),
+        F32(border_mirrored, 2, 0),
+        F32(border_of_images, 2, 0),
+        F32(border_wanted, 2, 0),
+        F32(border_read_twice, 3, 0),
+        F32(border_waited_for, 3, 0),
+        F32(border_fed, 1, 0),
+        F32(border_elsewhere, 3, 0),
+        F32(border_of_variable, 3, 0),
+        F32(border_nchw, 2, 0),
+        F32(border_of_gradient, 6, 2),
+        F64(border, 2, 0),
     };
     check_fusions(f, TP_COUNT(f));
 }

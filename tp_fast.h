@@ -4895,6 +4895,29 @@ TP__INLINE void TP__F(turn_out)(float *q, int64_t ldd, int width, bool whole, __
 }
 #endif
 
+#if TP__VW >= 8
+/* dst[j rows + i] = src[i lds + j]: a few rows become the columns of a matrix without gaps. Lane l of output vector o comes from
+ * column (o TP__VW + l) / rows of row (o TP__VW + l) % rows. */
+TP__INLINE void TP__F(interleave)(float *dst, const float *src, int64_t lds, int rows, int64_t columns)
+{
+    static const int32_t lane[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    VI first;
+    memcpy(&first, lane, sizeof first);
+    for (int64_t j = 0; j < columns; j += TP__VW) {
+        const int64_t width = columns - j < TP__VW ? columns - j : TP__VW;
+        V x[4];
+        for (int i = 0; i < rows; i++) x[i] = TP__F(part)(src + i * lds + j, width);
+        for (int o = 0; o < rows && width * rows > o * TP__VW; o++) {
+            const VI at = first + viset(o * TP__VW), column = (at * viset(65536 / rows + 1)) >> 16;
+            const VI row = at - column * viset(rows);
+            V y = vperm(x[0], column);
+            for (int i = 1; i < rows; i++) y = vsel((VI)(row == viset(i)), vperm(x[i], column), y);
+            TP__F(put_part)(dst + j * rows + o * TP__VW, width * rows - o * TP__VW, y);
+        }
+    }
+}
+#endif
+
 /* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns. A row of dst has room for `room` >= rows values; those from `rows` on
  * may become 0, so that whole vectors can be stored. */
 static void TP__F(transpose)(float *dst, int64_t ldd, int64_t room, const float *src, int64_t lds, int64_t rows,
@@ -4902,6 +4925,14 @@ static void TP__F(transpose)(float *dst, int64_t ldd, int64_t room, const float 
 {
     int64_t j = 0;
     (void)room;
+#if TP__VW >= 8
+    if (ldd == rows && rows >= 2 && rows <= 4) {
+        if (rows == 2) TP__F(interleave)(dst, src, lds, 2, columns);
+        else if (rows == 3) TP__F(interleave)(dst, src, lds, 3, columns);
+        else TP__F(interleave)(dst, src, lds, 4, columns);
+        return;
+    }
+#endif
 #if TP__VW == 16
     /* Transposes 16 x 16 values at once: first within the four quarters of each vector, as 4x4 blocks, then the blocks. */
     for (; columns - j > (rows > 4 ? 4 : 15); j += 16) {
@@ -6834,6 +6865,7 @@ static void tp__global_norm_fast(const tp_call *k)
  * all but the inner two. */
 typedef struct tp__move_job {
     tp__move move;
+    const struct tp__isa *isa;
     int64_t n_outer, grain;
 } tp__move_job;
 
@@ -6885,6 +6917,21 @@ static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int6
     }
 }
 
+/* Copies the two innermost dimensions, a matrix, if it is a transpose of four-byte elements; else returns false. */
+static bool tp__move_transposed(const tp__move_job *j, char *dst, const char *src)
+{
+    const tp__move *m = &j->move;
+    const int a = m->ndim - 2, b = m->ndim - 1;
+    /* along which of the two the destination is contiguous, and the source along the other */
+    const int along = m->dst_stride[a] == 1 && m->src_stride[b] == 1   ? a
+                      : m->dst_stride[b] == 1 && m->src_stride[a] == 1 ? b
+                                                                       : -1;
+    if (along < 0 || m->size != 4) return false;
+    const int other = along == a ? b : a;
+    j->isa->transpose((float *)(void *)dst, m->dst_stride[other], m->dim[along], (const float *)(const void *)src,
+                      m->src_stride[along], m->dim[along], m->dim[other]);
+    return true;
+}
 /* Copies the two innermost dimensions for some of the outer indices. If one side is strided, blocks of 16 by 16 keep the
  * cache lines of both sides in the cache. */
 static void tp__move_chunk(void *user, int64_t chunk)
@@ -6903,6 +6950,7 @@ static void tp__move_chunk(void *user, int64_t chunk)
         char *dst = m->dst + at_d * (int64_t)m->size;
         const char *src = m->src + at_s * (int64_t)m->size;
         const bool copies_whole_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
+        if (!copies_whole_rows && tp__move_transposed(j, dst, src)) continue;
         const int64_t step_a = copies_whole_rows ? m->dim[a] : 16, step_b = copies_whole_rows ? m->dim[b] : 16;
         for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
             for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
@@ -6919,6 +6967,7 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
     tp__move_job job;
     tp__move *m = &job.move;
     job.n_outer = job.grain = 1;
+    job.isa = k->device->isa;
     *m = *given;
     m->ndim = 0;
     for (int d = 0; d < given->ndim; d++) {

@@ -2028,6 +2028,27 @@ static void tp__import_range(tp__import_node *n)
     for (int64_t i = 0; t && i < tp_tensor_size(t); i++) tp_tensor_set(t, i, from + (double)i * by);
 }
 
+/* The shuffle of an image's channels: (N,C,H,W) as (N,a,b,H,W), whose axes a and b are swapped, as (N,C,H,W) again. x is what the last
+ * of the three ops reads and `to` its shape. With the channels last the numbers of each pixel are shuffled. NULL: x is no shuffle. */
+static tp_node *tp__shuffled_channels(const tp_node *x, const tp_shape *to)
+{
+    static const int swap[] = {0, 2, 1, 3, 4}, last_two[] = {0, 1, 2, 4, 3};
+    int perm[TP_MAX_DIMS], unknown = 0;
+    if (to->ndim != 4 || x->shape.ndim != 5 || x->op->row != &tp__op_transpose) return NULL;
+    const tp_node *split = x->op->in[0];
+    tp__permutation((const tp__transpose_attrs *)x->op->attrs, 5, perm);
+    if (memcmp(perm, swap, sizeof swap) != 0 || split->op->row != &tp__op_reshape) return NULL;
+    const tp_node *image = split->op->in[0];
+    tp_node *last = tp__has_nhwc(image);
+    const int64_t *s = split->shape.dim, *d = to->dim;
+    if (!last || image->shape.ndim != 4 || !tp_shape_equal(&image->shape, to)) return NULL;
+    if (s[0] != d[0] || s[3] != d[2] || s[4] != d[3] || s[1] < 1 || s[2] < 1 || s[1] * s[2] != d[1]) return NULL;
+    for (int i = 0; i < 4; i++) unknown += d[i] < 0;
+    if (unknown > 1) return NULL;
+    const int64_t parts[] = {d[0], d[2], d[3], s[1], s[2]};
+    return tp_reshape_to(tp_transpose(tp_reshape_to(last, tp_make_shape_n(5, parts)), last_two, 5), last->shape);
+}
+
 static void tp__import_reshape(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
@@ -2063,9 +2084,11 @@ static void tp__import_reshape(tp__import_node *n)
     }
     if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0, is_empty |= s.dim[d] == 0;
+    tp_node *shuffled = tp__shuffled_channels(x, &s);
     /* if several dimensions are unknown, or one that does not follow from no elements, reshape to the shape of a node that
      * has them */
-    if (copied > 1 || (copied == 1 && is_empty && free_dim < 0)) {
+    if (shuffled) tp__import_node_set_output(n, 0, tp__nchw(shuffled));
+    else if (copied > 1 || (copied == 1 && is_empty && free_dim < 0)) {
         tp_node *ref =
             tp__import_node_expand(n, tp_const(n->importer->graph[n->importer->graph_index], 0.0f), list, count);
         if (ref) tp__import_node_set_output(n, 0, tp_reshape_like(x, ref));

@@ -1712,6 +1712,10 @@ static void packing_of_width(const struct tp__isa *isa, int64_t n)
             for (int64_t i = rows; i < ldd; i++)
                 right = right && dst[j * ldd + i] == edge_value(1, (n - 1) * ldd + rows, j * ldd + i);
         CHECK_MSG(right && edge_kept(1, (n - 1) * ldd + rows), "%s: %dx%d turned", isa->name, (int)rows, (int)n);
+        dst = edge(1, n * rows);
+        isa->transpose(dst, rows, rows, src, lds, rows, n); /* without gaps */
+        for (int64_t i = 0; i < n * rows; i++) right = right && dst[i] == src[i % rows * lds + i / rows];
+        CHECK_MSG(right && edge_kept(1, n * rows), "%s: %dx%d turned without gaps", isa->name, (int)rows, (int)n);
         dst = edge(1, n * ldd);
         isa->transpose(dst, ldd, ldd, src, lds, rows, n); /* the rest of each row may become 0 */
         for (int64_t j = 0; j < n; j++)

@@ -2431,6 +2431,64 @@ TEST(images_have_their_channels_last_inside)
     tp_graph_free(g);
 }
 
+/* The shuffle of a network's channels moves numbers within the pixels; other transposes of five dimensions are as they are. */
+TEST(channels_are_shuffled_within_their_pixels)
+{
+    static const int64_t picture[] = {2, 6, 3, 4}, weight[] = {6, 6, 1, 1}, back[] = {2, 6, 3, 4}, n_five[] = {5},
+                         n_four[] = {4};
+    static const int64_t any[] = {-3, -3, -3, -3},
+                         five[][5] = {{2, 2, 3, 3, 4}, {2, 3, 2, 3, 4}, {0, 2, 3, 3, 4}, {2, 2, 3, 4, 3}};
+    static const int64_t perm[][5] = {{0, 2, 1, 3, 4}, {0, 2, 1, 4, 3}};
+    float x[144], w[36], y[144], want[144];
+    for (int i = 0; i < 144; i++) x[i] = (float)i;
+    for (int i = 0; i < 36; i++) w[i] = i % 7 == 0;
+    for (int which = 0; which < 5; which++) {
+        const int64_t *split = five[which % 4], *order = perm[which == 4];
+        const int64_t a = split[1], b = split[2];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "w", 1, 4, weight, w, sizeof w);
+        put_weight(&graph, "five", 7, 1, n_five, split, 40);
+        put_weight(&graph, "four", 7, 1, n_four, back, 32);
+        put_io(&graph, 11, "x", 1, 4, picture);
+        put_node(&graph, "Conv", "x,w", "c", NULL);
+        put_node(&graph, "Reshape", "c,five", "s", NULL);
+        put_node(&graph, "Transpose", "s", "t", ints_attribute("perm", order, 5));
+        put_node(&graph, "Reshape", "t,four", "r", NULL);
+        put_node(&graph, "Conv", "r,w", "y", NULL);
+        put_io(&graph, 12, "y", 1, 4, any);
+        put_model(&file, &graph, 18);
+        for (int64_t i = 0; i < 144; i++) { /* the element of c that element i of t is */
+            int64_t at[5] = {0, 0, 0, 0, 0}, size[5], left = i;
+            for (int d = 0; d < 5; d++) size[d] = split[order[d]] ? split[order[d]] : 2;
+            for (int d = 4; d >= 0; d--) at[order[d]] = left % size[d], left /= size[d];
+            want[i] = x[(((at[0] * a + at[1]) * b + at[2]) * split[3] + at[3]) * split[4] + at[4]];
+        }
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        tp_buf plan;
+        memset(&plan, 0, sizeof plan);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            const tp_tensor *out;
+            tp_feed feed;
+            memset(&feed, 0, sizeof feed);
+            feed.node = m.input[0].node;
+            tp_tensor_view(&feed.value, TP_F32, tp_make_shape_n(4, picture), x);
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out)))
+                for (int i = 0; i < 144; i++) y[i] = (float)tp_tensor_get(out, i);
+            CHECK_MSG(memcmp(y, want, sizeof y) == 0, "shuffle %d", which);
+            CHECK_OK(tp_exec_print_plan(tp_session_exec(s), &m.output[0].node, 1, &plan));
+            /* the input, the shuffle and the output; or the shuffle with channels first, between two more */
+            CHECK_MSG(count_text(plan.data, "  transpose ") == (which < 3 ? 3 : 5), "shuffle %d: %s", which, plan.data);
+        }
+        tp_buf_free(&plan);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(names_of_nodes_in_the_graph)
 {
     static const char *const name[][2] = {

@@ -7482,7 +7482,7 @@ static bool tp__pool_tiles(const tp__pool *g)
 }
 static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
 {
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const tp__pool g = tp__pool_geometry_padded((const tp_pool_attrs *)k->attrs, k->fused.pad, &k->in[0].shape);
     const int window_size = (int)(g.window_h * g.window_w);
     int64_t tap[256];
     uint8_t index[256];
@@ -7588,7 +7588,7 @@ static void tp__max_pool_planes(const tp_call *k, int64_t from, int64_t to)
 }
 static void tp__max_pool_fast(const tp_call *k)
 {
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const tp__pool g = tp__pool_geometry_padded((const tp_pool_attrs *)k->attrs, k->fused.pad, &k->in[0].shape);
     if (g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
         tp__each_range(k, g.B * g.C * g.OH, tp__grain(g.OW * g.window_h * g.window_w), tp__max_pool_planes);
         return;

@@ -7840,6 +7840,7 @@ static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
         return tp__axis(((const tp__bn_attrs *)o->attrs)->axis, ndim) == ndim - 1;
     if (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD | TP__OP_CONV2D_FILTER_GRAD))
         return ((const tp_conv2d_attrs *)o->attrs)->data_format != TP_NCHW;
+    if (o->row->flags & TP__OP_MAX_POOL) return ((const tp_pool_attrs *)o->attrs)->data_format != TP_NCHW;
     return true;
 }
 
@@ -8139,18 +8140,35 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
     return tp__conv_geometry_padded((const tp_conv2d_attrs *)o->attrs, f->fused.pad, x, w);
 }
 
-/* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone. The gradients read the
- * border, so this is for predictions. Weights that are not finite times the zeros of a border would be NaN. */
+/* Whether the kernel of op o can read its input as if it had the border of `value` that op pad adds. */
+static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, const tp__pad_attrs *t)
+{
+    if (o->row->flags &
+        TP__OP_CONV2D) { /* a filter of 1x1 is a matrix product without a border, which adds in another order */
+        const tp__conv g = tp__conv_of(c, o);
+        return t->value == 0 && g.KH * g.KW > 1;
+    }
+    if (o->row != &tp__op_max_pool) return false;
+    /* the windows begin and end inside the image, and nobody asks which of their elements is the largest */
+    const tp_pool_attrs *a = (const tp_pool_attrs *)o->attrs;
+    const int v = c->first_value[o->id];
+    for (int d = 0; d < 2; d++)
+        if (t->before[1 + d] >= (d ? a->size_w : a->size_h) || t->after[1 + d] >= (d ? a->size_w : a->size_h))
+            return false;
+    return t->value == -HUGE_VALF && a->size_h * a->size_w <= 256 && c->use_head[v + 1] < 0 && !c->fetched[v + 1] &&
+           (c->use_head[v] >= 0 || c->fetched[v]);
+}
+/* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone, a max pool as if it had one
+ * of minus infinity. The gradients read the border, so this is for predictions. Weights that are not finite times the zeros of a border
+ * would be NaN. */
 TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;
-    if (!(o->row->flags & TP__OP_CONV2D) || pad->row != &tp__op_pad || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
+    if (!pad || pad->row != &tp__op_pad || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
     const int v = c->first_value[pad->id];
     const tp__pad_attrs *t = (const tp__pad_attrs *)pad->attrs;
-    const tp__conv g = tp__conv_of(c, o);
-    if (g.KH * g.KW < 2) return TP_OK; /* that is a matrix product without a border, which adds in another order */
-    if (t->mode != TP_PAD_CONSTANT || t->value != 0 || c->value[v].type.dtype != TP_F32 || pad->n_ctrl ||
-        c->folded[pad->id] || c->fed[v] >= 0 || c->absorbed_by[pad->id] >= 0 ||
+    if (t->mode != TP_PAD_CONSTANT || !tp__can_read_border(c, o, t) || c->value[v].type.dtype != TP_F32 ||
+        pad->n_ctrl || c->folded[pad->id] || c->fed[v] >= 0 || c->absorbed_by[pad->id] >= 0 ||
         tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad) || tp__memory_of(c, pad->in[0]) ||
         tp__device_of(c, pad) != tp__device_of(c, o) || t->before[0] || t->after[0] || t->before[3] || t->after[3])
         return TP_OK;
@@ -8371,7 +8389,8 @@ static const tp__rule tp__rules[] = {
 #if TP__HAS_FUSION
     {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
-    {"pad", "a convolution reads its input as if it had the border of zeros that an op before it adds", tp__fuse_pad},
+    {"pad", "a convolution or max pool reads its input as if it had the border that an op before it adds",
+     tp__fuse_pad},
     {"epilogue", "a convolution or product adds the bias and does the ReLU, or clips from 0 on, each finished sum",
      tp__fuse_epilogue},
     {"norm after", "a convolution normalises its output as the batch norm of a prediction would", tp__fuse_norm_after},
@@ -17218,6 +17237,19 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     g.x_stride_b = g.C * g.H * g.W, g.y_stride_b = g.C * g.OH * g.OW;
     return g;
 }
+/* The same for an input that is read with a border (tp_fused.pad), channels last. */
+static tp__pool tp__pool_geometry_padded(const tp_pool_attrs *a, const int64_t pad[4], const tp_shape *x)
+{
+    tp_shape with = *x;
+    with.dim[1] += pad[0] + pad[1];
+    with.dim[2] += pad[2] + pad[3];
+    if (a->data_format == TP_NCHW) return tp__pool_geometry(a, x);
+    tp__pool g = tp__pool_geometry(a, &with);
+    g.H = x->dim[1], g.W = x->dim[2];
+    g.top += pad[0], g.left += pad[2];
+    g.x_stride_h = g.W * g.C, g.x_stride_b = g.H * g.W * g.C;
+    return g;
+}
 /* Returns the index in the window of the element that max_pool chose for output i. */
 static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
 {
@@ -17343,9 +17375,9 @@ static tp_status tp__max_pool_infer(tp_infer *s)
 }
 static void tp__max_pool_gradient(tp_grad *g); /* the gradient of max_pool is the op max_pool_grad */
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs),
-            tp__max_pool_infer, tp__max_pool_gradient, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
-            TP__ONNX("MaxPool"));
+    TP__FUSING_ROW(TP_FUSES_PAD | TP_FUSES_CHANNELS_LAST, 0, "max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL,
+                   TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_infer, tp__max_pool_gradient,
+                   TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("MaxPool"));
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 

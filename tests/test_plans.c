@@ -597,6 +597,33 @@ static void border_of_gradient(scene *s) /* the filter's gradient reads the bord
     want(s, d[0]);
 }
 
+static tp_node *pooled(tp_node *x, int size, int stride)
+{
+    tp_pool_attrs a;
+    memset(&a, 0, sizeof a);
+    a.size_h = a.size_w = size, a.stride_h = a.stride_w = stride, a.padding = TP_VALID;
+    return tp_nn_max_pool(x, &a);
+}
+static void border_pool(scene *s) { want(s, pooled(bordered(s->x, 1, 1, 1, 1, -HUGE_VALF), 3, 2)); }
+static void border_pool_uneven(scene *s) { want(s, pooled(bordered(s->x, 0, 2, 1, 0, -HUGE_VALF), 3, 1)); }
+static void border_pool_wide(scene *s) { want(s, pooled(bordered(s->x, 1, 2, 1, 1, -HUGE_VALF), 2, 2)); }
+static void border_pool_of_zeros(scene *s) { want(s, pooled(bordered(s->x, 1, 1, 1, 1, 0), 3, 2)); }
+static void border_pool_large(scene *s) { want(s, pooled(bordered(s->x, 1, 1, 1, 1, -HUGE_VALF), 17, 1)); }
+static void border_pool_places(scene *s)
+{
+    tp_node *y = want(s, pooled(bordered(s->x, 1, 1, 1, 1, -HUGE_VALF), 3, 2));
+    want(s, &y->op->out[1]);
+}
+static void border_pool_nchw(scene *s)
+{
+    static const int64_t one[] = {0, 0, 1, 1};
+    tp_pool_attrs a;
+    memset(&a, 0, sizeof a);
+    a.size_h = a.size_w = 3, a.stride_h = a.stride_w = 2, a.padding = TP_VALID, a.data_format = TP_NCHW;
+    tp_node *x = tp_reshape_to(s->x, tp_make_shape(1, 16, 24, 22));
+    want(s, tp_nn_max_pool(tp_pad(x, one, one, TP_PAD_CONSTANT, -HUGE_VALF), &a));
+}
+
 /* -- ReLU after a batch norm, its mask before the gradient */
 static void norm_relu(scene *s) { want(s, tp_relu(norm(s, s->x))); }
 static void norm_named(scene *s) { want(s, tp_relu(tp_named(norm(s, s->x), "name"))); }
@@ -1209,6 +1236,14 @@ TEST(a_border_of_zeros_is_read_only_where_nothing_else_reads_it)
         F32(border_nchw, 2, 0),
         F32(border_of_gradient, 6, 2),
         F64(border, 2, 0),
+        F32(border_pool, 1, 1),
+        F32(border_pool_uneven, 1, 1),
+        F32(border_pool_wide, 2, 0),
+        F32(border_pool_of_zeros, 2, 0),
+        F32(border_pool_large, 2, 0),
+        F32(border_pool_places, 2, 0),
+        F32(border_pool_nchw, 2, 0),
+        F64(border_pool, 2, 0),
     };
     check_fusions(f, TP_COUNT(f));
 }

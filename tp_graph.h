@@ -17238,7 +17238,7 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     return g;
 }
 /* The same for an input that is read with a border (tp_fused.pad), channels last. */
-static tp__pool tp__pool_geometry_padded(const tp_pool_attrs *a, const int64_t pad[4], const tp_shape *x)
+TP__UNUSED static tp__pool tp__pool_geometry_padded(const tp_pool_attrs *a, const int64_t pad[4], const tp_shape *x)
 {
     tp_shape with = *x;
     with.dim[1] += pad[0] + pad[1];

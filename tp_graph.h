@@ -1913,7 +1913,7 @@ static inline tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shap
     return g;
 }
 /* The same for an input that is read with a border of zeros (tp_fused.pad). */
-static inline tp__conv tp__conv_geometry_padded(const tp_conv2d_attrs *a, const int64_t pad[4], const tp_shape *x,
+static inline tp__conv tp__conv_geometry_padded(const tp_conv2d_attrs *a, const uint8_t pad[4], const tp_shape *x,
                                                 const tp_shape *w)
 {
     tp_shape with = *x;
@@ -2048,6 +2048,8 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_MAX_POOL_GRAD      (1 << 27)
 #define TP__OP_GROUP_NORM         (1 << 28)
 #define TP__OP_GROUP_NORM_GRAD    (1 << 29)
+#define TP__OP_PAD                (1 << 30)
+#define TP__OP_CLIP               (1u << 31)
 /* A graph is a list of operations in creation order. The inputs of an operation are created before it, so creation order is a
  * topological order of the data edges, and each pass over the graph is a loop over this list. */
 
@@ -8109,7 +8111,7 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
     if (((const tp__bias_attrs *)bias->attrs)->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return TP_OK;
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     const tp__clip_attrs *clip =
-        id >= 0 && c->op[id]->row == &tp__op_clip ? (const tp__clip_attrs *)c->op[id]->attrs : NULL;
+        id >= 0 && c->op[id]->row->flags & TP__OP_CLIP ? (const tp__clip_attrs *)c->op[id]->attrs : NULL;
     if (clip && (clip->low != 0 || !(clip->high > 0) || !tp__can_fuse(c, o, TP_FUSES_MOST))) clip = NULL;
     if (id >= 0 && (clip || c->op[id]->row == &tp__op_relu) && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
@@ -8148,7 +8150,7 @@ static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, co
         const tp__conv g = tp__conv_of(c, o);
         return t->value == 0 && g.KH * g.KW > 1;
     }
-    if (o->row != &tp__op_max_pool) return false;
+    if (!(o->row->flags & TP__OP_MAX_POOL)) return false;
     /* the windows begin and end inside the image, and nobody asks which of their elements is the largest */
     const tp_pool_attrs *a = (const tp_pool_attrs *)o->attrs;
     const int v = c->first_value[o->id];
@@ -8164,7 +8166,7 @@ static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, co
 TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;
-    if (!pad || pad->row != &tp__op_pad || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
+    if (!pad || !(pad->row->flags & TP__OP_PAD) || !tp__can_fuse(c, o, TP_FUSES_PAD)) return TP_OK;
     const int v = c->first_value[pad->id];
     const tp__pad_attrs *t = (const tp__pad_attrs *)pad->attrs;
     if (t->mode != TP_PAD_CONSTANT || !tp__can_read_border(c, o, t) || c->value[v].type.dtype != TP_F32 ||
@@ -8172,10 +8174,12 @@ TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o,
         tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad) || tp__memory_of(c, pad->in[0]) ||
         tp__device_of(c, pad) != tp__device_of(c, o) || t->before[0] || t->after[0] || t->before[3] || t->after[3])
         return TP_OK;
+    for (int d = 1; d < 3; d++)
+        if (t->before[d] > UINT8_MAX || t->after[d] > UINT8_MAX) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 0);
     if (!f) return tp__nomem_plan();
     f->in[0] = pad->in[0];
-    for (int i = 0; i < 4; i++) f->fused.pad[i] = i % 2 ? t->after[1 + i / 2] : t->before[1 + i / 2];
+    for (int i = 0; i < 4; i++) f->fused.pad[i] = (uint8_t)(i % 2 ? t->after : t->before)[1 + i / 2];
     f->n_absorbed++;
     tp__absorb(c, pad, o);
     return TP_OK;
@@ -13926,8 +13930,9 @@ static void tp__clip_gradient(tp_grad *g)
     }
     g->din[0] = tp__op2(&tp__op_clip_grad, dy, x, &t);
 }
-static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
-                                                tp__clip_gradient, TP__MAPS(tp__clip), tp_vec_find_clip, "Clip");
+static const tp_op tp__op_clip =
+    TP__ROW("clip", "ClipByValue", TP_OP_ELEMENTWISE | TP__OP_CLIP, TP__IO(1, 1), TP__ATTRS(clip), tp__clip_infer,
+            tp__clip_gradient, TP__MAPS(tp__clip), tp_vec_find_clip, NULL, NULL, 0, "Clip", NULL);
 static tp_node *tp__clip_node(tp_node *x, float low, float high, bool flat)
 {
     tp__clip_attrs t;
@@ -16347,7 +16352,7 @@ static void tp__pad_gradient(tp_grad *g)
     else g->din[0] = tp__pad_grad(g->dout[0], g->in[0], t);
 }
 static const tp_op tp__op_pad =
-    TP__ROW("pad", "Pad", TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_gradient,
+    TP__ROW("pad", "Pad", TP_OP_ANY_DTYPE | TP__OP_PAD, TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_gradient,
             TP__KERNELS(tp__pad_naive, NULL, tp__pad_fast), TP__FLOPS(tp__flops_none), TP__ONNX("Pad"));
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
@@ -17238,7 +17243,7 @@ static tp__pool tp__pool_geometry(const tp_pool_attrs *a, const tp_shape *x)
     return g;
 }
 /* The same for an input that is read with a border (tp_fused.pad), channels last. */
-TP__UNUSED static tp__pool tp__pool_geometry_padded(const tp_pool_attrs *a, const int64_t pad[4], const tp_shape *x)
+TP__UNUSED static tp__pool tp__pool_geometry_padded(const tp_pool_attrs *a, const uint8_t pad[4], const tp_shape *x)
 {
     tp_shape with = *x;
     with.dim[1] += pad[0] + pad[1];

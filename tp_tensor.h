@@ -748,7 +748,7 @@ typedef struct tp_fused {
     float scale; /* softmax: input 0 is read as input 0 * scale; 0: as it is */
     /* convolutions, max_pool: input 0 is read as if it had so many rows above and below and columns left and right, of zeros or
      * minus infinity */
-    int64_t pad[4];
+    uint8_t pad[4];
     int table; /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
     /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
     bool elided;

@@ -652,6 +652,7 @@ TEST(conv_winograd_of_many_channels)
         a.g.OH = 2 + rnd(a.g.H);
         a.g.OW = 2 + rnd(a.g.W);
         if (a.g.B * a.g.OH * a.g.OW < 256) a.g.B = 256 / (a.g.OH * a.g.OW) + 1;
+        if (i < 2) a.g.B = 14, a.g.H = a.g.W = a.g.OH = a.g.OW = 8, a.g.top = a.g.left = 1; /* several images a block */
         if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
         float *norm = rnd_array(3 * a.g.C, 9);
         if (i % 4 > 1) a.norm = norm, a.norm_relu = i % 8 > 3;

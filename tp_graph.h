@@ -7831,7 +7831,7 @@ static unsigned tp__kernel_fuses(const tp__compiler *c, const tp_operation *o)
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
     /* on the CPU, tp__finish_naive applies bias and activation after a naive loop */
-    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_MOST;
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT;
 }
 
 /* Whether the channels are the last dimension of o's output 0. */
@@ -8112,7 +8112,10 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     const tp__clip_attrs *clip =
         id >= 0 && c->op[id]->row->flags & TP__OP_CLIP ? (const tp__clip_attrs *)c->op[id]->attrs : NULL;
-    if (clip && (clip->low != 0 || !(clip->high > 0) || !tp__can_fuse(c, o, TP_FUSES_MOST))) clip = NULL;
+    /* -0 and what is so small that a kernel may take it for 0 are other bounds */
+    if (clip && (clip->low != 0 || copysignf(1, clip->low) < 0 || !(clip->high >= FLT_MIN) ||
+                 !tp__can_fuse(c, o, TP_FUSES_MOST)))
+        clip = NULL;
     if (id >= 0 && (clip || c->op[id]->row == &tp__op_relu) && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
     if (!tp__may_run_later(c, o, bias, last)) return TP_OK;
@@ -8151,12 +8154,14 @@ static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, co
         return t->value == 0 && g.KH * g.KW > 1;
     }
     if (!(o->row->flags & TP__OP_MAX_POOL)) return false;
-    /* the windows begin and end inside the image, and nobody asks which of their elements is the largest */
+    /* each window has an element of the image, and nobody asks which of its elements is the largest */
     const tp_pool_attrs *a = (const tp_pool_attrs *)o->attrs;
     const int v = c->first_value[o->id];
     for (int d = 0; d < 2; d++)
         if (t->before[1 + d] >= (d ? a->size_w : a->size_h) || t->after[1 + d] >= (d ? a->size_w : a->size_h))
             return false;
+    const tp_shape *x = &c->value[tp__value_of(c, o->in[0]->op->in[0])].type.shape;
+    if (a->padding == TP_SAME || x->dim[1] < 1 || x->dim[2] < 1) return false;
     return t->value == -HUGE_VALF && a->size_h * a->size_w <= 256 && c->use_head[v + 1] < 0 && !c->fetched[v + 1] &&
            (c->use_head[v] >= 0 || c->fetched[v]);
 }
@@ -8798,7 +8803,6 @@ static void tp__finish_naive(const tp_call *k)
     for (int64_t i = 0; i < n && e; i++) {
         if (bias) e[i] += bias[i % C];
         if (k->fused.act == TP_EPILOGUE_RELU && 0 > e[i]) e[i] = 0;
-        if (k->fused.most > 0 && e[i] > k->fused.most) e[i] = k->fused.most;
     }
 }
 

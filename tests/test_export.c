@@ -268,6 +268,18 @@ TEST(transposed_convolutions)
     finish("transposed", g, x, y, 2);
 }
 
+/* Products with a bias and a clip, which a session fuses: the written program must clip, too. */
+TEST(clipped_products)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 5, 3));
+    tp_node *y = tp_conv2d(tp_affine(x, 20, 3), "conv", .filters = 6, .kernel_size = 3, .activation = tp_relu6);
+    y = tp_conv2d_transpose(tp_affine(y, 5, 1), "up", .filters = 4, .kernel_size = 3, .strides = 2,
+                            .activation = tp_relu6);
+    y = tp_fully_connected(y, "fc", .units = 8);
+    finish("clipped", g, x, tp_clip(tp_affine(y, 1, 0), 0, 0.5f), 2);
+}
+
 /* What the two networks do not have: grouped and dilated convolutions, channels first, transposes, joins, broadcasts of
  * every kind, and each element-wise function. */
 TEST(every_other_form)

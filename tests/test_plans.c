@@ -513,6 +513,8 @@ static void with_clip_normal(scene *s) { want(s, predicted(s, tp_clip(biased(s, 
 static void with_clip_transposed(scene *s) { want(s, tp_clip(biased(s, transposed(s, 0)), 0, 0.25f)); }
 static void with_clip_below(scene *s) { want(s, tp_clip(biased(s, product(s)), -0.5f, 0.5f)); }
 static void with_clip_to_zero(scene *s) { want(s, tp_clip(biased(s, product(s)), 0, 0)); }
+static void with_clip_from_minus_zero(scene *s) { want(s, tp_clip(biased(s, product(s)), -0.0f, 0.5f)); }
+static void with_clip_to_denormal(scene *s) { want(s, tp_clip(biased(s, product(s)), 0, 1e-42f)); }
 static void clip_wanted(scene *s) { want(s, tp_clip(want(s, biased(s, product(s))), 0, 0.5f)); }
 
 /* -- a border of zeros before a convolution */
@@ -613,6 +615,18 @@ static void border_pool_places(scene *s)
 {
     tp_node *y = want(s, pooled(bordered(s->x, 1, 1, 1, 1, -HUGE_VALF), 3, 2));
     want(s, &y->op->out[1]);
+}
+static void border_pool_same(scene *s) /* the padding of SAME and the border could fill a window */
+{
+    tp_pool_attrs a;
+    memset(&a, 0, sizeof a);
+    a.size_h = a.size_w = 2, a.stride_h = a.stride_w = 1, a.padding = TP_SAME;
+    want(s, tp_nn_max_pool(bordered(s->x, 0, 1, 0, 1, -HUGE_VALF), &a));
+}
+static void border_pool_of_nothing(scene *s)
+{
+    tp_node *x = tp_slice(s->x, (const int64_t[]){0, 0, 0, 0}, (const int64_t[]){1, 0, 22, 16});
+    want(s, pooled(bordered(x, 1, 1, 1, 1, -HUGE_VALF), 2, 1));
 }
 static void border_pool_nchw(scene *s)
 {
@@ -1206,10 +1220,16 @@ TEST(bias_and_activation_only_where_nothing_else_is_in_between)
 TEST(a_clip_from_zero_is_a_relu_with_a_bound)
 {
     static const fusion f[] = {
-        F32(with_clip, 1, 2),        F32(with_clip_conv, 1, 2),
-        F32(with_clip_normal, 1, 3), F32(with_clip_transposed, 2, 2),
-        F32(with_clip_below, 2, 2),  F32(with_clip_to_zero, 2, 2),
-        F32(clip_wanted, 2, 2),      F64(with_clip, 3, 1),
+        F32(with_clip, 1, 2),
+        F32(with_clip_conv, 1, 2),
+        F32(with_clip_normal, 1, 3),
+        F32(with_clip_transposed, 2, 2),
+        F32(with_clip_below, 2, 2),
+        F32(with_clip_to_zero, 2, 2),
+        F32(clip_wanted, 2, 2),
+        F32(with_clip_from_minus_zero, 2, 2),
+        F32(with_clip_to_denormal, 2, 2),
+        F64(with_clip, 3, 1),
     };
     check_fusions(f, TP_COUNT(f));
 }
@@ -1243,6 +1263,8 @@ TEST(a_border_of_zeros_is_read_only_where_nothing_else_reads_it)
         F32(border_pool_large, 2, 0),
         F32(border_pool_places, 2, 0),
         F32(border_pool_nchw, 2, 0),
+        F32(border_pool_same, 2, 0),
+        F32(border_pool_of_nothing, 3, 0),
         F64(border_pool, 2, 0),
     };
     check_fusions(f, TP_COUNT(f));

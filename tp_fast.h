@@ -30,7 +30,8 @@
  *
  * OPTIONS (define before the include of tp_tensor.h)
  *     TP_NAIVE                  this file is not included
- *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, but a NaN does not spread within a tile
+ *     TP_NO_WINOGRAD            convolutions as direct sums only: slower, but with half of the rounding error, and a NaN does not
+ *                               spread within a tile
  *     TP_NO_AMX                 without the instruction set "amx", which is used only if it is chosen by name
  * At run time the instruction set can be chosen by name: the argument of tp_cpu_device_new, .isa of tp_session_config, or the
  * environment variable TP_ISA: naive, sse2, avx2, avx512, amx (neon on AArch64, generic elsewhere).
@@ -104,8 +105,8 @@ typedef struct tp__even {
     bool add;
     float ceiling;
     const float *bias;
-    const float *
-        next; /* the panel of B that is read after this one: each tile prefetches K floats for a row; NULL: rows of A */
+    /* the panel of B that is read after this one: each tile prefetches K floats of it for a row; NULL: it prefetches rows of A */
+    const float *next;
 } tp__even;
 
 /* Vectors of batch normalisation, with one value for each of C channels (the last axis): y = (x - mean) scale + beta,
@@ -917,8 +918,8 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
     if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
 }
 
-/* Where the panel of B begins that the block after this one reads in this one's place; NULL if B is not kept or no block follows. Kept
- * panels belong to weights that many other steps may have displaced from the cache. */
+/* Where the panel of B begins that the next block reads in place of this one, `panels_on` panels further on when k ends; NULL: B is not
+ * kept, or no block follows. Between two runs other steps displace kept panels from the cache. */
 static const float *tp__gemm_next_kept(const tp__gemm_plan *p, int64_t panel, int64_t panels_on, int64_t k, int64_t kn)
 {
     const tp__gemm_args *g = &p->g;
@@ -2652,8 +2653,8 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * rows or columns further on than the block before. */
 
 typedef struct tp__wino {
-    tp__grid
-        grid; /* of tiles, 4 pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
+    /* of tiles, 4 pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
+    tp__grid grid;
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;

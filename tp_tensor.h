@@ -1096,8 +1096,8 @@ typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW; /* TP_ANY: unknown while shapes are inferred */
     int64_t stride_h, stride_w, dilation_h, dilation_w, top, left, groups;
     int64_t x_stride_b, x_stride_h, x_stride_w, x_stride_c, y_stride_b, y_stride_h, y_stride_w, y_stride_c;
-    /* of the rows above and in all, and the columns on the left and in all, outside the image: those of a fused border (tp_fused.pad),
-     * which count as pixels where a kernel is chosen, so that it is the one that an op before would be followed by */
+    /* a fused border (tp_fused.pad): its rows above the image and in all, its columns on the left and in all. They count as pixels
+     * where a kernel is chosen, so that the choice is that for an image which was padded before. */
     int64_t border[4];
     bool nchw;
 } tp__conv;

@@ -930,8 +930,8 @@ static const float *tp__gemm_next_kept(const tp__gemm_plan *p, int64_t panel, in
     if (!p->pack_here) return p->packed + (to * g->K + from) * p->nr;
     return g->kept + from * p->panels * p->nr + to * p->nr * tp__min64(p->kc, k_end - from);
 }
-/* The data to prefetch while a tile runs. If B is kept: this tile's share of the next block. If A is read in place and only once: the next rows of A. Otherwise this tile's share
- * of the next block of k, first of B and then of A. */
+/* The data to prefetch while a tile runs: if B is kept, this tile's share of the next block of B; if A is read in place and only
+ * once, the next rows of A; otherwise this tile's share of the next block of k, first of B and then of A. */
 static const float *tp__gemm_prefetch(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
                                       int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
@@ -1400,9 +1400,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. 3x3, 5x5 and such convolutions with stride 1, dilated or not, over 16 channels or more use Winograd's F(4x4,3x3).
- * Its error against double is 3 to 6e-7 of the sum of magnitudes where that of the direct sum is 2e-7, and an infinity or NaN spreads
- * to the 16 output positions of its tile. */
+/* Images are NHWC. Convolutions with stride 1, filters of 3x3 to 9x9 and 16 channels or more, dilated or not, use Winograd's
+ * F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the sum of magnitudes; that of the
+ * direct sum is 2e-7. An infinity or NaN in x spreads to all 16 positions of each tile of the output that reads it. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -2198,19 +2198,20 @@ static void tp__gather_images(const tp__gather *g, const tp__piece *p, float *me
         }
 }
 
-/* What a tile prefetches of B: its share of the panels that the block after (kb, panel0) has; NULL if there is none. */
-static const float *tp__gather_prefetch(const tp__gather *g, int kb, int64_t panel, int64_t panel0, int64_t end_panel,
-                                        int64_t position)
+/* What a tile prefetches of a group's packed weights while it computes `panel`: its share of the panel that the next block of panels
+ * reads in place of this one, in the same block kb of k or the next. first, end: the panels of the chunk; panel0: the first of this
+ * block; position: the tile's first. NULL: no block follows, or earlier tiles fetch all of the panel. */
+static const float *tp__gather_prefetch(const tp__gather *g, const float *packed, int kb, int64_t panel, int64_t panel0,
+                                        int64_t first, int64_t end, int64_t position)
 {
-    const int64_t block_panels = TP__NC / g->nr;
-    const bool next_k = panel0 + block_panels >= end_panel;
-    if (next_k && kb + 1 == g->k_blocks) return NULL;
-    const int64_t to = next_k ? panel % block_panels : panel + block_panels;
-    if (to >= end_panel) return NULL;
-    const int64_t k = g->place[g->k_block[kb + next_k].first_run].k;
-    const int64_t end = kb + next_k + 1 < g->k_blocks ? g->place[g->k_block[kb + next_k + 1].first_run].k : g->K;
+    const bool next_k = panel0 + TP__NC / g->nr >= end;
+    const int64_t to = next_k ? first + panel - panel0 : panel + TP__NC / g->nr;
+    if (to >= end || (next_k && kb + 1 == g->k_blocks)) return NULL;
+    const int block = kb + next_k;
+    const int64_t k = g->place[g->k_block[block].first_run].k;
+    const int64_t k_end = block + 1 < g->k_blocks ? g->place[g->k_block[block + 1].first_run].k : g->K;
     const int64_t width = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, to));
-    return position < width ? g->packed + to * g->nr * g->K + k * width + position * (end - k) : NULL;
+    return position < width ? packed + to * g->nr * g->K + k * width + position * (k_end - k) : NULL;
 }
 
 /* Normalises what was computed of a piece, if that is fused. */
@@ -2246,6 +2247,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     tp__prefetch next = tp__grid_prefetch(q, piece + tp__ceil_div(g->slots.n, g->groups), group, g->groups);
     const int64_t prefetch_floats = tp__prefetch_share(&next, tp__max64(1, positions / g->isa->mr));
     const bool three = tp__gather_three(g);
+    const float *packed = g->packed + group * g->group_floats;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -2290,9 +2292,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
                 tp__prefetch_next(&next, prefetch_floats);
                 for (int64_t panel = panel0; panel < panel1; panel++) {
                     t.ldb = tp__panel_width(g->isa, tp__conv_columns(g->isa, g->oc, panel));
-                    tp__gather_set(g, &inside, g->packed + group * g->group_floats + panel * g->nr * g->K, &t);
+                    tp__gather_set(g, &inside, packed + panel * g->nr * g->K, &t);
                     for (int j = 0; j < t.m; j++) t.c[j] = out[j] + panel * g->nr;
-                    t.prefetch = tp__gather_prefetch(g, kb, panel, panel0, end_panel, i);
+                    t.prefetch = tp__gather_prefetch(g, packed, kb, panel, panel0, first_panel, end_panel, i);
                     tp__gather_tile(g, &t, group, panel, last);
                 }
             }
@@ -2646,9 +2648,10 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
 /* Winograd's F(4x4,3x3): a tile of 4x4 positions takes 36 products for each pair of channels; the definition takes 144. V =
  * B'dB for the 6x6 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
  * so its sum over channels is a matrix product at each of the 36 places. Filter gradient: dg = G'(V (A dy A'))G, summed
- * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is half
- * that of the usual 0, 1, -1, 2, -2. "in" are the channels of the source, "out" those of the result: the input gradient is the
- * forward pass over dy with the filter rotated by 180 degrees.
+ * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is
+ * half that of the usual 0, 1, -1, 2, -2. "in" are the channels of the source, "out" those of the result: the input gradient is
+ * the forward pass over dy with the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional
+ * Neural Networks]
  * A larger filter is cut into blocks of 3x3 taps; each adds its products to M = U V, with the V of the pixels that it sees, three
  * rows or columns further on than the block before. */
 
@@ -2677,11 +2680,13 @@ typedef struct tp__wino {
 #define TP__WINO_BLOCKS   9 /* and filters of at most so many blocks, because each has its own transform of the source */
 #define TP__WINO_EDGE     4  /* positions along a side of a tile */
 #define TP__WINO_PLACES   36 /* numbers in a transformed tile */
-/* The transform of a channel takes as long as so many multiplications for each position; measured with AVX-512. */
+/* Times in multiplications, measured with AVX-512: of the transform of a channel, for each position; of making and reading a
+ * transformed weight, where these fit into L2 and where they do not. */
 #define TP__WINO_TRANSFORM    20.0
-#define TP__WINO_WEIGHT       10.0 /* making and reading a transformed weight, as so many, or as this if they miss L2 */
+#define TP__WINO_WEIGHT       10.0
 #define TP__WINO_WEIGHT_LARGE 30.0
-#define TP__WINO_GAIN         1.35 /* Winograd's form is used from so many times fewer multiplications on */
+#define TP__WINO_GAIN \
+    1.35 /* the direct form must take so many times as long as Winograd's, counted in multiplications */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
 #define TP__WINO_FLOATS 131072
 /* From so many floats on, U misses L2. Then a block has so many tiles, which use each part of U, of so many pieces at most. */
@@ -2718,9 +2723,10 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     if (!tp__wino_in_of[isa->level] || g->stride_h != 1 || g->stride_w != 1 || g->groups != 1 ||
         tp__min64(g->C, g->O) < TP__WINO_CHANNELS || g->KH < 3 || g->KW < 3 || blocks > TP__WINO_BLOCKS)
         return false;
-    /* What tiles beyond the edge of the result and taps beyond the edge of the image compute is for nothing, and there are the
-     * transforms and more weights to read: few channels, small images and small batches do not make up for that. */
-    const double products = 2.25 * (double)blocks * (double)g->C * (double)g->O, pairs = (double)g->C * (double)g->O;
+    /* Multiplications of both forms. Tiles also compute positions beyond the edge of the result, and the direct form leaves out taps
+     * beyond the edge of the image; then there are the transforms, and more weights to read. */
+    const double pairs = (double)g->C * (double)g->O;
+    const double products = (double)TP__WINO_PLACES / (TP__WINO_EDGE * TP__WINO_EDGE) * (double)blocks * pairs;
     const double transforms = TP__WINO_TRANSFORM * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
     const bool large = TP__WINO_PLACES * (double)blocks * pairs > TP__WINO_LARGE;
     const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
@@ -2807,7 +2813,7 @@ static int64_t tp__wino_tap(const tp__wino *w, int64_t block, int64_t i)
     const int64_t r = block / w->blocks_w * 3 + i / 3, s = block % w->blocks_w * 3 + i % 3;
     return r < w->a->g.KH && s < w->a->g.KW ? r * w->a->g.KW + s : -1;
 }
-/* A chunk of packing: the transformed weights U of 16 input channels of a block of taps and one panel of output channels. */
+/* A chunk of packing: computes U for one block of taps, 16 input channels and one panel of output channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;

@@ -8148,8 +8148,8 @@ static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
 /* Whether the kernel of op o can read its input as if it had the border of `value` that op pad adds. */
 static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, const tp__pad_attrs *t)
 {
-    if (o->row->flags &
-        TP__OP_CONV2D) { /* a filter of 1x1 is a matrix product without a border, which adds in another order */
+    /* a filter of 1x1 is a matrix product without a border, which adds in another order */
+    if (o->row->flags & TP__OP_CONV2D) {
         const tp__conv g = tp__conv_of(c, o);
         return t->value == 0 && g.KH * g.KW > 1;
     }
@@ -8166,8 +8166,8 @@ static bool tp__can_read_border(const tp__compiler *c, const tp_operation *o, co
            (c->use_head[v] >= 0 || c->fetched[v]);
 }
 /* A convolution reads its input as if that had the border of zeros that an op before it adds for it alone, a max pool as if it had one
- * of minus infinity. The gradients read the border, so this is for predictions. Weights that are not finite times the zeros of a border
- * would be NaN. */
+ * of minus infinity. The gradients read the border, so this is for predictions. The values are those of the two ops, but for weights
+ * that are infinite or NaN: times the zeros of a border these give NaN, which a fused border does not. */
 TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const tp_operation *pad = o->n_in ? o->in[0]->op : NULL;

@@ -2043,8 +2043,8 @@ static tp_node *tp__shuffled_channels(const tp_node *x, const tp_shape *to)
     const int64_t *s = split->shape.dim, *d = to->dim;
     if (!last || image->shape.ndim != 4 || !tp_shape_equal(&image->shape, to)) return NULL;
     if (s[0] != d[0] || s[3] != d[2] || s[4] != d[3] || s[1] < 1 || s[2] < 1 || s[1] * s[2] != d[1]) return NULL;
-    for (int i = 0; i < 4; i++) unknown += d[i] < 0 || d[i] == 0;
-    if (unknown > 1) return NULL; /* a single one follows from the others, if there are elements */
+    for (int i = 0; i < 4; i++) unknown += d[i] < 1;
+    if (unknown > 1) return NULL; /* one unknown size follows from the others, unless one of these is 0 */
     const int64_t parts[] = {d[0], d[2], d[3], s[1], s[2]};
     return tp_reshape_to(tp_transpose(tp_reshape_to(last, tp_make_shape_n(5, parts)), last_two, 5), last->shape);
 }

@@ -8490,8 +8490,23 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     return true;
 }
 
-/* 6. Puts each element-wise op into the group of one of its operands where it may join. Without fusion each op has a
- * group of its own. */
+/* Returns the members of two groups in their order; `all` is false if they are too many for one chain. */
+static tp__group tp__merge_groups(const tp__compiler *c, const tp__group *a, const tp__group *b, bool *all)
+{
+    tp__group g;
+    int i = 0, j = 0;
+    *all = a->n_operand + b->n_operand <= TP__MAX_EXTERNAL;
+    g.n = 0;
+    g.n_operand = a->n_operand + b->n_operand;
+    while (*all && (i < a->n || j < b->n)) {
+        const bool first = j == b->n || (i < a->n && c->position[a->op[i]] < c->position[b->op[j]]);
+        g.op[g.n++] = first ? a->op[i++] : b->op[j++];
+    }
+    return g;
+}
+
+/* 6. Puts each element-wise op into the group of one of its operands where it may join, and merges with it the groups of its other
+ * operands where these may join too. Without fusion each op has a group of its own. */
 static tp_status tp__plan_groups(tp__compiler *c)
 {
     c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
@@ -8501,10 +8516,20 @@ static tp_status tp__plan_groups(tp__compiler *c)
         const int v = c->first_value[o->id];
         if (c->folded[o->id] || c->absorbed_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
         int best = -1;
-        for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
+        for (int i = 0; i < o->n_in && !c->exec->session->config.no_fusion; i++) {
             const tp_node *node = tp__alias_root_node(c, o->in[i]);
             const int group = c->group[node->op->id];
-            if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
+            if (group < 0 || group == best || node->index != 0) continue;
+            if (best < 0) {
+                if (tp__may_join(c, &c->groups[group], o->id)) best = group;
+                continue;
+            }
+            bool all;
+            const tp__group both = tp__merge_groups(c, &c->groups[best], &c->groups[group], &all);
+            if (!all || !tp__may_join(c, &both, o->id)) continue;
+            c->groups[best] = both;
+            for (int m = 0; m < c->groups[group].n; m++) c->group[c->groups[group].op[m]] = best;
+            c->groups[group].n = 0;
         }
         if (best < 0) best = c->n_group++;
         tp__group *g = &c->groups[best];

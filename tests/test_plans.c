@@ -1319,7 +1319,7 @@ TEST(batch_norm_does_a_relu_or_its_mask_only_where_nobody_sees)
         F32(mask, 2, 2),
         F32(mask_named, 2, 2),
         F32(mask_wanted, 3, 2),
-        F32(mask_of_no_norm, 4, 5),
+        F32(mask_of_no_norm, 3, 5),
         F32(mask_of_variable, 3, 2),
         F32(beta_written_before, 4, 2),
         F32(beta_written_after, 3, 2),
@@ -1635,6 +1635,44 @@ static void chain_fork(scene *s) /* one group: both join it, and what adds them 
     want(s, tp_add(tp_tanh(y), tp_exp(y)));
 }
 static void two_chains(scene *s) { want(s, tp_add(tp_tanh(s->m), tp_exp(s->m))); }
+static void two_chains_in_turn(scene *s) /* the ops of one lie between those of the other; a result of each is kept */
+{
+    tp_node *a = tp_neg(s->m), *b = tp_square(s->m);
+    a = tp_tanh(a);
+    b = tp_exp(b);
+    want(s, tp_add(a, b));
+    want(s, tp_sum(a));
+    want(s, backwards(b));
+}
+static void three_chains(scene *s)
+{
+    want(s, tp_select(tp_greater(s->m, tp_square(s->m)), tp_neg(s->m), tp_exp(s->m)));
+}
+static void two_chains_one_read_before(scene *s)
+{
+    tp_node *a = tp_tanh(s->m), *b = tp_neg(tp_exp(s->m));
+    want(s, backwards(b));
+    want(s, tp_add(a, b));
+}
+static void two_chains_one_read_before_the_other(scene *s) /* a reads b through an op that is no member */
+{
+    tp_node *b = tp_exp(s->m), *a = tp_tanh(tp_mul(backwards(b), s->m));
+    want(s, tp_add(a, b));
+}
+static void two_chains_one_waited_for(scene *s)
+{
+    tp_node *a = tp_tanh(s->m), *b = tp_exp(s->m);
+    want(s, waiting(tp_sum(s->m), b));
+    want(s, tp_add(a, b));
+}
+static tp_node *chain_of(tp_node *x, int n)
+{
+    for (int i = 0; i < n; i++) x = i % 2 ? tp_neg(x) : tp_tanh(x);
+    return x;
+}
+/* a chain has at most 24 operands */
+static void two_long_chains(scene *s) { want(s, tp_add(chain_of(s->m, 11), chain_of(s->m, 11))); }
+static void two_chains_too_long(scene *s) { want(s, tp_add(chain_of(s->m, 12), chain_of(s->m, 11))); }
 static void chain_across_types(scene *s)
 {
     want(s, tp_cast(tp_greater(tp_neg(s->m), tp_const_as(s->g, s->dtype, 0)), TP_I32));
@@ -1682,7 +1720,14 @@ TEST(chains_end_where_something_is_in_between)
         F32(chain_elsewhere, 3, 2),
         F32(chain_broadcast, 2, 2),
         F32(chain_fork, 1, 4),
-        F32(two_chains, 2, 3),
+        F32(two_chains, 1, 3),
+        F32(two_chains_in_turn, 3, 5),
+        F32(three_chains, 1, 5),
+        F32(two_chains_one_read_before, 3, 4),
+        F32(two_chains_one_read_before_the_other, 3, 4),
+        F32(two_chains_one_waited_for, 3, 3),
+        F32(two_long_chains, 1, 23),
+        F32(two_chains_too_long, 2, 24),
         F32(chain_across_types, 1, 3),
         F32(chain_with_a_few_views, 3, 2),
         F32(chain_with_many_views, 3, 2),

@@ -1400,8 +1400,8 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
-/* Images are NHWC. Convolutions with stride 1, filters of 3x3 to 9x9 and 16 channels or more, dilated or not, use Winograd's
- * F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the sum of magnitudes; that of the
+/* Images are NHWC. Convolutions with filters of 3x3 to 9x9, or of 5x5 and 7x7 with stride 2, and 16 channels or more in a group,
+ * dilated or not, use Winograd's F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the sum of magnitudes; that of the
  * direct sum is 2e-7. An infinity or NaN in x spreads to all 16 positions of each tile of the output that reads it. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
@@ -2644,7 +2644,7 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
     if (f.turned) tp_device_parallel(d, a->g.KH * a->g.KW, tp__filter_grad_turn_back, &f);
 }
 
-/* -- stride 1, with fewer multiplications ---------------------------------------------------------- >>conv winograd */
+/* -- with fewer multiplications ---------------------------------------------------------- >>conv winograd */
 /* Winograd's F(4x4,3x3): a tile of 4x4 positions takes 36 products for each pair of channels; the definition takes 144. V =
  * B'dB for the 6x6 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
  * so its sum over channels is a matrix product at each of the 36 places. Filter gradient: dg = G'(V (A dy A'))G, summed
@@ -2653,7 +2653,21 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * the forward pass over dy with the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional
  * Neural Networks]
  * A larger filter is cut into blocks of 3x3 taps; each adds its products to M = U V, with the V of the pixels that it sees, three
- * rows or columns further on than the block before. */
+ * rows or columns further on than the block before. With stride 2, a block has every other tap, and sees every other pixel: the
+ * taps 0, 2, 4 of five or 1, 3. The input gradient then has one run for the even rows of dx and one for the odd ones, each with
+ * the taps that reach them; columns alike. */
+
+/* The blocks of 3 taps along one side of a filter. Tap i of block k is first[k] + i step; if that is outside of the filter, it is zero.
+ * The block reads pixels from from[k] on, counted from the first pixel of the window. */
+#define TP__WINO_BLOCKS 9 /* of a filter at most, because each has its own transform of the source */
+typedef struct tp__wino_side {
+    int64_t n, step, taps;
+    int64_t first[TP__WINO_BLOCKS], from[TP__WINO_BLOCKS];
+    int64_t pixel,
+        begin; /* from one pixel of a block to the next; from a position times the stride to the window's first pixel */
+    int64_t dst,
+        dst_step; /* the first row or column of the result, and the distance to the next that the same tile has */
+} tp__wino_side;
 
 typedef struct tp__wino {
     /* of tiles, 4 pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
@@ -2661,11 +2675,14 @@ typedef struct tp__wino {
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
-    int64_t blocks_w, blocks; /* blocks of 3x3 taps in a row of a filter, and in all; zeros fill up the last ones */
-    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of the transformed weights */
-    int64_t dst_h, dst_w; /* size of the image that the tiles write */
-    int64_t dh, dw, phases; /* dilation; number of tiles, dh x dw, that share a position of the grid */
-    int64_t block_rows;     /* rows of tiles that are processed together */
+    tp__wino_side side_h, side_w;
+    int64_t blocks; /* blocks of 3x3 taps */
+    int64_t group;  /* the group of channels that is computed */
+    int64_t in, out,
+        nr; /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
+    int64_t dst_h, dst_w, dst_c; /* size of the image that the tiles write, and its channels */
+    int64_t dh, dw, phases;      /* dilation; number of tiles, dh x dw, that share a position of the grid */
+    int64_t block_rows;          /* rows of tiles that are processed together */
     int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
     /* floats of one of the 36 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
@@ -2677,7 +2694,6 @@ typedef struct tp__wino {
     tp__slots slots;
 } tp__wino;
 #define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
-#define TP__WINO_BLOCKS   9 /* and filters of at most so many blocks, because each has its own transform of the source */
 #define TP__WINO_EDGE     4  /* positions along a side of a tile */
 #define TP__WINO_PLACES   36 /* numbers in a transformed tile */
 /* Times in multiplications, measured with AVX-512: of the transform of a channel, for each position; of making and reading a
@@ -2701,16 +2717,26 @@ TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t size, int64_t dila
     return dilation >= size ? tile : (double)tp__ceil_div(size, TP__WINO_EDGE * dilation) * tile;
 }
 /* How many taps along one side of a filter lie inside an image of `size`, over all `out` rows or columns of the result. */
-TP__UNUSED TP__SMALL static double tp__wino_taps(int64_t out, int64_t size, int64_t taps, int64_t dilation, int64_t pad)
+TP__UNUSED TP__SMALL static double tp__wino_taps(int64_t out, int64_t size, int64_t taps, int64_t stride,
+                                                 int64_t dilation, int64_t pad)
 {
     double sum = 0;
     for (int64_t r = 0; r < taps; r++) {
         const double first = (double)r * (double)dilation - (double)pad; /* what the tap reads for the first position */
-        const double end = (double)size - first < (double)out ? (double)size - first : (double)out;
-        const double begin = first < 0 ? -first : 0;
+        const double inside = ceil(((double)size - first) / (double)stride);
+        const double end = inside < (double)out ? inside : (double)out;
+        const double begin = first < 0 ? ceil(-first / (double)stride) : 0;
         if (end > begin) sum += end - begin;
     }
     return sum;
+}
+/* How many blocks of 3 taps one side of a filter has; 0: more than TP__WINO_BLOCKS, or a stride for which there is no form. */
+TP__UNUSED TP__SMALL static int64_t tp__wino_side_blocks(int64_t taps, int64_t stride, int64_t dilation)
+{
+    int64_t n = 0;
+    if (taps < 3 || taps > 3 * TP__WINO_BLOCKS || stride > taps || (stride > 1 && dilation > 1)) return 0;
+    for (int64_t p = 0; p < stride; p++) n += tp__ceil_div(tp__ceil_div(taps - p, stride), 3);
+    return n <= TP__WINO_BLOCKS ? n : 0;
 }
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
@@ -2719,30 +2745,70 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
     (void)g;
     return false;
 #else
-    const int64_t blocks = tp__ceil_div(g->KH, 3) * tp__ceil_div(g->KW, 3);
-    if (!tp__wino_in_of[isa->level] || g->stride_h != 1 || g->stride_w != 1 || g->groups != 1 ||
-        tp__min64(g->C, g->O) < TP__WINO_CHANNELS || g->KH < 3 || g->KW < 3 || blocks > TP__WINO_BLOCKS)
+    const int64_t blocks = tp__wino_side_blocks(g->KH, g->stride_h, g->dilation_h) *
+                           tp__wino_side_blocks(g->KW, g->stride_w, g->dilation_w);
+    if (!tp__wino_in_of[isa->level] || tp__min64(g->C, g->O) / g->groups < TP__WINO_CHANNELS || blocks < 1 ||
+        blocks > TP__WINO_BLOCKS || g->H < g->stride_h || g->W < g->stride_w)
         return false;
     /* Multiplications of both forms. Tiles also compute positions beyond the edge of the result, and the direct form leaves out taps
      * beyond the edge of the image; then there are the transforms, and more weights to read. */
-    const double pairs = (double)g->C * (double)g->O;
+    const double pairs = (double)g->C / (double)g->groups * (double)g->O;
     const double products = (double)TP__WINO_PLACES / (TP__WINO_EDGE * TP__WINO_EDGE) * (double)blocks * pairs;
     const double transforms = TP__WINO_TRANSFORM * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
-    const bool large = TP__WINO_PLACES * (double)blocks * pairs > TP__WINO_LARGE;
+    const bool large = TP__WINO_PLACES * (double)blocks * pairs / (double)g->groups > TP__WINO_LARGE;
     const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
     const double here = (double)g->B * tp__wino_positions(g->OH, g->dilation_h) *
                             tp__wino_positions(g->OW, g->dilation_w) * (products + transforms) +
                         weight * TP__WINO_PLACES * (double)blocks * pairs;
     const double direct =
-        (double)g->B * tp__wino_taps(g->OH, g->H + g->border[1], g->KH, g->dilation_h, g->top - g->border[0]) *
-            tp__wino_taps(g->OW, g->W + g->border[3], g->KW, g->dilation_w, g->left - g->border[2]) * pairs +
+        (double)g->B *
+            tp__wino_taps(g->OH, g->H + g->border[1], g->KH, g->stride_h, g->dilation_h, g->top - g->border[0]) *
+            tp__wino_taps(g->OW, g->W + g->border[3], g->KW, g->stride_w, g->dilation_w, g->left - g->border[2]) *
+            pairs +
         weight * (double)(g->KH * g->KW) * pairs;
     return direct > TP__WINO_GAIN * here;
 #endif
 }
 
+/* The blocks of one side of a filter. The input gradient computes the rows or columns `phase`, phase + stride, ... of dx. */
+static tp__wino_side tp__wino_side_of(bool input_grad, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
+                                      int64_t phase)
+{
+    tp__wino_side s;
+    memset(&s, 0, sizeof s);
+    s.taps = taps;
+    if (input_grad) { /* the taps that reach these rows, the last one first, because dx[i] is the sum of dy[i - tap] w[tap] */
+        const int64_t least = (phase + pad) % stride, n = tp__ceil_div(taps - least, stride);
+        s.step = -stride, s.pixel = dilation;
+        s.begin = (phase + pad) / stride - (n - 1) * dilation;
+        s.dst = phase, s.dst_step = stride * dilation;
+        for (int64_t i = 0; i < n; i += 3, s.n++) {
+            s.first[s.n] = least + stride * (n - 1 - i);
+            s.from[s.n] = i * dilation;
+        }
+        return s;
+    }
+    s.step = stride, s.pixel = stride * dilation;
+    s.begin = -pad;
+    s.dst_step = dilation;
+    for (int64_t p = 0; p < stride; p++)
+        for (int64_t tap = p; tap < taps; tap += 3 * stride, s.n++) {
+            s.first[s.n] = tap;
+            s.from[s.n] = tap * dilation;
+        }
+    return s;
+}
+/* The pixels along one side of what a tile reads; `dilation` tiles lie one beside the other. */
+static int64_t tp__wino_window(const tp__wino_side *s, int64_t dilation)
+{
+    int64_t last = 0;
+    for (int64_t i = 0; i < s->n; i++) last = tp__max64(last, s->from[i]);
+    return last + (TP__WINO_EDGE + 1) * s->pixel + dilation;
+}
+
+/* Returns the bytes of scratch. phase_h, phase_w: of the rows and columns of dx that the input gradient computes. */
 TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_args *a, tp__conv_pass pass,
-                                      void *scratch)
+                                      int64_t phase_h, int64_t phase_w, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &w->grid;
@@ -2751,27 +2817,28 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->a = a;
     w->isa = d->isa;
     w->pass = pass;
-    w->blocks_w = tp__ceil_div(a->g.KW, 3);
-    w->blocks = tp__ceil_div(a->g.KH, 3) * w->blocks_w;
-    w->in = input_grad ? a->g.O : a->g.C;
-    w->out = input_grad ? a->g.C : a->g.O;
+    w->side_h = tp__wino_side_of(input_grad, a->g.KH, a->g.stride_h, a->g.dilation_h, a->g.top, phase_h);
+    w->side_w = tp__wino_side_of(input_grad, a->g.KW, a->g.stride_w, a->g.dilation_w, a->g.left, phase_w);
+    w->blocks = w->side_h.n * w->side_w.n;
+    w->in = (input_grad ? a->g.O : a->g.C) / a->g.groups;
+    w->out = (input_grad ? a->g.C : a->g.O) / a->g.groups;
     w->nr = 2 * w->isa->vw;
     w->dst_h = input_grad ? a->g.H : a->g.OH;
     w->dst_w = input_grad ? a->g.W : a->g.OW;
+    w->dst_c = w->out * a->g.groups;
     q->src = input_grad ? a->dy : a->x;
     if (!input_grad) tp__grid_norm(q, a, d->isa);
     q->images = a->g.B;
     q->h = input_grad ? a->g.OH : a->g.H;
     q->w = input_grad ? a->g.OW : a->g.W;
-    q->c = q->pixel = w->in;
+    q->c = w->in;
+    q->pixel = w->in * a->g.groups;
     w->dh = a->g.dilation_h, w->dw = a->g.dilation_w, w->phases = w->dh * w->dw;
-    q->stride_h = TP__WINO_EDGE * w->dh, q->stride_w = TP__WINO_EDGE * w->dw;
-    q->rows = tp__ceil_div(w->dst_h, q->stride_h);
-    q->cols = tp__ceil_div(w->dst_w, q->stride_w);
-    q->top = input_grad ? a->g.top - (a->g.KH - 1) * w->dh : -a->g.top;
-    q->left = input_grad ? a->g.left - (a->g.KW - 1) * w->dw : -a->g.left;
-    q->window_h = (TP__WINO_EDGE + 3 * w->blocks / w->blocks_w - 1) * w->dh;
-    q->window_w = (TP__WINO_EDGE + 3 * w->blocks_w - 1) * w->dw;
+    q->stride_h = TP__WINO_EDGE * w->side_h.pixel, q->stride_w = TP__WINO_EDGE * w->side_w.pixel;
+    q->rows = tp__ceil_div(w->dst_h - w->side_h.dst, TP__WINO_EDGE * w->side_h.dst_step);
+    q->cols = tp__ceil_div(w->dst_w - w->side_w.dst, TP__WINO_EDGE * w->side_w.dst_step);
+    q->top = w->side_h.begin, q->left = w->side_w.begin;
+    q->window_h = tp__wino_window(&w->side_h, w->dh), q->window_w = tp__wino_window(&w->side_w, w->dw);
     q->in_place = tp__grid_in_place(q);
     const int64_t channels = w->in + w->out, pairs = w->in * w->out;
     tp__grid_split(q, w->phases, tp__max64(16, 131072 / TP__WINO_PLACES / channels));
@@ -2798,7 +2865,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
         const int64_t part_tiles = large ? 192 : 96;
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols * w->phases / part_tiles));
         w->parts = (int)tp__min64(w->parts, q->pieces);
-        w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * pairs : 0, sizeof(float));
+        w->part =
+            (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * w->in * a->g.O : 0, sizeof(float));
     } else w->u = (float *)tp__carve(&c, TP__WINO_PLACES * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
                     tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 +
@@ -2810,8 +2878,9 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
 /* The tap of the filter that is tap i of a block of 3x3, or -1 if the block reaches beyond the filter there. */
 static int64_t tp__wino_tap(const tp__wino *w, int64_t block, int64_t i)
 {
-    const int64_t r = block / w->blocks_w * 3 + i / 3, s = block % w->blocks_w * 3 + i % 3;
-    return r < w->a->g.KH && s < w->a->g.KW ? r * w->a->g.KW + s : -1;
+    const tp__wino_side *h = &w->side_h, *v = &w->side_w;
+    const int64_t r = h->first[block / v->n] + i / 3 * h->step, s = v->first[block % v->n] + i % 3 * v->step;
+    return r >= 0 && r < h->taps && s >= 0 && s < v->taps ? r * v->taps + s : -1;
 }
 /* A chunk of packing: computes U for one block of taps, 16 input channels and one panel of output channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
@@ -2828,7 +2897,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
         for (int64_t row = 0; row < rows; row++) {
             for (int i = 0; i < 9; i++) {
                 const int64_t at = tp__wino_tap(w, block, i);
-                tap[i] = at < 0 ? NULL : a->w + (at * a->g.C + k + row) * a->g.O + column;
+                tap[i] = at < 0 ? NULL : a->w + (at * w->in + k + row) * a->g.O + w->group * w->out + column;
             }
             tp__wino_filter_of[w->isa->level](n, tap, u + row * n, w->u_plane);
         }
@@ -2836,11 +2905,12 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     }
     const int slot = tp__slot_acquire(&w->slots);
     float *transposed = w->slots.memory + slot * w->slots.floats;
-    for (int i = 0; i < 9; i++) { /* the filter rotated by 180 degrees, as [tap][o][c] */
-        const int64_t at = tp__wino_tap(w, block, i), last = a->g.KH * a->g.KW - 1;
+    for (int i = 0; i < 9; i++) { /* as [tap][o][c] */
+        const int64_t at = tp__wino_tap(w, block, i);
+        const float *from = a->w + (at * w->out + column) * a->g.O + w->group * w->in + k;
         float *to = transposed + i * rows * n;
         tap[i] = at < 0 ? NULL : to;
-        if (at >= 0) w->isa->transpose(to, n, n, a->w + ((last - at) * a->g.C + column) * a->g.O + k, a->g.O, n, rows);
+        if (at >= 0) w->isa->transpose(to, n, n, from, a->g.O, n, rows);
     }
     tp__wino_filter_of[w->isa->level](rows * n, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
@@ -2852,14 +2922,14 @@ static int64_t tp__wino_source(const tp__wino *w, int64_t block, const tp__piece
                                float *v)
 {
     const tp__grid *q = &w->grid;
-    const int64_t down = w->dh * q->row_floats, right = w->dw * w->in;
-    const float *at = p->at + 3 * (block / w->blocks_w * down + block % w->blocks_w * right);
+    const float *at =
+        p->at + w->side_h.from[block / w->side_w.n] * q->row_floats + w->side_w.from[block % w->side_w.n] * w->in;
     for (int64_t i = row; i < row + rows; i++)
         for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
             tp__wino_in_of[w->isa->level](w->in, q->cols,
                                           at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
                                               phase / w->dw * q->row_floats + phase % w->dw * w->in,
-                                          down, right, v, w->v_plane);
+                                          w->side_h.pixel * q->row_floats, w->side_w.pixel * w->in, v, w->v_plane);
     return rows * q->cols * w->phases;
 }
 
@@ -2869,7 +2939,7 @@ TP__SMALL static int64_t tp__wino_sources(const tp__wino *w, int64_t block, int6
 {
     int64_t tiles = 0;
     for (int64_t i = first; i < end; i++) {
-        const tp__piece p = tp__grid_load(&w->grid, i, 0, buffer);
+        const tp__piece p = tp__grid_load(&w->grid, i, w->group * w->in, buffer);
         tiles += tp__wino_source(w, block, &p, 0, p.images * p.rows, v + tiles * w->in);
     }
     return tiles;
@@ -2882,11 +2952,13 @@ typedef struct tp__wino_row {
 } tp__wino_row;
 static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64_t row, int64_t phase)
 {
-    const int64_t y = (p->row + row % p->rows) * TP__WINO_EDGE * w->dh + phase / w->dw, x = phase % w->dw;
+    const tp__wino_side *h = &w->side_h, *v = &w->side_w;
+    const int64_t y = h->dst + (p->row + row % p->rows) * TP__WINO_EDGE * h->dst_step + phase / w->dw,
+                  x = v->dst + phase % w->dw;
     tp__wino_row r;
-    r.at = (((p->image + row / p->rows) * w->dst_h + y) * w->dst_w + x) * w->out;
-    r.rows = tp__ceil_div(tp__max64(0, w->dst_h - y), w->dh);
-    r.width = r.rows > 0 ? tp__ceil_div(tp__max64(0, w->dst_w - x), w->dw) : 0;
+    r.at = (((p->image + row / p->rows) * w->dst_h + y) * w->dst_w + x) * w->dst_c + w->group * w->out;
+    r.rows = tp__ceil_div(tp__max64(0, w->dst_h - y), h->dst_step);
+    r.width = r.rows > 0 ? tp__ceil_div(tp__max64(0, w->dst_w - x), v->dst_step) : 0;
     return r;
 }
 
@@ -2921,8 +2993,10 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
     for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
-        tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, m, w->m_plane, dst + r.at, w->dh * w->dst_w * w->out,
-                                       w->dw * w->out, w->a->more ? w->a->more + r.at : NULL, e->bias, tp__ceiling(e));
+        tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, m, w->m_plane, dst + r.at,
+                                       w->side_h.dst_step * w->dst_w * w->dst_c, w->side_w.dst_step * w->dst_c,
+                                       w->a->more ? w->a->more + r.at : NULL,
+                                       e->bias ? e->bias + w->group * w->out : NULL, tp__ceiling(e));
     }
 }
 /* Normalises what was written of a piece, if a batch norm is fused. */
@@ -2957,7 +3031,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         tp__slot_release(&w->slots, slot);
         return;
     }
-    const tp__piece p = tp__grid_load(q, first, 0, buffer);
+    const tp__piece p = tp__grid_load(q, first, w->group * w->in, buffer);
     const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, 0, 1);
     const int64_t prefetch_floats =
@@ -2967,7 +3041,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         /* the part of the output that this block of tiles will write */
         tp__prefetch written =
             tp__prefetch_of((w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
-                            TP__WINO_EDGE * w->dh * rows * w->dst_w * w->out);
+                            TP__WINO_EDGE * w->side_h.dst_step * rows * w->dst_w * w->dst_c);
         for (int64_t b = 0; b < w->blocks; b++) {
             const int64_t tiles = tp__wino_source(w, b, &p, row, rows, v);
             tp__wino_products(w, b, v, m, tiles, &next, prefetch_floats, b + 1 < w->blocks ? &none : &written);
@@ -2986,8 +3060,8 @@ TP__SMALL static void tp__wino_grad_dy(const tp__wino *w, const tp__piece *p, in
     for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
         const int64_t tiles = tp__ceil_div(r.width, TP__WINO_EDGE);
-        tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->out, w->dw * w->out,
-                                      m, w->m_plane);
+        tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->dst_c,
+                                      w->dw * w->dst_c, m, w->m_plane);
         for (int64_t k = 0; k < TP__WINO_PLACES && tiles < cols; k++) /* tiles beyond the edge */
             memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
     }
@@ -3029,6 +3103,21 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
                                       TP__WINO_PLACES * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
+/* Transforms the sums of all blocks to dw. */
+static void tp__wino_grad_result(const tp__wino *w, const float *sum, float *dw)
+{
+    const int64_t pairs = w->in * w->out, run = w->dst_c == w->out ? pairs : w->out; /* what is adjacent in dw */
+    for (int64_t b = 0; b < w->blocks; b++)
+        for (int64_t k = 0; k < pairs; k += run) {
+            float *tap[9];
+            for (int i = 0; i < 9; i++) {
+                const int64_t at = tp__wino_tap(w, b, i);
+                tap[i] = at < 0 ? NULL : dw + (at * w->in + k / w->out) * w->dst_c + w->group * w->out;
+            }
+            tp__wino_dw_of[w->isa->level](run, sum + b * pairs + k, w->u_plane, tap);
+        }
+}
+
 /* A chunk of Winograd's filter gradient: one of the partial sums of dw. */
 TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
@@ -3038,8 +3127,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + TP__WINO_PLACES * w->v_plane, *sum = m + TP__WINO_PLACES * w->m_plane;
-    const int64_t pairs = w->in * w->out;
-    float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * pairs : w->a->dw;
+    float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * w->in * w->dst_c : w->a->dw;
     for (int64_t index = first; index < end; index += w->together) {
         tp__prefetch next[2] = {tp__prefetch_of(NULL, 0), tp__prefetch_of(NULL, 0)};
         int64_t share[2] = {0, 0};
@@ -3057,7 +3145,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             }
             continue;
         }
-        const tp__piece p = tp__grid_load(q, index, 0, buffer);
+        const tp__piece p = tp__grid_load(q, index, w->group * w->in, buffer);
         tp__wino_grad_prefetch(w, &p, index + 1 < end ? index + 1 : q->pieces, next, share);
         for (int64_t row = 0; row < p.images * p.rows; row += w->block_rows) {
             const int64_t rows = tp__min64(w->block_rows, p.images * p.rows - row);
@@ -3068,31 +3156,51 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             }
         }
     }
-    for (int64_t b = 0; b < w->blocks; b++) {
-        float *tap[9];
-        for (int i = 0; i < 9; i++) {
-            const int64_t at = tp__wino_tap(w, b, i);
-            tap[i] = at < 0 ? NULL : dw + at * pairs;
-        }
-        tp__wino_dw_of[w->isa->level](pairs, sum + b * pairs, w->u_plane, tap);
-    }
+    tp__wino_grad_result(w, sum, dw);
     tp__slot_release(&w->slots, slot);
 }
 
+/* The phases of rows or columns that the input gradient computes one after another; the other passes have one. */
+static int64_t tp__wino_phases(tp__conv_pass pass, int64_t stride) { return pass == TP__CONV_INPUT_GRAD ? stride : 1; }
+
+TP__SMALL static size_t tp__wino_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
+{
+    size_t most = 0;
+    for (int64_t y = 0; y < tp__wino_phases(pass, a->g.stride_h); y++)
+        for (int64_t x = 0; x < tp__wino_phases(pass, a->g.stride_w); x++) {
+            tp__wino w;
+            const size_t need = tp__wino_make(&w, d, a, pass, y, x, NULL);
+            if (need > most) most = need;
+        }
+    return most;
+}
+
+/* Computes one phase of all groups, one after another. */
+TP__SMALL static void tp__wino_phase(tp_device *d, tp__wino *w)
+{
+    const tp__conv_args *a = w->a;
+    for (w->group = 0; w->group < a->g.groups; w->group++) {
+        if (w->pass == TP__CONV_FILTER_GRAD) {
+            tp_device_parallel(d, w->parts, tp__wino_grad_chunk, w);
+            continue;
+        }
+        if (a->kept) w->u = a->kept + w->group * TP__WINO_PLACES * w->u_plane;
+        if (!a->kept_is_ready)
+            tp_device_parallel(d, tp__ceil_div(w->out, w->nr) * w->blocks * tp__ceil_div(w->in, TP__WINO_CHANNELS),
+                               tp__wino_pack, w);
+        tp_device_parallel(d, tp__ceil_div(w->grid.pieces, w->together), tp__wino_chunk, w);
+    }
+    if (w->pass == TP__CONV_FILTER_GRAD && w->parts > 1)
+        tp__add_parts_run(d, a->dw, w->part, a->g.KH * a->g.KW * w->in * a->g.O, w->parts);
+}
 TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__conv_pass pass, void *scratch)
 {
-    tp__wino w;
-    tp__wino_make(&w, d, a, pass, scratch);
-    if (pass == TP__CONV_FILTER_GRAD) {
-        tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
-        if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * w.in * w.out, w.parts);
-        return;
-    }
-    if (a->kept) w.u = a->kept;
-    if (!a->kept_is_ready)
-        tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * w.blocks * tp__ceil_div(w.in, TP__WINO_CHANNELS),
-                           tp__wino_pack, &w);
-    tp_device_parallel(d, tp__ceil_div(w.grid.pieces, w.together), tp__wino_chunk, &w);
+    for (int64_t y = 0; y < tp__wino_phases(pass, a->g.stride_h); y++)
+        for (int64_t x = 0; x < tp__wino_phases(pass, a->g.stride_w); x++) {
+            tp__wino w;
+            tp__wino_make(&w, d, a, pass, y, x, scratch);
+            tp__wino_phase(d, &w);
+        }
 }
 
 /* -- groups of few channels ------------------------------------------------------------------------ >>conv depthwise */
@@ -3468,8 +3576,9 @@ static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_pa
 {
     const int64_t sy = pass == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
                   sx = pass == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
-    /* Winograd's form saves more multiplications than tiles compute faster */
-    if (!d->amx || a->more || tp__conv_is_wino(d->isa, &a->g)) return false;
+    /* with stride 1, Winograd's form saves more multiplications than tiles compute faster */
+    if (!d->amx || a->more) return false;
+    if (a->g.stride_h * a->g.stride_w * a->g.groups == 1 && tp__conv_is_wino(d->isa, &a->g)) return false;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
@@ -3882,8 +3991,8 @@ static void tp__conv_empty(const tp__conv_args *a, tp__conv_pass pass)
 TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 {
     /* Winograd computes a few channels twice where they fill no whole vectors, which must not add twice */
-    return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g) && g->C % TP__WINO_CHANNELS == 0 &&
-           g->O % TP__WINO_CHANNELS == 0;
+    return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g) &&
+           g->C / g->groups % TP__WINO_CHANNELS == 0 && g->O / g->groups % TP__WINO_CHANNELS == 0;
 }
 
 /* Whether the forward pass normalises y; if false, `after` of tp__conv_args is ignored. Each chunk must have all channels of its
@@ -3910,10 +4019,7 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
 #if TP__AMX
     if (tp__amx_takes_conv(d, a, pass)) return tp__amx_conv_scratch(d, a, pass);
 #endif
-    if (tp__conv_is_wino(d->isa, g)) {
-        tp__wino w;
-        return tp__wino_make(&w, d, a, pass, NULL);
-    }
+    if (tp__conv_is_wino(d->isa, g)) return tp__wino_scratch(d, a, pass);
     if (pass == TP__CONV_FILTER_GRAD) {
         tp__filter_grad f;
         return tp__filter_grad_make(&f, d, a, NULL);
@@ -3941,7 +4047,7 @@ TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
     }
     if (tp__conv_is_depthwise(d->isa, g)) return 0;
     if (tp__conv_is_wino(d->isa, g))
-        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, NULL) ? TP__WINO_PLACES * w.u_plane : 0;
+        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups * TP__WINO_PLACES * w.u_plane : 0;
     return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
 }
 

@@ -243,7 +243,7 @@ static void say_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass 
         golden_say(" depthwise %d parts, rows %lld of %lld", w.parts, (long long)w.block, (long long)w.rows);
     } else if (tp__conv_is_wino(d->isa, &a->g)) {
         tp__wino w;
-        tp__wino_make(&w, d, a, pass, NULL);
+        tp__wino_make(&w, d, a, pass, 0, 0, NULL);
         golden_say(" winograd %d parts, blocks %lld, rows %lld, planes %lld, %lld", w.parts, (long long)w.blocks,
                    (long long)w.block_rows, (long long)w.v_plane, (long long)w.m_plane);
         if (w.together > 1) golden_say(", %d pieces a block", w.together);

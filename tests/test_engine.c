@@ -581,7 +581,6 @@ TEST(conv_of_small_kernels)
     close_all(d, n);
 }
 
-/* 3x3 over 16 channels and more, multiples of 16 and others: fewer multiplications, and any output size, padding and rest of a tile */
 /* Whether Winograd's tiles fit is asked for every dilation, also where the window is larger than any image. */
 TEST(conv_winograd_is_not_for_huge_dilations)
 {
@@ -599,44 +598,58 @@ TEST(conv_winograd_is_not_for_huge_dilations)
     close_all(d, n);
 }
 
+/* 16 channels and more, multiples of 16 and others: fewer multiplications, and any output size, padding and rest of a tile */
 TEST(conv_winograd_random_shapes)
 {
     tp_device *d[MAX_DEVICES];
-    int n = open_all(d, true), wide = 0, used = 0;
+    int n = open_all(d, true), wide = 0, used = 0, strided = 0, grouped = 0;
     for (int k = 0; k < n; k++) wide += d[k]->isa && tp__wino_in_of[d[k]->isa->level];
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 120; i++) {
         tp__conv_args a =
             conv_shape(2 + rnd(6), 8 + rnd(16), 8 + rnd(16), 16 * (1 + rnd(4)), 16 * (1 + rnd(4)), 3, 3, 1, 1, 0, 1);
         if (i >= 24) a.g.C = 16 + rnd(60), a.g.O = 16 + rnd(60);
         if (i % 3 == 2) a.g.dilation_h = 1 + rnd(3), a.g.dilation_w = 1 + rnd(3);
         if (i % 5 > 2) a.g.KH = 3 + rnd(6), a.g.KW = 3 + rnd(6); /* more than one block */
+        if (i >= 60 && i % 2) {                                  /* every other tap along one side or both */
+            a.g.KH = 5 + rnd(3), a.g.KW = 5 + rnd(3);
+            a.g.stride_h = 1 + rnd(2), a.g.stride_w = a.g.stride_h == 1 ? 2 : 1 + rnd(2);
+            a.g.dilation_h = a.g.stride_h == 1 ? a.g.dilation_h : 1,
+            a.g.dilation_w = a.g.stride_w == 1 ? a.g.dilation_w : 1;
+        }
+        if (i >= 60) a.g.groups = 1 + rnd(3), a.g.C = a.g.groups * (30 + rnd(30)), a.g.O = a.g.groups * (30 + rnd(30));
         a.g.top = rnd(4);
         a.g.left = rnd(4);
         a.g.OH = 2 + rnd(a.g.H + 5);
         a.g.OW = 2 + rnd(a.g.W + 5);
+        if (i >= 60) a.g.OH = 4 + rnd(a.g.H / a.g.stride_h), a.g.OW = 4 * (a.g.W / a.g.stride_w / 4);
         if (a.g.B * a.g.OH * a.g.OW < 256) a.g.B = 256 / (a.g.OH * a.g.OW) + 1;
         if (i % 2) a.epilogue.act = TP_EPILOGUE_RELU;
         int here = 0;
         for (int k = 0; k < n; k++) here += d[k]->isa && tp__conv_is_wino(d[k]->isa, &a.g);
-        if (!here && a.g.KH * a.g.KW != 9) continue; /* other tests have larger filters as direct sums */
+        if (!here && (a.g.KH * a.g.KW != 9 || i >= 60)) continue; /* other tests have larger filters as direct sums */
         used += here;
+        if (a.g.stride_h > 1 || a.g.stride_w > 1) strided += here;
+        if (a.g.groups > 1) grouped += here;
         /* half of them normalise x on the way, a third add to what is there, where the instruction set can */
         const int64_t most = a.g.B * (a.g.H * a.g.W > a.g.OH * a.g.OW ? a.g.H * a.g.W : a.g.OH * a.g.OW) *
                              (a.g.C > a.g.O ? a.g.C : a.g.O);
         float *norm = rnd_array(3 * a.g.C, 9), *more = rnd_array(most, 10);
-        if (i % 4 > 1) a.norm = norm, a.norm_relu = i % 8 > 3;
+        if (i % 4 > 1 && a.g.groups == 1) a.norm = norm, a.norm_relu = i % 8 > 3;
         for (int adds = 0; adds < 2; adds++) {
             tp_device *those[MAX_DEVICES];
             int n_those = 0;
             for (int k = 0; k < n; k++)
-                if ((i % 3 == 0 && tp__conv_adds(d[k], &a.g)) == (adds == 1)) those[n_those++] = d[k];
+                if ((i % 3 == 0 && tp__conv_adds(d[k], &a.g)) == (adds == 1) &&
+                    (i < 60 || (d[k]->isa && tp__conv_is_wino(d[k]->isa, &a.g))))
+                    those[n_those++] = d[k];
             a.more = adds ? more : NULL;
             if (n_those) check_conv(&a, those, n_those, thread_counts()); /* each with 1, 2 and 4 threads */
         }
         free(norm);
         free(more);
     }
-    CHECK_MSG(used >= 10 * wide, "%d of %d", used, 60 * wide);
+    CHECK_MSG(used >= 20 * wide && strided >= 3 * wide && grouped >= 3 * wide, "%d of %d, %d with stride, %d grouped",
+              used, 120 * wide, strided, grouped);
     close_all(d, n);
 }
 
@@ -663,7 +676,7 @@ TEST(conv_winograd_of_many_channels)
         for (int k = 0; k < n; k++) {
             tp__wino w;
             if (!d[k]->isa || !tp__conv_is_wino(d[k]->isa, &a.g)) continue;
-            tp__wino_make(&w, d[k], &a, TP__CONV_FILTER_GRAD, NULL);
+            tp__wino_make(&w, d[k], &a, TP__CONV_FILTER_GRAD, 0, 0, NULL);
             together += w.together > 1;
         }
         free(norm);
@@ -725,6 +738,11 @@ TEST(conv_layers_and_threads)
         conv_shape(2, 18, 17, 32, 40, 6, 4, 1, 1, 3, 1), conv_shape(1, 33, 36, 16, 70, 5, 5, 1, 2, 4, 1),
         conv_shape(2, 24, 14, 64, 17, 5, 3, 1, 1, 0, 1), conv_shape(6, 9, 9, 200, 190, 6, 6, 1, 1, 2, 1),
         conv_shape(2, 21, 20, 24, 40, 7, 7, 1, 1, 3, 1), conv_shape(1, 40, 24, 32, 17, 9, 8, 1, 2, 6, 1),
+        /* every other tap, for the even and the odd pixels; a phase without a pixel; groups */
+        conv_shape(2, 20, 23, 40, 33, 5, 5, 2, 1, 2, 1), conv_shape(3, 28, 28, 32, 64, 7, 7, 2, 1, 3, 1),
+        conv_shape(5, 2, 16, 64, 64, 5, 5, 2, 1, 2, 1), conv_shape(1, 30, 31, 48, 48, 5, 7, 2, 1, 0, 1),
+        conv_shape(9, 8, 8, 192, 190, 5, 5, 2, 1, 2, 1), conv_shape(2, 20, 20, 64, 96, 3, 3, 1, 1, 1, 2),
+        conv_shape(3, 17, 18, 102, 99, 5, 5, 1, 1, 2, 3), conv_shape(2, 25, 24, 80, 80, 7, 7, 2, 1, 3, 2),
         /* panels of three vectors; filter gradients with vectors along the input channels, also of images read in place */
         conv_shape(2, 13, 13, 72, 72, 3, 3, 1, 1, 1, 1), conv_shape(40, 6, 6, 48, 80, 3, 3, 2, 1, 1, 1),
         conv_shape(6, 24, 24, 40, 24, 3, 3, 1, 1, 1, 1), conv_shape(6, 20, 20, 96, 40, 3, 3, 1, 1, 1, 4),

@@ -2684,6 +2684,7 @@ typedef struct tp__wino {
     int64_t dh, dw, phases;      /* dilation; number of tiles, dh x dw, that share a position of the grid */
     int64_t block_rows;          /* rows of tiles that are processed together */
     int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
+    int64_t buffer_gap, buffers; /* floats of a piece's buffer, and of all that a chunk has */
     /* floats of one of the 36 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
     /* the transformed weights U are stored as panels of [in][columns] of each block at each of the 36 places */
@@ -2853,6 +2854,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
         const int64_t most = tp__min64(TP__WINO_TOGETHER, q->pieces / threads);
         w->together = (int)tp__max64(1, tp__min64(most, TP__WINO_TILES / (w->block_rows * q->cols * w->phases)));
     }
+    w->buffer_gap = (q->buffer_floats + 15) / 16 * 16;
+    w->buffers = w->buffer_gap * (w->blocks > 1 ? w->together : 1);
     const int64_t tiles = w->together * w->block_rows * q->cols * w->phases;
     /* 16 floats of padding, because otherwise the planes of transformed tiles would map to the same cache set */
     w->v_plane = tiles * w->in + 16;
@@ -2869,8 +2872,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
             (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * w->in * a->g.O : 0, sizeof(float));
     } else w->u = (float *)tp__carve(&c, TP__WINO_PLACES * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
-                    tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 +
-                                                  TP__WINO_PLACES * (w->v_plane + w->m_plane) +
+                    tp__max64(w->pack_floats, w->buffers + TP__WINO_PLACES * (w->v_plane + w->m_plane) +
                                                   (pass == TP__CONV_FILTER_GRAD ? TP__WINO_PLACES * w->u_plane : 0)));
     return tp__carved(&c);
 }
@@ -2933,13 +2935,16 @@ static int64_t tp__wino_source(const tp__wino *w, int64_t block, const tp__piece
     return rows * q->cols * w->phases;
 }
 
-/* Computes V of a block of taps for the pieces from `first` to `end`, which are loaded one after another. Returns the number of tiles. */
+/* Computes V of a block of taps for the pieces from `first` to `end`, which the first block loads. Returns the number of tiles. */
 TP__SMALL static int64_t tp__wino_sources(const tp__wino *w, int64_t block, int64_t first, int64_t end, float *buffer,
                                           float *v)
 {
+    const tp__grid *q = &w->grid;
     int64_t tiles = 0;
-    for (int64_t i = first; i < end; i++) {
-        const tp__piece p = tp__grid_load(&w->grid, i, w->group * w->in, buffer);
+    for (int64_t i = first; i<end; i++, buffer += w->blocks> 1 ? w->buffer_gap : 0) {
+        tp__piece p = tp__grid_piece(q, i);
+        p.at = buffer;
+        if (block == 0 || q->in_place) p = tp__grid_load(q, i, w->group * w->in, buffer);
         tiles += tp__wino_source(w, block, &p, 0, p.images * p.rows, v + tiles * w->in);
     }
     return tiles;
@@ -3015,7 +3020,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const tp__grid *q = &w->grid;
     const int64_t first = chunk * w->together, end = tp__min64(first + w->together, q->pieces);
     const int slot = tp__slot_acquire(&w->slots);
-    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + w->buffers;
     float *m = v + TP__WINO_PLACES * w->v_plane;
     tp__prefetch none = tp__prefetch_of(NULL, 0);
     if (w->together > 1) {
@@ -3125,7 +3130,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     const tp__grid *q = &w->grid;
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
     const int slot = tp__slot_acquire(&w->slots);
-    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + w->buffers;
     float *m = v + TP__WINO_PLACES * w->v_plane, *sum = m + TP__WINO_PLACES * w->m_plane;
     float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * w->in * w->dst_c : w->a->dw;
     for (int64_t index = first; index < end; index += w->together) {
@@ -4692,6 +4697,13 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 #define X(i, r, k)  V p##i = zero, q##i = zero;
         TP__EVEN(X)
 #undef X
+        if (t->add) { /* what the sums are added to may have left the cache */
+            const float *to = t->c + row * t->c_gap;
+            for (int i = 0; i < mr; i++, to += t->c_gap) {
+                __builtin_prefetch(to, 1);
+                if (nv == 2) __builtin_prefetch(to + TP__VW, 1);
+            }
+        }
         for (int64_t n = t->K; n > 0; n--, b += ldb) {
             const V b0 = TP__ENDS(b), b1 = nv == 2 ? TP__LAST(b + TP__VW) : b0;
             __builtin_prefetch(ahead);

@@ -374,7 +374,8 @@ TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const fl
            float *mean, float *inv);
 TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
            float *dx, float *dgamma, float *dbeta);
-TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less, float scale);
+TP__KERNEL(void, attention_softmax, int64_t n, int64_t m, float *p, int64_t gap, int64_t seen, float *lse, bool known);
+TP__KERNEL(void, attention_ds, int64_t n, int64_t m, const float *p, float *dp, int64_t gap, float scale);
 TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
 TP__KERNEL(void, divide, int64_t n, float *y, float by);
 TP__KERNEL(void, lion, int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay);
@@ -6324,12 +6325,58 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
     return TP__F(add_lanes)(s);
 }
 
-/* Gradient of attention's softmax for a row: dp becomes p (dp - less) scale, where `less` is the sum of p dp. */
-static void TP__F(attention_ds)(int64_t n, const float *p, float *dp, float less, float scale)
+/* In attention, p[key gap + query] are the scores, then the probabilities of n keys for m queries: vectors run along the queries.
+ * Query i sees the keys before i + seen. Sets those that a vector of queries from i on sees only in part, from key `all` on, where
+ * they are hidden. */
+TP__INLINE void TP__F(attention_hide)(int64_t n, int64_t i, float *p, int64_t gap, int64_t seen, int64_t all,
+                                      float value)
 {
-    for (int64_t i = 0; i < n; i += TP__VW) {
-        const V d = vmul(TP__F(part)(p + i, n - i), TP__F(part)(dp + i, n - i) - vset(less));
-        TP__F(put_part)(dp + i, n - i, vmul(d, vset(scale)));
+    for (int64_t key = all; key < n && key < i + TP__VW - 1 + seen; key++)
+        for (int64_t query = i; query <= key - seen; query++) p[key * gap + query - i] = value;
+}
+/* The softmax along the keys, and lse, the log of the sum of exponentials; with `known`, e^(score - lse). p has whole vectors of queries;
+ * those behind m are computed too. lse may be NULL. */
+static void TP__F(attention_softmax)(int64_t n, int64_t m, float *p, int64_t gap, int64_t seen, float *lse, bool known)
+{
+    for (int64_t i = 0; i < m; i += TP__VW, p += TP__VW) {
+        /* numbers of keys that all queries of this vector see, and that any of them sees */
+        const int64_t all = i + seen < n ? i + seen : n, any = i + TP__VW - 1 + seen < n ? i + TP__VW - 1 + seen : n;
+        V top = vset(-INFINITY), top1 = top, sum[4], z;
+        for (int k = 0; k < 4; k++) sum[k] = vset(0.0f);
+        TP__F(attention_hide)(n, i, p, gap, seen, all, -INFINITY);
+        if (known) top = TP__F(part)(lse + i, m - i);
+        for (int64_t key = 0; key < any && !known; key += 2) {
+            top = vmax(top, vload(p + key * gap));
+            if (key + 1 < any) top1 = vmax(top1, vload(p + (key + 1) * gap));
+        }
+        if (!known) top = vmax(top, top1);
+        for (int64_t key = 0; key < any; key += 4)
+            for (int k = 0; k < 4 && key + k < any; k++) {
+                const V e = TP__F(vexp)(vload(p + (key + k) * gap) - top);
+                vstore(p + (key + k) * gap, e);
+                sum[k] += e;
+            }
+        z = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        for (int64_t key = 0; key < any && !known; key++) vstore(p + key * gap, vload(p + key * gap) / z);
+        TP__F(attention_hide)(n, i, p, gap, seen, all, 0.0f);
+        for (int64_t key = any; key < n; key++) vstore(p + key * gap, vset(0.0f));
+        if (lse && !known) TP__F(put_part)(lse + i, m - i, top + TP__F(vlog)(z));
+    }
+}
+/* Its gradient: dp becomes p (dp - the sum of p dp along the keys) scale. */
+static void TP__F(attention_ds)(int64_t n, int64_t m, const float *p, float *dp, int64_t gap, float scale)
+{
+    for (int64_t i = 0; i < m; i += TP__VW) {
+        V sum[4], less;
+        for (int k = 0; k < 4; k++) sum[k] = vset(0.0f);
+        for (int64_t key = 0; key < n; key += 4)
+            for (int k = 0; k < 4 && key + k < n; k++) {
+                const int64_t at = (key + k) * gap + i;
+                sum[k] = vfma(vload(p + at), vload(dp + at), sum[k]);
+            }
+        less = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        for (int64_t at = i; at < n * gap; at += gap)
+            vstore(dp + at, vmul(vmul(vload(p + at), vload(dp + at) - less), vset(scale)));
     }
 }
 
@@ -8916,14 +8963,16 @@ static size_t tp__gru_fast_scratch(const tp_call *k, bool backward)
 }
 
 /* -- attention, attention_grad -------------------------------------------------------- >>fast attention
- * A chunk is one head of one sample. Its queries are processed in blocks, so that the scores stay in the cache. */
-#define TP__QUERIES      64 /* number of queries in a block */
+ * A chunk is one head of one sample. Its queries are processed in blocks, so that the probabilities stay in the cache. These are stored
+ * by keys, p[key TP__QUERIES + query], so that the softmax computes vectors of queries. */
+#define TP__QUERIES      64 /* number of queries in a block, a multiple of any vector */
 typedef struct tp__attention_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__heads h;
     bool back;
-    int64_t panel; /* floats of the packed keys or values of one head */
+    int64_t by_keys, by_queries,
+        across; /* floats of packed matrices: Tk x D, a block of queries x D, D x a block of queries */
     tp__slots slots;
 } tp__attention_job;
 static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool backward, void *scratch)
@@ -8934,31 +8983,49 @@ static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool ba
     j->isa = k->device->isa;
     j->back = backward;
     j->h = tp__heads_of(k, &k->in[backward].shape, &k->in[1 + backward].shape);
-    const int64_t a = tp__packed_floats(j->isa, j->h.D, j->h.Tk), b = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
-    j->panel = tp__max64(a, b);
-    tp__slots_carve(&j->slots, k->device, &c,
-                    (backward ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
-                        2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
+    j->by_keys = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
+    j->by_queries = tp__packed_floats(j->isa, TP__QUERIES, j->h.D);
+    j->across = tp__packed_floats(j->isa, j->h.D, TP__QUERIES);
+    const int64_t queries = backward ? j->by_queries + 2 * j->across : j->across;
+    tp__slots_carve(&j->slots, k->device, &c, j->by_keys + queries + (backward ? 2 : 1) * TP__QUERIES * j->h.Tk);
     return tp__carved(&c);
 }
-/* Computes p, the probabilities of queries i0 .. i1; masked columns of a query are 0, up to n. Uses lse (log of the sum
- * of exponentials) of the forward pass if have_lse, else computes and stores it. */
-static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
-                                        int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
+/* C (+)= A B for some rows, as tp__rows_by_packed does it. If k is short, which it is here as a rule, even tiles begin sooner. */
+static void tp__attention_multiply(const tp__attention_job *j, int64_t rows, const float *A, int64_t lda, int64_t step,
+                                   float *C, int64_t ldc, const float *packed, int64_t packed_k, int64_t K, int64_t N,
+                                   bool add)
 {
-    const tp__heads *h = &j->h;
-    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
-    for (int64_t i = i0; i < i1; i++) {
-        float *row = p + (i - i0) * h->Tk;
-        const int64_t seen = tp__keys_seen(h, i);
-        if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
-        else {
-            const float row_max = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, row_max, row);
-            tp__divide_of[j->isa->level](seen, row, z);
-            if (lse) lse[i] = row_max + tp_logf(z);
-        }
-        memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
+    const int64_t nr = 2 * j->isa->vw;
+    tp__even t;
+    if (K > TP__KC || !tp__even_product_of[j->isa->level]) {
+        tp__rows_by_packed(j->isa, rows, A, lda, step, C, ldc, packed, packed_k, K, N, add);
+        return;
     }
+    memset(&t, 0, sizeof t);
+    t.a = A, t.a_gap = lda, t.step = step, t.K = K;
+    t.c_gap = ldc, t.add = add;
+    for (int64_t column = 0; column < N; column += nr) {
+        const int64_t n = tp__min64(N - column, nr);
+        t.b = packed + column * packed_k, t.ldb = tp__panel_width(j->isa, n), t.c = C + column;
+        tp__even_product_of[j->isa->level](&t, rows, n);
+    }
+}
+/* p = rows of a (n keys x D) times b (m queries x D), which is packed into `across` first. */
+static void tp__attention_products(const tp__attention_job *j, const float *a, int64_t n, const float *b, int64_t m,
+                                   float scale, float *across, float *p)
+{
+    const int64_t C = j->h.C, D = j->h.D, columns = tp__ceil_div(m, j->isa->vw) * j->isa->vw;
+    tp__pack_matrix(j->isa, across, b, C, true, D, m);
+    if (scale != 1.0f) tp__scale_of[j->isa->level](D * tp__conv_panels_width(j->isa, m), across, scale, across);
+    tp__attention_multiply(j, n, a, C, 1, p, TP__QUERIES, across, D, D, columns, false);
+}
+/* Backward: adds the share of a block of queries to d, of dk or dv: p (n keys x m queries) times b (m x D). */
+static void tp__attention_add(const tp__attention_job *j, const float *p, int64_t n, const float *b, int64_t m,
+                              float *packed, float *d)
+{
+    if (!d) return;
+    tp__pack_matrix(j->isa, packed, b, j->h.C, false, m, j->h.D);
+    tp__attention_multiply(j, n, p, TP__QUERIES, 1, d, j->h.C, packed, m, m, j->h.D, true);
 }
 /* A chunk of attention, forward or backward: one head of one sample. */
 static void tp__attention_chunk(void *user, int64_t chunk)
@@ -8966,59 +9033,37 @@ static void tp__attention_chunk(void *user, int64_t chunk)
     tp__attention_job *j = (tp__attention_job *)user;
     const tp__heads *h = &j->h;
     const tp_call *k = j->k;
-    const int64_t b = chunk / h->heads, head = chunk % h->heads, nr = 2 * j->isa->vw, C = h->C, D = h->D, Tk = h->Tk;
+    const int64_t b = chunk / h->heads, head = chunk % h->heads, C = h->C, D = h->D, Tk = h->Tk;
     const int64_t rows = b * h->Tq * C + head * D, cols = b * Tk * C + head * D;
-    const int first = j->back ? 1 : 0;
+    const int first = j->back ? 1 : 0, level = j->isa->level;
     const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
     const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
+    const float *dy = j->back ? (const float *)k->in[0].data + rows : NULL;
+    /* forward: the output, or NULL; backward: that of the forward pass, which is only read here */
+    float *lse = (float *)(j->back ? k->in[5].data : k->out[1].data), *out[3] = {NULL, NULL, NULL};
     const int slot = tp__slot_acquire(&j->slots);
-    float *packed[3], *at = j->slots.memory + slot * j->slots.floats;
-    for (int i = 0; i < (j->back ? 3 : 2); i++, at += j->panel) packed[i] = at;
-    float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
-    float *dy_packed = q_packed + tp__packed_floats(j->isa, TP__QUERIES, D);
-    tp__pack_matrix(j->isa, packed[0], keys, C, true, D, Tk);
-    tp__scale_of[j->isa->level](D * tp__conv_panels_width(j->isa, Tk), packed[0], scale, packed[0]);
-    if (!j->back) {
-        float *y = (float *)k->out[0].data + rows, *lse = (float *)k->out[1].data;
-        if (lse) lse += chunk * h->Tq;
-        tp__pack_matrix(j->isa, packed[1], v, C, false, Tk, D);
-        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
-            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
-            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
-            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
-            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
+    float *by_keys = j->slots.memory + slot * j->slots.floats, *p = by_keys + j->by_keys,
+          *across = p + TP__QUERIES * Tk;
+    float *dp = across + j->across, *dy_across = dp + TP__QUERIES * Tk, *by_queries = dy_across + j->across;
+    for (int i = 0; i < (j->back ? 3 : 1); i++)
+        if (k->out[i].data) out[i] = (float *)k->out[i].data + (i == 0 ? rows : cols);
+    if (lse) lse += chunk * h->Tq;
+    tp__pack_matrix(j->isa, by_keys, j->back ? keys : v, C, false, Tk, D);
+    for (int o = 1; o < 3; o++)
+        for (int64_t e = 0; e < Tk && out[o]; e++) memset(out[o] + e * C, 0, (size_t)D * sizeof(float));
+    for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
+        const int64_t m = tp__min64(TP__QUERIES, h->Tq - i0), at = i0 * C, n = tp__keys_seen(h, i0 + m - 1);
+        tp__attention_products(j, keys, n, q + at, m, scale, across, p);
+        tp__attention_softmax_of[level](n, m, p, TP__QUERIES, i0 + h->keys_of_first_query, lse ? lse + i0 : NULL,
+                                        j->back);
+        if (j->back) {
+            tp__attention_products(j, v, n, dy + at, m, 1.0f, dy_across, dp);
+            tp__attention_add(j, p, n, dy + at, m, by_queries, out[2]);
+            tp__attention_ds_of[level](n, m, p, dp, TP__QUERIES, scale);
+            tp__attention_add(j, dp, n, q + at, m, by_queries, out[1]);
         }
-    } else {
-        const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
-        /* log of the sum of exponentials from the forward pass; only read here */
-        float *lse = (float *)k->in[5].data + chunk * h->Tq;
-        float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
-        float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
-        float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
-        tp__pack_matrix(j->isa, packed[1], v, C, true, D, Tk);
-        tp__pack_matrix(j->isa, packed[2], keys, C, false, Tk, D);
-        for (int64_t e = 0; e < Tk; e++) {
-            if (dk) memset(dk + e * C, 0, (size_t)D * sizeof(float));
-            if (dv) memset(dv + e * C, 0, (size_t)D * sizeof(float));
-        }
-        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
-            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
-            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
-            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
-            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
-            if (dv) {
-                tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
-            }
-            for (int64_t i = 0; i < m; i++)
-                tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
-                                                   j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
-            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
-            if (dk) {
-                tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
-            }
-        }
+        if (out[0])
+            tp__attention_multiply(j, m, j->back ? dp : p, 1, TP__QUERIES, out[0] + at, C, by_keys, Tk, n, D, false);
     }
     tp__slot_release(&j->slots, slot);
 }

@@ -1543,20 +1543,16 @@ TEST(layer_norm_of_any_width) { for_widths(layer_norm_of_width); }
 
 static void softmax_of_width(const struct tp__isa *isa, int64_t n)
 {
-    double e[140], ds[140], sum = 0;
-    float *x = edge(0, n), *to = edge(1, n), *dp = edge(2, n);
-    const double less = (double)0.25f, scale = (double)0.375f;
+    double e[140], sum = 0;
+    float *x = edge(0, n), *to = edge(1, n);
     for (int64_t i = 0; i < n; i++) {
         x[i] *= 5.0f;
-        e[i] = exp((double)x[i] - less);
+        e[i] = exp((double)x[i] - (double)0.25f);
         sum += e[i];
-        ds[i] = (double)x[i] * ((double)dp[i] - less) * scale;
     }
     CHECK_NEAR(tp__exp_sum_of[isa->level](n, x, 0.25f, NULL), sum, 0, 1e-6);
     CHECK_NEAR(tp__exp_sum_of[isa->level](n, x, 0.25f, to), sum, 0, 1e-6);
     CHECK_MSG(near_all(to, e, n, 1e-6) && edge_kept(1, n), "%s: terms of %d", isa->name, (int)n);
-    tp__attention_ds_of[isa->level](n, x, dp, 0.25f, 0.375f);
-    CHECK_MSG(near_all(dp, ds, n, 1e-6) && edge_kept(2, n), "%s: ds of %d", isa->name, (int)n);
     for (int64_t i = 0; i < n; i++) e[i] = (double)(to[i] / 3.0f);
     tp__divide_of[isa->level](n, to, 3.0f);
     CHECK_MSG(near_all(to, e, n, 0) && edge_kept(1, n), "%s: quotients of %d", isa->name, (int)n);
@@ -1573,6 +1569,50 @@ static void softmax_of_width(const struct tp__isa *isa, int64_t n)
 #endif
 }
 TEST(softmax_rows_of_any_width) { for_widths(softmax_of_width); }
+
+/* The softmax of attention and its gradient for m queries and n keys, of which query i sees those before i + seen. */
+static void check_attention(const struct tp__isa *isa, int64_t n, int64_t m, int64_t seen)
+{
+    const int64_t gap = 64, columns = (m + isa->vw - 1) / isa->vw * isa->vw, size = (n - 1) * gap + columns;
+    float *p = edge(0, size), *dp = edge(1, size), *lse = edge(2, m), *again = copy_array(p, size);
+    double *want = (double *)calloc((size_t)size, sizeof *want), *ds = (double *)calloc((size_t)size, sizeof *ds),
+           lse_want[64];
+    for (int64_t i = 0; i < m; i++) {
+        double z = 0, less = 0;
+        for (int64_t k = 0; k < n && k < i + seen; k++) z += exp((double)p[k * gap + i]);
+        for (int64_t k = 0; k < n && k < i + seen; k++) {
+            want[k * gap + i] = exp((double)p[k * gap + i]) / z;
+            less += want[k * gap + i] * (double)dp[k * gap + i];
+        }
+        for (int64_t k = 0; k < n; k++)
+            ds[k * gap + i] = want[k * gap + i] * ((double)dp[k * gap + i] - less) * (double)0.375f;
+        lse_want[i] = log(z);
+    }
+    tp__attention_softmax_of[isa->level](n, m, p, gap, seen, lse, false);
+    tp__attention_softmax_of[isa->level](n, m, again, gap, seen, lse, true); /* by the sums that are known now */
+    CHECK(edge_kept(0, size) && edge_kept(2, m) && near_all(lse, lse_want, m, 2e-6));
+    tp__attention_ds_of[isa->level](n, m, p, dp, gap, 0.375f);
+    CHECK(edge_kept(1, size));
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < m; i++) {
+            const int64_t at = k * gap + i;
+            CHECK_MSG(fabs((double)p[at] - want[at]) < 1e-6 && fabs((double)again[at] - want[at]) < 2e-6 &&
+                          fabs((double)dp[at] - ds[at]) < 1e-6 && (k < i + seen || (p[at] == 0 && again[at] == 0)),
+                      "%s: query %d of %d, key %d of %d, %d seen", isa->name, (int)i, (int)m, (int)k, (int)n,
+                      (int)seen);
+        }
+    free(again), free(want), free(ds);
+}
+static void attention_of_width(const struct tp__isa *isa, int64_t n)
+{
+    for (int64_t m = 1; m <= 64; m += m < 18 ? 1 : 23) {
+        check_attention(isa, n, m, n);
+        if (n >= m) check_attention(isa, n, m, n - m + 1);
+        if (n > m + 5) check_attention(isa, n, m, 3); /* keys that no query of the block sees */
+        check_attention(isa, n, m, 1);
+    }
+}
+TEST(attention_of_any_size) { for_widths(attention_of_width); }
 
 /* Dropout of values whose words lie on both sides of the rate; each array ends where the memory ends. */
 static void dropout_of_width(const struct tp__isa *isa, int64_t n)

@@ -8445,17 +8445,30 @@ static bool tp__is_member(const tp__group *g, int id)
     return false;
 }
 
+/* Whether op `id` reads the result of a member in another shape than the member's. The chain cannot do that: the result has no memory yet. */
+static bool tp__reads_reshaped(const tp__compiler *c, const tp__group *g, int id)
+{
+    const tp_operation *o = c->op[id];
+    for (int i = 0; i < o->n_in; i++) {
+        const int v = tp__value_of(c, o->in[i]), root = tp__alias_root(c, v);
+        if (!tp_shape_equal(&c->value[v].type.shape, &c->value[root].type.shape) &&
+            tp__is_member(g, tp__alias_root_node(c, o->in[i])->op->id))
+            return true;
+    }
+    return false;
+}
+
 /* Whether op `id` may join the group of element-wise ops. The whole group then runs at id's place in the order. */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
     const int at = c->position[id];
-    if (g->n_operand + o->n_in > TP__MAX_EXTERNAL) return false;
-    if (tp__device_of(c, c->op[g->op[0]]) != tp__device_of(c, o)) return false;
-    if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
-        return false;
+    if (g->n_operand + o->n_in > TP__MAX_EXTERNAL || tp__reads_reshaped(c, g, id)) return false;
     for (int m = 0; m < g->n; m++) {
         const tp_operation *w = c->op[g->op[m]];
+        if (tp__device_of(c, w) != tp__device_of(c, o) || tp__reads_reshaped(c, g, w->id) ||
+            !tp_shape_equal(&c->value[c->first_value[w->id]].type.shape, &c->value[c->first_value[id]].type.shape))
+            return false;
         /* any other op that reads a member's result must run after id */
         const int v = c->first_value[w->id];
         int stack[64], n = 0;

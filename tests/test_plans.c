@@ -1644,6 +1644,19 @@ static void two_chains_in_turn(scene *s) /* the ops of one lie between those of 
     want(s, tp_sum(a));
     want(s, backwards(b));
 }
+static void chain_read_in_another_shape(
+    scene *s) /* of as many dimensions as the result has, but the first is missing */
+{
+    tp_node *row = tp_expand_dims(tp_neg(s->vec), 0), *y = tp_tanh(row);
+    want(s, tp_mul(tp_reshape_to(y, tp_make_shape(tp_shape_size(&s->vec->shape))), row));
+}
+static void two_chains_read_in_another_shape(scene *s)
+{
+    const tp_shape flat = tp_make_shape(tp_shape_size(&s->vec->shape));
+    tp_node *row = tp_expand_dims(s->vec, 0), *a = tp_tanh(row), *b = tp_neg(tp_mul(row, tp_reshape_to(a, flat)));
+    want(s, tp_add(a, b));
+}
+static void two_chains_of_two_shapes(scene *s) { want(s, tp_add(tp_tanh(s->m), tp_neg(tp_sum_over(s->m, 0)))); }
 static void three_chains(scene *s)
 {
     want(s, tp_select(tp_greater(s->m, tp_square(s->m)), tp_neg(s->m), tp_exp(s->m)));
@@ -1722,6 +1735,9 @@ TEST(chains_end_where_something_is_in_between)
         F32(chain_fork, 1, 4),
         F32(two_chains, 1, 3),
         F32(two_chains_in_turn, 3, 5),
+        F32(two_chains_of_two_shapes, 3, 3),
+        F32(chain_read_in_another_shape, 3, 3),
+        F32(two_chains_read_in_another_shape, 2, 4),
         F32(three_chains, 1, 5),
         F32(two_chains_one_read_before, 3, 4),
         F32(two_chains_one_read_before_the_other, 3, 4),

@@ -375,7 +375,8 @@ TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const fl
 TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
            float *dx, float *dgamma, float *dbeta);
 TP__KERNEL(void, attention_softmax, int64_t n, int64_t m, float *p, int64_t gap, int64_t seen, float *lse, bool known);
-TP__KERNEL(void, attention_ds, int64_t n, int64_t m, const float *p, float *dp, int64_t gap, float scale);
+TP__KERNEL(void, attention_ds, int64_t n, int64_t m, const float *p, float *dp, int64_t gap, const float *less,
+           float scale);
 TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
 TP__KERNEL(void, divide, int64_t n, float *y, float by);
 TP__KERNEL(void, lion, int64_t n, float *w, float *m, const float *g, float lr, float beta1, float beta2, float decay);
@@ -6363,20 +6364,14 @@ static void TP__F(attention_softmax)(int64_t n, int64_t m, float *p, int64_t gap
         if (lse && !known) TP__F(put_part)(lse + i, m - i, top + TP__F(vlog)(z));
     }
 }
-/* Its gradient: dp becomes p (dp - the sum of p dp along the keys) scale. */
-static void TP__F(attention_ds)(int64_t n, int64_t m, const float *p, float *dp, int64_t gap, float scale)
+/* Its gradient: dp becomes p (dp - less) scale, where `less` is the sum of p dp for each query. */
+static void TP__F(attention_ds)(int64_t n, int64_t m, const float *p, float *dp, int64_t gap, const float *less,
+                                float scale)
 {
     for (int64_t i = 0; i < m; i += TP__VW) {
-        V sum[4], less;
-        for (int k = 0; k < 4; k++) sum[k] = vset(0.0f);
-        for (int64_t key = 0; key < n; key += 4)
-            for (int k = 0; k < 4 && key + k < n; k++) {
-                const int64_t at = (key + k) * gap + i;
-                sum[k] = vfma(vload(p + at), vload(dp + at), sum[k]);
-            }
-        less = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        const V l = TP__F(part)(less + i, m - i), factor = vset(scale);
         for (int64_t at = i; at < n * gap; at += gap)
-            vstore(dp + at, vmul(vmul(vload(p + at), vload(dp + at) - less), vset(scale)));
+            vstore(dp + at, vmul(vmul(vload(p + at), vload(dp + at) - l), factor));
     }
 }
 
@@ -9039,6 +9034,8 @@ static void tp__attention_chunk(void *user, int64_t chunk)
     const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
     const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
     const float *dy = j->back ? (const float *)k->in[0].data + rows : NULL;
+    const float *y = j->back ? (const float *)k->in[4].data + rows : NULL;
+    float less[TP__QUERIES]; /* backward: dy y of each query, which is the sum of p dp over its keys */
     /* forward: the output, or NULL; backward: that of the forward pass, which is only read here */
     float *lse = (float *)(j->back ? k->in[5].data : k->out[1].data), *out[3] = {NULL, NULL, NULL};
     const int slot = tp__slot_acquire(&j->slots);
@@ -9059,7 +9056,8 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         if (j->back) {
             tp__attention_products(j, v, n, dy + at, m, 1.0f, dy_across, dp);
             tp__attention_add(j, p, n, dy + at, m, by_queries, out[2]);
-            tp__attention_ds_of[level](n, m, p, dp, TP__QUERIES, scale);
+            for (int64_t i = 0; i < m; i++) less[i] = j->isa->dot(D, dy + at + i * C, y + at + i * C);
+            tp__attention_ds_of[level](n, m, p, dp, TP__QUERIES, less, scale);
             tp__attention_add(j, dp, n, q + at, m, by_queries, out[1]);
         }
         if (out[0])

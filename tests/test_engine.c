@@ -1574,16 +1574,15 @@ TEST(softmax_rows_of_any_width) { for_widths(softmax_of_width); }
 static void check_attention(const struct tp__isa *isa, int64_t n, int64_t m, int64_t seen)
 {
     const int64_t gap = 64, columns = (m + isa->vw - 1) / isa->vw * isa->vw, size = (n - 1) * gap + columns;
-    float *p = edge(0, size), *dp = edge(1, size), *lse = edge(2, m), *again = copy_array(p, size);
+    float *p = edge(0, size), *dp = edge(1, size), *lse = edge(2, m), *again = copy_array(p, size),
+          *sums = rnd_array(m, 3);
     double *want = (double *)calloc((size_t)size, sizeof *want), *ds = (double *)calloc((size_t)size, sizeof *ds),
            lse_want[64];
     for (int64_t i = 0; i < m; i++) {
-        double z = 0, less = 0;
+        double z = 0;
+        const double less = (double)sums[i];
         for (int64_t k = 0; k < n && k < i + seen; k++) z += exp((double)p[k * gap + i]);
-        for (int64_t k = 0; k < n && k < i + seen; k++) {
-            want[k * gap + i] = exp((double)p[k * gap + i]) / z;
-            less += want[k * gap + i] * (double)dp[k * gap + i];
-        }
+        for (int64_t k = 0; k < n && k < i + seen; k++) want[k * gap + i] = exp((double)p[k * gap + i]) / z;
         for (int64_t k = 0; k < n; k++)
             ds[k * gap + i] = want[k * gap + i] * ((double)dp[k * gap + i] - less) * (double)0.375f;
         lse_want[i] = log(z);
@@ -1591,7 +1590,8 @@ static void check_attention(const struct tp__isa *isa, int64_t n, int64_t m, int
     tp__attention_softmax_of[isa->level](n, m, p, gap, seen, lse, false);
     tp__attention_softmax_of[isa->level](n, m, again, gap, seen, lse, true); /* by the sums that are known now */
     CHECK(edge_kept(0, size) && edge_kept(2, m) && near_all(lse, lse_want, m, 2e-6));
-    tp__attention_ds_of[isa->level](n, m, p, dp, gap, 0.375f);
+    tp__attention_ds_of[isa->level](n, m, p, dp, gap, sums, 0.375f);
+    free(sums);
     CHECK(edge_kept(1, size));
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < m; i++) {

@@ -1403,8 +1403,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* ==== >>conv: convolutions ============================================================================= */
 /* Images are NHWC. Convolutions with filters of 3x3 to 9x9, or of 5x5 and 7x7 with stride 2, and 16 channels or more in a group,
- * dilated or not, use Winograd's F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the sum of magnitudes; that of the
- * direct sum is 2e-7. An infinity or NaN in x spreads to all 16 positions of each tile of the output that reads it. */
+ * dilated or not, use Winograd's F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the
+ * sum of magnitudes; that of the direct sum is 2e-7. An infinity or NaN in x spreads to all 16 positions of each tile of the output
+ * that reads it. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -2699,11 +2700,12 @@ typedef struct tp__wino {
 #define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
 #define TP__WINO_EDGE     4  /* positions along a side of a tile */
 #define TP__WINO_PLACES   36 /* numbers in a transformed tile */
-/* Times in multiplications, measured with AVX-512: of the transform of a channel, for each position; of making and reading a
- * transformed weight, where these fit into L2 and where they do not. */
-#define TP__WINO_TRANSFORM    20.0
-#define TP__WINO_WEIGHT       10.0
-#define TP__WINO_WEIGHT_LARGE 30.0
+/* Times in multiplications, measured with AVX-512: of the transform of a channel, for each position, and where the channels of a group
+ * are a part of each pixel; of making and reading a transformed weight, where these fit into L2 and where they do not. */
+#define TP__WINO_TRANSFORM       20.0
+#define TP__WINO_TRANSFORM_GROUP 50.0
+#define TP__WINO_WEIGHT          10.0
+#define TP__WINO_WEIGHT_LARGE    30.0
 #define TP__WINO_GAIN \
     1.35 /* the direct form must take so many times as long as Winograd's, counted in multiplications */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
@@ -2757,7 +2759,8 @@ TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv
      * beyond the edge of the image; then there are the transforms, and more weights to read. */
     const double pairs = (double)g->C / (double)g->groups * (double)g->O;
     const double products = (double)TP__WINO_PLACES / (TP__WINO_EDGE * TP__WINO_EDGE) * (double)blocks * pairs;
-    const double transforms = TP__WINO_TRANSFORM * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
+    const double transform = g->groups > 1 ? TP__WINO_TRANSFORM_GROUP : TP__WINO_TRANSFORM;
+    const double transforms = transform * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
     const bool large = TP__WINO_PLACES * (double)blocks * pairs / (double)g->groups > TP__WINO_LARGE;
     const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
     const double here = (double)g->B * tp__wino_positions(g->OH, g->dilation_h) *
@@ -3040,7 +3043,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     }
     const tp__piece p = tp__grid_load(q, first, w->group * w->in, buffer);
     const int64_t piece_rows = p.images * p.rows;
-    tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, 0, 1);
+    tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, w->group, w->a->g.groups);
     const int64_t prefetch_floats =
         tp__prefetch_share(&next, TP__WINO_PLACES * w->blocks * tp__ceil_div(piece_rows, w->block_rows));
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
@@ -3103,8 +3106,8 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
     const int64_t image = a->g.OH * a->g.OW * a->g.O,
                   used = p->images == 1 ? TP__WINO_EDGE * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
     const float *dy = a->dy + p->image * image + TP__WINO_EDGE * w->dh * p->row * a->g.OW * a->g.O + used;
-    next[0] = tp__grid_prefetch(&w->grid, next_piece, 0, 1);
-    next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))));
+    next[0] = tp__grid_prefetch(&w->grid, next_piece, w->group, a->g.groups);
+    next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))) / a->g.groups);
     for (int i = 0; i < 2; i++)
         share[i] = tp__prefetch_share(&next[i],
                                       TP__WINO_PLACES * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));

@@ -8445,7 +8445,8 @@ static bool tp__is_member(const tp__group *g, int id)
     return false;
 }
 
-/* Whether op `id` reads the result of a member in another shape than the member's. The chain cannot do that: the result has no memory yet. */
+/* Whether op `id` reads the result of a member in another shape than the member's, which a chain cannot do: before it has run, the result
+ * has no memory. */
 static bool tp__reads_reshaped(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];

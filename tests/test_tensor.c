@@ -339,7 +339,7 @@ static void jumping_sink(void *user, tp_log_level level, const char *message)
 static void setting_sink(void *user, tp_log_level level, const char *message)
 {
     (void)level, (void)message;
-    sink_lines++;
+    __atomic_add_fetch(&sink_lines, 1, __ATOMIC_SEQ_CST);
     tp_set_log(NULL, NULL);
     tp_logger_set_dir((const char *)user, 'k');
 }
@@ -349,7 +349,7 @@ static void slow_sink(void *user, tp_log_level level, const char *message)
     CHECK(__atomic_add_fetch(&in_sink, 1, __ATOMIC_SEQ_CST) == 1); /* one thread at a time */
     usleep(2000);
     CHECK(__atomic_load_n((int *)user, __ATOMIC_SEQ_CST) == 1); /* not called any more when tp_set_log has returned */
-    sink_lines++;
+    __atomic_add_fetch(&sink_lines, 1, __ATOMIC_SEQ_CST);
     __atomic_sub_fetch(&in_sink, 1, __ATOMIC_SEQ_CST);
 }
 static void *log_ten(void *user)
@@ -404,7 +404,7 @@ static bool sink_is_replaced(void)
     const long failures = tp_test__failures;
     (tp_set_log)(slow_sink, &alive);
     for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, log_ten, "x");
-    usleep(12000);
+    while (__atomic_load_n(&sink_lines, __ATOMIC_SEQ_CST) < 3) usleep(100); /* however long a sleep really is */
     (tp_set_log)(tp_test_drop_log, NULL);
     __atomic_store_n(&alive, 0, __ATOMIC_SEQ_CST);
     for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);

@@ -2656,9 +2656,9 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * the forward pass over dy with the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional
  * Neural Networks]
  * A larger filter is cut into blocks of 3x3 taps; each adds its products to M = U V, with the V of the pixels that it sees, three
- * rows or columns further on than the block before. With stride 2, a block has every other tap, and sees every other pixel: the
- * taps 0, 2, 4 of five or 1, 3. The input gradient then has one run for the even rows of dx and one for the odd ones, each with
- * the taps that reach them; columns alike. */
+ * rows or columns further on than the block before. With stride 2, the even taps make one block and the odd taps another (of five
+ * taps, 0, 2, 4 and 1, 3), and each reads every other pixel. The input gradient then computes the even rows of dx first and the odd
+ * rows after them, each with the taps that reach them. The same holds for columns. */
 
 /* The blocks of 3 taps along one side of a filter. Tap i of block k is first[k] + i step; if that is outside of the filter, it is zero.
  * The block reads pixels from from[k] on, counted from the first pixel of the window. */
@@ -2666,10 +2666,10 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
 typedef struct tp__wino_side {
     int64_t n, step, taps;
     int64_t first[TP__WINO_BLOCKS], from[TP__WINO_BLOCKS];
-    int64_t pixel,
-        begin; /* from one pixel of a block to the next; from a position times the stride to the window's first pixel */
-    int64_t dst,
-        dst_step; /* the first row or column of the result, and the distance to the next that the same tile has */
+    /* pixel: distance from one pixel of a block to the next. begin: from a position times the stride to the window's first pixel */
+    int64_t pixel, begin;
+    /* the first row or column of the result, and the distance to the next one in the same tile */
+    int64_t dst, dst_step;
 } tp__wino_side;
 
 typedef struct tp__wino {
@@ -2679,7 +2679,7 @@ typedef struct tp__wino {
     const struct tp__isa *isa;
     tp__conv_pass pass;
     tp__wino_side side_h, side_w;
-    int64_t blocks; /* blocks of 3x3 taps */
+    int64_t blocks; /* number of blocks of 3x3 taps that the filter is cut into */
     int64_t group;  /* the group of channels that is computed */
     int64_t in, out,
         nr; /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
@@ -3116,7 +3116,7 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
 /* Transforms the sums of all blocks to dw. */
 static void tp__wino_grad_result(const tp__wino *w, const float *sum, float *dw)
 {
-    const int64_t pairs = w->in * w->out, run = w->dst_c == w->out ? pairs : w->out; /* what is adjacent in dw */
+    const int64_t pairs = w->in * w->out, run = w->dst_c == w->out ? pairs : w->out; /* adjacent weights in dw */
     for (int64_t b = 0; b < w->blocks; b++)
         for (int64_t k = 0; k < pairs; k += run) {
             float *tap[9];
@@ -3586,7 +3586,7 @@ static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_pa
 {
     const int64_t sy = pass == TP__CONV_INPUT_GRAD ? a->g.stride_h : 1,
                   sx = pass == TP__CONV_INPUT_GRAD ? a->g.stride_w : 1;
-    /* with stride 1, Winograd's form saves more multiplications than tiles compute faster */
+    /* with stride 1 and one group, Winograd's form is faster than AMX, because it needs so many fewer multiplications */
     if (!d->amx || a->more) return false;
     if (a->g.stride_h * a->g.stride_w * a->g.groups == 1 && tp__conv_is_wino(d->isa, &a->g)) return false;
     for (int64_t y = 0; y < sy; y++)
@@ -4684,6 +4684,14 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
+/* Prefetches the part of C that a tile adds to, which may have left the cache. */
+TP__INLINE void TP__F(fetch_rows)(const float *c, int64_t gap, int rows, int vectors)
+{
+    for (int i = 0; i < rows; i++, c += gap) {
+        __builtin_prefetch(c, 1);
+        if (vectors == 2) __builtin_prefetch(c + TP__VW, 1);
+    }
+}
 /* Computes tiles of mr rows and nv vectors of columns of C (+)= A B from row `row` on, while mr rows are left; returns
  * the first row that is left. The mask `last` tells which columns of the last vector exist; it is not used if that
  * vector is `whole`. */
@@ -4702,13 +4710,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
 #define X(i, r, k)  V p##i = zero, q##i = zero;
         TP__EVEN(X)
 #undef X
-        if (t->add) { /* what the sums are added to may have left the cache */
-            const float *to = t->c + row * t->c_gap;
-            for (int i = 0; i < mr; i++, to += t->c_gap) {
-                __builtin_prefetch(to, 1);
-                if (nv == 2) __builtin_prefetch(to + TP__VW, 1);
-            }
-        }
+        if (t->add) TP__F(fetch_rows)(t->c + row * t->c_gap, t->c_gap, mr, nv);
         for (int64_t n = t->K; n > 0; n--, b += ldb) {
             const V b0 = TP__ENDS(b), b1 = nv == 2 ? TP__LAST(b + TP__VW) : b0;
             __builtin_prefetch(ahead);
@@ -6361,7 +6363,7 @@ static void TP__F(attention_softmax)(int64_t n, int64_t m, float *p, int64_t gap
                 sum[k] += e;
             }
         z = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        for (int64_t key = 0; key < any && !known; key++) vstore(p + key * gap, vload(p + key * gap) / z);
+        for (int64_t key = 0; key < any && !known; key++) vstore(p + key * gap, vload(p + key * gap) / z); /* sum 1 */
         TP__F(attention_hide)(n, i, p, gap, seen, all, 0.0f);
         for (int64_t key = any; key < n; key++) vstore(p + key * gap, vset(0.0f));
         if (lse && !known) TP__F(put_part)(lse + i, m - i, top + TP__F(vlog)(z));
@@ -9044,7 +9046,6 @@ static void tp__attention_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_acquire(&j->slots);
     float *by_keys = j->slots.memory + slot * j->slots.floats, *p = by_keys + j->by_keys,
           *across = p + TP__QUERIES * Tk;
-    float *dp = across + j->across, *dy_across = dp + TP__QUERIES * Tk, *by_queries = dy_across + j->across;
     for (int i = 0; i < (j->back ? 3 : 1); i++)
         if (k->out[i].data) out[i] = (float *)k->out[i].data + (i == 0 ? rows : cols);
     if (lse) lse += chunk * h->Tq;
@@ -9056,15 +9057,17 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         tp__attention_products(j, keys, n, q + at, m, scale, across, p);
         tp__attention_softmax_of[level](n, m, p, TP__QUERIES, i0 + h->keys_of_first_query, lse ? lse + i0 : NULL,
                                         j->back);
+        float *ds = p; /* forward: the probabilities; backward: the gradient of the scores */
         if (j->back) {
+            float *dp = across + j->across, *dy_across = dp + TP__QUERIES * Tk, *by_queries = dy_across + j->across;
             tp__attention_products(j, v, n, dy + at, m, 1.0f, dy_across, dp);
             tp__attention_add(j, p, n, dy + at, m, by_queries, out[2]);
             for (int64_t i = 0; i < m; i++) less[i] = j->isa->dot(D, dy + at + i * C, y + at + i * C);
             tp__attention_ds_of[level](n, m, p, dp, TP__QUERIES, less, scale);
             tp__attention_add(j, dp, n, q + at, m, by_queries, out[1]);
+            ds = dp;
         }
-        if (out[0])
-            tp__attention_multiply(j, m, j->back ? dp : p, 1, TP__QUERIES, out[0] + at, C, by_keys, Tk, n, D, false);
+        if (out[0]) tp__attention_multiply(j, m, ds, 1, TP__QUERIES, out[0] + at, C, by_keys, Tk, n, D, false);
     }
     tp__slot_release(&j->slots, slot);
 }

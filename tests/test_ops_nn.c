@@ -640,7 +640,7 @@ TEST(batch_norm_and_relu_together_are_as_apart)
                 memset(&plan, 0, sizeof plan);
                 tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
                 CHECK((strstr(plan.data, " relu ") || strstr(plan.data, " relu+")) ==
-                      (apart == 1)); /* a step of its own, or none */
+                      (apart == 1)); /* apart, the relu is a step or part of a chain; together, the norm does it */
                 tp_buf_free(&plan);
             }
             for (int k = 0; k < 4; k++)
@@ -684,7 +684,7 @@ TEST(group_norm_and_relu_together_are_as_apart)
             memset(&plan, 0, sizeof plan);
             tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
             CHECK((strstr(plan.data, " relu ") || strstr(plan.data, " relu+")) ==
-                  (apart == 1)); /* a step of its own, or none */
+                  (apart == 1)); /* apart, the relu is a step or part of a chain; together, the norm does it */
             /* the naive loop masks nothing */
             CHECK((strstr(plan.data, "GroupNormGrad [mask, batch norm]") != NULL) == (TP__FAST && apart == 0));
             tp_buf_free(&plan);

@@ -1644,8 +1644,7 @@ static void two_chains_in_turn(scene *s) /* the ops of one lie between those of 
     want(s, tp_sum(a));
     want(s, backwards(b));
 }
-static void chain_read_in_another_shape(
-    scene *s) /* of as many dimensions as the result has, but the first is missing */
+static void chain_read_in_another_shape(scene *s) /* tanh has the shape (1,n), and the product reads it as (n) */
 {
     tp_node *row = tp_expand_dims(tp_neg(s->vec), 0), *y = tp_tanh(row);
     want(s, tp_mul(tp_reshape_to(y, tp_make_shape(tp_shape_size(&s->vec->shape))), row));

@@ -30,7 +30,7 @@
  *
  * OPTIONS (define before the include of tp_tensor.h)
  *     TP_NAIVE                  this file is not included
- *     TP_NO_WINOGRAD            convolutions as direct sums only: slower, but with half of the rounding error, and a NaN does not
+ *     TP_NO_WINOGRAD            convolutions as direct sums only: slower, but with less rounding error (>>conv), and a NaN does not
  *                               spread within a tile
  *     TP_NO_AMX                 without the instruction set "amx", which is used only if it is chosen by name
  * At run time the instruction set can be chosen by name: the argument of tp_cpu_device_new, .isa of tp_session_config, or the
@@ -95,6 +95,14 @@ typedef struct tp__tile {
     int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
 } tp__tile;
 #define TP__MAX_EVEN 16 /* rows of the largest even tile, a tile whose rows are equally far apart */
+
+/* One of Winograd's forms (>>conv winograd): F(edge x edge, taps x taps). */
+#define TP__WINO_TAPS 25 /* taps x taps at most */
+typedef struct tp__wino_form {
+    int size; /* along a side of a transformed tile: edge + taps - 1, 6 or 8 */
+    int edge; /* positions of the result along a side of a tile */
+    int taps; /* along a side of a block of the filter */
+} tp__wino_form;
 
 /* Computes even tiles (rows equally far apart) one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k
  * ldb], then the bias of each column, if any, and the ReLU. */
@@ -354,14 +362,15 @@ TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, 
 TP__WIDE_KERNEL(void, taps, const tp__taps *t);
 TP__WIDE_KERNEL(void, taps_grad, const tp__taps *t);
 TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
-TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v,
-                int64_t plane);
-TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                int64_t row, int64_t step, const float *more, const float *bias, float ceiling);
-TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step,
-                float *m, int64_t plane);
-TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *const *g, float *u, int64_t plane);
-TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *const *dw);
+TP__WIDE_KERNEL(void, wino_in, const tp__wino_form *f, int64_t C, int64_t tiles, const float *x, int64_t row,
+                int64_t step, float *v, int64_t plane);
+TP__WIDE_KERNEL(void, wino_out, const tp__wino_form *f, int64_t O, int64_t width, int64_t rows, const float *m,
+                int64_t plane, float *y, int64_t row, int64_t step, const float *more, const float *bias,
+                float ceiling);
+TP__WIDE_KERNEL(void, wino_dy, const tp__wino_form *f, int64_t O, int64_t width, int64_t rows, const float *dy,
+                int64_t row, int64_t step, float *m, int64_t plane);
+TP__WIDE_KERNEL(void, wino_filter, const tp__wino_form *f, int64_t n, const float *const *g, float *u, int64_t plane);
+TP__WIDE_KERNEL(void, wino_dw, const tp__wino_form *f, int64_t n, const float *s, int64_t plane, float *const *dw);
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
            uint8_t *which);
 TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
@@ -1403,9 +1412,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* ==== >>conv: convolutions ============================================================================= */
 /* Images are NHWC. Convolutions with filters of 3x3 to 9x9, or of 5x5 and 7x7 with stride 2, and 16 channels or more in a group,
- * dilated or not, use Winograd's F(4x4,3x3) where that saves time (tp__conv_is_wino). Its error against double is 3 to 6e-7 of the
- * sum of magnitudes; that of the direct sum is 2e-7. An infinity or NaN in x spreads to all 16 positions of each tile of the output
- * that reads it. */
+ * dilated or not, use one of Winograd's forms where that saves time (tp__wino_form_of). Their error against double is 3 to 7e-7 of
+ * the sum of magnitudes for filters of 3x3 and 0.4 to 3e-6 for larger ones; that of the direct sum is 2e-7. An infinity or NaN in x
+ * spreads to all positions of each tile of the output that reads it. */
 
 /* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
 typedef struct tp__conv_args {
@@ -2652,15 +2661,16 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * B'dB for the 6x6 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
  * so its sum over channels is a matrix product at each of the 36 places. Filter gradient: dg = G'(V (A dy A'))G, summed
  * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is
- * half that of the usual 0, 1, -1, 2, -2. "in" are the channels of the source, "out" those of the result: the input gradient is
+ * half that of the usual 0, 1, -1, 2, -2. Filters of 5x5 take F(4x4,5x5), 64 products instead of 400 for a tile of 4x4 positions, and
+ * those of 7x7 F(5x5,4x4): eight points, 0, 1/2, -1/2, 1, -1, 2, -2 and infinity. "in" are the channels of the source, "out" those of the result: the input gradient is
  * the forward pass over dy with the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional
  * Neural Networks]
- * A larger filter is cut into blocks of 3x3 taps; each adds its products to M = U V, with the V of the pixels that it sees, three
- * rows or columns further on than the block before. With stride 2, the even taps make one block and the odd taps another (of five
+ * A larger filter is cut into blocks of 3x3 taps, or of 4x4 or 5x5; each adds its products to M = U V, with the V of the pixels
+ * that it sees, as many rows or columns further on than the block before. With stride 2, the even taps make one block and the odd taps another (of five
  * taps, 0, 2, 4 and 1, 3), and each reads every other pixel. The input gradient then computes the even rows of dx first and the odd
  * rows after them, each with the taps that reach them. The same holds for columns. */
 
-/* The blocks of 3 taps along one side of a filter. Tap i of block k is first[k] + i step; if that is outside of the filter, it is zero.
+/* The blocks of taps along one side of a filter. Tap i of block k is first[k] + i step; if that is outside of the filter, it is zero.
  * The block reads pixels from from[k] on, counted from the first pixel of the window. */
 #define TP__WINO_BLOCKS 9 /* of a filter at most, because each has its own transform of the source */
 typedef struct tp__wino_side {
@@ -2673,13 +2683,15 @@ typedef struct tp__wino_side {
 } tp__wino_side;
 
 typedef struct tp__wino {
-    /* of tiles, 4 pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
+    tp__wino_form form;
+    /* of tiles, `edge` pixels apart; each reads what its window covers; dilated, dh x dw tiles at a position */
     tp__grid grid;
     const tp__conv_args *a;
     const struct tp__isa *isa;
     tp__conv_pass pass;
     tp__wino_side side_h, side_w;
-    int64_t blocks; /* number of blocks of 3x3 taps that the filter is cut into */
+    int64_t blocks; /* number of blocks of taps that the filter is cut into */
+    int64_t places; /* numbers in a transformed tile: 36 or 64 */
     int64_t group;  /* the group of channels that is computed */
     int64_t in, out,
         nr; /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
@@ -2688,9 +2700,9 @@ typedef struct tp__wino {
     int64_t block_rows;          /* rows of tiles that are processed together */
     int together; /* number of pieces that a chunk transforms before it multiplies: more than 1 if U misses L2 and pieces are small */
     int64_t buffer_gap, buffers; /* floats of a piece's buffer, and of all that a chunk has */
-    /* floats of one of the 36 planes of a block of transformed tiles: of V (input channels), of M (output channels) */
+    /* floats of one of the planes, one for each place, of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
-    /* the transformed weights U are stored as panels of [in][columns] of each block at each of the 36 places */
+    /* the transformed weights U are stored as panels of [in][columns] of each block at each place */
     int64_t u_plane, pack_floats;
     /* filter gradient: number of sequences of pieces; each is summed into a dw of its own */
     int parts;
@@ -2698,12 +2710,10 @@ typedef struct tp__wino {
     tp__slots slots;
 } tp__wino;
 #define TP__WINO_CHANNELS 16 /* Winograd takes at least so many channels, a vector of each instruction set */
-#define TP__WINO_EDGE     4  /* positions along a side of a tile */
-#define TP__WINO_PLACES   36 /* numbers in a transformed tile */
-/* Times in multiplications, measured with AVX-512: of the transform of a channel, for each position, and where the channels of a group
- * are a part of each pixel; of making and reading a transformed weight, where these fit into L2 and where they do not. */
-#define TP__WINO_TRANSFORM       20.0
-#define TP__WINO_TRANSFORM_GROUP 50.0
+/* Times in multiplications, measured with AVX-512: of the transform of a channel, for each number of a transformed tile, and where the
+ * channels of a group are a part of each pixel; of making and reading a transformed weight, where these fit into L2 and where they do not. */
+#define TP__WINO_TRANSFORM       9.0
+#define TP__WINO_TRANSFORM_GROUP 22.0
 #define TP__WINO_WEIGHT          10.0
 #define TP__WINO_WEIGHT_LARGE    30.0
 #define TP__WINO_GAIN \
@@ -2716,10 +2726,10 @@ typedef struct tp__wino {
 #define TP__WINO_TOGETHER 16
 
 /* The rows or columns that whole tiles compute for a result of `size`. */
-TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t size, int64_t dilation)
+TP__UNUSED TP__SMALL static double tp__wino_positions(int64_t edge, int64_t size, int64_t dilation)
 {
-    const double tile = (double)TP__WINO_EDGE * (double)dilation;
-    return dilation >= size ? tile : (double)tp__ceil_div(size, TP__WINO_EDGE * dilation) * tile;
+    const double tile = (double)edge * (double)dilation;
+    return dilation >= size ? tile : (double)tp__ceil_div(size, edge * dilation) * tile;
 }
 /* How many taps along one side of a filter lie inside an image of `size`, over all `out` rows or columns of the result. */
 TP__UNUSED TP__SMALL static double tp__wino_taps(int64_t out, int64_t size, int64_t taps, int64_t stride,
@@ -2735,50 +2745,69 @@ TP__UNUSED TP__SMALL static double tp__wino_taps(int64_t out, int64_t size, int6
     }
     return sum;
 }
-/* How many blocks of 3 taps one side of a filter has; 0: more than TP__WINO_BLOCKS, or a stride for which there is no form. */
-TP__UNUSED TP__SMALL static int64_t tp__wino_side_blocks(int64_t taps, int64_t stride, int64_t dilation)
+/* How many blocks of `block` taps one side of a filter has; 0: more than TP__WINO_BLOCKS, or a stride for which there is no form. */
+TP__UNUSED TP__SMALL static int64_t tp__wino_side_blocks(int64_t block, int64_t taps, int64_t stride, int64_t dilation)
 {
     int64_t n = 0;
-    if (taps < 3 || taps > 3 * TP__WINO_BLOCKS || stride > taps || (stride > 1 && dilation > 1)) return 0;
-    for (int64_t p = 0; p < stride; p++) n += tp__ceil_div(tp__ceil_div(taps - p, stride), 3);
+    if (taps < 3 || taps > block * TP__WINO_BLOCKS || stride > taps || (stride > 1 && dilation > 1)) return 0;
+    if (block > 3 && tp__ceil_div(taps, stride) < block) return 0; /* eight points err more, and three taps need six */
+    for (int64_t p = 0; p < stride; p++) n += tp__ceil_div(tp__ceil_div(taps - p, stride), block);
     return n <= TP__WINO_BLOCKS ? n : 0;
 }
-TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
+/* The time of one form, counted in multiplications; infinite if the filter is not for it. Tiles also compute positions beyond the edge of
+ * the result; then there are the transforms, and more weights to read. */
+TP__UNUSED TP__SMALL static double tp__wino_time(const tp__wino_form *f, const tp__conv *g)
 {
+    const int64_t blocks = tp__wino_side_blocks(f->taps, g->KH, g->stride_h, g->dilation_h) *
+                           tp__wino_side_blocks(f->taps, g->KW, g->stride_w, g->dilation_w);
+    if (blocks < 1 || blocks > TP__WINO_BLOCKS) return HUGE_VAL;
+    const double places = (double)(f->size * f->size), position = places / (double)(f->edge * f->edge);
+    const double pairs = (double)g->C / (double)g->groups * (double)g->O;
+    const double transform = g->groups > 1 ? TP__WINO_TRANSFORM_GROUP : TP__WINO_TRANSFORM;
+    const double transforms = transform * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
+    const bool large = places * (double)blocks * pairs / (double)g->groups > TP__WINO_LARGE;
+    const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
+    return (double)g->B * tp__wino_positions(f->edge, g->OH, g->dilation_h) *
+               tp__wino_positions(f->edge, g->OW, g->dilation_w) * position * ((double)blocks * pairs + transforms) +
+           weight * places * (double)blocks * pairs;
+}
+/* The time of the direct form, which leaves out taps beyond the edge of the image. */
+TP__UNUSED TP__SMALL static double tp__wino_direct_time(const tp__conv *g)
+{
+    const double weights = (double)(g->KH * g->KW) * (double)g->C / (double)g->groups * (double)g->O;
+    const bool large = 4 * weights / (double)g->groups > TP__WINO_LARGE; /* U has about four times as many */
+    return (double)g->B *
+               tp__wino_taps(g->OH, g->H + g->border[1], g->KH, g->stride_h, g->dilation_h, g->top - g->border[0]) *
+               tp__wino_taps(g->OW, g->W + g->border[3], g->KW, g->stride_w, g->dilation_w, g->left - g->border[2]) *
+               (double)g->C / (double)g->groups * (double)g->O +
+           (large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT) * weights;
+}
+/* The form that takes the least time; NULL: the direct one. */
+TP__SMALL static const tp__wino_form *tp__wino_form_of(const struct tp__isa *isa, const tp__conv *g)
+{
+    static const tp__wino_form forms[] = {{6, 4, 3}, {8, 4, 5}, {8, 5, 4}};
+    const tp__wino_form *best = NULL;
 #ifdef TP_NO_WINOGRAD
     (void)isa;
     (void)g;
-    return false;
+    (void)forms;
 #else
-    const int64_t blocks = tp__wino_side_blocks(g->KH, g->stride_h, g->dilation_h) *
-                           tp__wino_side_blocks(g->KW, g->stride_w, g->dilation_w);
-    if (!tp__wino_in_of[isa->level] || tp__min64(g->C, g->O) / g->groups < TP__WINO_CHANNELS || blocks < 1 ||
-        blocks > TP__WINO_BLOCKS || g->H < g->stride_h || g->W < g->stride_w)
-        return false;
-    /* Multiplications of both forms. Tiles also compute positions beyond the edge of the result, and the direct form leaves out taps
-     * beyond the edge of the image; then there are the transforms, and more weights to read. */
-    const double pairs = (double)g->C / (double)g->groups * (double)g->O;
-    const double products = (double)TP__WINO_PLACES / (TP__WINO_EDGE * TP__WINO_EDGE) * (double)blocks * pairs;
-    const double transform = g->groups > 1 ? TP__WINO_TRANSFORM_GROUP : TP__WINO_TRANSFORM;
-    const double transforms = transform * (double)(blocks + 1) / 2 * (double)(g->C + g->O);
-    const bool large = TP__WINO_PLACES * (double)blocks * pairs / (double)g->groups > TP__WINO_LARGE;
-    const double weight = large ? TP__WINO_WEIGHT_LARGE : TP__WINO_WEIGHT;
-    const double here = (double)g->B * tp__wino_positions(g->OH, g->dilation_h) *
-                            tp__wino_positions(g->OW, g->dilation_w) * (products + transforms) +
-                        weight * TP__WINO_PLACES * (double)blocks * pairs;
-    const double direct =
-        (double)g->B *
-            tp__wino_taps(g->OH, g->H + g->border[1], g->KH, g->stride_h, g->dilation_h, g->top - g->border[0]) *
-            tp__wino_taps(g->OW, g->W + g->border[3], g->KW, g->stride_w, g->dilation_w, g->left - g->border[2]) *
-            pairs +
-        weight * (double)(g->KH * g->KW) * pairs;
-    return direct > TP__WINO_GAIN * here;
+    if (!tp__wino_in_of[isa->level] || tp__min64(g->C, g->O) / g->groups < TP__WINO_CHANNELS || g->H < g->stride_h ||
+        g->W < g->stride_w)
+        return NULL;
+    double least = tp__wino_direct_time(g) / TP__WINO_GAIN;
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        const double time = tp__wino_time(&forms[i], g);
+        if (time < least) least = time, best = &forms[i];
+    }
 #endif
+    return best;
 }
+static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g) { return tp__wino_form_of(isa, g) != NULL; }
 
 /* The blocks of one side of a filter. The input gradient computes the rows or columns `phase`, phase + stride, ... of dx. */
-static tp__wino_side tp__wino_side_of(bool input_grad, int64_t taps, int64_t stride, int64_t dilation, int64_t pad,
-                                      int64_t phase)
+static tp__wino_side tp__wino_side_of(const tp__wino_form *f, bool input_grad, int64_t taps, int64_t stride,
+                                      int64_t dilation, int64_t pad, int64_t phase)
 {
     tp__wino_side s;
     memset(&s, 0, sizeof s);
@@ -2788,7 +2817,7 @@ static tp__wino_side tp__wino_side_of(bool input_grad, int64_t taps, int64_t str
         s.step = -stride, s.pixel = dilation;
         s.begin = (phase + pad) / stride - (n - 1) * dilation;
         s.dst = phase, s.dst_step = stride * dilation;
-        for (int64_t i = 0; i < n; i += 3, s.n++) {
+        for (int64_t i = 0; i < n; i += f->taps, s.n++) {
             s.first[s.n] = least + stride * (n - 1 - i);
             s.from[s.n] = i * dilation;
         }
@@ -2798,18 +2827,18 @@ static tp__wino_side tp__wino_side_of(bool input_grad, int64_t taps, int64_t str
     s.begin = -pad;
     s.dst_step = dilation;
     for (int64_t p = 0; p < stride; p++)
-        for (int64_t tap = p; tap < taps; tap += 3 * stride, s.n++) {
+        for (int64_t tap = p; tap < taps; tap += f->taps * stride, s.n++) {
             s.first[s.n] = tap;
             s.from[s.n] = tap * dilation;
         }
     return s;
 }
 /* The pixels along one side of what a tile reads; `dilation` tiles lie one beside the other. */
-static int64_t tp__wino_window(const tp__wino_side *s, int64_t dilation)
+static int64_t tp__wino_window(const tp__wino_side *s, int64_t size, int64_t dilation)
 {
     int64_t last = 0;
     for (int64_t i = 0; i < s->n; i++) last = tp__max64(last, s->from[i]);
-    return last + (TP__WINO_EDGE + 1) * s->pixel + dilation;
+    return last + (size - 1) * s->pixel + dilation;
 }
 
 /* Returns the bytes of scratch. phase_h, phase_w: of the rows and columns of dx that the input gradient computes. */
@@ -2823,9 +2852,11 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->a = a;
     w->isa = d->isa;
     w->pass = pass;
-    w->side_h = tp__wino_side_of(input_grad, a->g.KH, a->g.stride_h, a->g.dilation_h, a->g.top, phase_h);
-    w->side_w = tp__wino_side_of(input_grad, a->g.KW, a->g.stride_w, a->g.dilation_w, a->g.left, phase_w);
+    w->form = *tp__wino_form_of(d->isa, &a->g);
+    w->side_h = tp__wino_side_of(&w->form, input_grad, a->g.KH, a->g.stride_h, a->g.dilation_h, a->g.top, phase_h);
+    w->side_w = tp__wino_side_of(&w->form, input_grad, a->g.KW, a->g.stride_w, a->g.dilation_w, a->g.left, phase_w);
     w->blocks = w->side_h.n * w->side_w.n;
+    w->places = w->form.size * w->form.size;
     w->in = (input_grad ? a->g.O : a->g.C) / a->g.groups;
     w->out = (input_grad ? a->g.C : a->g.O) / a->g.groups;
     w->nr = 2 * w->isa->vw;
@@ -2840,17 +2871,18 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->c = w->in;
     q->pixel = w->in * a->g.groups;
     w->dh = a->g.dilation_h, w->dw = a->g.dilation_w, w->phases = w->dh * w->dw;
-    q->stride_h = TP__WINO_EDGE * w->side_h.pixel, q->stride_w = TP__WINO_EDGE * w->side_w.pixel;
-    q->rows = tp__ceil_div(w->dst_h - w->side_h.dst, TP__WINO_EDGE * w->side_h.dst_step);
-    q->cols = tp__ceil_div(w->dst_w - w->side_w.dst, TP__WINO_EDGE * w->side_w.dst_step);
+    q->stride_h = w->form.edge * w->side_h.pixel, q->stride_w = w->form.edge * w->side_w.pixel;
+    q->rows = tp__ceil_div(w->dst_h - w->side_h.dst, w->form.edge * w->side_h.dst_step);
+    q->cols = tp__ceil_div(w->dst_w - w->side_w.dst, w->form.edge * w->side_w.dst_step);
     q->top = w->side_h.begin, q->left = w->side_w.begin;
-    q->window_h = tp__wino_window(&w->side_h, w->dh), q->window_w = tp__wino_window(&w->side_w, w->dw);
+    q->window_h = tp__wino_window(&w->side_h, w->form.size, w->dh),
+    q->window_w = tp__wino_window(&w->side_w, w->form.size, w->dw);
     q->in_place = tp__grid_in_place(q);
     const int64_t channels = w->in + w->out, pairs = w->in * w->out;
-    tp__grid_split(q, w->phases, tp__max64(16, 131072 / TP__WINO_PLACES / channels));
-    const bool large = TP__WINO_PLACES * w->blocks * pairs > TP__WINO_LARGE;
-    const int64_t limit = large ? TP__WINO_PLACES * TP__WINO_TILES * channels : TP__WINO_FLOATS;
-    w->block_rows = tp__max64(1, limit / TP__WINO_PLACES / channels / (q->cols * w->phases));
+    tp__grid_split(q, w->phases, tp__max64(16, 131072 / w->places / channels));
+    const bool large = w->places * w->blocks * pairs > TP__WINO_LARGE;
+    const int64_t limit = large ? w->places * TP__WINO_TILES * channels : TP__WINO_FLOATS;
+    w->block_rows = tp__max64(1, limit / w->places / channels / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
     w->together = 1;
     if (large && w->block_rows == q->piece_images * q->piece_rows) {
@@ -2866,7 +2898,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->blocks * pairs;
-    w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
+    w->pack_floats = w->form.taps * w->form.taps * TP__WINO_CHANNELS * w->nr;
     if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
         /* each part ends with the transform of its sums, which takes longer if they miss L2 */
@@ -2875,18 +2907,19 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
         w->parts = (int)tp__min64(w->parts, q->pieces);
         w->part =
             (float *)tp__carve(&c, w->parts > 1 ? w->parts * a->g.KH * a->g.KW * w->in * a->g.O : 0, sizeof(float));
-    } else w->u = (float *)tp__carve(&c, TP__WINO_PLACES * w->u_plane, sizeof(float));
+    } else w->u = (float *)tp__carve(&c, w->places * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
-                    tp__max64(w->pack_floats, w->buffers + TP__WINO_PLACES * (w->v_plane + w->m_plane) +
-                                                  (pass == TP__CONV_FILTER_GRAD ? TP__WINO_PLACES * w->u_plane : 0)));
+                    tp__max64(w->pack_floats, w->buffers + w->places * (w->v_plane + w->m_plane) +
+                                                  (pass == TP__CONV_FILTER_GRAD ? w->places * w->u_plane : 0)));
     return tp__carved(&c);
 }
 
-/* The tap of the filter that is tap i of a block of 3x3, or -1 if the block reaches beyond the filter there. */
+/* The tap of the filter that is tap i of a block, or -1 if the block reaches beyond the filter there. */
 static int64_t tp__wino_tap(const tp__wino *w, int64_t block, int64_t i)
 {
     const tp__wino_side *h = &w->side_h, *v = &w->side_w;
-    const int64_t r = h->first[block / v->n] + i / 3 * h->step, s = v->first[block % v->n] + i % 3 * v->step;
+    const int64_t r = h->first[block / v->n] + i / w->form.taps * h->step,
+                  s = v->first[block % v->n] + i % w->form.taps * v->step;
     return r >= 0 && r < h->taps && s >= 0 && s < v->taps ? r * v->taps + s : -1;
 }
 /* A chunk of packing: computes U for one block of taps, 16 input channels and one panel of output channels. */
@@ -2898,28 +2931,29 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int64_t block = chunk / groups % w->blocks;
     const int64_t rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
     const int64_t column = chunk / groups / w->blocks * w->nr, n = tp__min64(w->out - column, w->nr);
-    const float *tap[9];
+    const int64_t taps = w->form.taps * w->form.taps;
+    const float *tap[TP__WINO_TAPS];
     float *u = w->u + (block * w->out + column) * w->in + k * n;
     if (w->pass == TP__CONV_FORWARD) {
         for (int64_t row = 0; row < rows; row++) {
-            for (int i = 0; i < 9; i++) {
+            for (int64_t i = 0; i < taps; i++) {
                 const int64_t at = tp__wino_tap(w, block, i);
                 tap[i] = at < 0 ? NULL : a->w + (at * w->in + k + row) * a->g.O + w->group * w->out + column;
             }
-            tp__wino_filter_of[w->isa->level](n, tap, u + row * n, w->u_plane);
+            tp__wino_filter_of[w->isa->level](&w->form, n, tap, u + row * n, w->u_plane);
         }
         return;
     }
     const int slot = tp__slot_acquire(&w->slots);
     float *transposed = w->slots.memory + slot * w->slots.floats;
-    for (int i = 0; i < 9; i++) { /* as [tap][o][c] */
+    for (int64_t i = 0; i < taps; i++) { /* as [tap][o][c] */
         const int64_t at = tp__wino_tap(w, block, i);
         const float *from = a->w + (at * w->out + column) * a->g.O + w->group * w->in + k;
         float *to = transposed + i * rows * n;
         tap[i] = at < 0 ? NULL : to;
         if (at >= 0) w->isa->transpose(to, n, n, from, a->g.O, n, rows);
     }
-    tp__wino_filter_of[w->isa->level](rows * n, tap, u, w->u_plane);
+    tp__wino_filter_of[w->isa->level](&w->form, rows * n, tap, u, w->u_plane);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -2933,7 +2967,7 @@ static int64_t tp__wino_source(const tp__wino *w, int64_t block, const tp__piece
         p->at + w->side_h.from[block / w->side_w.n] * q->row_floats + w->side_w.from[block % w->side_w.n] * w->in;
     for (int64_t i = row; i < row + rows; i++)
         for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
-            tp__wino_in_of[w->isa->level](w->in, q->cols,
+            tp__wino_in_of[w->isa->level](&w->form, w->in, q->cols,
                                           at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
                                               phase / w->dw * q->row_floats + phase % w->dw * w->in,
                                           w->side_h.pixel * q->row_floats, w->side_w.pixel * w->in, v, w->v_plane);
@@ -2955,7 +2989,7 @@ TP__SMALL static int64_t tp__wino_sources(const tp__wino *w, int64_t block, int6
     return tiles;
 }
 
-/* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most 4 are
+/* The tiles of one phase of a row of the grid, as pixels of the result: the offset of the first, and how many rows (at most `edge` are
  * used) and columns of them there are; none beyond the edge. */
 typedef struct tp__wino_row {
     int64_t at, rows, width;
@@ -2963,7 +2997,7 @@ typedef struct tp__wino_row {
 static tp__wino_row tp__wino_row_at(const tp__wino *w, const tp__piece *p, int64_t row, int64_t phase)
 {
     const tp__wino_side *h = &w->side_h, *v = &w->side_w;
-    const int64_t y = h->dst + (p->row + row % p->rows) * TP__WINO_EDGE * h->dst_step + phase / w->dw,
+    const int64_t y = h->dst + (p->row + row % p->rows) * w->form.edge * h->dst_step + phase / w->dw,
                   x = v->dst + phase % w->dw;
     tp__wino_row r;
     r.at = (((p->image + row / p->rows) * w->dst_h + y) * w->dst_w + x) * w->dst_c + w->group * w->out;
@@ -2982,9 +3016,9 @@ TP__SMALL static void tp__wino_products(const tp__wino *w, int64_t block, const 
     t.c_gap = w->out;
     t.step = 1;
     t.add = block > 0;
-    for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
+    for (int64_t place = 0; place < w->places; place++) {
         tp__prefetch_next(next, next_floats);
-        tp__prefetch_written(written, tp__prefetch_share(written, TP__WINO_PLACES - place));
+        tp__prefetch_written(written, tp__prefetch_share(written, w->places - place));
         for (int64_t column = 0; column < w->out; column += w->nr) {
             const int64_t n = tp__min64(w->out - column, w->nr);
             t.a = v + place * w->v_plane;
@@ -3003,7 +3037,7 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
     for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
-        tp__wino_out_of[w->isa->level](w->out, r.width, r.rows, m, w->m_plane, dst + r.at,
+        tp__wino_out_of[w->isa->level](&w->form, w->out, r.width, r.rows, m, w->m_plane, dst + r.at,
                                        w->side_h.dst_step * w->dst_w * w->dst_c, w->side_w.dst_step * w->dst_c,
                                        w->a->more ? w->a->more + r.at : NULL,
                                        e->bias ? e->bias + w->group * w->out : NULL, tp__ceiling(e));
@@ -3013,7 +3047,7 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
 TP__SMALL static void tp__wino_after(const tp__wino *w, const tp__piece *p)
 {
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
-    const int64_t y = p->row * TP__WINO_EDGE * w->dh, height = tp__min64(p->rows * TP__WINO_EDGE * w->dh, w->dst_h - y);
+    const int64_t y = p->row * w->form.edge * w->dh, height = tp__min64(p->rows * w->form.edge * w->dh, w->dst_h - y);
     for (int64_t i = 0; i < p->images; i++)
         tp__conv_after(w->a, w->isa, dst + ((p->image + i) * w->dst_h + y) * w->dst_w * w->out, height * w->dst_w);
 }
@@ -3026,7 +3060,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const int64_t first = chunk * w->together, end = tp__min64(first + w->together, q->pieces);
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + w->buffers;
-    float *m = v + TP__WINO_PLACES * w->v_plane;
+    float *m = v + w->places * w->v_plane;
     tp__prefetch none = tp__prefetch_of(NULL, 0);
     if (w->together > 1) {
         for (int64_t b = 0; b < w->blocks; b++)
@@ -3045,13 +3079,13 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     const int64_t piece_rows = p.images * p.rows;
     tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, w->group, w->a->g.groups);
     const int64_t prefetch_floats =
-        tp__prefetch_share(&next, TP__WINO_PLACES * w->blocks * tp__ceil_div(piece_rows, w->block_rows));
+        tp__prefetch_share(&next, w->places * w->blocks * tp__ceil_div(piece_rows, w->block_rows));
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
         const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
         /* the part of the output that this block of tiles will write */
         tp__prefetch written =
             tp__prefetch_of((w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx) + tp__wino_row_at(w, &p, row, 0).at,
-                            TP__WINO_EDGE * w->side_h.dst_step * rows * w->dst_w * w->dst_c);
+                            w->form.edge * w->side_h.dst_step * rows * w->dst_w * w->dst_c);
         for (int64_t b = 0; b < w->blocks; b++) {
             const int64_t tiles = tp__wino_source(w, b, &p, row, rows, v);
             tp__wino_products(w, b, v, m, tiles, &next, prefetch_floats, b + 1 < w->blocks ? &none : &written);
@@ -3069,10 +3103,10 @@ TP__SMALL static void tp__wino_grad_dy(const tp__wino *w, const tp__piece *p, in
     const int64_t cols = w->grid.cols;
     for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
-        const int64_t tiles = tp__ceil_div(r.width, TP__WINO_EDGE);
-        tp__wino_dy_of[w->isa->level](w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->dst_c,
+        const int64_t tiles = tp__ceil_div(r.width, w->form.edge);
+        tp__wino_dy_of[w->isa->level](&w->form, w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->dst_c,
                                       w->dw * w->dst_c, m, w->m_plane);
-        for (int64_t k = 0; k < TP__WINO_PLACES && tiles < cols; k++) /* tiles beyond the edge */
+        for (int64_t k = 0; k < w->places && tiles < cols; k++) /* tiles beyond the edge */
             memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
     }
 }
@@ -3088,7 +3122,7 @@ TP__SMALL static void tp__wino_grad_products(const tp__wino *w, int64_t block, c
     t.step = w->in;
     t.ldb = t.c_gap = w->out;
     t.add = add;
-    for (int64_t place = 0; place < TP__WINO_PLACES; place++) {
+    for (int64_t place = 0; place < w->places; place++) {
         for (int i = 0; i < 2; i++) tp__prefetch_next(&next[i], share[i]);
         for (int64_t column = 0; column < w->out; column += w->nr) {
             t.a = v + place * w->v_plane;
@@ -3104,13 +3138,13 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
 {
     const tp__conv_args *a = w->a;
     const int64_t image = a->g.OH * a->g.OW * a->g.O,
-                  used = p->images == 1 ? TP__WINO_EDGE * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
-    const float *dy = a->dy + p->image * image + TP__WINO_EDGE * w->dh * p->row * a->g.OW * a->g.O + used;
+                  used = p->images == 1 ? w->form.edge * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
+    const float *dy = a->dy + p->image * image + w->form.edge * w->dh * p->row * a->g.OW * a->g.O + used;
     next[0] = tp__grid_prefetch(&w->grid, next_piece, w->group, a->g.groups);
     next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))) / a->g.groups);
     for (int i = 0; i < 2; i++)
-        share[i] = tp__prefetch_share(&next[i],
-                                      TP__WINO_PLACES * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));
+        share[i] =
+            tp__prefetch_share(&next[i], w->places * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
 /* Transforms the sums of all blocks to dw. */
@@ -3119,12 +3153,12 @@ static void tp__wino_grad_result(const tp__wino *w, const float *sum, float *dw)
     const int64_t pairs = w->in * w->out, run = w->dst_c == w->out ? pairs : w->out; /* adjacent weights in dw */
     for (int64_t b = 0; b < w->blocks; b++)
         for (int64_t k = 0; k < pairs; k += run) {
-            float *tap[9];
-            for (int i = 0; i < 9; i++) {
+            float *tap[TP__WINO_TAPS];
+            for (int64_t i = 0; i < w->form.taps * w->form.taps; i++) {
                 const int64_t at = tp__wino_tap(w, b, i);
                 tap[i] = at < 0 ? NULL : dw + (at * w->in + k / w->out) * w->dst_c + w->group * w->out;
             }
-            tp__wino_dw_of[w->isa->level](run, sum + b * pairs + k, w->u_plane, tap);
+            tp__wino_dw_of[w->isa->level](&w->form, run, sum + b * pairs + k, w->u_plane, tap);
         }
 }
 
@@ -3136,7 +3170,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
     const int slot = tp__slot_acquire(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + w->buffers;
-    float *m = v + TP__WINO_PLACES * w->v_plane, *sum = m + TP__WINO_PLACES * w->m_plane;
+    float *m = v + w->places * w->v_plane, *sum = m + w->places * w->m_plane;
     float *dw = w->parts > 1 ? w->part + part * w->a->g.KH * w->a->g.KW * w->in * w->dst_c : w->a->dw;
     for (int64_t index = first; index < end; index += w->together) {
         tp__prefetch next[2] = {tp__prefetch_of(NULL, 0), tp__prefetch_of(NULL, 0)};
@@ -3194,7 +3228,7 @@ TP__SMALL static void tp__wino_phase(tp_device *d, tp__wino *w)
             tp_device_parallel(d, w->parts, tp__wino_grad_chunk, w);
             continue;
         }
-        if (a->kept) w->u = a->kept + w->group * TP__WINO_PLACES * w->u_plane;
+        if (a->kept) w->u = a->kept + w->group * w->places * w->u_plane;
         if (!a->kept_is_ready)
             tp_device_parallel(d, tp__ceil_div(w->out, w->nr) * w->blocks * tp__ceil_div(w->in, TP__WINO_CHANNELS),
                                tp__wino_pack, w);
@@ -4057,7 +4091,7 @@ TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
     }
     if (tp__conv_is_depthwise(d->isa, g)) return 0;
     if (tp__conv_is_wino(d->isa, g))
-        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups * TP__WINO_PLACES * w.u_plane : 0;
+        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups * w.places * w.u_plane : 0;
     return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
 }
 
@@ -5919,8 +5953,8 @@ static void TP__F(taps_grad)(const tp__taps *t)
 
 /* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time.
  *    The last vector of channels ends with the last channel, so it may repeat channels of the one before. -- */
-/* The matrices of the points 0, 5/8, -5/8, 3/2, -3/2 and infinity, as vectors: each function transforms vectors that are `gap` floats
- * apart, and writes them `to` floats apart. With a = 5/8, b = 3/2: */
+/* The matrices as vectors: each function transforms vectors that are `gap` floats apart, and writes them `to` floats apart.
+ * Six points: 0, 5/8, -5/8, 3/2, -3/2 and infinity, for tiles of 4 positions and blocks of 3 taps. With a = 5/8, b = 3/2: */
 #define TP__A2    (25.0f / 64) /* a^2, b^2, their sum and product */
 #define TP__B2    (9.0f / 4)
 #define TP__SUM   (169.0f / 64)
@@ -5929,7 +5963,7 @@ static void TP__F(taps_grad)(const tp__taps *t)
 #define TP__CB    (128.0f / 1071)
 
 /* B'd */
-TP__INLINE void TP__F(wino_b)(const float *d, int64_t gap, float *r, int64_t to)
+TP__INLINE void TP__F(wino6_b)(const float *d, int64_t gap, float *r, int64_t to)
 {
     const V d0 = vload(d), d1 = vload(d + gap), d2 = vload(d + 2 * gap), d3 = vload(d + 3 * gap);
     const V d4 = vload(d + 4 * gap), d5 = vload(d + 5 * gap), sum = vset(-TP__SUM), times = vset(TP__TIMES);
@@ -5943,7 +5977,7 @@ TP__INLINE void TP__F(wino_b)(const float *d, int64_t gap, float *r, int64_t to)
     vstore(r + 5 * to, vfma(times, d1, vfma(sum, d3, d5)));
 }
 /* A'm */
-TP__INLINE void TP__F(wino_a)(const float *m, int64_t gap, float *y, int64_t to)
+TP__INLINE void TP__F(wino6_a)(const float *m, int64_t gap, float *y, int64_t to)
 {
     const V m1 = vload(m + gap), m2 = vload(m + 2 * gap), m3 = vload(m + 3 * gap), m4 = vload(m + 4 * gap);
     const V p = m1 + m2, u = m1 - m2, q = m3 + m4, w = m3 - m4;
@@ -5953,7 +5987,7 @@ TP__INLINE void TP__F(wino_a)(const float *m, int64_t gap, float *y, int64_t to)
     vstore(y + 3 * to, vfma(vset(27.0f / 8), w, vfma(vset(125.0f / 512), u, vload(m + 5 * gap))));
 }
 /* A y */
-TP__INLINE void TP__F(wino_a_back)(const float *y, int64_t gap, float *m, int64_t to)
+TP__INLINE void TP__F(wino6_a_back)(const float *y, int64_t gap, float *m, int64_t to)
 {
     const V y0 = vload(y), y1 = vload(y + gap), y2 = vload(y + 2 * gap), y3 = vload(y + 3 * gap);
     const V even_a = vfma(vset(TP__A2), y2, y0), odd_a = vmul(vset(5.0f / 8), vfma(vset(TP__A2), y3, y1));
@@ -5966,7 +6000,7 @@ TP__INLINE void TP__F(wino_a_back)(const float *y, int64_t gap, float *m, int64_
     vstore(m + 5 * to, y3);
 }
 /* G g */
-TP__INLINE void TP__F(wino_g)(const float *g, int64_t gap, float *u, int64_t to)
+TP__INLINE void TP__F(wino6_g)(const float *g, int64_t gap, float *u, int64_t to)
 {
     const V g0 = vload(g), g1 = vload(g + gap), g2 = vload(g + 2 * gap);
     const V even_a = vmul(vset(TP__CA), vfma(vset(TP__A2), g2, g0)), odd_a = vmul(vset(-512.0f / 1190), g1);
@@ -5979,7 +6013,7 @@ TP__INLINE void TP__F(wino_g)(const float *g, int64_t gap, float *u, int64_t to)
     vstore(u + 5 * to, g2);
 }
 /* G's */
-TP__INLINE void TP__F(wino_g_back)(const float *s, int64_t gap, float *g, int64_t to)
+TP__INLINE void TP__F(wino6_g_back)(const float *s, int64_t gap, float *g, int64_t to)
 {
     const V s1 = vload(s + gap), s2 = vload(s + 2 * gap), s3 = vload(s + 3 * gap), s4 = vload(s + 4 * gap);
     const V p = vmul(vset(TP__CA), s1 + s2), q = vmul(vset(TP__CB), s3 + s4);
@@ -5994,101 +6028,232 @@ TP__INLINE void TP__F(wino_g_back)(const float *s, int64_t gap, float *g, int64_
 #undef TP__CA
 #undef TP__CB
 
-/* plane: floats from one of the 36 elements of a transformed tile to the next. row, step: floats from one row and one column of
- * the pixels of a tile to the next; with dilation there are others between them. */
+/* Eight points: 0, 1/2, -1/2, 1, -1, 2, -2 and infinity, for tiles of 4 positions and blocks of 5 taps, or of 5 and 4. */
 
-/* V = B'dB of a row of tiles, 4 pixels apart. */
-static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step, float *v, int64_t plane)
+/* B'd */
+TP__INLINE void TP__F(wino8_b)(const float *d, int64_t gap, float *r, int64_t to)
 {
-    float half[36 * TP__VW];
+    const V d0 = vload(d), d1 = vload(d + gap), d2 = vload(d + 2 * gap), d3 = vload(d + 3 * gap);
+    const V d4 = vload(d + 4 * gap), d5 = vload(d + 5 * gap), d6 = vload(d + 6 * gap), d7 = vload(d + 7 * gap);
+    const V half = vset(0.5f), two = vset(2.0f), four = vset(4.0f), quarter = vset(0.25f);
+    const V even_half = vfma(four, d2, vfma(vset(-5.0f), d4, d6)), odd_half = vfma(four, d1, vfma(vset(-5.0f), d3, d5));
+    const V even_one = vfma(vset(-17.0f / 4), d4, d2 + d6), odd_one = vfma(vset(-17.0f / 4), d3, d1 + d5);
+    const V even_two = vfma(quarter, d2, vfma(vset(-5.0f / 4), d4, d6));
+    const V odd_two = vfma(quarter, d1, vfma(vset(-5.0f / 4), d3, d5));
+    vstore(r, vfma(vset(21.0f / 4), d2 - d4, d6 - d0));
+    vstore(r + to, vfma(half, odd_half, even_half));
+    vstore(r + 2 * to, vfma(vset(-0.5f), odd_half, even_half));
+    vstore(r + 3 * to, even_one + odd_one);
+    vstore(r + 4 * to, even_one - odd_one);
+    vstore(r + 5 * to, vfma(two, odd_two, even_two));
+    vstore(r + 6 * to, vfma(vset(-2.0f), odd_two, even_two));
+    vstore(r + 7 * to, vfma(vset(21.0f / 4), d3 - d5, d7 - d1));
+}
+/* A y, or G y if `filter`: the values of the polynomial with n coefficients y, 4 or 5, at the points; G divides them by the product
+ * of a point's distances to the others. */
+TP__INLINE void TP__F(wino8_values)(int n, bool filter, const float *y, int64_t gap, float *m, int64_t to)
+{
+    const V y0 = vload(y), y1 = vload(y + gap), y2 = vload(y + 2 * gap), y3 = vload(y + 3 * gap);
+    const V y4 = n == 5 ? vload(y + 4 * gap) : vset(0.0f);
+    V even_half = vfma(vset(1.0f / 16), y4, vfma(vset(0.25f), y2, y0));
+    V odd_half = vfma(vset(1.0f / 8), y3, vmul(vset(0.5f), y1));
+    V even_one = y0 + y2 + y4, odd_one = y1 + y3;
+    V even_two = vfma(vset(16.0f), y4, vfma(vset(4.0f), y2, y0)), odd_two = vfma(vset(8.0f), y3, vmul(vset(2.0f), y1));
+    if (filter) {
+        const V half = vset(32.0f / 45), one = vset(-2.0f / 9), two = vset(1.0f / 90);
+        even_half = vmul(half, even_half), odd_half = vmul(half, odd_half);
+        even_one = vmul(one, even_one), odd_one = vmul(one, odd_one);
+        even_two = vmul(two, even_two), odd_two = vmul(two, odd_two);
+    }
+    if (filter) vstore(m, vset(0.0f) - y0);
+    else vstore(m, y0);
+    vstore(m + to, even_half + odd_half);
+    vstore(m + 2 * to, even_half - odd_half);
+    vstore(m + 3 * to, even_one + odd_one);
+    vstore(m + 4 * to, even_one - odd_one);
+    vstore(m + 5 * to, even_two + odd_two);
+    vstore(m + 6 * to, even_two - odd_two);
+    vstore(m + 7 * to, n == 5 ? y4 : y3);
+}
+/* A'm, or G'm if `filter`: n numbers, 4 or 5. */
+TP__INLINE void TP__F(wino8_sums)(int n, bool filter, const float *m, int64_t gap, float *y, int64_t to)
+{
+    const V m1 = vload(m + gap), m2 = vload(m + 2 * gap), m3 = vload(m + 3 * gap), m4 = vload(m + 4 * gap);
+    const V m5 = vload(m + 5 * gap), m6 = vload(m + 6 * gap), last = vload(m + 7 * gap);
+    V even_half = m1 + m2, odd_half = m1 - m2, even_one = m3 + m4, odd_one = m3 - m4;
+    V even_two = m5 + m6, odd_two = m5 - m6, zero = vload(m);
+    if (filter) {
+        const V half = vset(32.0f / 45), one = vset(-2.0f / 9), two = vset(1.0f / 90);
+        even_half = vmul(half, even_half), odd_half = vmul(half, odd_half);
+        even_one = vmul(one, even_one), odd_one = vmul(one, odd_one);
+        even_two = vmul(two, even_two), odd_two = vmul(two, odd_two);
+        zero = vset(0.0f) - zero;
+    }
+    V y3 = vfma(vset(8.0f), odd_two, vfma(vset(1.0f / 8), odd_half, odd_one));
+    vstore(y, zero + even_half + even_one + even_two);
+    vstore(y + to, vfma(vset(2.0f), odd_two, vfma(vset(0.5f), odd_half, odd_one)));
+    vstore(y + 2 * to, vfma(vset(4.0f), even_two, vfma(vset(0.25f), even_half, even_one)));
+    if (n == 5) vstore(y + 4 * to, vfma(vset(16.0f), even_two, vfma(vset(1.0f / 16), even_half, even_one + last)));
+    else y3 += last;
+    vstore(y + 3 * to, y3);
+}
+
+/* The form's matrices; `size` is a constant where these are called. */
+TP__INLINE void TP__F(wino_b)(int size, const float *d, int64_t gap, float *r, int64_t to)
+{
+    if (size == 6) TP__F(wino6_b)(d, gap, r, to);
+    else TP__F(wino8_b)(d, gap, r, to);
+}
+TP__INLINE void TP__F(wino_a)(int size, int edge, const float *m, int64_t gap, float *y, int64_t to)
+{
+    if (size == 6) TP__F(wino6_a)(m, gap, y, to);
+    else TP__F(wino8_sums)(edge, false, m, gap, y, to);
+}
+TP__INLINE void TP__F(wino_a_back)(int size, int edge, const float *y, int64_t gap, float *m, int64_t to)
+{
+    if (size == 6) TP__F(wino6_a_back)(y, gap, m, to);
+    else TP__F(wino8_values)(edge, false, y, gap, m, to);
+}
+TP__INLINE void TP__F(wino_g)(int size, int taps, const float *g, int64_t gap, float *u, int64_t to)
+{
+    if (size == 6) TP__F(wino6_g)(g, gap, u, to);
+    else TP__F(wino8_values)(taps, true, g, gap, u, to);
+}
+TP__INLINE void TP__F(wino_g_back)(int size, int taps, const float *s, int64_t gap, float *g, int64_t to)
+{
+    if (size == 6) TP__F(wino6_g_back)(s, gap, g, to);
+    else TP__F(wino8_sums)(taps, true, s, gap, g, to);
+}
+
+/* plane: floats from one element of a transformed tile to the next. row, step: floats from one row and one column of the pixels of
+ * a tile to the next; with dilation there are others between them. The functions _n have n, the size of a transformed tile, and for
+ * six points e, the tile's edge, or r, the taps, as constants. */
+
+/* V = B'dB of a row of tiles, `edge` pixels apart. */
+TP__INLINE void TP__F(wino_in_n)(int n, int64_t edge, int64_t C, int64_t tiles, const float *x, int64_t row,
+                                 int64_t step, float *v, int64_t plane)
+{
+    float half[64 * TP__VW];
     for (int64_t i = 0; i < C; i += TP__VW) {
         const int64_t c = i + TP__VW <= C ? i : C - TP__VW;
         for (int64_t t = 0; t < tiles; t++) {
-            const float *at = x + c + t * 4 * step;
+            const float *at = x + c + t * edge * step;
             float *to = v + c + t * C;
-            for (int j = 0; j < 6; j++) TP__F(wino_b)(at + j * step, row, half + j * TP__VW, 6 * TP__VW);
-            for (int j = 0; j < 6; j++) TP__F(wino_b)(half + j * 6 * TP__VW, TP__VW, to + j * 6 * plane, plane);
+            for (int j = 0; j < n; j++) TP__F(wino_b)(n, at + j * step, row, half + j * TP__VW, n * TP__VW);
+            for (int j = 0; j < n; j++) TP__F(wino_b)(n, half + j * n * TP__VW, TP__VW, to + j * n * plane, plane);
         }
     }
 }
+static void TP__F(wino_in)(const tp__wino_form *f, int64_t C, int64_t tiles, const float *x, int64_t row, int64_t step,
+                           float *v, int64_t plane)
+{
+    if (f->size == 6) TP__F(wino_in_n)(6, 4, C, tiles, x, row, step, v, plane);
+    else TP__F(wino_in_n)(8, f->edge, C, tiles, x, row, step, v, plane);
+}
 
-/* y = A'mA of a row of tiles, for the first rows (at most 4 and `rows`) of an image of `width` pixels per row, then bias and
+/* y = A'mA of a row of tiles, for the first rows (at most `edge` and `rows`) of an image of `width` pixels per row, then bias and
  * activation, then adds `more`, which has the layout of y. */
-static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
-                            int64_t row, int64_t step, const float *more, const float *bias, float ceiling)
+TP__INLINE void TP__F(wino_out_n)(int n, int e, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane,
+                                  float *y, int64_t row, int64_t step, const float *more, const float *bias,
+                                  float ceiling)
 {
     const V zero = vset(0.0f);
-    float half[24 * TP__VW], line[4 * TP__VW];
+    float half[5 * 8 * TP__VW], line[5 * TP__VW];
     for (int64_t i = 0; i < O; i += TP__VW) {
         const int64_t c = i + TP__VW <= O ? i : O - TP__VW;
         const V add = bias ? vload(bias + c) : zero;
         const float *q = m + c;
-        for (int64_t col = 0; col < width; col += 4, q += O) {
-            for (int j = 0; j < 6; j++) TP__F(wino_a)(q + j * plane, 6 * plane, half + j * TP__VW, 6 * TP__VW);
-            for (int64_t j = 0; j < 4 && j < rows; j++) {
+        for (int64_t col = 0; col < width; col += e, q += O) {
+            for (int j = 0; j < n; j++) TP__F(wino_a)(n, e, q + j * plane, n * plane, half + j * TP__VW, n * TP__VW);
+            for (int64_t j = 0; j < e && j < rows; j++) {
                 const int64_t at = j * row + col * step + c;
-                TP__F(wino_a)(half + j * 6 * TP__VW, TP__VW, line, TP__VW);
-                for (int64_t k = 0; k < 4 && col + k < width; k++) {
-                    V e = TP__F(vrelu)(vload(line + k * TP__VW) + add, ceiling);
-                    if (more) e += vload(more + at + k * step);
-                    vstore(y + at + k * step, e);
+                TP__F(wino_a)(n, e, half + j * n * TP__VW, TP__VW, line, TP__VW);
+                for (int64_t k = 0; k < e && col + k < width; k++) {
+                    V done = TP__F(vrelu)(vload(line + k * TP__VW) + add, ceiling);
+                    if (more) done += vload(more + at + k * step);
+                    vstore(y + at + k * step, done);
                 }
             }
         }
     }
 }
+static void TP__F(wino_out)(const tp__wino_form *f, int64_t O, int64_t width, int64_t rows, const float *m,
+                            int64_t plane, float *y, int64_t row, int64_t step, const float *more, const float *bias,
+                            float ceiling)
+{
+    if (f->size == 6) TP__F(wino_out_n)(6, 4, O, width, rows, m, plane, y, row, step, more, bias, ceiling);
+    else TP__F(wino_out_n)(8, f->edge, O, width, rows, m, plane, y, row, step, more, bias, ceiling);
+}
 
 /* m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
-static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row, int64_t step, float *m,
-                           int64_t plane)
+TP__INLINE void TP__F(wino_dy_n)(int n, int e, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row,
+                                 int64_t step, float *m, int64_t plane)
 {
-    float half[24 * TP__VW], filled[16 * TP__VW];
+    float half[5 * 8 * TP__VW], filled[25 * TP__VW];
     for (int64_t i = 0; i < O; i += TP__VW) {
         const int64_t c = i + TP__VW <= O ? i : O - TP__VW;
         float *q = m + c;
-        for (int64_t col = 0; col < width; col += 4, q += O) {
+        for (int64_t col = 0; col < width; col += e, q += O) {
             const float *p = dy + col * step + c;
             int64_t down = row, right = step;
-            if (rows < 4 || col + 4 > width) {
-                for (int j = 0; j < 16; j++)
+            if (rows < e || col + e > width) {
+                for (int j = 0; j < e * e; j++)
                     vstore(filled + j * TP__VW,
-                           j / 4 < rows && col + j % 4 < width ? vload(p + j / 4 * row + j % 4 * step) : vset(0.0f));
-                p = filled, down = 4 * TP__VW, right = TP__VW;
+                           j / e < rows && col + j % e < width ? vload(p + j / e * row + j % e * step) : vset(0.0f));
+                p = filled, down = e * TP__VW, right = TP__VW;
             }
-            for (int j = 0; j < 4; j++) TP__F(wino_a_back)(p + j * right, down, half + j * TP__VW, 4 * TP__VW);
-            for (int j = 0; j < 6; j++) TP__F(wino_a_back)(half + j * 4 * TP__VW, TP__VW, q + j * 6 * plane, plane);
+            for (int j = 0; j < e; j++) TP__F(wino_a_back)(n, e, p + j * right, down, half + j * TP__VW, e * TP__VW);
+            for (int j = 0; j < n; j++)
+                TP__F(wino_a_back)(n, e, half + j * e * TP__VW, TP__VW, q + j * n * plane, plane);
         }
     }
 }
-
-/* U = GgG' of n filters; g[k]: tap k of each, NULL if it is zero. */
-static void TP__F(wino_filter)(int64_t n, const float *const *g, float *u, int64_t plane)
+static void TP__F(wino_dy)(const tp__wino_form *f, int64_t O, int64_t width, int64_t rows, const float *dy, int64_t row,
+                           int64_t step, float *m, int64_t plane)
 {
-    float tap[9 * TP__VW], half[18 * TP__VW], line[6 * TP__VW];
-    for (int64_t i = 0; i < n; i += TP__VW) {
-        const TP__F(vmask) here = TP__F(vfirst)(n - i < TP__VW ? n - i : TP__VW);
-        for (int j = 0; j < 9; j++) vstore(tap + j * TP__VW, g[j] ? TP__F(vloadm)(g[j] + i, here) : vset(0.0f));
-        for (int j = 0; j < 3; j++) TP__F(wino_g)(tap + j * TP__VW, 3 * TP__VW, half + j * TP__VW, 3 * TP__VW);
-        for (int j = 0; j < 6; j++) {
-            TP__F(wino_g)(half + j * 3 * TP__VW, TP__VW, line, TP__VW);
-            for (int k = 0; k < 6; k++) TP__F(vstorem)(u + (6 * j + k) * plane + i, here, vload(line + k * TP__VW));
+    if (f->size == 6) TP__F(wino_dy_n)(6, 4, O, width, rows, dy, row, step, m, plane);
+    else TP__F(wino_dy_n)(8, f->edge, O, width, rows, dy, row, step, m, plane);
+}
+
+/* U = GgG' of `count` filters; g[k]: tap k of each, NULL if it is zero. */
+TP__INLINE void TP__F(wino_filter_n)(int n, int r, int64_t count, const float *const *g, float *u, int64_t plane)
+{
+    float tap[TP__WINO_TAPS * TP__VW], half[8 * 5 * TP__VW], line[8 * TP__VW];
+    for (int64_t i = 0; i < count; i += TP__VW) {
+        const TP__F(vmask) here = TP__F(vfirst)(count - i < TP__VW ? count - i : TP__VW);
+        for (int j = 0; j < r * r; j++) vstore(tap + j * TP__VW, g[j] ? TP__F(vloadm)(g[j] + i, here) : vset(0.0f));
+        for (int j = 0; j < r; j++) TP__F(wino_g)(n, r, tap + j * TP__VW, r * TP__VW, half + j * TP__VW, r * TP__VW);
+        for (int j = 0; j < n; j++) {
+            TP__F(wino_g)(n, r, half + j * r * TP__VW, TP__VW, line, TP__VW);
+            for (int k = 0; k < n; k++) TP__F(vstorem)(u + (n * j + k) * plane + i, here, vload(line + k * TP__VW));
         }
     }
 }
-
-/* dw = G'sG of n sums; dw[k]: tap k of each, NULL if it is not wanted. */
-static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *const *dw)
+static void TP__F(wino_filter)(const tp__wino_form *f, int64_t n, const float *const *g, float *u, int64_t plane)
 {
-    float half[18 * TP__VW], line[3 * TP__VW];
-    for (int64_t k = 0; k < n; k += TP__VW) {
-        const int64_t i = k + TP__VW <= n ? k : n - TP__VW;
-        for (int j = 0; j < 6; j++) TP__F(wino_g_back)(s + i + j * plane, 6 * plane, half + j * TP__VW, 6 * TP__VW);
-        for (int j = 0; j < 3; j++) {
-            TP__F(wino_g_back)(half + j * 6 * TP__VW, TP__VW, line, TP__VW);
-            for (int r = 0; r < 3; r++)
-                if (dw[3 * j + r]) vstore(dw[3 * j + r] + i, vload(line + r * TP__VW));
+    if (f->size == 6) TP__F(wino_filter_n)(6, 3, n, g, u, plane);
+    else TP__F(wino_filter_n)(8, f->taps, n, g, u, plane);
+}
+
+/* dw = G'sG of `count` sums; dw[k]: tap k of each, NULL if it is not wanted. */
+TP__INLINE void TP__F(wino_dw_n)(int n, int r, int64_t count, const float *s, int64_t plane, float *const *dw)
+{
+    float half[5 * 8 * TP__VW], line[5 * TP__VW];
+    for (int64_t k = 0; k < count; k += TP__VW) {
+        const int64_t i = k + TP__VW <= count ? k : count - TP__VW;
+        for (int j = 0; j < n; j++)
+            TP__F(wino_g_back)(n, r, s + i + j * plane, n * plane, half + j * TP__VW, n * TP__VW);
+        for (int j = 0; j < r; j++) {
+            TP__F(wino_g_back)(n, r, half + j * n * TP__VW, TP__VW, line, TP__VW);
+            for (int q = 0; q < r; q++)
+                if (dw[r * j + q]) vstore(dw[r * j + q] + i, vload(line + q * TP__VW));
         }
     }
+}
+static void TP__F(wino_dw)(const tp__wino_form *f, int64_t n, const float *s, int64_t plane, float *const *dw)
+{
+    if (f->size == 6) TP__F(wino_dw_n)(6, 3, n, s, plane, dw);
+    else TP__F(wino_dw_n)(8, f->taps, n, s, plane, dw);
 }
 #endif
 

@@ -244,8 +244,8 @@ static void say_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass 
     } else if (tp__conv_is_wino(d->isa, &a->g)) {
         tp__wino w;
         tp__wino_make(&w, d, a, pass, 0, 0, NULL);
-        golden_say(" winograd %d parts, blocks %lld, rows %lld, planes %lld, %lld", w.parts, (long long)w.blocks,
-                   (long long)w.block_rows, (long long)w.v_plane, (long long)w.m_plane);
+        golden_say(" winograd F(%d,%d), %d parts, blocks %lld, rows %lld, planes %lld, %lld", w.form.edge, w.form.taps,
+                   w.parts, (long long)w.blocks, (long long)w.block_rows, (long long)w.v_plane, (long long)w.m_plane);
         if (w.together > 1) golden_say(", %d pieces a block", w.together);
         say_grid(&w.grid);
     } else if (pass == TP__CONV_FILTER_GRAD) say_filter_grad(d, a);

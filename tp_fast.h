@@ -3025,6 +3025,8 @@ TP__SMALL static void tp__wino_products(const tp__wino *w, int64_t block, const 
             t.c = m + place * w->m_plane + column;
             t.b = w->u + place * w->u_plane + (block * w->out + column) * w->in;
             t.ldb = n;
+            const bool more = column + w->nr < w->out;
+            t.next = w->u + (place + !more) * w->u_plane + (block * w->out + (more ? column + w->nr : 0)) * w->in;
             tp__even_product_of[w->isa->level](&t, tiles, n);
         }
     }

@@ -5098,6 +5098,7 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
+#define TP__FEW_TERMS 8
 /* Returns the sum of the contributions to the gradient of `value`, added on the device of `value`; NULL: there are none. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
@@ -5111,7 +5112,13 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
         if (c->value == value) list[--i] = c->grad; /* adds the contribution of the oldest consumer first */
     if (n == 1) return list[0];
     tp_device_enter(g, tp_node_device(value));
-    tp_node *sum = tp_add_n(list, n);
+    tp_node *sum = list[0];
+    if (n > TP__FEW_TERMS) sum = tp_add_n(list, n);
+    else
+        for (i = 1; i < n; i++) { /* single sums, which the planner can fuse */
+            tp_node *const two[2] = {sum, list[i]};
+            sum = tp_add_n(two, 2);
+        }
     tp_device_leave(g);
     return sum;
 }
@@ -6915,7 +6922,6 @@ typedef struct tp__fusion {
 
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
-    int n_operand; /* upper bound of the number of operands from outside the group */
 } tp__group;
 
 typedef struct tp__compiler {
@@ -6938,6 +6944,8 @@ typedef struct tp__compiler {
     int *group;          /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
+    char *
+        repeated; /* op id -> whether a group that reads the op's result computes the op again, unless it is the op's own group */
     int *alias;     /* value -> the value that it is an alias of; -1: none */
     char *folded;   /* op id -> whether it is folded to a constant */
     char *constant; /* op id -> whether it depends on constants alone; used by step 3b */
@@ -7066,6 +7074,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->folded = tp__alloc_marks(c, c->n_op, &ok);
     c->constant = tp__alloc_marks(c, c->n_op, &ok);
     c->keeps_float32 = tp__alloc_marks(c, c->n_op, &ok);
+    c->repeated = tp__alloc_marks(c, c->n_op, &ok);
     c->fetched = tp__alloc_marks(c, c->n_value, &ok);
     c->elided = tp__alloc_marks(c, c->n_value, &ok);
     c->position = tp__alloc_ints(c, c->n_op, -1, &ok);
@@ -8459,12 +8468,46 @@ static bool tp__reads_reshaped(const tp__compiler *c, const tp__group *g, int id
     return false;
 }
 
+/* Whether one chain has room for a group's operands and registers. */
+static bool tp__chain_fits(const tp__compiler *c, const tp__group *g)
+{
+    const tp_shape *shape = &c->value[c->first_value[g->op[0]]].type.shape;
+    int last[TP__MAX_INSTR], external[TP__MAX_EXTERNAL], n_external = 0, n_filled = 0;
+    for (int m = 0; m < g->n; m++) {
+        const tp_operation *o = c->op[g->op[m]];
+        last[m] = -1; /* the last member that reads the result of member m */
+        for (int i = 0; i < o->n_in; i++) {
+            const int v = tp__value_of(c, o->in[i]), root = tp__alias_root(c, v);
+            const bool same = tp_shape_equal(&c->value[v].type.shape, shape);
+            int k = 0;
+            while (k < m && (!same || c->first_value[g->op[k]] != root)) k++;
+            if (k < m) {
+                last[k] = m;
+                continue;
+            }
+            for (k = 0; k < n_external && external[k] != v;) k++;
+            if (k < n_external) continue;
+            if (n_external == TP__MAX_EXTERNAL) return false;
+            external[n_external++] = v;
+            n_filled += !same; /* a register is filled with it */
+        }
+    }
+    for (int m = 0; m < g->n; m++) {
+        int live = n_filled + 1; /* the result of m and those that m or a later member reads */
+        for (int k = 0; k < m; k++) live += last[k] >= m;
+        if (live > TP__MAX_REG) return false;
+    }
+    return true;
+}
+
 /* Whether op `id` may join the group of element-wise ops. The whole group then runs at id's place in the order. */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
     const int at = c->position[id];
-    if (g->n_operand + o->n_in > TP__MAX_EXTERNAL || tp__reads_reshaped(c, g, id)) return false;
+    tp__group grown = *g;
+    if (g->n == TP__MAX_EXTERNAL || tp__reads_reshaped(c, g, id)) return false; /* each member may be a result */
+    grown.op[grown.n++] = id;
     for (int m = 0; m < g->n; m++) {
         const tp_operation *w = c->op[g->op[m]];
         if (tp__device_of(c, w) != tp__device_of(c, o) || tp__reads_reshaped(c, g, w->id) ||
@@ -8501,7 +8544,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
             }
         }
     }
-    return true;
+    return tp__chain_fits(c, &grown);
 }
 
 /* Returns the members of two groups in their order; `all` is false if they are too many for one chain. */
@@ -8509,9 +8552,8 @@ static tp__group tp__merge_groups(const tp__compiler *c, const tp__group *a, con
 {
     tp__group g;
     int i = 0, j = 0;
-    *all = a->n_operand + b->n_operand <= TP__MAX_EXTERNAL;
+    *all = a->n + b->n < TP__MAX_EXTERNAL;
     g.n = 0;
-    g.n_operand = a->n_operand + b->n_operand;
     while (*all && (i < a->n || j < b->n)) {
         const bool first = j == b->n || (i < a->n && c->position[a->op[i]] < c->position[b->op[j]]);
         g.op[g.n++] = first ? a->op[i++] : b->op[j++];
@@ -8549,7 +8591,89 @@ static tp_status tp__plan_groups(tp__compiler *c)
         tp__group *g = &c->groups[best];
         c->group[o->id] = best;
         g->op[g->n++] = o->id;
-        g->n_operand += o->n_in;
+    }
+    return TP_OK;
+}
+
+/* Whether an op takes so little time that reading its operand and computing it again is as fast as reading its result. */
+static bool tp__is_cheap(const tp_operation *o)
+{
+    return o->row == &tp__op_affine || o->row == &tp__op_square || o->row == &tp__op_neg || o->row == &tp__op_relu ||
+           (o->row->flags & TP__OP_CLIP);
+}
+
+/* Collects the other groups that read the result of op o, a member of a group. Returns their number; -1: others read it too, or read it in
+ * another shape or on another device, so it must be stored. */
+static int tp__reading_groups(const tp__compiler *c, const tp_operation *o, int *other)
+{
+    const int v = c->first_value[o->id];
+    int n = 0;
+    if (c->fetched[v]) return -1;
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
+        const tp_operation *user = c->op[c->use_op[u]];
+        const int out = c->first_value[user->id], group = c->group[user->id];
+        if (group == c->group[o->id]) continue;
+        bool known = false;
+        for (int k = 0; k < n; k++) known = known || other[k] == group;
+        if (known) continue;
+        if (group < 0 || n == TP__MAX_EXTERNAL || tp__device_of(c, user) != tp__device_of(c, o) ||
+            !tp_shape_equal(&c->value[out].type.shape, &c->value[v].type.shape))
+            return -1;
+        other[n++] = group;
+    }
+    return n;
+}
+
+/* Whether value v, the result of a member of `group` or a view of it, is fetched or read by an op outside of the group. */
+static bool tp__leaves_group(const tp__compiler *c, int v, int group)
+{
+    if (c->fetched[v]) return true;
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
+        const int user = c->use_op[u], out = c->first_value[user];
+        if (c->alias[out] == v ? tp__leaves_group(c, out, group) : c->group[user] != group) return true;
+    }
+    return false;
+}
+
+/* Adds op o, and the repeated ops that it reads, to a group in which they are no members yet. If the group has no room, it returns false
+ * and leaves the group as it may be. */
+static bool tp__repeat_in(const tp__compiler *c, tp__group *g, const tp_operation *o)
+{
+    if (tp__is_member(g, o->id)) return true;
+    const tp_operation *before = tp__alias_root_node(c, o->in[0])->op;
+    if (c->repeated[before->id] && !tp__repeat_in(c, g, before)) return false;
+    if (g->n == TP__MAX_INSTR) return false;
+    int at = g->n++;
+    for (; at > 0 && c->position[g->op[at - 1]] > c->position[o->id]; at--) g->op[at] = g->op[at - 1];
+    g->op[at] = o->id;
+    return tp__chain_fits(c, g);
+}
+
+/* 6. A cheap op whose result only groups read, and whose operand is in memory anyway, is computed again by each of these groups instead of
+ * being stored and loaded: the gradient of gelu_tanh(x) loads dy, x and the tanh, but not what is a few products away from x. */
+static tp_status tp__repeat_cheap(tp__compiler *c)
+{
+    for (int k = 0; k < c->n_order && !c->exec->session->config.no_fusion; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        if (c->group[o->id] < 0 || !tp__is_cheap(o)) continue;
+        int other[TP__MAX_EXTERNAL];
+        const int n = tp__reading_groups(c, o, other);
+        const tp_node *from = tp__alias_root_node(c, o->in[0]);
+        /* another op may write a variable before the other groups read it */
+        if (n < 0 || tp__memory_of(c, o->in[0])) continue;
+        const int group = c->group[from->op->id];
+        if (group >= 0 && !c->repeated[from->op->id] && !tp__leaves_group(c, c->first_value[from->op->id], group))
+            continue;
+        tp__group *grown = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(n + 1) * sizeof *grown);
+        if (!grown) return tp__nomem_plan();
+        bool all = true;
+        for (int i = 0; i < n && all; i++) {
+            grown[i] = c->groups[other[i]];
+            all = tp__repeat_in(c, &grown[i], o);
+        }
+        if (!all) continue;
+        for (int i = 0; i < n; i++) c->groups[other[i]] = grown[i];
+        c->repeated[o->id] = 1;
     }
     return TP_OK;
 }
@@ -9019,7 +9143,7 @@ typedef struct tp__chain_builder {
     /* for each op of the chain, the last op of the chain that reads its result; -1: none */
     int last_use[TP__MAX_INSTR];
     int reg_of[TP__MAX_INSTR]; /* for each op of the chain, the register of its result */
-    /* one register is always free: at most TP__MAX_EXTERNAL operands of the members of a chain need one */
+    /* one register is always free: see tp__chain_fits */
     bool reg_busy[TP__MAX_REG];
 } tp__chain_builder;
 
@@ -9204,7 +9328,7 @@ static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m
             ins->from[i] = from->to;
             ins->in[i] = from->to == TP__FROM_REG ? ch->reg_of[k] : from->out;
         }
-    if (ch->last_use[m] < 0 || tp__is_read_outside(c, ch, v)) {
+    if (ch->last_use[m] < 0 || (!c->repeated[ch->group->op[m]] && tp__is_read_outside(c, ch, v))) {
         ins->to = TP__FROM_OUT;
         ins->out = prog->n_out;
         prog->out_size[prog->n_out] = ins->out_size;
@@ -9234,7 +9358,10 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     tp__program *prog = ch.prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
     prog->instr = (tp__instr *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->instr);
-    prog->external = (tp__external *)tp_arena_alloc(&p->arena, (size_t)group->n_operand * sizeof *prog->external);
+    size_t n_operand = 0; /* each may be an external one */
+    for (int m = 0; m < group->n; m++) n_operand += (size_t)c->op[group->op[m]]->n_in;
+    prog->external = (tp__external *)tp_arena_alloc(
+        &p->arena, (n_operand < TP__MAX_EXTERNAL ? n_operand : TP__MAX_EXTERNAL) * sizeof *prog->external);
     prog->out_size = (int *)tp_arena_alloc(&p->arena, (size_t)group->n * sizeof *prog->out_size);
     if (!prog->instr || !prog->external || !prog->out_size) return tp__nomem_plan();
     prog->shape = c->value[c->first_value[group->op[0]]].type.shape;
@@ -9267,7 +9394,8 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
         s->buffer[prog->n_external + k] = c->value[v].buffer = buffer;
         tp__extend_lifetime(p, buffer, at);
     }
-    p->info.n_fused += group->n;
+    for (int m = 0; m < group->n; m++) /* a repeated op counts once */
+        p->info.n_fused += c->folded[group->op[m]] || &c->groups[c->group[group->op[m]]] == group;
     return tp__step_kernel(s);
 }
 
@@ -9498,7 +9626,6 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
         memset(&group, 0, sizeof group);
         group.op[0] = o->id;
         group.n = 1;
-        group.n_operand = o->n_in;
         st = tp__emit_group(c, &group);
         c->plan->info.n_fused -= 1;
     } else {
@@ -9928,7 +10055,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     if ((st = tp__plan_sources(c)) != TP_OK) return st;
     tp__plan_fold(c);
     if (!c->exec->session->config.no_fusion && (st = tp__plan_fuse(c)) != TP_OK) return st;
-    if (TP__HAS_FUSION && (st = tp__plan_groups(c)) != TP_OK) return st;
+    if (TP__HAS_FUSION && ((st = tp__plan_groups(c)) != TP_OK || (st = tp__repeat_cheap(c)) != TP_OK)) return st;
     p->cap_step = c->n_order + p->n_fetch + 1;
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();

@@ -1682,9 +1682,33 @@ static tp_node *chain_of(tp_node *x, int n)
     for (int i = 0; i < n; i++) x = i % 2 ? tp_neg(x) : tp_tanh(x);
     return x;
 }
-/* a chain has at most 24 operands */
-static void two_long_chains(scene *s) { want(s, tp_add(chain_of(s->m, 11), chain_of(s->m, 11))); }
-static void two_chains_too_long(scene *s) { want(s, tp_add(chain_of(s->m, 12), chain_of(s->m, 11))); }
+/* a chain has at most 24 ops; the values of the two chains differ in their signs, because equal ops are merged */
+static void two_long_chains(scene *s) { want(s, tp_add(chain_of(s->m, 12), chain_of(tp_square(s->m), 10))); }
+static void two_chains_too_long(scene *s) { want(s, tp_add(chain_of(s->m, 12), chain_of(tp_square(s->m), 11))); }
+/* and at most 24 operands from outside, of 24 and 25 here */
+static tp_node *sum_of_many(scene *s, int n)
+{
+    tp_node *sum = NULL;
+    for (int i = 0; i < n; i++) {
+        tp_node *one = backwards(tp_affine(s->m, 1 + (float)i, 0));
+        sum = i ? tp_add(sum, one) : one;
+    }
+    return sum;
+}
+static void chain_of_24_operands(scene *s) { want(s, sum_of_many(s, 24)); }
+static void chain_of_25_operands(scene *s) { want(s, sum_of_many(s, 25)); }
+/* and 24 registers: for each broadcast operand, for each sum that waits, and one more */
+static void chain_of_waiting_sums(scene *s, int n)
+{
+    tp_node *wait[12], *sum;
+    for (int i = 0; i < n; i++) wait[i] = tp_sum_over(backwards(tp_affine(s->m, 1 + (float)i, 0)), 0);
+    for (int i = 0; i < n; i++) wait[i] = tp_add(s->m, wait[i]);
+    sum = wait[0];
+    for (int i = 1; i < n; i++) sum = tp_add(sum, wait[i]);
+    want(s, sum);
+}
+static void chain_of_23_registers(scene *s) { chain_of_waiting_sums(s, 11); }
+static void chain_of_25_registers(scene *s) { chain_of_waiting_sums(s, 12); }
 static void chain_across_types(scene *s)
 {
     want(s, tp_cast(tp_greater(tp_neg(s->m), tp_const_as(s->g, s->dtype, 0)), TP_I32));
@@ -1741,8 +1765,12 @@ TEST(chains_end_where_something_is_in_between)
         F32(two_chains_one_read_before, 3, 4),
         F32(two_chains_one_read_before_the_other, 3, 4),
         F32(two_chains_one_waited_for, 3, 3),
-        F32(two_long_chains, 1, 23),
-        F32(two_chains_too_long, 2, 24),
+        F32(two_long_chains, 1, 24),
+        F32(two_chains_too_long, 2, 25),
+        F32(chain_of_24_operands, 49, 47),
+        F32(chain_of_25_operands, 52, 49),
+        F32(chain_of_23_registers, 34, 32),
+        F32(chain_of_25_registers, 38, 35),
         F32(chain_across_types, 1, 3),
         F32(chain_with_a_few_views, 3, 2),
         F32(chain_with_many_views, 3, 2),
@@ -1754,6 +1782,100 @@ TEST(chains_end_where_something_is_in_between)
         F64(chain_of_written_variable, 3, 2),
     };
     check_fusions(f, TP_COUNT(f));
+}
+
+/* -- cheap ops are computed again where a later chain reads them, if what they read is in memory anyway */
+static tp_node *again(scene *s, tp_node *cheap) /* two chains with another op between them read it */
+{
+    return want(s, tp_tanh(tp_mul(backwards(tp_tanh(cheap)), cheap)));
+}
+static void again_affine(scene *s) { again(s, tp_affine(s->m, 2, 1)); }
+static void again_square(scene *s) { again(s, tp_square(s->m)); }
+static void again_neg(scene *s) { again(s, tp_neg(s->m)); }
+static void again_relu(scene *s) { again(s, tp_relu(s->m)); }
+static void again_clip(scene *s) { again(s, tp_clip(s->m, -1, 1)); }
+static void again_two(scene *s) { again(s, tp_affine(tp_square(s->m), 2, 1)); }
+static void again_thrice(scene *s)
+{
+    tp_node *cheap = tp_affine(s->m, 2, 1), *y = again(s, cheap);
+    again(s, tp_mul(backwards(y), cheap));
+}
+static void again_of_stored(scene *s) /* another op reads exp as well */
+{
+    tp_node *e = tp_exp(s->m);
+    again(s, tp_affine(e, 2, 1));
+    want(s, backwards(e));
+}
+static void again_of_fetched(scene *s)
+{
+    tp_node *e = want(s, tp_exp(s->m));
+    again(s, tp_affine(e, 2, 1));
+}
+static void again_of_named(scene *s) /* the name is no reader */ { again(s, tp_relu(tp_named(tp_exp(s->m), "name"))); }
+static void again_not_of_exp(scene *s) { again(s, tp_affine(tp_exp(s->m), 2, 1)); }
+static void again_not_exp(scene *s) { again(s, tp_exp(s->m)); }
+static void again_not_fetched(scene *s) { again(s, want(s, tp_affine(s->m, 2, 1))); }
+static void again_not_read_by_others(scene *s)
+{
+    tp_node *cheap = tp_affine(s->m, 2, 1);
+    again(s, cheap);
+    want(s, backwards(cheap));
+}
+static void again_not_in_another_shape(scene *s)
+{
+    tp_node *cheap = tp_affine(s->m, 2, 1), *y = again(s, cheap);
+    want(s, tp_tanh(
+                tp_mul(tp_reshape_to(backwards(y), tp_make_shape(16, 8)), tp_reshape_to(cheap, tp_make_shape(16, 8)))));
+}
+static void again_not_broadcast(scene *s)
+{
+    tp_node *cheap = tp_affine(s->vec, 2, 1);
+    want(s, tp_tanh(cheap));
+    want(s, tp_mul(backwards(s->m), cheap));
+}
+static void again_not_elsewhere(scene *s)
+{
+    tp_node *cheap = tp_affine(s->m, 2, 1), *y = backwards(tp_tanh(cheap));
+    TP_DEVICE(s->g, 1) { want(s, tp_mul(y, cheap)); }
+}
+static void again_not_of_variable(scene *s) /* which is written before the second chain */
+{
+    tp_node *cheap = tp_affine(s->gamma, 2, 1), *y = tp_tanh(cheap), *written = want(s, bump(s));
+    want(s, tp_mul(waiting(backwards(y), written), cheap));
+}
+TEST(cheap_ops_are_computed_again_instead_of_stored)
+{
+    /* moved: results and operands of the kernels, in values of m */
+    static const struct {
+        const char *name;
+        void (*build)(scene *s);
+        double moved;
+    } each[] = {{"affine", again_affine, 7},
+                {"square", again_square, 7},
+                {"neg", again_neg, 7},
+                {"relu", again_relu, 7},
+                {"clip", again_clip, 7},
+                {"affine of square", again_two, 7},
+                {"three readers", again_thrice, 18},
+                {"of a stored result", again_of_stored, 10},
+                {"of a fetched result", again_of_fetched, 8},
+                {"of a named result", again_of_named, 8},
+                {"not of exp", again_not_of_exp, 8},
+                {"not exp", again_not_exp, 8},
+                {"not if fetched", again_not_fetched, 8},
+                {"not if read by others", again_not_read_by_others, 10},
+                {"not in another shape", again_not_in_another_shape, 13},
+                {"not if broadcast", again_not_broadcast, 4.5},
+                {"not on another device", again_not_elsewhere, 12},
+                {"not of a variable", again_not_of_variable, 1.375}};
+    for (int i = 0; i < TP_COUNT(each); i++) {
+        tp_plan_info p, q;
+        const uint64_t fast = play(each[i].build, TP_F32, NULL, false, &p),
+                       plain = play(each[i].build, TP_F32, NULL, true, &q);
+        CHECK_MSG(fast == plain, "%s: other values than op by op", each[i].name);
+        const double moved = p.bytes / (128 * sizeof(float));
+        CHECK_MSG(moved == each[i].moved, "%s: %.3f values of m moved, not %g", each[i].name, moved, each[i].moved);
+    }
 }
 
 /* -- what is computed when the plan is made */

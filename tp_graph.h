@@ -8595,6 +8595,12 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
+#ifdef TP__NO_SYSTEM
+#define TP__REPEATS 0 /* its code would take a kilobyte of flash */
+#else
+#define TP__REPEATS TP__HAS_FUSION
+#endif
+
 /* Whether an op takes so little time that reading its operand and computing it again is as fast as reading its result. */
 static bool tp__is_cheap(const tp_operation *o)
 {
@@ -10055,7 +10061,8 @@ static tp_status tp__plan_steps(tp__compiler *c)
     if ((st = tp__plan_sources(c)) != TP_OK) return st;
     tp__plan_fold(c);
     if (!c->exec->session->config.no_fusion && (st = tp__plan_fuse(c)) != TP_OK) return st;
-    if (TP__HAS_FUSION && ((st = tp__plan_groups(c)) != TP_OK || (st = tp__repeat_cheap(c)) != TP_OK)) return st;
+    if (TP__HAS_FUSION && (st = tp__plan_groups(c)) != TP_OK) return st;
+    if (TP__REPEATS && (st = tp__repeat_cheap(c)) != TP_OK) return st;
     p->cap_step = c->n_order + p->n_fetch + 1;
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();

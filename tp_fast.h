@@ -7707,10 +7707,16 @@ static void tp__conv_norm_after(const tp_call *k, tp__conv_job *j, float *scale)
 /* (B,R,S) -> (B,S,R) */
 static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_t B, int64_t R, int64_t S)
 {
-    (void)k;
-    for (int64_t b = 0; b < B; b++, from += R * S, to += R * S)
-        for (int64_t r = 0; r < R; r++)
-            for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
+    tp__move m;
+    memset(&m, 0, sizeof m);
+    m.dst = (char *)to, m.src = (const char *)from;
+    m.size = sizeof(float);
+    m.ndim = 3;
+    m.dim[0] = B, m.dim[1] = R, m.dim[2] = S;
+    m.dst_stride[0] = m.src_stride[0] = R * S;
+    m.dst_stride[1] = 1, m.dst_stride[2] = R;
+    m.src_stride[1] = S, m.src_stride[2] = 1;
+    tp__move_fast(k, &m);
 }
 static void tp__conv_run(const tp_call *k, tp__conv_pass pass)
 {

@@ -532,6 +532,46 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
+/* A convolution in NCHW and its gradients have the bits of the one in NHWC: the images are turned before it and after it. */
+TEST(convolutions_in_nchw_are_those_in_nhwc)
+{
+    static const int64_t sizes[][6] = {/* batch, channels, height, width, filters, groups */
+                                       {1, 1, 1, 1, 1, 1},     {1, 3, 9, 70, 5, 1},  {2, 40, 17, 5, 33, 1},
+                                       {3, 16, 12, 13, 32, 4}, {2, 1, 130, 1, 7, 1}, {8, 32, 16, 16, 32, 1}};
+    for (int i = 0; i < 2 * TP_COUNT(sizes); i++) {
+        const int64_t *n = sizes[i / 2];
+        static const int to_nhwc[] = {0, 2, 3, 1}, to_nchw[] = {0, 3, 1, 2};
+        const int64_t dims[4] = {n[0], n[1], n[2], n[3]}, filter[4] = {3, 3, n[1] / n[5], n[4]};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *in[2], *turned_in[2], *d[2], *turned_d[2];
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        a.groups = (int)n[5];
+        in[0] = tp_rand_normal(g, tp_make_shape_n(4, dims), 0, 1),
+        in[1] = tp_rand_normal(g, tp_make_shape_n(4, filter), 0, 1);
+        turned_in[0] = tp_transpose(in[0], to_nhwc, 4), turned_in[1] = in[1];
+        tp_node *turned = tp_transpose(tp_nn_conv2d(turned_in[0], in[1], &a), to_nchw, 4);
+        a.data_format = TP_NCHW;
+        tp_node *y = tp_nn_conv2d(in[0], in[1], &a), *weights = tp_stop_gradient(tp_rand_normal_like(y, 0, 1));
+        tp_gradients(tp_sum(tp_mul(y, weights)), in, 2, d);
+        tp_gradients(tp_sum(tp_mul(turned, weights)), in, 2, turned_d);
+        tp_node *fetch[6];
+        fetch[0] = y, fetch[1] = turned, fetch[2] = d[0], fetch[3] = turned_d[0], fetch[4] = d[1],
+        fetch[5] = turned_d[1];
+        const tp_tensor *v[6];
+        tp_session_config c = tp_default_session_config();
+        c.threads = 1 + i % 2 * 2;
+        tp_session *s = tp_session_new(g, &c);
+        if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 6, v)))
+            for (int k = 0; k < 6; k += 2)
+                CHECK_MSG(tp_shape_equal(&v[k]->shape, &v[k + 1]->shape) &&
+                              memcmp(v[k]->data, v[k + 1]->data, tp_tensor_bytes(v[k])) == 0,
+                          "shape %d: value %d", i / 2, k / 2);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* An argmax that no max_pool gave. Where it is outside of its window or of the image, max_pool_take gives 0 and max_pool_grad adds
  * nothing. */
 TEST(an_argmax_outside_of_its_window)

@@ -1339,7 +1339,9 @@ typedef enum tp_checkpoint_format {
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
  * its folder (the latest checkpoint). Names that only the graph or only the checkpoint has get one line of warning; of slots of the
- * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. prefix (or NULL) is removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
+ * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. All is checked before the first
+ * variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is removed from graph
+ * names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
  * All others are loaded, also learning_rate and global_step: ignore these two to train anew from the weights of another model. If
  * the checkpoint cannot be read, the sentence of the error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
@@ -11573,13 +11575,9 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     return st == TP_OK ? d->wait(d) : st; /* wait, because the caller may read the value at once */
 }
 
-TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
+/* Whether a value can be loaded into a variable. */
+static tp_status tp__may_load(const tp_variable *v, const tp_tensor *value)
 {
-    if (s && !v) return tp__no_variable(s->graph);
-    TP__REQUIRE(s && v && value, TP_ERR_ARG)
-
-    tp_status st = tp__session_grow(s);
-    if (st != TP_OK) return st;
     if (!tp_shape_equal(&v->shape, &value->shape)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
         return tp_fail(TP_ERR_SHAPE, "variable '%s' has shape %s, the value to load has %s", v->name,
@@ -11592,6 +11590,17 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
         return tp_fail(TP_ERR_ARG,
                        "the value to load into variable '%s' lies on %s: bring it to the host, by tp_tensor_copy",
                        v->name, value->device->name);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
+{
+    if (s && !v) return tp__no_variable(s->graph);
+    TP__REQUIRE(s && v && value, TP_ERR_ARG)
+
+    tp_status st = tp__session_grow(s);
+    if (st != TP_OK) return st;
+    if ((st = tp__may_load(v, value)) != TP_OK) return st;
     if (v->id < s->n_loaded) s->loaded[v->id] = true;
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
@@ -12485,51 +12494,50 @@ static bool tp__other_order(const tp_shape *a, const tp_shape *b)
     }
     return more > 1;
 }
-/* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
- * are widened. */
-static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
+/* Whether a value can be loaded into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast,
+ * integers are widened. *fits is false for a value that ignore_mismatch skips. */
+static tp_status tp__may_load_relaxed(const tp_variable *v, const tp_tensor *value, bool ignore_mismatch, bool *fits)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    tp_tensor view;
-    memset(&view, 0, sizeof view);
-    tp_tensor_view(&view, value->dtype, value->shape, value->data);
-    if (!tp_shape_equal(&v->shape, &value->shape)) {
-        if (tp_shape_size(&v->shape) != tp_shape_size(&value->shape)) {
-            if (!ignore_mismatch)
-                return tp_fail(TP_ERR_SHAPE,
-                               "Trying to load an array of shape %s into variable '%s' whose shape is %s.",
-                               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
-            tp_log(TP_LOG_WARN, "Cannot load an array of shape %s into variable '%s' whose shape is %s: it is skipped.",
-                   tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
-            return TP_OK;
-        }
+    *fits = tp_shape_size(&v->shape) == tp_shape_size(&value->shape);
+    if (!*fits) {
+        if (!ignore_mismatch)
+            return tp_fail(TP_ERR_SHAPE, "Trying to load an array of shape %s into variable '%s' whose shape is %s.",
+                           tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
+        tp_log(TP_LOG_WARN, "Cannot load an array of shape %s into variable '%s' whose shape is %s: it is skipped.",
+               tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b));
+        return TP_OK;
+    }
+    if (!tp_shape_equal(&v->shape, &value->shape))
         tp_log(TP_LOG_WARN, "The array of shape %s is reshaped to load it into variable '%s' whose shape is %s.%s",
                tp_shape_text(&value->shape, a), v->name, tp_shape_text(&v->shape, b),
                tp__other_order(&value->shape, &v->shape) ? " Should its dimensions be transposed instead?" : "");
-        view.shape = v->shape;
-    }
-    if (v->dtype != value->dtype) {
-        const bool floats = tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype);
-        const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) ||
-                           (v->dtype == TP_I32 && value->dtype == TP_U8);
-        if (!floats && !widen)
-            return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s",
-                           tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
-        if (floats)
-            tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype),
-                   tp_dtype_name(value->dtype));
-        if (widen) {
-            tp_tensor converted;
-            memset(&converted, 0, sizeof converted);
-            tp_status st = tp_tensor_resize(&converted, v->dtype, v->shape);
-            if (st == TP_OK && tp_tensor_bytes(&converted))
-                tp_convert(converted.data, converted.dtype, view.data, view.dtype, tp_tensor_size(&converted));
-            if (st == TP_OK) st = tp_session_load(s, v, &converted);
-            tp_tensor_free(&converted);
-            return st;
-        }
-    }
-    return tp_session_load(s, v, &view);
+    if (v->dtype == value->dtype) return TP_OK;
+    const bool floats = tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype);
+    const bool widen = (v->dtype == TP_I64 && (value->dtype == TP_I32 || value->dtype == TP_U8)) ||
+                       (v->dtype == TP_I32 && value->dtype == TP_U8);
+    if (!floats && !widen)
+        return tp_fail(TP_ERR_DTYPE, "Cannot load a %s array into variable '%s', which is %s",
+                       tp_dtype_name(value->dtype), v->name, tp_dtype_name(v->dtype));
+    if (floats)
+        tp_log(TP_LOG_WARN, "Variable '%s' (%s) is loaded from %s after casting.", v->name, tp_dtype_name(v->dtype),
+               tp_dtype_name(value->dtype));
+    return TP_OK;
+}
+/* Loads a value that tp__may_load_relaxed found to fit. */
+static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value)
+{
+    tp_tensor view, widened;
+    memset(&view, 0, sizeof view);
+    memset(&widened, 0, sizeof widened);
+    tp_tensor_view(&view, value->dtype, v->shape, value->data);
+    if (v->dtype == value->dtype || tp_dtype_is_float(v->dtype)) return tp_session_load(s, v, &view);
+    tp_status st = tp_tensor_resize(&widened, v->dtype, v->shape);
+    if (st == TP_OK && tp_tensor_bytes(&widened))
+        tp_convert(widened.data, widened.dtype, view.data, view.dtype, tp_tensor_size(&widened));
+    if (st == TP_OK) st = tp_session_load(s, v, &widened);
+    tp_tensor_free(&widened);
+    return st;
 }
 
 typedef struct tp__restore {
@@ -12567,8 +12575,8 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
                        file_only ? "not in the graph, but in it: " : "", file_only ? file_only : "");
     if (graph_only)
         tp_log(TP_LOG_WARN,
-               "The following variables are in the graph, but not found in the %s: %s. They keep their initial values",
-               file, graph_only);
+               "The following variables are in the graph, but not found in the %s: %s. They keep their values", file,
+               graph_only);
     if (file_only)
         tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", file, file_only);
     return TP_OK;
@@ -12605,22 +12613,28 @@ static tp_status tp__restore_state(tp_session *s, const char *name, const tp_ten
                (const char *)value->data);
     return TP_OK;
 }
-/* Restores the state of the checkpoint that is in no variable, and lists in file_only the items that no variable has used. A graph
- * without a global step, like a predictor, does without what training left in the checkpoint. */
-static tp_status tp__restore_rest(const tp__restore *r, tp_session *s, const tp_dict *d, const char *used,
-                                  tp_buf *file_only)
+/* Restores the state of the checkpoint that is in no variable. */
+static tp_status tp__restore_states(tp_session *s, const tp_dict *d)
+{
+    tp_status st = TP_OK;
+    for (int k = 0; k < d->n && st == TP_OK; k++)
+        if (strncmp(d->item[k].name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0)
+            st = tp__restore_state(s, d->item[k].name, &d->item[k].value);
+    return st;
+}
+/* Lists the items that no variable uses. A graph without a global step, like a predictor, does without what training left in the
+ * checkpoint. */
+static void tp__list_unused(const tp__restore *r, const tp_session *s, const tp_dict *d, const char *used,
+                            tp_buf *file_only)
 {
     const bool trains = !s->for_predictor &&
                         (r->strict || tp__variable_named(s->graph, "global_step") || !tp__dict_get(d, "global_step"));
-    tp_status st = TP_OK;
-    for (int k = 0; k < d->n && st == TP_OK; k++) {
+    for (int k = 0; k < d->n; k++) {
         const char *name = d->item[k].name;
-        if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0)
-            st = tp__restore_state(s, name, &d->item[k].value);
-        else if (!used[k] && !tp__is_training_name(name) && (trains || !tp__is_training_only(d, k)))
+        if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) != 0 && !used[k] && !tp__is_training_name(name) &&
+            (trains || !tp__is_training_only(d, k)))
             tp_buf_printf(file_only, "%s%s", file_only->len ? ", " : "", name);
     }
-    return st;
 }
 /* The name of a variable as .ignore and the checkpoint spell it: without .prefix and the '/' that follows it. */
 static const char *tp__name_in_checkpoint(const tp__restore *r, const char *name)
@@ -12691,78 +12705,105 @@ static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *us
                kept, anew, left);
 }
 
-static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
+/* What a restore does: it is all found and checked before the first variable is loaded, so that a restore that is refused leaves
+ * the session as it was. */
+typedef struct tp__restore_plan {
+    const tp_dict *d;
+    const tp_tensor **value; /* of each variable of the graph; NULL: nothing is loaded into it */
+    char *used;              /* whether a variable takes the item of the dict, or .ignore names it */
+    tp_buf graph_only;       /* names of variables that the checkpoint does not have */
+    int weights, found;      /* numbers of the model's weights, and of those that the checkpoint has */
+} tp__restore_plan;
+
+/* Finds and checks the values of the graph's variables. */
+static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_node *const *vars, int n)
 {
-    tp__restore *r = (tp__restore *)(void *)i;
-    tp_dict loaded, *d = &r->dict;
-    tp_buf graph_only, file_only;
     tp_status st = TP_OK;
-    /* numbers of variables, of the model's weights, and of weights that the checkpoint has */
-    int n = 0, weights = 0, found = 0;
-    if (r->mistake[0]) return tp_fail(TP_ERR_ARG, "%s", r->mistake);
-    if (r->strict && r->relaxed)
-        return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
-    memset(&loaded, 0, sizeof loaded);
-    memset(&graph_only, 0, sizeof graph_only);
-    memset(&file_only, 0, sizeof file_only);
-    if (!r->from_dict) {
-        char path[TP__PATH];
-        if ((st = tp__checkpoint_path(r->path, path)) != TP_OK) return st;
-        tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
-        if ((st = tp__load_named_checkpoint(path, &loaded)) != TP_OK) {
-            tp_dict_free(&loaded);
-            return st;
-        }
-        d = &loaded;
-    }
-    char *used = (char *)tp_calloc((size_t)d->n + 1, 1);
-    if (!used) {
-        tp_dict_free(&loaded);
-        return TP_ERR_NOMEM;
-    }
-    tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
-    tp__warn_unused_options(r, d, vars, n);
     for (int k = 0; k < n && st == TP_OK; k++) {
         const tp_variable *v = tp_node_variable(vars[k]);
         if (!v) continue;
         const char *name = tp__name_in_checkpoint(r, v->name);
-        const tp_tensor *value = tp__dict_get(d, name);
-        bool ignored = false;
+        const tp_tensor *value = tp__dict_get(p->d, name);
+        bool ignored = false, fits = true;
         const bool of_model =
             v->trainable || (v->shape.ndim > 0 && !tp__is_training_name(v->name)); /* frozen ones too */
-        weights += of_model;
-        found += of_model && value;
+        p->weights += of_model;
+        p->found += of_model && value;
         for (int q = 0; q < r->n_ignore; q++) ignored = ignored || strcmp(r->ignore[q], name) == 0;
         if (!value) {
-            if (!tp__is_training_name(v->name)) tp_buf_printf(&graph_only, "%s%s", graph_only.len ? ", " : "", v->name);
+            if (!tp__is_training_name(v->name))
+                tp_buf_printf(&p->graph_only, "%s%s", p->graph_only.len ? ", " : "", v->name);
             continue;
         }
         const ptrdiff_t at =
-            (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - d->item;
+            (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - p->d->item;
         if (ignored) {
             tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
-            used[at] = 1;
+            p->used[at] = 1;
             continue;
         }
-        if (used[at])
+        if (p->used[at])
             st = tp_fail(TP_ERR_NAME, "Restore conflict: two variables of the graph take '%s', '%s' is one", name,
                          v->name);
-        used[at] = 1;
-        if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp_session_load(s, v, value);
-        else if (st == TP_OK) st = tp__load_relaxed(s, v, value, r->relaxed);
+        p->used[at] = 1;
+        if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp__may_load(v, value);
+        else if (st == TP_OK) st = tp__may_load_relaxed(v, value, r->relaxed, &fits);
+        p->value[k] = fits ? value : NULL;
     }
     if ((st == TP_ERR_SHAPE || st == TP_ERR_DTYPE) && !r->from_dict)
         tp_fail(st, "%s: %s. %s", r->path, tp_last_error(),
                 r->resumes ? "Was the model changed? Train it in another folder (tp_logger_set_dir), or remove the "
                              "checkpoints there"
                            : "tp_saver_restore_ex goes on without it (.ignore, .relaxed)");
-    if (st == TP_OK) st = tp__restore_rest(r, s, d, used, &file_only);
-    if (st == TP_OK && weights > 0 && found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
-    if (st == TP_OK) tp__tell_slots(s, d, used, vars, n);
-    if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
-    tp_buf_free(&graph_only);
+    return st;
+}
+
+/* Restores from the dict d. */
+static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_dict *d)
+{
+    int n = 0;
+    tp_buf file_only;
+    tp__restore_plan p;
+    tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
+    memset(&file_only, 0, sizeof file_only);
+    memset(&p, 0, sizeof p);
+    p.d = d;
+    p.used = (char *)tp_calloc((size_t)d->n + 1, 1);
+    p.value = (const tp_tensor **)tp_calloc((size_t)n + 1, sizeof *p.value);
+    tp_status st = p.used && p.value ? TP_OK : TP_ERR_NOMEM;
+    if (st == TP_OK) {
+        tp__warn_unused_options(r, d, vars, n);
+        st = tp__restore_find(r, &p, vars, n);
+    }
+    if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
+    if (st == TP_OK && p.weights > 0 && p.found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
+    if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
+    for (int k = 0; k < n && st == TP_OK; k++)
+        if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);
+    if (st == TP_OK) st = tp__restore_states(s, d);
+    if (st == TP_OK) tp__tell_slots(s, d, p.used, vars, n);
+    tp_buf_free(&p.graph_only);
     tp_buf_free(&file_only);
-    tp_free(used);
+    tp_free(p.used);
+    tp_free((void *)p.value);
+    return st;
+}
+
+static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
+{
+    const tp__restore *r = (const tp__restore *)(void *)i;
+    char path[TP__PATH];
+    tp_dict loaded;
+    if (r->mistake[0]) return tp_fail(TP_ERR_ARG, "%s", r->mistake);
+    if (r->strict && r->relaxed)
+        return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
+    if (r->from_dict) return tp__restore_from(r, s, &r->dict);
+    memset(&loaded, 0, sizeof loaded);
+    tp_status st = tp__checkpoint_path(r->path, path);
+    if (st != TP_OK) return st;
+    tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
+    st = tp__load_named_checkpoint(path, &loaded);
+    if (st == TP_OK) st = tp__restore_from(r, s, &loaded);
     tp_dict_free(&loaded);
     return st;
 }
@@ -12787,9 +12828,14 @@ TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
                    "SaverRestore: .ignore is a list of .n_ignore names: give both");
         return &r->init;
     }
+    if (!d->path) {
+        tp__format(r->mistake, sizeof r->mistake, "%s",
+                   "SaverRestore: .path is NULL: give a checkpoint or its folder (tp_smart_init takes NULL)");
+        return &r->init;
+    }
     r->relaxed = d->relaxed;
     r->strict = d->strict;
-    bool ok = (r->path = tp_strdup(d->path ? d->path : "")) != NULL;
+    bool ok = (r->path = tp_strdup(d->path)) != NULL;
     if (d->prefix) ok = (r->prefix = tp_strdup(d->prefix)) != NULL && ok;
     if (d->n_ignore) {
         r->ignore = (char **)tp_calloc((size_t)d->n_ignore, sizeof *r->ignore);

@@ -1301,6 +1301,53 @@ TEST(sessions_save_and_restore_each_format)
     tp_set_log(NULL, NULL);
 }
 
+/* A session in use keeps its values and its state when a restore is refused, whatever the fault and wherever in the file. */
+TEST(a_refused_restore_changes_nothing)
+{
+    enum { SHAPE, DTYPE, MISSING, UNUSED, CONFLICT, OTHER_MODEL, FAULTS };
+    static const tp_status want[FAULTS] = {TP_ERR_SHAPE, TP_ERR_DTYPE, TP_ERR_NAME,
+                                           TP_ERR_NAME,  TP_ERR_NAME,  TP_ERR_NAME};
+    char path[1200];
+    snprintf(path, sizeof path, "%s/model-1.npz", tp_test_tmpdir());
+    for (int fault = 0; fault < FAULTS; fault++)
+        for (int dict = 0; dict < 2; dict++) {
+            if (dict && fault != SHAPE && fault != DTYPE) continue; /* what only tp_saver_restore_ex refuses */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *w[4];
+            w[0] = var(g, "a/W", TP_F32, shape_of(1, 2, 0), 1);
+            w[1] = var(g, "a/b", TP_F32, shape_of(1, 2, 0), 1);
+            w[2] = var(g, "c/W", TP_F32, shape_of(1, 2, 0), 1);
+            w[3] = var(g, fault == CONFLICT ? "x/a/W" : "c/b", TP_F32, shape_of(1, 2, 0), 1);
+            tp_get_global_step_var(g);
+            tp_session *s = tp_session_new(g, NULL);
+            tp_dict d = {NULL, 0, 0};
+            const bool ours = fault != OTHER_MODEL;
+            add(&d, ours ? "a/W" : "z/W", TP_F32, shape_of(1, 2, 0), 5);
+            add(&d, ours ? "a/b" : "z/b", TP_F32, shape_of(1, 2, 0), 5);
+            if (ours) add(&d, "c/W", TP_F32, shape_of(1, 2, 0), 5);
+            if (ours && fault != MISSING)
+                add(&d, "c/b", fault == DTYPE ? TP_I32 : TP_F32, shape_of(1, fault == SHAPE ? 3 : 2, 0), 5);
+            if (fault == UNUSED) add(&d, "zz", TP_F32, shape_of(1, 2, 0), 5);
+            add(&d, "global_step", TP_I64, shape_of(0, 0, 0), 5);
+            add(&d, "tp:random_step", TP_I64, shape_of(0, 0, 0), 5);
+            CHECK_OK(tp_save_checkpoint_vars(&d, path));
+            tp_saver_restore_desc r;
+            memset(&r, 0, sizeof r);
+            r.path = path;
+            r.strict = fault == MISSING || fault == UNUSED;
+            r.prefix = fault == CONFLICT ? "x" : NULL;
+            const tp_status st = restore(dict ? tp_dict_restore(&d, false) : tp_saver_restore_ex(&r), s);
+            CHECK_MSG(st == want[fault], "%d: %s, %s", fault, tp_status_name(st), tp_last_error());
+            for (int k = 0; k < 4; k++)
+                CHECK_MSG(value_at(s, w[k], 1) == 1, "fault %d: variable %d is loaded", fault, k);
+            CHECK(tp_get_global_step_value(s) == 0 && !tp_dict_find(tp_session_state(s), "tp:random_step"));
+            CHECK_ERR(restore(tp_saver_restore(NULL), s), TP_ERR_ARG, "SaverRestore: .path is NULL");
+            tp_dict_free(&d);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
 /* A dict with the entries w and b. An entry whose value is -1 is left out. */
 static tp_dict two(double w, double b)
 {

@@ -336,14 +336,13 @@ TEST(names_that_are_used_nowhere)
         if (way == 0) CHECK_OK(tp_save_checkpoint_vars(&d, path));
         CHECK_OK(loaded(g, way == 2 ? tp_dict_restore(&d, false) : tp_saver_restore_ex(&r), v[1], &last));
         CHECK(last == (way == 1 ? -1 : 2));
-        static const char *const graph_only[] =
-            {"in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their initial values\n",
-             "in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their initial values\n",
-             "in the graph, but not found in the dict: gone/W, gone/b. They keep their initial values\n"},
-                                 *const file_only[] = {
-                                     "in the checkpoint, but not found in the graph: left/W, left/b\n",
-                                     "in the checkpoint, but not found in the graph: left/W, left/b\n",
-                                     "in the dict, but not found in the graph: left/W, left/b\n"};
+        static const char *const
+            graph_only[] = {"in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their values\n",
+                            "in the graph, but not found in the checkpoint: gone/W, gone/b. They keep their values\n",
+                            "in the graph, but not found in the dict: gone/W, gone/b. They keep their values\n"},
+            *const file_only[] = {"in the checkpoint, but not found in the graph: left/W, left/b\n",
+                                  "in the checkpoint, but not found in the graph: left/W, left/b\n",
+                                  "in the dict, but not found in the graph: left/W, left/b\n"};
         CHECK_HAS(tp_test_logged, graph_only[way]);
         CHECK_HAS(tp_test_logged, file_only[way]);
         CHECK(!strstr(tp_test_logged, "will not be loaded") == (way != 1));
@@ -374,7 +373,7 @@ TEST(a_checkpoint_where_two_variables_meet)
     CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
     CHECK(last == 6);
     CHECK_HAS(tp_test_logged, "The checkpoint was written with the instruction set 'xyz', this run uses '");
-    CHECK_HAS(tp_test_logged, "not found in the checkpoint: net/w. They keep their initial values\n");
+    CHECK_HAS(tp_test_logged, "not found in the checkpoint: net/w. They keep their values\n");
     tp_dict_free(&d);
     tp_graph_free(g);
 }

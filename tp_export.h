@@ -1034,6 +1034,40 @@ static tp_status tp__c_unsized(const tp_node *input)
                    tp_node_name(input), tp_shape_text(&input->shape, text));
 }
 
+/* Whether the first n characters of name are a word of the list, which begins and ends with a space. */
+static bool tp__c_listed(const char *list, const char *name, size_t n)
+{
+    for (const char *word = list + 1; *word; word += strcspn(word, " ") + 1)
+        if (strcspn(word, " ") == n && strncmp(word, name, n) == 0) return true;
+    return false;
+}
+/* Whether a name is a keyword, or main. */
+static bool tp__c_keyword(const char *name)
+{
+    static const char keywords[] =
+        " auto bool break case char const continue default do double else enum extern float for "
+        "goto if inline int long main register restrict return short signed sizeof static "
+        "struct switch typedef union unsigned void volatile while class delete namespace new "
+        "operator private public template this throw try using virtual ";
+    return tp__c_listed(keywords, name, strlen(name));
+}
+/* Whether the headers that the file includes declare the name. */
+static bool tp__c_library(const char *name)
+{
+    static const char functions[] =
+        " memccpy memchr memcmp memcpy memmove memset strcat strchr strcmp strcoll strcpy strcspn strdup strerror "
+        "strlen strncat strncmp strncpy strndup strnlen strpbrk strrchr strsep strsignal strspn strstr strtok strtok_r "
+        "strxfrm j0 j1 jn y0 y1 yn gamma signgam ";
+    static const char math[] = /* each also with f and with l behind it */
+        " acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor "
+        "fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround modf "
+        "nan nearbyint nextafter nexttoward pow remainder remquo rint round scalb scalbln scalbn sin sinh sqrt tan "
+        "tanh tgamma trunc ";
+    const size_t n = strlen(name);
+    if (tp__c_listed(functions, name, n) || tp__c_listed(math, name, n)) return true;
+    return n > 1 && (name[n - 1] == 'f' || name[n - 1] == 'l') && tp__c_listed(math, name, n - 1);
+}
+
 static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                               int n_outputs, tp_buf *out, tp_buf *header, const tp_export_c_desc *d,
                               tp_export_c_info *info)
@@ -1050,14 +1084,12 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         return tp_fail(TP_ERR_ARG,
                        n_outputs < 1 ? "C export: there are no outputs" : "C export: '%s' cannot be a function's name",
                        w.name);
-    static const char keywords[] =
-        " auto bool break case char const continue default do double else enum extern float for "
-        "goto if inline int long main register restrict return short signed sizeof static "
-        "struct switch typedef union unsigned void volatile while class delete namespace new "
-        "operator private public template this throw try using virtual ";
-    const char *word = strstr(keywords, w.name); /* the first place of a keyword is its own word */
-    if (word && word[-1] == ' ' && word[strlen(w.name)] == ' ')
-        return tp_fail(TP_ERR_NAME, "C export: '%s' cannot be a function's name", w.name);
+    if (tp__c_keyword(w.name)) return tp_fail(TP_ERR_NAME, "C export: '%s' cannot be a function's name", w.name);
+    if (tp__c_library(w.name))
+        return tp_fail(TP_ERR_NAME,
+                       "C export: '%s' cannot be a function's name: <math.h> or <string.h>, which the file includes, "
+                       "has it",
+                       w.name);
     for (int i = 0; i < s->n_device; i++)
         if (!s->device[i]->host)
             return tp_fail(TP_ERR_UNSUPPORTED,
@@ -3154,6 +3186,21 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
     return st;
 }
 
+/* Checks .tags and .max_batch_size. */
+static tp_status tp__serving_check(const tp_export_serving_desc *d)
+{
+    if (d->n_tags < 0 || (d->n_tags > 0 && !d->tags))
+        return tp_fail(TP_ERR_ARG, "export_serving: .n_tags is %d%s: give the list in .tags and its length in .n_tags",
+                       d->n_tags, d->n_tags > 0 ? ", but there is no .tags" : "");
+    for (int i = 0; i < d->n_tags; i++)
+        if (!d->tags[i]) return tp_fail(TP_ERR_ARG, "export_serving: .tags[%d] is NULL: give the tag's text", i);
+    if (d->max_batch_size < 0 && d->max_batch_size != TP_NONE)
+        return tp_fail(TP_ERR_ARG,
+                       "export_serving: .max_batch_size is %d: give a number of samples, or TP_NONE for no batching",
+                       d->max_batch_size);
+    return TP_OK;
+}
+
 TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d)
 {
     TP__REQUIRE(x && dir, TP_ERR_ARG)
@@ -3169,7 +3216,8 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
     if (!dir || !*dir || version < 1)
         return tp_fail(TP_ERR_ARG, version < 1 ? "export_serving: a version must be positive"
                                                : "export_serving: the folder's path is empty");
-    tp_status st = tp__exporter_model(x, &model, TP_YES, false, &batched);
+    tp_status st = tp__serving_check(d);
+    if (st == TP_OK) st = tp__exporter_model(x, &model, TP_YES, false, &batched);
     if (st == TP_OK && d->max_batch_size > 0 && !batched)
         st = tp_fail(
             TP_ERR_SHAPE,

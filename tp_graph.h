@@ -3006,7 +3006,11 @@ static tp_status tp__infer_types(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: its shape rule sets n_out to %d: an op has 1 to %d outputs",
                              s->op->name, s->n_out, TP_MAX_OUTPUTS);
     for (int i = 0; i < s->n_out && st == TP_OK; i++)
-        for (int d = 0; d < s->out[i].shape.ndim && d < TP_MAX_DIMS; d++)
+        if (s->out[i].shape.ndim < 0 || s->out[i].shape.ndim > TP_MAX_DIMS)
+            return tp_infer_fail(s, TP_ERR_SHAPE, "%s: the ndim of its shape would be %d: it must be from 0 to %d",
+                                 s->op->name, s->out[i].shape.ndim, TP_MAX_DIMS);
+    for (int i = 0; i < s->n_out && st == TP_OK; i++)
+        for (int d = 0; d < s->out[i].shape.ndim; d++)
             if (s->out[i].shape.dim[d] < TP_ANY)
                 return tp_infer_fail(s, TP_ERR_SHAPE,
                                      "%s: dimension %d would be %lld: it must be at least 0, or TP_ANY", s->op->name, d,
@@ -13487,6 +13491,11 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
     else if (c->n_output_names < 1 || !c->output_names)
         tp_fail(TP_ERR_ARG, "PredictConfig: output_names must name at least one tensor");
+    else if (c->n_input_names < 0 || (c->n_input_names > 0 && !c->input_names))
+        tp_fail(TP_ERR_ARG,
+                "PredictConfig: .n_input_names is %d%s: give the list in .input_names and its length in "
+                ".n_input_names",
+                c->n_input_names, c->n_input_names > 0 ? ", but there is no .input_names" : "");
     else if (n < 1) tp_fail(TP_ERR_ARG, "predictor: %d towers make no sense", n);
     else {
         if (!g) g = tp_graph_new(NULL);

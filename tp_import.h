@@ -86,7 +86,9 @@ typedef struct tp_onnx_model {
     int n_input, n_output;
 } tp_onnx_model;
 /* Imports an ONNX file into a graph. d may be NULL. tp_graph_find finds the values of the file by their names there (in .scope).
- * Weights in separate files ("external data") are read from the folder of the file. [beyond: ONNX import] */
+ * Weights in separate files ("external data") are read from the folder of the file. Operators of opsets before 7 that meant something
+ * else then (.axis of a sum, a PRelu with channels, a BatchNormalization without is_test) are refused; an opset that is not known yet
+ * gets a warning. [beyond: ONNX import] */
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
 /* Like tp_import_onnx, from memory; `what` names the model in errors. External data is not supported. */
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
@@ -435,9 +437,14 @@ static const char *tp__import_dtype_name(int64_t elem)
 }
 
 /* -- weights that are stored in a separate file */
+static bool tp__importer_is_number(const char *text)
+{
+    text += *text == '-'; /* refused later, with the file's name */
+    return *text && strspn(text, "0123456789") == strlen(text);
+}
 static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
-    const char *location = NULL;
+    const char *location = NULL, *wrong_key = NULL, *wrong_value = "";
     int64_t offset = 0, length = -1;
     bool wrong_length = false;
     tp__pb_field f, e;
@@ -448,9 +455,11 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
             if (e.number == 1 && e.wire == 2) key = tp__importer_string(c, e.sub);
             if (e.number == 2 && e.wire == 2) value = tp__importer_string(c, e.sub);
         }
+        const bool is_offset = strcmp(key, "offset") == 0, is_length = strcmp(key, "length") == 0;
+        if ((is_offset || is_length) && !tp__importer_is_number(value)) wrong_key = key, wrong_value = value;
         if (strcmp(key, "location") == 0) location = value;
-        else if (strcmp(key, "offset") == 0) offset = (int64_t)strtoll(value, NULL, 10);
-        else if (strcmp(key, "length") == 0) {
+        else if (is_offset) offset = (int64_t)strtoll(value, NULL, 10);
+        else if (is_length) {
             length = (int64_t)strtoll(value, NULL, 10);
             wrong_length = length < 0;
         }
@@ -458,6 +467,10 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
     if (!location || !location[0] || !c->path)
         return tp__importer_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
                                  c->path ? "is not named" : "a model from memory does not have");
+    if (wrong_key)
+        return tp__importer_fail(c, name, TP_ERR_FORMAT,
+                                 "the %s of its data in another file is '%s', which is no number", wrong_key,
+                                 wrong_value);
     bool inside = location[0] != '/' && !strchr(location, '\\');
     for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
         if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
@@ -1065,6 +1078,12 @@ static void tp__import_activation(tp__import_node *n)
 static void tp__import_prelu(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0), *slope = tp__import_node_input(n, 1);
+    if (n->importer->opset < 7 && slope->shape.ndim == 1 && slope->shape.dim[0] != 1 && x->shape.ndim > 2) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                    "before opset 7 PRelu has a slope for each channel: give the slope a 1 for each dimension that "
+                    "follows the channels, and convert the model by onnx.version_converter");
+        return;
+    }
     tp_node *below = tp_mul(x, slope);
     tp__import_node_set_output(n, 0, tp_select(tp_less(x, tp__constant_like(x, 0)), below, x));
 }
@@ -1639,6 +1658,13 @@ static void tp__import_batch_norm(tp__import_node *n)
                 momentum = tp__import_node_float(n, "momentum", 0.9f);
     if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
     const int axis = tp__import_node_channels(n, x);
+    if (n->importer->opset < 7 && !tp__import_node_int(n, "is_test", 0)) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                    "BatchNormalization of opset %d without is_test = 1 uses the batch's own mean and variance: export "
+                    "the model for inference",
+                    (int)n->importer->opset);
+        return;
+    }
     if (!tp__import_node_int(n, "training_mode", 0)) {
         /* running statistics are variables among others, but they are not trained */
         if (tp__import_node_has(n, 3) && n->in[3]->variable) mean = tp_stop_gradient(mean);
@@ -4091,6 +4117,11 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
     for (int i = 0; i < n.n_out; i++)
         if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_is_repeated(n.out, i)))
             return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
+    if (c->opset < 7 && tp__import_node_int(&n, "broadcast", 0) && tp__import_node_attr(&n, "axis"))
+        return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED,
+                                 "%s of opset %d broadcasts along an axis, which newer ones do not: convert the model "
+                                 "to opset 7 or later, onnx.version_converter.convert_version does",
+                                 n.op, (int)c->opset);
     tp__import_node_run(&n);
     return c->status;
 }
@@ -4354,6 +4385,8 @@ static bool tp__importer_unknown_dims(const tp__importer *c, tp__words *w)
     return true;
 }
 
+#define TP__IMPORT_NEWEST 28 /* the newest opset whose operators are known */
+
 static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model *m)
 {
     tp__pb_field f, e;
@@ -4376,6 +4409,11 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     if (c->opset < 1)
         return tp__importer_fail(c, NULL, TP_ERR_FORMAT,
                                  "the model does not say which version of the operators it uses");
+    if (c->opset > TP__IMPORT_NEWEST)
+        tp_log(TP_LOG_WARN,
+               "%s: opset %lld is newer than %d, the newest that is known here: an operator that has changed since is "
+               "computed as it was",
+               c->model_name, (long long)c->opset, TP__IMPORT_NEWEST);
     for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
     if (p.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     m->input = (tp_onnx_value *)tp_graph_alloc(c->graph[0], (size_t)(n_in + 1) * sizeof *m->input);

@@ -511,7 +511,8 @@ typedef struct tp_allocator {
     void (*free_fn)(void *p, void *user);
     void *user;
 } tp_allocator;
-/* Set the functions that allocate all memory; a NULL: the default allocator. Call tp_set_allocator before any other function. */
+/* Set the functions that allocate all memory; a NULL: the default allocator. Call tp_set_allocator before any other function. If one of
+ * the three functions is NULL, this is an error in the log and in tp_last_error(), and the allocator stays what it was. */
 TP_DEF void tp_set_allocator(const tp_allocator *a);
 
 /* Take all memory from the `size` bytes at `memory`, for example a static array: for programs without malloc. Call it before any
@@ -683,7 +684,8 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
 typedef struct tp_pool tp_pool;
 typedef void (*tp_chunk_fn)(void *user, int64_t chunk); /* called once for each chunk, in any order */
 
-/* A pool of `threads` threads, the caller's included; default: one per processor. With TP_NO_THREADS always 1. */
+/* A pool of `threads` threads, the caller's included; default: one per processor. With TP_NO_THREADS always 1. A child of fork has
+ * none of its parent's threads: there the parent's pool runs all chunks on the caller, and can be freed. */
 TP_DEF tp_pool *tp_pool_new(int threads);
 TP_DEF void tp_pool_free(tp_pool *p);
 TP_DEF int tp_pool_threads(const tp_pool *p);
@@ -2537,7 +2539,9 @@ static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *reason, siz
 TP__COLD_BEGIN
 /* -- signals: Ctrl-C ------------------------------------------------------------------------------------- */
 /* Between listen and ignore the first Ctrl-C sets a flag; a second one ends the program. There may be several listeners: all see
- * the flag, even those that began to listen after it was set. The last call of ignore restores the program's handler. */
+ * the flag, even those that began to listen after it was set. The last call of ignore restores the program's handler, unless
+ * another one was set meanwhile: by the program, or by another copy of this library in the process. That copy may restore this
+ * one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one before it. */
 
 #ifdef TP_NO_SIGNALS
 static TP__UNUSED void tp__os_interrupt_listen(void) {}
@@ -2556,16 +2560,48 @@ static struct {
 } tp__os_interrupt;
 static tp__os_mutex tp__os_interrupt_lock = TP__OS_MUTEX;
 
+static void tp__os_interrupt_restore(void)
+{
+#ifdef _WIN32
+    signal(SIGINT, tp__os_interrupt.before);
+#else
+    sigaction(SIGINT, &tp__os_interrupt.before, NULL);
+#endif
+}
+
 static void tp__os_on_interrupt(int number)
 {
-    (void)number;
     __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&tp__os_interrupt.listeners, __ATOMIC_RELAXED) > 0) return;
+    tp__os_interrupt_restore();
+#ifdef _WIN32
+    tp__os_interrupt.before = SIG_DFL; /* two copies that pass it to each other come to an end */
+#else
+    memset(&tp__os_interrupt.before, 0,
+           sizeof tp__os_interrupt.before); /* SIG_DFL: two copies that pass it to each other come to an end */
+#endif
+    raise(number);
+}
+
+/* Whether this copy's handler is set. Ctrl-C has replaced it by the default action. */
+static bool tp__os_interrupt_is_ours(void)
+{
+    const bool pressed = __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0;
+#ifdef _WIN32
+    void (*const now)(int) = signal(SIGINT, SIG_IGN); /* there is no other way to ask */
+    signal(SIGINT, now);
+    return now == tp__os_on_interrupt || (pressed && now == SIG_DFL);
+#else
+    struct sigaction now;
+    return sigaction(SIGINT, NULL, &now) == 0 &&
+           (now.sa_handler == tp__os_on_interrupt || (pressed && now.sa_handler == SIG_DFL));
+#endif
 }
 
 static TP__UNUSED void tp__os_interrupt_listen(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
-    if (tp__os_interrupt.listeners++ == 0) {
+    if (__atomic_fetch_add(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
 #ifdef _WIN32
         /* the C library restores the default action after one Ctrl-C */
@@ -2585,12 +2621,8 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
 static TP__UNUSED void tp__os_interrupt_ignore(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
-    if (--tp__os_interrupt.listeners == 0)
-#ifdef _WIN32
-        signal(SIGINT, tp__os_interrupt.before);
-#else
-        sigaction(SIGINT, &tp__os_interrupt.before, NULL);
-#endif
+    if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0 && tp__os_interrupt_is_ours())
+        tp__os_interrupt_restore();
     tp__os_unlock(&tp__os_interrupt_lock);
 }
 
@@ -3832,10 +3864,13 @@ static tp_status tp__logger_shared(const char *dir, char action)
     const char *name;
     const char *ranks = tp__launcher_size(&name) > 1 ? ". Each rank needs its own folder: tp_logger_set_rank_dir" : "";
     if (action == 'd')
-        return tp_fail(TP_ERR_STATE, "log directory: '%s' is not deleted: another process writes its log there%s", dir,
-                       ranks);
+        return tp_fail(TP_ERR_STATE,
+                       "log directory: '%s' is not deleted: another process, or another copy of this library "
+                       "in this one, writes its log there%s",
+                       dir, ranks);
     tp_log(TP_LOG_WARN,
-           "log directory: another process writes its log in '%s'. Two trainings in one folder replace each other's "
+           "log directory: another process, or another copy of this library in this one, writes its log in '%s'. Two "
+           "trainings in one folder replace each other's "
            "checkpoints: give each its own%s",
            dir, ranks);
     return TP_OK;
@@ -3991,10 +4026,14 @@ static tp_allocator tp__allocator = {tp__default_malloc, tp__default_realloc, tp
 
 TP_DEF void tp_set_allocator(const tp_allocator *a)
 {
-    if (a) {
-        TP_ASSERT(a->malloc_fn && a->realloc_fn && a->free_fn);
-        tp__allocator = *a;
-    } else {
+    if (a && !(a->malloc_fn && a->realloc_fn && a->free_fn)) {
+        tp_fail(TP_ERR_ARG, "tp_set_allocator: .%s is NULL: give all three functions; the allocator stays what it was",
+                !a->malloc_fn    ? "malloc_fn"
+                : !a->realloc_fn ? "realloc_fn"
+                                 : "free_fn");
+        tp_log(TP_LOG_ERROR, "%s", tp_last_error()); /* there is no status */
+    } else if (a) tp__allocator = *a;
+    else {
         tp__allocator.malloc_fn = tp__default_malloc;
         tp__allocator.realloc_fn = tp__default_realloc;
         tp__allocator.free_fn = tp__default_free;
@@ -5257,6 +5296,7 @@ struct tp_pool {
     int quit;             /* atomic: tells the workers to end */
     int caller_processor; /* atomic: the caller's processor when it was last checked */
     unsigned runs;        /* number of runs so far; only the caller uses it */
+    int64_t process;      /* the process that has the threads: a child of fork has none of them */
     int threads, started;
     int n_indexed;    /* atomic: number of workers that have got their index */
     tp__watch *watch; /* where this run records when threads are busy; NULL: it does not record */
@@ -5374,6 +5414,7 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
     tp_pool *p = (tp_pool *)tp_alloc_aligned(sizeof(tp_pool));
     if (!p) return NULL;
     memset(p, 0, sizeof *p);
+    p->process = tp__os_pid();
     p->threads = threads;
     p->spin = threads > processors ? 0.0 : TP__SPIN;
     p->caller_processor = tp__os_processor();
@@ -5402,7 +5443,7 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 TP__SMALL TP_DEF void tp_pool_free(tp_pool *p)
 {
     if (!p) return;
-    if (p->threads > 1) {
+    if (p->threads > 1 && p->process == tp__os_pid()) { /* in a child of fork there is nobody to wait for */
         tp__os_lock(&p->lock);
         __atomic_store_n(&p->quit, 1, __ATOMIC_RELEASE);
         tp__os_broadcast(&p->wake);
@@ -5461,7 +5502,7 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     TP__REQUIRE(fn, )
     if (n <= 0) return;
     unsigned mode = tp__float_mode_enter();
-    if (n == 1 || !p || p->threads == 1) {
+    if (n == 1 || !p || p->threads == 1 || p->process != tp__os_pid()) {
         tp__run_on_caller(n, fn, user);
     } else {
         tp__os_lock(&p->run_lock);

@@ -1451,7 +1451,7 @@ static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, c
 TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
                                               const char *const *output_names, int n_outputs, int device)
 {
-    TP__REQUIRE(t && output_names && n_outputs > 0 && n_inputs >= 0, NULL)
+    TP__REQUIRE(t && output_names && n_outputs > 0 && n_inputs >= 0 && (input_names || n_inputs == 0), NULL)
     int n_in = 0;
     const tp_spec *spec = tp_trainer_inputs_desc(t, &n_in);
     if (!spec || device < 0) {

@@ -1610,6 +1610,13 @@ TEST(a_model_exporter_writes_compact_files)
     c.output_names = NULL;
     CHECK(tp_model_exporter_new(&c) == NULL);
     CHECK_HAS(tp_last_error(), "output_names");
+    config(&c, spec);
+    c.input_names = NULL, c.n_input_names = 3;
+    CHECK(tp_model_exporter_new(&c) == NULL);
+    CHECK_HAS(tp_last_error(), ".n_input_names is 3, but there is no .input_names");
+    c.n_input_names = -1;
+    CHECK(tp_model_exporter_new(&c) == NULL);
+    CHECK_HAS(tp_last_error(), ".n_input_names is -1: give the list");
     tp_model_exporter_free(NULL);
 }
 
@@ -1648,6 +1655,22 @@ TEST(a_model_exporter_writes_server_folders)
         CHECK(tp_test_files_in(folder) == 3);
         d.version = -1;
         CHECK_ERR(tp_export_serving(x, folder, &d), TP_ERR_ARG, "a version must be positive");
+        static const char *const half[] = {"serve", NULL};
+        static const struct {
+            const char *const *tags;
+            int n_tags, max_batch_size;
+            const char *sentence;
+        } wrong[] = {{NULL, 2, 0, ".n_tags is 2, but there is no .tags: give the list in .tags"},
+                     {half, -2, 0, ".n_tags is -2: give the list in .tags"},
+                     {half, 2, 0, ".tags[1] is NULL"},
+                     {NULL, 0, -7, ".max_batch_size is -7"}};
+        for (int i = 0; i < TP_COUNT(wrong); i++) {
+            memset(&d, 0, sizeof d);
+            d.version = 4, d.tags = wrong[i].tags, d.n_tags = wrong[i].n_tags;
+            d.max_batch_size = wrong[i].max_batch_size;
+            CHECK_ERR(tp_export_serving(x, scalar, &d), TP_ERR_ARG, wrong[i].sentence);
+            CHECK(!tp_file_exists(scalar));
+        }
         CHECK_ERR(tp_export_serving(x, "/dev/null/model", NULL), TP_ERR_IO, "/dev/null is in the way");
 
         /* a full disk, played by a limit on file sizes: nothing stays */

@@ -2177,6 +2177,18 @@ static void too_late(tp_graph *g)
     tp_relu(x);
 }
 static void no_such_type(tp_graph *g) { tp_placeholder(g, "x", TP_DTYPE_COUNT, scalar()); }
+static void more_dimensions_than_there_are(tp_graph *g)
+{
+    tp_shape s = scalar();
+    s.ndim = 99;
+    tp_placeholder(g, "x", TP_F32, s);
+}
+static void less_dimensions_than_none(tp_graph *g)
+{
+    tp_shape s = scalar();
+    s.ndim = -1;
+    tp_placeholder(g, "x", TP_F32, s);
+}
 static void no_such_shape(tp_graph *g) { tp_placeholder(g, "x", TP_F32, shape2(2, TP_ANY - 1)); }
 static void broadcast_of_two(tp_graph *g)
 {
@@ -2290,6 +2302,10 @@ TEST(mistakes_of_ops_in_full)
          "apply_gradient_descent: 'a' lives on device 0 and 'b' on device 1: one op writes variables of one device"},
         {too_late, TP_ERR_STATE, "relu is added to a graph that is finalized: build it before the session"},
         {no_such_type, TP_ERR_ARG, "x: there is no such element type"},
+        {more_dimensions_than_there_are, TP_ERR_SHAPE,
+         "x: placeholder: the ndim of its shape would be 99: it must be from 0 to 8"},
+        {less_dimensions_than_none, TP_ERR_SHAPE,
+         "x: placeholder: the ndim of its shape would be -1: it must be from 0 to 8"},
         {no_such_shape, TP_ERR_SHAPE, "x: placeholder: dimension 1 would be -2: it must be at least 0, or TP_ANY"},
         {broadcast_of_two, TP_ERR_SHAPE, "Add: shapes (2,3) and (3,1) do not broadcast"},
         {types_of_two, TP_ERR_DTYPE, "Add: element types float32 and int32 differ; tp_cast one of them"},

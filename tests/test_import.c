@@ -1717,7 +1717,12 @@ TEST(external_data_stays_in_its_folder)
                {"w.bin", "4", "-1", "-1 bytes from byte 4 of", 0},
                {"w.bin", NULL, "-12", "-12 bytes from byte 0 of", 0},
                {"w.bin", "9223372036854775807", "9223372036854775807", "which has 16", 0},
-               {"w.bin", "4", "8", "8 bytes for 3 elements", 0}};
+               {"w.bin", "4", "8", "8 bytes for 3 elements", 0},
+               {"w.bin", "abc", "12", "the offset of its data in another file is 'abc', which is no number", 0},
+               {"w.bin", "4x", "12", "is '4x', which is no number", 0},
+               {"w.bin", "", "12", "is '', which is no number", 0},
+               {"w.bin", " 4", "12", "is ' 4', which is no number", 0},
+               {"w.bin", "4", "12x", "the length of its data in another file is '12x', which is no number", 0}};
     char path[400], here[4096];
     snprintf(external_folder, sizeof external_folder, "%s/m", tp_test_tmpdir());
     snprintf(path, sizeof path, "%s/model.onnx", external_folder);
@@ -1972,6 +1977,57 @@ static void one_operator(const char *op, const char *inputs, const msg *attribut
     put_node(&graph, op, inputs, "y", attribute);
     put_io(&graph, 12, "y", 1, 4, shape);
     put_model(&file, &graph, opset);
+}
+
+/* Operators of opset 6 that mean something else since are refused, and are taken where they mean the same. */
+TEST(operators_that_meant_something_else)
+{
+    static const int64_t picture[] = {1, 2, 2, 2};
+    static const float two_numbers[] = {1, 2};
+    static const struct {
+        const char *op, *in;
+        const char *attribute[2];
+        int64_t value[2];
+        const char *sentence; /* in opset 6; NULL: it is taken, as all are in opset 7 */
+    } row[] = {{"Add", "x,w", {"broadcast", "axis"}, {1, 1}, "Add of opset 6 broadcasts along an axis"},
+               {"Mul", "x,w", {"broadcast", "axis"}, {1, 3}, "Mul of opset 6 broadcasts along an axis"},
+               {"Add", "x,w", {"broadcast", NULL}, {1, 0}, NULL}, /* the last dimensions, as today */
+               {"Add", "x,x", {"broadcast", NULL}, {0, 0}, NULL},
+               {"PRelu", "x,w", {NULL, NULL}, {0, 0}, "before opset 7 PRelu has a slope for each channel"},
+               {"BatchNormalization", "x,w,w,w,w", {"is_test", NULL}, {1, 0}, NULL},
+               {"BatchNormalization", "x,w,w,w,w", {"is_test", NULL}, {0, 0}, "without is_test = 1"},
+               {"BatchNormalization", "x,w,w,w,w", {NULL, NULL}, {0, 0}, "without is_test = 1"}};
+    for (int i = 0; i < TP_COUNT(row); i++)
+        for (int opset = 6; opset <= 7; opset++) {
+            static msg node;
+            node.n = graph.n = 0;
+            put_text(&graph, 2, "g");
+            put_io(&graph, 11, "x", 1, 4, picture);
+            put_weight(&graph, "w", 1, 1, two, two_numbers, sizeof two_numbers);
+            put_names(&node, 1, row[i].in);
+            put_names(&node, 2, "y");
+            put_text(&node, 4, row[i].op);
+            for (int k = 0; k < 2; k++)
+                if (row[i].attribute[k]) put_msg(&node, 5, int_attribute(row[i].attribute[k], row[i].value[k]));
+            put_msg(&graph, 1, &node);
+            put_io(&graph, 12, "y", 1, 4, picture);
+            put_model(&file, &graph, opset);
+            const char *sentence = opset == 6 ? row[i].sentence : NULL;
+            CHECK_MSG(sentence ? refused(&file, NULL, sentence) : accepted(&file), "row %d, opset %d", i, opset);
+        }
+}
+
+TEST(an_opset_that_is_not_known_yet)
+{
+    static const int64_t picture[] = {1, 2, 2, 2};
+    tp_test_keep_log();
+    one_operator("Relu", "x", NULL, picture, 28);
+    CHECK(accepted(&file));
+    CHECK_STR(tp_test_logged, "");
+    one_operator("Relu", "x", NULL, picture, 99);
+    CHECK(accepted(&file));
+    CHECK_HAS(tp_test_logged, "model.onnx: opset 99 is newer than 28, the newest that is known here");
+    tp_set_log(NULL, NULL);
 }
 
 /* LRN takes from 1 to 2^20 channels at a time. */

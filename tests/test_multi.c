@@ -1257,6 +1257,8 @@ TEST(predictors_before_and_after_the_session)
     CHECK(!tp_trainer_get_predictor(t, NULL, 0, wrong, 1, 0));
     CHECK_HAS(tp_last_error(), "'proob'");
     CHECK(!tp_trainer_get_predictor(t, wrong, 1, outputs, 1, 0));
+    CHECK(!tp_trainer_get_predictor(t, NULL, 3, outputs, 1, 0)); /* three names, but no list */
+    CHECK_HAS(tp_last_error(), "input_names");
     CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
     CHECK_OK(tp_trainer_initialize(t, NULL));
     tp_predictor *late = tp_trainer_get_predictor(t, images, 1, outputs, 1, 1); /* the graph is closed by now */

@@ -781,6 +781,44 @@ TEST(allocator_edges)
     tp_test_alloc_reset();
 }
 
+static int blocks_asked;
+static void *asked_malloc(size_t size, void *user)
+{
+    (void)user;
+    blocks_asked++;
+    return malloc(size);
+}
+static void *asked_realloc(void *p, size_t size, void *user)
+{
+    (void)user;
+    return realloc(p, size);
+}
+static void asked_free(void *p, void *user)
+{
+    (void)user;
+    free(p);
+}
+TEST(an_allocator_without_a_function)
+{
+    tp_allocator a = {asked_malloc, asked_realloc, asked_free, NULL};
+    tp_set_allocator(&a);
+    for (int i = 0; i < 3; i++) {
+        static const char *const sentence[] = {".malloc_fn is NULL", ".realloc_fn is NULL", ".free_fn is NULL"};
+        tp_allocator less = a;
+        if (i == 0) less.malloc_fn = NULL;
+        if (i == 1) less.realloc_fn = NULL;
+        if (i == 2) less.free_fn = NULL;
+        TEST_EXPECT_ERROR(sentence[i]);
+        tp_set_allocator(&less);
+        CHECK_HAS(tp_last_error(), sentence[i]);
+        const int before = blocks_asked;
+        void *p = tp_malloc(10); /* from the allocator that was there */
+        CHECK(p != NULL && blocks_asked == before + 1);
+        tp_free(p);
+    }
+    tp_set_allocator(NULL);
+}
+
 /* Takes, changes and gives back pieces of all sizes in a random order. Returns whether each piece kept its content and was aligned;
  * *refused: how many there was no memory for. */
 static bool use_memory(int steps, int *refused)
@@ -1653,6 +1691,54 @@ TEST(pool_of_as_many_threads_as_processors)
     }
     int status = 1;
     CHECK(child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) != 1);
+}
+#endif
+
+#if defined(__linux__) && !defined(TP_NO_THREADS)
+/* A child of fork has none of the pool's threads: it computes alone, even when another thread of its parent was in a run, and frees. */
+static tp_pool *forked_pool;
+static int forked_in_run, forked_go_on;
+static void wait_for_the_child(void *user, int64_t chunk)
+{
+    (void)user, (void)chunk;
+    __atomic_store_n(&forked_in_run, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&forked_go_on, __ATOMIC_ACQUIRE)) usleep(1000);
+}
+static void run_beside_the_fork(void *user) { tp_pool_run(forked_pool, 3, wait_for_the_child, user); }
+TEST(pool_in_a_child_of_fork)
+{
+    static counts c;
+    for (int busy = 0; busy < 2; busy++) {
+        tp_thread *beside = NULL;
+        tp_pool *p = forked_pool = tp_pool_new(3);
+        if (!CHECK(p != NULL)) return;
+        memset(&c, 0, sizeof c);
+        tp_pool_run(p, 100, count_chunk, &c);
+        forked_in_run = forked_go_on = 0;
+        if (busy) CHECK_OK(tp_thread_start(&beside, run_beside_the_fork, NULL));
+        while (busy && !__atomic_load_n(&forked_in_run, __ATOMIC_ACQUIRE)) usleep(1000);
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            memset(&c, 0, sizeof c);
+            for (int round = 0; round < 2; round++) tp_pool_run(p, 100, count_chunk, &c);
+            bool twice = true;
+            for (int i = 0; i < 100; i++) twice = twice && c.times[i] == 2;
+            tp_pool_free(p);
+            tp_pool *own = tp_pool_new(2); /* its own has threads */
+            if (own) tp_pool_run(own, 100, count_chunk, &c);
+            tp_pool_free(own);
+            _exit(twice && c.times[99] == 3 ? 0 : 1);
+        }
+        int status = -1;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        CHECK_MSG(status == 0, "busy %d: the child ended with status %x", busy, (unsigned)status);
+        __atomic_store_n(&forked_go_on, 1, __ATOMIC_RELEASE);
+        if (busy) tp_thread_join(beside);
+        tp_pool_run(p, 100, count_chunk, &c); /* the parent's goes on */
+        CHECK(c.times[99] == 2);
+        tp_pool_free(p);
+    }
 }
 #endif
 

@@ -416,6 +416,40 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     sigaction(SIGINT, &before, NULL);
 }
 
+/* Another copy of the library, whose training begins later and ends later: it sets its own handler, and restores the one before. */
+static struct sigaction others_before;
+static void others_handler(int number) { (void)number; }
+static tp_status begins_the_others(tp_callback *cb)
+{
+    struct sigaction others;
+    (void)cb;
+    memset(&others, 0, sizeof others);
+    others.sa_handler = others_handler;
+    return sigaction(SIGINT, &others, &others_before) == 0 ? TP_OK : TP_ERR;
+}
+TEST(ctrl_c_beside_another_copy_of_the_library)
+{
+#ifdef TP_NO_SIGNALS
+    TEST_SKIP("without signals there is no Ctrl-C");
+#endif
+    struct sigaction mine, before, now;
+    memset(&mine, 0, sizeof mine);
+    mine.sa_handler = other_handler;
+    sigaction(SIGINT, &mine, &before);
+    other_handler_ran = 0;
+    for (int turn = 1; turn <= 2; turn++) {
+        tp_callback *cb = tp_callback_new("BeginsTheOthers", 0);
+        cb->trigger = begins_the_others;
+        CHECK_OK(run_noop(&cb, 1, 1, 1, 1));
+        CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == others_handler); /* it still trains */
+        sigaction(SIGINT, &others_before, NULL);
+        raise(SIGINT); /* nobody trains: the program's handler gets it */
+        CHECK(other_handler_ran == turn);
+        CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == other_handler);
+    }
+    sigaction(SIGINT, &before, NULL);
+}
+
 /* Two trainings at a time. The first one, on a thread, waits in its callback until the second lets it end. */
 typedef struct other_training {
     tp_mutex *mutex;

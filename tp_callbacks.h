@@ -74,6 +74,11 @@
  *         before_run, second step         1           1            1
  *         after_run ... trigger_epoch     1           2            1
  *
+ *     A training that Ctrl-C ended within an epoch, or whose last checkpoint was requested in trigger_step, resumes within that epoch:
+ *     before_epoch is called again, for the steps that are left. local_step is then the last step that was done, so an epoch
+ *     begins if local_step is -1 or steps_per_epoch - 1. A callback that resets something at the beginning of each epoch, such as
+ *     the state of an LSTM, asks for that: what it would reset is in the checkpoint (examples/ptb_lstm.c).
+ *
  *     Any hook may end the training: as a success with tp_stop(train, "why"), as a failure with tp_fail(...).
  *     Monitors have the same hooks. In each phase they run after the callbacks, so that they write at the end of a
  *     phase what the callbacks reported in it.
@@ -110,7 +115,9 @@ typedef struct tp_monitors tp_monitors;
 typedef struct tp_train_state {
     int64_t epoch_num;   /* the epoch in progress; in before_train, the number of finished epochs */
     int64_t global_step; /* finished steps since the model was created; restored from a checkpoint */
-    int64_t local_step;  /* index of the step in its epoch, from 0; keeps its value until the next epoch's first step */
+    /* index of the step in its epoch, from 0; keeps its value until the next epoch's first step. In before_epoch of an epoch
+     * that is resumed: the last step that was done */
+    int64_t local_step;
     /* steps_per_epoch, starting_epoch and max_epoch are valid from before_train on */
     int64_t steps_per_epoch, starting_epoch, max_epoch;
     bool resumed;  /* this training continues from its own checkpoint; valid from before_train on */
@@ -162,7 +169,7 @@ struct tp_callback {
     tp_train_state *train; /* set from setup_graph on */
     tp_status (*setup_graph)(tp_callback *cb);
     tp_status (*before_train)(tp_callback *cb);
-    tp_status (*before_epoch)(tp_callback *cb);
+    tp_status (*before_epoch)(tp_callback *cb); /* also when an epoch is resumed: see local_step */
     /* to add fetches and feeds, call tp_request_fetch, tp_request_feed */
     tp_status (*before_run)(tp_callback *cb, tp_run_request *r);
     tp_status (*after_run)(tp_callback *cb,
@@ -8921,14 +8928,16 @@ static tp_status tp__json_before_train(tp_callback *cb)
     return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb, true) : TP_OK;
 }
 
-/* Saves the records that could not be written to stats.json. */
+/* Saves the records that could not be written to stats.json, and whether it has any: not how many bytes, which depend on the clock
+ * if a record tells a speed. */
 static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
     const size_t n = j->written ? j->written + 2 : 1; /* skip the records in the file and ", ", or only the '[' */
-    const int64_t written = (int64_t)j->written;
-    if (j->records.len <= n) return TP_OK;
-    const tp_status st = tp_state_put_i64(d, prefix, "written", &written, 1);
+    const int64_t written = (int64_t)j->written, exists = 1;
+    tp_status st = j->written ? tp_state_put_i64(d, prefix, "exists", &exists, 1) : TP_OK;
+    if (st != TP_OK || j->records.len <= n) return st;
+    st = tp_state_put_i64(d, prefix, "written", &written, 1);
     if (st != TP_OK) return st;
     return tp__state_put(d, prefix, "unwritten", TP_U8, j->records.data + n, (int64_t)(j->records.len - n));
 }
@@ -8962,7 +8971,7 @@ static tp_status tp__json_history_number(void *user, const char *key, const tp_s
 static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
-    int64_t n = 0, epoch = -1, written = 0;
+    int64_t n = 0, epoch = -1, written = 0, exists = 0;
     const void *text = tp__state_find(d, prefix, "unwritten", TP_U8, &n);
     tp__json in;
     if (!j->dir) return TP_OK;
@@ -8970,6 +8979,10 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
     if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
     if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
+    if (st == TP_ERR_NAME && tp_state_get_i64(d, prefix, "exists", &exists, 1))
+        tp_log(TP_LOG_WARN,
+               "There is no stats.json in %s: the history of earlier epochs is lost, and the file begins anew.",
+               j->dir);
     /* a later write may have stored these records in the file: cut the file where they begin */
     if (n > 0 && tp_state_get_i64(d, prefix, "written", &written, 1)) {
         if (written >= 0 && (size_t)written < j->records.len) {

@@ -2092,6 +2092,7 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
     s->within_ = true;
     s->done_ = first;
+    if (first > 0) s->local_step = first - 1; /* the epoch is resumed: before_epoch can tell */
     tp_status st = tp_callback_before_epoch(t->group_);
     const double t0 = tp_time();
     const int64_t runs = s->global_step;

@@ -9,7 +9,8 @@
  * Without --data it learns a text of simple sentences that it writes itself.
  * On tinyshakespeare.txt: 1.8862 nats a character after 5 of the 10 epochs.
  *   --epochs n (10)   --steps n (of an epoch: 200)   --layers n (4)   --sample n (write n characters with the trained model, no
- *   training)   --temperature t (of sampling: below 1 is more careful, above 1 is bolder)   --threads n */
+ *   training)   --temperature t (of sampling: below 1 is more careful, above 1 is bolder)   --threads n
+ *   --resume (go on from train_log/char_gpt, with the other options as they were) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_train.h"
@@ -157,7 +158,7 @@ static bool generate(const char *path)
 int main(int argc, char **argv)
 {
     const char *data = NULL;
-    int epochs = 10, steps = 200, sample = 0;
+    int epochs = 10, steps = 200, sample = 0, resume = 0;
     options o = {.layers = 4, .temperature = 1};
     tp_session_config session = tp_default_session_config();
     for (int i = 1; i < argc; i++) {
@@ -169,9 +170,10 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--sample") == 0) sample = atoi(value), i++;
         else if (strcmp(argv[i], "--temperature") == 0) o.temperature = (float)atof(value), i++;
         else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
+        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
         else return fprintf(stderr, "unknown option %s: see the top of char_gpt.c\n", argv[i]), 2;
     }
-    tp_status st = tp_logger_set_dir("train_log/char_gpt", sample ? 'k' : 'd');
+    tp_status st = tp_logger_set_dir("train_log/char_gpt", sample || resume ? 'k' : 'd');
     if (!data && generate("train_log/char_gpt/text.txt")) data = "train_log/char_gpt/text.txt";
     tp_vocabulary v;
     memset(&v, 0, sizeof v);
@@ -198,11 +200,12 @@ int main(int argc, char **argv)
                 TP_CALLBACKS(tp_cb_model_saver(.max_to_keep = 1),
                              tp_cb_inference_runner(test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost"))}),
                              tp_cb_get_latest("validation_cost", &o.score), tp_cb_estimated_time_left()),
-                .session_config = &session, .steps_per_epoch = steps, .max_epoch = epochs),
+                .session_config = &session, .steps_per_epoch = steps, .max_epoch = epochs, .auto_resume = resume),
             tp_simple_trainer());
     }
     if (st == TP_OK) st = write_text(&v, &o, sample ? sample : 300);
-    if (st != TP_OK) fprintf(stderr, "%s\n", tp_last_error());
+    if (st != TP_OK)
+        fprintf(stderr, "%s%s\n", tp_last_error(), sample ? "\n--layers and --data must be those of the training" : "");
     else if (!sample) printf("%.3f nats a character, %.3f by the frequencies of characters alone\n", o.score, entropy);
     tp_vocabulary_free(&v);
     return st == TP_OK && o.score < entropy ? 0 : 1;

@@ -11,7 +11,8 @@
  * --data is any text; words are separated by blanks, and those that occur less than 3 times are "<unk>". Without it, it is a text of
  * simple sentences whose perplexity can at best be 3.5.
  * Six epochs of it, in 56 seconds: 3.6; the frequencies of the words alone give 24.2.
- *   --epochs n (6)   --steps n (of an epoch)   --units n (200)   --threads n */
+ *   --epochs n (6)   --steps n (of an epoch)   --units n (200)   --threads n
+ *   --resume (go on from train_log/ptb_lstm, with the other options as they were) */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_train.h"
@@ -86,7 +87,7 @@ static double learning_rate(int64_t epoch, double old, void *user)
     return late > 0 ? pow(0.5, (double)late) : 1;
 }
 
-/* A callback: before each epoch all states are zero again. Nodes are made in setup_graph; then the graph is closed. */
+/* A callback: when an epoch begins all states are zero again. Nodes are made in setup_graph; then the graph is closed. */
 static tp_status make_zeros(tp_callback *cb)
 {
     tp_graph *g = cb->train->graph;
@@ -101,6 +102,9 @@ static tp_status make_zeros(tp_callback *cb)
 }
 static tp_status run_zeros(tp_callback *cb)
 {
+    const tp_train_state *t = cb->train;
+    const bool begins = t->local_step < 0 || t->local_step == t->steps_per_epoch - 1;
+    if (!begins) return TP_OK; /* the epoch is resumed: its states are in the checkpoint */
     return tp_session_run(cb->train->session, NULL, 0, (tp_node *const *)cb->user, 1, NULL);
 }
 static tp_callback *reset_states(void)
@@ -110,14 +114,12 @@ static tp_callback *reset_states(void)
     return cb;
 }
 
-/* The validation cost as perplexity, for the log and for main(). */
-static tp_status keep_score(tp_callback *cb)
+/* The validation cost as perplexity. */
+static tp_status put_perplexity(tp_callback *cb)
 {
     tp_stat stat;
-    options *o = (options *)tp_lambda_user(cb);
     tp_status st = tp_monitors_get_latest(cb->train->monitors, "validation_cost", &stat);
-    if (st == TP_OK) o->perplexity = exp(stat.value);
-    if (st == TP_OK) st = tp_monitors_put_scalar(cb->train->monitors, "validation_perplexity", o->perplexity);
+    if (st == TP_OK) st = tp_monitors_put_scalar(cb->train->monitors, "validation_perplexity", exp(stat.value));
     return st;
 }
 
@@ -142,16 +144,20 @@ static bool generate(const char *path)
 int main(int argc, char **argv)
 {
     const char *data = NULL;
-    int steps = 0;
+    int steps = 0, resume = 0;
     options o = {.units = 200, .epochs = 6};
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) o.epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--units") == 0) o.units = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(argv[i + 1]);
-    tp_status st = tp_logger_set_dir("train_log/ptb_lstm", 'd');
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--data") == 0) data = value, i++;
+        else if (strcmp(argv[i], "--epochs") == 0) o.epochs = atoi(value), i++;
+        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
+        else if (strcmp(argv[i], "--units") == 0) o.units = atoi(value), i++;
+        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
+        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
+        else return fprintf(stderr, "unknown option %s: see the top of ptb_lstm.c\n", argv[i]), 2;
+    }
+    tp_status st = tp_logger_set_dir("train_log/ptb_lstm", resume ? 'k' : 'd');
     if (!data && generate("train_log/ptb_lstm/text.txt")) data = "train_log/ptb_lstm/text.txt";
     tp_vocabulary v;
     memset(&v, 0, sizeof v);
@@ -173,11 +179,13 @@ int main(int argc, char **argv)
             tp_train_config,
             .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer, .user = &o},
             .dataflow = train,
-            TP_CALLBACKS(tp_cb_inference_runner(test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost"))}),
-                         reset_states(), tp_cb_lambda(.trigger = keep_score, .user = &o),
+            TP_CALLBACKS(tp_cb_model_saver(.max_to_keep = 1),
+                         tp_cb_inference_runner(test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost"))}),
+                         reset_states(), tp_cb_lambda(.trigger = put_perplexity),
+                         tp_cb_get_latest("validation_perplexity", &o.perplexity),
                          tp_cb_hyper_param_setter_with_func("learning_rate", .fn = learning_rate, .user = &o)),
             .session_config = &session, .steps_per_epoch = steps ? steps : (int)tp_df_size(train),
-            .max_epoch = o.epochs),
+            .max_epoch = o.epochs, .auto_resume = resume),
         tp_simple_trainer());
     if (st == TP_OK) printf("perplexity %.1f, %.1f by the frequencies of words alone\n", o.perplexity, exp(entropy));
     return st == TP_OK && o.perplexity < exp(entropy) ? 0 : 1;

@@ -1697,6 +1697,51 @@ static tp_status score(tp_callback *cb)
     return tp_monitors_put_scalar(cb->train->monitors, "score", (double)((e * 7) % 5));
 }
 
+/* A state that each step adds 1 to, and that is zero again when an epoch begins: at the end of each epoch it is 4, also when the epoch
+ * was interrupted and resumed. */
+typedef struct counted {
+    tp_node *state, *add, *zero;
+} counted;
+static tp_status counted_setup(tp_callback *cb)
+{
+    tp_graph *g = cb->train->graph;
+    counted *c = (counted *)cb->user;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "state", d.init = tp_init_zeros(), d.trainable = TP_NO, d.local = true;
+    c->state = tp_get_variable(g, &d);
+    c->add = tp_assign_add(c->state, tp_const(g, 1), NULL);
+    c->zero = tp_assign(c->state, tp_const(g, 0), NULL);
+    return tp_graph_status(g);
+}
+static tp_status counted_begins(tp_callback *cb)
+{
+    const tp_train_state *t = cb->train;
+    if (t->local_step >= 0 && t->local_step != t->steps_per_epoch - 1) return TP_OK;
+    return tp_session_run(t->session, NULL, 0, &((counted *)cb->user)->zero, 1, NULL);
+}
+static tp_status counted_step(tp_callback *cb)
+{
+    return tp_session_run(cb->train->session, NULL, 0, &((counted *)cb->user)->add, 1, NULL);
+}
+static tp_status counted_end(tp_callback *cb)
+{
+    const tp_tensor *value[1];
+    const tp_status st = tp_session_run(cb->train->session, NULL, 0, &((counted *)cb->user)->state, 1, value);
+    if (st != TP_OK || tp_tensor_get(value[0], 0) == 4) return st;
+    return tp_fail(TP_ERR_STATE, "the state is %g at the end of epoch %d", tp_tensor_get(value[0], 0),
+                   (int)cb->train->epoch_num);
+}
+static tp_callback *counted_new(void)
+{
+    tp_callback *cb = tp_callback_new("Counted", sizeof(counted));
+    cb->setup_graph = counted_setup;
+    cb->before_epoch = counted_begins;
+    cb->trigger_step = counted_step;
+    cb->trigger = counted_end;
+    return cb;
+}
+
 /* A training in `folder`, which goes on where another one stopped: 3 epochs of 4 steps. */
 static tp_status saved_training(bool all_monitors)
 {
@@ -1714,7 +1759,8 @@ static tp_status saved_training(bool all_monitors)
         tp_cb_model_saver(.max_to_keep = models_to_keep),
         tp_cb_min_saver("score"),
         tp_cb_max_saver("score"),
-        tp_callback_new("Interrupt", 0)};
+        tp_callback_new("Interrupt", 0),
+        counted_new()};
     cb[5]->before_epoch = interrupt;
     cb[5]->trigger_step = interrupt;
     m[0] = tp_monitor_json_writer();

@@ -742,6 +742,13 @@ static tp_session_init *checkpoint_of(int64_t epochs, bool at_end, int64_t local
     return init;
 }
 
+static tp_status first_local_step(tp_callback *cb)
+{
+    int64_t *seen = (int64_t *)cb->user;
+    if (cb->train->epoch_num == cb->train->starting_epoch) *seen = cb->train->local_step;
+    return TP_OK;
+}
+
 TEST(where_training_goes_on)
 {
     static const struct {
@@ -762,11 +769,14 @@ TEST(where_training_goes_on)
         {0, 1, 1, false, true, 6, "made within epoch 1, after step 2 of 4", "but training starts"}};
     for (int i = 0; i < TP_COUNT(cases); i++) {
         int steps = 0;
-        tp_callback *cb = counting(&steps, NULL);
+        int64_t seen = -9;
+        tp_callback *cb[] = {counting(&steps, NULL), tp_callback_new("Sees", 0)};
+        cb[1]->before_epoch = first_local_step;
+        cb[1]->user = &seen;
         tp_train_desc d;
         memset(&d, 0, sizeof d);
-        d.callbacks = &cb;
-        d.n_callbacks = 1;
+        d.callbacks = cb;
+        d.n_callbacks = 2;
         d.steps_per_epoch = 4;
         d.starting_epoch = cases[i].starting_epoch;
         d.max_epoch = cases[i].starting_epoch + 1;
@@ -776,6 +786,8 @@ TEST(where_training_goes_on)
         CHECK_OK(tp_train(t, &d));
         CHECK_MSG(steps == cases[i].steps, "case %d: %d steps, not %d", i, steps, cases[i].steps);
         CHECK_MSG(t->state.global_step == 40 + steps, "case %d: step %d", i, (int)t->state.global_step);
+        /* before_epoch sees the last step that was done; -1: the epoch begins */
+        CHECK_MSG(seen == 8 - steps - 1, "case %d: local_step %d in before_epoch", i, (int)seen);
         CHECK_HAS(tp_test_logged, cases[i].part);
         CHECK_MSG(!strstr(tp_test_logged, cases[i].not_part), "case %d: %s", i, tp_test_logged);
         tp_trainer_free(t);

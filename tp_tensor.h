@@ -51,7 +51,8 @@
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
  *     TP_NO_THREADS             no threads: everything runs on the caller's thread, with the same results
  *     TP_NO_FILES               no files: functions that read or write a file fail with a sentence. Defined by default, like
- *                               TP_NO_THREADS and TP_NO_SIGNALS (no Ctrl-C handler), if the compiler names no operating system
+ *                               TP_NO_THREADS and TP_NO_SIGNALS, if the compiler names no operating system
+ *     TP_NO_SIGNALS             a training handles no signals: Ctrl-C ends the program, and so does a file beyond `ulimit -f`
  *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); functions that need one fail with a sentence
  *     TP_NAIVE                  only the naive loops: tp_fast.h is not included, and no message says that it is missing
  *     TP_TINY                   for microcontrollers: all of the following, and TP_NO_FILES, TP_NO_THREADS, TP_NO_SIGNALS, TP_NO_DLOPEN,
@@ -2537,11 +2538,12 @@ static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *reason, siz
 #endif
 
 TP__COLD_BEGIN
-/* -- signals: Ctrl-C ------------------------------------------------------------------------------------- */
+/* -- signals: Ctrl-C, and a file that grows beyond `ulimit -f` -------------------------------------------- */
 /* Between listen and ignore the first Ctrl-C sets a flag; a second one ends the program. There may be several listeners: all see
  * the flag, even those that began to listen after it was set. The last call of ignore restores the program's handler, unless
  * another one was set meanwhile: by the program, or by another copy of this library in the process. That copy may restore this
- * one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one before it. */
+ * one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one before it. Between listen and ignore
+ * SIGXFSZ, which would end the program without a sentence, is ignored unless the program handles it: write() fails with EFBIG. */
 
 #ifdef TP_NO_SIGNALS
 static TP__UNUSED void tp__os_interrupt_listen(void) {}
@@ -2556,6 +2558,7 @@ static struct {
     void (*before)(int);
 #else
     struct sigaction before;
+    bool file_size_ignored;
 #endif
 } tp__os_interrupt;
 static tp__os_mutex tp__os_interrupt_lock = TP__OS_MUTEX;
@@ -2613,6 +2616,10 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
         action.sa_flags = (int)SA_RESETHAND; /* restore the default action after one Ctrl-C */
         sigemptyset(&action.sa_mask);
         sigaction(SIGINT, &action, &tp__os_interrupt.before);
+        if (sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+            action.sa_handler = SIG_IGN;
+            tp__os_interrupt.file_size_ignored = sigaction(SIGXFSZ, &action, NULL) == 0;
+        }
 #endif
     }
     tp__os_unlock(&tp__os_interrupt_lock);
@@ -2621,8 +2628,17 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
 static TP__UNUSED void tp__os_interrupt_ignore(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
-    if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0 && tp__os_interrupt_is_ours())
-        tp__os_interrupt_restore();
+    if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
+        if (tp__os_interrupt_is_ours()) tp__os_interrupt_restore();
+#ifndef _WIN32
+        struct sigaction now;
+        if (tp__os_interrupt.file_size_ignored && sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
+            now.sa_handler = SIG_DFL;
+            sigaction(SIGXFSZ, &now, NULL);
+        }
+        tp__os_interrupt.file_size_ignored = false;
+#endif
+    }
     tp__os_unlock(&tp__os_interrupt_lock);
 }
 

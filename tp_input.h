@@ -116,6 +116,8 @@ struct tp_dataflow {
     const char *advice_;
     tp_datapoint skip_;
     bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */
+    /* the flow at or below this one, read by the same thread, that collects datapoints for batches of later passes; or NULL */
+    tp_dataflow *collects_;
 };
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
@@ -384,7 +386,8 @@ typedef struct tp_df_random_mix_desc {
 } tp_df_random_mix_desc;
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
 /* Keeps pass 0 of df in memory and gives it in every pass. df is read as datapoints are requested, and completely before pass 1
- * begins. shuffle: pass 0 keeps the order of df, pass p has an order that is a function of (seed, p). [dataflow: CacheData] */
+ * begins: a flow without an end, such as tp_df_repeated(df, -1), is refused. shuffle: pass 0 keeps the order of df, pass p has an
+ * order that is a function of (seed, p). [dataflow: CacheData] */
 typedef struct tp_df_cache_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -396,8 +399,9 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
  * given as soon as batch_size of one shape are collected. The other components must have equal shapes within a batch.
  * [dataflow: BatchDataByShape] With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the
  * batches of the next one. Then pass p depends on passes 0 to p-1: restarting at pass p reads those first, so that a
- * resumed program gets the same batches. Without keep_state each pass begins with empty collections and drops its
- * incomplete batches. Seeking reads the datapoints. */
+ * resumed program gets the same batches. A pass that completes no batch gives none; an input source goes on with the next one.
+ * Without keep_state, and where the passes of df have no end, as those of tp_df_repeated(df, -1), each pass begins with empty
+ * collections and drops its incomplete batches. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -2275,8 +2279,11 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
         return false;
     }
     *df = tp_df_new(name, bytes, seed);
-    if (*df) (*df)->endless_ = child->endless_;
-    if (*df) return true;
+    if (*df) {
+        (*df)->endless_ = child->endless_;
+        (*df)->collects_ = child->collects_;
+        return true;
+    }
     tp__df_delete(child);
     return false;
 }
@@ -2294,9 +2301,12 @@ typedef struct tp__endless {
     bool none_given; /* the current pass has given no datapoint yet */
 } tp__endless;
 
+/* Whether a pass of df that gave nothing was no empty one: its datapoints were collected for a batch of a later pass. */
+static bool tp__df_has_collected(const tp_dataflow *df);
+
 static tp_status tp__endless_next_pass(tp__endless *e)
 {
-    if (e->none_given)
+    if (e->none_given && !tp__df_has_collected(e->df))
         return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever",
                        e->df->name);
     e->none_given = true;
@@ -3502,7 +3512,7 @@ typedef struct tp__repeated_flow {
 
 static tp_status tp__repeated_next_pass(tp__repeated_flow *f)
 {
-    if (f->num < 0 && f->empty)
+    if (f->num < 0 && f->empty && !tp__df_has_collected(f->df))
         return tp_fail(TP_ERR_STATE,
                        "tp_df_repeated: a whole pass of %s gave no datapoint, so it cannot be repeated for ever",
                        f->df->name);
@@ -3874,7 +3884,10 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     df->size = tp__shuffle_size;
     df->close = tp__shuffle_close;
     df->endless_ = true;
-    if (d->buffer_size < 1 || d->buffer_size == INT_MAX || d->num_reuse < 0 || d->shuffle_interval < 0)
+    if (d->buffer_size == INT_MAX)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_locally_shuffle: buffer_size is %d, it must be smaller",
+                          d->buffer_size);
+    if (d->buffer_size < 1 || d->num_reuse < 0 || d->shuffle_interval < 0)
         return TP__REFUSE(
             df, &d->at_, TP_ERR_ARG,
             "tp_df_locally_shuffle: buffer_size %d, num_reuse %d, shuffle_interval %d: they must be positive",
@@ -4113,9 +4126,11 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
         }
         return valid ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);
     }
+    df->endless_ = join; /* a zip ends with the first of its flows, a concatenation has all of them */
     for (int i = 0; i < n; i++) {
         f->df[i] = dfs[i];
         dfs[i]->owner_.who = name;
+        df->endless_ = join ? df->endless_ && dfs[i]->endless_ : df->endless_ || dfs[i]->endless_;
     }
     f->n = n;
     df->next = join ? tp__join_next : tp__concat_next;
@@ -4200,6 +4215,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     df->restart = tp__choose_restart;
     df->size = NULL;
     df->seek = tp__choose_seek;
+    for (int i = 0; i < f->n; i++) df->endless_ = df->endless_ && f->df[i]->endless_; /* any that ends ends the pass */
     f->cumulative = (double *)tp_calloc((size_t)f->n, sizeof *f->cumulative);
     if (!f->cumulative) {
         tp__df_delete(df);
@@ -4285,6 +4301,7 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
     df->next = tp__mix_next;
     df->restart = tp__mix_restart;
     df->seek = tp__mix_seek;
+    df->endless_ = false; /* it gives as many datapoints of each flow as its size says */
     f->left = (int64_t *)tp_calloc(2 * (size_t)f->n, sizeof *f->left);
     if (!f->left) {
         tp__df_delete(df);
@@ -4569,6 +4586,13 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
     df->size = tp__cache_size;
     df->seek = tp__cache_seek;
     df->close = tp__cache_close;
+    df->collects_ = NULL; /* every pass gives what pass 0 gave */
+    const char *const below = d->df->name;
+    if (d->df->endless_)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_cache: the passes of %s have no end, so they cannot be kept in memory: put tp_df_take "
+                          "or tp_df_fixed_size below it",
+                          below);
     return df;
 }
 
@@ -4582,7 +4606,7 @@ typedef struct tp__by_shape {
 
 typedef struct tp__by_shape_flow {
     tp_dataflow *df;
-    int64_t batch, index;
+    int64_t batch, index, read; /* of this pass: the batches that were given, the datapoints that were read */
     /* number of passes, from pass 0 on, whose left-over datapoints the collections hold; -1: a pass is being read */
     int64_t done;
     int idx, n, cap;
@@ -4614,6 +4638,7 @@ static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
     *full = NULL;
     tp_status st = tp_df_next(f->df, &f->in);
     if (st != TP_OK) return st;
+    f->read++;
     if (f->idx >= f->in.n)
         return tp_fail(TP_ERR_ARG, "%s: the shape of component %d is compared, but a datapoint has %d components",
                        df->name, f->idx, f->in.n);
@@ -4654,8 +4679,13 @@ static tp_status tp__by_shape_restart(tp_dataflow *df, int64_t pass)
     }
     st = tp_df_restart(f->df, pass);
     f->done = st == TP_OK ? pass : -1;
-    f->index = 0;
+    f->index = f->read = 0;
     return st;
+}
+static bool tp__df_has_collected(const tp_dataflow *df)
+{
+    const tp__by_shape_flow *f = df->collects_ ? (const tp__by_shape_flow *)df->collects_->user : NULL;
+    return f && f->read > 0 && f->index == 0;
 }
 static int64_t tp__by_shape_size(tp_dataflow *df)
 {
@@ -4681,7 +4711,8 @@ TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d)
     f->df = d->df;
     f->batch = d->batch_size;
     f->idx = d->idx;
-    f->keep_state = tp__tri_is_yes(d->keep_state, true);
+    f->keep_state = tp__tri_is_yes(d->keep_state, true) && !d->df->endless_; /* without an end nothing is left over */
+    df->collects_ = f->keep_state ? df : NULL;
     df->next = tp__by_shape_next;
     df->restart = tp__by_shape_restart;
     df->size = tp__by_shape_size;
@@ -4691,6 +4722,13 @@ TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d)
                           (long long)d->batch_size);
     if (d->idx < 0)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch_by_shape: there is no component %d", d->idx);
+    const int64_t n = d->df->endless_ ? -1 : tp_df_size(d->df);
+    if (!f->keep_state && n >= 0 && n < d->batch_size)
+        return TP__REFUSE(
+            df, &d->at_, TP_ERR_ARG,
+            "tp_df_batch_by_shape: batch_size is %lld but a pass has only %lld datapoints: make it smaller "
+            "or leave out .keep_state = TP_NO",
+            (long long)d->batch_size, (long long)n);
     return df;
 }
 
@@ -5195,6 +5233,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->held = -1;
     f->share = 1;
     f->paused = true;
+    df->collects_ = NULL; /* it is read by another thread */
     df->next = tp__crew_next;
     df->restart = tp__crew_restart;
     df->size = tp__crew_size;
@@ -5344,6 +5383,7 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
     tp_free((void *)list);
     if (!df || df->next != tp__concat_next) return df;
     ((tp__several_flows *)df->user)->size = size;
+    df->endless_ = size < 0;
     df->next = tp__round_robin_next;
     df->restart = tp__round_robin_restart;
     df->size = tp__round_robin_size;
@@ -5849,6 +5889,7 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     f->df = d->df;
     f->held_worker = -1;
+    df->collects_ = NULL; /* it is read by other processes */
     df->next = tp__procs_next;
     df->restart = tp__procs_restart;
     df->size = tp__procs_size;
@@ -7390,6 +7431,10 @@ static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_voca
     if (!(begin >= 0 && begin < end && end <= 1))
         return tp_fail(TP_ERR_ARG, "%s: begin %g and end %g of the text: fractions, 0 <= begin < end <= 1", path, begin,
                        end);
+    if (vocabulary && vocabulary->n < 1)
+        return tp_fail(TP_ERR_ARG,
+                       "%s: the vocabulary is empty: make it with tp_vocabulary_%s, or leave .vocabulary out", path,
+                       words ? "words" : "chars");
     for (int i = 0; !words && vocabulary && i < vocabulary->n; i++) {
         const char *w = vocabulary->word[i];
         const size_t length = strlen(w);
@@ -14662,6 +14707,7 @@ static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *caller, const 
     df->restart = tp__zmq_restart;
     df->seek = tp__zmq_seek;
     df->close = tp__zmq_flow_close;
+    df->endless_ = true;
     f->end.caller = caller;
     f->end.n = addr2 ? 2 : 1;
     f->end.hwm = hwm;

@@ -548,6 +548,70 @@ TEST(out_of_memory_at_every_point)
 
 static void count_release(void *user) { ++*(int *)user; }
 
+static tp_dataflow *without_end(void) { return tp_df_repeated(two_shapes(), -1); }
+/* Flows whose passes have no end, and flows above them that have one. */
+static tp_dataflow *with_or_without_end(int which)
+{
+    tp_dataflow *two[2] = {two_shapes(), which >= 3 ? without_end() : NULL};
+    if (which < 3) tp_df_free(two[0]);
+    switch (which) {
+    case 0: return without_end();
+    case 1: return tp_df_locally_shuffle(two_shapes(), 3);
+    case 2: two[0] = without_end(), two[1] = without_end(); return tp_df_join(two, 2);
+    case 3: return tp_df_concat(two, 2);
+    case 4: return tp_df_zip(two, 2);
+    case 5: return tp_df_random_choose(two, 2);
+    case 6: return tp_df_take(tp_df_concat(two, 2), 9);
+    case 7: return tp_df_fixed_size(tp_df_concat(two, 2), 9);
+    case 8:
+        tp_df_free(two[1]);
+        two[1] = tp_df_locally_shuffle(two_shapes(), 3);
+        return tp_df_random_mix(two, 2);
+    default: return NULL;
+    }
+}
+/* What would read a pass to its end begins any pass at once, or is refused. */
+TEST(flows_that_need_the_end_of_a_pass)
+{
+    const int first = 0;
+    tp_dataflow *df = tp_df_select(tp_df_batch_by_shape(without_end(), 2, .idx = 1), &first, 1);
+    CHECK_STR(walk_from(df, 0, 1, 3), "0,2 1,4 3,6");
+    CHECK_STR(walk_from(df, 3, 2, 2), "300,302 301,304 | 400,402 401,404");
+    tp_df_free(df);
+    for (int which = 0; which < 9; which++) {
+        if (!CHECK((df = with_or_without_end(which)) != NULL)) return;
+        df = tp_df_cache(df);
+        const bool ends = which >= 4;
+        if (ends) CHECK_OK(tp_df_status(df));
+        else
+            CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "have no end, so they cannot be kept in memory: put tp_df_take or");
+        tp_df_free(df);
+    }
+}
+
+static bool none(const tp_datapoint *dp, const tp_map_call *call) { return (void)dp, (void)call, false; }
+/* A batch may need the datapoints of several passes, which give none. Without any datapoint there is none to wait for. */
+TEST(batches_of_one_shape_may_need_several_passes)
+{
+    tp_dataflow *df = tp_df_repeated(tp_df_batch_by_shape(numbers(3, 0), 7), -1);
+    CHECK_STR(walk_from(df, 0, 1, 2), "0,1,2,0,1,2,0 1,2,0,1,2,0,1");
+    tp_df_free(df);
+    df = tp_df_fixed_size(tp_df_take(tp_df_batch_by_shape(numbers(3, 0), 7), 9), 2);
+    CHECK_STR(walk_from(df, 0, 2, 9), "0,1,2,0,1,2,0 1,2,0,1,2,0,1 | 2,0,1,2,0,1,2 0,1,2,0,1,2,0");
+    CHECK_STR(walk_from(df, 1, 1, 9), "2,0,1,2,0,1,2 0,1,2,0,1,2,0");
+    tp_df_free(df);
+    tp_dataflow *const empty[] = {tp_df_repeated(tp_df_batch_by_shape(tp_df_filter(numbers(3, 0), none), 7), -1),
+                                  tp_df_repeated(tp_df_filter(tp_df_batch_by_shape(numbers(3, 0), 2), none), -1),
+                                  tp_df_repeated(tp_df_cache(tp_df_batch_by_shape(numbers(3, 0), 7)), -1),
+                                  tp_df_fixed_size(tp_df_prefetch(tp_df_batch_by_shape(numbers(3, 0), 7)), 2)};
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < TP_COUNT(empty); i++) {
+        CHECK_ERR(tp_df_next(empty[i], &dp), TP_ERR_STATE, "a whole pass");
+        tp_df_free(empty[i]);
+    }
+    tp_datapoint_free(&dp);
+}
+
 TEST(wrong_arguments_are_sentences)
 {
     tp_test_fail_after(0);
@@ -562,6 +626,8 @@ TEST(wrong_arguments_are_sentences)
         {tp_df_repeated_point(numbers(3, 0), -1), TP_ERR_ARG, "-1 times"},
         {tp_df_batch_by_shape(numbers(3, 0), 0), TP_ERR_ARG, "test_flows.c:"},
         {tp_df_batch_by_shape(numbers(3, 0), 2, .idx = -1), TP_ERR_ARG, "there is no component -1"},
+        {tp_df_batch_by_shape(numbers(3, 0), 4, .keep_state = TP_NO), TP_ERR_ARG,
+         "batch_size is 4 but a pass has only 3 datapoints: make it smaller"},
         {tp_df_random_choose(NULL, 0), TP_ERR_ARG, "at least one dataflow"},
         {tp_df_random_mix(NULL, 2), TP_ERR_ARG, "at least one dataflow"},
         {tp_df_zip(NULL, 2), TP_ERR_ARG, "tp_df_zip: needs at least one dataflow"},

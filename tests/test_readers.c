@@ -1269,6 +1269,10 @@ TEST(texts_that_cannot_be)
     check_refused(tp_df_text_chars(text_path, .sequence_length = -1), TP_ERR_ARG, "sequence_length -1");
     check_refused(tp_df_text_chars(text_path, .size = -1), TP_ERR_ARG, "a size that is not negative");
     check_refused(tp_df_text_words(text_path, .batch_size = -1), TP_ERR_ARG, "batch_size -1");
+    check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_ARG,
+                  "the vocabulary is empty: make it with tp_vocabulary_chars");
+    check_refused(tp_df_text_words(text_path, .vocabulary = &v), TP_ERR_ARG,
+                  "the vocabulary is empty: make it with tp_vocabulary_words");
     CHECK_OK(tp_vocabulary_chars(&v, short_one));
     check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_NAME,
                   "\"t\" before byte 1 is not in the vocabulary");

@@ -377,7 +377,7 @@ TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
 
 /* -- LSTM, GRU: (B,T,C) -> (B,T,units), over all time steps. BasicLSTMCell, GRUCell: one time step, (B,C) -> (B,units); calls
  *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
- *    Lengths are not taken: the state at the end is behind the padding (README: the last real step of padded sequences).
+ *    Without a state sequences have one step at least. Lengths are not taken: the state at the end is behind the padding (README: the last real step of padded sequences).
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
  *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
 typedef struct tp_rnn_state { /* states of shape (B,units); NULL = zeros. Only LSTMs have a cell state c */
@@ -388,7 +388,8 @@ typedef struct tp_rnn_desc {
     const char *name;
     int units;         /* size of the state; required */
     float forget_bias; /* LSTM only, in a GRU an error: default 1; write TP_ZERO for 0 */
-    tp_tri time_major; /* TP_YES: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
+    tp_tri
+        time_major; /* TP_YES, in a cell an error: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
     /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
      * returned */
     tp_rnn_state *state;
@@ -2674,7 +2675,14 @@ static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *
     if (!lstm && (d->forget_bias != 0.0f || (d->state && d->state->c)))
         return tp__layer_fail(g, TP_ERR_ARG, "%s has %s, which only an LSTM has: leave it out", layer,
                               d->forget_bias != 0.0f ? "a .forget_bias" : "a state c");
+    if (cell && d->time_major == TP_YES)
+        return tp__layer_fail(g, TP_ERR_ARG, "%s has .time_major, but it takes one step, (B,C): leave it out", layer);
     const bool batch_major = !cell && d->time_major != TP_YES;
+    const bool has_state = d->state && d->state->h && (!lstm || d->state->c);
+    if (!cell && !has_state && x->shape.dim[batch_major ? 1 : 0] == 0)
+        return tp__layer_fail(g, TP_ERR_SHAPE,
+                              "input is %s: the sequences have 0 steps, and %s without a .state needs one at least",
+                              tp_shape_text(&x->shape, t), layer);
     const int64_t n = d->units, in = x->shape.dim[ndim - 1] + n;
     const int64_t gates[2] = {in, lstm ? 4 * n : 2 * n}, candidate[2] = {in, n};
     tp_init zeros = d->bias_initializer.kind ? d->bias_initializer : tp_init_zeros();

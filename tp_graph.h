@@ -16429,8 +16429,9 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         if (b < 0 || n < -1 || b > most || size > most - b)
             return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s%s",
                                  (long long)b, (long long)n, d, tp_shape_text(x, text),
-                                 most == 0 ? ", which is empty (an LSTM or GRU without .state needs one step at least)"
-                                           : "");
+                                 b == 0 && n == 1 && most == 0
+                                     ? ", which is empty (an LSTM or GRU without .state needs one step at least)"
+                                     : "");
         y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b;
     }
     return TP_OK;

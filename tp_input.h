@@ -401,7 +401,7 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
  * batches of the next one. Then pass p depends on passes 0 to p-1: restarting at pass p reads those first, so that a
  * resumed program gets the same batches. A pass that completes no batch gives none; an input source goes on with the next one.
  * Without keep_state, and where the passes of df have no end, as those of tp_df_repeated(df, -1), each pass begins with empty
- * collections and drops its incomplete batches. Seeking reads the datapoints. */
+ * collections and drops its incomplete batches; a batch_size above the size of df is an error then. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
     tp_at at_;
     tp_dataflow *df;

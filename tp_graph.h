@@ -16427,11 +16427,8 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
         const int64_t b = t->begin[d], n = t->size[d], size = n < 0 ? 0 : n,
                       most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
         if (b < 0 || n < -1 || b > most || size > most - b)
-            return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s%s",
-                                 (long long)b, (long long)n, d, tp_shape_text(x, text),
-                                 b == 0 && n == 1 && most == 0
-                                     ? ", which is empty (an LSTM or GRU without .state needs one step at least)"
-                                     : "");
+            return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s",
+                                 (long long)b, (long long)n, d, tp_shape_text(x, text));
         y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b;
     }
     return TP_OK;

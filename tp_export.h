@@ -464,6 +464,14 @@ static const char *tp__c_map(const char *row)
     return NULL;
 }
 
+/* What to do about an op without a C form. */
+static const char *tp__c_lack(const tp_op *row)
+{
+    return row->flags & TP_OP_RANDOM
+               ? "leave the noise out where the tower is not training, or make it an input of the exported network"
+               : "build it from other ops, or use tp_export_onnx";
+}
+
 /* Writes a fused chain of element-wise ops as one loop over the elements. */
 static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
 {
@@ -493,10 +501,8 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
         const tp__instr *t = &p->instr[j];
         const char *form = tp__c_map(t->row->name);
         if (!form)
-            return tp_fail(
-                TP_ERR_UNSUPPORTED,
-                "C export: '%s' needs the op '%s', which has no C form: build it from other ops, or use tp_export_onnx",
-                s->name, t->row->name);
+            return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form: %s", s->name,
+                           t->row->name, tp__c_lack(t->row));
         tp_buf_printf(o, "            const float t%d = ", j);
         for (const char *c = form; *c; c++) {
             if (*c != '%') {
@@ -882,10 +888,8 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_concat) tp__c_concat(w, s);
     else if (row == &tp__op_copy) tp__c_copy(w, s);
     else
-        st = tp_fail(
-            TP_ERR_UNSUPPORTED,
-            "C export: '%s' needs the op '%s', which has no C form: build it from other ops, or use tp_export_onnx",
-            s->name, row->name);
+        st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form: %s", s->name,
+                     row->name, tp__c_lack(row));
     if (st == TP_OK) tp_buf_printf(&w->body, "    }\n");
     return st;
 }
@@ -2726,6 +2730,7 @@ static const char *tp__onnx_lack(const tp_op *row)
 {
     const size_t n = strlen(row->name);
     if (row == &tp__op_batch_norm) return "build the tower for inference";
+    if (row->flags & TP_OP_RANDOM) return tp__c_lack(row);
     if (n > 5 && strcmp(row->name + n - 5, "_grad") == 0)
         return "it is a derivative; if none is meant, an image is upsampled to an unknown size: declare height and "
                "width in the TP_SPEC";

@@ -25,8 +25,8 @@
  * CONTENTS   engine, included by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
  *            kernels, compiled once for each instruction set: >>isa
  *            ops, included by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
- *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, group_norm, softmax, lstm, gru, attention,
- *            dropout, apply_adam
+ *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, group_norm, softmax, top_k, lstm, gru,
+ *            attention, dropout, apply_adam
  *
  * OPTIONS (define before the include of tp_tensor.h)
  *     TP_NAIVE                  this file is not included
@@ -8587,6 +8587,47 @@ static void tp__xent_fast(const tp_call *k)
     tp__each_range(k, k->in[0].shape.dim[0], tp__grain(C * 8),
                    C < TP__SOFTMAX_LONG ? tp__xent_rows_f32 : tp__xent_vectors);
 }
+
+/* -- top_k ------------------------------------------------------------------------------ >>fast top_k
+ * A heap holds the indices of the best elements so far, the last ranked at its root, so that an element costs one comparison, and
+ * log K more where it enters. Taking the root K times sorts them. No two elements rank alike: the order is the naive loop's. */
+static void tp__sift_down(const float *x, int32_t *heap, int64_t n, int64_t at)
+{
+    const int32_t moved = heap[at];
+    for (int64_t c = 2 * at + 1; c < n; c = 2 * at + 1) {
+        if (c + 1 < n && tp__ranks_before_f32(x, heap[c], heap[c + 1])) c++;
+        if (!tp__ranks_before_f32(x, moved, heap[c])) break;
+        heap[at] = heap[c];
+        at = c;
+    }
+    heap[at] = moved;
+}
+static void tp__top_k_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1], K = ((const tp__top_k_attrs *)k->attrs)->k;
+    for (int64_t r = from; r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * n;
+        int32_t *heap = (int32_t *)(k->out[1].data ? k->out[1].data : k->scratch) + r * K;
+        for (int64_t i = 0; i < K; i++) heap[i] = (int32_t)i;
+        for (int64_t i = K / 2 - 1; i >= 0; i--) tp__sift_down(x, heap, K, i);
+        for (int64_t i = K; i < n; i++)
+            if (tp__ranks_before_f32(x, i, heap[0])) heap[0] = (int32_t)i, tp__sift_down(x, heap, K, 0);
+        for (int64_t last = K - 1; last > 0; last--) {
+            const int32_t root = heap[0];
+            heap[0] = heap[last];
+            heap[last] = root;
+            tp__sift_down(x, heap, last, 0);
+        }
+        for (int64_t j = 0; j < K && k->out[0].data; j++) ((float *)k->out[0].data)[r * K + j] = x[heap[j]];
+    }
+}
+static void tp__top_k_fast(const tp_call *k)
+{
+    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    tp__each_range(k, tp__size(&k->in[0]) / n, tp__grain(n), tp__top_k_rows);
+}
+/* The heaps of all rows, for runs in which nobody reads the indices. */
+static size_t tp__top_k_heaps(const tp_call *k) { return (size_t)tp__size(&k->out[0]) * sizeof(int32_t); }
 
 /* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm
  * Forward: W is packed once. One thread computes all steps of a block of samples, so no thread waits for another.

@@ -843,7 +843,7 @@ TP_DEF tp_node *tp_log_softmax(tp_node *x);
 /* Logits (B,..,C) and labels int (B,..) give losses (B,..), for example of each pixel or word; a label outside the classes fails
  * the run. */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
-/* softmax cross entropy; labels are distributions (B,C); losses (B) */
+/* softmax cross entropy; labels are distributions (B,..,C), of the shape of the logits; losses (B,..) */
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);
 /* sigmoid cross entropy, element-wise; large logits do not overflow */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels);
@@ -924,7 +924,7 @@ TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after); /* the variable's value once `after` has run */
-/* moving average: var = var - (1-decay)*(var - value) */
+/* moving average: var = var - (1-decay)*(var - value); decay is from 0 to 1 */
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred);
 
 /* -- optimizer steps: one op for all variables of a group; vars[i] is written with grads[i] (n of each). lr is a scalar
@@ -5322,6 +5322,9 @@ TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, i
 
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
 {
+    tp_graph *g = y ? tp_node_graph(y) : tp__list_graph(xs, n);
+    for (int i = 0; dxs && i < n; i++) dxs[i] = NULL;
+    TP__GRAPH_REQUIRE(g, y && dxs && (xs || n == 0) && n >= 0, tp_poison(g))
     return tp_gradients_from(y, NULL, xs, n, dxs);
 }
 
@@ -15484,9 +15487,9 @@ static double tp__top_k_flops(const tp_call *k)
 {
     return (double)tp__size(&k->in[0]) * (double)((const tp__top_k_attrs *)k->attrs)->k;
 }
-static const tp_op tp__op_top_k =
-    TP__ROW("top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_gradient,
-            TP__NAIVE(tp__top_k), TP__FLOPS(tp__top_k_flops), TP__NO_ONNX);
+static const tp_op tp__op_top_k = TP__ROW(
+    "top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_gradient,
+    TP__NAIVE_FAST(tp__top_k), TP__FLOPS_SCRATCH(tp__top_k_flops, TP__IF_FAST(tp__top_k_heaps, NULL)), TP__NO_ONNX);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 {
     tp__top_k_attrs t;
@@ -17861,13 +17864,20 @@ static const tp_op tp__op_resize =
             tp__resize_gradient, TP__NAIVE_FAST(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
 static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))
     tp_resize_attrs t = *a;
     t.nearest = nearest;
     return tp__op1(&tp__op_resize, x, &t);
 }
-TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, false); }
-TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return tp__resize_node(x, a, true); }
+TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))
+    return tp__resize_node(x, a, false);
+}
+TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(x), a, tp_poison(tp_node_graph(x)))
+    return tp__resize_node(x, a, true);
+}
 #endif
 
 /* -- resize_grad: dx = sum of dy over the places that read a pixel, with the weights of resize --------- >>op resize_grad
@@ -18898,6 +18908,21 @@ static tp_node *tp__refuse_pairs(const char *loss, const char *what_x, tp_node *
     return NULL;
 }
 
+/* As tp__refuse_pairs, for losses of distributions (..,C): a row has one of its own to be compared with, and none is repeated. */
+static tp_node *tp__refuse_rows(const char *loss, const char *what_x, tp_node *x, const char *what_y, tp_node *y)
+{
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (tp_is_poison(x) || tp_is_poison(y)) return NULL;
+    bool fit = x->shape.ndim == y->shape.ndim;
+    for (int d = 0; fit && d < x->shape.ndim; d++)
+        fit = x->shape.dim[d] < 0 || y->shape.dim[d] < 0 || x->shape.dim[d] == y->shape.dim[d];
+    if (fit) return NULL;
+    return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_SHAPE,
+                         "%s: %s are %s and %s %s: each row needs a row of its own; give both the same shape, "
+                         "tp_broadcast_like repeats one",
+                         loss, what_x, tp_shape_text(&x->shape, a), what_y, tp_shape_text(&y->shape, b));
+}
+
 /* The size of the last dimension, where it is known; else -1. */
 static int64_t tp__last_size(const tp_node *x)
 {
@@ -18920,6 +18945,8 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
                              "softmax_cross_entropy: the logits %s are of %lld classes, the labels %s of %lld",
                              tp_shape_text(&logits->shape, a), (long long)classes, tp_shape_text(&labels->shape, b),
                              (long long)columns);
+    tp_node *poison = tp__refuse_rows("softmax_cross_entropy", "the logits", logits, "the labels", labels);
+    if (poison) return poison;
     tp__warn_probabilities("softmax_cross_entropy", logits, "softmax");
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last_axis, 1, false));
 }
@@ -19923,6 +19950,9 @@ static const tp_op tp__op_assign_moving_average =
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred)
 {
     tp__assign_attrs t;
+    if (!(decay >= 0.0f && decay <= 1.0f))
+        return tp_graph_fail(tp_node_graph(var), NULL, TP_ERR_ARG,
+                             "assign_moving_average: decay is %g: it must be from 0 to 1", (double)decay);
     t.decay = decay;
     return tp__write(&tp__op_assign_moving_average, var, value, pred, &t);
 }

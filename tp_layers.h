@@ -767,11 +767,11 @@ TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
 /* mean((prediction-truth)^2), of any shape; NULL = "mse" */
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name);
-/* The divergence of two distributions, for each row, given as logits (..,C): sum over C of p (log p - log q), where p =
+/* The divergence of two distributions, for each row, given as logits (..,C) of one shape: sum over C of p (log p - log q), where p =
  * softmax(p_logits) and q = softmax(q_logits). Result (..). NULL = "kl_divergence" */
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name);
 /* Turns labels int (B) into distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the
- * label, epsilon/classes for the others; NULL = "smooth_labels" */
+ * label, epsilon/classes for the others. The run fails if a label is out of range. NULL = "smooth_labels" */
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name);
 /* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B); weights has
  * one value per class and is copied. The run fails if a label is out of range. NULL = "weighted_loss" */
@@ -3092,8 +3092,18 @@ TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
     return tp_named(tp_sqrt(tp_mean(tp_square(x))), name ? name : "rms");
 }
 
+/* Returns the poison node for a loss of values that are not floating, else NULL. */
+static tp_node *tp__refuse_integers(const char *loss, const char *what, tp_node *x)
+{
+    if (tp_is_poison(x) || tp_dtype_is_float(x->dtype)) return NULL;
+    return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_DTYPE, "%s: %s %s, floating values are needed: tp_cast first",
+                         loss, what, tp_dtype_name(x->dtype));
+}
+
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name)
 {
+    tp_node *poison = tp__refuse_integers("huber_loss", "x is", x);
+    if (poison) return poison;
     if (!(delta >= 0.0f))
         return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG, "huber_loss: delta is %g: it cannot be negative",
                              (double)delta);
@@ -3101,18 +3111,25 @@ TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name)
     return tp_named(tp_mul(m, tp_sub(a, tp_affine(m, 0.5f, 0.0f))), name ? name : "huber_loss");
 }
 
+/* mean((prediction-truth)^2); what cannot be compared is refused in the name of `loss`. */
+static tp_node *tp__squared_error(const char *loss, tp_node *prediction, tp_node *truth)
+{
+    tp_node *poison = tp__refuse_integers(loss, "the predictions are", prediction);
+    if (!poison) poison = tp__refuse_integers(loss, "the truth is", truth);
+    if (!poison) poison = tp__refuse_pairs(loss, "the predictions", prediction, "the truth", truth);
+    return poison ? poison : tp_mean(tp_squared_difference(prediction, truth));
+}
+
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name)
 {
-    tp_node *mse = tp_mean(tp_squared_difference(prediction, truth));
+    tp_node *mse = tp__squared_error("psnr", prediction, truth);
     const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
     return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
 }
 
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
 {
-    tp_node *poison = tp__refuse_pairs("mse", "the predictions", prediction, "the truth", truth);
-    if (poison) return poison;
-    return tp_named(tp_mean(tp_squared_difference(prediction, truth)), name ? name : "mse");
+    return tp_named(tp__squared_error("mse", prediction, truth), name ? name : "mse");
 }
 
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
@@ -3125,6 +3142,8 @@ TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const
                                  "kl_divergence: %s_logits are %s, but have to be logits of the classes; "
                                  "tp_sparse_softmax_cross_entropy takes the numbers of classes",
                                  i ? "q" : "p", tp_dtype_name(both[i]->dtype));
+    tp_node *poison = tp__refuse_rows("kl_divergence", "p_logits", p_logits, "q_logits", q_logits);
+    if (poison) return poison;
     tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
     q = tp_sub(p, q);
     return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), q), &last_axis, 1, false), name ? name : "kl_divergence");
@@ -3138,8 +3157,13 @@ TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float eps
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "smooth_labels: epsilon is %g: it must be a part of one",
                              (double)epsilon);
     const double others = (double)epsilon / (double)classes;
-    return tp_named(tp_one_hot(labels, classes, (float)(1.0 - (double)epsilon + others), (float)others),
-                    name ? name : "smooth_labels");
+    /* a label that is no class would get `others` everywhere, which is no distribution; tp_gather fails the run */
+    tp_node *y = tp_one_hot(labels, classes, (float)(1.0 - (double)epsilon + others), (float)others);
+    tp_name_scope_push(g, "class_of_label");
+    tp_node *row = tp_tile(tp_expand_dims(tp_const(g, 0.0f), 0), &classes);
+    row = tp_gather(row, labels);
+    tp_name_scope_pop(g);
+    return tp_named(tp_with_dependencies(y, &row, 1), name ? name : "smooth_labels");
 }
 
 TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
@@ -3228,26 +3252,42 @@ TP_DEF tp_node *tp_hard_swish(tp_node *x)
     return tp_mul(x, tp__clip_flat(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f));
 }
 
-/* Depth to space and its inverse: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
-static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)
+/* Repeats p along its dimensions. */
+static tp_node *tp__tiled(tp_node *p, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e)
+{
+    const int64_t times[5] = {a, b, c, d, e};
+    return tp_tile(p, times);
+}
+/* Depth to space and its inverse for images (B,H,W,C) whose size is known only when the graph runs. H and W are of the smaller
+ * grid: depth to space goes B H W i (j C) -> B H i W (j C), the inverse B H i W (j C) -> B H W i (j C). Shapes come from tiles of
+ * the nodes p; as only their shapes are read, none of them is computed. */
+static tp_node *tp__pixel_shuffle_any_size(tp_node *x, int n, bool to_space)
+{
+    static const int swap[5] = {0, 1, 3, 2, 4};
+    const int64_t begin[4] = {0, 0, 0, 0}, one_channel[4] = {-1, -1, -1, 1}, m = n, c = x->shape.dim[3];
+    tp_node *p = tp_slice(x, begin, one_channel);
+    if (!to_space) {
+        tp_pool_attrs blocks;
+        memset(&blocks, 0, sizeof blocks);
+        blocks.size_h = blocks.size_w = n;
+        blocks.padding = TP_VALID;
+        blocks.data_format = TP_NHWC;
+        p = tp_nn_max_pool(tp_cast(p, TP_F32), &blocks);
+    }
+    tp_node *split = to_space ? tp__tiled(tp_expand_dims(p, 3), 1, 1, 1, m, c / m)
+                              : tp__tiled(tp_expand_dims(p, 2), 1, 1, m, 1, c * m);
+    tp_node *y = tp_transpose(tp_reshape_like(x, split), swap, 5);
+    p = to_space ? tp__tiled(p, 1, m, m, c / (m * m), 1) : tp__tiled(p, 1, 1, 1, c * m * m, 1);
+    return tp_reshape_like(y, p);
+}
+/* Depth to space and its inverse for images of known size: reshape the image to six dimensions, permute the axes, reshape to four
+ * dimensions. */
+static tp_node *tp__pixel_shuffle_known(tp_node *x, int64_t m, bool nchw, bool to_space)
 {
     /* Axes of depth to space. NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; the inverse goes the
      * other way. */
     static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
-    TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
-    const char *op_name = to_space ? "depth_to_space" : "space_to_depth";
-    char t[TP_SHAPE_TEXT];
-    if (tp_is_poison(x)) return x;
-    tp_graph *g = tp_node_graph(x);
-    const bool nchw = format == TP_NCHW;
-    const int64_t *d = x->shape.dim, c = d[nchw ? 1 : 3], h = d[nchw ? 2 : 1], w = d[nchw ? 3 : 2], m = n;
-    if (x->shape.ndim != 4 || c <= 0 || h < 0 || w < 0)
-        return tp_graph_fail(g, NULL, TP_ERR_SHAPE,
-                             "%s: input is %s, it needs 4 dimensions of which only the batch may be unknown", op_name,
-                             tp_shape_text(&x->shape, t));
-    if (n <= 0 || (to_space ? c % (m * m) : h % m + w % m) != 0)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input is %s, whose %s are no multiple of the block, %d", op_name,
-                             tp_shape_text(&x->shape, t), to_space ? "channels" : "height and width", n);
+    const int64_t *d = x->shape.dim, c = d[nchw ? 1 : 3], h = d[nchw ? 2 : 1], w = d[nchw ? 3 : 2];
     const int64_t cs = to_space ? c / (m * m) : c, hs = to_space ? h : h / m, ws = to_space ? w : w / m;
     const int64_t split[4][6] = {
         {TP_ANY, hs, ws, m, m, cs}, {TP_ANY, m, m, cs, hs, ws}, {TP_ANY, hs, m, ws, m, cs}, {TP_ANY, cs, hs, m, ws, m}};
@@ -3259,12 +3299,36 @@ static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool
     tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, split[variant])), perms[variant], 6);
     return tp_reshape_to(y, tp_make_shape_n(4, out[variant]));
 }
+static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)
+{
+    static const int to_nhwc[4] = {0, 2, 3, 1}, to_nchw[4] = {0, 3, 1, 2};
+    const char *op_name = to_space ? "depth_to_space" : "space_to_depth";
+    char t[TP_SHAPE_TEXT];
+    if (tp_is_poison(x)) return x;
+    tp_graph *g = tp_node_graph(x);
+    if (format != TP_FORMAT_DEFAULT && format != TP_NHWC && format != TP_NCHW)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the data format is %d: it must be TP_NHWC or TP_NCHW", op_name,
+                             (int)format);
+    const bool nchw = format == TP_NCHW;
+    const int64_t *d = x->shape.dim, c = d[nchw ? 1 : 3], h = d[nchw ? 2 : 1], w = d[nchw ? 3 : 2], m = n;
+    if (x->shape.ndim != 4 || c <= 0)
+        return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "%s: input is %s, it needs 4 dimensions and known channels",
+                             op_name, tp_shape_text(&x->shape, t));
+    if (n <= 0 || (to_space ? c % (m * m) != 0 : (h > 0 && h % m) || (w > 0 && w % m)))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input is %s, whose %s are no multiple of the block, %d", op_name,
+                             tp_shape_text(&x->shape, t), to_space ? "channels" : "height and width", n);
+    if (h >= 0 && w >= 0) return tp__pixel_shuffle_known(x, m, nchw, to_space);
+    tp_node *y = tp__pixel_shuffle_any_size(nchw ? tp_transpose(x, to_nhwc, 4) : x, n, to_space);
+    return nchw ? tp_transpose(y, to_nchw, 4) : y;
+}
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format)
 {
+    TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
     return tp__pixel_shuffle(x, n, format, true);
 }
 TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format)
 {
+    TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
     return tp__pixel_shuffle(x, n, format, false);
 }
 

@@ -85,6 +85,8 @@ struct tp_optimizer {
     tp_optimizer *inner; /* the optimizer that a proxy wraps, else NULL */
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
+    tp_node
+        *updates; /* after apply_gradients: a scalar bool, true in runs that update the variables; NULL: all runs do */
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
     /* during apply_gradients: true if another update of the same variables follows in the same run. State that belongs to no
      * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
@@ -257,7 +259,9 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
 
 /* ==== >>wrappers ====================================================================================== */
 /* Optimizers that wrap other optimizers. Their order matters: tp_accum_grad(tp_apply_grad_processors(opt, ..)) processes the
- * accumulated gradient, tp_apply_grad_processors(tp_accum_grad(opt, ..), ..) processes each gradient before it is added. */
+ * accumulated gradient, tp_apply_grad_processors(tp_accum_grad(opt, ..), ..) processes each gradient before it is added.
+ * tp_post_process and tp_variable_assignment act in runs that update the variables, inside tp_accum_grad and tp_loss_scale as well as
+ * around them (in tensorpack, around AccumGradOptimizer, they act in each run). */
 
 /* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable, where `updated` is the variable's
  * new value and `pred`, if not NULL, a scalar bool that is true if the update happens in this run. fn returns a node that is
@@ -594,9 +598,12 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
             o->name);
     tp_node *outer = o->pred;
     o->pred = pred;
+    if (o->inner) o->inner->updates = pred;
     const int first = tp_graph_n_operations(g);
     tp_node *op = o->apply_gradients(o, with_gradient, kept);
     o->pred = outer;
+    o->updates =
+        o->inner ? o->inner->updates : pred; /* what a wrapper added to pred comes back from the innermost one */
     if (!op) return tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
     if (tp_graph_status(g) == TP_OK && !o->inner && !tp__updates_a_variable(g, first, with_gradient, kept))
         tp_log(TP_LOG_WARN, "%s: its update writes none of the %d variables: tp_assign_sub(var, ..) writes one",
@@ -609,6 +616,37 @@ TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int 
     TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
 
     return tp_apply_gradients_if(o, gvs, n, NULL);
+}
+
+/* Returns the op at which the gradient of the cost ends on the way to its trainable variables; NULL: the cost depends on none, or
+ * there is no memory. */
+static const tp_operation *tp__gradient_ends_at(tp_graph *g, const tp_node *cost)
+{
+    enum { LEARNS = 1, REACHED = 2 }; /* depends on a trainable variable; is reached by the gradient */
+    const int n = cost->op->id + 1;   /* inputs have smaller numbers */
+    char *mark = (char *)tp_graph_alloc(g, (size_t)n);
+    for (int i = 0; i < n && mark; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        const tp_variable *v = op->n_out ? tp_node_variable(&op->out[0]) : NULL;
+        bool learns = v && v->trainable;
+        for (int k = 0; k < op->n_in; k++) learns = learns || (mark[op->in[k]->op->id] & LEARNS);
+        mark[i] = learns ? LEARNS : 0;
+    }
+    if (mark) mark[n - 1] |= REACHED;
+    for (int i = n - 1; i >= 0 && mark; i--) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        if (mark[i] != (LEARNS | REACHED)) continue;
+        if (!op->row->grad && op->n_in) return op;
+        for (int k = 0; k < op->n_in; k++) mark[op->in[k]->op->id] |= REACHED;
+    }
+    return NULL;
+}
+
+/* The end of a sentence about a gradient that ends at this op, or NULL. */
+static const char *tp__ask_about_freezing(const tp_operation *end)
+{
+    const bool stopped = end && strcmp(end->row->name, "stop_gradient") == 0;
+    return stopped ? ". Does TP_FREEZE_VARIABLES freeze all variables?" : "";
 }
 
 TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
@@ -647,8 +685,8 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
         return tp_graph_fail(
             g, NULL, TP_ERR_ARG,
             "minimize: no gradient of '%s' comes to any of the %d variables '%s': it depends on none of them, or an op "
-            "between has no gradient",
-            tp_node_name(cost), m, regex ? regex : ".*");
+            "between has no gradient%s",
+            tp_node_name(cost), m, regex ? regex : ".*", tp__ask_about_freezing(tp__gradient_ends_at(g, cost)));
     return tp_apply_gradients(o, gvs, m);
 }
 
@@ -1218,10 +1256,10 @@ static tp_node *tp__post_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_name_scope_push(g, o->name);
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *updated = tp_read_after(gvs[i].var, ops[0]);
-        if (r->fn) ops[i + 1] = r->fn(gvs[i].var, updated, o->pred, r->user);
+        if (r->fn) ops[i + 1] = r->fn(gvs[i].var, updated, o->inner->updates, r->user);
         else {
             tp_node *value = r->assign(updated, gvs[i].var, r->user);
-            ops[i + 1] = value ? tp_assign(gvs[i].var, value, o->pred) : NULL;
+            ops[i + 1] = value ? tp_assign(gvs[i].var, value, o->inner->updates) : NULL;
         }
     }
     tp_name_scope_pop(g);

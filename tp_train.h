@@ -821,30 +821,6 @@ static void tp__gate_updates(const tp_trainer *t, tp_grad_var *gvs, int n)
     }
 }
 
-/* Returns the op at which the gradient of the cost ends on the way to its trainable variables; NULL: the cost depends on none, or
- * there is no memory. */
-static const tp_operation *tp__gradient_ends_at(tp_graph *g, const tp_node *cost)
-{
-    enum { LEARNS = 1, REACHED = 2 }; /* depends on a trainable variable; is reached by the gradient */
-    const int n = cost->op->id + 1;   /* inputs have smaller numbers */
-    char *mark = (char *)tp_graph_alloc(g, (size_t)n);
-    for (int i = 0; i < n && mark; i++) {
-        const tp_operation *op = tp_graph_operation(g, i);
-        const tp_variable *v = op->n_out ? tp_node_variable(&op->out[0]) : NULL;
-        bool learns = v && v->trainable;
-        for (int k = 0; k < op->n_in; k++) learns = learns || (mark[op->in[k]->op->id] & LEARNS);
-        mark[i] = learns ? LEARNS : 0;
-    }
-    if (mark) mark[n - 1] |= REACHED;
-    for (int i = n - 1; i >= 0 && mark; i--) {
-        const tp_operation *op = tp_graph_operation(g, i);
-        if (mark[i] != (LEARNS | REACHED)) continue;
-        if (!op->row->grad && op->n_in) return op;
-        for (int k = 0; k < op->n_in; k++) mark[op->in[k]->op->id] |= REACHED;
-    }
-    return NULL;
-}
-
 /* Removes pairs without a gradient of the cost, with a warning. It is an error if no pair is left. */
 static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_grad_var *gvs, int n)
 {
@@ -857,8 +833,7 @@ static int tp__filter_gradients(const tp_trainer *t, const tp_node *cost, tp_gra
         tp_graph_fail(
             g, &end->at, TP_ERR_ARG,
             "no gradient of the cost '%s' comes to a variable: it ends at '%s', because the op %s has no gradient%s",
-            tp_node_name(cost), end->name, end->row->name,
-            strcmp(end->row->name, "stop_gradient") == 0 ? ". Does TP_FREEZE_VARIABLES freeze all variables?" : "");
+            tp_node_name(cost), end->name, end->row->name, tp__ask_about_freezing(end));
     else if (n == 0)
         tp_graph_fail(g, &cost->op->at, TP_ERR_ARG,
                       "the cost '%s' depends on no trainable variable: there is nothing to train", tp_node_name(cost));

@@ -1914,13 +1914,52 @@ TEST(a_cell_in_a_scope_that_reuses)
     done(g);
 }
 
-TEST(images_of_half_known_size_are_not_shuffled)
+TEST(images_of_unknown_channels_are_not_shuffled)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         tp_graph *g = tower(true);
-        tp_node *x = image(g, i == 0 ? TP_ANY : 4, i == 1 ? TP_ANY : 4, i == 2 ? TP_ANY : 4);
-        CHECK(tp_is_poison(tp_depth_to_space(x, 2, TP_NHWC)));
-        CHECK_HAS(tp_graph_error(g), "it needs 4 dimensions of which only the batch may be unknown");
+        CHECK(tp_is_poison(tp_depth_to_space(image(g, 4, i ? TP_ANY : 4, TP_ANY), 2, TP_NHWC)));
+        CHECK_HAS(tp_graph_error(g), "?), it needs 4 dimensions and known channels");
+        done(g);
+    }
+}
+
+/* Images whose size is known only in the run: the values and the gradients of those whose size the graph knows. */
+TEST(images_of_unknown_size_are_shuffled)
+{
+    for (int i = 0; i < 24; i++) {
+        const bool nchw = i % 2, to_space = i / 2 % 2;
+        const int64_t n = i / 4 % 2 + 2, h = to_space ? 3 : 2 * n, w = to_space ? 5 : 3 * n,
+                      c = to_space ? n * n * 2 : 3, h_known = i / 8 == 1 ? h : TP_ANY,
+                      w_known = i / 8 == 2 ? w : TP_ANY;
+        float v[2 * 15 * 18 * 9];
+        for (int e = 0; e < TP_COUNT(v); e++) v[e] = (float)(e * 7 % 1009);
+        tp_graph *g = tower(true);
+        tp_node *x[2], *y[2], *fetch[4], *m = NULL;
+        tp_feed f[2];
+        for (int k = 0; k < 2; k++) {
+            const int64_t hk = k ? h_known : h, wk = k ? w_known : w;
+            x[k] = tp_placeholder(g, k ? "unknown" : "known", TP_F32,
+                                  nchw ? tp_make_shape(TP_ANY, c, hk, wk) : tp_make_shape(TP_ANY, hk, wk, c));
+            y[k] = to_space ? tp_depth_to_space(x[k], (int)n, nchw ? TP_NCHW : TP_NHWC)
+                            : tp_space_to_depth(x[k], (int)n, nchw ? TP_NCHW : TP_NHWC);
+            if (k == 0) m = tp_reshape_like(tp_cumsum(tp_ones_like(tp_flatten(y[0])), 0, false, false), y[0]);
+            tp_gradients(tp_sum(tp_mul(y[k], m)), &x[k], 1, &fetch[2 + k]);
+            fetch[k] = y[k];
+            memset(&f[k], 0, sizeof f[k]);
+            f[k].node = x[k];
+            tp_tensor_view(&f[k].value, TP_F32, nchw ? tp_make_shape(2, c, h, w) : tp_make_shape(2, h, w, c), v);
+        }
+        CHECK(y[1]->shape.ndim == 4 && y[1]->shape.dim[nchw ? 1 : 3] == y[0]->shape.dim[nchw ? 1 : 3]);
+        CHECK_STR(tp_graph_error(g), "");
+        tp_session *s = tp_session_new(g, NULL);
+        const tp_tensor *out[4];
+        if (CHECK_OK(tp_session_run(s, f, 2, fetch, 4, out)))
+            for (int k = 0; k < 3; k += 2)
+                CHECK_MSG(tp_shape_equal(&out[k]->shape, &out[k + 1]->shape) &&
+                              memcmp(out[k]->data, out[k + 1]->data, tp_tensor_bytes(out[k])) == 0,
+                          "case %d: %s differs", i, k ? "the gradient" : "the image");
+        tp_session_free(s);
         done(g);
     }
 }

@@ -3260,6 +3260,76 @@ TEST(mistakes_in_a_build_function_or_a_callback)
     tp_set_log(NULL, NULL);
 }
 
+/* A prediction is compared with its truth, a row with its row: what would be repeated in silence is refused. */
+TEST(losses_compare_one_with_one)
+{
+    static const char *const want[] = {
+        "psnr: the predictions are (?,4,4,1) and the truth (?,4,4): each would be compared with each",
+        "softmax_cross_entropy: the logits are (?,1,5) and the labels (?,5): each row needs a row of its own",
+        "softmax_cross_entropy: the logits are (2,3) and the labels (1,3): each row needs a row of its own",
+        "softmax_cross_entropy: the logits are (2,3) and the labels (3): each row needs a row of its own",
+        "kl_divergence: p_logits are (?,1,5) and q_logits (?,5): each row needs a row of its own; give both the same "
+        "shape, tp_broadcast_like repeats one",
+        "kl_divergence: p_logits are (?,1) and q_logits (?,5): each row needs a row of its own",
+        "psnr: the predictions are uint8, floating values are needed: tp_cast first",
+        "mse: the truth is int32, floating values are needed: tp_cast first",
+        "huber_loss: x is int32, floating values are needed: tp_cast first",
+    };
+    for (int i = 0; i <= TP_COUNT(want); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 4, 4, 1)),
+                *plane = tp_placeholder(g, "plane", TP_F32, tp_make_shape(TP_ANY, 4, 4)),
+                *word = tp_placeholder(g, "word", TP_F32, tp_make_shape(TP_ANY, 1, 5)),
+                *rows = tp_placeholder(g, "rows", TP_F32, tp_make_shape(TP_ANY, 5)),
+                *column = tp_placeholder(g, "column", TP_F32, tp_make_shape(TP_ANY, 1)),
+                *two = tp_placeholder(g, "two", TP_F32, tp_make_shape(2, 3)),
+                *one = tp_placeholder(g, "one", TP_F32, tp_make_shape(1, 3)),
+                *three = tp_placeholder(g, "three", TP_F32, tp_make_shape(3));
+        if (i == 0) tp_sym_psnr(image, plane, 0, NULL);
+        if (i == 1) tp_softmax_cross_entropy(word, rows);
+        if (i == 2) tp_softmax_cross_entropy(two, one);
+        if (i == 3) tp_softmax_cross_entropy(two, three);
+        if (i == 4) tp_sym_kl_divergence(word, rows, NULL);
+        if (i == 5) tp_sym_kl_divergence(column, rows, NULL);
+        if (i == 6) tp_sym_psnr(tp_cast(image, TP_U8), tp_cast(image, TP_U8), 255, NULL);
+        if (i == 7) tp_sym_mse(three, tp_cast(three, TP_I32), NULL);
+        if (i == 8) tp_sym_huber_loss(tp_cast(three, TP_I32), 1, NULL);
+        if (i < TP_COUNT(want)) CHECK_HAS(tp_graph_error(g), want[i]);
+        else { /* these fit */
+            tp_sym_psnr(tp_squeeze(image, 3), plane, 0, NULL), tp_sym_psnr(image, tp_const(g, 1), 0, NULL);
+            tp_softmax_cross_entropy(two, tp_broadcast_like(one, two)), tp_sym_kl_divergence(rows, rows, NULL);
+            tp_softmax_cross_entropy(word, word), tp_softmax_cross_entropy(three, three);
+            CHECK_STR(tp_graph_error(g), "");
+        }
+        tp_graph_free(g);
+    }
+}
+
+/* A label that is no class makes no distribution. */
+TEST(smooth_labels_outside_of_the_classes)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(TP_ANY));
+    tp_node *y = tp_sym_smooth_labels(label, 3, 0.3f, NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < 3; i++) {
+        const int32_t labels[2] = {2, i == 0 ? 0 : i == 1 ? 3 : -1};
+        tp_feed f = TP_FEED(label, TP_I32, labels, 2);
+        const tp_tensor *v;
+        if (i == 0 && CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &v))) {
+            CHECK_NEAR(tp_tensor_get(v, 2), 0.8, 1e-6, 0);
+            CHECK_NEAR(tp_tensor_get(v, 3), 0.8, 1e-6, 0);
+            CHECK_NEAR(tp_tensor_get(v, 5), 0.1, 1e-6, 0);
+        }
+        if (i > 0)
+            CHECK_ERR(tp_session_run(s, &f, 1, &y, 1, &v), TP_ERR_NUMERIC,
+                      i == 1 ? "index 3 is outside the rows" : "index -1 is outside the rows");
+        if (i > 0) CHECK_HAS(tp_last_error(), "class_of_label");
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Losses name the logits and the labels, not the ops that they are made of. */
 TEST(losses_whose_arguments_do_not_fit)
 {
@@ -3754,6 +3824,44 @@ TEST(mistakes_in_numbers_of_layers)
     tp_sigmoid_cross_entropy(x, t), tp_sym_mse(t, x, NULL), tp_sym_huber_loss(x, 0.0f, NULL);
     CHECK_OK(tp_graph_status(g));
     tp_graph_free(g);
+}
+
+/* What the program called is named, also where a function behind it looks at the arguments. */
+TEST(mistakes_name_the_function_that_was_called)
+{
+    static const char *const want[] = {"tp_resize_nearest: a must not be NULL",
+                                       "tp_resize_bilinear: a must not be NULL",
+                                       "tp_gradients: y and dxs must not be NULL",
+                                       "tp_gradients: y and dxs must not be NULL",
+                                       "depth_to_space: the data format is 9: it must be TP_NHWC or TP_NCHW",
+                                       "assign_moving_average: decay is 2: it must be from 0 to 1",
+                                       "assign_moving_average: decay is nan: it must be from 0 to 1",
+                                       "assign_moving_average: decay is -0.1: it must be from 0 to 1",
+                                       "comes to any of the 1 variables '.*': it depends on none of them, or an op "
+                                       "between has no gradient. Does TP_FREEZE_VARIABLES freeze all variables?"};
+    TEST_MAY_ERROR("x must not be NULL");
+    CHECK(tp_is_poison(tp_depth_to_space(NULL, 2, TP_NHWC)));
+    CHECK_HAS(tp_last_error(), "tp_depth_to_space: x must not be NULL");
+    CHECK(tp_is_poison(tp_space_to_depth(NULL, 2, TP_NHWC)));
+    CHECK_HAS(tp_last_error(), "tp_space_to_depth: x must not be NULL");
+    for (int i = 0; i < TP_COUNT(want); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 4, 4, 4)), *v = tp_get_scalar_variable(g, "v", 0),
+                *dx = x;
+        if (i == 0) tp_resize_nearest(x, NULL);
+        if (i == 1) tp_resize_bilinear(x, NULL);
+        if (i == 2) tp_gradients(tp_sum(x), &x, 1, NULL);
+        if (i == 3) tp_gradients(NULL, &x, 1, &dx), CHECK(dx == NULL);
+        if (i == 4) tp_depth_to_space(x, 2, (tp_data_format)9);
+        if (i >= 5 && i < 8) tp_assign_moving_average(v, tp_const(g, 1), i == 5 ? 2 : i == 6 ? NAN : -0.1f, NULL);
+        if (i == 8) {
+            tp_node *w = NULL;
+            TP_FREEZE_VARIABLES(g) w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3), tp_init_zeros());
+            tp_minimize(tp_sgd(tp_const(g, 0.1f)), tp_mean(w), NULL);
+        }
+        CHECK_HAS(tp_graph_error(g), want[i]);
+        tp_graph_free(g);
+    }
 }
 
 /* The first mistake is told, not what follows from it. */

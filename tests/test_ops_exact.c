@@ -961,6 +961,47 @@ TEST(the_k_largest)
     for (int i = 0; i < 16; i++) check_top_k(i & 1 ? TP_F64 : TP_F32, 1 + i % 5, 6 + i % 3, 1 + i % 6, i);
 }
 
+/* Rows with ties and NaNs, as each instruction set and number of threads finds the largest: the plain loop's bits. The values
+ * alone, the places alone, both. */
+TEST(the_k_largest_of_long_rows)
+{
+    static const tp_dtype dtypes[] = {TP_F32, TP_F64, TP_F16, TP_BF16};
+    static const int64_t sizes[][2] = {{1, 1}, {7, 5}, {3, 100}, {2, 1201}, {20, 400}};
+    tp_tensor t = TP_EMPTY, want[2] = {TP_EMPTY, TP_EMPTY};
+    for (int i = 0; i < 4 * TP_COUNT(sizes) * 4; i++) {
+        const int64_t rows = sizes[i / 16][0], n = sizes[i / 16][1], some = i % 16 / 4 == 1 ? 2 : n / 3;
+        const int64_t k = i % 16 / 4 == 0 ? 1 : i % 16 / 4 == 3 || some < 1 ? n : some < n ? some : n;
+        CHECK_OK(tp_tensor_resize(&t, dtypes[i % 4], tp_make_shape(rows, n)));
+        fill(&t, i % 3 ? -900 : -3, i % 3 ? 900 : 3, (uint64_t)i);
+        for (int64_t e = i % 5; e < rows * n; e += 17) tp_tensor_set(&t, e, e % 3 == 0 ? NAN : e % 3 == 1 ? -0.0 : 0.0);
+        for (int how = 0; how < 6; how++) { /* naive; one thread; three; values; places; naive places */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_node *x = tp_placeholder(g, "x", dtypes[i % 4], t.shape), *out[2];
+            out[0] = tp_top_k(x, (int)k, &out[1]);
+            tp_session_config c = tp_default_session_config();
+            c.threads = how == 2 ? 3 : 1;
+            c.isa = how % 5 == 0 ? "naive" : NULL;
+            tp_session *s = tp_session_new(g, &c);
+            tp_feed f;
+            memset(&f, 0, sizeof f);
+            f.node = x, f.value = t;
+            const tp_tensor *v[2];
+            const int first = how >= 4, count = how >= 3 ? 1 : 2;
+            const bool ran = CHECK_OK(tp_session_run(s, &f, 1, out + first, count, v));
+            for (int o = 0; ran && o < count; o++)
+                if (how == 0) CHECK_OK(tp_tensor_copy(&want[o], v[o]));
+                else
+                    CHECK_MSG(tp_shape_equal(&v[o]->shape, &want[first + o].shape) &&
+                                  memcmp(v[o]->data, want[first + o].data, tp_tensor_bytes(v[o])) == 0,
+                              "%s (%d,%d), k %d, case %d: output %d differs", tp_dtype_name(dtypes[i % 4]), (int)rows,
+                              (int)n, (int)k, how, first + o);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+    }
+    tp_tensor_free(&t), tp_tensor_free(&want[0]), tp_tensor_free(&want[1]);
+}
+
 TEST(all_and_any_over_every_set_of_axes)
 {
     static const int64_t shapes[][5] = {{1, 7}, {2, 3, 4}, {3, 2, 3, 2}, {4, 3, 1, 4, 2}};

@@ -792,6 +792,45 @@ TEST(post_process_sees_new_values_and_only_real_updates)
     done(g);
 }
 
+static tp_node *half_of(tp_node *updated, tp_node *var, void *user)
+{
+    return (void)var, (void)user, tp_affine(updated, 0.5f, 0);
+}
+/* Around an optimizer that waits or skips, a function runs where the variables are updated, and in no other run. */
+TEST(post_process_around_accumulation_and_loss_scale)
+{
+    static const float gradient[] = {-1, -1, -1, -1, INFINITY, -1, -1};
+    static const double want[4][7] = {{0, 1, 1, 1.5, 1.5, 1.5, 1.75},
+                                      {0, 2, 2, 4, 4, 4, 6},
+                                      {0.5, 0.75, 0.875, 0.9375, 0.9375, 0.96875, 0.984375},
+                                      {1, 2, 3, 4, 4, 5, 6}};
+    for (int how = 0; how < 4; how++) {
+        tp_graph *g = graph();
+        tp_variable_desc d = {.name = "shadow", .shape = tp_make_shape(1), .init = tp_init_zeros(), .trainable = TP_NO};
+        tp_node *shadow = tp_get_variable(g, &d);
+        tp_grad_var gv = {input(g, "g"), weight(g, "w", 0)};
+        tp_optimizer *o = tp_sgd(rate(g, 1));
+        if (how < 2) o = tp_accum_grad(tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_filter_none())), 2);
+        else o = tp_loss_scale(o, .initial = 1, .interval = 100);
+        if (how < 2)
+            o = tp_loss_scale(tp_apply_grad_processors(o, TP_GRADPROCS(tp_gradproc_filter_none())), .initial = 1,
+                              .interval = 100);
+        o = how % 2 == 0 ? tp_variable_assignment(o, half_of, NULL) : tp_post_process(o, copy_to_shadow, &shadow);
+        tp_node *op = tp_apply_gradients(o, &gv, 1);
+        ok(g);
+        tp_session *s = tp_session_new(g, NULL);
+        for (int i = 0; s && i < TP_COUNT(gradient); i++) {
+            /* between updates the shadow keeps its value, whatever else changes it */
+            step(s, op, &gv.grad, &gradient[i], 1);
+            CHECK_MSG(variable(s, how % 2 ? "shadow" : "w") == want[how][i], "case %d, step %d: %g, expected %g", how,
+                      i, variable(s, how % 2 ? "shadow" : "w"), want[how][i]);
+        }
+        CHECK_MSG(s != NULL, "%s", tp_last_error());
+        tp_session_free(s);
+        done(g);
+    }
+}
+
 TEST(order_of_clipping_and_accumulating_matters)
 {
     double w[2] = {0};

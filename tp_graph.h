@@ -1339,9 +1339,9 @@ typedef enum tp_checkpoint_format {
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
  * its folder (the latest checkpoint). Names that only the graph or only the checkpoint has get one line of warning; of slots of the
- * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. All is checked before the first
- * variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is removed from graph
- * names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
+ * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. All is checked
+ * before the first variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is
+ * removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
  * All others are loaded, also learning_rate and global_step: ignore these two to train anew from the weights of another model. If
  * the checkpoint cannot be read, the sentence of the error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {

@@ -377,7 +377,8 @@ TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
 
 /* -- LSTM, GRU: (B,T,C) -> (B,T,units), over all time steps. BasicLSTMCell, GRUCell: one time step, (B,C) -> (B,units); calls
  *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
- *    Without a state sequences have one step at least. Lengths are not taken: the state at the end is behind the padding (README: the last real step of padded sequences).
+ *    Without a state sequences have one step at least. Lengths are not taken: the state at the end is behind the padding (README:
+ *    the last real step of padded sequences).
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
  *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
 typedef struct tp_rnn_state { /* states of shape (B,units); NULL = zeros. Only LSTMs have a cell state c */
@@ -388,8 +389,8 @@ typedef struct tp_rnn_desc {
     const char *name;
     int units;         /* size of the state; required */
     float forget_bias; /* LSTM only, in a GRU an error: default 1; write TP_ZERO for 0 */
-    tp_tri
-        time_major; /* TP_YES, in a cell an error: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
+    /* TP_YES, in a cell an error: input and output are (T,B,..), time first; default TP_NO: (B,T,..) */
+    tp_tri time_major;
     /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
      * returned */
     tp_rnn_state *state;

@@ -85,8 +85,8 @@ struct tp_optimizer {
     tp_optimizer *inner; /* the optimizer that a proxy wraps, else NULL */
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
-    tp_node
-        *updates; /* after apply_gradients: a scalar bool, true in runs that update the variables; NULL: all runs do */
+    /* after apply_gradients: a scalar bool, true in runs that update the variables; NULL: all runs do */
+    tp_node *updates;
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
     /* during apply_gradients: true if another update of the same variables follows in the same run. State that belongs to no
      * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
@@ -602,8 +602,8 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
     const int first = tp_graph_n_operations(g);
     tp_node *op = o->apply_gradients(o, with_gradient, kept);
     o->pred = outer;
-    o->updates =
-        o->inner ? o->inner->updates : pred; /* what a wrapper added to pred comes back from the innermost one */
+    /* what a wrapper added to pred comes back from the innermost one */
+    o->updates = o->inner ? o->inner->updates : pred;
     if (!op) return tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
     if (tp_graph_status(g) == TP_OK && !o->inner && !tp__updates_a_variable(g, first, with_gradient, kept))
         tp_log(TP_LOG_WARN, "%s: its update writes none of the %d variables: tp_assign_sub(var, ..) writes one",

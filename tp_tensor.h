@@ -2577,11 +2577,11 @@ static void tp__os_on_interrupt(int number)
     __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
     if (__atomic_load_n(&tp__os_interrupt.listeners, __ATOMIC_RELAXED) > 0) return;
     tp__os_interrupt_restore();
+    /* two copies that pass it to each other come to an end: the handler before this one is now SIG_DFL */
 #ifdef _WIN32
-    tp__os_interrupt.before = SIG_DFL; /* two copies that pass it to each other come to an end */
+    tp__os_interrupt.before = SIG_DFL;
 #else
-    memset(&tp__os_interrupt.before, 0,
-           sizeof tp__os_interrupt.before); /* SIG_DFL: two copies that pass it to each other come to an end */
+    memset(&tp__os_interrupt.before, 0, sizeof tp__os_interrupt.before);
 #endif
     raise(number);
 }

@@ -5323,8 +5323,9 @@ TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, i
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
 {
     tp_graph *g = y ? tp_node_graph(y) : tp__list_graph(xs, n);
-    for (int i = 0; dxs && i < n; i++) dxs[i] = NULL;
-    TP__GRAPH_REQUIRE(g, y && dxs && (xs || n == 0) && n >= 0, tp_poison(g))
+    TP__GRAPH_REQUIRE(g, dxs && (xs || n == 0) && n >= 0, tp_poison(g))
+    for (int i = 0; i < n; i++) dxs[i] = NULL;
+    TP__GRAPH_REQUIRE(g, y, tp_poison(g))
     return tp_gradients_from(y, NULL, xs, n, dxs);
 }
 

@@ -801,7 +801,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 TP_DEF tp_node *tp_relu6(tp_node *x);      /* ReLU6: min(max(x, 0), 6); its derivative is 0 at 0 and at 6 */
 TP_DEF tp_node *tp_hard_swish(tp_node *x); /* hard swish: x min(max(x+3, 0), 6)/6 */
 /* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j) of its n x n block;
- * tp_space_to_depth is the inverse. */
+ * tp_space_to_depth is the inverse. Only the channels must be known; in NCHW they are in the same order. */
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
 TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 

@@ -1394,7 +1394,9 @@ TEST(what_cannot_be_exported_is_said)
 #define REFUSED(n_in_, o_, n_out_, status_, part_) \
     CHECK_ERR(tp_export_onnx_buf(s, in, n_in_, o_, n_out_, &b, NULL), status_, part_)
         in[0] = x;
-        REFUSED(1, &sampled, 1, TP_ERR_UNSUPPORTED, "needs the op 'random', which has no ONNX form: an op of your own");
+        REFUSED(1, &sampled, 1, TP_ERR_UNSUPPORTED,
+                "needs the op 'random', which has no ONNX form: leave the noise out where the tower is not training, "
+                "or make it an input of the exported network");
         REFUSED(1, &noise, 1, TP_ERR_UNSUPPORTED, "needs the op 'random'"); /* not folded to one number */
         REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED, "needs the op 'relu_grad', which has no ONNX form: it is a derivative");
         REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");

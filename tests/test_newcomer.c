@@ -3831,8 +3831,8 @@ TEST(mistakes_name_the_function_that_was_called)
 {
     static const char *const want[] = {"tp_resize_nearest: a must not be NULL",
                                        "tp_resize_bilinear: a must not be NULL",
-                                       "tp_gradients: y and dxs must not be NULL",
-                                       "tp_gradients: y and dxs must not be NULL",
+                                       "tp_gradients: dxs must not be NULL",
+                                       "tp_gradients: y must not be NULL",
                                        "depth_to_space: the data format is 9: it must be TP_NHWC or TP_NCHW",
                                        "assign_moving_average: decay is 2: it must be from 0 to 1",
                                        "assign_moving_average: decay is nan: it must be from 0 to 1",

@@ -5104,7 +5104,11 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
+#ifdef TP__NO_SYSTEM
+#define TP__FEW_TERMS INT_MAX /* the other form is not linked */
+#else
 #define TP__FEW_TERMS 8
+#endif
 /* Returns the sum of the contributions to the gradient of `value`, added on the device of `value`; NULL: there are none. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
@@ -5121,10 +5125,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     tp_node *sum = list[0];
     if (n > TP__FEW_TERMS) sum = tp_add_n(list, n);
     else
-        for (i = 1; i < n; i++) { /* single sums, which the planner can fuse */
-            tp_node *const two[2] = {sum, list[i]};
-            sum = tp_add_n(two, 2);
-        }
+        for (i = 1; i < n; i++) sum = tp_add(sum, list[i]); /* single sums, which the planner can fuse */
     tp_device_leave(g);
     return sum;
 }

@@ -73,7 +73,9 @@
  *     TP_NO_SAFETENSORS         without the safetensors format: its functions fail with a sentence
  *     TP_NO_TF_CHECKPOINT       without TensorFlow's checkpoints: their functions fail with a sentence
  *     TP_UNWIND                 C only: keep this unit's unwind tables in the program (an eighth of its size). backtrace() and
- *                               exceptions thrown through C callbacks need them; >>config says when they are kept anyway
+ *                               exceptions that leave a log sink need them; >>config says when they are kept anyway. From other
+ *                               functions that tp calls (hooks of callbacks, maps of flows) no exception may come: what lies
+ *                               between is neither freed nor restored. Catch it there, and return tp_fail(TP_ERR, ..)
  *     TP_MALLOC TP_REALLOC TP_FREE   define all three or none: the default allocator, which the hooks replace
  *     TP_ASSERT(x)              checks for bugs in tp itself, never for a user's mistake
  *

@@ -2660,15 +2660,15 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
 /* Winograd's F(4x4,3x3): a tile of 4x4 positions takes 36 products for each pair of channels; the definition takes 144. V =
  * B'dB for the 6x6 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
  * so its sum over channels is a matrix product at each of the 36 places. Filter gradient: dg = G'(V (A dy A'))G, summed
- * over tiles. The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is
- * half that of the usual 0, 1, -1, 2, -2. Filters of 5x5 take F(4x4,5x5), 64 products instead of 400 for a tile of 4x4 positions, and
- * those of 7x7 F(5x5,4x4): eight points, 0, 1/2, -1/2, 1, -1, 2, -2 and infinity. "in" are the channels of the source, "out" those of the result: the input gradient is
- * the forward pass over dy with the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional
- * Neural Networks]
+ * over tiles. "in" are the channels of the source, "out" those of the result: the input gradient is the forward pass over dy with
+ * the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional Neural Networks]
+ * The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is half that of
+ * the usual 0, 1, -1, 2, -2. Larger filters take eight points, 0, 1/2, -1/2, 1, -1, 2, -2 and infinity: those of 5x5 F(4x4,5x5), 64
+ * products instead of 400 for a tile, those of 7x7 F(5x5,4x4). Of what was tried, these points err least.
  * A larger filter is cut into blocks of 3x3 taps, or of 4x4 or 5x5; each adds its products to M = U V, with the V of the pixels
- * that it sees, as many rows or columns further on than the block before. With stride 2, the even taps make one block and the odd taps another (of five
- * taps, 0, 2, 4 and 1, 3), and each reads every other pixel. The input gradient then computes the even rows of dx first and the odd
- * rows after them, each with the taps that reach them. The same holds for columns. */
+ * that it sees, as many rows or columns further on than the block before. With stride 2, the even taps make one block and the odd
+ * taps another (of five taps, 0, 2, 4 and 1, 3), and each reads every other pixel. The input gradient then computes the even rows
+ * of dx first and the odd rows after them, each with the taps that reach them. The same holds for columns. */
 
 /* The blocks of taps along one side of a filter. Tap i of block k is first[k] + i step; if that is outside of the filter, it is zero.
  * The block reads pixels from from[k] on, counted from the first pixel of the window. */
@@ -2693,8 +2693,8 @@ typedef struct tp__wino {
     int64_t blocks; /* number of blocks of taps that the filter is cut into */
     int64_t places; /* numbers in a transformed tile: 36 or 64 */
     int64_t group;  /* the group of channels that is computed */
-    int64_t in, out,
-        nr; /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
+    /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
+    int64_t in, out, nr;
     int64_t dst_h, dst_w, dst_c; /* size of the image that the tiles write, and its channels */
     int64_t dh, dw, phases;      /* dilation; number of tiles, dh x dw, that share a position of the grid */
     int64_t block_rows;          /* rows of tiles that are processed together */

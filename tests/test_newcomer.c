@@ -3268,8 +3268,8 @@ TEST(losses_compare_one_with_one)
         "softmax_cross_entropy: the logits are (?,1,5) and the labels (?,5): each row needs a row of its own",
         "softmax_cross_entropy: the logits are (2,3) and the labels (1,3): each row needs a row of its own",
         "softmax_cross_entropy: the logits are (2,3) and the labels (3): each row needs a row of its own",
-        "kl_divergence: p_logits are (?,1,5) and q_logits (?,5): each row needs a row of its own; give both the same "
-        "shape, tp_broadcast_like repeats one",
+        ("kl_divergence: p_logits are (?,1,5) and q_logits (?,5): each row needs a row of its own; give both the same "
+         "shape, tp_broadcast_like repeats one"),
         "kl_divergence: p_logits are (?,1) and q_logits (?,5): each row needs a row of its own",
         "psnr: the predictions are uint8, floating values are needed: tp_cast first",
         "mse: the truth is int32, floating values are needed: tp_cast first",
@@ -3837,8 +3837,8 @@ TEST(mistakes_name_the_function_that_was_called)
                                        "assign_moving_average: decay is 2: it must be from 0 to 1",
                                        "assign_moving_average: decay is nan: it must be from 0 to 1",
                                        "assign_moving_average: decay is -0.1: it must be from 0 to 1",
-                                       "comes to any of the 1 variables '.*': it depends on none of them, or an op "
-                                       "between has no gradient. Does TP_FREEZE_VARIABLES freeze all variables?"};
+                                       ("comes to any of the 1 variables '.*': it depends on none of them, or an op "
+                                        "between has no gradient. Does TP_FREEZE_VARIABLES freeze all variables?")};
     TEST_MAY_ERROR("x must not be NULL");
     CHECK(tp_is_poison(tp_depth_to_space(NULL, 2, TP_NHWC)));
     CHECK_HAS(tp_last_error(), "tp_depth_to_space: x must not be NULL");

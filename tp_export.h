@@ -464,7 +464,7 @@ static const char *tp__c_map(const char *row)
     return NULL;
 }
 
-/* What to do about an op without a C form. */
+/* What a sentence advises about an op that has no C form. */
 static const char *tp__c_lack(const tp_op *row)
 {
     return row->flags & TP_OP_RANDOM

@@ -2664,7 +2664,7 @@ static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scra
  * the filter rotated by 180 degrees. [Lavin and Gray, 2015: Fast Algorithms for Convolutional Neural Networks]
  * The points of the transforms are 0, 5/8, -5/8, 3/2, -3/2 and infinity: A and B are exact in float, and the error is half that of
  * the usual 0, 1, -1, 2, -2. Larger filters take eight points, 0, 1/2, -1/2, 1, -1, 2, -2 and infinity: those of 5x5 F(4x4,5x5), 64
- * products instead of 400 for a tile, those of 7x7 F(5x5,4x4). Of what was tried, these points err least.
+ * products instead of 400 for a tile, those of 7x7 F(5x5,4x4). Of the points that were tried, these have the smallest error.
  * A larger filter is cut into blocks of 3x3 taps, or of 4x4 or 5x5; each adds its products to M = U V, with the V of the pixels
  * that it sees, as many rows or columns further on than the block before. With stride 2, the even taps make one block and the odd
  * taps another (of five taps, 0, 2, 4 and 1, 3), and each reads every other pixel. The input gradient then computes the even rows
@@ -6032,7 +6032,8 @@ TP__INLINE void TP__F(wino6_g_back)(const float *s, int64_t gap, float *g, int64
 
 /* Eight points: 0, 1/2, -1/2, 1, -1, 2, -2 and infinity, for tiles of 4 positions and blocks of 5 taps, or of 5 and 4. */
 
-/* B'd */
+/* B'd: the row of a point p has the coefficients of x (x^2 - 1/4) (x^2 - 1) (x^2 - 4) / (x - p), that of infinity those of the whole
+ * product. */
 TP__INLINE void TP__F(wino8_b)(const float *d, int64_t gap, float *r, int64_t to)
 {
     const V d0 = vload(d), d1 = vload(d + gap), d2 = vload(d + 2 * gap), d3 = vload(d + 3 * gap);
@@ -6051,51 +6052,50 @@ TP__INLINE void TP__F(wino8_b)(const float *d, int64_t gap, float *r, int64_t to
     vstore(r + 6 * to, vfma(vset(-2.0f), odd_two, even_two));
     vstore(r + 7 * to, vfma(vset(21.0f / 4), d3 - d5, d7 - d1));
 }
-/* A y, or G y if `filter`: the values of the polynomial with n coefficients y, 4 or 5, at the points; G divides them by the product
- * of a point's distances to the others. */
+/* Divides the even and odd parts of values at 1/2, 1 and 2 by the product of each point's distances to the others. */
+TP__INLINE void TP__F(wino8_scale)(V even[3], V odd[3])
+{
+    const V by[3] = {vset(32.0f / 45), vset(-2.0f / 9), vset(1.0f / 90)};
+    for (int i = 0; i < 3; i++) even[i] = vmul(by[i], even[i]), odd[i] = vmul(by[i], odd[i]);
+}
+/* A y, or G y if `filter`: the values of the polynomial with n coefficients y, 4 or 5, at the points; G also scales them. */
 TP__INLINE void TP__F(wino8_values)(int n, bool filter, const float *y, int64_t gap, float *m, int64_t to)
 {
     const V y0 = vload(y), y1 = vload(y + gap), y2 = vload(y + 2 * gap), y3 = vload(y + 3 * gap);
     const V y4 = n == 5 ? vload(y + 4 * gap) : vset(0.0f);
-    V even_half = vfma(vset(1.0f / 16), y4, vfma(vset(0.25f), y2, y0));
-    V odd_half = vfma(vset(1.0f / 8), y3, vmul(vset(0.5f), y1));
-    V even_one = y0 + y2 + y4, odd_one = y1 + y3;
-    V even_two = vfma(vset(16.0f), y4, vfma(vset(4.0f), y2, y0)), odd_two = vfma(vset(8.0f), y3, vmul(vset(2.0f), y1));
-    if (filter) {
-        const V half = vset(32.0f / 45), one = vset(-2.0f / 9), two = vset(1.0f / 90);
-        even_half = vmul(half, even_half), odd_half = vmul(half, odd_half);
-        even_one = vmul(one, even_one), odd_one = vmul(one, odd_one);
-        even_two = vmul(two, even_two), odd_two = vmul(two, odd_two);
-    }
+    V even[3], odd[3];
+    even[0] = vfma(vset(1.0f / 16), y4, vfma(vset(0.25f), y2, y0));
+    odd[0] = vfma(vset(1.0f / 8), y3, vmul(vset(0.5f), y1));
+    even[1] = y0 + y2 + y4, odd[1] = y1 + y3;
+    even[2] = vfma(vset(16.0f), y4, vfma(vset(4.0f), y2, y0));
+    odd[2] = vfma(vset(8.0f), y3, vmul(vset(2.0f), y1));
+    if (filter) TP__F(wino8_scale)(even, odd);
     if (filter) vstore(m, vset(0.0f) - y0);
     else vstore(m, y0);
-    vstore(m + to, even_half + odd_half);
-    vstore(m + 2 * to, even_half - odd_half);
-    vstore(m + 3 * to, even_one + odd_one);
-    vstore(m + 4 * to, even_one - odd_one);
-    vstore(m + 5 * to, even_two + odd_two);
-    vstore(m + 6 * to, even_two - odd_two);
+    for (int i = 0; i < 3; i++) {
+        vstore(m + (2 * i + 1) * to, even[i] + odd[i]);
+        vstore(m + (2 * i + 2) * to, even[i] - odd[i]);
+    }
     vstore(m + 7 * to, n == 5 ? y4 : y3);
 }
 /* A'm, or G'm if `filter`: n numbers, 4 or 5. */
 TP__INLINE void TP__F(wino8_sums)(int n, bool filter, const float *m, int64_t gap, float *y, int64_t to)
 {
-    const V m1 = vload(m + gap), m2 = vload(m + 2 * gap), m3 = vload(m + 3 * gap), m4 = vload(m + 4 * gap);
-    const V m5 = vload(m + 5 * gap), m6 = vload(m + 6 * gap), last = vload(m + 7 * gap);
-    V even_half = m1 + m2, odd_half = m1 - m2, even_one = m3 + m4, odd_one = m3 - m4;
-    V even_two = m5 + m6, odd_two = m5 - m6, zero = vload(m);
+    V even[3], odd[3], zero = vload(m);
+    const V last = vload(m + 7 * gap);
+    for (int i = 0; i < 3; i++) {
+        const V plus = vload(m + (2 * i + 1) * gap), minus = vload(m + (2 * i + 2) * gap);
+        even[i] = plus + minus, odd[i] = plus - minus;
+    }
     if (filter) {
-        const V half = vset(32.0f / 45), one = vset(-2.0f / 9), two = vset(1.0f / 90);
-        even_half = vmul(half, even_half), odd_half = vmul(half, odd_half);
-        even_one = vmul(one, even_one), odd_one = vmul(one, odd_one);
-        even_two = vmul(two, even_two), odd_two = vmul(two, odd_two);
+        TP__F(wino8_scale)(even, odd);
         zero = vset(0.0f) - zero;
     }
-    V y3 = vfma(vset(8.0f), odd_two, vfma(vset(1.0f / 8), odd_half, odd_one));
-    vstore(y, zero + even_half + even_one + even_two);
-    vstore(y + to, vfma(vset(2.0f), odd_two, vfma(vset(0.5f), odd_half, odd_one)));
-    vstore(y + 2 * to, vfma(vset(4.0f), even_two, vfma(vset(0.25f), even_half, even_one)));
-    if (n == 5) vstore(y + 4 * to, vfma(vset(16.0f), even_two, vfma(vset(1.0f / 16), even_half, even_one + last)));
+    V y3 = vfma(vset(8.0f), odd[2], vfma(vset(1.0f / 8), odd[0], odd[1]));
+    vstore(y, zero + even[0] + even[1] + even[2]);
+    vstore(y + to, vfma(vset(2.0f), odd[2], vfma(vset(0.5f), odd[0], odd[1])));
+    vstore(y + 2 * to, vfma(vset(4.0f), even[2], vfma(vset(0.25f), even[0], even[1])));
+    if (n == 5) vstore(y + 4 * to, vfma(vset(16.0f), even[2], vfma(vset(1.0f / 16), even[0], even[1] + last)));
     else y3 += last;
     vstore(y + 3 * to, y3);
 }

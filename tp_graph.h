@@ -6955,8 +6955,8 @@ typedef struct tp__compiler {
     int *group;          /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
-    char *
-        repeated; /* op id -> whether a group that reads the op's result computes the op again, unless it is the op's own group */
+    /* op id -> 0, or that no group stores the op's result: other groups that read it compute it again, by so many ops in a row */
+    char *repeated;
     int *alias;     /* value -> the value that it is an alias of; -1: none */
     char *folded;   /* op id -> whether it is folded to a constant */
     char *constant; /* op id -> whether it depends on constants alone; used by step 3b */
@@ -8611,6 +8611,7 @@ static tp_status tp__plan_groups(tp__compiler *c)
 #else
 #define TP__REPEATS TP__HAS_FUSION
 #endif
+#define TP__MOST_REPEATED 4 /* cheap ops in a row; more of them take longer than storing and loading a value */
 
 /* Whether an op takes so little time that reading its operand and computing it again is as fast as reading its result. */
 static bool tp__is_cheap(const tp_operation *o)
@@ -8652,8 +8653,8 @@ static bool tp__leaves_group(const tp__compiler *c, int v, int group)
     return false;
 }
 
-/* Adds op o, and the repeated ops that it reads, to a group in which they are no members yet. If the group has no room, it returns false
- * and leaves the group as it may be. */
+/* Adds op o to a group, and the repeated ops that it reads, unless they are members already. Returns false if the group has no room;
+ * it may then hold some of them. */
 static bool tp__repeat_in(const tp__compiler *c, tp__group *g, const tp_operation *o)
 {
     if (tp__is_member(g, o->id)) return true;
@@ -8666,8 +8667,9 @@ static bool tp__repeat_in(const tp__compiler *c, tp__group *g, const tp_operatio
     return tp__chain_fits(c, g);
 }
 
-/* 6. A cheap op whose result only groups read, and whose operand is in memory anyway, is computed again by each of these groups instead of
- * being stored and loaded: the gradient of gelu_tanh(x) loads dy, x and the tanh, but not what is a few products away from x. */
+/* 6. A cheap op whose result only groups read, and whose operand is in memory anyway or is repeated itself, is computed again by each of
+ * these groups instead of being stored and loaded. So the gradient of gelu_tanh(x) loads dy, x and the tanh, and computes the products
+ * of x that it needs. */
 static tp_status tp__repeat_cheap(tp__compiler *c)
 {
     for (int k = 0; k < c->n_order && !c->exec->session->config.no_fusion; k++) {
@@ -8678,9 +8680,9 @@ static tp_status tp__repeat_cheap(tp__compiler *c)
         const tp_node *from = tp__alias_root_node(c, o->in[0]);
         /* another op may write a variable before the other groups read it */
         if (n < 0 || tp__memory_of(c, o->in[0])) continue;
-        const int group = c->group[from->op->id];
-        if (group >= 0 && !c->repeated[from->op->id] && !tp__leaves_group(c, c->first_value[from->op->id], group))
-            continue;
+        const int group = c->group[from->op->id], before = c->repeated[from->op->id];
+        if (before == TP__MOST_REPEATED) continue;
+        if (group >= 0 && !before && !tp__leaves_group(c, c->first_value[from->op->id], group)) continue;
         tp__group *grown = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(n + 1) * sizeof *grown);
         if (!grown) return tp__nomem_plan();
         bool all = true;
@@ -8690,7 +8692,7 @@ static tp_status tp__repeat_cheap(tp__compiler *c)
         }
         if (!all) continue;
         for (int i = 0; i < n; i++) c->groups[other[i]] = grown[i];
-        c->repeated[o->id] = 1;
+        c->repeated[o->id] = (char)(before + 1);
     }
     return TP_OK;
 }

@@ -4301,7 +4301,7 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
     df->next = tp__mix_next;
     df->restart = tp__mix_restart;
     df->seek = tp__mix_seek;
-    df->endless_ = false; /* it gives as many datapoints of each flow as its size says */
+    df->endless_ = false; /* a pass takes from each flow as many datapoints as the flow's size says */
     f->left = (int64_t *)tp_calloc(2 * (size_t)f->n, sizeof *f->left);
     if (!f->left) {
         tp__df_delete(df);

@@ -1301,7 +1301,8 @@ TEST(sessions_save_and_restore_each_format)
     tp_set_log(NULL, NULL);
 }
 
-/* A session in use keeps its values and its state when a restore is refused, whatever the fault and wherever in the file. */
+/* A restore that is refused leaves the values and the state of a session in use as they were: each kind of fault, at each place in
+ * the file. */
 TEST(a_refused_restore_changes_nothing)
 {
     enum { SHAPE, DTYPE, MISSING, UNUSED, CONFLICT, OTHER_MODEL, FAULTS };

@@ -1991,7 +1991,11 @@ TEST(operators_that_meant_something_else)
         const char *sentence; /* in opset 6; NULL: it is taken, as all are in opset 7 */
     } row[] = {{"Add", "x,w", {"broadcast", "axis"}, {1, 1}, "Add of opset 6 broadcasts along an axis"},
                {"Mul", "x,w", {"broadcast", "axis"}, {1, 3}, "Mul of opset 6 broadcasts along an axis"},
-               {"Add", "x,w", {"broadcast", NULL}, {1, 0}, NULL}, /* the last dimensions, as today */
+               {"Add",
+                "x,w",
+                {"broadcast", NULL},
+                {1, 0},
+                NULL}, /* without axis: along the last dimensions, as in newer opsets */
                {"Add", "x,x", {"broadcast", NULL}, {0, 0}, NULL},
                {"PRelu", "x,w", {NULL, NULL}, {0, 0}, "before opset 7 PRelu has a slope for each channel"},
                {"BatchNormalization", "x,w,w,w,w", {"is_test", NULL}, {1, 0}, NULL},

@@ -3260,7 +3260,7 @@ TEST(mistakes_in_a_build_function_or_a_callback)
     tp_set_log(NULL, NULL);
 }
 
-/* A prediction is compared with its truth, a row with its row: what would be repeated in silence is refused. */
+/* Losses refuse shapes that would broadcast: each prediction has one truth, each row of logits one row. */
 TEST(losses_compare_one_with_one)
 {
     static const char *const want[] = {

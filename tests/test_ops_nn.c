@@ -532,7 +532,7 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
-/* A convolution in NCHW and its gradients have the bits of the one in NHWC: the images are turned before it and after it. */
+/* A convolution in NCHW and its gradients give the bits of one in NHWC between two transposes. */
 TEST(convolutions_in_nchw_are_those_in_nhwc)
 {
     static const int64_t sizes[][6] = {/* batch, channels, height, width, filters, groups */
@@ -680,7 +680,7 @@ TEST(batch_norm_and_relu_together_are_as_apart)
                 memset(&plan, 0, sizeof plan);
                 tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
                 CHECK((strstr(plan.data, " relu ") || strstr(plan.data, " relu+")) ==
-                      (apart == 1)); /* apart, the relu is a step or part of a chain; together, the norm does it */
+                      (apart == 1)); /* fetched apart, relu is a step or in a chain; else the norm does it */
                 tp_buf_free(&plan);
             }
             for (int k = 0; k < 4; k++)
@@ -724,7 +724,7 @@ TEST(group_norm_and_relu_together_are_as_apart)
             memset(&plan, 0, sizeof plan);
             tp_exec_print_plan(tp_session_exec(s[apart]), fetch, apart ? 6 : 4, &plan);
             CHECK((strstr(plan.data, " relu ") || strstr(plan.data, " relu+")) ==
-                  (apart == 1)); /* apart, the relu is a step or part of a chain; together, the norm does it */
+                  (apart == 1)); /* fetched apart, relu is a step or in a chain; else the norm does it */
             /* the naive loop masks nothing */
             CHECK((strstr(plan.data, "GroupNormGrad [mask, batch norm]") != NULL) == (TP__FAST && apart == 0));
             tp_buf_free(&plan);

@@ -1795,6 +1795,9 @@ static void again_neg(scene *s) { again(s, tp_neg(s->m)); }
 static void again_relu(scene *s) { again(s, tp_relu(s->m)); }
 static void again_clip(scene *s) { again(s, tp_clip(s->m, -1, 1)); }
 static void again_two(scene *s) { again(s, tp_affine(tp_square(s->m), 2, 1)); }
+static tp_node *four_cheap(scene *s) { return tp_relu(tp_square(tp_affine(tp_square(s->m), 2, -1))); }
+static void again_four(scene *s) { again(s, four_cheap(s)); }
+static void again_not_five(scene *s) { again(s, tp_neg(four_cheap(s))); }
 static void again_thrice(scene *s)
 {
     tp_node *cheap = tp_affine(s->m, 2, 1), *y = again(s, cheap);
@@ -1856,6 +1859,8 @@ TEST(cheap_ops_are_computed_again_instead_of_stored)
                 {"relu", again_relu, 7},
                 {"clip", again_clip, 7},
                 {"affine of square", again_two, 7},
+                {"four in a row", again_four, 7},
+                {"not five in a row", again_not_five, 8},
                 {"three readers", again_thrice, 18},
                 {"of a stored result", again_of_stored, 10},
                 {"of a fetched result", again_of_fetched, 8},

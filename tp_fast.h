@@ -93,8 +93,10 @@ typedef struct tp__tile {
     float ceiling;        /* more than 0: a ReLU, whose results are at most this (tp__ceiling) */
     float scale;          /* if `scaled`: the sums are multiplied by scale before anything is added */
     int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
+    float *panel;         /* tile_pack only: where the rows of B that it reads become a panel */
 } tp__tile;
-#define TP__MAX_EVEN 16 /* rows of the largest even tile, a tile whose rows are equally far apart */
+#define TP__PACK_AHEAD 8  /* rows of B that a tile which packs B prefetches ahead */
+#define TP__MAX_EVEN   16 /* rows of the largest even tile, a tile whose rows are equally far apart */
 
 /* One of Winograd's forms (>>conv winograd): F(edge x edge, taps x taps). */
 #define TP__WINO_TAPS 25 /* taps x taps at most */
@@ -167,6 +169,8 @@ struct tp__isa {
     void (*tile3)(const tp__tile *t);
     /* kernels of even tiles with one vector of columns, indexed by the number of rows; NULL: there is no such kernel */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);
+    /* tile of mr rows and two vectors of columns that reads B in place and packs it */
+    void (*tile_pack)(const tp__tile *t);
     /* functions that pack a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a
      * transposed A */
     void (*transpose)(float *dst, int64_t ldd, int64_t room, const float *src, int64_t lds, int64_t rows,
@@ -683,7 +687,8 @@ typedef struct tp__gemm_args {
 
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
 #define TP__KC         TP__WHOLE_SUM
-#define TP__PACK_HERE  450000 /* a B with more floats exceeds L2: each block of rows packs the panels that it uses */
+#define TP__IN_L2      450000 /* a B of up to this many floats stays in L2 */
+#define TP__PACK_HERE  64000  /* from a B of this many floats on, each block of rows packs the panels that it uses */
 #define TP__PACK_ALONE 32768  /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE 16     /* up to this K the product reads A in place, without packing */
 #define TP__K_PARTS    2048   /* k is divided into parts from here on, if the output is small */
@@ -694,6 +699,7 @@ typedef struct tp__gemm_args {
 #define TP__LDB_NEAR   32     /* B is read in place for many rows of A if a row of B has at most this many panels */
 #define TP__LDA_NEAR   1024   /* a transposed A is read in place if its rows have at most this many floats */
 #define TP__PACK_K     128    /* values of k in a chunk that packs B */
+#define TP__TURN_NEAR  131072 /* number of floats up to which a matrix and its transpose stay in L2 */
 /* panels in a chunk that packs B: more write streams would evict each other from L1 */
 #define TP__PACK_PANELS 8
 #define TP__CHUNK_MIN   1000000 /* number of multiply-adds from which a chunk is worth its overhead */
@@ -734,7 +740,7 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
 {
     const tp__gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
-    p->pack_here = !a->tb && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
+    p->pack_here = !a->tb && !p->stream && M > 2 * mr && N > p->nr && K * N > (a->ta ? TP__IN_L2 : TP__PACK_HERE);
     /* if B misses the cache, blocks have more rows, so that each panel of B is used for more of them */
     const bool b_misses_cache = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
@@ -747,8 +753,7 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY &&
-                 p->mb > (p->pack_here ? TP__M_HERE * 5 / 8 : 2 * mr))
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > (p->pack_here ? TP__MB : 2) * mr)
             p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
@@ -814,10 +819,9 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     /* k stays whole, because C, which gradient descent updates, cannot hold partial sums */
     if (a->descend && p->parts == 1) p->kc = p->k_part;
 
-    tp__gemm_choose_blocks(p); /* 2. */
-
-    /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
+    /* 2. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
     p->stream = a->ta && !a->descend && p->panels <= 2 && K >= 1024 && M <= 1024;
+    tp__gemm_choose_blocks(p); /* 3. */
     if (p->stream) {
         p->mb = M;
         p->m_blocks = 1;
@@ -831,7 +835,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0;
     /* rows of B that map to few cache sets are packed too, if they are used often enough */
     const bool spread = a->ldb % 256 != 0 || M <= 16 * mr;
-    const bool in_l2 = M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr && spread;
+    const bool in_l2 =
+        !p->pack_here && M <= TP__M_HERE && K * N <= TP__IN_L2 && a->ldb <= TP__LDB_NEAR * p->nr && spread;
     p->b_in_place = !a->tb && (a->ldb <= p->nr || (!keep && (M <= 2 * mr || in_l2)));
     p->pack_a = !p->stream && (a->ta ? !short_k && (p->pb > 1 || M > mr)
                                      : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
@@ -842,7 +847,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     /* a transposed B is packed along its own rows: all of k, one panel at a time */
     p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K;
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
-    p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
+    p->pack_here = p->pack_here && !p->b_in_place;
     if (p->row || p->pack_here) p->packed_from = p->panels;
     else if (p->b_in_place) p->packed_from = p->even || tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
 
@@ -1045,7 +1050,13 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
         else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
         if (g->kept && p->pack_here) packed_b = g->kept + k * p->panels * p->nr + panel0 * p->nr * kn;
-        if (p->pack_here && !g->kept_is_ready) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
+        /* the first tile of rows packs the whole panels */
+        const int64_t whole = tp__tile_rows(mb, isa->mr) == isa->mr ? g->N / p->nr : panel0;
+        const bool pack = p->pack_here && !g->kept_is_ready;
+        if (pack) {
+            const int64_t first = tp__max64(panel0, tp__min64(whole, panel1));
+            tp__gemm_pack_b(p, packed_b + (first - panel0) * p->nr * kn, p->nr * kn, 0, first, panel1, k, kn);
+        }
         run.len = kn;
         t.add = k > k_begin || (g->accumulate && !parts) || descend;
         t.ceiling = last ? tp__ceiling(&g->epilogue) : 0;
@@ -1070,7 +1081,11 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
                     isa->row(&t, tp__min64(panel1 * p->nr, g->N) - column);
                     break;
                 }
-                tp__run_tile(isa, &t, n);
+                if (pack && i == 0 && panel < whole) {
+                    t.n = (int)n, t.panel = packed_b + (panel - panel0) * p->nr * kn;
+                    t.b = g->B + k * g->ldb + column, t.ldb = g->ldb;
+                    isa->tile_pack(&t);
+                } else tp__run_tile(isa, &t, n);
             }
         }
         k += kn;
@@ -1112,23 +1127,24 @@ static void tp__gemm_untranspose(tp__gemm_args *a)
  * transposed; or along k: then each value of C is a dot product. An operand whose memory runs the other way is transposed first. */
 typedef enum tp__along { TP__ALONG_N, TP__ALONG_M, TP__ALONG_K } tp__along;
 
-/* Chooses the index along which vectors run by estimated cost: the number of lanes that are computed, full or empty;
- * half a vector for each value that must be transposed; about three operations to add the lanes of a dot product. A
- * transposed A is never read along k, so that a step of gradient descent has the same sums as the gradient by
- * itself. */
+/* Estimated cost of transposing n values, in multiplications of one lane: more if they do not fit into L2 with what they become. */
+static int64_t tp__turn_cost(int64_t n, int64_t vw) { return vw < 8 ? n * vw / 2 : n > TP__TURN_NEAR ? 16 * n : 8 * n; }
+
+/* Chooses the index along which vectors run by estimated cost: the number of lanes that are computed, full or empty, and what must be
+ * transposed. A dot product adds its lanes at the end, and loads more for each multiplication. A transposed A is never read along k,
+ * so that a step of gradient descent has the same sums as the gradient by itself. The numbers were fitted to the times of 7,000 random
+ * products of 1 to 2,048 in each dimension, under AVX-512, AVX2 and SSE2. */
 static tp__along tp__gemm_along(const tp__gemm_args *a, const struct tp__isa *isa)
 {
     const int64_t M = a->M, N = a->N, K = a->K, vw = isa->vw;
     if (a->descend || K < 1) return TP__ALONG_N;
-    const int64_t lanes = vw > 8 ? 8 : vw; /* vectors of eight floats replace a vector of sixteen that is half empty */
-    const int64_t back = N == 1 ? 0 : (a->accumulate ? 2 : 1) * M * N;
-    const int64_t n = M * K * tp__round_up(N, lanes) + (a->tb && N > 1 ? N * K * vw / 2 : 0);
-    const int64_t m = N * K * tp__round_up(M, lanes) + ((a->ta ? 0 : M * K) + back) * vw / 2;
-    /* with few registers there are more loads for each multiplication of a dot product */
-    const int64_t k = M * N * (tp__round_up(K, vw) + 3 * vw) * (vw < 16 ? 3 : 2) / 2 + (a->tb ? 0 : N * K * vw / 2);
+    const int64_t n = M * K * tp__round_up(N, vw) + (a->tb && N > 1 ? tp__turn_cost(N * K, vw) : 0);
+    const int64_t back = N == 1 ? 0 : (a->accumulate ? 2 : 1) * tp__turn_cost(M * N, vw);
+    const int64_t m = N * K * tp__round_up(M, vw) + (a->ta ? 0 : tp__turn_cost(M * K, vw)) + back;
+    const int64_t k = M * N * (tp__round_up(K, vw) + 4 * vw) * 5 / 4 + (a->tb ? 0 : tp__turn_cost(N * K, vw));
     const bool along_k = isa->dots && !a->ta && (K < TP__K_PARTS || (a->tb && M <= 4));
     if (along_k && k < n && k <= m) return TP__ALONG_K;
-    return K < TP__K_PARTS / 2 && m < n - n / 8 ? TP__ALONG_M : TP__ALONG_N;
+    return m < n - n / 32 ? TP__ALONG_M : TP__ALONG_N;
 }
 
 /* -- along n ------------------------------------------------------------------------------------------------------------------ */
@@ -4434,10 +4450,12 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
         first;                     \
         if (nv == 2) second;       \
     }
-/* Computes the sums of a tile: p[i] for the first vector of columns in row i, q[i] for the second. */
-TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, V *p, V *q)
+/* Computes the sums of a tile: p[i] for the first vector of columns in row i, q[i] for the second. pack: the rows of B are
+ * read in place, and stored as a panel for the tiles of the rows that follow. */
+TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V *p, V *q)
 {
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
+    float *panel = t->panel;
     const int64_t step = t->step, ldb = t->ldb;
     const tp__run *run = t->run, *const last = run + t->n_run;
 #define X(i)                     \
@@ -4449,8 +4467,15 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, V *p, V *q)
         int64_t at = run->at;
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-            __builtin_prefetch(prefetch);
-            prefetch += mr;
+            if (pack) {
+                __builtin_prefetch(b + TP__PACK_AHEAD * ldb);
+                __builtin_prefetch(b + TP__PACK_AHEAD * ldb + 2 * TP__VW - 1);
+                vstore(panel, b0), vstore(panel + TP__VW, b1);
+                panel += 2 * TP__VW;
+            } else {
+                __builtin_prefetch(prefetch);
+                prefetch += mr;
+            }
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
@@ -4471,9 +4496,10 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, V *p, V *q)
 #if TP__MR == 14
 /* The same for twelve or fourteen rows, if the second row of each pair of rows is equally far from the first; else returns false. So
  * many addresses do not all fit into registers, and to load one costs as much time as to load a vector. Here each pair needs one. */
-TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, V *p, V *q)
+TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, bool pack, V *p, V *q)
 {
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
+    float *panel = t->panel;
     const int64_t step = t->step, ldb = t->ldb, gap = t->a[1] - t->a[0];
     const tp__run *run = t->run, *const last = run + t->n_run;
     for (int i = 2; i < mr; i += 2)
@@ -4487,8 +4513,15 @@ TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, V *p, V *q)
 #undef X
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             const V b0 = vload(b), b1 = vload(b + TP__VW);
-            __builtin_prefetch(prefetch);
-            prefetch += mr;
+            if (pack) {
+                __builtin_prefetch(b + TP__PACK_AHEAD * ldb);
+                __builtin_prefetch(b + TP__PACK_AHEAD * ldb + 2 * TP__VW - 1);
+                vstore(panel, b0), vstore(panel + TP__VW, b1);
+                panel += 2 * TP__VW;
+            } else {
+                __builtin_prefetch(prefetch);
+                prefetch += mr;
+            }
 #define X(i, j)                                             \
     if (mr > i) {                                           \
         const V x = vset(*a##i), y = vset(a##i[gap]);       \
@@ -4511,7 +4544,7 @@ TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, V *p, V *q)
 }
 #endif
 
-TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
+TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv, bool pack)
 {
     V p[TP__MR], q[TP__MR];
 #define X(i) TP__BOTH(i, __builtin_prefetch(t->c[i], 1), __builtin_prefetch(t->c[i] + TP__VW, 1))
@@ -4520,9 +4553,9 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 
     /* 1. compute the tile's sums of products */
 #if TP__MR == 14
-    if (!(mr >= 12 && nv == 2 && TP__F(sum_pairs)(t, mr, p, q)))
+    if (!(mr >= 12 && nv == 2 && TP__F(sum_pairs)(t, mr, pack, p, q)))
 #endif
-        TP__F(sum_rows)(t, mr, nv, p, q);
+        TP__F(sum_rows)(t, mr, nv, pack, p, q);
 
     if (t->scaled) {
         const V scale = vset(t->scale);
@@ -4571,6 +4604,8 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef TP__BOTH
 #undef TP__ROWS
 #undef TP__PAIRS
+/* The largest tile, which reads B in place and packs it. To pack B apart from this would take as long as computing four rows. */
+static void TP__F(tile_pack)(const tp__tile *t) { TP__F(tile)(t, TP__MR, 2, true); }
 
 #if TP__MR == 14
 /* Computes the sums of a tile of three vectors of columns, seven rows at a time: these take fewer loads for each product than a tile
@@ -4612,8 +4647,8 @@ static void TP__F(tile3)(const tp__tile *t)
 
 /* clang-format off */
 #define TP__TILE(mr_)                                                                      \
-    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); } \
-    static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2); }
+    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1, false); } \
+    static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2, false); }
 #define TP__T(nv_, mr_) TP__F(TP__CAT(TP__CAT(tile, nv_), TP__CAT(_, mr_)))
 #if TP__MR == 14
 TP__TILE(1)
@@ -6818,6 +6853,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
                                                                   TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,
                                                                   NULL, NULL},
 #endif
+                                                                 TP__F(tile_pack),
                                                                  TP__F(transpose),
                                                                  TP__F(panel),
                                                                  TP__F(tiles),

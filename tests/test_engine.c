@@ -231,15 +231,15 @@ TEST(gemm_threads_give_the_same_bits)
 
 #if TP__FAST
 /* The size of the scratch memory shows how much of B is copied: all of it if several blocks of rows use it; the part of one block if
- * B has more than a million values; nothing for a single row, which reads B in place. */
+ * B has more than 64,000 values; nothing for a single row, which reads B in place. */
 TEST(scratch_memory_of_products)
 {
     static const struct {
         int64_t more; /* rows that there are beyond two tiles; -1: one row in all */
         int64_t N, K; /* 0: a panel and a half, and a million values in all */
         int copied;   /* 0: not even one panel; 1: less than a quarter; 2: all */
-    } cases[] = {{1, 1010, 1000, 1}, {1, 1009, 1000, 1}, {40, 1100, 1000, 1}, {1, 2001, 225, 1}, {1, 2000, 225, 2},
-                 {40, 1100, 400, 2}, {-1, 1008, 900, 0}, {-1, 1001, 900, 0},  {1, 0, 0, 0}};
+    } cases[] = {{1, 1010, 1000, 1}, {1, 1009, 1000, 1}, {40, 1100, 1000, 1}, {1, 2000, 32, 2},
+                 {40, 1100, 58, 2},  {-1, 1008, 900, 0}, {-1, 1001, 900, 0},  {1, 0, 0, 0}};
     tp_device *d[MAX_DEVICES];
     const int n = open_all(d, false);
     for (int i = 0; i < n; i++)

@@ -5409,8 +5409,8 @@ static float TP__F(max)(int64_t n, const float *x)
 /* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. tests/test_ulp.c measures the errors that the comments
  * give, in units in the last place. */
 
-/* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104. */
-TP__INLINE V TP__F(exp_rest)(V x, VI *k)
+/* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104; *rounder is k + TP__ROUNDER. */
+TP__INLINE V TP__F(exp_rest)(V x, V *rounder)
 {
     V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), n = big - vset(TP__ROUNDER);
     V r = vfma(n, vset(-TP__LN2_HI), x);
@@ -5420,25 +5420,46 @@ TP__INLINE V TP__F(exp_rest)(V x, VI *k)
     q = vfma(q, r, vset(TP__EXP_4));
     q = vfma(q, r, vset(TP__EXP_3));
     q = vfma(q, r, vset(TP__EXP_2));
-    *k = (VI)big - (VI)vset(TP__ROUNDER);
+    *rounder = big;
     return vfma(vmul(r, r), q, r);
 }
+TP__INLINE VI TP__F(exponent)(V rounder) { return (VI)rounder - (VI)vset(TP__ROUNDER); }
 
-/* error: at most 1 ulp */
-TP__INLINE V TP__F(vexp)(V x)
+/* exp(x) for |x| <= 104: at most 1 ulp */
+TP__INLINE V TP__F(exp_inside)(V x)
 {
-    VI k;
-    V p =
-        vset(1.0f) + TP__F(exp_rest)(vmin(vset(89.0f), vmax(vset(-104.0f), x)), &k); /* vmin and vmax keep a NaN in x */
-    VI half = k >> 1;
+    V rounder, p = vset(1.0f) + TP__F(exp_rest)(x, &rounder);
+#if TP__VW == 16
+    return _mm512_maskz_scalef_ps(0xffff, p, rounder - vset(TP__ROUNDER));
+#else
+    VI k = TP__F(exponent)(rounder), half = k >> 1;
     return p * vpow2(half) * vpow2(k - half);
+#endif
+}
+/* error: at most 1 ulp. Here and below vmin and vmax keep a NaN in x. */
+TP__INLINE V TP__F(vexp)(V x) { return TP__F(exp_inside)(vmin(vset(89.0f), vmax(vset(-104.0f), x))); }
+/* exp(-|x|) */
+TP__INLINE V TP__F(exp_below)(V x) { return TP__F(exp_inside)(vmax(vset(-104.0f), (V)((VI)x | viset(INT32_MIN)))); }
+
+/* n / d where n is 1 or 2 and d a finite number from 1 on, or n = e and d = 1 + e for 0 <= e <= 1. Division takes sixteen cycles
+ * for a vector of sixteen floats; this takes four, and gives the same bits: tests/test_ulp.c compares all such quotients. One step of
+ * Newton's method for 1 / d, rounded up, and one correction of the quotient. */
+TP__INLINE V TP__F(quotient)(V n, V d)
+{
+#if TP__VW == 16
+    V y = _mm512_maskz_rcp14_ps(0xffff, d);
+    y = _mm512_fmadd_round_ps(y, vfma(-d, y, vset(1.0f)), y, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
+    const V q = vmul(n, y);
+    return vfma(vfma(-d, q, n), y, q);
+#else
+    return n / d;
+#endif
 }
 
 /* e^x - 1 for x <= 0, at most 0.9 ulp. The result has the sign bit of x, for -0. */
 TP__INLINE V TP__F(vexpm1)(V x)
 {
-    VI k;
-    V rest = TP__F(exp_rest)(vmax(vset(-80.0f), x), &k), power = vpow2(k);
+    V rounder, rest = TP__F(exp_rest)(vmax(vset(-80.0f), x), &rounder), power = vpow2(TP__F(exponent)(rounder));
     V y = vfma(rest, power, power - vset(1.0f));
     return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
 }
@@ -5482,7 +5503,7 @@ TP__INLINE V TP__F(vlog)(V x)
 /* ln(1 + e^x) = max(x, 0) + log(1 + e), e = exp(-|x|), at most 1.7 ulp. The second term is that of tp__log1pf. */
 TP__INLINE V TP__F(vsoftplus)(V x)
 {
-    V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
+    V e = TP__F(exp_below)(x);
     VI big = (VI)(e > vset(TP__SQRT_TWO_LESS_ONE));
     V f = vsel(big, vfma(e, vset(0.5f), vset(-0.5f)), e), k = (V)(big & (VI)vset(1.0f));
     return vmax(x, vset(0.0f)) + TP__F(log_sum)(k, f);
@@ -5497,7 +5518,7 @@ TP__INLINE V TP__F(vtanh)(V x)
     q = vfma(q, u, vset(TP__TANH_5));
     q = vfma(q, u, vset(TP__TANH_3));
     V small = vfma(vmul(a, u), q, a);
-    V big = vset(1.0f) - vset(2.0f) / (TP__F(vexp)(a + a) + vset(1.0f));
+    V big = vset(1.0f) - TP__F(quotient)(vset(2.0f), TP__F(exp_inside)(vmin(vset(64.0f), a + a)) + vset(1.0f));
     V y = vsel((VI)(a < vset(TP__TANH_SMALL)), small, big);
     return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
 }
@@ -5505,8 +5526,8 @@ TP__INLINE V TP__F(vtanh)(V x)
 /* The sigmoid 1/(1+exp(-x)), computed from exp(-|x|), which cannot overflow; at most 2.5 ulp. */
 TP__INLINE V TP__F(vsigmoid)(V x)
 {
-    V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
-    return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
+    V e = TP__F(exp_below)(x);
+    return TP__F(quotient)(vsel((VI)(x < vset(0.0f)), e, vset(1.0f)), vset(1.0f) + e);
 }
 
 /* error: at most 1.1 ulp; 1.4 without fused multiply-and-add */
@@ -5525,8 +5546,8 @@ TP__INLINE V TP__F(verf)(V x)
     p = vfma(p, a, vset(TP__ERF_FAR_2));
     p = vfma(p, a, vset(TP__ERF_FAR_1));
     p = vfma(p, a, vset(TP__ERF_FAR_0));
-    VI k;
-    V rest = TP__F(exp_rest)(p, &k), far = vset(1.0f) - (vset(1.0f) + rest) * vpow2(k);
+    V rounder, rest = TP__F(exp_rest)(p, &rounder);
+    V far = vset(1.0f) - (vset(1.0f) + rest) * vpow2(TP__F(exponent)(rounder));
     return vsel((VI)(a < vset(1.0f)), near, (V)((VI)far | ((VI)x & viset(INT32_MIN))));
 }
 
@@ -7007,22 +7028,43 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__divide_mean(j, v);
     }
 }
+/* Reduces n rows of two elements, as a maxout layer has. A sum of two floats has the same bits in float as in double. */
+static void tp__reduce_pairs(tp__reduce_kind kind, int64_t n, float *y, const float *x)
+{
+    if (kind == TP__REDUCE_SUM)
+        for (int64_t o = 0; o < n; o++) y[o] = x[2 * o] + x[2 * o + 1];
+    else if (kind == TP__REDUCE_MEAN) /* in double, where the sum does not overflow */
+        for (int64_t o = 0; o < n; o++) y[o] = (float)(((double)x[2 * o] + (double)x[2 * o + 1]) * 0.5);
+    else
+        for (int64_t o = 0; o < n; o++) {
+            const float a = x[2 * o], b = x[2 * o + 1], larger = a > b ? a : b; /* without branches; b if one is NaN */
+            y[o] = a == a ? larger : a;
+        }
+}
 /* A chunk of reductions along rows of less than TP__SHORT_ROW elements, which follow each other in x: a call of tp_vec_sum would take
  * longer than such a row. */
 static void tp__reduce_short_rows_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
-    const int64_t run = j->r.run, end = (chunk + 1) * j->grain < j->r.n_out ? (chunk + 1) * j->grain : j->r.n_out;
-    for (int64_t o = chunk * j->grain; o < end; o++) {
-        const float *x = j->x + o * run;
-        float best = x[0];
-        double sum = (double)x[0];
-        if (j->kind == TP__REDUCE_MAX)
-            for (int64_t i = 1; i < run; i++) best = best != best || best > x[i] ? best : x[i];
-        else
+    const int64_t run = j->r.run, begin = chunk * j->grain, end = tp__min64(begin + j->grain, j->r.n_out);
+    if (run == 2) tp__reduce_pairs(j->kind, end - begin, j->y + begin, j->x + 2 * begin);
+    else if (j->kind == TP__REDUCE_MAX)
+        for (int64_t o = begin; o < end; o++) {
+            const float *x = j->x + o * run;
+            float best = x[0];
+            for (int64_t i = 1; i < run; i++) {
+                const float larger = best > x[i] ? best : x[i];
+                best = best == best ? larger : best;
+            }
+            j->y[o] = best;
+        }
+    else
+        for (int64_t o = begin; o < end; o++) {
+            const float *x = j->x + o * run;
+            double sum = (double)x[0];
             for (int64_t i = 1; i < run; i++) sum += (double)x[i];
-        j->y[o] = j->kind == TP__REDUCE_MAX ? best : tp__divide_mean(j, sum);
-    }
+            j->y[o] = tp__divide_mean(j, sum);
+        }
 }
 /* A chunk of sums along columns of x as an array (A,R,B): some of the tiles of columns of some parts of R. Sums of 128
  * rows are added to the tile's total, which keeps long sums exact enough. */

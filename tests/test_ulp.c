@@ -264,4 +264,28 @@ TEST(gradients)
     check_pairs("leaky_relu_grad", leaky_grad, exact_leaky_grad, 0.5);
     check_pairs("clip_grad", cut_grad, exact_cut_grad, 0);
 }
+
+/* AVX-512 divides by an approximation that is corrected twice; AVX2 has the processor's division. The floats from 2^-27 to 2^7 give
+ * every quotient of tp__quotient_avx512: below, exp(-|x|) is 1; above, it is 0, and tanh is 1. */
+TEST(quotients_of_avx512_have_the_bits_of_a_division)
+{
+    static float x[BLOCK], y[2][BLOCK];
+    tp_device *const d[2] = {tp_cpu_device_new(1, "avx2"), tp_cpu_device_new(1, "avx512")};
+    const uint32_t end = 0x43000000, stride = getenv("TP_TEST_QUICK") ? 97 * BLOCK : BLOCK;
+    if (!d[0] || !d[1]) TEST_SKIP("this processor has no AVX-512");
+    for (int f = 0; f < 3; f++) {
+        tp_vec_fn (*const find)(tp_device *) = f == 2 ? tp_vec_find_tanh : tp_vec_find_sigmoid;
+        const tp_vec_fn fn[2] = {find(d[0]), find(d[1])};
+        const float *const in[1] = {x};
+        for (uint32_t begin = 0x32000000; begin < end; begin += stride) {
+            for (uint32_t i = 0; i < BLOCK; i++) x[i] = from_bits((begin + i) | (f == 1 ? 0x80000000u : 0));
+            for (int k = 0; k < 2; k++) fn[k](BLOCK, y[k], in);
+            if (memcmp(y[0], y[1], sizeof y[0]) == 0) continue;
+            for (int i = 0; i < BLOCK; i++)
+                CHECK_MSG(y[0][i] == y[1][i], "%s(%.9g): %.9g, by division %.9g", f == 2 ? "tanh" : "sigmoid",
+                          (double)x[i], (double)y[1][i], (double)y[0][i]);
+        }
+    }
+    for (int k = 0; k < 2; k++) d[k]->destroy(d[k]);
+}
 TEST_MAIN()

@@ -5441,6 +5441,17 @@ TP__INLINE V TP__F(vexp)(V x) { return TP__F(exp_inside)(vmin(vset(89.0f), vmax(
 /* exp(-|x|) */
 TP__INLINE V TP__F(exp_below)(V x) { return TP__F(exp_inside)(vmax(vset(-104.0f), (V)((VI)x | viset(INT32_MIN)))); }
 
+/* a / d, where y is 1 / d or one unit in the last place above it. AVX-512: division takes sixteen cycles for a vector of sixteen
+ * floats, this one and a half. The result is the float nearest to a / d unless d * 2^-24 of it is less than the smallest float. */
+TP__INLINE V TP__F(divide_by)(V a, V d, V y)
+{
+#if TP__VW == 16
+    const V q = vmul(a, y);
+    return vfma(vfma(-d, q, a), y, q);
+#else
+    return (void)y, a / d;
+#endif
+}
 /* n / d where n is 1 or 2 and d a finite number from 1 on, or n = e and d = 1 + e for 0 <= e <= 1. Division takes sixteen cycles
  * for a vector of sixteen floats; this takes four, and gives the same bits: tests/test_ulp.c compares all such quotients. One step of
  * Newton's method for 1 / d, rounded up, and one correction of the quotient. */
@@ -5449,8 +5460,7 @@ TP__INLINE V TP__F(quotient)(V n, V d)
 #if TP__VW == 16
     V y = _mm512_maskz_rcp14_ps(0xffff, d);
     y = _mm512_fmadd_round_ps(y, vfma(-d, y, vset(1.0f)), y, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-    const V q = vmul(n, y);
-    return vfma(vfma(-d, q, n), y, q);
+    return TP__F(divide_by)(n, d, y);
 #else
     return n / d;
 #endif
@@ -6586,7 +6596,9 @@ static void TP__F(attention_softmax)(int64_t n, int64_t m, float *p, int64_t gap
                 sum[k] += e;
             }
         z = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        for (int64_t key = 0; key < any && !known; key++) vstore(p + key * gap, vload(p + key * gap) / z); /* sum 1 */
+        const V inverse = vset(1.0f) / z;
+        for (int64_t key = 0; key < any && !known; key++) /* so that their sum is 1 */
+            vstore(p + key * gap, TP__F(divide_by)(vload(p + key * gap), z, inverse));
         TP__F(attention_hide)(n, i, p, gap, seen, all, 0.0f);
         for (int64_t key = any; key < n; key++) vstore(p + key * gap, vset(0.0f));
         if (lse && !known) TP__F(put_part)(lse + i, m - i, top + TP__F(vlog)(z));
@@ -6605,7 +6617,9 @@ static void TP__F(attention_ds)(int64_t n, int64_t m, const float *p, float *dp,
 
 static void TP__F(divide)(int64_t n, float *y, float by)
 {
-    for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
+    const V d = vset(by), inverse = vset(1.0f / by);
+    for (int64_t i = 0; i < n; i += TP__VW)
+        TP__F(put_part)(y + i, n - i, TP__F(divide_by)(TP__F(part)(y + i, n - i), d, inverse));
 }
 
 /* One step of the optimizer Lion, each product rounded as in the naive loop. */
@@ -9311,13 +9325,18 @@ static void tp__attention_products(const tp__attention_job *j, const float *a, i
     if (scale != 1.0f) tp__scale_of[j->isa->level](D * tp__conv_panels_width(j->isa, m), across, scale, across);
     tp__attention_multiply(j, n, a, C, 1, p, TP__QUERIES, across, D, D, columns, false);
 }
-/* Backward: adds the share of a block of queries to d, of dk or dv: p (n keys x m queries) times b (m x D). */
-static void tp__attention_add(const tp__attention_job *j, const float *p, int64_t n, const float *b, int64_t m,
-                              float *packed, float *d)
+/* Backward: adds the share of a block of queries to d, of dk or dv: p (n keys x m queries) times b (m x D). The first `summed` keys
+ * have a sum already. */
+static void tp__attention_add(const tp__attention_job *j, const float *p, int64_t n, int64_t summed, const float *b,
+                              int64_t m, float *packed, float *d)
 {
+    const int64_t C = j->h.C, D = j->h.D;
     if (!d) return;
-    tp__pack_matrix(j->isa, packed, b, j->h.C, false, m, j->h.D);
-    tp__attention_multiply(j, n, p, TP__QUERIES, 1, d, j->h.C, packed, m, m, j->h.D, true);
+    tp__pack_matrix(j->isa, packed, b, C, false, m, D);
+    if (summed > 0) tp__attention_multiply(j, summed, p, TP__QUERIES, 1, d, C, packed, m, m, D, true);
+    if (n > summed)
+        tp__attention_multiply(j, n - summed, p + summed * TP__QUERIES, TP__QUERIES, 1, d + summed * C, C, packed, m, m,
+                               D, false);
 }
 /* A chunk of attention, forward or backward: one head of one sample. */
 static void tp__attention_chunk(void *user, int64_t chunk)
@@ -9342,8 +9361,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         if (k->out[i].data) out[i] = (float *)k->out[i].data + (i == 0 ? rows : cols);
     if (lse) lse += chunk * h->Tq;
     tp__pack_matrix(j->isa, by_keys, j->back ? keys : v, C, false, Tk, D);
-    for (int o = 1; o < 3; o++)
-        for (int64_t e = 0; e < Tk && out[o]; e++) memset(out[o] + e * C, 0, (size_t)D * sizeof(float));
+    int64_t summed = 0; /* backward: dk and dv of so many keys have a sum, of the queries before */
     for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
         const int64_t m = tp__min64(TP__QUERIES, h->Tq - i0), at = i0 * C, n = tp__keys_seen(h, i0 + m - 1);
         tp__attention_products(j, keys, n, q + at, m, scale, across, p);
@@ -9353,14 +9371,17 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         if (j->back) {
             float *dp = across + j->across, *dy_across = dp + TP__QUERIES * Tk, *by_queries = dy_across + j->across;
             tp__attention_products(j, v, n, dy + at, m, 1.0f, dy_across, dp);
-            tp__attention_add(j, p, n, dy + at, m, by_queries, out[2]);
+            tp__attention_add(j, p, n, summed, dy + at, m, by_queries, out[2]);
             for (int64_t i = 0; i < m; i++) less[i] = j->isa->dot(D, dy + at + i * C, y + at + i * C);
             tp__attention_ds_of[level](n, m, p, dp, TP__QUERIES, less, scale);
-            tp__attention_add(j, dp, n, q + at, m, by_queries, out[1]);
+            tp__attention_add(j, dp, n, summed, q + at, m, by_queries, out[1]);
+            summed = n;
             ds = dp;
         }
         if (out[0]) tp__attention_multiply(j, m, ds, 1, TP__QUERIES, out[0] + at, C, by_keys, Tk, n, D, false);
     }
+    for (int o = 1; o < 3; o++) /* of keys that no query sees */
+        for (int64_t e = summed; e < Tk && out[o]; e++) memset(out[o] + e * C, 0, (size_t)D * sizeof(float));
     tp__slot_release(&j->slots, slot);
 }
 static void tp__attention_fast(const tp_call *k)

@@ -1341,9 +1341,11 @@ typedef enum tp_checkpoint_format {
  * its folder (the latest checkpoint). Names that only the graph or only the checkpoint has get one line of warning; of slots of the
  * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. All is checked
  * before the first variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is
- * removed from graph names; write it without the '/' that follows it. ignore: names of the n_ignore variables not to load.
- * All others are loaded, also learning_rate and global_step: ignore these two to train anew from the weights of another model. If
- * the checkpoint cannot be read, the sentence of the error names the newest older one in the folder that can. */
+ * removed from the graph's names that begin with it; names without it are looked up as they are. Write it without the '/' that follows
+ * it. ignore: names of the n_ignore variables not to load. All others are loaded, also learning_rate and global_step: ignore these two
+ * to train anew from the weights of another model. If an average of Adam or LAMB is not in the checkpoint, as for a new layer, none of
+ * them is restored, nor are beta1_power and beta2_power. If the checkpoint cannot be read, the sentence of the error names the newest
+ * older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -1357,13 +1359,15 @@ typedef struct tp_saver_restore_desc {
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
-TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch); /* takes over the content of the dict */
+/* takes over the content of the dict; ignore_mismatch is .relaxed of tp_saver_restore_desc: another model's values are taken, too */
+TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);
 /* takes over the initialisers of the list */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n);
 TP_DEF tp_session_init *tp_just_current_session(void);
 /* Restores a path: "" or NULL restores nothing; a .npz or .safetensors file is restored as a dict, any other path as a
  * checkpoint. "~" and "~/" at the beginning are replaced by $HOME ("~somebody" is not replaced). For a dict instead of a path:
- * tp_dict_restore or tp_smart_init_list. [SmartInit] */
+ * tp_dict_restore or tp_smart_init_list. ignore_mismatch: .relaxed of tp_saver_restore_desc; another model's values are taken, too, with
+ * a warning. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 /* Restores n sources in order, so that a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a
  * dict, whose content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict
@@ -12695,27 +12699,6 @@ static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
                    r->path ? r->path : "the file");
 }
 
-/* Tells how many values of the training begin anew, and how many of the checkpoint are not used, because the optimizer or layers
- * have changed. */
-static void tp__tell_slots(const tp_session *s, const tp_dict *d, const char *used, tp_node *const *vars, int n)
-{
-    int anew = 0, left = 0, kept = 0;
-    for (int k = 0; k < n; k++) {
-        const tp_variable *v = tp_node_variable(vars[k]);
-        const bool slot = v && tp__is_training_name(v->name), there = slot && tp__dict_get(d, v->name);
-        anew += slot && !there;
-        kept += there;
-    }
-    for (int k = 0; k < d->n; k++) /* "tp:local/..": what callbacks restore themselves */
-        left += !used[k] && tp__is_training_name(d->item[k].name) && strncmp(d->item[k].name, "tp:", 3) != 0;
-    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
-        tp_log(TP_LOG_INFO,
-               "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
-               "%d of "
-               "the checkpoint are not used.",
-               kept, anew, left);
-}
-
 /* What a restore does: it is all found and checked before the first variable is loaded, so that a restore that is refused leaves
  * the session as it was. */
 typedef struct tp__restore_plan {
@@ -12725,6 +12708,75 @@ typedef struct tp__restore_plan {
     tp_buf graph_only;       /* names of variables that the checkpoint does not have */
     int weights, found;      /* numbers of the model's weights, and of those that the checkpoint has */
 } tp__restore_plan;
+
+/* Tells how many values of the training begin anew, and how many of the checkpoint are not used, because the optimizer or layers
+ * have changed. */
+static void tp__tell_slots(const tp_session *s, const tp__restore_plan *p, tp_node *const *vars, int n)
+{
+    int anew = 0, left = 0, kept = 0;
+    for (int k = 0; k < n; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        const bool slot = v && tp__is_training_name(v->name);
+        anew += slot && !p->value[k];
+        kept += slot && p->value[k];
+    }
+    for (int k = 0; k < p->d->n; k++) { /* "tp:local/..": what callbacks restore themselves */
+        const char *name = p->d->item[k].name;
+        left += !p->used[k] && tp__is_training_name(name) && strncmp(name, "tp:", 3) != 0;
+    }
+    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
+        tp_log(TP_LOG_INFO,
+               "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
+               "%d of "
+               "the checkpoint are not used.",
+               kept, anew, left);
+}
+
+/* Whether a variable is an average of Adam or LAMB, or *power: a power of beta, which tells how many steps the averages have had. */
+static bool tp__is_of_adam(const char *name, bool *power)
+{
+    *power = strncmp(name, "beta1_power", 11) == 0 || strncmp(name, "beta2_power", 11) == 0;
+    return *power || tp__ends_with(name, "/Adam") || tp__ends_with(name, "/Adam_1") || tp__ends_with(name, "/LAMB") ||
+           tp__ends_with(name, "/LAMB_1");
+}
+/* If an average of Adam or LAMB begins anew, as that of a new layer does, all of them do, with the powers of beta: these correct averages
+ * that began at zero, and for late steps they would let the new ones make steps several times too large. */
+static void tp__restore_adam(tp__restore_plan *p, tp_node *const *vars, int n)
+{
+    int anew = 0, left_out = 0;
+    bool power;
+    for (int k = 0; k < n; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        anew += v && !p->value[k] && tp__is_of_adam(v->name, &power) && !power;
+    }
+    for (int k = 0; k < n && anew > 0; k++) {
+        const tp_variable *v = tp_node_variable(vars[k]);
+        if (!v || !p->value[k] || !tp__is_of_adam(v->name, &power)) continue;
+        p->value[k] = NULL;
+        left_out++;
+    }
+    if (left_out > 0)
+        tp_log(TP_LOG_INFO,
+               "%d averages of Adam or LAMB are new, so that all of them begin anew, with the powers of beta: %d "
+               "values of "
+               "the checkpoint are not restored.",
+               anew, left_out);
+}
+
+/* Refuses a value of the checkpoint that variable k and one before it would both take. */
+static tp_status tp__restore_conflict(const tp__restore *r, tp_node *const *vars, int k)
+{
+    const char *name = tp_node_variable(vars[k])->name, *wanted = tp__name_in_checkpoint(r, name), *other = name;
+    for (int i = k - 1; i >= 0; i--) {
+        const tp_variable *v = tp_node_variable(vars[i]);
+        if (v && strcmp(tp__name_in_checkpoint(r, v->name), wanted) == 0) other = v->name;
+    }
+    return tp_fail(
+        TP_ERR_NAME,
+        "Restore conflict: '%s' of the checkpoint is for two variables of the graph, '%s' and '%s', since .prefix "
+        "is '%s': give the one that is not to be restored a scope of its own",
+        wanted, other, name, r->prefix ? r->prefix : "");
+}
 
 /* Finds and checks the values of the graph's variables. */
 static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_node *const *vars, int n)
@@ -12753,9 +12805,7 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
             p->used[at] = 1;
             continue;
         }
-        if (p->used[at])
-            st = tp_fail(TP_ERR_NAME, "Restore conflict: two variables of the graph take '%s', '%s' is one", name,
-                         v->name);
+        if (p->used[at]) st = tp__restore_conflict(r, vars, k);
         p->used[at] = 1;
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp__may_load(v, value);
         else if (st == TP_OK) st = tp__may_load_relaxed(v, value, r->relaxed, &fits);
@@ -12786,13 +12836,14 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
         tp__warn_unused_options(r, d, vars, n);
         st = tp__restore_find(r, &p, vars, n);
     }
+    if (st == TP_OK) tp__restore_adam(&p, vars, n);
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
     if (st == TP_OK && p.weights > 0 && p.found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
     if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
     for (int k = 0; k < n && st == TP_OK; k++)
         if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);
     if (st == TP_OK) st = tp__restore_states(s, d);
-    if (st == TP_OK) tp__tell_slots(s, d, p.used, vars, n);
+    if (st == TP_OK) tp__tell_slots(s, &p, vars, n);
     tp_buf_free(&p.graph_only);
     tp_buf_free(&file_only);
     tp_free(p.used);

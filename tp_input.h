@@ -40,6 +40,11 @@
  *     own buffers, or points it at memory of the flow (a view, valid until the next call on that flow), so nothing is allocated
  *     after the first few datapoints.
  *
+ * SEEDS      flows of one kind (tp_df_map, tp_df_from_list, ...) with one seed draw the same numbers: given one .seed, two flows are
+ *            shuffled alike. A flow that is given none has a seed of its own: 42 for the first flow of its kind in the tree of flows, 43
+ *            for the second, and so on; those with a given seed are counted too. A flow's inputs come before it, of several inputs the
+ *            first one's tree before the second one's. tp_df_parallel_map is of the kind of tp_df_map, tp_df_load_image of that of
+ *            tp_df_augment_image. What a flow of your own reads is a tree apart, and so is each flow of tp_df_multi_thread.
  * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. This also holds on failure.
  * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
  *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand the flow below them to their threads.
@@ -108,6 +113,7 @@ struct tp_dataflow {
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
     void (*close)(tp_dataflow *df); /* releases resources that user points to; tp_df_free frees the struct itself */
     void *user;
+    /* for the random numbers; read it in `restart`, because flows that are made around this one may change it: see SEEDS */
     uint64_t seed;
     tp_owner owner_;
     int state_;            /* the fields from here on are private to the wrappers */
@@ -118,6 +124,10 @@ struct tp_dataflow {
     bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */
     /* the flow at or below this one, read by the same thread, that collects datapoints for batches of later passes; or NULL */
     tp_dataflow *collects_;
+    const char *kind_; /* flows of one kind and one seed draw the same numbers */
+    bool seed_given_;
+    tp_dataflow *input_;      /* the first flow that this one reads */
+    tp_dataflow *next_input_; /* the next flow that the reader of this one reads */
 };
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
@@ -130,7 +140,8 @@ TP_DEF void tp_df_free(tp_dataflow *df);
 TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made df a poison flow, with its sentence */
 /* Makes a poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-/* Makes a flow whose `user` is `bytes` of zeroed memory, freed with the flow. NULL: out of memory. */
+/* Makes a flow whose `user` is `bytes` of zeroed memory, freed with the flow. seed: 0 means one of its own; (uint64_t)TP_NONE for 0.
+ * NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
 /* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
@@ -146,7 +157,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
 
 /* ==== >>sources of data =============================================================================== */
 /* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): arguments without a name come first, in the order of
- * the fields. See OPTIONS in tp_tensor.h. The default of every seed is 42.
+ * the fields. See OPTIONS in tp_tensor.h. A flow that is given no seed has one of its own: see SEEDS.
  *
  * Examples:
  *     df = tp_df_mnist("train");
@@ -220,7 +231,8 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 
 /* Generated handwritten digits in MNIST's format, for programs that must run without files: image float32 (28,28) in [0,1], label
  * int32. Strokes of ten digits in several styles, randomly bent, slanted, rotated, scaled, shifted and of random thickness. Image i
- * is a function of (seed, which, i) alone, the same bits on every machine. */
+ * is a function of (seed, which, i) alone, the same bits on every machine; without a seed all flows have the images of seed 42, each in
+ * an order of its own. */
 typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": the two have different images */
@@ -311,7 +323,8 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
 /* Gives the first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
 /* Gives datapoints rank, rank + n_ranks, rank + 2 n_ranks, ... of each pass: the part of one of n_ranks processes (MPI). In each of
- * them df must give the same datapoints in the same order, as flows with one seed do. The parts' sizes differ by one at most: where
+ * them df must give the same datapoints in the same order, as the same tree of flows does in each process. Parts that stand in one tree
+ * need it too: give df a seed there. The parts' sizes differ by one at most: where
  * all processes must make as many steps, give .steps_per_epoch. Seeks where df does. Owns df. A rank that is not 0 to n_ranks - 1 is
  * an error. [beyond: one rank's part of a flow] */
 TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *df, int rank, int n_ranks);
@@ -341,7 +354,9 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
 /* Gives the datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
-/* Joins one datapoint of each flow, components side by side; ends with the shortest flow. [dataflow: JoinData, ZipData] */
+/* Joins one datapoint of each flow, components side by side; ends with the shortest flow. Flows that shuffle have orders of their own,
+ * so that each pass makes other pairs. For the same rows of both, shuffle above, or give both flows one seed (two readers of one kind and
+ * length). [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same as tp_df_join */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
@@ -500,8 +515,9 @@ TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
 /* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread; all are made in this constructor. Each
  * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. The size of
  * flow 0 is the length of a pass. The next pass continues where the last one ended. If the size of flow 0 is unknown, a pass
- * does not end. Give the flows different seeds or parts of the data, chosen by i. [dataflow: MultiThreadRunner,
- * MultiThreadPrefetchData] */
+ * does not end. Each of the flows draws the numbers that it draws alone, so that parts of one shuffled flow (tp_df_shard) fit together.
+ * Give each its part of the data, and each flow in it that draws numbers (an order, an augmentation) a seed chosen by i: without
+ * them all threads draw the same. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
 typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
 typedef struct tp_df_multi_thread_desc {
     tp_at at_;
@@ -2053,7 +2069,9 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
     tp_dataflow *df = (tp_dataflow *)tp_calloc(1, head + bytes);
     if (!df) return NULL;
     df->name = name;
+    df->kind_ = name;
     df->seed = (uint64_t)tp__int_option((int64_t)seed, 42);
+    df->seed_given_ = seed != 0;
     df->user = (char *)df + head;
     return df;
 }
@@ -2169,10 +2187,35 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* The key of all random numbers in one pass of a flow. Flows with the same seed differ by their names. */
-static uint64_t tp__df_key(uint64_t seed, const char *name, int64_t pass)
+/* The key of all random numbers in one pass of a flow. Flows with the same seed differ by their kinds. */
+static uint64_t tp__df_key(const tp_dataflow *df, int64_t pass)
 {
-    return tp_random_key(tp_random_key(seed, tp_hash_name(name)), (uint64_t)pass);
+    return tp_random_key(tp_random_key(df->seed, tp_hash_name(df->kind_)), (uint64_t)pass);
+}
+
+/* Returns how many flows of a kind the tree of df has. Those with a given seed count too, so that giving one changes no other. */
+static uint64_t tp__df_count(const tp_dataflow *df, const char *kind)
+{
+    uint64_t n = strcmp(df->kind_, kind) == 0;
+    for (const tp_dataflow *in = df->input_; in; in = in->next_input_) n += tp__df_count(in, kind);
+    return n;
+}
+
+/* Moves the default seeds in the tree of df behind those in the tree of `before`. */
+static void tp__df_move_seeds(tp_dataflow *df, const tp_dataflow *before)
+{
+    if (!df->seed_given_) df->seed += tp__df_count(before, df->kind_);
+    for (tp_dataflow *in = df->input_; in; in = in->next_input_) tp__df_move_seeds(in, before);
+}
+
+/* Makes `in` the last input of df. `apart`: its seeds stay, whatever the inputs before it have. */
+static void tp__df_add_input(tp_dataflow *df, tp_dataflow *in, bool apart)
+{
+    tp_dataflow **end = &df->input_;
+    for (; *end; end = &(*end)->next_input_)
+        if (!apart) tp__df_move_seeds(in, *end);
+    *end = in;
+    if (!df->seed_given_) df->seed += tp__df_count(in, df->kind_);
 }
 
 /* Set by a thread that reads a flow for a source: points to the flag that tells it to stop. */
@@ -2265,9 +2308,9 @@ static tp_dataflow *tp__df_no_options(const char *function)
     return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
-/* Makes a new flow around `child`. If child is missing or poison, returns false and sets *df to the child. */
-static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
-                          tp_dataflow **df)
+/* Makes a new flow of a kind around `child`. If child is missing or poison, returns false and sets *df to the child. */
+static bool tp__df_around_of_kind(const tp_at *at, tp_dataflow *child, const char *name, const char *kind, size_t bytes,
+                                  uint64_t seed, tp_dataflow **df)
 {
     *df = child;
     if (!child || child->next == tp__poison_next) {
@@ -2282,10 +2325,18 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
     if (*df) {
         (*df)->endless_ = child->endless_;
         (*df)->collects_ = child->collects_;
+        (*df)->kind_ = kind;
+        tp__df_add_input(*df, child, false);
         return true;
     }
     tp__df_delete(child);
     return false;
+}
+/* The same; the kind is the name. */
+static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
+                          tp_dataflow **df)
+{
+    return tp__df_around_of_kind(at, child, name, name, bytes, seed, df);
 }
 
 /* Frees the child and returns a poison flow for wrong arguments of its parent. */
@@ -2426,7 +2477,7 @@ typedef struct tp__list_flow {
 
 static tp_status tp__ordered_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__order_restart((tp__order *)df->user, tp__df_key(df->seed, df->name, pass));
+    tp__order_restart((tp__order *)df->user, tp__df_key(df, pass));
     return TP_OK;
 }
 static int64_t tp__ordered_size(tp_dataflow *df) { return ((const tp__order *)df->user)->n; }
@@ -3330,7 +3381,6 @@ typedef struct tp__map_flow {
     tp_map_call call;
     void (*release)(void *user);
     tp_datapoint in;
-    const char *key_name; /* name of the flow whose random key is used */
 } tp__map_flow;
 
 /* A checksum of all components. A function that writes into a view changes the data of the flow below, each time that it is called: the
@@ -3398,7 +3448,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
 {
     tp__map_flow *f = (tp__map_flow *)df->user;
-    f->call.key = tp__df_key(df->seed, f->key_name, pass);
+    f->call.key = tp__df_key(df, pass);
     f->call.pass = pass;
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
@@ -3412,12 +3462,12 @@ static void tp__map_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* Makes a map flow. If d->fn is NULL, component_fn maps component `index` of each datapoint. key_name: name of the flow for the random key. */
+/* Makes a map flow of a kind. If d->fn is NULL, component_fn maps component `index` of each datapoint. */
 static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name,
-                                const char *key_name)
+                                const char *kind)
 {
     tp_dataflow *df;
-    if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
+    if (!tp__df_around_of_kind(&d->at_, d->df, name, kind, sizeof(tp__map_flow), d->seed, &df)) {
         if (d->release) d->release(d->user);
         return df;
     }
@@ -3426,7 +3476,6 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
     f->fn = d->fn;
     f->component_fn = component_fn;
     f->component = index;
-    f->key_name = key_name;
     f->call.user = d->user;
     f->release = d->release;
     df->next = tp__map_next;
@@ -3852,7 +3901,7 @@ static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
     f->spare = f->capacity;
     f->n_used = f->reuse;
     f->inputs = 0;
-    f->key = tp__df_key(df->seed, df->name, pass);
+    f->key = tp__df_key(df, pass);
     return tp__endless_start(&f->endless, pass, 0);
 }
 static int64_t tp__shuffle_size(tp_dataflow *df)
@@ -4084,8 +4133,13 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
+/* CONCAT: also the base of random choose and mix. THREADS: the seeds of each flow stay as they are. */
+typedef enum tp__several_kind { TP__SEVERAL_CONCAT, TP__SEVERAL_JOIN, TP__SEVERAL_THREADS } tp__several_kind;
+
+static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *name, uint64_t seed,
+                                    tp__several_kind several)
 {
+    const bool join = several == TP__SEVERAL_JOIN;
     tp_dataflow *df = NULL;
     int keep = -1;                     /* the child that decides the result: one that is missing or poison */
     for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
@@ -4101,7 +4155,7 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
     for (int i = 0; i < n && dfs && keep < 0; i++)
         if (!dfs[i] || dfs[i]->next == tp__poison_next) keep = i;
     const bool valid = n > 0 && dfs && keep < 0;
-    if (valid) df = tp_df_new(name, sizeof(tp__several_flows), 0);
+    if (valid) df = tp_df_new(name, sizeof(tp__several_flows), seed);
     tp__several_flows *f = df ? (tp__several_flows *)df->user : NULL;
     if (df) {
         f->df = (tp_dataflow **)tp_calloc((size_t)n, sizeof *f->df);
@@ -4130,6 +4184,7 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
     for (int i = 0; i < n; i++) {
         f->df[i] = dfs[i];
         dfs[i]->owner_.who = name;
+        tp__df_add_input(df, dfs[i], several == TP__SEVERAL_THREADS);
         df->endless_ = join ? df->endless_ && dfs[i]->endless_ : df->endless_ || dfs[i]->endless_;
     }
     f->n = n;
@@ -4143,10 +4198,16 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
 
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n)
 {
-    return tp__several_new(dfs, n, "tp_df_concat", false);
+    return tp__several_new(dfs, n, "tp_df_concat", 0, TP__SEVERAL_CONCAT);
 }
-TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__several_new(dfs, n, "tp_df_join", true); }
-TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n) { return tp__several_new(dfs, n, "tp_df_zip", true); }
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n)
+{
+    return tp__several_new(dfs, n, "tp_df_join", 0, TP__SEVERAL_JOIN);
+}
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n)
+{
+    return tp__several_new(dfs, n, "tp_df_zip", 0, TP__SEVERAL_JOIN);
+}
 
 /* -- random choose and random mix ---- >>df random_choose >>df random_mix */
 
@@ -4167,7 +4228,7 @@ static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__choose_restart(tp_dataflow *df, int64_t pass)
 {
     tp__several_flows *f = (tp__several_flows *)df->user;
-    f->key = tp__df_key(df->seed, df->name, pass);
+    f->key = tp__df_key(df, pass);
     f->n_draws = 0;
     return tp__several_restart(df, pass);
 }
@@ -4206,11 +4267,10 @@ static bool tp__choose_table(tp__several_flows *f, const double *p, char *reason
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_choose", false);
+    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_choose", d->seed, TP__SEVERAL_CONCAT);
     if (!df || df->next != tp__concat_next) return df;
     tp__several_flows *f = (tp__several_flows *)df->user;
     char reason[96];
-    df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
     df->next = tp__choose_next;
     df->restart = tp__choose_restart;
     df->size = NULL;
@@ -4294,10 +4354,9 @@ static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_mix", false);
+    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_mix", d->seed, TP__SEVERAL_CONCAT);
     if (!df || df->next != tp__concat_next) return df;
     tp__several_flows *f = (tp__several_flows *)df->user;
-    df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
     df->next = tp__mix_next;
     df->restart = tp__mix_restart;
     df->seek = tp__mix_seek;
@@ -4337,7 +4396,7 @@ static tp_status tp__df_filter_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__df_filter_restart(tp_dataflow *df, int64_t pass)
 {
     tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
-    f->call.key = tp__df_key(df->seed, df->name, pass);
+    f->call.key = tp__df_key(df, pass);
     f->call.pass = pass;
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
@@ -4539,7 +4598,7 @@ static tp_status tp__cache_restart(tp_dataflow *df, int64_t pass)
 {
     tp__cache_flow *f = (tp__cache_flow *)df->user;
     f->at = 0;
-    tp__order_restart(&f->order, tp__df_key(df->seed, df->name, pass));
+    tp__order_restart(&f->order, tp__df_key(df, pass));
     return TP_OK;
 }
 static int64_t tp__cache_size(tp_dataflow *df)
@@ -4836,8 +4895,6 @@ typedef struct tp__crew {
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
-    const char
-        *key_name; /* the name in the random key: that of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
     /* numbers of workers, of started workers, of slots. Without workers the caller does all the work, in slot 0 */
     int n_worker, n_started, n_slot;
@@ -5138,7 +5195,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp_mutex_unlock(f->mutex);
     f->index = 0;
     f->call.pass = pass;
-    f->call.key = tp__df_key(df->seed, f->key_name, pass);
+    f->call.key = tp__df_key(df, pass);
     return tp_df_restart(f->df, pass);
 }
 
@@ -5211,13 +5268,13 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* Makes a flow whose threads read the flow d->df and map its datapoints; d->fn NULL: they only read. key_name: name of the flow for
- * the random key. */
-static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
+/* Makes a flow whose threads read the flow d->df and map its datapoints; d->fn NULL: they only read. kind: that of the flow that
+ * gives the same datapoints without threads. */
+static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *kind, int threads,
                                  int buffers)
 {
     tp_dataflow *df;
-    if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__crew), d->seed, &df)) {
+    if (!tp__df_around_of_kind(&d->at_, d->df, name, kind, sizeof(tp__crew), d->seed, &df)) {
         if (d->release) d->release(d->user);
         return df;
     }
@@ -5227,7 +5284,6 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->fn = d->fn;
     f->call.user = d->user;
     f->release = d->release;
-    f->key_name = key_name;
     f->ordered = tp__tri_is_yes(d->ordered, true);
     f->keeps_all = !d->fn || tp__tri_is_yes(d->keeps_all, false);
     f->held = -1;
@@ -5283,7 +5339,7 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
 
 /* The same as tp_df_parallel_map, with the name of another flow for error sentences. d->num_thread 0: one per
  * processor. */
-static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
+static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *kind)
 {
     const bool valid = d->num_thread >= 0 && d->num_thread <= TP__MAX_FLOW_THREADS && d->buffer_size >= 0 &&
                        d->buffer_size <= TP__MAX_BUFFERS;
@@ -5292,7 +5348,7 @@ static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const cha
     if (threads == 0) threads = tp__os_processors();
     if (threads > TP__MAX_FLOW_THREADS) threads = TP__MAX_FLOW_THREADS;
 #endif
-    tp_dataflow *df = tp__crew_new(d, name, key_name, threads, valid && d->buffer_size ? d->buffer_size : 200);
+    tp_dataflow *df = tp__crew_new(d, name, kind, threads, valid && d->buffer_size ? d->buffer_size : 200);
     if (!df || df->next != tp__crew_next) return df;
     if (!valid)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
@@ -5379,7 +5435,7 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
         if (!list[i]) break; /* if a flow could not be made, the flows after it are NULL too */
     }
-    tp_dataflow *df = tp__several_new(list, d->num_thread, "tp_df_multi_thread", false);
+    tp_dataflow *df = tp__several_new(list, d->num_thread, "tp_df_multi_thread", 0, TP__SEVERAL_THREADS);
     tp_free((void *)list);
     if (!df || df->next != tp__concat_next) return df;
     ((tp__several_flows *)df->user)->size = size;
@@ -11990,9 +12046,9 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        /* tp_df_load_image takes the random key of tp_df_augment_image, so that both give the same images */
-        const char *key_name = lists->load ? "tp_df_augment_image" : name;
-        if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
+        /* tp_df_load_image is of the kind of tp_df_augment_image, so that both give the same images */
+        const char *kind = lists->load ? "tp_df_augment_image" : name;
+        if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, kind);
         tp_df_map_desc map_desc;
         memset(&map_desc, 0, sizeof map_desc);
         map_desc.at_ = m.at_;
@@ -12002,7 +12058,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         map_desc.keeps_all = m.keeps_all;
         map_desc.seed = m.seed;
         map_desc.release = m.release;
-        return tp__map_new(&map_desc, NULL, 0, name, key_name);
+        return tp__map_new(&map_desc, NULL, 0, name, kind);
     }
     char text[900];
     snprintf(text, sizeof text, "%.880s", tp_last_error());

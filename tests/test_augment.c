@@ -1161,6 +1161,49 @@ TEST(a_flow_that_seeks_gives_what_walking_gives)
     tp_datapoint_free(&b);
 }
 
+/* Each image has 4 i + j in its pixel (i,j). */
+static tp_status places(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    tp_status st = tp_datapoint_resize(dp, 1);
+    (void)user, (void)pass, (void)index;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_U8, tp_make_shape(4, 4));
+    for (int i = 0; i < 16 && st == TP_OK; i++) ((uint8_t *)dp->c[0].data)[i] = (uint8_t)i;
+    return st;
+}
+
+static double correlation(const double *a, const double *b, int n)
+{
+    double sa = 0, sb = 0, aa = 0, bb = 0, ab = 0;
+    for (int i = 0; i < n; i++) sa += a[i], sb += b[i], aa += a[i] * a[i], bb += b[i] * b[i], ab += a[i] * b[i];
+    return (ab * n - sa * sb) / sqrt((aa * n - sa * sa) * (bb * n - sb * sb));
+}
+
+/* Crops or mirrors upside down, and then mirrors: in two flows, or by a list in one. Where a part begins and how it is mirrored is
+ * seen in the first two pixels. */
+TEST(flows_that_augment_draw_numbers_of_their_own)
+{
+    enum { N = 2000 };
+    static double row[N], mirrored[N];
+    for (int which = 0; which < 6; which++) {
+        tp_augmentor *two[2] = {which % 2 ? tp_aug_flip(.vert = TP_YES) : tp_aug_random_crop(2, 2),
+                                tp_aug_flip(.horiz = TP_YES)};
+        tp_dataflow *df = tp_df_from_generator(places);
+        const int threads = which / 2 == 2 ? 2 : 0;
+        df = which < 2 ? tp_df_augment_image(df, tp_aug_list(two, 2))
+                       : tp_df_augment_image(tp_df_augment_image(df, two[0]), two[1], .num_thread = threads);
+        tp_datapoint dp = {0, NULL, 0};
+        for (int i = 0; i < N && CHECK_OK(tp_df_next(df, &dp)); i++) {
+            const int first = (int)tp_tensor_get(&dp.c[0], 0), second = (int)tp_tensor_get(&dp.c[0], 1);
+            row[i] = first / 4;
+            mirrored[i] = first > second;
+        }
+        const double r = correlation(row, mirrored, N);
+        CHECK_MSG(fabs(r) < 0.1, "case %d: the correlation is %g", which, r);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+}
+
 /* The components of a datapoint get the same numbers, those of tp_aug_draw with the flow's key. */
 TEST(components_are_augmented_alike)
 {

@@ -1111,6 +1111,142 @@ TEST(text_goes_through_flows)
     tp_datapoint_free(&dp);
 }
 
+/* ==== >>seeds ========================================================================================= */
+
+/* 0 to n-1, shuffled; seed 0: none is given. */
+static tp_dataflow *shuffled(int n, uint64_t seed)
+{
+    int32_t value[64];
+    for (int i = 0; i < n; i++) value[i] = i;
+    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0, NULL, NULL, 0};
+    return seed ? tp_df_from_arrays(&t, 1, .seed = seed) : tp_df_from_arrays(&t, 1);
+}
+
+TEST(joined_flows_are_shuffled_apart_unless_they_have_one_seed)
+{
+    enum { N = 50, PASSES = 6 };
+    for (int given = 0; given < 2; given++) {
+        const uint64_t seed = given ? 42 : 0;
+        tp_dataflow *two[2] = {shuffled(N, seed), shuffled(N, seed)}, *df = tp_df_join(two, 2);
+        int partner[PASSES][N], alike = 0, kept = 0;
+        tp_datapoint dp = {0, NULL, 0};
+        for (int p = 0; p < PASSES; p++) {
+            CHECK_OK(tp_df_restart(df, p));
+            for (int i = 0; i < N && CHECK_OK(tp_df_next(df, &dp)); i++) {
+                const int a = (int)tp_tensor_get(&dp.c[0], 0), b = (int)tp_tensor_get(&dp.c[1], 0);
+                partner[p][a] = b;
+                alike += a == b;
+                kept += p > 0 && partner[p - 1][a] == b;
+            }
+        }
+        /* by chance 6 rows meet themselves, and 5 their partner of the pass before */
+        CHECK_MSG(given ? alike == N * PASSES : alike < 20 && kept < 20, "given %d: %d alike, %d kept", given, alike,
+                  kept);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+}
+
+static tp_status add_a_number(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    const tp_status st = tp_tensor_resize(&out->c[0], TP_F32, in->c[0].shape);
+    if (st == TP_OK)
+        *(float *)out->c[0].data =
+            (float)tp_tensor_get(&in->c[0], 0) + tp_random_uniform(call->key, (uint64_t)call->index, 0);
+    return st;
+}
+
+/* A tree in which each kind stands several times. `given`: each flow is given the seed that it should have by itself. */
+static tp_dataflow *a_tree(bool given)
+{
+#define OWN(seed_, function_, ...) (given ? function_(__VA_ARGS__, .seed = (seed_)) : function_(__VA_ARGS__))
+#define SHUFFLED(n_, seed_)        shuffled(n_, given ? (seed_) : 0)
+    tp_dataflow *in[3], *all[2], *df = SHUFFLED(9, 42);
+    df = OWN(42, tp_df_map, df, add_a_number);
+    in[0] = OWN(42, tp_df_filter, df, by_chance);
+    df = shuffled(8, 7); /* the second, though its seed is given */
+    df = OWN(43, tp_df_map, df, add_a_number);
+    in[1] = OWN(44, tp_df_parallel_map, df, add_a_number, .num_thread = 2);
+    df = SHUFFLED(5, 44);
+    in[2] = OWN(42, tp_df_cache, df, .shuffle = TP_YES);
+    df = OWN(42, tp_df_random_mix, in, 3);
+    all[0] = OWN(43, tp_df_random_mix, &df, 1);
+    df = SHUFFLED(7, 45);
+    in[0] = OWN(43, tp_df_filter, df, by_chance);
+    df = SHUFFLED(6, 46);
+    df = OWN(42, tp_df_locally_shuffle, df, 3);
+    df = tp_df_take(df, 8);
+    df = OWN(43, tp_df_locally_shuffle, df, 3);
+    in[1] = tp_df_take(df, 8);
+    df = SHUFFLED(4, 47);
+    in[2] = tp_df_map(df, add_a_number, .seed = 42); /* as the first one, on purpose */
+    df = OWN(42, tp_df_random_choose, in, 3);
+    df = OWN(46, tp_df_map, df, add_a_number);
+    all[1] = OWN(43, tp_df_cache, df, .shuffle = TP_YES);
+    df = tp_df_concat(all, 2);
+    return OWN(47, tp_df_map, df, add_a_number);
+#undef OWN
+#undef SHUFFLED
+}
+
+TEST(a_flow_has_the_next_seed_of_its_kind)
+{
+    char want[4096];
+    tp_dataflow *df = a_tree(true);
+    snprintf(want, sizeof want, "%s", walk_from(df, 0, 3, 100));
+    tp_df_free(df);
+    for (int processes = 0; processes < 3; processes++) { /* these seek */
+        df = processes ? tp_df_multi_process(a_tree(false), processes) : a_tree(false);
+        CHECK_STR(walk_from(df, 0, 3, 100), want);
+        CHECK_STR(walk_from(df, 2, 1, 100), strrchr(want, '|') + 2);
+        tp_df_free(df);
+    }
+}
+
+/* Two flows of digits draw orders of their own from one set of images. */
+TEST(digits_without_a_seed_are_one_set)
+{
+    tp_dataflow *two[2] = {tp_df_digits("test", .size = 9, .shuffle = TP_NO),
+                           tp_df_digits("test", .size = 9, .shuffle = TP_NO)},
+                *df = tp_df_join(two, 2);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < 9 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(memcmp(dp.c[0].data, dp.c[2].data, tp_tensor_bytes(&dp.c[0])) == 0);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
+TEST(flows_of_ones_own_have_seeds_of_their_own)
+{
+    tp_dataflow *mine[4] = {tp_df_new("mine", 0, 0), tp_df_new("others", 0, 0), tp_df_new("mine", 0, 7),
+                            tp_df_new("mine", 0, 0)},
+                *df = tp_df_repeated(tp_df_concat(mine, 4), 2);
+    CHECK_OK(tp_df_status(df));
+    CHECK(mine[0]->seed == 42 && mine[1]->seed == 42 && mine[2]->seed == 7 && mine[3]->seed == 44);
+    tp_df_free(df);
+}
+
+/* Part i of three of one shuffled flow, with numbers added. */
+static tp_dataflow *a_part(void *user, int i)
+{
+    return (void)user, tp_df_map(tp_df_shard(shuffled(12, 0), i, 3), add_a_number);
+}
+TEST(parts_on_threads_of_their_own_fit_together)
+{
+    tp_dataflow *df = tp_df_multi_thread(a_part, 3);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int pass = 0; pass < 3; pass++) {
+        unsigned seen = 0;
+        for (int i = 0; i < 12; i++) { /* a pass of the whole is three of df */
+            if (i % 4 == 0) CHECK_OK(tp_df_restart(df, 3 * pass + i / 4));
+            if (CHECK_OK(tp_df_next(df, &dp))) seen |= 1u << (int)tp_tensor_get(&dp.c[0], 0);
+        }
+        CHECK_MSG(seen == (1u << 12) - 1, "pass %d: %x", pass, seen);
+    }
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
 /* ==== >>queue ========================================================================================= */
 
 TEST(a_flow_from_a_queue)

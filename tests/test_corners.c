@@ -369,7 +369,7 @@ TEST(a_checkpoint_where_two_variables_meet)
     memset(&r, 0, sizeof r);
     r.path = path, r.prefix = "net";
     CHECK_ERR(loaded(g, tp_saver_restore_ex(&r), w, &last), TP_ERR_NAME,
-              "Restore conflict: two variables of the graph take 'w', 'w' is one");
+              "Restore conflict: 'w' of the checkpoint is for two variables of the graph, 'net/w' and 'w'");
     CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
     CHECK(last == 6);
     CHECK_HAS(tp_test_logged, "The checkpoint was written with the instruction set 'xyz', this run uses '");

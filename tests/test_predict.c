@@ -408,7 +408,10 @@ TEST(restored_by_prefix_and_without_some)
                   "are in the graph, but not found in the checkpoint: gen/w. They keep"},
                  {"gen", 1, few, 3, "gen/w=1 general/w=2 x=-1",
                   "Variable 'x' in the graph will not be loaded from the checkpoint!\n"},
-                 {"gen", 0, two, 2, "Restore conflict: two variables of the graph take 'w', 'w' is one", ""},
+                 {"gen", 0, two, 2,
+                  "Restore conflict: 'w' of the checkpoint is for two variables of the graph, 'gen/w' and 'w', since "
+                  ".prefix is 'gen': give the one that is not to be restored a scope of its own",
+                  ""},
                  {"gen", 0, same, 2, "gen=5 genw=6", ""}};
     char path[600], got[512];
     snprintf(path, sizeof path, "%s/values.npz", tp_test_tmpdir());

@@ -6413,10 +6413,11 @@ static tp_status tp__runner_trigger(tp_callback *cb)
     tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0);
     tp__bar_open(&r->bar, size > 0 ? size : 0);
     /* if fewer datapoints are left than towers, they are run one by one */
-    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK;) {
-        const int n = r->n_tower > 1 && size - k < r->n_tower ? 1 : r->n_tower;
+    int64_t n_seen = 0;
+    for (; (size <= 0 || n_seen < size) && st == TP_OK;) {
+        const int n = r->n_tower > 1 && size - n_seen < r->n_tower ? 1 : r->n_tower;
         st = tp__runner_run(cb, n);
-        k += n;
+        if (st == TP_OK) n_seen += n;
     }
     tp__bar_close(&r->bar);
     const char *reason = "";
@@ -6429,6 +6430,11 @@ static tp_status tp__runner_trigger(tp_callback *cb)
                            "put tp_df_fixed_size "
                            "with the number of the others below the batches",
                            r->name, (long long)size);
+        if (n_seen == 0) /* statistics of nothing would look like those of a perfect model */
+            return tp_fail(TP_ERR_STATE,
+                           "%s: the pass ended before its first datapoint: give it data, a smaller batch, or "
+                           ".remainder = true of tp_df_batch",
+                           r->name);
         st = TP_OK;
     }
     for (int i = 0; i < r->n_inf && st == TP_OK; i++)

@@ -40,6 +40,80 @@ static int64_t step_of(const char *name)
     return step;
 }
 
+/* -- data that hold nothing */
+
+/* One point of two numbers at each index below *user; without a size of its own. */
+static tp_status points(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    if (pass < 0 || index >= *(const int *)user) return TP_END;
+    const tp_status st = tp_datapoint_resize(dp, 1);
+    return st == TP_OK ? tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2)) : st;
+}
+static tp_dataflow *n_points(int n)
+{
+    static const int count[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+    return tp_df_from_generator(points, (void *)(uintptr_t)&count[n]);
+}
+static tp_status drop(const tp_datapoint *from, tp_datapoint *to, tp_map_call *call)
+{
+    call->drop = true;
+    return from && to ? TP_OK : TP_ERR;
+}
+
+static tp_node *cost_of_points(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_zeros());
+    return tp_named(tp_mean(tp_squared_difference(in[0], w)), "cost");
+}
+static tp_optimizer *rate_of_a_tenth(tp_graph *g, void *user)
+{
+    return (void)user, tp_sgd(tp_get_scalar_variable(g, "learning_rate", 0.1f));
+}
+/* Two epochs of a model whose input is (B,2). steps: 0 for the size of the data. */
+static tp_status train_points(tp_dataflow *df, tp_input_source *data, int64_t steps, tp_callback *cb)
+{
+    static const tp_spec input[] = {TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    tp_train_config c = {
+        .model = {.inputs = input, .n_inputs = 1, .build_graph = cost_of_points, .optimizer = rate_of_a_tenth},
+        .dataflow = df,
+        .data = data,
+        .max_epoch = 2,
+        .n_extra_callbacks = TP_NONE,
+        .n_monitors = TP_NONE};
+    c.steps_per_epoch = steps;
+    c.callbacks = &cb;
+    c.n_callbacks = cb ? 1 : 0;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+static tp_callback *validation(tp_dataflow *df, tp_input_source *input)
+{
+    tp_cb_inference_runner_desc d;
+    memset(&d, 0, sizeof d);
+    d.df = df;
+    d.input = input;
+    d.inferencers[0] = tp_inf_scalar_stats({"cost"});
+    return tp_cb_inference_runner_(&d);
+}
+
+/* A validation that saw nothing once reported an error of 0: the best model, and a reason to stop. */
+TEST(a_validation_of_no_datapoints)
+{
+    TEST_MAY_ERROR("Training failed");
+    tp_test_keep_log();
+    for (int i = 0; i < 6; i++) {
+        tp_callback *cb = i == 0   ? validation(tp_df_batch(n_points(7), 8), NULL)
+                          : i == 1 ? validation(tp_df_batch(n_points(0), 1), NULL)
+                          : i == 2 ? validation(tp_df_batch(tp_df_map(n_points(7), drop), 1), NULL)
+                          : i == 3 ? validation(NULL, tp_dataset_input(tp_df_batch(n_points(7), 8)))
+                          : i == 4 ? validation(NULL, tp_queue_input(tp_df_batch(n_points(7), 8), .infinite = TP_NO))
+                                   : validation(tp_df_batch(n_points(7), 8, .remainder = TP_YES), NULL);
+        const tp_status st = train_points(tp_df_batch(n_points(4), 2), NULL, 2, cb);
+        if (i < 5) CHECK_ERR(st, TP_ERR_STATE, "ended before");
+        else CHECK_OK(st);
+    }
+}
+
 /* -- the best model */
 
 TEST(nan_is_never_the_best)

@@ -2097,8 +2097,8 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->steps_per_epoch == 0 && s->starting_epoch <= s->max_epoch)
         tp_log(TP_LOG_INFO,
-               "The epochs have no steps: .steps_per_epoch was set to 0, or the data is empty. Leave the option "
-               "out for the size of the data.");
+               "The epochs have no steps: .steps_per_epoch was set to 0. Leave the option out for the size of the "
+               "data.");
     /* go back to the saved random steps, so that runs before the training do not count as steps */
     if (st == TP_OK && s->resumed) st = tp__load_random_steps(s);
     tp__ranks_random(t);
@@ -4825,7 +4825,12 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
         steps = c->dataflow ? tp_df_size(c->dataflow) : tp_input_size(c->data);
         if (steps < 0)
             return tp_fail(TP_ERR_ARG, "%s: You must set .steps_per_epoch: the size of the data is unknown", t->name);
-        if (steps == 0) steps = TP_NO_STEPS;
+        if (steps == 0) /* the program has not asked for epochs without steps, and would save an untrained model */
+            return tp_fail(TP_ERR_ARG,
+                           "%s: the size of the data is 0, so an epoch would have no steps: give it data, a smaller "
+                           "batch, or .remainder = true of tp_df_batch; epochs without steps are "
+                           ".steps_per_epoch = TP_NO_STEPS",
+                           t->name);
     }
     tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;
     if (st == TP_OK && c->auto_resume == TP_YES && t->state.is_chief) {

@@ -114,6 +114,27 @@ TEST(a_validation_of_no_datapoints)
     }
 }
 
+/* A training without a step once was a success, and saved the model as it began. */
+TEST(a_training_of_no_datapoints)
+{
+    TEST_MAY_ERROR("Training did not start");
+    TEST_MAY_ERROR("Training failed");
+    tp_test_keep_log();
+    const char *no_lines = tp_test_path(tp_test_tmpdir(), "header.csv");
+    FILE *file = fopen(no_lines, "w");
+    if (CHECK(file != NULL)) CHECK(fputs("x,y\n", file) >= 0 && fclose(file) == 0);
+    const tp_csv_column xy = {.name = "x", .count = 2};
+    for (int i = 0; i < 3; i++) { /* the size is known: it is 0 */
+        tp_dataflow *df = i == 1   ? tp_df_csv(no_lines, .columns = &xy, .n = 1)
+                          : i == 2 ? tp_df_shard(tp_df_fixed_size(n_points(7), 1), 1, 2)
+                                   : tp_df_fixed_size(n_points(7), 7);
+        const tp_status st = i == 0 ? train_points(NULL, tp_batch_queue_input(df, 8), 0, NULL)
+                                    : train_points(tp_df_batch(df, 8, .remainder = TP_YES), NULL, 0, NULL);
+        CHECK_ERR(st, TP_ERR_ARG, "the size of the data is 0");
+    }
+    CHECK_OK(train_points(NULL, tp_batch_queue_input(n_points(7), 8), TP_NO_STEPS, NULL)); /* as asked for */
+}
+
 /* -- the best model */
 
 TEST(nan_is_never_the_best)

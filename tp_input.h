@@ -13013,6 +13013,11 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
             "FeedInput: the data ended after %lld datapoints, and .infinite is TP_NO: run fewer steps, or end there "
             "with .quiet_end = TP_YES",
             (long long)s->consumed);
+    if (st == TP_END && s->consumed == 0) /* a training or a pass of no runs would look like a success */
+        st = tp_fail(TP_ERR_STATE,
+                     "%s: the data ended before the first run: give it more data, a smaller batch, or .remainder = "
+                     "true of tp_df_batch",
+                     s->name);
     for (int t = 0; t < towers && f->batch && st == TP_OK; t++) st = tp__feeder_batch(s, r, t);
     for (int t = 0; t < towers && !f->batch && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];

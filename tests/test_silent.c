@@ -135,6 +135,24 @@ TEST(a_training_of_no_datapoints)
     CHECK_OK(train_points(NULL, tp_batch_queue_input(n_points(7), 8), TP_NO_STEPS, NULL)); /* as asked for */
 }
 
+/* Data that end before the first step once ended the training as data that were used up do. */
+TEST(data_that_end_before_the_first_step)
+{
+    TEST_MAY_ERROR("Training failed");
+    tp_test_keep_log();
+    for (int i = 0; i < 8; i++) {
+        const int batch = i < 4 ? 8 : 3; /* none, or two batches of the seven points */
+        tp_dataflow *points_or_batches = i % 4 == 2 ? n_points(7) : tp_df_batch(n_points(7), batch);
+        tp_input_source *data = i % 4 == 0   ? tp_queue_input(points_or_batches, .infinite = TP_NO)
+                                : i % 4 == 1 ? tp_dataset_input(points_or_batches)
+                                : i % 4 == 2 ? tp_batch_queue_input(points_or_batches, batch, .infinite = TP_NO)
+                                             : tp_feed_input(points_or_batches, .infinite = TP_NO, .quiet_end = TP_YES);
+        const tp_status st = train_points(NULL, data, 5, NULL);
+        if (i < 4) CHECK_ERR(st, TP_ERR_STATE, "the data ended before the first run");
+        else CHECK_OK(st);
+    }
+}
+
 /* -- the best model */
 
 TEST(nan_is_never_the_best)

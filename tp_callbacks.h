@@ -6373,6 +6373,11 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     if (size == 0)
         return tp_fail(TP_ERR_ARG, "%s: the input has no datapoints: give it a dataflow with a size above 0", r->name);
     if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
+    else if (tp__input_is_endless(r->input))
+        return tp_fail(TP_ERR_ARG,
+                       "%s: the passes of %s have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size "
+                       "of the dataflow, or .infinite = TP_NO of the input",
+                       r->name, r->input->name);
     else
         tp_log(TP_LOG_WARN,
                "[%s] The size of the input is unknown: each pass goes on until it ends. A flow that never "

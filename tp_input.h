@@ -2342,6 +2342,14 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
 /* Frees the child and returns a poison flow for wrong arguments of its parent. */
 #define TP__REFUSE(child_, ...) (tp__df_delete(child_), tp_df_fail(__VA_ARGS__))
 
+/* Refuses a flow known to have no end, for what reads a whole pass of it. */
+static tp_status tp__df_must_end(const tp_dataflow *df, const char *caller)
+{
+    if (!df->endless_) return TP_OK;
+    return tp_fail(TP_ERR_ARG, "%s: the passes of %s have no end: put tp_df_take or tp_df_fixed_size around it", caller,
+                   df->name);
+}
+
 /* -- an endless reader: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and the input
  * sources use it. */
 
@@ -6121,6 +6129,8 @@ TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d)
 
 static tp_status tp__df_mean(tp_dataflow *df, int index, bool channels, tp_tensor *mean)
 {
+    const tp_status ends = tp__df_must_end(df, channels ? "tp_df_per_channel_mean" : "tp_df_per_pixel_mean");
+    if (ends != TP_OK) return ends;
     tp_datapoint dp = {0, NULL, 0};
     tp_shape shape = {0, {0}};
     double *sum = NULL;
@@ -6804,7 +6814,8 @@ TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const ch
     tp_writer *w = NULL;
     tp_datapoint dp = {0, NULL, 0};
     tp_buf b = {NULL, 0, 0, false};
-    tp_status st = tp_df_restart(df, 0);
+    tp_status st = tp__df_must_end(df, "tp_df_save_tfrecord");
+    if (st == TP_OK) st = tp_df_restart(df, 0);
     if (st == TP_OK) st = tp_writer_open(&w, path);
     for (int64_t i = 0; st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK; i++) {
         b.len = 0;
@@ -8977,6 +8988,8 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
 {
     TP__REQUIRE(df && path, TP_ERR_ARG)
 
+    const tp_status ends = tp__df_must_end(df, "tp_lmdb_save");
+    if (ends != TP_OK) return ends;
     if (tp_file_exists(path)) return tp_fail(TP_ERR_IO, "%s exists: remove it first, or choose another name", path);
     char *temp = NULL, *dir = tp__folder_of(path);
     int fd = -1;
@@ -13830,6 +13843,13 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
 {
     const tp_input_source *in = tp__input_innermost(s);
     return in->close == tp__feeder_close ? (tp__feeder *)in->user : NULL;
+}
+
+/* Whether a pass of the source is known to have no end. */
+TP__UNUSED static bool tp__input_is_endless(const tp_input_source *s)
+{
+    const tp__feeder *f = tp__input_feeder(s);
+    return f && !f->shared && (!f->endless.one_pass || f->endless.df->endless_);
 }
 
 /* -- ring of StagingInput */

@@ -2212,8 +2212,9 @@ TEST(epochs_without_steps_are_told)
     all_told[0] = 0;
     tp_set_log(keep_all, NULL);
     CHECK_OK(train_with(tp_cb_get_latest("score", &score), none, 2));
-    CHECK_HAS(all_told,
-              "The epochs have no steps: .steps_per_epoch was set to 0. Leave the option out for the size of the data.");
+    CHECK_HAS(
+        all_told,
+        "The epochs have no steps: .steps_per_epoch was set to 0. Leave the option out for the size of the data.");
     CHECK(score == 3);
     all_told[0] = 0;
     tp_train_config c;
@@ -4370,6 +4371,43 @@ TEST(mistakes_of_a_trainer_of_ones_own_are_named)
         tp_train_config c = {.model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 2};
         c.dataflow = tp_df_batch(line_data(), 4);
         CHECK_ERR(tp_launch_train_with_config(&c, t), how ? TP_ERR_ARG : TP_ERR, sentence[how]);
+    }
+}
+
+static tp_status line_of_four(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    tp_status st = user || pass < 0 || index > 3 ? TP_END : tp_datapoint_resize(dp, 2);
+    for (int i = 0; i < 2 && st == TP_OK; i++) st = tp_tensor_resize(&dp->c[i], TP_F32, tp_make_shape(1));
+    return st;
+}
+/* What reads a whole pass would never come back from a flow that has no end. */
+TEST(endless_flows_are_refused)
+{
+    TEST_MAY_ERROR("Training failed");
+    static const char *const names[] = {"x", "y"};
+    const char *path = tp_test_path(tp_test_tmpdir(), "endless");
+    tp_tensor mean = TP_EMPTY;
+    tp_dataflow *df = tp_df_repeated(line_data(), -1);
+    CHECK_ERR(tp_df_per_pixel_mean(df, 0, &mean), TP_ERR_ARG,
+              "tp_df_per_pixel_mean: the passes of tp_df_repeated have no end: put tp_df_take or tp_df_fixed_size "
+              "around it");
+    CHECK_ERR(tp_df_per_channel_mean(df, 0, &mean), TP_ERR_ARG, "tp_df_per_channel_mean: the passes of tp_df_repeated");
+#ifndef TP_NO_FILES
+    CHECK_ERR(tp_df_save_tfrecord(df, path, names, 2), TP_ERR_ARG, "tp_df_save_tfrecord: the passes of tp_df_repeated");
+    CHECK(!tp_file_exists(path));
+#endif
+    tp_df_free(df);
+    tp_tensor_free(&mean);
+    for (int way = 0; way < 2; way++) {
+        tp_dataflow *four = tp_df_from_generator(line_of_four, NULL); /* the size is not known */
+        tp_dataflow *batches = tp_df_batch(way ? four : tp_df_repeated(four, -1), 2);
+        tp_inferencer *stats = tp_inf_scalar_stats(.names = {"cost"});
+        tp_callback *cb = way ? tp_cb_inference_runner(.input = tp_queue_input(batches), .inferencers = {stats})
+                              : tp_cb_inference_runner(batches, .inferencers = {stats});
+        tp_train_config c = {TP_CALLBACKS(cb), .model = LINE_MODEL, .max_epoch = 1, .steps_per_epoch = 1};
+        c.dataflow = tp_df_batch(line_data(), 4);
+        CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_ARG,
+                  "have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size");
     }
 }
 

@@ -3409,13 +3409,23 @@ static tp_status tp__map_wrote(const tp_dataflow *df)
                    df->name);
 }
 
-static void tp__warn_of_drop(const tp_dataflow *df)
+static bool tp__df_is_worker; /* this process makes every n-th datapoint for tp_df_multi_process */
+
+/* For a datapoint that a function drops although the program said that it keeps all. A worker of tp_df_multi_process seeks past
+ * the datapoints of the others, so that its numbers are wrong from there on: it fails. */
+static tp_status tp__told_of_drop(const tp_dataflow *df)
 {
+    if (tp__df_is_worker)
+        return tp_fail(TP_ERR_ARG,
+                       "%s: the function drops datapoints, but .keeps_all is TP_YES: tp_df_multi_process would give "
+                       "some of them twice; leave .keeps_all out",
+                       df->name);
     tp_log_once(
         TP_LOG_WARN,
         "%s: the function drops datapoints, but .keeps_all is TP_YES: a training that resumes continues at another "
         "datapoint",
         df->name);
+    return TP_OK;
 }
 
 static tp_status tp__map_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
@@ -3446,11 +3456,11 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
                          f->component, f->in.n);
         }
         if (st == TP_OK && watched && before != tp__datapoint_sum(&f->in)) st = tp__map_wrote(df);
+        if (st == TP_OK && f->call.drop && df->seek == tp__map_seek) st = tp__told_of_drop(df);
         /* number of the datapoint in the flow below, which differs if others were dropped */
         if (st < TP_OK) tp__df_named(df, f->call.index, st);
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
-        if (df->seek == tp__map_seek) tp__warn_of_drop(df);
     }
 }
 static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
@@ -4952,7 +4962,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     if (st == TP_OK) st = tp__add_missing_sentence(f->self->name, n_errors, f->fn(&s->in, &s->out, &call));
     if (st == TP_OK && watched && before != tp__datapoint_sum(&s->in)) st = tp__map_wrote(f->self);
     s->is_dropped = call.drop;
-    if (call.drop && f->keeps_all) tp__warn_of_drop(f->self);
+    if (st == TP_OK && call.drop && f->keeps_all) st = tp__told_of_drop(f->self);
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
 
@@ -5629,6 +5639,7 @@ static void tp__procs_main(tp__procs_self *me)
 {
     /* the pointer to the stop flag belongs to the parent's thread; nothing sets that flag in this process */
     tp__df_stop = NULL;
+    tp__df_is_worker = true;
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);

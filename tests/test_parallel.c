@@ -845,6 +845,30 @@ TEST(processes_make_nothing_that_is_skipped)
     }
 }
 
+static tp_status drop_the_odd(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    call->drop = call->index % 2;
+    return in && out ? TP_OK : TP_ERR;
+}
+/* The processes seek past each other's datapoints by number: a map that drops what it promised to keep has other numbers. */
+TEST(processes_with_a_map_that_drops_what_it_keeps)
+{
+    for (int threads = 0; threads <= 2; threads++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = passes_of(0, 6, true);
+        df = threads ? tp_df_parallel_map(df, drop_the_odd, .num_thread = threads, .keeps_all = TP_YES)
+                     : tp_df_map(df, drop_the_odd, .keeps_all = TP_YES);
+        df = tp_df_multi_process(df, 2);
+        tp_status st = tp_df_restart(df, 0);
+        int n = 0;
+        while (st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK) n++;
+        CHECK_ERR(st, TP_ERR_ARG, "drops datapoints, but .keeps_all is TP_YES: tp_df_multi_process would give some of");
+        CHECK_MSG(n < 2, "%d datapoints", n);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
 /* No components, none with elements, text, data that need ever more room, and as many dimensions as there may be. */
 static tp_status of_all_sizes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {

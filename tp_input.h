@@ -13031,6 +13031,11 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     f->n_taken = towers * tp__feeder_per_tower(f);
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
+    if (st == TP_OK && !f->threaded) { /* the flow was read here: what it took counts as waiting, not the first op */
+        char text[96];
+        snprintf(text, sizeof text, "%.40s waited for the data of its dataflow", s->name);
+        st = tp__running_check(&r->run, text, NULL);
+    }
     if (st == TP_END && !f->queue && !f->quiet_end)
         st = tp_fail(
             TP_ERR_STATE,

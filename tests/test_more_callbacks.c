@@ -623,6 +623,39 @@ TEST(a_step_has_a_time_limit)
     tp_mutex_free(wait_mutex), tp_cond_free(wait_cond);
 }
 
+static tp_status slow_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    tp_test_sleep(0.03);
+    const tp_status st = user || pass < 0 || i > 8 ? TP_END : tp_datapoint_resize(dp, 1);
+    return st == TP_OK ? tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2)) : st;
+}
+/* A step that is late because the training's own thread reads its data says so, and blames no op. */
+TEST(a_step_that_is_late_for_its_data)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    const tp_spec spec = {"x", TP_F32, tp_make_shape(2)};
+    tp_input_source *input = tp_feed_input(tp_df_from_generator(slow_point, NULL));
+    tp_node *x = NULL;
+    int n = 0;
+    CHECK_OK(tp_input_setup(input, g, &spec, 1));
+    CHECK_OK(tp_input_get_tensors(input, &x));
+    tp_node *y = tp_mean(x);
+    tp_session *s = tp_session_new(g, NULL);
+    tp_hook *const *hooks = tp_input_hooks(input, &n);
+    tp_hooked_session *h = tp_hooked_session_new(s, hooks, n);
+    for (int limit = 10; limit <= 60000; limit += 59990) { /* the datapoint that was late is used by the next run */
+        tp_hooked_session_set_timeout(h, limit);
+        const tp_status st = tp_hooked_run(h, &y, 1, NULL);
+        if (limit == 10) CHECK_ERR(st, TP_ERR_TIMEOUT, "FeedInput waited for the data of its dataflow");
+        else CHECK_OK(st);
+        CHECK(input->consumed == (limit == 10 ? 0 : 1));
+    }
+    tp_hooked_session_free(h);
+    tp_session_free(s);
+    tp_input_free(input);
+    tp_graph_free(g);
+}
+
 /* ==== >>inference ===================================================================================== */
 
 static tp_status numbers(void *user, int64_t pass, int64_t i, tp_datapoint *dp)

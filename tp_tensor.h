@@ -1984,7 +1984,11 @@ static TP__UNUSED int tp__os_shell(const char *command)
 #ifdef TP__NO_SYSTEM
     return (void)command, -1;
 #else
-    return system(command);
+    const int status = system(command);
+#ifdef WEXITSTATUS
+    if (status > 0 && WIFEXITED(status)) return WEXITSTATUS(status);
+#endif
+    return status;
 #endif
 }
 

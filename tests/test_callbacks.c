@@ -3733,7 +3733,7 @@ TEST(numbers_in_commands)
         CHECK_ERR(tp_callback_trigger(cb), TP_ERR_ARG, "is no format of a number");
         tp_callback_free(cb);
     }
-    TEST_EXPECT_ERROR("Command 'exit 3' failed with status ");
+    TEST_EXPECT_ERROR("Command 'exit 3' failed with status 3!");
     tp_test_keep_log();
     for (int i = 0; i < 2; i++) { /* one that fails, and none: the training goes on */
         cb = tp_cb_send_stat(i ? "" : "exit 3");

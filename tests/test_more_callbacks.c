@@ -777,7 +777,7 @@ TEST(commands_get_numbers_and_nothing_else)
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;
     CHECK_OK(train_with(&cb, 1, &m, 1, 2, 1));
-    CHECK_HAS(tp_test_logged, "Command 'exit 3' failed with status");
+    CHECK_HAS(tp_test_logged, "Command 'exit 3' failed with status 3!");
     m = tp_monitor_send_data("true {other}", .names = {"plain"});
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;

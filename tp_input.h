@@ -1379,8 +1379,12 @@ typedef struct tp_df_load_image_desc {
     tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not a path; default TP_NO */
     int channel;              /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;       /* a larger image is an error; default 64 Mi */
-    tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
-    int num_thread;           /* number of threads; 0: the caller of tp_df_next does the work */
+    /* for files that cannot be read or decoded. TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one
+     * warning */
+    tp_on_error on_error;
+    tp_tri
+        catch_exceptions; /* whether a datapoint with any error is dropped, such as an image too small for its crop; default TP_NO */
+    int num_thread;  /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
@@ -12163,6 +12167,7 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d)
     lists.load = true;
     lists.encoded = tp__tri_is_yes(d->encoded, false);
     lists.skip = d->on_error == TP_SKIP;
+    lists.catch_errors = tp__tri_is_yes(d->catch_exceptions, false);
     lists.channel = d->channel ? d->channel : 3;
     lists.max_pixels = d->max_pixels ? d->max_pixels : TP__MAX_PIXELS;
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);

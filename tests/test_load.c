@@ -527,4 +527,26 @@ TEST(a_class_without_images)
     }
 }
 
+/* An image that is smaller than its crop is no bad file: catch_exceptions leaves it out. */
+TEST(an_image_too_small_for_its_crop)
+{
+    NEEDS_STB();
+    char dir[400];
+    bmp_folder(dir, 2, -1, -1);
+    for (int how = 0; how < 3; how++) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df =
+            tp_df_load_image(tp_df_image_folder(dir, .decode = TP_NO, .shuffle = TP_NO), tp_aug_random_crop(H + 1, W),
+                             .on_error = how ? TP_SKIP : TP_REFUSE, .catch_exceptions = how == 1 ? TP_NO : TP_YES);
+        n_skipped = 0;
+        tp_set_log(hear, NULL);
+        const tp_status st = tp_df_next(df, &dp);
+        tp_set_log(NULL, NULL);
+        if (how == 1) CHECK_MSG(st < TP_OK, "%s", tp_status_name(st)); /* the file can be read */
+        else CHECK(st == TP_END);
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+}
+
 TEST_MAIN()

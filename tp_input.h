@@ -5446,12 +5446,14 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
     tp_dataflow **list = (tp_dataflow **)tp_calloc((size_t)d->num_thread, sizeof *list);
     if (!list) return NULL;
     int64_t size = -1;
+    int missing = -1; /* the thread that get_df gave no flow */
     for (int i = 0; i < d->num_thread; i++) {
         tp_df_prefetch_desc p;
         memset(&p, 0, sizeof p);
         p.at_ = d->at_;
         p.df = d->get_df(d->user, i);
         p.num_prefetch = d->num_prefetch;
+        if (!p.df) missing = i;
         if (i == 0 && p.df) size = tp_df_size(p.df);
         p.df = tp_df_repeated(p.df, -1);
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
@@ -5459,6 +5461,9 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
     }
     tp_dataflow *df = tp__several_new(list, d->num_thread, "tp_df_multi_thread", 0, TP__SEVERAL_THREADS);
     tp_free((void *)list);
+    if (!df && missing >= 0)
+        tp_fail(TP_ERR_NOMEM, "tp_df_multi_thread: get_df returned NULL for thread %d of %d (or found no memory)",
+                missing, d->num_thread);
     if (!df || df->next != tp__concat_next) return df;
     ((tp__several_flows *)df->user)->size = size;
     df->endless_ = size < 0;

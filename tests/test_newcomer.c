@@ -4411,4 +4411,11 @@ TEST(endless_flows_are_refused)
     }
 }
 
+static tp_dataflow *no_flow_for_thread_1(void *user, int i) { return i == 1 && !user ? NULL : line_data(); }
+TEST(a_thread_without_a_flow)
+{
+    CHECK(tp_df_multi_thread(no_flow_for_thread_1, 3) == NULL);
+    CHECK_STR(tp_last_error(), "tp_df_multi_thread: get_df returned NULL for thread 1 of 3 (or found no memory)");
+}
+
 TEST_MAIN()

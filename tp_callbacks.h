@@ -2811,6 +2811,17 @@ typedef struct tp__periodic {
     bool before_train;
 } tp__periodic;
 
+static tp_status tp__periodic_setup_graph(tp_callback *cb)
+{
+    const tp_callback *inner = tp_proxy_inner(cb);
+    if (!inner->trigger)
+        tp_log(TP_LOG_WARN,
+               "PeriodicTrigger: %s has no trigger, so it is never called at these times: tp_cb_periodic_callback "
+               "chooses when its other functions are called",
+               inner->name);
+    return tp__proxy_setup_graph(cb);
+}
+
 static tp_status tp__periodic_before_train(tp_callback *cb)
 {
     const tp__periodic *p = (const tp__periodic *)cb->user;
@@ -2845,6 +2856,7 @@ TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d
     p->every_k_steps = d->every_k_steps;
     p->every_k_epochs = d->every_k_epochs;
     p->before_train = before;
+    cb->setup_graph = tp__periodic_setup_graph;
     cb->before_train = tp__periodic_before_train;
     cb->trigger_step = tp__periodic_trigger_step;
     cb->trigger_epoch = tp__periodic_trigger_epoch;

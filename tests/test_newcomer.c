@@ -4418,4 +4418,16 @@ TEST(a_thread_without_a_flow)
     CHECK_STR(tp_last_error(), "tp_df_multi_thread: get_df returned NULL for thread 1 of 3 (or found no memory)");
 }
 
+/* Some callbacks do their work elsewhere than in a trigger. */
+TEST(a_periodic_trigger_of_what_has_none)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_callback *cb = i ? tp_cb_lambda(.trigger = report_score) : tp_cb_estimated_time_left();
+        keep_the_log();
+        CHECK_OK(train_with(tp_cb_periodic_trigger(cb, .every_k_epochs = 2), 1, 1));
+        tp_set_log(NULL, NULL);
+        CHECK((strstr(logged, "EstimatedTimeLeft has no trigger, so it is never called at these times") != NULL) == !i);
+    }
+}
+
 TEST_MAIN()

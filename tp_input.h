@@ -11968,6 +11968,14 @@ static tp_status tp__augment_component(const tp__augment *f, tp_transform *t, in
     return kind == 2 ? tp_aug_apply_coords(t, in, out) : tp_aug_apply_boxes(t, in, out);
 }
 
+/* Says which component an error of an augmented datapoint is about. option: the option that chose it. */
+static tp_status tp__augment_named(tp_status st, int component, const char *option)
+{
+    char text[TP__ERROR_TEXT];
+    snprintf(text, sizeof text, "%.1800s", tp_last_error());
+    return tp_fail(st, "component %d (%s): %s", component, option, text);
+}
+
 static tp_status tp__augment_load(const tp__augment *f, tp__augment_memory *m, const tp_tensor *x)
 {
     if (x->dtype != TP_U8 || x->shape.ndim != 1)
@@ -11988,6 +11996,7 @@ static tp_status tp__augment_load(const tp__augment *f, tp__augment_memory *m, c
 static tp_status tp__augment_all(const tp__augment *f, tp__augment_memory *m, const tp_datapoint *in, tp_datapoint *out,
                                  const tp_map_call *call)
 {
+    static const char *const option[] = {".index", ".mask_index", ".coords_index", ".box_index"};
     const tp_tensor *first = f->load ? &m->image : &in->c[f->index[0][0]];
     char text[TP_SHAPE_TEXT];
     if (first->shape.ndim < 2 || first->shape.ndim > 3)
@@ -12004,6 +12013,7 @@ static tp_status tp__augment_all(const tp__augment *f, tp__augment_memory *m, co
         for (int i = 0; i < f->n[kind] && st == TP_OK; i++) {
             const int k = f->index[kind][i];
             st = tp__augment_component(f, &m->t, kind, kind == 0 && i == 0 ? first : &in->c[k], &out->c[k]);
+            if (kind > 0 && (st == TP_ERR_DTYPE || st == TP_ERR_SHAPE)) st = tp__augment_named(st, k, option[kind]);
         }
     return st;
 }

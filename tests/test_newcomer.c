@@ -4430,4 +4430,21 @@ TEST(a_periodic_trigger_of_what_has_none)
     }
 }
 
+TEST(points_in_the_wrong_component)
+{
+    static const unsigned char pixels[1 * 8 * 8 * 3];
+    tp_tensor t[2];
+    tp_datapoint dp = TP_EMPTY;
+    memset(t, 0, sizeof t);
+    tp_tensor_view(&t[0], TP_U8, tp_make_shape(1, 8, 8, 3), (void *)(uintptr_t)pixels);
+    tp_tensor_view(&t[1], TP_U8, tp_make_shape(1, 8), (void *)(uintptr_t)pixels);
+    tp_dataflow *df = tp_df_augment_coordinates(tp_df_from_arrays(.arrays = t, .n = 2, .shuffle = TP_NO),
+                                                tp_aug_flip(.horiz = TP_YES));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE,
+              "component 1 (.coords_index): points must be float32, these are uint8");
+    CHECK_HAS(tp_last_error(), "[tp_df_augment_coordinates: pass 0, datapoint 0]");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
 TEST_MAIN()

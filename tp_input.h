@@ -8772,11 +8772,14 @@ typedef struct tp__lmdb_flow {
 static tp_status tp__lmdb_fail(const char *path, const char *action, int error)
 {
     if (error == ENOMEM) return tp_fail(TP_ERR_NOMEM, "%s: out of memory in liblmdb", path);
-    return tp_fail(error == MDB_INVALID || error == MDB_CORRUPTED || error == MDB_PAGE_NOTFOUND ||
-                           error == MDB_VERSION_MISMATCH
-                       ? TP_ERR_FORMAT
-                       : TP_ERR_IO,
-                   "%s cannot be %s: %s", path, action, mdb_strerror(error));
+    /* where the system writes only a part of a page, liblmdb reports EIO without asking why */
+    const bool is_short = error == EIO && strcmp(action, "written") == 0;
+    return tp_fail(
+        error == MDB_INVALID || error == MDB_CORRUPTED || error == MDB_PAGE_NOTFOUND || error == MDB_VERSION_MISMATCH
+            ? TP_ERR_FORMAT
+            : TP_ERR_IO,
+        "%s cannot be %s: %s%s", path, action, mdb_strerror(error),
+        is_short ? " (is the disk full, or the file too large for the limit of the process, ulimit -f?)" : "");
 }
 
 /* The file, or the folder's, needs more addresses than the process has. */

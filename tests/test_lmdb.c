@@ -332,6 +332,23 @@ TEST(lmdb_that_cannot_be_mapped)
     CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
     CHECK_MSG(status == 0, "status %d", status);
 }
+
+/* A file that may not become so large fails, and the sentence says what to look at. */
+TEST(lmdb_above_a_limit_of_the_file_size)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "limited.mdb");
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const struct rlimit few = {(rlim_t)1 << 20, (rlim_t)1 << 20};
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &few) != 0) _exit(1);
+        if (tp_lmdb_save(tp_df_from_generator(of_32_megabytes, NULL), path) != TP_ERR_IO) _exit(2);
+        _exit(strstr(tp_last_error(), "ulimit -f") || strstr(tp_last_error(), "too large") ? 0 : 3);
+    }
+    int status = 1;
+    CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+    CHECK_MSG(status == 0, "status %d", status);
+}
 #endif
 
 TEST(lmdb_without_memory)

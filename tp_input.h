@@ -14671,6 +14671,7 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
     if (strncmp(addr, "inproc:", 7) == 0)
         return "an inproc: address has no other end: ZeroMQ's own threads alone see it. Give tcp:// or ipc://";
+    if (!strstr(addr, "://")) return "an address has a protocol: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
     if (strncmp(addr, "tcp://", 6) == 0) {
         const char *port = strrchr(addr, ':') + 1;
         char *end;

@@ -1141,7 +1141,7 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
  * step_deg. [imgaug: Rotation] */
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
-    float max_deg;
+    float max_deg;         /* the largest angle, above 0; required */
     float center_range[2]; /* range of the centre, as fractions of the size; default 0 to 1 */
     int interp;            /* interpolation; tp_inter; default LINEAR */
     int border;            /* what is outside of the image; tp_edge; default REPLICATE */
@@ -1153,7 +1153,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
  * [imgaug: RotationAndCropValid] */
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
-    float max_deg;
+    float max_deg;  /* the largest angle, above 0; required */
     int interp;     /* interpolation; tp_inter; default LINEAR */
     float step_deg; /* the angle is a multiple of this many degrees; 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
@@ -11478,7 +11478,7 @@ static double tp__aug_degrees(tp__aug_draw *d, float max_degrees, float step)
 }
 static bool tp__aug_step_valid(float max_degrees, float step)
 {
-    if (!(max_degrees >= 0 && max_degrees <= 1e6f && step >= 0)) return false;
+    if (!(max_degrees > 0 && max_degrees <= 1e6f && step >= 0)) return false;
     if (!(step > 0)) return true;
     const double parts = 180.0 / (double)step;
     return max_degrees >= 180 && max_degrees <= 180 && !(parts > floor(parts));
@@ -11501,8 +11501,9 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     tp__aug_range_default(o.center_range, 0, 1);
     if (!tp__aug_step_valid(o.max_deg, o.step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
-                            (double)o.max_deg, (double)o.step_deg);
+                            "%s: max_deg is %g and step_deg %g: max_deg must be positive; step_deg must divide 180 and "
+                            "needs max_deg 180",
+                            name, (double)o.max_deg, (double)o.step_deg);
     if (!tp__aug_range_valid(o.center_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
     if (!tp__aug_inter_valid(o.interp, true)) return tp__aug_bad_inter(&d->at_, name, o.interp);
@@ -11550,8 +11551,9 @@ TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_c
     if (!d) return tp__aug_no_options(__func__);
     if (!tp__aug_step_valid(d->max_deg, d->step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
-                            (double)d->max_deg, (double)d->step_deg);
+                            "%s: max_deg is %g and step_deg %g: max_deg must be positive; step_deg must divide 180 and "
+                            "needs max_deg 180",
+                            name, (double)d->max_deg, (double)d->step_deg);
     if (!tp__aug_inter_valid(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
 }

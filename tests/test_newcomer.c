@@ -4447,4 +4447,13 @@ TEST(points_in_the_wrong_component)
     tp_datapoint_free(&dp);
 }
 
+TEST(a_rotation_without_an_angle)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_augmentor *aug = i ? tp_aug_rotation_and_crop_valid() : tp_aug_rotation();
+        CHECK_ERR(tp_aug_status(aug), TP_ERR_ARG, "max_deg is 0 and step_deg 0: max_deg must be positive");
+        tp_aug_free(aug);
+    }
+}
+
 TEST_MAIN()

@@ -9100,7 +9100,7 @@ typedef struct tp__aug_run {
 
 typedef struct tp__aug_kind {
     const char *name;
-    const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
+    const char *numbers; /* names of the step's numbers, such as "y0 x0 h w"; "rgb?": below 0 it was not given */
     bool moves_pixels;   /* the step moves pixels, so it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
@@ -9309,9 +9309,12 @@ TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t si
         const char *name = s->kind->numbers;
         tp_buf_printf(&b, "%s%s(", i ? ", " : "", s->kind->name);
         for (int k = 0; *name; k++) {
-            const size_t n = strcspn(name, " ");
-            tp_buf_printf(&b, "%s%.*s=%.6g", k ? ", " : "", (int)n, name, s->number[k]);
-            name += n + (name[n] == ' ');
+            const size_t n = strcspn(name, " ?");
+            const bool is_optional = name[n] == '?';
+            if (!is_optional || s->number[k] >= 0)
+                tp_buf_printf(&b, "%s%.*s=%.6g", k ? ", " : "", (int)n, name, s->number[k]);
+            name += n + is_optional;
+            name += *name == ' ';
         }
         tp_buf_printf(&b, ")");
     }
@@ -10257,26 +10260,26 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* what the augmentation step stores: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
+/* what the augmentation step stores: factor, clip, and the order of colours: 1 RGB, 0 BGR, -1 each channel separately */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
     const double factor = s->number[0];
-    tp_status st = rgb && r->x.c > 1 ? tp__aug_need_rgb(r, s) : TP_OK;
+    tp_status st = rgb >= 0 && r->x.c > 1 ? tp__aug_need_rgb(r, s) : TP_OK;
     if (st == TP_OK) st = tp__aug_make_writable(r);
     if (st == TP_OK) st = tp_tensor_resize(&r->t->work_, TP_F64, tp_make_shape_n(1, &r->x.c));
     if (st != TP_OK) return st;
     double *b = (double *)r->t->work_.data;
     tp__aug_means(&r->x, b);
-    if (rgb && r->x.c == 3) {
+    if (rgb >= 0 && r->x.c == 3) {
         const double grey =
-            tp__aug_grey[0] * b[rgb == 1 ? 0 : 2] + tp__aug_grey[1] * b[1] + tp__aug_grey[2] * b[rgb == 1 ? 2 : 0];
+            tp__aug_grey[0] * b[rgb ? 0 : 2] + tp__aug_grey[1] * b[1] + tp__aug_grey[2] * b[rgb ? 2 : 0];
         b[0] = b[1] = b[2] = grey;
     }
     for (int64_t k = 0; k < r->x.c; k++) b[k] *= 1 - factor;
     return tp__aug_scale_add(r, factor, b, r->x.c == 1, s->number[1] > 0);
 }
-static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
+static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb?", false, tp__aug_contrast_image, NULL};
 
 /* Changes the saturation of a row. p: the factor, and the weights of the three channels in the grey value, which for
  * byte images is rounded to a byte. */
@@ -10293,7 +10296,7 @@ TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
-    const bool rgb = s->number[2] < 2;
+    const bool rgb = s->number[2] > 0;
     const float p[5] = {(float)s->number[0], (float)tp__aug_grey[rgb ? 0 : 2], (float)tp__aug_grey[1],
                         (float)tp__aug_grey[rgb ? 2 : 0], r->x.dtype == TP_U8 ? 1.0f : 0.0f};
     return st == TP_OK ? tp__aug_rows(r, tp__aug_saturation_row, p, 0.0f, s->number[1] > 0) : st;
@@ -10344,7 +10347,7 @@ static tp_status tp__aug_hue_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_status st = tp__aug_need_rgb(r, s);
     double shift = s->number[0] / 30.0;
     shift -= 6.0 * floor(shift / 6.0);
-    const float p[2] = {shift < 6.0 ? (float)shift : 0.0f, s->number[1] < 2 ? 0.0f : 1.0f};
+    const float p[2] = {shift < 6.0 ? (float)shift : 0.0f, s->number[1] > 0 ? 0.0f : 1.0f};
     return st == TP_OK ? tp__aug_rows(r, tp__aug_hue_row, p, 0.5f, false) : st;
 }
 static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_image, NULL};
@@ -11643,22 +11646,23 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
 
-/* Adds a step with a factor, clip, and the order of colours: 0 not given, 1 RGB, 2 BGR */
+/* Adds a step with a factor, clip, and the order of colours: 1 RGB, 0 BGR, -1 not given */
 static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double factor,
-                                     tp_tri clip, tp_tri rgb)
+                                     tp_tri clip, int rgb)
 {
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
     s->number[0] = factor;
     s->number[1] = tp__tri_is_yes(clip, true);
-    s->number[2] = rgb == TP_YES ? 1 : rgb == TP_NO ? 2 : 0;
+    s->number[2] = rgb;
     return TP_OK;
 }
 static tp_status tp__aug_contrast_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_contrast_desc *o = (const tp_aug_contrast_desc *)a->desc;
     const double factor = tp__aug_uniform(d, (double)o->factor_range[0], (double)o->factor_range[1]);
-    return tp__aug_factor_step(d, a, &tp__aug_contrast, factor, o->clip, o->rgb);
+    const int rgb = o->rgb == TP_YES ? 1 : o->rgb == TP_NO ? 0 : -1;
+    return tp__aug_factor_step(d, a, &tp__aug_contrast, factor, o->clip, rgb);
 }
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d)
 {
@@ -11672,7 +11676,7 @@ static tp_status tp__aug_saturation_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_saturation_desc *o = (const tp_aug_saturation_desc *)a->desc;
     const double factor = 1 + tp__aug_uniform(d, -(double)o->alpha, (double)o->alpha);
-    return tp__aug_factor_step(d, a, &tp__aug_saturation, factor, o->clip, o->rgb);
+    return tp__aug_factor_step(d, a, &tp__aug_saturation, factor, o->clip, tp__tri_is_yes(o->rgb, true));
 }
 TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d)
 {
@@ -11689,7 +11693,7 @@ static tp_status tp__aug_hue_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_hue_desc *o = (const tp_aug_hue_desc *)a->desc;
     const double hue = tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]);
-    return tp__aug_add_step(d, a, &tp__aug_hue, hue, o->rgb == TP_NO ? 2 : 1);
+    return tp__aug_add_step(d, a, &tp__aug_hue, hue, tp__tri_is_yes(o->rgb, true));
 }
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d)
 {

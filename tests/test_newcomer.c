@@ -4456,4 +4456,28 @@ TEST(a_rotation_without_an_angle)
     }
 }
 
+/* A transform's text has the order of colours as it was given. */
+TEST(the_text_of_an_order_of_colours)
+{
+    static const char *const texts[] = {"Contrast(factor=1, clip=1)",
+                                        "Contrast(factor=1, clip=1, rgb=1)",
+                                        "Contrast(factor=1, clip=1, rgb=0)",
+                                        "Saturation(factor=1, clip=1, rgb=1)",
+                                        "Saturation(factor=1, clip=1, rgb=0)",
+                                        "Hue(hue=30, rgb=1)",
+                                        "Hue(hue=30, rgb=0)"};
+    for (int i = 0; i < TP_COUNT(texts); i++) {
+        const tp_tri rgb = i == 0 ? TP_UNSET : i % 2 ? TP_YES : TP_NO;
+        tp_augmentor *aug = i < 3   ? tp_aug_contrast(.factor_range = {1, 1}, .rgb = rgb)
+                            : i < 5 ? tp_aug_saturation(.alpha = TP_ZERO, .rgb = rgb)
+                                    : tp_aug_hue(.range = {30, 30}, .rgb = rgb);
+        tp_transform t = TP_EMPTY;
+        char text[200];
+        CHECK_OK(tp_aug_draw(aug, 8, 8, 1, 0, &t));
+        CHECK_STR(tp_transform_text(&t, text, sizeof text), texts[i]);
+        tp_transform_free(&t);
+        tp_aug_free(aug);
+    }
+}
+
 TEST_MAIN()

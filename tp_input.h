@@ -898,8 +898,9 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
  * tp_aug_draw makes a tp_transform from it: the steps for one image, with all random numbers drawn. A transform can be applied to
  * the image, to a second image, to a mask, to points and to boxes, as often as you like, always with the same numbers.
  *
- * IMAGES   uint8 or float32 tensors (H,W) or (H,W,C) in host memory, RGB. float32 images have values in [0,255] or [0,1];
- *          where an option `clip` is on, values are limited to [0,255]. Brightness, BrightnessScale, Contrast, Saturation,
+ * IMAGES   uint8 or float32 tensors (H,W) or (H,W,C) in host memory, RGB. float32 images have values in [0,255] or [0,1], but
+ *          Gamma, JpegNoise, SaltPepperNoise, ToUint8, and Brightness and Lighting by more than 1 mean [0,255]: a warning tells where
+ *          no value is above 1. Where an option `clip` is on, values are limited to [0,255]. Brightness, BrightnessScale, Contrast, Saturation,
  *          Lighting, GaussianNoise, Gamma and ToUint8 drop the fraction when they write uint8, as numpy's astype does; the others
  *          round to the nearest. Colour augmentors need C = 3.
  * RANDOM   random number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
@@ -9744,6 +9745,23 @@ static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p,
     return TP_OK;
 }
 
+/* Tells of a float image in [0,1] that a step takes for one in [0,255]. A dark one in [0,255] looks the same: no error. */
+static void tp__aug_want_bytes(const tp__aug_run *r, const tp__aug_step *s)
+{
+    bool any = false;
+    for (int64_t i = 0; i < r->x.h && r->x.dtype == TP_F32; i++) {
+        const float *row = (const float *)(const void *)(r->x.data + i * r->x.stride);
+        for (int64_t k = 0; k < r->x.w * r->x.c; k++) {
+            if (row[k] > 1 || row[k] < 0) return;
+            any = any || row[k] > 0;
+        }
+    }
+    if (any)
+        tp_log_once(TP_LOG_WARN,
+                    "%s takes pixels for values of 0 to 255, and none of a float32 image is above 1: if its values are "
+                    "0 to 1, multiply them by 255 before, and divide them afterwards",
+                    s->kind->name);
+}
 static tp_status tp__aug_need_rgb(const tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c == 3) return TP_OK;
@@ -10209,6 +10227,7 @@ static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bo
 /* what the augmentation step stores: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
+    if (fabs(s->number[1]) > 1) tp__aug_want_bytes(r, s);
     return tp__aug_scale_add(r, s->number[0], &s->number[1], true, s->number[2] > 0);
 }
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
@@ -10218,6 +10237,8 @@ static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip"
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
+    for (int i = 0; i < 3; i++)
+        if (fabs(s->number[i]) > 1) tp__aug_want_bytes(r, s);
     return st == TP_OK ? tp__aug_scale_add(r, 1, s->number, false, s->number[3] > 0) : st;
 }
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
@@ -10355,6 +10376,7 @@ static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_im
 static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 {
     unsigned char table[256];
+    tp__aug_want_bytes(r, s);
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
@@ -10403,6 +10425,7 @@ static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
     const int64_t n = r->x.w * r->x.c;
     if (r->x.dtype == dtype) return TP_OK;
+    tp__aug_want_bytes(r, s); /* floats, which become bytes */
     const tp_status st = tp__aug_reserve(r, dtype, r->x.h, r->x.w, r->x.c, r->x.ndim);
     if (st != TP_OK) return st;
     for (int64_t i = 0; i < r->x.h; i++) {
@@ -10590,6 +10613,7 @@ static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip
 /* what the augmentation step stores: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
+    tp__aug_want_bytes(r, s);
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const float white = (float)(1.0 - s->number[0]), black = (float)s->number[1];
@@ -10748,6 +10772,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
     if (r->x.c != 1 && r->x.c != 3)
         return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 1 or 3", s->augmentor->name,
                        (long long)r->x.c);
+    tp__aug_want_bytes(r, s);
     const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const bool colour = r->x.c == 3, half_resolution = colour && s->number[1] > 0;

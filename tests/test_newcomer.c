@@ -4480,4 +4480,36 @@ TEST(the_text_of_an_order_of_colours)
     }
 }
 
+/* Some augmentors mean pixels of 0 to 255. */
+TEST(float_images_of_0_to_1)
+{
+    float pixels[8 * 8 * 3];
+    tp_tensor image = TP_EMPTY, out = TP_EMPTY;
+    tp_tensor_view(&image, TP_F32, tp_make_shape(8, 8, 3), pixels);
+    for (int way = 0; way < 3; way++) { /* values of 0 to 1; black; values of 0 to 255, dark but for one */
+        for (int i = 0; i < TP_COUNT(pixels); i++) pixels[i] = way == 1 ? 0.0f : (float)(i % 10) * 0.1f;
+        if (way == 2) pixels[TP_COUNT(pixels) - 1] = 255;
+        for (int k = 0; k < 8; k++) {
+            tp_augmentor *aug = k == 0   ? tp_aug_gamma()
+                                : k == 1 ? tp_aug_jpeg_noise()
+                                : k == 2 ? tp_aug_salt_pepper_noise()
+                                : k == 3 ? tp_aug_to_uint8()
+                                : k == 4 ? tp_aug_lighting(.std = 1)
+                                : k == 5 ? tp_aug_brightness(.delta = 63)
+                                : k == 6 ? tp_aug_contrast(.factor_range = {0.8f, 1.2f}) /* fits any range */
+                                         : tp_aug_saturation();
+            tp_transform t = TP_EMPTY;
+            keep_the_log();
+            CHECK_OK(tp_aug_draw(aug, 8, 8, 1, k, &t));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+            tp_set_log(NULL, NULL);
+            CHECK_MSG((strstr(logged, "takes pixels for values of 0 to 255") != NULL) == (way == 0 && k < 6),
+                      "way %d, augmentor %d: %s", way, k, logged);
+            tp_transform_free(&t);
+            tp_aug_free(aug);
+        }
+    }
+    tp_tensor_free(&out);
+}
+
 TEST_MAIN()

@@ -108,7 +108,8 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
 /* Gradients and update in one call, for the trainable variables whose name matches the regex (>>regex of tp_graph.h) from its
  * start, such as "gen/.*"; NULL: all. It is an error if no variable matches, or if the cost depends on none: nothing would be
- * trained. The node does not count steps: a loop of your own that has a schedule runs tp_increment_global_step too. */
+ * trained. A warning names the others that get no gradient, but not frozen ones. The node does not count steps: a loop of your own
+ * that has a schedule runs tp_increment_global_step too. */
 TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex);
 /* tp_apply_gradients that updates only if `pred` (scalar bool, or NULL: always) is true at run time: for optimizers that wrap
  * others. */
@@ -687,6 +688,8 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
             "minimize: no gradient of '%s' comes to any of the %d variables '%s': it depends on none of them, or an op "
             "between has no gradient%s",
             tp_node_name(cost), m, regex ? regex : ".*", tp__ask_about_freezing(tp__gradient_ends_at(g, cost)));
+    const tp_gradproc filter = tp_gradproc_filter_none(); /* warns of the others, as a trainer does */
+    m = tp_gradproc_run(&filter, g, gvs, m);
     return tp_apply_gradients(o, gvs, m);
 }
 

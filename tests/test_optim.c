@@ -1764,6 +1764,21 @@ TEST(schedules_of_numbers_that_are_none)
     }
 }
 
+TEST(minimize_names_the_variables_without_a_gradient)
+{
+    for (int i = 0; i < 3; i++) {
+        tp_graph *g = graph();
+        tp_node *w = weight(g, "w", 1), *f = NULL;
+        TP_FREEZE_VARIABLES(g) f = weight(g, "frozen", 1);
+        tp_node *far = weight(g, "far", 1), *cost = tp_sum(tp_mul(w, f));
+        if (i == 1) cost = tp_add(cost, tp_sum(tp_stop_gradient(far)));
+        tp_minimize(tp_sgd(tp_const(g, 1)), cost, i == 2 ? "w|frozen" : NULL);
+        ok(g);
+        CHECK_STR(tp_test_logged, i == 2 ? "" : "No gradient w.r.t. 1 trainable variables: far\n");
+        done(g);
+    }
+}
+
 TEST(an_optimizer_without_a_function_is_a_sentence)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -489,8 +489,8 @@ TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 /* TP_FREEZE_COLLECTION(g, keys, n) { ... }  Nodes that the block adds to these collections (keys NULL: all) are removed after it.
  * Leave the block at its end only. [collection: freeze_collection] */
-#define TP_FREEZE_COLLECTION(g_, keys_, n_)                                                             \
-    for (tp_collection_backup * TP__U(tp__b) = tp_backup_collection((g_), (keys_), (n_)); TP__U(tp__b); \
+#define TP_FREEZE_COLLECTION(g_, ...)                                                                 \
+    for (tp_collection_backup * TP__U(tp__b) = tp_backup_collection((g_), __VA_ARGS__); TP__U(tp__b); \
          tp_restore_collection((g_), TP__U(tp__b)), TP__U(tp__b) = NULL)
 
 /* ==== >>variables ===================================================================================== */

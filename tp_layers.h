@@ -750,7 +750,7 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that retu
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
 #ifdef TP_KEYWORDS
-#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, TP_HERE)
+#define tp_regularize_cost(...) tp_regularize_cost_(__VA_ARGS__, TP_HERE) /* ... takes also the commas of a literal */
 #endif
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);

@@ -348,9 +348,10 @@ TP_DEF tp_gradproc tp_gradproc_check(void);
 /* Sets the place that errors of this processor report. */
 TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
 #ifdef TP_KEYWORDS
+/* A literal among the arguments has commas that a macro takes for its own: ... takes them all. */
 #define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), TP_HERE)
-#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), TP_HERE)
-#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), TP_HERE)
+#define tp_gradproc_scale_rules(...)        tp_gradproc_at((tp_gradproc_scale_rules)(__VA_ARGS__), TP_HERE)
+#define tp_gradproc_map(...)                tp_gradproc_at((tp_gradproc_map)(__VA_ARGS__), TP_HERE)
 #define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), TP_HERE)
 #define tp_gradproc_summary_to(regex_, ...) tp_gradproc_at((tp_gradproc_summary_to)(regex_, __VA_ARGS__), TP_HERE)
 #define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), TP_HERE)

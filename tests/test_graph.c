@@ -1661,10 +1661,9 @@ TEST(frozen_collections_and_fetches)
 {
     tp_graph *g = tp_graph_new(NULL);
     tp_node *a = tp_const(g, 1), *b = tp_const(g, 2), *c = tp_add(a, a);
-    static const char *const keys[] = {TP_KEY_SUMMARIES};
     int n = 0;
     tp_collection_add(g, TP_KEY_SUMMARIES, a);
-    TP_FREEZE_COLLECTION(g, keys, 1)
+    TP_FREEZE_COLLECTION(g, (const char *const[]){TP_KEY_SUMMARIES, "other"}, 2)
     {
         tp_collection_add(g, TP_KEY_SUMMARIES, b);
         tp_collection_add(g, TP_KEY_UPDATE_OPS, b);

@@ -923,7 +923,7 @@ TEST(regularizers_that_give_no_scalar)
         const tp_regularizer r = {i % 2 ? loss_of_each : no_loss, 1}, none = {NULL, 0};
         tp_fully_connected(x, "fc", .units = 3, .kernel_regularizer = i / 2 == 1 ? r : none,
                            .activity_regularizer = i / 2 == 2 ? r : none);
-        if (i / 2 == 0) cost = tp_regularize_cost(g, "fc/W", r, NULL);
+        if (i / 2 == 0) cost = tp_regularize_cost(g, "fc/W", (tp_regularizer){r.fn, 1}, NULL);
         if (i / 2 == 3) {
             tp_collection_add(g, TP_KEY_REGULARIZATION_LOSSES,
                               tp_named(tp_placeholder(g, "w", TP_F32, tp_make_shape(2)), "each"));

@@ -370,6 +370,15 @@ TEST(scale_gradient_takes_the_first_match_and_zero_drops)
     CHECK_HAS(tp_test_logged, "Gradient of 'conv0/b' is multiplied by 0\n");
 }
 
+TEST(processors_take_literals)
+{
+    const tp_gradproc scale = tp_gradproc_scale_rules((tp_grad_rule[]){{"fc/.*", 3}, {"conv/.*", 2}}, 2);
+    const tp_gradproc map = tp_gradproc_map(add_user, (float[]){3, 5}, NULL);
+    proc_case(&scale, (const char *const[]){"fc/W", "conv/W", "W"}, (const double[]){3, 2, 1});
+    proc_case(&map, (const char *const[]){"fc/W", "conv/W", "W"}, (const double[]){4, 4, 4});
+    CHECK(scale.at_.line > 0 && map.at_.line == scale.at_.line + 1);
+}
+
 TEST(map_gradient)
 {
     float three = 3;

@@ -767,7 +767,7 @@ TP_DEF tp_node *tp_mean(tp_node *x);
 TP_DEF tp_node *tp_l2_loss(tp_node *x); /* the L2 loss, 0.5 * sum(x^2) */
 /* fraction of elements that are exactly 0; it has no gradient */
 TP_DEF tp_node *tp_zero_fraction(tp_node *x);
-/* sqrt of the sum of the squares of all elements, a float32 scalar */
+/* sqrt of the sum of the squares of all elements, a float32 scalar; where all are 0 its gradient is 0 */
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n);
 /* int64 indices of the maxima along an axis; the first one of equal elements */
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis);
@@ -15295,7 +15295,7 @@ TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL
 #endif
 
 /* -- global_norm: y = sqrt(sum of x^2 over all elements of all inputs) ---------------- >>op global_norm
- *   dx = dy x / y.  y is float64 if all inputs are float64, else float32. */
+ *   dx = dy x / y, and 0 where all is 0.  y is float64 if all inputs are float64, else float32. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__global_norm)(const tp_call *k)
 {
@@ -15316,9 +15316,11 @@ static tp_status tp__global_norm_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype == TP_F64 ? TP_F64 : TP_F32;
     return TP_OK;
 }
+/* Computes 1 where x is 0, else 0. Added to what a gradient divides by, it makes 0/0 a 0 and changes nothing else. */
+static tp_node *tp__one_at_zero(tp_node *x) { return tp_cast(tp_equal(x, tp__zero_of(x)), x->dtype); }
 static void tp__global_norm_gradient(tp_grad *g)
 {
-    tp_node *d = tp_div(g->dout[0], &g->out[0]);
+    tp_node *d = tp_div(g->dout[0], tp_add(&g->out[0], tp__one_at_zero(&g->out[0])));
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
 }
 static const tp_op tp__op_global_norm =

@@ -761,7 +761,7 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);
 /* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
-TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NULL = "rms" */
+TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); its gradient is 0 at 0; NULL = "rms" */
 /* Huber loss of each element: x^2/2 where |x| < delta, else delta*|x| - delta^2/2; delta 0 = 1; name NULL = "huber_loss" */
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
 /* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp: the largest possible value of a pixel, 0 = 1; NULL = "psnr" */
@@ -3090,7 +3090,8 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
 
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
 {
-    return tp_named(tp_sqrt(tp_mean(tp_square(x))), name ? name : "rms");
+    tp_node *square = tp_mean(tp_square(x)), *one = tp__one_at_zero(square); /* the root has no derivative at 0 */
+    return tp_named(tp_sub(tp_sqrt(tp_add(square, one)), one), name ? name : "rms");
 }
 
 /* Returns the poison node for a loss of values that are not floating, else NULL. */

@@ -1222,6 +1222,34 @@ TEST(layers_that_are_right_leave_no_error)
     done(g);
 }
 
+TEST(norms_have_a_gradient_of_zero_at_zero)
+{
+    static const tp_dtype types[] = {TP_F32, TP_F64, TP_F16};
+    static const double want[2][2][2] = {{{0, 0}, {0.6, 0.8}}, {{0, 0}, {0.424264068711929, 0.565685424949238}}};
+    for (int i = 0; i < 2 * 2 * TP_COUNT(types); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const bool is_rms = i & 1, is_zero = !(i & 2);
+        const float v[2] = {is_zero ? 0 : 3.0f, is_zero ? 0 : 4.0f};
+        tp_node *x = tp_cast(tp_get_variable_as(g, "v", TP_F32, tp_make_shape(2), tp_init_values(v, 2)), types[i / 4]),
+                *d = NULL, *second = NULL;
+        tp_node *y = is_rms ? tp_sym_rms(x, NULL) : tp_global_norm(&x, 1);
+        tp_gradients(y, &x, 1, &d);
+        tp_gradients(tp_sum(d), &x, 1, &second);
+        tp_node *const fetch[] = {y, d, second};
+        const tp_tensor *out[3];
+        tp_session *s = tp_session_new(g, NULL);
+        if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, NULL, 0, fetch, 3, out))) {
+            CHECK_NEAR(tp_tensor_get(out[0], 0), is_zero ? 0 : is_rms ? sqrt(12.5) : 5, 2e-3, 0);
+            for (int k = 0; k < 2; k++) {
+                CHECK_NEAR(tp_tensor_get(out[1], k), want[is_rms][!is_zero][k], is_zero ? 0 : 1e-3, 0);
+                CHECK(isfinite(tp_tensor_get(out[2], k)));
+            }
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* What the document of tensorpack shows by example. */
 TEST(layers_and_functions_by_example)
 {

@@ -20,12 +20,14 @@
 static const tp_spec inputs[] = {TP_SPEC("image", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
 static int64_t all_steps;
 
-/* 1. The average of a variable is a variable, too: "fc0/W/average" of "fc0/W". It is saved, and not trained. */
+/* 1. The average of a variable is a variable, too: "fc0/W/average" of "fc0/W". It is saved, and not trained. What is not trained
+ * itself, such as the running mean of a batch norm, has none and stands for itself. */
 static tp_node *average_of(tp_node *var, void *user)
 {
     tp_graph *g = tp_node_graph(var);
     char name[200];
     (void)user;
+    if (!tp_node_variable(var)->trainable) return var;
     snprintf(name, sizeof name, "%s/average", tp_node_name(var));
     tp_node *made = tp_graph_find(g, name); /* first by the optimizer, outside of all scopes; later found */
     return made ? made
@@ -44,9 +46,9 @@ static tp_node *first_averages(tp_graph *g, void *user)
 {
     int n = 0;
     tp_node *const *var = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
-    tp_node *set[16];
-    for (int i = 0; i < n && i < TP_COUNT(set); i++) set[i] = tp_assign(average_of(var[i], user), var[i], NULL);
-    return tp_group(g, set, n < TP_COUNT(set) ? n : TP_COUNT(set), "first_averages");
+    tp_node **set = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *set); /* freed with the graph */
+    for (int i = 0; set && i < n; i++) set[i] = tp_assign(average_of(var[i], user), var[i], NULL);
+    return set ? tp_group(g, set, n, "first_averages") : tp_poison(g);
 }
 
 static tp_node *logits_of(tp_node *image)

@@ -10,6 +10,7 @@
 #   loss<0.8*first     in the last epoch, compared with the first one
 # and of what it prints:
 #   ~regex             one line matches (grep -E); blanks are written as .
+# example:variant is the example after the sed script that `variant` gives.
 table='
 dcgan              | --epochs 3 --steps 30           | mean_distance<0.5*first
 wgan_gp            | --epochs 3 --steps 30           | mean_distance<0.8*first
@@ -28,6 +29,8 @@ cifar10_resnet     | --n 1 --epochs 2 --steps 16         | train_error<0.95*firs
 cifar10_fast       | --width 8 --batch 128 --epochs 2 --steps 12 --rate 0.2 | train_error<0.95*first validation_error<0.85
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
 averaged_weights   | --epochs 3 --steps 60           | averaged_error<0.5 cost<0.7*first
+averaged_weights:norm | --epochs 3 --steps 60        | averaged_error<0.5 cost<0.7*first
+averaged_weights:deep | --epochs 1 --steps 4         | averaged_error>0.5
 layers_only        |                                 | ~same.probabilities ~finite.differences.0\.0000
 training_loop      | --epochs 1 --steps 100          | ~loaded.from.*%.right
 custom_callback    |                                 | cost<0.8*first
@@ -63,7 +66,16 @@ declared="" # what makes an example's own TP_IMPLEMENTATION implement nothing
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
 # an example without the macros that would change what the headers declare
 stripped() { echo "#line 1 \"$1\""; sed -E 's/^#define TP_(STATIC|TINY|NO_[A-Z_]*)/#define EXAMPLE_\1/' "$1"; }
-compile() { stripped "examples/$2.c" | $1 $warn $declared -I. -Iexamples "${@:3}"; }
+variant() {
+    case "$1" in
+    *:norm) echo 's/tp_relu/tp_bn_relu/' ;; # with variables that are not trained
+    *:deep) # 20 variables that do not change: the averages judge as badly as they do (averages left at 0 give ties, which count as right)
+        echo 's/0\.02f, NULL/0, NULL/; s/0\.8f, pred/1, pred/'
+        for i in 1 2 3 4 5 6 7 8; do echo 's/TP_FULLY_CONNECTED\("fc0"(.*\),)$/TP_FULLY_CONNECTED("more'$i'"\1 &/'; done
+        ;;
+    esac
+}
+compile() { stripped "examples/${2%:*}.c" | sed -E "$(variant "$2")" | $1 $warn $declared -I. -Iexamples "${@:3}"; }
 
 last() { values "$1" | tail -n 1; }
 first() { values "$1" | head -n 1; }
@@ -87,12 +99,12 @@ holds() {
 failed=0
 while IFS='|' read -r example arguments conditions; do
     example=${example// /}
-    case "$example" in '' | "${1:-$example}") ;; *) continue ;; esac
+    case "${example%:*}" in '' | "${1:-${example%:*}}") ;; *) continue ;; esac
     [ -n "$example" ] || continue
     compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || { failed=1; continue; }
     rm -rf "$out/run-$example"
     mkdir "$out/run-$example"
-    log=$out/$example.log stats=$out/run-$example/train_log/$example/stats.json
+    log=$out/$example.log stats=$out/run-$example/train_log/${example%:*}/stats.json
     began=$(date +%s%N)
     (cd "$out/run-$example" && eval "../$example $arguments") >"$log" 2>&1 ||
         { echo "$example $arguments: status $?"; tail -n 15 "$log"; failed=1; continue; }

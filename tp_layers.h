@@ -744,7 +744,8 @@ TP_DEF void tp_disable_layer_logging(
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* a regularizer that returns scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that returns scale * sum(|w|) */
 /* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
- * tower with variables of its own, only these count. A regex (>>regex of tp_graph.h) without a match gives a warning. The
+ * tower with variables of its own, only these count. Tower 0 has those that are made in it: what is made before tp_tower_enter does not
+ * count (nor does a trainer train it), and a warning names it. A regex (>>regex of tp_graph.h) without a match gives a warning. The
  * result is a float32 scalar that you add to the cost; name NULL = "regularize_cost". Only the variables created before the
  * call count, so call it at the end. Not in training, or without a match: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
@@ -752,7 +753,8 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
 #ifdef TP_KEYWORDS
 #define tp_regularize_cost(...) tp_regularize_cost_(__VA_ARGS__, TP_HERE) /* ... takes also the commas of a literal */
 #endif
-/* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
+/* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. Of a tower with variables of its own only its losses count,
+ * as above. */
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
 
 /* ==== >>symbolic ====================================================================================== */
@@ -2991,6 +2993,29 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
     return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
 }
 
+/* Warns of items that were made before the first tower, which do not count; `filter` selects them by name, NULL: all. Of a term it says
+ * which variable it begins with. */
+static void tp__regularize_outside(tp_graph *g, const char *key, const char *name, tp__filter *filter)
+{
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    tp_buf names;
+    int n = 0;
+    tp_node *const *all = tp_collection(g, key, &n);
+    memset(&names, 0, sizeof names);
+    if (!tower->has_own_variables || *tower->vs_name) return; /* all count, or the others are those of other towers */
+    n = tp__tower_entry_count(g, key);
+    for (int i = 0; i < n; i++) {
+        const tp_node *of = all[i];
+        while (!tp_node_variable(of) && of->op->n_in) of = of->op->in[0];
+        const char *said = tp_node_name(tp_node_variable(of) ? of : all[i]);
+        if (!filter || tp__filter_matches(filter, said)) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", said);
+    }
+    if (names.data)
+        tp_log(TP_LOG_WARN, "%s: made before tp_tower_enter, so they do not count: %s. Make them inside the tower",
+               name, names.data);
+    tp_buf_free(&names);
+}
+
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
     TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* regex may be NULL here; that error is reported below */
@@ -3031,6 +3056,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
         tp_buf_printf(&names, "%s%s", n > 1 ? ", " : "", in_tower ? var + prefix + 1 : var);
     }
     tp_name_scope_pop(g);
+    tp__regularize_outside(g, TP_KEY_TRAINABLE_VARIABLES, name, &filter);
     tp__filter_close(&filter);
     tp_log(TP_LOG_INFO, "regularize_cost() found %d variables to regularize.", n);
     if (n > 0 && names.data) tp_log_once(TP_LOG_INFO, "The following tensors will be regularized: %s", names.data);
@@ -3058,6 +3084,7 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
                              name);
     if (!tower->is_training) return tp__regularize_sum(g, NULL, 0, name);
     int n = 0;
+    tp__regularize_outside(g, TP_KEY_REGULARIZATION_LOSSES, name, NULL);
     tp_node *const *all = tp__regularize_items(g, TP_KEY_REGULARIZATION_LOSSES, &n);
     tp_node **loss = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *loss);
     if (!loss) return tp_poison(g);

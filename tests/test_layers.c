@@ -844,6 +844,34 @@ TEST(regularize_cost_of_a_tower_with_variables_of_its_own)
     done(g);
 }
 
+/* What is made before tower 0 is no part of it; a tower that only reuses variables counts all. */
+TEST(regularize_cost_names_what_was_made_before_the_tower)
+{
+    for (int i = 0; i < 4; i++) {
+        tp_test_keep_log();
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_regularizer r = tp_l1_regularizer(.1f);
+        const bool of_collection = i & 1, shared = i & 2;
+        tp_get_variable(g, TP_OPTIONS(tp_variable_desc, .name = "w", .shape = tp_make_shape(2), .regularizer = r,
+                                      .init = tp_init_ones()));
+        tp_get_scalar_variable(g, "other", 1);
+        if (shared) tp_variable_scope_push(g, TP_OPTIONS(tp_variable_scope_desc, .reuse = TP_REUSE_YES));
+        CHECK(tp_tower_enter(g, TP_OPTIONS(tp_tower_desc, .is_training = true)) != NULL);
+        tp_node *cost =
+            of_collection ? tp_regularize_cost_from_collection(g, "wd") : tp_regularize_cost(g, "w", r, "wd");
+        tp_tower_leave(g);
+        if (shared) tp_variable_scope_pop(g);
+        ok(g);
+        CHECK_NEAR(value_of(g, cost), shared ? 0.2 : 0, 1e-6, 0);
+        if (shared) CHECK(!strstr(tp_test_logged, "do not count"));
+        else
+            CHECK_HAS(tp_test_logged,
+                      "wd: made before tp_tower_enter, so they do not count: w. Make them inside the tower\n");
+        CHECK(!strstr(tp_test_logged, "No match"));
+        done(g);
+    }
+}
+
 TEST(regularize_cost_is_zero_at_inference)
 {
     tp_graph *g = tower(false);

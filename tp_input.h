@@ -128,6 +128,7 @@ struct tp_dataflow {
     bool seed_given_;
     tp_dataflow *input_;      /* the first flow that this one reads */
     tp_dataflow *next_input_; /* the next flow that the reader of this one reads */
+    bool in_worker_;          /* in a process of tp_df_multi_process, which makes every n-th datapoint */
 };
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
@@ -3414,13 +3415,11 @@ static tp_status tp__map_wrote(const tp_dataflow *df)
                    df->name);
 }
 
-static bool tp__df_is_worker; /* this process makes every n-th datapoint for tp_df_multi_process */
-
 /* For a datapoint that a function drops although the program said that it keeps all. A worker of tp_df_multi_process seeks past
  * the datapoints of the others, so that its numbers are wrong from there on: it fails. */
 static tp_status tp__told_of_drop(const tp_dataflow *df)
 {
-    if (tp__df_is_worker)
+    if (df->in_worker_)
         return tp_fail(TP_ERR_ARG,
                        "%s: the function drops datapoints, but .keeps_all is TP_YES: tp_df_multi_process would give "
                        "some of them twice; leave .keeps_all out",
@@ -5645,11 +5644,17 @@ static void tp__procs_watch(void *user)
 }
 #endif
 
+static void tp__df_set_in_worker(tp_dataflow *df)
+{
+    df->in_worker_ = true;
+    for (tp_dataflow *in = df->input_; in; in = in->next_input_) tp__df_set_in_worker(in);
+}
+
 static void tp__procs_main(tp__procs_self *me)
 {
     /* the pointer to the stop flag belongs to the parent's thread; nothing sets that flag in this process */
     tp__df_stop = NULL;
-    tp__df_is_worker = true;
+    tp__df_set_in_worker(me->df);
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);

@@ -448,7 +448,9 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
  * variable stays in TP_KEY_TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
  * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. The running averages of a batch norm are
- * no trainable variables and go on: TP_ARGSCOPE(g, batch_norm, .training = TP_NO) inside stops them. [varreplace: freeze_variables] */
+ * no trainable variables and go on: TP_ARGSCOPE(g, batch_norm, .training = TP_NO) inside stops them. Trainable variables that a function of
+ * tp_remap_variables_push makes inside, such as the factors of LoRA, are frozen too, with a warning: make them before, and let the
+ * function find them (tp_find_variable). [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* whether no gradient flows to the variables; default TP_YES */
@@ -3919,14 +3921,32 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
     return g;
 }
 
+/* Whether the function of a remapping runs: what is asked for now it asks for itself. */
+static bool tp__remap_runs(const tp_graph *g)
+{
+    bool runs = false;
+    for (int i = 0; i < g->n_var_scope; i++)
+        runs =
+            runs || (g->var_scope[i].getter == tp__remap_getter && ((tp__remap *)g->var_scope[i].getter_user)->inside);
+    return runs;
+}
+
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     const bool *flags = (const bool *)user; /* flags[0]: the option stop_gradient; flags[1]: skip_collection */
     const bool trained = d->trainable != TP_NO;
+    const int n_before = call->g->var.n;
     if (trained && flags[1]) d->trainable = TP_NO;
     tp_node *v = tp_getter_next(call, d);
     tp_graph *g = call->g;
     if (!trained || tp_is_poison(v)) return v;
+    if ((flags[0] || flags[1]) && g->var.n > n_before && tp__remap_runs(g)) /* mostly meant to be trained */
+        tp_log(
+            TP_LOG_WARN,
+            "freeze_variables: '%s', which the function of tp_remap_variables_push makes, is frozen too. To train it, "
+            "make it before the variables are frozen, and let the function return what it makes of "
+            "tp_find_variable(g, name)->node",
+            tp_node_name(v));
     tp_variable *var = tp_node_variable(v);
     if (!var) tp_log(TP_LOG_WARN, "freeze_variables: '%s' is a tensor that another getter made", tp_node_name(v));
     if (var && flags[1]) {

@@ -3949,6 +3949,35 @@ TEST(getters_are_asked_from_the_inside_out)
     tp_graph_free(g);
 }
 
+/* The variable plus one that the function makes ("late"), or finds where it was made before. */
+static tp_node *with_another(tp_node *var, void *user)
+{
+    tp_graph *g = tp_node_graph(var);
+    const tp_variable *early = tp_find_variable(g, "early");
+    (void)user;
+    return tp_add(var, early ? early->node : tp_get_variable_as(g, "late", TP_F32, scalar(), tp_init_constant(0)));
+}
+TEST(what_a_remapping_makes_while_frozen_is_named)
+{
+    for (int i = 0; i < 6; i++) {
+        tp_test_keep_log();
+        tp_graph *g = tp_graph_new(NULL);
+        if (i >= 4) variable_of(g, "early");
+        push_scope(g, NULL, TP_REUSE_AUTO);
+        if (i & 1) tp_remap_variables_push(g, with_another, NULL); /* around the freezing or in it */
+        tp_freeze_variables_push(g, !(i & 2), true);
+        if (!(i & 1)) tp_remap_variables_push(g, with_another, NULL);
+        for (int k = 0; k < 2; k++) tp_get_variable_as(g, k ? "b" : "a", TP_F32, scalar(), tp_init_constant(0));
+        tp_set_log(NULL, NULL);
+        const char *said =
+            strstr(tp_test_logged, "freeze_variables: 'late', which the function of tp_remap_variables_push");
+        CHECK((said != NULL) == (i < 4) && !(said && strstr(said + 1, "freeze_variables: 'late'")));
+        CHECK(i < 4 ? !tp_find_variable(g, "late")->trainable : tp_find_variable(g, "early")->trainable);
+        CHECK(tp_graph_status(g) == TP_OK);
+        tp_graph_free(g);
+    }
+}
+
 /* A variable that is asked for twice under freezing is in the collection once. */
 TEST(what_is_frozen_twice_is_listed_once)
 {

@@ -6116,15 +6116,27 @@ static tp_status tp__binary_begin(tp_inferencer *inf)
     return TP_OK;
 }
 
+static tp_status tp__binary_alike(const tp_inferencer *inf, const tp_shape *pred, const tp_shape *label)
+{
+    char p[TP_SHAPE_TEXT], l[TP_SHAPE_TEXT];
+    if (tp_shape_compatible(pred, label)) return TP_OK;
+    return tp_fail(TP_ERR_SHAPE,
+                   "BinaryClassificationStats: '%s' has shape %s, '%s' has %s: each prediction needs a label, so the "
+                   "shapes must be equal; tp_squeeze takes away a dimension of 1",
+                   inf->names[0], tp_shape_text(pred, p), inf->names[1], tp_shape_text(label, l));
+}
+
+static tp_status tp__binary_check(const tp_inferencer *inf, tp_node *const *nodes)
+{
+    return tp__binary_alike(inf, &nodes[0]->shape, &nodes[1]->shape);
+}
+
 static tp_status tp__binary_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
 {
     tp__binary *b = (tp__binary *)inf->user;
-    char p[TP_SHAPE_TEXT], l[TP_SHAPE_TEXT];
     (void)n;
-    if (!tp_shape_equal(&values[0]->shape, &values[1]->shape))
-        return tp_fail(TP_ERR_SHAPE, "BinaryClassificationStats: '%s' has shape %s, '%s' has %s", inf->names[0],
-                       tp_shape_text(&values[0]->shape, p), inf->names[1], tp_shape_text(&values[1]->shape, l));
-    tp_status st = tp__inf_of_ones(inf, values[0], 0);
+    tp_status st = tp__binary_alike(inf, &values[0]->shape, &values[1]->shape);
+    if (st == TP_OK) st = tp__inf_of_ones(inf, values[0], 0);
     if (st == TP_OK) st = tp__inf_of_ones(inf, values[1], 1);
     if (st != TP_OK) return st;
     const int64_t size = tp_tensor_size(values[0]);
@@ -6163,6 +6175,7 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
     }
     inf->before_inference = tp__binary_begin;
     inf->on_fetches = tp__binary_batch;
+    inf->check_ = tp__binary_check;
     inf->after_inference = tp__binary_end;
     return inf;
 }

@@ -3607,15 +3607,19 @@ static tp_node *tower_of_shapes(tp_graph *g, tp_node *const *in, void *user)
 TEST(shapes_and_sizes_of_a_validation)
 {
     static const char *const said[] = {"ScalarStats: 'each' has shape (?), only scalars have a mean here",
-                                       "ClassificationError: 'cost' has shape () and is not a vector"};
+                                       "ClassificationError: 'cost' has shape () and is not a vector",
+                                       "BinaryClassificationStats: 'each' has shape (?), 'y' has (?,1): each "
+                                       "prediction needs a label, so the shapes must "
+                                       "be equal; tp_squeeze takes away a dimension of 1"};
     TEST_MAY_ERROR("Training did not start");
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         tp_inferencer *inf = i == 0   ? tp_inf_scalar_stats(TP_NAMES("cost", "each"))
                              : i == 1 ? tp_inf_classification_error("cost")
+                             : i == 2 ? tp_inf_binary_classification("each", "y")
                                       : tp_inf_scalar_stats(TP_NAMES("cost"));
         keep_the_log();
         tp_dataflow *test =
-            i == 3 ? tp_df_batch(line_data(), 3, .remainder = true) : tp_df_batch(line_data(), i == 4 ? 2 : 3);
+            i == 4 ? tp_df_batch(line_data(), 3, .remainder = true) : tp_df_batch(line_data(), i == 5 ? 2 : 3);
         tp_train_config c = {TP_CALLBACKS(tp_cb_inference_runner(test, .inferencers = {inf})), .max_epoch = 1};
         c.steps_per_epoch = 1;
         c.model = (tp_model)LINE_MODEL;
@@ -3624,10 +3628,10 @@ TEST(shapes_and_sizes_of_a_validation)
         c.n_extra_callbacks = c.n_monitors = TP_NONE;
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         tp_set_log(NULL, NULL);
-        if (i < 2) CHECK_MSG(st == TP_ERR_SHAPE && strstr(tp_last_error(), said[i]), "%s", tp_last_error());
+        if (i < 3) CHECK_MSG(st == TP_ERR_SHAPE && strstr(tp_last_error(), said[i]), "%s", tp_last_error());
         else CHECK_OK(st);
         CHECK_MSG((strstr(logged, "[InferenceRunner] The last 1 datapoints of a pass fill no batch") != NULL) ==
-                      (i < 3),
+                      (i < 4),
                   "%d: %s", i, logged);
     }
 }

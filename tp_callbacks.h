@@ -7315,9 +7315,12 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     }
     if (n < 1 || d->interp < TP_INTERP_NONE || d->interp > TP_INTERP_LINEAR) {
         if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
-        return tp_callback_fail(&d->at_, TP_ERR_ARG,
-                                "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
-                                "linear interpolation");
+        return n < 1 ? tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                        "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}")
+                     : tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                        "ScheduledHyperParamSetter: .interp is %d: give TP_INTERP_NONE or "
+                                        "TP_INTERP_LINEAR",
+                                        (int)d->interp);
     }
     tp_callback *cb =
         tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule), false);

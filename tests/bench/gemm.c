@@ -52,7 +52,12 @@ static const shape shapes[] = {{"sq64", 64, 64, 64, false, false, -1},
                                {"fwd.linear", 128, 256, 784, false, true, 1},
                                {"x.lstm256", 6400, 1024, 256, false, false, -1},
                                {"dW.lstm256", 256, 1024, 6400, true, false, -1},
-                               {"dX.lstm256", 6400, 256, 1024, false, true, -1}};
+                               {"dX.lstm256", 6400, 256, 1024, false, true, -1},
+                               {"wide.b128", 128, 1024, 1024, false, false, -1},
+                               {"wide.b64", 64, 1024, 1024, false, false, -1},
+                               {"wide.b32", 32, 1024, 1024, false, false, -1},
+                               {"dX.wide.b128", 128, 1024, 512, false, true, -1},
+                               {"dX.wide.b32", 32, 512, 1024, false, true, -1}};
 
 typedef void (*cblas_fn)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *,
                          int);

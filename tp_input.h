@@ -80,9 +80,9 @@ typedef struct tp_datapoint {
     int cap_;
 } tp_datapoint;
 TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
-/* dst gets all components as views of src */
+/* dp gets views of all components of `of` */
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of);
-TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* dst gets copies of all components */
+TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* dp gets copies of them */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
 /* Components can also hold bytes or text: uint8 (N), N bytes. These functions copy bytes, or a text without its final NUL, into
  * component `index`; the datapoint grows if it has fewer components. */
@@ -151,9 +151,8 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
  * process need not check it, because it is ended from outside. */
 TP_DEF bool tp_df_stopping(void);
 
-/* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs and returns datapoints per second.
- * [dataflow: TestDataSpeed] */
-/* the result; may be NULL */
+/* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs how many there were in a second, and
+ * writes it to *per_second, which may be NULL. [dataflow: TestDataSpeed] */
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second);
 
 /* ==== >>sources of data =============================================================================== */

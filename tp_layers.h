@@ -408,8 +408,9 @@ TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 
 /* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
  *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. There is no mask for padding. Attention
- *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v) with q already divided
- *    by sqrt(C/heads) and bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S) is 1 at real elements, 0 at padding. Variables Wq (C,units), Wk, Wv
+ *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v) with q, k and v of one
+ *    head, q already divided by sqrt(units/heads), and bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S) is 1 at real
+ *    elements, 0 at padding. Variables Wq (C,units), Wk, Wv
  *    (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
@@ -2959,8 +2960,18 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user) { return tp_print(x, (co
 
 /* ==== >>regularize ==================================================================================== */
 
-static tp_node *tp__l2(tp_node *w, float scale) { return tp_affine(tp_l2_loss(w), scale, 0.0f); }
-static tp_node *tp__l1(tp_node *w, float scale) { return tp_affine(tp_sum(tp_abs(w)), scale, 0.0f); }
+static tp_node *tp__scaled_loss(tp_node *w, tp_node *loss, float scale)
+{
+    if (!(scale >= 0.0f && scale <= FLT_MAX))
+        return tp_graph_fail(
+            tp_node_graph(w), NULL, TP_ERR_ARG,
+            "a regularizer of '%s' has the scale %g: it must be a number of at least 0; below 0 it would "
+            "reward large weights",
+            tp_node_name(w), (double)scale);
+    return tp_affine(loss, scale, 0.0f);
+}
+static tp_node *tp__l2(tp_node *w, float scale) { return tp__scaled_loss(w, tp_l2_loss(w), scale); }
+static tp_node *tp__l1(tp_node *w, float scale) { return tp__scaled_loss(w, tp_sum(tp_abs(w)), scale); }
 
 TP_DEF tp_regularizer tp_l2_regularizer(float scale)
 {
@@ -3103,15 +3114,24 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 
 /* ==== >>symbolic ====================================================================================== */
 
+/* Whether each label is among the first topk; topk 0 is 1. */
+static tp_node *tp__label_found(tp_node *logits, tp_node *labels, int topk, const char *function)
+{
+    if (topk < 0)
+        return tp_graph_fail(tp_node_graph(logits), NULL, TP_ERR_ARG,
+                             "%s: topk is %d: it must be at least 1, or 0 for 1", function, topk);
+    return tp_in_top_k(logits, labels, topk ? topk : 1);
+}
+
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name)
 {
-    tp_node *correct = tp_cast(tp_in_top_k(logits, labels, topk ? topk : 1), TP_F32);
+    tp_node *correct = tp_cast(tp__label_found(logits, labels, topk, "accuracy"), TP_F32);
     return tp_named(tp_mean(correct), name ? name : "accuracy");
 }
 
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name)
 {
-    tp_node *miss = tp_logical_not(tp_in_top_k(logits, labels, topk ? topk : 1));
+    tp_node *miss = tp_logical_not(tp__label_found(logits, labels, topk, "prediction_incorrect"));
     return tp_named(tp_cast(miss, TP_F32), name ? name : "incorrect_vector");
 }
 

@@ -73,7 +73,7 @@ static tp_regularizer some_regularizer(void)
     const int i = draw(8);
     memset(&r, 0, sizeof r);
     if (i == 0) return tp_l1_regularizer(0.5f);
-    if (i == 1) return tp_l2_regularizer(-1);
+    if (i == 1) return tp_l2_regularizer(1.5f);
     if (i == 2) r.fn = cubes, r.scale = 2;
     else if (i == 3) r.fn = no_scalar, r.scale = 1;
     else if (i == 4) r.scale = 1;

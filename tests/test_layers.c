@@ -2339,4 +2339,25 @@ TEST(grid_sample)
     tp_graph_free(g);
 }
 
+/* A scale below 0 would let the cost fall for ever, a topk below 0 finds no label. */
+TEST(scales_of_regularizers_and_topk_out_of_range)
+{
+    static const float scales[] = {-1.0f, NAN, INFINITY};
+    for (int i = 0; i < 8; i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)),
+                *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(2));
+        if (i < 6)
+            tp_fully_connected(x, "fc", .units = 2,
+                               .kernel_regularizer =
+                                   i < 3 ? tp_l2_regularizer(scales[i]) : tp_l1_regularizer(scales[i - 3]));
+        else if (i == 6) tp_sym_accuracy(x, label, -1, NULL);
+        else tp_sym_prediction_incorrect(x, label, -1, NULL);
+        CHECK(tp_graph_status(g) == TP_ERR_ARG);
+        CHECK_HAS(tp_graph_error(g),
+                  i < 6 ? "a regularizer of 'fc/W' has the scale" : "topk is -1: it must be at least 1");
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

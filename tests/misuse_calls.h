@@ -7070,6 +7070,7 @@ static void call_tp_aug_rotation_(int which)
     (void)which;
     tp_aug_rotation_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.max_deg = 1;
     const tp_aug_rotation_desc *d_ = which == 1 ? NULL : &desc;
     got_augmentor(tp_aug_rotation_(d_));
 }
@@ -7080,6 +7081,7 @@ static void call_tp_aug_rotation_and_crop_valid_(int which)
     (void)which;
     tp_aug_rotation_and_crop_valid_desc desc;
     memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.max_deg = 1;
     const tp_aug_rotation_and_crop_valid_desc *d_ = which == 1 ? NULL : &desc;
     got_augmentor(tp_aug_rotation_and_crop_valid_(d_));
 }

@@ -851,8 +851,8 @@ ZERO(tp_aug_contrast_desc, clip)
 }
 ZERO(tp_aug_contrast_desc, rgb)
 {
-    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_NO), "rgb=2");
-    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_UNSET), "rgb=0");
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_NO), "rgb=0");
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_UNSET), "clip=1)");
 }
 ZERO(tp_aug_saturation_desc, clip)
 {
@@ -861,8 +861,8 @@ ZERO(tp_aug_saturation_desc, clip)
 }
 ZERO(tp_aug_saturation_desc, rgb)
 {
-    ALWAYS(tp_aug_saturation(.rgb = TP_NO), "rgb=2");
-    ALWAYS(tp_aug_saturation(.rgb = TP_UNSET), "rgb=0");
+    ALWAYS(tp_aug_saturation(.rgb = TP_NO), "rgb=0");
+    ALWAYS(tp_aug_saturation(.rgb = TP_UNSET), "rgb=1");
 }
 ZERO(tp_aug_saturation_desc, alpha)
 {
@@ -871,7 +871,7 @@ ZERO(tp_aug_saturation_desc, alpha)
 }
 ZERO(tp_aug_hue_desc, rgb)
 {
-    ALWAYS(tp_aug_hue(.rgb = TP_NO), "rgb=2");
+    ALWAYS(tp_aug_hue(.rgb = TP_NO), "rgb=0");
     ALWAYS(tp_aug_hue(.rgb = TP_UNSET), "rgb=1");
 }
 ZERO(tp_aug_clip_desc, max)

@@ -1346,9 +1346,9 @@ typedef enum tp_checkpoint_format {
  * before the first variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is
  * removed from the graph's names that begin with it; names without it are looked up as they are. Write it without the '/' that follows
  * it. ignore: names of the n_ignore variables not to load. All others are loaded, also learning_rate and global_step: ignore these two
- * to train anew from the weights of another model. If an average of Adam or LAMB is not in the checkpoint, as for a new layer, none of
- * them is restored, nor are beta1_power and beta2_power. If the checkpoint cannot be read, the sentence of the error names the newest
- * older one in the folder that can. */
+ * to train anew from the weights of another model. An Adam, AdamW or LAMB of which an average or a power of beta is not restored, as for
+ * a new layer, begins anew: none of its averages is restored, nor are its powers. If the checkpoint cannot be read, the sentence of the
+ * error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -12753,35 +12753,50 @@ static void tp__tell_slots(const tp_session *s, const tp__restore_plan *p, tp_no
                kept, anew, left);
 }
 
-/* Whether a variable is an average of Adam or LAMB, or *power: a power of beta, which tells how many steps the averages have had. */
-static bool tp__is_of_adam(const char *name, bool *power)
+/* The variable that x reads, also through a cast; NULL if x is computed. */
+static const tp_variable *tp__variable_behind(const tp_node *x)
 {
-    *power = strncmp(name, "beta1_power", 11) == 0 || strncmp(name, "beta2_power", 11) == 0;
-    return *power || tp__ends_with(name, "/Adam") || tp__ends_with(name, "/Adam_1") || tp__ends_with(name, "/LAMB") ||
-           tp__ends_with(name, "/LAMB_1");
+    while (!tp_node_variable(x) && x->op->n_in == 1) x = x->op->in[0];
+    return tp_node_variable(x);
 }
-/* If an average of Adam or LAMB begins anew, as that of a new layer does, all of them do, with the powers of beta: these correct averages
- * that began at zero, and for late steps they would let the new ones make steps several times too large. */
-static void tp__restore_adam(tp__restore_plan *p, tp_node *const *vars, int n)
+/* Leaves out the averages and powers of beta of `update`, one of Adam or LAMB, if one of them is not restored. Returns how many values
+ * of the checkpoint it leaves out. */
+static int tp__leave_out_adam(tp__restore_plan *p, const tp_operation *update, tp_node *const *vars, int n)
 {
-    int anew = 0, left_out = 0;
-    bool power;
-    for (int k = 0; k < n; k++) {
-        const tp_variable *v = tp_node_variable(vars[k]);
-        anew += v && !p->value[k] && tp__is_of_adam(v->name, &power) && !power;
-    }
-    for (int k = 0; k < n && anew > 0; k++) {
-        const tp_variable *v = tp_node_variable(vars[k]);
-        if (!v || !p->value[k] || !tp__is_of_adam(v->name, &power)) continue;
-        p->value[k] = NULL;
-        left_out++;
-    }
+    const int updated = ((const tp__apply_attrs *)update->attrs)->n;
+    int left_out = 0;
+    bool anew = false;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = updated; i < update->n_var + 2 && (pass == 0 || anew); i++) {
+            const int power = i - update->n_var; /* 0 or 1 after the averages */
+            const tp_variable *v =
+                power < 0 ? update->var[i] : tp__variable_behind(update->in[updated + TP__BETA1_POWER + power]);
+            int k = 0;
+            while (k < n && tp_node_variable(vars[k]) != v) k++;
+            if (!v || k == n) continue; /* computed, or local: in no checkpoint */
+            anew = anew || !p->value[k];
+            if (pass == 0 || !p->value[k]) continue;
+            p->value[k] = NULL;
+            left_out++;
+        }
+    return left_out;
+}
+/* If an average of Adam or LAMB begins anew, as that of a new layer does, all averages and powers of beta of that optimizer do. The powers
+ * correct averages that began at zero: those of late steps would let new averages make steps several times too large. */
+static void tp__restore_adam(const tp_graph *g, tp__restore_plan *p, tp_node *const *vars, int n)
+{
+    int left_out = 0;
+    for (int turn = 0; turn < 2; turn++) /* the second: updates of other types, which share the powers */
+        for (int i = 0; i < g->op.n; i++) {
+            const tp_operation *o = (const tp_operation *)g->op.item[i];
+            if (strcmp(o->row->name, "apply_adam") == 0 || strcmp(o->row->name, "apply_lamb") == 0)
+                left_out += tp__leave_out_adam(p, o, vars, n);
+        }
     if (left_out > 0)
         tp_log(TP_LOG_INFO,
-               "%d averages of Adam or LAMB are new, so that all of them begin anew, with the powers of beta: %d "
-               "values of "
-               "the checkpoint are not restored.",
-               anew, left_out);
+               "%d values of the checkpoint for Adam or LAMB are not restored: another average or power of beta of the "
+               "same optimizer is not in it, so that all of them begin anew.",
+               left_out);
 }
 
 /* Refuses a value of the checkpoint that variable k and one before it would both take. */
@@ -12857,7 +12872,7 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
         tp__warn_unused_options(r, d, vars, n);
         st = tp__restore_find(r, &p, vars, n);
     }
-    if (st == TP_OK) tp__restore_adam(&p, vars, n);
+    if (st == TP_OK) tp__restore_adam(s->graph, &p, vars, n);
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
     if (st == TP_OK && p.weights > 0 && p.found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
     if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);

@@ -3446,7 +3446,8 @@ TEST(a_resume_without_a_change_leaves_nothing_out)
 TEST(adam_begins_anew_as_a_whole_where_a_variable_is_new)
 {
     static const char *const names[] = {"w", "w/Adam", "w/Adam_1", "beta1_power", "beta2_power"};
-    static const char *const said[] = {NULL, "2 averages of Adam or LAMB are new", "0 are restored, 4 begin anew"};
+    static const char *const said[] = {NULL, "4 values of the checkpoint for Adam or LAMB are not restored",
+                                       "0 are restored, 4 begin anew"};
     for (int i = 0; i < 6; i++) {
         const bool more = i % 3 > 0, lamb = i >= 3;
         tp_graph *g = tp_graph_new(NULL);
@@ -3487,6 +3488,50 @@ TEST(adam_begins_anew_as_a_whole_where_a_variable_is_new)
             CHECK_NEAR(((float *)value.data)[0], -0.01, 1e-6, 0); /* as in a new training */
         }
         tp_tensor_free(&value);
+        tp_session_init_free(init);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* Two optimizers train w, so that the second's averages of it are w/Adam_2 and w/Adam_3. One that lacks an average or a power of beta in
+ * the checkpoint begins anew, the other one does not. */
+TEST(adam_begins_anew_without_the_other_optimizer)
+{
+    enum { POWERS = 6 }; /* the names from here on are those of powers */
+    static const char *const names[] = {"w/Adam",      "w/Adam_1",    "w/Adam_2",    "w/Adam_3",      "head/Adam",
+                                        "head/Adam_1", "beta1_power", "beta2_power", "beta1_power_1", "beta2_power_1"};
+    static const bool of_second[] = {0, 0, 1, 1, 1, 1, 0, 0, 1, 1};
+    for (int lacks = -1; lacks < 2 * TP_COUNT(names); lacks++) {
+        const int without = lacks < 0 ? -1 : lacks % TP_COUNT(names);
+        const tp_dtype dtype =
+            lacks < TP_COUNT(names) ? TP_F32 : TP_F64; /* of float64: reads the powers through a cast */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_dict d = TP_EMPTY;
+        tp_node *w = tp_get_variable_as(g, "w", dtype, tp_make_shape(2), tp_init_ones());
+        tp_node *head = tp_get_variable_as(g, "head", dtype, tp_make_shape(2), tp_init_ones());
+        tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.01f);
+        tp_minimize(tp_adam(lr), tp_sum(w), "w");
+        tp_minimize(tp_adam(lr), tp_sum(tp_mul(w, head)), NULL);
+        for (int k = 0; k < TP_COUNT(names); k++) {
+            if (k == without) continue;
+            tp_tensor *value = tp_dict_add(&d, names[k]);
+            CHECK_OK(k < POWERS ? tp_tensor_resize(value, dtype, tp_make_shape(2))
+                                : tp_tensor_resize(value, TP_F32, tp_make_shape_n(0, NULL)));
+            for (int e = 0; e < tp_tensor_size(value); e++) tp_tensor_set(value, e, 0.25);
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *init = tp_dict_restore(&d, false);
+        CHECK_OK(tp_session_init_run(init, s));
+        for (int k = 0; k < TP_COUNT(names); k++) {
+            tp_tensor value = TP_EMPTY;
+            CHECK_OK(tp_session_read(s, tp_find_variable(g, names[k]), &value));
+            const bool anew = without >= 0 && of_second[k] == of_second[without];
+            const double first = k < POWERS ? 0 : k % 2 ? 0.999 : 0.9;
+            CHECK_MSG(fabs(tp_tensor_get(&value, 0) - (anew ? first : 0.25)) < 1e-6, "without %s: %s is %g",
+                      without < 0 ? "none" : names[without], names[k], tp_tensor_get(&value, 0));
+            tp_tensor_free(&value);
+        }
         tp_session_init_free(init);
         tp_session_free(s);
         tp_graph_free(g);

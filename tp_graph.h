@@ -12742,14 +12742,16 @@ static void tp__tell_slots(const tp_session *s, const tp__restore_plan *p, tp_no
         kept += slot && p->value[k];
     }
     for (int k = 0; k < p->d->n; k++) { /* "tp:local/..": what callbacks restore themselves */
-        const char *name = p->d->item[k].name;
-        left += !p->used[k] && tp__is_training_name(name) && strncmp(name, "tp:", 3) != 0;
+        const tp_dict_item *item = &p->d->item[k];
+        int taker = 0;
+        if (!tp__is_training_name(item->name) || strncmp(item->name, "tp:", 3) == 0) continue;
+        while (taker < n && p->value[taker] != &item->value) taker++;
+        left += taker == n;
     }
     if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
         tp_log(TP_LOG_INFO,
                "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
-               "%d of "
-               "the checkpoint are not used.",
+               "%d of the checkpoint are not used.",
                kept, anew, left);
 }
 

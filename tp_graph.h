@@ -1354,7 +1354,8 @@ typedef struct tp_saver_restore_desc {
     const char *prefix;
     const char *const *ignore;
     int n_ignore;
-    /* as tensorpack's SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
+    /* as tensorpack's SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit. If nothing fits,
+     * that is a warning, too */
     bool relaxed;
     /* a name that only the graph or only the checkpoint has is an error, TP_ERR_NAME, instead of a warning. Not
      * together with .relaxed */
@@ -1362,15 +1363,14 @@ typedef struct tp_saver_restore_desc {
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
-/* takes over the content of the dict; ignore_mismatch is .relaxed of tp_saver_restore_desc: another model's values are taken, too */
+/* takes over the content of the dict; ignore_mismatch is .relaxed of tp_saver_restore_desc */
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);
 /* takes over the initialisers of the list */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n);
 TP_DEF tp_session_init *tp_just_current_session(void);
 /* Restores a path: "" or NULL restores nothing; a .npz or .safetensors file is restored as a dict, any other path as a
  * checkpoint. "~" and "~/" at the beginning are replaced by $HOME ("~somebody" is not replaced). For a dict instead of a path:
- * tp_dict_restore or tp_smart_init_list. ignore_mismatch: .relaxed of tp_saver_restore_desc; another model's values are taken, too, with
- * a warning. [SmartInit] */
+ * tp_dict_restore or tp_smart_init_list. ignore_mismatch: .relaxed of tp_saver_restore_desc. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 /* Restores n sources in order, so that a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a
  * dict, whose content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict
@@ -12704,8 +12704,8 @@ static void tp__warn_unused_options(const tp__restore *r, const tp_dict *d, tp_n
     }
 }
 
-/* The file has variables, but none of the model's weights: it is another model's. Programs' own dicts, .relaxed and predictors,
- * which have a sentence of their own, are left alone. */
+/* The file has variables, but none of the model's weights that fits: it is another model's. .relaxed is warned, as tensorpack's
+ * ignore_mismatch makes no mismatch an error. Programs' own dicts and predictors, which have a sentence of their own, are left alone. */
 static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
 {
     if (r->resumes)
@@ -12713,11 +12713,14 @@ static tp_status tp__restore_nothing(const tp__restore *r, const tp_session *s)
                        "auto_resume: %s is of another model, it has none of this one's weights: train in another "
                        "folder (tp_logger_set_dir), or remove the checkpoints there",
                        r->path);
+    const char *file = r->path ? r->path : r->dict_is_file ? "the file" : "the dict";
+    if (r->relaxed && !s->for_predictor)
+        tp_log(TP_LOG_WARN, "%s has none of the model's weights, or none that fits: they all keep their values", file);
     if ((r->from_dict && !r->dict_is_file) || r->relaxed || s->for_predictor) return TP_OK;
     return tp_fail(TP_ERR_NAME,
                    "%s is of another model, it has none of this one's weights: are layers named as they were "
                    "when it was trained? (.relaxed of tp_saver_restore_ex takes it)",
-                   r->path ? r->path : "the file");
+                   file);
 }
 
 /* What a restore does: it is all found and checked before the first variable is loaded, so that a restore that is refused leaves
@@ -12727,7 +12730,8 @@ typedef struct tp__restore_plan {
     const tp_tensor **value; /* of each variable of the graph; NULL: nothing is loaded into it */
     char *used;              /* whether a variable takes the item of the dict, or .ignore names it */
     tp_buf graph_only;       /* names of variables that the checkpoint does not have */
-    int weights, found;      /* numbers of the model's weights, and of those that the checkpoint has */
+    int weights, found;      /* numbers of the model's weights, and of those that the checkpoint has and that fit */
+    int skipped;             /* number of weights whose value does not fit, with .relaxed */
 } tp__restore_plan;
 
 /* Tells how many values of the training begin anew, and how many of the checkpoint are not used, because the optimizer or layers
@@ -12848,6 +12852,7 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
         if (st == TP_OK && !r->from_dict && !r->relaxed) st = tp__may_load(v, value);
         else if (st == TP_OK) st = tp__may_load_relaxed(v, value, r->relaxed, &fits);
         p->value[k] = fits ? value : NULL;
+        if (of_model && !fits) p->found--, p->skipped++;
     }
     if ((st == TP_ERR_SHAPE || st == TP_ERR_DTYPE) && !r->from_dict)
         tp_fail(st, "%s: %s. %s", r->path, tp_last_error(),
@@ -12876,7 +12881,8 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     }
     if (st == TP_OK) tp__restore_adam(s->graph, &p, vars, n);
     if (st == TP_OK) tp__list_unused(r, s, d, p.used, &file_only);
-    if (st == TP_OK && p.weights > 0 && p.found == 0 && file_only.len > 0) st = tp__restore_nothing(r, s);
+    if (st == TP_OK && p.weights > 0 && p.found == 0 && (file_only.len > 0 || p.skipped > 0))
+        st = tp__restore_nothing(r, s);
     if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
     for (int k = 0; k < n && st == TP_OK; k++)
         if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);

@@ -3051,7 +3051,9 @@ TEST(a_profiler_that_writes_nothing)
     tp_logger_set_dir(NULL, 0);
 }
 
-/* Weights of another model are refused, for a training and for a session; a schedule that has ended is told. */
+/* Weights of another model are refused, for a training and for a session, or taken with a warning where what does not fit is skipped. A
+ * schedule that has ended is told. */
+#define NOTHING_FITS "has none of the model's weights, or none that fits: they all keep their values"
 TEST(weights_that_are_not_this_models)
 {
     char dir[600], path[700];
@@ -3075,7 +3077,27 @@ TEST(weights_that_are_not_this_models)
     c = line_config(1);
     c.model.build_graph = other_line;
     c.session_init = tp_saver_restore_ex(&(tp_saver_restore_desc){path, .relaxed = true});
+    keep_the_log();
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    CHECK_HAS(logged, NOTHING_FITS);
+    tp_set_log(NULL, NULL);
+    for (int fits = 0; fits < 2; fits++) { /* the same names: one of another number of elements, one of the same */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_get_variable_as(g, "w", TP_F32, tp_make_shape(fits ? 3 : 4), tp_init_ones());
+        tp_dict d = TP_EMPTY;
+        tp_tensor *value = tp_dict_add(&d, "w");
+        CHECK_OK(tp_tensor_resize(value, TP_F32, tp_make_shape(3)));
+        memset(value->data, 0, tp_tensor_bytes(value));
+        tp_session *s = tp_session_new(g, NULL);
+        tp_session_init *init = tp_dict_restore(&d, true);
+        keep_the_log();
+        CHECK_OK(tp_session_init_run(init, s));
+        CHECK((strstr(logged, NOTHING_FITS) != NULL) == !fits);
+        tp_set_log(NULL, NULL);
+        tp_session_init_free(init);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
     for (int anew = 0; anew < 2; anew++) {
         static const char *const step[] = {"global_step"};
         c = line_config(1);

@@ -1411,7 +1411,7 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
 static int64_t none(tp_dataflow *df) { return df ? 0 : -1; }
 TEST(inference_on_several_towers_needs_the_size)
 {
-    static const char *const says[] = {"the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+    static const char *const says[] = {"have no end, and its size is unknown: give tp_df_take or tp_df_fixed_size",
                                        "DataParallelInferenceRunner: the input has no datapoints"};
     for (int i = 0; i < 2; i++) {
         plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};

@@ -688,7 +688,7 @@ typedef struct tp__gemm_args {
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
 #define TP__KC         TP__WHOLE_SUM
 #define TP__IN_L2      450000 /* a B of up to this many floats stays in L2 */
-#define TP__PACK_HERE  64000  /* from a B of this many floats on, each block of rows packs the panels that it uses */
+#define TP__PACK_HERE  64000  /* if B has more floats, each block of rows packs the panels that it uses */
 #define TP__PACK_ALONE 32768  /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE 16     /* up to this K the product reads A in place, without packing */
 #define TP__K_PARTS    2048   /* k is divided into parts from here on, if the output is small */
@@ -751,11 +751,13 @@ TP__SMALL static void tp__gemm_choose_blocks(tp__gemm_plan *p)
         /* few rows times a large B: B misses the cache, and reading B takes as long as computing eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
+        /* with pack_here each block of rows packs B again: chunks get fewer columns first, then fewer rows */
+        const int64_t least_mb = !p->pack_here ? 2 * mr : p->pb > 1 ? TP__M_HERE * 5 / 8 : TP__MB * mr;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
         else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->mb > (p->pack_here ? TP__MB : 2) * mr)
-            p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
-        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
+        else if (work <= TP__CHUNK_MIN || chunks >= TP__CHUNK_MANY) break;
+        else if (p->mb > least_mb) p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
+        else if (p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
     }
     if (p->row) /* a chunk should read a megabyte, in rows of at least a kilobyte */
@@ -1050,7 +1052,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
         else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
         if (g->kept && p->pack_here) packed_b = g->kept + k * p->panels * p->nr + panel0 * p->nr * kn;
-        /* the first tile of rows packs the whole panels */
+        /* The first tile of rows packs the panels before `whole` while it computes; here the others are packed. */
         const int64_t whole = tp__tile_rows(mb, isa->mr) == isa->mr ? g->N / p->nr : panel0;
         const bool pack = p->pack_here && !g->kept_is_ready;
         if (pack) {
@@ -1127,13 +1129,13 @@ static void tp__gemm_untranspose(tp__gemm_args *a)
  * transposed; or along k: then each value of C is a dot product. An operand whose memory runs the other way is transposed first. */
 typedef enum tp__along { TP__ALONG_N, TP__ALONG_M, TP__ALONG_K } tp__along;
 
-/* Estimated cost of transposing n values, in multiplications of one lane: more if they do not fit into L2 with what they become. */
+/* Estimated cost of transposing n values, in multiplications of one lane. It is higher if the matrix and its transpose exceed L2. */
 static int64_t tp__turn_cost(int64_t n, int64_t vw) { return vw < 8 ? n * vw / 2 : n > TP__TURN_NEAR ? 16 * n : 8 * n; }
 
 /* Chooses the index along which vectors run by estimated cost: the number of lanes that are computed, full or empty, and what must be
  * transposed. A dot product adds its lanes at the end, and loads more for each multiplication. A transposed A is never read along k,
  * so that a step of gradient descent has the same sums as the gradient by itself. The numbers were fitted to the times of 7,000 random
- * products of 1 to 2,048 in each dimension, under AVX-512, AVX2 and SSE2. */
+ * products of 1 to 2,048 in each dimension, under AVX-512, AVX2 and SSE2, on one thread of an Intel Sapphire Rapids. */
 static tp__along tp__gemm_along(const tp__gemm_args *a, const struct tp__isa *isa)
 {
     const int64_t M = a->M, N = a->N, K = a->K, vw = isa->vw;
@@ -4450,6 +4452,14 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
         first;                     \
         if (nv == 2) second;       \
     }
+/* Stores b0 and b1, a row of B that is read in place, in a panel, and prefetches a later row. Returns where the next row goes. */
+TP__INLINE float *TP__F(pack_row)(float *panel, const float *b, int64_t ldb, V b0, V b1)
+{
+    __builtin_prefetch(b + TP__PACK_AHEAD * ldb);
+    __builtin_prefetch(b + TP__PACK_AHEAD * ldb + 2 * TP__VW - 1);
+    vstore(panel, b0), vstore(panel + TP__VW, b1);
+    return panel + 2 * TP__VW;
+}
 /* Computes the sums of a tile: p[i] for the first vector of columns in row i, q[i] for the second. pack: the rows of B are
  * read in place, and stored as a panel for the tiles of the rows that follow. */
 TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V *p, V *q)
@@ -4467,15 +4477,8 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V 
         int64_t at = run->at;
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
-            if (pack) {
-                __builtin_prefetch(b + TP__PACK_AHEAD * ldb);
-                __builtin_prefetch(b + TP__PACK_AHEAD * ldb + 2 * TP__VW - 1);
-                vstore(panel, b0), vstore(panel + TP__VW, b1);
-                panel += 2 * TP__VW;
-            } else {
-                __builtin_prefetch(prefetch);
-                prefetch += mr;
-            }
+            if (pack) panel = TP__F(pack_row)(panel, b, ldb, b0, b1);
+            else __builtin_prefetch(prefetch), prefetch += mr;
 #define X(i)                                   \
     if (mr > i) {                              \
         V x = vset(a##i[at]);                  \
@@ -4513,15 +4516,8 @@ TP__INLINE bool TP__F(sum_pairs)(const tp__tile *t, int mr, bool pack, V *p, V *
 #undef X
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             const V b0 = vload(b), b1 = vload(b + TP__VW);
-            if (pack) {
-                __builtin_prefetch(b + TP__PACK_AHEAD * ldb);
-                __builtin_prefetch(b + TP__PACK_AHEAD * ldb + 2 * TP__VW - 1);
-                vstore(panel, b0), vstore(panel + TP__VW, b1);
-                panel += 2 * TP__VW;
-            } else {
-                __builtin_prefetch(prefetch);
-                prefetch += mr;
-            }
+            if (pack) panel = TP__F(pack_row)(panel, b, ldb, b0, b1);
+            else __builtin_prefetch(prefetch), prefetch += mr;
 #define X(i, j)                                             \
     if (mr > i) {                                           \
         const V x = vset(*a##i), y = vset(a##i[gap]);       \
@@ -5409,7 +5405,7 @@ static float TP__F(max)(int64_t n, const float *x)
 /* The scalar versions in tp_tensor.h (>>engine_maths) explain the formulas. tests/test_ulp.c measures the errors that the comments
  * give, in units in the last place. */
 
-/* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104; *rounder is k + TP__ROUNDER. */
+/* Vector version of tp__exp_fraction: exp(x) = 2^k (1 + rest), for |x| <= 104. Returns rest, and in *rounder k + TP__ROUNDER. */
 TP__INLINE V TP__F(exp_rest)(V x, V *rounder)
 {
     V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), n = big - vset(TP__ROUNDER);
@@ -5423,6 +5419,7 @@ TP__INLINE V TP__F(exp_rest)(V x, V *rounder)
     *rounder = big;
     return vfma(vmul(r, r), q, r);
 }
+/* k as integers, from *rounder of exp_rest */
 TP__INLINE VI TP__F(exponent)(V rounder) { return (VI)rounder - (VI)vset(TP__ROUNDER); }
 
 /* exp(x) for |x| <= 104: at most 1 ulp */
@@ -5441,8 +5438,9 @@ TP__INLINE V TP__F(vexp)(V x) { return TP__F(exp_inside)(vmin(vset(89.0f), vmax(
 /* exp(-|x|) */
 TP__INLINE V TP__F(exp_below)(V x) { return TP__F(exp_inside)(vmax(vset(-104.0f), (V)((VI)x | viset(INT32_MIN)))); }
 
-/* a / d, where y is 1 / d or one unit in the last place above it. AVX-512: division takes sixteen cycles for a vector of sixteen
- * floats, this one and a half. The result is the float nearest to a / d unless d * 2^-24 of it is less than the smallest float. */
+/* a / d, where y is 1 / d or one unit in the last place above it. AVX-512 divides a vector of sixteen floats in sixteen cycles; these
+ * three operations take one and a half. The result is the float nearest to a / d; below 2^-102 it may be the next one, because the
+ * remainder is flushed to zero. */
 TP__INLINE V TP__F(divide_by)(V a, V d, V y)
 {
 #if TP__VW == 16
@@ -5452,9 +5450,8 @@ TP__INLINE V TP__F(divide_by)(V a, V d, V y)
     return (void)y, a / d;
 #endif
 }
-/* n / d where n is 1 or 2 and d a finite number from 1 on, or n = e and d = 1 + e for 0 <= e <= 1. Division takes sixteen cycles
- * for a vector of sixteen floats; this takes four, and gives the same bits: tests/test_ulp.c compares all such quotients. One step of
- * Newton's method for 1 / d, rounded up, and one correction of the quotient. */
+/* n / d where n is 1 or 2 and d a finite number from 1 on, or n = e and d = 1 + e for 0 <= e <= 1. AVX-512: one step of Newton's method
+ * for 1 / d, rounded up, then divide_by. The bits are those of a division: tests/test_ulp.c compares all such quotients. */
 TP__INLINE V TP__F(quotient)(V n, V d)
 {
 #if TP__VW == 16
@@ -7042,7 +7039,8 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__divide_mean(j, v);
     }
 }
-/* Reduces n rows of two elements, as a maxout layer has. A sum of two floats has the same bits in float as in double. */
+/* Reduces n rows of two elements, such as those of a maxout layer with two units. The sum is computed in float: a sum of two floats in
+ * double, rounded to float, has the same bits. */
 static void tp__reduce_pairs(tp__reduce_kind kind, int64_t n, float *y, const float *x)
 {
     if (kind == TP__REDUCE_SUM)
@@ -9361,7 +9359,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         if (k->out[i].data) out[i] = (float *)k->out[i].data + (i == 0 ? rows : cols);
     if (lse) lse += chunk * h->Tq;
     tp__pack_matrix(j->isa, by_keys, j->back ? keys : v, C, false, Tk, D);
-    int64_t summed = 0; /* backward: dk and dv of so many keys have a sum, of the queries before */
+    int64_t summed = 0; /* backward: the number of keys whose dk and dv have a sum already, over the queries before */
     for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
         const int64_t m = tp__min64(TP__QUERIES, h->Tq - i0), at = i0 * C, n = tp__keys_seen(h, i0 + m - 1);
         tp__attention_products(j, keys, n, q + at, m, scale, across, p);

@@ -442,8 +442,8 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
 /* Between push and pop, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable
  * itself for no change. The variable itself is not changed, and the gradient flows through fn. fn also gets variables that are not
- * trained, such as the running mean of a batch norm: tp_node_variable(var)->trainable tells them apart. Variables that fn gets itself,
- * such as a shadow of this one, are not remapped. [varreplace: remap_variables] */
+ * trained, such as the running mean of a batch norm: for these tp_node_variable(var)->trainable is false. Variables that fn asks for
+ * itself, such as a shadow of this one, are not remapped. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
  * variable stays in TP_KEY_TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
@@ -3921,7 +3921,7 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
     return g;
 }
 
-/* Whether the function of a remapping runs: what is asked for now it asks for itself. */
+/* Whether the function of a tp_remap_variables_push runs now: then it is this function that asks for a variable. */
 static bool tp__remap_runs(const tp_graph *g)
 {
     bool runs = false;

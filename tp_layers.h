@@ -410,8 +410,7 @@ TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
  *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. There is no mask for padding. Attention
  *    with a mask is made of ops: y = tp_matmul(tp_softmax(tp_add(tp_matmul_ex(q, k, false, true), bias)), v) with q, k and v of one
  *    head, q already divided by sqrt(units/heads), and bias = tp_affine(real, 1e9f, -1e9f), where real (B,1,S) is 1 at real
- *    elements, 0 at padding. Variables Wq (C,units), Wk, Wv
- *    (D,units), Wo (units,units), bq, bk, bv, bo (units). */
+ *    elements, 0 at padding. Variables Wq (C,units), Wk, Wv (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
     const char *name;
@@ -742,6 +741,7 @@ TP_DEF void tp_disable_layer_logging(
 
 /* ==== >>regularize ==================================================================================== */
 
+/* scale: finite, not below 0; where another one is used, the graph fails with TP_ERR_ARG */
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* a regularizer that returns scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that returns scale * sum(|w|) */
 /* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
@@ -760,9 +760,9 @@ TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name
 
 /* ==== >>symbolic ====================================================================================== */
 
-/* logits (B,C), labels int (B); topk 0 = 1. Ties count as correct. A scalar; name NULL = "accuracy". */
+/* logits (B,C), labels int (B); topk 0 = 1, below 0 is an error. Ties count as correct. A scalar; name NULL = "accuracy". */
 TP_DEF tp_node *tp_sym_accuracy(tp_node *logits, tp_node *labels, int topk, const char *name);
-/* 1 where the prediction is wrong, (B) floats; NULL = "incorrect_vector" */
+/* 1 where the prediction is wrong, (B) floats; topk as above; NULL = "incorrect_vector" */
 TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, int topk, const char *name);
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); its gradient is 0 at 0; NULL = "rms" */
 /* Huber loss of each element: x^2/2 where |x| < delta, else delta*|x| - delta^2/2; delta 0 = 1; name NULL = "huber_loss" */
@@ -3004,8 +3004,8 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
     return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
 }
 
-/* Warns of items that were made before the first tower, which do not count; `filter` selects them by name, NULL: all. Of a term it says
- * which variable it begins with. */
+/* Warns of items that were made before the first tower, which do not count; `filter` selects them by name, NULL: all. A loss is named by
+ * the variable that it is computed from. */
 static void tp__regularize_outside(tp_graph *g, const char *key, const char *name, tp__filter *filter)
 {
     const tp_tower_context *tower = tp_current_tower_context(g);

@@ -689,8 +689,8 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
             "minimize: no gradient of '%s' comes to any of the %d variables '%s': it depends on none of them, or an op "
             "between has no gradient%s",
             tp_node_name(cost), m, regex ? regex : ".*", tp__ask_about_freezing(tp__gradient_ends_at(g, cost)));
-#ifndef TP__NO_SYSTEM /* on a microcontroller the code of this warning has no place */
-    const tp_gradproc filter = tp_gradproc_filter_none(); /* warns of the others, as a trainer does */
+#ifndef TP__NO_SYSTEM /* a microcontroller has no room for the code of this warning */
+    const tp_gradproc filter = tp_gradproc_filter_none(); /* warns of variables without a gradient, as a trainer does */
     m = tp_gradproc_run(&filter, g, gvs, m);
 #endif
     return tp_apply_gradients(o, gvs, m);

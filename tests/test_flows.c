@@ -1179,7 +1179,7 @@ static tp_dataflow *a_tree(bool given)
     df = OWN(43, tp_df_locally_shuffle, df, 3);
     in[1] = tp_df_take(df, 8);
     df = SHUFFLED(4, 47);
-    in[2] = tp_df_map(df, add_a_number, .seed = 42); /* as the first one, on purpose */
+    in[2] = tp_df_map(df, add_a_number, .seed = 42); /* the seed of the first tp_df_map, given on purpose */
     df = OWN(42, tp_df_random_choose, in, 3);
     df = OWN(46, tp_df_map, df, add_a_number);
     all[1] = OWN(43, tp_df_cache, df, .shuffle = TP_YES);
@@ -1203,7 +1203,7 @@ TEST(a_flow_has_the_next_seed_of_its_kind)
     }
 }
 
-/* Two flows of digits draw orders of their own from one set of images. */
+/* Two flows of digits have the same images, each in an order of its own. */
 TEST(digits_without_a_seed_are_one_set)
 {
     tp_dataflow *two[2] = {tp_df_digits("test", .size = 9, .shuffle = TP_NO),

@@ -197,7 +197,8 @@ TEST(a_crop_is_where_its_numbers_say)
 TEST(loading_and_augmenting_is_augmenting_what_was_decoded)
 {
     NEEDS_STB();
-    for (int again = 0; again < 2; again++) { /* a second flow that augments has the same seed above both */
+    for (int again = 0; again < 2;
+         again++) { /* the second time both have an augmenting flow on top, which draws the same numbers in both */
         tp_dataflow *loads = flow_of(FROM_FILES, 2), *decoded = flow_of(IMAGE, 0);
         if (again) loads = tp_df_augment_image(loads, changes()), decoded = tp_df_augment_image(decoded, changes());
         for (int pass = 0; pass < 3; pass++) {

@@ -3463,7 +3463,7 @@ TEST(a_resume_without_a_change_leaves_nothing_out)
 }
 
 /* A checkpoint of 80 steps of Adam, into a graph with a new variable: its averages begin at zero, so that the powers of beta do, too.
- * Else its first steps would be three to five times too large. Without a new variable all is restored. A value that is skipped because
+ * With those of the checkpoint its first steps would be three to five times too large. Without a new variable all is restored. A value that is skipped because
  * its shape has changed counts as new. */
 TEST(adam_begins_anew_as_a_whole_where_a_variable_is_new)
 {
@@ -3526,8 +3526,8 @@ TEST(adam_begins_anew_without_the_other_optimizer)
     static const bool of_second[] = {0, 0, 1, 1, 1, 1, 0, 0, 1, 1};
     for (int lacks = -1; lacks < 2 * TP_COUNT(names); lacks++) {
         const int without = lacks < 0 ? -1 : lacks % TP_COUNT(names);
-        const tp_dtype dtype =
-            lacks < TP_COUNT(names) ? TP_F32 : TP_F64; /* of float64: reads the powers through a cast */
+        /* the updates of float64 variables read the powers, which are float32, through a cast */
+        const tp_dtype dtype = lacks < TP_COUNT(names) ? TP_F32 : TP_F64;
         tp_graph *g = tp_graph_new(NULL);
         tp_dict d = TP_EMPTY;
         tp_node *w = tp_get_variable_as(g, "w", dtype, tp_make_shape(2), tp_init_ones());
@@ -4491,7 +4491,7 @@ TEST(a_thread_without_a_flow)
     CHECK_STR(tp_last_error(), "tp_df_multi_thread: get_df returned NULL for thread 1 of 3 (or found no memory)");
 }
 
-/* Some callbacks do their work elsewhere than in a trigger. */
+/* Some callbacks have no trigger: they do their work in their other functions. */
 TEST(a_periodic_trigger_of_what_has_none)
 {
     for (int i = 0; i < 2; i++) {

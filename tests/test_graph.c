@@ -1663,7 +1663,12 @@ TEST(frozen_collections_and_fetches)
     tp_node *a = tp_const(g, 1), *b = tp_const(g, 2), *c = tp_add(a, a);
     int n = 0;
     tp_collection_add(g, TP_KEY_SUMMARIES, a);
+#ifdef __cplusplus /* which has no compound literals */
+    const char *const kept[] = {TP_KEY_SUMMARIES, "other"};
+    TP_FREEZE_COLLECTION(g, kept, 2)
+#else
     TP_FREEZE_COLLECTION(g, (const char *const[]){TP_KEY_SUMMARIES, "other"}, 2)
+#endif
     {
         tp_collection_add(g, TP_KEY_SUMMARIES, b);
         tp_collection_add(g, TP_KEY_UPDATE_OPS, b);

@@ -862,8 +862,12 @@ TEST(processes_with_a_map_that_drops_what_it_keeps)
         tp_status st = tp_df_restart(df, 0);
         int n = 0;
         while (st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK) n++;
+#ifdef _WIN32 /* which has no fork: the caller reads the flow itself, and nothing is given twice */
+        CHECK(st == TP_END && n == 3);
+#else
         CHECK_ERR(st, TP_ERR_ARG, "drops datapoints, but .keeps_all is TP_YES: tp_df_multi_process would give some of");
         CHECK_MSG(n < 2, "%d datapoints", n);
+#endif
         tp_df_free(df);
         tp_datapoint_free(&dp);
     }

@@ -53,9 +53,9 @@
  *       filter gradient   a row is a weight; k runs over the pixels
  *     A product's vectors run along n, m or k, whichever leaves the fewest lanes empty (tp__gemm_along). Small products, and others
  *     that pack neither operand, use even tiles: rows equally far apart, the last columns by masks (tp__even).
- *     A convolution with few output channels turns the source into a plane for each channel: then the tile's rows are the output
- *     channels and its columns positions (tp__gather_in_planes). Winograd's transformation, vectors along the channels (groups of few
- *     channels, as in depthwise convolutions) and AMX (>>amx) replace the tile where they are faster.
+ *     A convolution with few output channels, or few in a group, turns the source into a plane for each channel: then the tile's
+ *     rows are the output channels and its columns positions (tp__gather_in_planes). Winograd's transformation, vectors along the
+ *     channels of all groups (as in depthwise convolutions) and AMX (>>amx) replace the tile where they are faster.
  *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the kernels above for each chunk.
  *     The op's row in the op table has a pointer to the kernel, tp__<op>_fast; without this file the macro TP__IF_FAST leaves
  *     NULL in the row, and the executor calls the row's naive loop.
@@ -1544,6 +1544,14 @@ static void tp__grid_norm(tp__grid *g, const tp__conv_args *a, const struct tp__
     g->bn.relu = a->norm_relu;
 }
 
+/* Number of columns of positions for which a tap, `at` columns from the position times the stride, reads inside the image. */
+static int64_t tp__grid_inside(const tp__grid *g, int64_t at)
+{
+    const int64_t begin = tp__ceil_div(tp__max64(0, -at), g->stride_w);
+    const int64_t end = tp__ceil_div(tp__max64(0, g->w - at), g->stride_w); /* one after the last */
+    return tp__max64(0, tp__min64(end, g->cols) - begin);
+}
+
 /* The images and rows of a piece. */
 static tp__piece tp__grid_piece(const tp__grid *g, int64_t index)
 {
@@ -1733,15 +1741,11 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
 /* Of all pairs of a column of positions and a column of taps: the part that reads a column inside the image. */
 static double tp__gather_inside_part(const tp__gather *g)
 {
-    const tp__grid *q = &g->grid;
     int64_t inside = 0, all = 0, at;
     for (int64_t r = 0; r < g->a->g.KW; r++) {
         if (!tp__gather_tap_at(g, false, r, &at)) continue;
-        /* the first column of positions inside, and the one after the last */
-        const int64_t begin = tp__ceil_div(tp__max64(0, -at), q->stride_w);
-        const int64_t end = tp__ceil_div(tp__max64(0, q->w - at), q->stride_w);
-        inside += tp__max64(0, tp__min64(end, q->cols) - begin);
-        all += q->cols;
+        inside += tp__grid_inside(&g->grid, at);
+        all += g->grid.cols;
     }
     return all ? (double)inside / (double)all : 1;
 }
@@ -1781,14 +1785,16 @@ static int64_t tp__gather_by_image(const tp__gather *g)
 }
 
 /* Where output channels would leave a quarter of a vector empty or more, vectors run along the positions. For this the channels of the
- * source are turned into planes. A tile's columns run on from one row of positions to the next, over the few columns between them that
- * belong to no position. Turning must be a small part of the work. With very few channels and long sums dot products are as fast. */
+ * source are turned into planes. A tile's columns run on from one row of positions to the next, over the columns between them that
+ * belong to no position: these must be fewer than the empty lanes. Turning must be a small part of the work. With very few channels
+ * and long sums dot products are as fast. */
 static bool tp__gather_in_planes(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;
     if (tp__gather_few(g) && g->isa->dots && g->ic >= 2 * g->isa->vw) return false;
     return g->isa->vw >= 8 && 4 * g->oc <= 3 * g->isa->vw && g->taps >= 4 && g->K * g->oc <= 131072 &&
-           q->stride_h == 1 && q->stride_w == 1 && 4 * q->cols >= 3 * (q->cols + q->window_w - 1);
+           q->stride_h == 1 && q->stride_w == 1 && 5 * q->cols >= 3 * (q->cols + q->window_w - 1) &&
+           q->cols * g->isa->vw >= g->oc * (q->cols + q->window_w - 1);
 }
 /* Floats of the buffer of a piece, whole cache lines. */
 static int64_t tp__gather_buffer(const tp__gather *g) { return (g->grid.buffer_floats + 15) / 16 * 16; }
@@ -2351,7 +2357,8 @@ static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad
 /* -- filter gradient --------------------------------------------------------------------------- >>conv filter grad */
 /* dw[(r,s,c), o] = sum over pixels of x[pixel sees at (r,s), c] dy[pixel, o]: a tile's rows are weights, k runs over a
  * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. Vectors run along the
- * output channels; if the input channels fill them better, they run along these, and dw is computed transposed: [o][(r,s,c)]. */
+ * output channels; if the input channels, of one tap or a row of taps, fill them better, they run along these, and dw is computed
+ * transposed: [o][(r,s,c)]. */
 
 #define TP__DW_FLOATS 65536 /* floats of dw that may stay in L2 beside the pieces that are added to it */
 
@@ -2368,25 +2375,72 @@ typedef struct tp__filter_grad {
     bool pack;   /* the rows of dy of a piece are packed into panels */
     bool even;   /* use even tiles, but for the rest of a tap: there is one vector of output channels */
     bool turned; /* vectors run along the input channels */
+    /* turned: number of columns that are computed together, the input channels of one tap or of a row of taps */
+    int64_t unit;
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
 } tp__filter_grad;
 
-/* About how long tiles take for `rows` rows and so many columns, where one vector of a tile of two takes 1 for a row. One vector
- * alone needs more loads, three take as long for one row as for seven. Measured, as in tp__even_cost. */
+/* About how long tiles take, where one vector of a tile of two takes 1 for a row: tiles of three vectors take as long for one row as
+ * for seven. Measured, as are the other costs. */
+static double tp__three_cost(int64_t rows) { return (double)(3 * tp__ceil_div(rows, 7) * 7); }
+/* The cost of `rows` rows and so many columns. One vector alone needs more loads. */
 static double tp__tiles_cost(const struct tp__isa *isa, int64_t rows, int64_t columns)
 {
     const int64_t panels = tp__conv_panels(isa, columns), before = (panels - 1) * 2 * rows;
     const int vectors = tp__panel_vectors(isa, tp__conv_columns(isa, columns, panels - 1));
-    if (vectors > 2) return (double)(before + 3 * tp__ceil_div(rows, 7) * 7);
-    return (double)before + (vectors == 2 ? 2 : 1.6) * (double)rows;
+    return (double)before + (vectors > 2 ? tp__three_cost(rows) : (vectors == 2 ? 2 : 1.6) * (double)rows);
 }
 /* The same for even tiles, and an ordinary one for the rest. */
 static double tp__even_cost(const struct tp__isa *isa, int64_t rows, int64_t columns)
 {
     if (columns > isa->vw || rows < 8 || !isa->even[8]) return 1e30;
     return 1.2 * (double)rows + (tp__even_rows(isa, rows) ? 0 : 8);
+}
+
+/* Whether turned tiles have three vectors of columns: two and one are faster for some numbers of rows. */
+static bool tp__filter_grad_three(const tp__filter_grad *f)
+{
+    return f->isa->tile3 && tp__three_cost(f->og) <= 3.6 * (double)f->og;
+}
+/* Number of columns of a turned tile, where so many are left. */
+static int64_t tp__filter_grad_columns(const tp__filter_grad *f, int64_t left)
+{
+    const int64_t vw = f->isa->vw;
+    return tp__min64(left, left <= 3 * vw && tp__filter_grad_three(f) ? left : 2 * vw);
+}
+static double tp__filter_grad_turned_cost(const tp__filter_grad *f, int64_t unit)
+{
+    double cost = 0;
+    for (int64_t at = 0, n; at < unit; at += n) {
+        n = tp__filter_grad_columns(f, unit - at);
+        cost += tp__tiles_cost(f->isa, f->og, n);
+    }
+    return cost;
+}
+
+/* Decides along which channels vectors run, by the time that a row of taps takes for a position. */
+static void tp__filter_grad_lie(tp__filter_grad *f)
+{
+    const tp__conv *g = &f->a->g;
+    const tp__grid *q = &f->grid;
+    const double normal = tp__tiles_cost(f->isa, f->cg, f->og), even = tp__even_cost(f->isa, f->cg, f->og);
+    double cost = (double)g->KW * (even < normal ? even : normal);
+    int64_t inside = 0;
+    for (int64_t s = 0; s < g->KW; s++) inside += tp__grid_inside(q, q->left + s * g->dilation_w);
+    /* a tile of one tap leaves out the positions that read beyond the image, a tile of a row of taps computes all */
+    const double all = (double)(q->cols * g->KW) / (double)tp__max64(1, inside);
+    f->even = even < normal;
+    for (int row = 0; row < (g->KW > 1 && g->dilation_w == 1 ? 2 : 1); row++) {
+        const int64_t unit = row ? g->KW * f->cg : f->cg;
+        const double turned = 1.1 * (row ? all : (double)g->KW) * tp__filter_grad_turned_cost(f, unit);
+        if (turned >= cost) continue;
+        if (q->in_place && tp__conv_panels_width(f->isa, unit) != unit) continue; /* vectors would end beyond x */
+        cost = turned;
+        f->turned = true;
+        f->unit = unit;
+    }
 }
 
 TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp__conv_args *a, void *scratch)
@@ -2421,11 +2475,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     const int64_t pixels = f->og <= f->isa->vw ? 128 : 512;
     q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, 1, pixels);
-    double cost = tp__tiles_cost(f->isa, f->cg, f->og);
-    f->even = tp__even_cost(f->isa, f->cg, f->og) < cost;
-    if (f->even) cost = tp__even_cost(f->isa, f->cg, f->og);
-    f->turned = 1.1 * tp__tiles_cost(f->isa, f->og, f->cg) < cost &&
-                (!q->in_place || tp__conv_panels_width(f->isa, f->cg) == f->cg); /* vectors do not end beyond x */
+    tp__filter_grad_lie(f);
     f->by_row = a->g.KH > 1 && !q->in_place && f->K * f->og > TP__DW_FLOATS;
     f->row_k = f->by_row ? a->g.KW * f->cg : f->K;
     if (f->by_row) { /* a piece has the pixels that one row of the filter reads: more of them fit into it */
@@ -2444,7 +2494,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     while (f->K / f->row_k * tp__ceil_div(f->row_k, f->mb) * parts * a->g.groups < TP__CHUNK_MANY &&
            f->mb * work > 4 * TP__CHUNK_MIN && f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
-    if (f->turned) f->mb = tp__min64(f->row_k, tp__ceil_div(f->mb, f->cg) * f->cg); /* whole taps */
+    if (f->turned) f->mb = tp__min64(f->row_k, tp__ceil_div(f->mb, f->unit) * f->unit);
     f->row_blocks = tp__ceil_div(f->row_k, f->mb);
     f->blocks = f->K / f->row_k * f->row_blocks;
     f->even = f->even && !f->turned && f->row_blocks == 1;
@@ -2512,7 +2562,6 @@ static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p,
 {
     const tp__grid *q = &f->grid;
     const tp__conv *g = &f->a->g;
-    const int64_t panels = tp__conv_panels(f->isa, f->cg);
     const tp__pixel_steps of_x = {q->image_floats, q->step_floats, q->stride_w * f->cg};
     const tp__pixel_steps of_dy = {p->rows * q->cols * g->O, q->cols * g->O, g->O};
     tp__tile t;
@@ -2520,12 +2569,11 @@ static void tp__filter_grad_turned(const tp__filter_grad *f, const tp__piece *p,
     t.step = of_dy.pixel;
     t.ldb = of_x.pixel;
     t.add = add;
-    for (int64_t k = k0; k < k1; k += f->cg) {
+    for (int64_t k = k0; k < k1; k += f->unit) {
         const float *x =
-            p->at + tp__filter_grad_offset(f, k) + tp__filter_grad_runs(f, p, k, k + f->cg - 1, of_dy, of_x, &t, run);
-        for (int64_t panel = 0; panel < panels; panel++) {
-            const int64_t column = panel * f->nr;
-            const int64_t n = tp__conv_columns(f->isa, f->cg, panel);
+            p->at + tp__filter_grad_offset(f, k) + tp__filter_grad_runs(f, p, k, k + f->unit - 1, of_dy, of_x, &t, run);
+        for (int64_t column = 0, n; column < f->unit; column += n) {
+            n = tp__filter_grad_columns(f, f->unit - column);
             const bool three = tp__panel_vectors(f->isa, n) > 2;
             t.b = x + column;
             for (int64_t o = 0; o < f->og; o += t.m) {
@@ -3287,10 +3335,16 @@ typedef struct tp__depthwise {
     tp__slots slots; /* each slot has two lists of taps */
 } tp__depthwise;
 
-/* Whether a convolution in groups is computed along the channels, not as one matrix product for each group. */
+/* Whether a convolution in groups is computed along the channels of all groups, not as one matrix product for each group. The limits,
+ * in multiplications for a position and a group, are measured. Groups of 1, 2, 4 or 8 channels in x and in y fill equal parts of a
+ * vector, which saves moves. A group's product runs along the positions if the stride is 1 (tp__gather_in_planes), which is faster. */
 static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
 {
-    return tp__taps_of[isa->level] && g->groups > 1 && 2 * tp__max64(g->C, g->O) <= g->groups * tp__max64(2, isa->vw);
+    const int64_t in = g->C / g->groups, out = g->O / g->groups, work = in * out * g->KH * g->KW;
+    const bool equal = in == out && (in & (in - 1)) == 0, strided = g->stride_h > 1 || g->stride_w > 1;
+    const int64_t most = equal ? (strided ? 400 : 200) : (strided ? 100 : 26);
+    return tp__taps_of[isa->level] && g->groups > 1 && 2 * tp__max64(in, out) <= tp__max64(2, isa->vw) &&
+           (in * out == 1 || work <= most);
 }
 
 TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_pass pass,

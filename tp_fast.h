@@ -3338,11 +3338,12 @@ typedef struct tp__depthwise {
 /* Whether a convolution in groups is computed along the channels of all groups, not as one matrix product for each group. The limits,
  * in multiplications for a position and a group, are measured. Groups of 1, 2, 4 or 8 channels in x and in y fill equal parts of a
  * vector, which saves moves. A group's product runs along the positions if the stride is 1 (tp__gather_in_planes), which is faster. */
-static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g)
+static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g, tp__conv_pass pass)
 {
     const int64_t in = g->C / g->groups, out = g->O / g->groups, work = in * out * g->KH * g->KW;
     const bool equal = in == out && (in & (in - 1)) == 0, strided = g->stride_h > 1 || g->stride_w > 1;
-    const int64_t most = equal ? (strided ? 400 : 200) : (strided ? 100 : 26);
+    const bool one_tap = pass == TP__CONV_FILTER_GRAD && g->KH * g->KW == 1; /* a sum for each pair of channels */
+    const int64_t most = one_tap ? 8 : equal ? (strided ? 400 : 200) : (strided ? 100 : 26);
     return tp__taps_of[isa->level] && g->groups > 1 && 2 * tp__max64(in, out) <= tp__max64(2, isa->vw) &&
            (in * out == 1 || work <= most);
 }
@@ -4118,7 +4119,7 @@ TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 TP__UNUSED static bool tp__conv_normalises(const tp_device *d, const tp__conv *g)
 {
     return d->isa && !d->amx && !tp__conv_is_empty(g) && !tp__conv_is_gemm(g) &&
-           (g->groups == 1 || tp__conv_is_depthwise(d->isa, g));
+           (g->groups == 1 || tp__conv_is_depthwise(d->isa, g, TP__CONV_FORWARD));
 }
 
 TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_pass pass)
@@ -4130,7 +4131,7 @@ TP__UNUSED static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args 
         const tp__gemm_args product = tp__conv_as_gemm(a, pass);
         return tp__gemm_scratch(d, &product);
     }
-    if (tp__conv_is_depthwise(d->isa, g)) {
+    if (tp__conv_is_depthwise(d->isa, g, pass)) {
         tp__depthwise w;
         return tp__depthwise_make(&w, d, a, pass, NULL);
     }
@@ -4163,7 +4164,7 @@ TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
         const tp__gemm_args product = tp__conv_as_gemm(a, TP__CONV_FORWARD);
         return tp__gemm_kept(d, &product);
     }
-    if (tp__conv_is_depthwise(d->isa, g)) return 0;
+    if (tp__conv_is_depthwise(d->isa, g, TP__CONV_FORWARD)) return 0;
     if (tp__conv_is_wino(d->isa, g))
         return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups * w.places * w.u_plane : 0;
     return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
@@ -4175,7 +4176,7 @@ TP__UNUSED static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__co
     else if (tp__conv_is_gemm(&a->g)) {
         const tp__gemm_args product = tp__conv_as_gemm(a, pass);
         tp__gemm(d, &product, scratch);
-    } else if (tp__conv_is_depthwise(d->isa, &a->g)) tp__depthwise_run(d, a, pass, scratch);
+    } else if (tp__conv_is_depthwise(d->isa, &a->g, pass)) tp__depthwise_run(d, a, pass, scratch);
 #if TP__AMX
     else if (tp__amx_takes_conv(d, a, pass)) tp__amx_conv(d, a, pass, scratch);
 #endif

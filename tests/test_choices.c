@@ -226,6 +226,7 @@ static void say_filter_grad(tp_device *d, const tp__conv_args *a)
 {
     tp__filter_grad f;
     tp__filter_grad_make(&f, d, a, NULL);
+    if (f.turned) golden_say(" %lld columns together,", (long long)f.unit);
     golden_say(" filter%s%s%s%s panels %lld, %d parts, %lld blocks of %lld", f.even ? " even" : "",
                f.turned ? " turned" : "", f.by_row ? " by_row" : "", f.pack ? " pack" : "", (long long)f.panels,
                f.parts, (long long)f.blocks, (long long)f.mb);
@@ -237,7 +238,7 @@ static void say_convolution(tp_device *d, const tp__conv_args *a, tp__conv_pass 
     if (tp__conv_is_gemm(&a->g)) {
         const tp__gemm_args product = tp__conv_as_gemm(a, pass);
         golden_say(" product %lldx%lldx%lld", (long long)product.M, (long long)product.N, (long long)product.K);
-    } else if (tp__conv_is_depthwise(d->isa, &a->g)) {
+    } else if (tp__conv_is_depthwise(d->isa, &a->g, pass)) {
         tp__depthwise w;
         tp__depthwise_make(&w, d, a, pass, NULL);
         golden_say(" depthwise %d parts, rows %lld of %lld", w.parts, (long long)w.block, (long long)w.rows);

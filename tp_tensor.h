@@ -1014,7 +1014,9 @@ TP_DEF tp_status tp_make_dirs(const char *path); /* creates the directory and it
 /* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time, which commit syncs and renames to
  * <path>. After an error every later call returns that error. Commit and abort always free the writer; on failure no file is
  * left. Temporary files that a killed process left in the folder are removed when the next file is written there; those of
- * another machine, or from before a restart, only when they are a day old. */
+ * another machine, or from before a restart, only when they are a day old. A symbolic link is followed (not on Windows): its
+ * target is replaced, and the link stays. A pipe, a terminal or another device is written directly, not atomically; npz and
+ * safetensors need one on which a program can go back. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -1422,11 +1424,7 @@ static int tp__os_write(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* Move to byte `at`, or to the end of the file if `at` is negative. */
-static int tp__os_seek(int fd, int64_t at)
-{
-    return lseek(fd, at < 0 ? 0 : (off_t)at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
-}
+static int tp__os_seek(int fd, int64_t at) { return lseek(fd, (off_t)at, SEEK_SET) < 0 ? -1 : 0; }
 
 /* Write the file's data to the disk. EINVAL is no failure: some files, such as pipes, cannot be synced. */
 static int tp__os_sync(int fd)
@@ -1522,6 +1520,21 @@ static int tp__os_fstat(int fd, tp__os_info *info)
     int failed;
     TP__OS_AGAIN(failed, fstat(fd, &st));
     return tp__os_tell(failed, &st, info);
+}
+
+/* Read where a symbolic link leads, at most `size` bytes without a NUL. Return their number; -1 if path is no link. */
+static int64_t tp__os_read_link(const char *path, char *target, size_t size)
+{
+    ssize_t n;
+    TP__OS_AGAIN(n, readlink(path, target, size));
+    return n;
+}
+
+/* True for a pipe, a terminal or another device: it takes bytes, but no file may take its place. */
+static bool tp__os_is_device(const char *path)
+{
+    tp__os_info is;
+    return tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_OTHER;
 }
 
 static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
@@ -1671,10 +1684,7 @@ static int tp__os_write(int fd, const void *data, size_t n)
     return 0;
 }
 
-static int tp__os_seek(int fd, int64_t at)
-{
-    return _lseeki64(fd, at < 0 ? 0 : at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
-}
+static int tp__os_seek(int fd, int64_t at) { return _lseeki64(fd, at, SEEK_SET) < 0 ? -1 : 0; }
 static TP__UNUSED int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
 {
     return tp__os_seek(fd, at) == 0 ? tp__os_read(fd, data, n) : -1;
@@ -1880,6 +1890,15 @@ static int tp__os_empty_dir(const char *dir, const char *keep) { return (void)di
 static int tp__os_cwd(char *path, size_t size) { return (void)path, (void)size, tp__os_no_files(); }
 static const char *tp__os_last_separator(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
+#endif
+
+/* On Windows a link is replaced as a file is, and no device is looked for. */
+#if defined(TP_NO_FILES) || defined(_WIN32)
+static int64_t tp__os_read_link(const char *path, char *target, size_t size)
+{
+    return (void)path, (void)target, (void)size, -1;
+}
+static bool tp__os_is_device(const char *path) { return (void)path, false; }
 #endif
 
 /* The text of errno, for error sentences. */
@@ -7560,7 +7579,8 @@ TP_DEF tp_status tp_make_dirs(const char *path)
 
 struct tp_writer {
     int fd;
-    char *path, *temp;
+    char *path;
+    char *temp;       /* the file that is renamed to path; NULL: path is a device, which is written directly */
     tp_status failed; /* the first error of the writer, and its sentence */
     char sentence[512];
     uint64_t at; /* number of bytes written so far */
@@ -7585,11 +7605,16 @@ static tp_status tp__writer_earlier_error(const tp_writer *w)
     return w->failed ? tp_fail(w->failed, "%s", w->sentence) : TP_OK;
 }
 
+/* Fail with errno's sentence: the file cannot be `done` ("written"). */
+static tp_status tp__writer_cannot(const tp_writer *w, const char *done)
+{
+    return tp_fail(TP_ERR_IO, "%s cannot be %s: %s%s", w->path, done, tp__os_error(),
+                   w->temp ? "; an old file of this name is untouched" : "");
+}
+
 static tp_status tp__writer_write(tp_writer *w, const void *data, size_t n)
 {
-    if (tp__os_write(w->fd, data, n) == 0) return TP_OK;
-    return tp__writer_fail(w, tp_fail(TP_ERR_IO, "%s cannot be written: %s; an old file of this name is untouched",
-                                      w->path, tp__os_error()));
+    return tp__os_write(w->fd, data, n) == 0 ? TP_OK : tp__writer_fail(w, tp__writer_cannot(w, "written"));
 }
 
 static tp_status tp__writer_flush(tp_writer *w)
@@ -7603,9 +7628,14 @@ static tp_status tp__writer_flush(tp_writer *w)
 static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, size_t n)
 {
     tp_status s = tp__writer_flush(w);
-    if (!s && tp__os_seek(w->fd, (int64_t)at) == 0) s = tp__writer_write(w, data, n);
-    if (!s && tp__os_seek(w->fd, -1) != 0)
-        s = tp__writer_fail(w, tp_fail(TP_ERR_IO, "%s cannot be written: %s", w->path, tp__os_error()));
+    if (s) return s;
+    if (tp__os_seek(w->fd, (int64_t)at) != 0)
+        return tp__writer_fail(w, tp_fail(TP_ERR_IO,
+                                          "%s cannot be written: sizes or checksums stand before the data in this "
+                                          "format, and one cannot go back there (%s); write a file instead",
+                                          w->path, tp__os_error()));
+    s = tp__writer_write(w, data, n);
+    if (!s && tp__os_seek(w->fd, (int64_t)w->at) != 0) s = tp__writer_fail(w, tp__writer_cannot(w, "written"));
     return s;
 }
 
@@ -7683,6 +7713,52 @@ static void tp__remove_leftovers(const char *dir)
     tp__os_list(dir, tp__leftover, &in);
 }
 
+/* Replace *path by the path that it leads to if it is a symbolic link: else the renamed file would take the place of the link, and the
+ * target would keep its old bytes. There need not be a file at the end. *path is tp_malloc'ed. */
+static tp_status tp__follow_links(char **path)
+{
+    char target[4096];
+    for (int links = 0; links < 40; links++) {
+        const int64_t n = tp__os_read_link(*path, target, sizeof target);
+        if (n < 0) return TP_OK;
+        const char *slash = n > 0 && target[0] != '/' ? tp__os_last_separator(*path) : NULL;
+        const int folder = slash ? (int)(slash - *path) + 1 : 0;
+        const size_t size = (size_t)folder + (size_t)n + 1;
+        char *next = (char *)tp_malloc(size);
+        if (!next) return TP_ERR_NOMEM;
+        tp__format(next, size, "%.*s%.*s", folder, *path, (int)n, target);
+        tp_free(*path);
+        *path = next;
+    }
+    return tp_fail(TP_ERR_IO, "%s cannot be created: its symbolic links lead in a circle; remove one of them", *path);
+}
+
+/* Open a file under a new name beside path. */
+static tp_status tp__writer_open_temp(tp_writer *w)
+{
+    char *dir = tp__folder_of(w->path);
+    if (!dir) return TP_ERR_NOMEM;
+    tp__remove_leftovers(dir);
+    tp_free(dir);
+    for (int number = 0; w->fd < 0; number++) {
+        tp_free(w->temp);
+        if (!(w->temp = tp__temp_name(w->path, number))) return TP_ERR_NOMEM;
+        w->fd = tp__os_open(w->temp, TP__OS_NEW);
+        if (w->fd < 0 && (errno != EEXIST || number >= 10000))
+            return tp_fail(TP_ERR_IO, "%s cannot be created%s: %s", w->path,
+                           errno == ENOENT ? ", its folder is missing (tp_make_dirs)" : "", tp__os_error());
+    }
+    return TP_OK;
+}
+
+/* A device is opened itself, and a file by a temporary one beside it. */
+static tp_status tp__writer_begin(tp_writer *w)
+{
+    if (!tp__os_is_device(w->path)) return tp__writer_open_temp(w);
+    w->fd = tp__os_open(w->path, TP__OS_CHANGE);
+    return w->fd >= 0 ? TP_OK : tp_fail(TP_ERR_IO, "%s cannot be opened: %s", w->path, tp__os_error());
+}
+
 static void tp__writer_free(tp_writer *w)
 {
     tp_free(w->path);
@@ -7690,35 +7766,30 @@ static void tp__writer_free(tp_writer *w)
     tp_free(w);
 }
 
+/* follow: if path is a symbolic link, write to where it leads; else replace the link. */
+static tp_status tp__writer_new(tp_writer **out, const char *path, bool follow)
+{
+    *out = NULL;
+    if (!path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
+    tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
+    if (!w) return TP_ERR_NOMEM;
+    memset(w, 0, offsetof(tp_writer, buffer));
+    w->fd = -1;
+    w->path = tp_strdup(path);
+    tp_status s = w->path ? TP_OK : TP_ERR_NOMEM;
+    if (!s && follow && !tp__os_is_device(path)) s = tp__follow_links(&w->path);
+    if (!s) s = tp__writer_begin(w);
+    if (s) tp__writer_free(w);
+    else *out = w;
+    return s;
+}
+
 TP_DEF tp_status tp_writer_open(tp_writer **out, const char *path)
 {
     if (out) *out = NULL;
     TP__REQUIRE(out && path, TP_ERR_ARG)
 
-    if (!path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
-    tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
-    char *dir = tp__folder_of(path);
-    tp_status s = TP_ERR_NOMEM;
-    if (w) memset(w, 0, offsetof(tp_writer, buffer));
-    if (w) w->fd = -1;
-    if (!w || !dir || !(w->path = tp_strdup(path))) goto failed;
-    tp__remove_leftovers(dir);
-    for (int number = 0; w->fd < 0; number++) {
-        tp_free(w->temp);
-        if (!(w->temp = tp__temp_name(path, number))) goto failed;
-        w->fd = tp__os_open(w->temp, TP__OS_NEW);
-        if (w->fd >= 0 || (errno == EEXIST && number < 10000)) continue;
-        s = tp_fail(TP_ERR_IO, "%s cannot be created%s: %s", path,
-                    errno == ENOENT ? ", its folder is missing (tp_make_dirs)" : "", tp__os_error());
-        goto failed;
-    }
-    tp_free(dir);
-    *out = w;
-    return TP_OK;
-failed:
-    tp_free(dir);
-    if (w) tp__writer_free(w);
-    return s;
+    return tp__writer_new(out, path, true);
 }
 
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
@@ -7741,7 +7812,7 @@ TP_DEF void tp_writer_abort(tp_writer *w)
 {
     if (!w) return;
     if (w->fd >= 0) tp__os_close(w->fd);
-    tp__os_remove(w->temp);
+    if (w->temp) tp__os_remove(w->temp);
     tp__writer_free(w);
 }
 
@@ -7750,21 +7821,17 @@ TP_DEF tp_status tp_writer_commit(tp_writer *w)
     if (!w) return tp_fail(TP_ERR_ARG, "tp_writer_commit: the writer is NULL");
     char *dir = tp__folder_of(w->path);
     tp_status s = dir ? tp__writer_flush(w) : TP_ERR_NOMEM;
-    if (!s && tp__os_sync(w->fd) != 0)
-        s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s; an old file of this name is untouched", w->path,
-                    tp__os_error());
+    if (!s && tp__os_sync(w->fd) != 0) s = tp__writer_cannot(w, "synced to the disk");
     if (!s) { /* close before the rename, because some file systems report a full disk only at close */
-        if (tp__os_close(w->fd) != 0)
-            s = tp_fail(TP_ERR_IO, "%s cannot be closed: %s; an old file of this name is untouched", w->path,
-                        tp__os_error());
+        if (tp__os_close(w->fd) != 0) s = tp__writer_cannot(w, "closed");
         w->fd = -1;
     }
-    if (!s && tp__os_rename(w->temp, w->path) != 0)
+    if (!s && w->temp && tp__os_rename(w->temp, w->path) != 0)
         s = tp_fail(TP_ERR_IO, "%s cannot be renamed to %s: %s", w->temp, w->path, tp__os_error());
     if (s) {
         tp_writer_abort(w);
     } else {
-        if (tp__os_sync_dir(dir) != 0)
+        if (w->temp && tp__os_sync_dir(dir) != 0)
             s = tp_fail(TP_ERR_IO, "%s is written, but its directory cannot be synced: %s", w->path, tp__os_error());
         tp__writer_free(w);
     }
@@ -9839,8 +9906,9 @@ static tp_status tp__tf_files_open(tp__tf_files *p, const char *prefix)
     tp_status s = tp__tf_shards(p->index, &old);
     p->shards = old == 1 ? 2 : 1;
     tp__format(p->data, p->n + 32, "%.*s.data-00000-of-%05d", (int)p->n, prefix, p->shards);
-    if (!s) s = tp_writer_open(&p->data_file, p->data);
-    return s ? s : tp_writer_open(&p->index_file, p->index);
+    /* Links are replaced: a checkpoint that is loaded through links stays whole, as its index does not change without its data. */
+    if (!s) s = tp__writer_new(&p->data_file, p->data, false);
+    return s ? s : tp__writer_new(&p->index_file, p->index, false);
 }
 
 /* The arguments of the function that removes the data files of a prefix. */

@@ -17,6 +17,7 @@ static uint32_t zip64_from = 0xFFFFFFFFu; /* tests lower it */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* ==== >>helpers ======================================================================================= */
@@ -1059,6 +1060,97 @@ TEST(writer)
     CHECK(tp_test_files_in(dir) == 2);
     free(p);
 }
+
+#ifndef _WIN32
+static tp_status write_text(const char *path, const char *text)
+{
+    tp_writer *w;
+    tp_status s = tp_writer_open(&w, path);
+    if (s) return s;
+    s = tp_writer_put(w, text, strlen(text));
+    if (!s) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return s;
+}
+
+static bool is_link(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* A link stays one, and the file that it leads to is replaced as a whole: relative, absolute, through another link, to no file. */
+TEST(a_link_is_followed)
+{
+    const char *dir = tp_test_tmpdir();
+    char far[1000], link[1000], chain[1000];
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "away/deep")));
+    snprintf(far, sizeof far, "%s/away/deep/file", dir);
+    snprintf(link, sizeof link, "%s/away/link", dir);
+    snprintf(chain, sizeof chain, "%s/chain", dir);
+    CHECK(symlink("deep/file", link) == 0 && symlink(link, chain) == 0);
+    CHECK_OK(write_text(chain, "new")); /* there was no file yet */
+    CHECK(is_link(link) && is_link(chain) && tp_test_file_equals(far, "new", 3));
+    CHECK_OK(write_text(link, "newer"));
+    CHECK(is_link(link) && tp_test_file_equals(far, "newer", 5));
+
+    tp_writer *w; /* the temporary file lies beside the target, so that a rename between two disks is never needed */
+    CHECK_OK(tp_writer_open(&w, chain));
+    CHECK(tp_test_files_in(tp_test_path(dir, "away/deep")) == 2 && tp_test_files_in(dir) == 2);
+    tp_writer_abort(w);
+    CHECK(is_link(chain) && tp_test_file_equals(far, "newer", 5));
+
+    CHECK(unlink(link) == 0 && symlink("../chain", link) == 0);
+    CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "links lead in a circle");
+    CHECK(unlink(chain) == 0 && symlink("no/such", chain) == 0);
+    CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "no/such cannot be created, its folder is missing");
+}
+
+/* TensorFlow's checkpoints are several files: links to another one are replaced, and that one stays whole. */
+TEST(a_checkpoint_behind_links_stays_whole)
+{
+    const char *dir = tp_test_tmpdir();
+    char old[1000], now[1000];
+    tp_dict d = TP_EMPTY, back = TP_EMPTY;
+    tp_tensor *t = tp_dict_add(&d, "x");
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "old")));
+    CHECK_OK(tp_tensor_resize(t, TP_F32, tp_make_shape(1)));
+    snprintf(old, sizeof old, "%s/old/model", dir);
+    snprintf(now, sizeof now, "%s/model", dir);
+    ((float *)t->data)[0] = 1;
+    CHECK_OK(tp_tf_checkpoint_save(old, &d));
+    CHECK(symlink("old/model.index", tp_test_path(dir, "model.index")) == 0);
+    CHECK(symlink("old/model.data-00000-of-00001", tp_test_path(dir, "model.data-00000-of-00001")) == 0);
+    ((float *)t->data)[0] = 2;
+    CHECK_OK(tp_tf_checkpoint_save(now, &d));
+    for (int k = 0; k < 2; k++) {
+        CHECK_OK(tp_tf_checkpoint_load(k ? now : old, &back));
+        CHECK(back.n == 1 && tp_tensor_get(&back.item[0].value, 0) == 1 + k);
+        tp_dict_free(&back);
+    }
+    tp_dict_free(&d);
+}
+
+/* A pipe gets the bytes and stays a pipe; a format that goes back to its header says that it cannot. */
+TEST(a_pipe_is_written_directly)
+{
+    const char *dir = tp_test_tmpdir(), *pipe = tp_test_path(dir, "pipe");
+    char got[8] = "";
+    struct stat st;
+    tp_dict d = TP_EMPTY;
+    CHECK(mkfifo(pipe, 0600) == 0 && symlink("pipe", tp_test_path(dir, "link")) == 0);
+    const int fd = open(pipe, O_RDONLY | O_NONBLOCK);
+    CHECK_OK(write_text(pipe, "abc"));
+    CHECK_OK(write_text(tp_test_path(dir, "link"), "def"));
+    CHECK(read(fd, got, sizeof got) == 6 && memcmp(got, "abcdef", 6) == 0);
+
+    CHECK_OK(tp_tensor_resize(tp_dict_add(&d, "x"), TP_F32, tp_make_shape(1)));
+    CHECK_ERR(tp_npz_save(pipe, &d, false), TP_ERR_IO, "write a file instead");
+    CHECK(lstat(pipe, &st) == 0 && S_ISFIFO(st.st_mode) && tp_test_files_in(dir) == 2);
+    close(fd);
+    tp_dict_free(&d);
+}
+#endif
 
 /* What a process that was killed left goes when the next file is written to its folder, whatever its name; what a living process
  * writes stays, and so does what only looks alike. */

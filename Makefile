@@ -53,7 +53,7 @@ EXAMPLES := $(patsubst examples/%.c,$(B)/%,$(wildcard examples/*.c))
 all: $(EXAMPLES) $(if $(CUDA),$(B)/test_cuda $(B)/bench)
 
 vpath %.c examples tests/gpu tests/bench
-$(B)/%: %.c $(HEADERS) $(DEVICE) $(wildcard tests/*.h tests/bench/*.h)
+$(B)/%: %.c $(HEADERS) $(DEVICE) $(wildcard examples/*.h tests/*.h tests/bench/*.h)
 	@mkdir -p $(B)
 	$(CC) -std=c11 $(CFLAGS) $(WARN) $(DEFS) -I. $< -o $@ $(DEVICE) $(CUDA_LIBS) $(LIBS)
 
@@ -93,7 +93,7 @@ bench:
 	@bash tests/bench/run.sh "$(W)" "$(T)"
 
 format:
-	clang-format -i tp_*.h examples/*.c tests/*.c tests/*.h tests/gpu/*.c tests/bench/*.c tests/bench/*.h
+	clang-format -i tp_*.h examples/*.c examples/*.h tests/*.c tests/*.h tests/gpu/*.c tests/bench/*.c tests/bench/*.h
 
 # What is installed is what one would copy: the headers and tp_cuda.cu, in a folder of their own, so that programs include them by
 # the same names. They are the same for each processor: the files that tell pkg-config and CMake where they are lie in share/.

@@ -7,9 +7,7 @@
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_input.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define SIDE    40 /* of the picture, and of a cell */
 #define GAP     4
@@ -115,14 +113,12 @@ static tp_status read_picture(const char *path, tp_tensor *image)
 
 int main(int argc, char **argv)
 {
-    const char *paths[2] = {NULL, NULL}, *name;
-    int n = 0, n_paths = 0;
+    const char *path = NULL, *image_path = NULL, *name;
+    int n = 0;
     uint64_t seed = 42;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) seed = strtoull(argv[++i], NULL, 10);
-        else if (n_paths < 2) paths[n_paths++] = argv[i];
-    }
-    if (!n_paths) return fprintf(stderr, "augment [--seed n] sheet.png [image]\n"), 2;
+    const option list[] = {option_seed("--seed n", &seed), option_text("sheet.png", &path),
+                           option_text("[image]", &image_path)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_augmentor *a;
     while ((a = cell(n, &name)) != NULL) tp_aug_free(a), n++;
@@ -135,7 +131,7 @@ int main(int argc, char **argv)
     memset(&image, 0, sizeof image);
     memset(&out, 0, sizeof out);
     tp_transform t = {0};
-    tp_status st = paths[1] ? read_picture(paths[1], &image) : draw_picture(&image);
+    tp_status st = image_path ? read_picture(image_path, &image) : draw_picture(&image);
     for (int i = 0; i < n && st == TP_OK; i++) {
         char steps[512];
         tp_augmentor *both = tp_aug_list(TP_AUGS(cell(i, &name), tp_aug_to_uint8()));
@@ -152,7 +148,7 @@ int main(int argc, char **argv)
     }
     tp_tensor picture = TP_EMPTY;
     tp_tensor_view(&picture, TP_U8, tp_make_shape(h, w, 3), sheet);
-    if (st == TP_OK) st = tp_save_png(paths[0], &picture);
+    if (st == TP_OK) st = tp_save_png(path, &picture);
     if (st != TP_OK) fprintf(stderr, "%s\n", tp_last_error());
     tp_transform_free(&t);
     tp_tensor_free(&image), tp_tensor_free(&out);

@@ -12,8 +12,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define BATCH 32
 
@@ -87,12 +86,9 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 10, steps = 100;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0) return puts("usage: averaged_weights [--data folder] [--epochs n] [--steps n]"), 2;
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
     all_steps = (int64_t)epochs * steps;
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");

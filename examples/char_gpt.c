@@ -15,9 +15,9 @@
 #define TP_STATIC
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BATCH    16
@@ -161,18 +161,15 @@ int main(int argc, char **argv)
     int epochs = 10, steps = 200, sample = 0, resume = 0;
     options o = {.layers = 4, .temperature = 1};
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--data") == 0) data = value, i++;
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(value), i++;
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
-        else if (strcmp(argv[i], "--layers") == 0) o.layers = atoi(value), i++;
-        else if (strcmp(argv[i], "--sample") == 0) sample = atoi(value), i++;
-        else if (strcmp(argv[i], "--temperature") == 0) o.temperature = (float)atof(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
-        else return fprintf(stderr, "unknown option %s: see the top of char_gpt.c\n", argv[i]), 2;
-    }
+    const option list[] = {option_text("--data file", &data),
+                           option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0),
+                           option_int("--layers n", &o.layers, 1),
+                           option_int("--sample n", &sample, 0),
+                           option_float("--temperature t", &o.temperature, 0),
+                           option_int("--threads n", &session.threads, 0),
+                           option_flag("--resume", &resume)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_status st = tp_logger_set_dir("train_log/char_gpt", sample || resume ? 'k' : 'd');
     if (!data && generate("train_log/char_gpt/text.txt")) data = "train_log/char_gpt/text.txt";
     tp_vocabulary v;

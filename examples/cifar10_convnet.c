@@ -13,7 +13,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
+#include "options.h"
 #include <string.h>
 
 #define BATCH 128
@@ -95,12 +95,9 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 30, steps = 0;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0) return puts("usage: cifar10_convnet [--data folder] [--epochs n] [--steps n]"), 2;
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_logger_set_dir("train_log/cifar10_convnet", 'd');
     return tp_launch_train_with_config(

@@ -18,8 +18,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 static const tp_spec inputs[] = {TP_SPEC("image", TP_U8, TP_ANY, 32, 32, 3), TP_SPEC("label", TP_I32, TP_ANY)};
 
@@ -159,20 +158,11 @@ static int train(const options *o)
 int main(int argc, char **argv)
 {
     options o = {NULL, 64, 24, 512, 0, 4, -1, 0.4, 1};
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) o.data = argv[i + 1];
-        else if (strcmp(argv[i], "--width") == 0) o.width = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--epochs") == 0) o.epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--batch") == 0) o.batch = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) o.steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--rate") == 0) o.rate = atof(argv[i + 1]);
-        else if (strcmp(argv[i], "--threads") == 0) o.threads = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--gpu") == 0) o.gpu = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--seed") == 0) o.seed = (uint64_t)atoll(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0 || o.width < 1 || o.epochs < 1 || o.batch < 1 || o.steps < 0)
-        return puts("usage: cifar10_fast [--data folder] [--width n] [--epochs n] [--batch n] [--steps n] [--rate r]\n"
-                    "       [--threads n] [--gpu n] [--seed n]"),
-               2;
+    const option list[] = {option_text("--data folder", &o.data),    option_int("--width n", &o.width, 1),
+                           option_int("--epochs n", &o.epochs, 1),   option_int("--batch n", &o.batch, 1),
+                           option_int("--steps n", &o.steps, 0),     option_double("--rate r", &o.rate, 0),
+                           option_int("--threads n", &o.threads, 0), option_int("--gpu n", &o.gpu, 0),
+                           option_seed("--seed n", &o.seed)};
+    read_options(argc, argv, list, TP_COUNT(list));
     return train(&o);
 }

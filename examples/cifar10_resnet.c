@@ -11,8 +11,7 @@
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define BATCH 128
 
@@ -113,29 +112,15 @@ static tp_dataflow *images(const char *folder, const char *part, bool training, 
 int main(int argc, char **argv)
 {
     const char *data = NULL;
-    int epochs = 30, steps = 0, n = 3, resume = 0, gpu = -1, known = 1;
-    long seed = 1;
+    int epochs = 30, steps = 0, n = 3, resume = 0, gpu = -1;
+    uint64_t seed = 1;
     tp_device *device = NULL;
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--data") == 0) data = value, i++;
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(value), i++;
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
-        else if (strcmp(argv[i], "--n") == 0) n = atoi(value), i++;
-        else if (strcmp(argv[i], "--seed") == 0) seed = atol(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--gpu") == 0) gpu = atoi(value), i++;
-        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
-        else known = 0;
-    }
-    if (!known || epochs < 1 || steps < 0 || n < 1) {
-        fprintf(stderr,
-                "usage: %s [--data folder] [--epochs n] [--steps n] [--n blocks] [--seed n] [--threads n] [--gpu n] "
-                "[--resume]\n",
-                argv[0]);
-        return 2;
-    }
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0),  option_int("--n blocks", &n, 1),
+                           option_seed("--seed n", &seed),      option_int("--threads n", &session.threads, 0),
+                           option_int("--gpu n", &gpu, 0),      option_flag("--resume", &resume)};
+    read_options(argc, argv, list, TP_COUNT(list));
     if (gpu >= 0) {
 #ifdef TP_CUDA
         device = tp_cuda_open(gpu);
@@ -159,7 +144,7 @@ int main(int argc, char **argv)
                              .build_graph = build_graph,
                              .optimizer = optimizer,
                              .user = &n},
-                   .dataflow = images(data, "train", true, (uint64_t)seed),
+                   .dataflow = images(data, "train", true, seed),
                    TP_CALLBACKS(tp_cb_model_saver(),
                                 tp_cb_inference_runner(
                                     images(data, "test", false, 0),
@@ -170,7 +155,7 @@ int main(int argc, char **argv)
                                 tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {half, quarter}),
                                 tp_cb_estimated_time_left()),
                    .session_config = &session, .steps_per_epoch = steps, .max_epoch = epochs, .auto_resume = resume,
-                   .seed = (uint64_t)seed),
+                   .seed = seed),
         tp_queue_input_trainer());
     if (device) device->close(device);
     return st == TP_OK ? 0 : 1;

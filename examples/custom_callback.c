@@ -14,8 +14,8 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
-#include <string.h>
 
 /* -- the callback */
 
@@ -59,7 +59,9 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 
 int main(int argc, char **argv)
 {
-    const bool debug = argc > 1 && strcmp(argv[1], "--debug") == 0;
+    int debug = 0;
+    const option list[] = {option_flag("--debug", &debug)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_logger_set_dir("train_log/custom_callback", 'd');
     return tp_launch_train_with_config(
                TP_OPTIONS(

@@ -14,10 +14,8 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include "options.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* -- the op: y = x + sin(a x)^2 / a,  dy/dx = 1 + 2 sin(a x) cos(a x) = 1 + sin(2 a x) */
 
@@ -147,7 +145,9 @@ static double train(tp_activation activation, int steps)
 
 int main(int argc, char **argv)
 {
-    const int steps = argc == 3 && strcmp(argv[1], "--steps") == 0 ? atoi(argv[2]) : 1000;
+    int steps = 1000;
+    const option list[] = {option_int("--steps n", &steps, 1)};
+    read_options(argc, argv, list, TP_COUNT(list));
     row = snake_row();
     if (!test()) return 1;
     const double with_snake = train(snake, steps), with_relu = train(tp_relu, steps);

@@ -15,7 +15,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
+#include "options.h"
 #include <string.h>
 
 #define BATCH 64
@@ -90,16 +90,10 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 5, steps = 180;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--weight-bits") == 0) weight_bits = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--activation-bits") == 0) activation_bits = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0 || weight_bits < 1 || activation_bits < 1)
-        return puts("usage: dorefa [--data folder] [--weight-bits n] [--activation-bits n] [--epochs n] [--steps n]"),
-               2;
+    const option list[] = {option_text("--data folder", &data), option_int("--weight-bits n", &weight_bits, 1),
+                           option_int("--activation-bits n", &activation_bits, 1), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
     tp_dataflow *test = data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000);

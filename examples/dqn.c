@@ -15,6 +15,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,11 +228,9 @@ int main(int argc, char **argv)
     p.epsilon = 1;
     p.now.key = 1;
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--seed") == 0) p.now.key = (uint64_t)atol(argv[i + 1]);
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(argv[i + 1]);
+    const option list[] = {option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0),
+                           option_seed("--seed n", &p.now.key), option_int("--threads n", &session.threads, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
     p.memories = (memory *)calloc(MEMORY, sizeof *p.memories);
     if (!p.memories || tp_logger_set_dir("train_log/dqn", 'd') != TP_OK) return 1;
     begin(&p.now);

@@ -16,6 +16,7 @@
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_export.h"
+#include "options.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,10 +115,9 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 2, steps = 0;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_dataflow *train = tp_df_batch(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train"), 64);
     tp_dataflow *test =
         tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 256, .remainder = true);

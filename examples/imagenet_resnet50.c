@@ -16,7 +16,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
+#include "options.h"
 #include <string.h>
 
 typedef struct options {
@@ -111,21 +111,11 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 int main(int argc, char **argv)
 {
     options o = {NULL, 64, 224, 1000, 105, 0, 4, 0.1};
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) o.data = argv[i + 1];
-        else if (strcmp(argv[i], "--batch") == 0) o.batch = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--side") == 0) o.side = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--classes") == 0) o.classes = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--epochs") == 0) o.epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) o.steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--rate") == 0) o.rate = atof(argv[i + 1]);
-        else if (strcmp(argv[i], "--threads") == 0) o.threads = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0 || o.batch < 1 || o.side < 32 || o.classes < 6)
-        return puts("usage: imagenet_resnet50 [--data folder] [--batch n] [--side n, 32 or more] [--classes n, 6 or "
-                    "more]\n"
-                    "       [--epochs n] [--steps n] [--rate r] [--threads n]"),
-               2;
+    const option list[] = {option_text("--data folder", &o.data),  option_int("--batch n", &o.batch, 1),
+                           option_int("--side n", &o.side, 32),    option_int("--classes n", &o.classes, 6),
+                           option_int("--epochs n", &o.epochs, 1), option_int("--steps n", &o.steps, 0),
+                           option_double("--rate r", &o.rate, 0),  option_int("--threads n", &o.threads, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     const tp_spec inputs[] = {TP_SPEC("image", TP_U8, TP_ANY, TP_ANY, TP_ANY, 3), TP_SPEC("label", TP_I32, TP_ANY)};
     const double rate = o.rate * o.batch / 256;

@@ -15,7 +15,7 @@
  * memory of the library comes from one static array.
  * New here, compared with training_loop.c: memory of your own, a build without an operating system.
  * Of the last 400 words of 600 steps 396 are recognised, on a PC and on the emulated Cortex-M4, where the program needs
- * 163,796 bytes of flash and 223,924 bytes of RAM, 9,432 of them stack. With TP_TINY instead of the macros below it needs half of
+ * 163,716 bytes of flash and 223,916 bytes of RAM, 9,424 of them stack. With TP_TINY instead of the macros below it needs half of
  * that flash, and says less about mistakes: see micro_mlp.c.
  *   --steps n (600) */
 #define TP_IMPLEMENTATION
@@ -34,6 +34,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__arm__) && !defined(__linux__)
+#define NO_SYSTEM
+#else
+#include "options.h"
+#endif
 
 #define TIMES 24
 #define BANDS 10
@@ -134,7 +140,12 @@ static int train(int steps) /* how many words of the last 100 steps were recogni
 
 int main(int argc, char **argv)
 {
-    const int steps = argc == 3 && strcmp(argv[1], "--steps") == 0 ? atoi(argv[2]) : 600;
+    int steps = 600;
+#ifndef NO_SYSTEM /* a device has no command line */
+    const option list[] = {option_int("--steps n", &steps, 1)};
+    read_options(argc, argv, list, TP_COUNT(list));
+#endif
+    (void)argc, (void)argv;
     size_t most;
     tp_set_memory(memory, sizeof memory);
     tp_set_log(quiet, NULL);
@@ -147,7 +158,7 @@ int main(int argc, char **argv)
 
 /* -- the device: what an operating system would do before main() */
 
-#if defined(__arm__) && !defined(__linux__)
+#ifdef NO_SYSTEM
 #define RAM     0x20000000u
 #define RAM_END 0x20040000u /* 256 KiB: the stack begins here, and grows down to what the linker has placed */
 extern void initialise_monitor_handles(void);            /* printf by way of the emulator */

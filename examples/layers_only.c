@@ -11,9 +11,8 @@
 #define TP_STATIC
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BATCH 2
 
@@ -36,8 +35,10 @@ static void show(const char *what, const tp_tensor *t)
     printf("%s\n", tp_tensor_size(t) > 6 ? " ..." : "");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    read_options(argc, argv, NULL, 0);
+
     /* 1. The graph. Some layers do different things in training and in inference, so they are built in a tower, which says
      * which of the two this is. */
     tp_graph *g = tp_graph_new(NULL);

@@ -10,8 +10,7 @@
 #define TP_STATIC /* all is in this file: what is not used falls away */
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define BATCH 128
 
@@ -61,25 +60,16 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 5, steps = 0, resume = 0, gpu = -1;
-    long seed = 9; /* of weights, dropout and the order of the data */
+    uint64_t seed = 9; /* of weights, dropout and the order of the data */
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--data") == 0) data = value, i++;
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(value), i++;
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
-        else if (strcmp(argv[i], "--seed") == 0) seed = atol(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--gpu") == 0) gpu = atoi(value), i++;
-        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
-        else {
-            fprintf(
-                stderr,
-                "usage: %s [--data folder] [--epochs n] [--steps n] [--seed n] [--threads n] [--gpu n] [--resume]\n",
-                argv[0]);
-            return 2;
-        }
-    }
+    const option list[] = {option_text("--data folder", &data),
+                           option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0),
+                           option_seed("--seed n", &seed),
+                           option_int("--threads n", &session.threads, 0),
+                           option_int("--gpu n", &gpu, 0),
+                           option_flag("--resume", &resume)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_device *device = NULL; /* the session's own: the CPU */
     if (gpu >= 0) {
 #ifdef TP_CUDA
@@ -123,7 +113,7 @@ int main(int argc, char **argv)
                          tp_cb_max_saver("validation_accuracy"), /* savers may stand anywhere */
                          tp_cb_estimated_time_left()),
             .session_config = &session, .steps_per_epoch = steps, .max_epoch = epochs, .auto_resume = resume,
-            .seed = (uint64_t)seed),
+            .seed = seed),
         tp_simple_trainer());
     if (device) device->close(device);
     return st == TP_OK ? 0 : 1;

@@ -14,8 +14,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define BATCH   128
 #define FILTERS 16
@@ -91,12 +90,9 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 3, steps = 90;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0) return puts("usage: mnist_visualizations [--data folder] [--epochs n] [--steps n]"), 2;
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
     tp_dataflow *test = data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000);

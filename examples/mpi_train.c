@@ -11,6 +11,7 @@
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +58,11 @@ int main(int argc, char **argv)
 {
     static const tp_spec inputs[] = {TP_SPEC("xy", TP_F32, TP_ANY, 2), TP_SPEC("ring", TP_I32, TP_ANY)};
     static int validation;
-    const bool servers = argc > 1 && strcmp(argv[1], "servers") == 0;
+    const char *keeper = NULL;
+    const option list[] = {option_text("[servers]", &keeper)};
+    read_options(argc, argv, list, TP_COUNT(list));
+    if (keeper && strcmp(keeper, "servers") != 0)
+        return fprintf(stderr, "mpi_train: '%s' is not known; the only argument is: servers\n", keeper), 2;
     tp_logger_set_rank_dir("train_log/mpi_train", 'd'); /* (mpi) a directory for each rank */
     const tp_status st = tp_launch_train_with_config(
         TP_OPTIONS(tp_train_config,
@@ -68,6 +73,6 @@ int main(int argc, char **argv)
                                     tp_df_from_generator(point, .user = &validation, .size = 20, .indexed = TP_YES),
                                     .inferencers = {tp_inf_scalar_stats(TP_NAMES("accuracy"))})),
                    .steps_per_epoch = STEPS, .max_epoch = 5),
-        servers ? tp_distributed_trainer_parameter_server() : tp_horovod_trainer()); /* (mpi) */
+        keeper ? tp_distributed_trainer_parameter_server() : tp_horovod_trainer()); /* (mpi) */
     return st == TP_OK ? 0 : 1;
 }

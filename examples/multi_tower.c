@@ -16,10 +16,9 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BATCH 64 /* of all towers together */
 
@@ -76,12 +75,10 @@ int main(int argc, char **argv)
 {
     int towers = 2, epochs = 2, steps = 100;
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--towers") == 0) towers = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(argv[i + 1]);
-    if (towers < 2 || BATCH % towers != 0) return fprintf(stderr, "--towers must divide %d\n", BATCH), 2;
+    const option list[] = {option_int("--towers n", &towers, 2), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0), option_int("--threads n", &session.threads, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
+    if (BATCH % towers != 0) return fprintf(stderr, "--towers must divide %d\n", BATCH), 2;
     scores one = {0, 1}, several = {0, 1};
     tp_status st = train(1, epochs, steps, &session, &one);
     if (st == TP_OK) st = train(towers, epochs, steps, &session, &several);

@@ -17,9 +17,9 @@
 #define TP_STATIC
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BATCH    20
@@ -147,16 +147,13 @@ int main(int argc, char **argv)
     int steps = 0, resume = 0;
     options o = {.units = 200, .epochs = 6};
     tp_session_config session = tp_default_session_config();
-    for (int i = 1; i < argc; i++) {
-        const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--data") == 0) data = value, i++;
-        else if (strcmp(argv[i], "--epochs") == 0) o.epochs = atoi(value), i++;
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(value), i++;
-        else if (strcmp(argv[i], "--units") == 0) o.units = atoi(value), i++;
-        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
-        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
-        else return fprintf(stderr, "unknown option %s: see the top of ptb_lstm.c\n", argv[i]), 2;
-    }
+    const option list[] = {option_text("--data file", &data),
+                           option_int("--epochs n", &o.epochs, 1),
+                           option_int("--steps n", &steps, 0),
+                           option_int("--units n", &o.units, 1),
+                           option_int("--threads n", &session.threads, 0),
+                           option_flag("--resume", &resume)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_status st = tp_logger_set_dir("train_log/ptb_lstm", resume ? 'k' : 'd');
     if (!data && generate("train_log/ptb_lstm/text.txt")) data = "train_log/ptb_lstm/text.txt";
     tp_vocabulary v;

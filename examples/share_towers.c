@@ -10,8 +10,7 @@
 #define TP_STATIC
 #include "tp_layers.h"
 #include "tp_optim.h"
-#include <stdlib.h>
-#include <string.h>
+#include "options.h"
 
 #define BATCH 64
 
@@ -54,7 +53,9 @@ int main(int argc, char **argv)
     static float pixels[BATCH * 64];
     static int32_t labels[BATCH];
     uint32_t seed = 1;
-    int n = 0, n_updates = 0, right[2] = {0, 0};
+    int n = 0, n_updates = 0, right[2] = {0, 0}, n_gpu = -1;
+    const option list[] = {option_int("--gpu n", &n_gpu, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
     tp_graph *g = tp_graph_new(NULL);
     if (!g) return 1;
     tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(TP_ANY, 8, 8, 1));
@@ -95,9 +96,9 @@ int main(int argc, char **argv)
     /* 3. One session has the variables; each run says what is wanted. */
     tp_session_config config = tp_default_session_config();
     tp_device *gpu = NULL;
-    if (argc == 3 && strcmp(argv[1], "--gpu") == 0) {
+    if (n_gpu >= 0) {
 #ifdef TP_CUDA
-        gpu = tp_cuda_open(atoi(argv[2]));
+        gpu = tp_cuda_open(n_gpu);
 #else
         tp_fail(TP_ERR_UNSUPPORTED, "this program was built without CUDA: make CUDA=1");
 #endif

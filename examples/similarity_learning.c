@@ -16,6 +16,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,16 +199,10 @@ int main(int argc, char **argv)
     static digits train, test;
     const char *data = NULL, *loss = "triplet";
     int epochs = 10, steps = 200;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--loss") == 0) loss = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0)
-        return puts("usage: similarity_learning [--data folder] [--loss siamese|cosine|triplet|softtriplet] [--epochs "
-                    "n] [--steps n]"),
-               2;
+    const option list[] = {option_text("--data folder", &data),
+                           option_text("--loss siamese|cosine|triplet|softtriplet", &loss),
+                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_logger_set_dir("train_log/similarity_learning", 'd');
     tp_status st = load(&train, data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train", .size = 4000));

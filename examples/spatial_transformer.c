@@ -18,8 +18,8 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include "options.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BATCH 64
@@ -160,14 +160,9 @@ int main(int argc, char **argv)
     const char *data = NULL;
     int epochs = 20, steps = 500;
     double turn = 60;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--turn") == 0) turn = atof(argv[i + 1]);
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
-        else argc = 0;
-    if (argc % 2 == 0)
-        return puts("usage: spatial_transformer [--data folder] [--turn degrees] [--epochs n] [--steps n]"), 2;
+    const option list[] = {option_text("--data folder", &data), option_double("--turn degrees", &turn, 0),
+                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     tp_logger_set_dir("train_log/spatial_transformer", 'd');
     return tp_launch_train_with_config(

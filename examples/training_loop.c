@@ -17,9 +17,8 @@
 #include "tp_input.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
+#include "options.h"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static tp_node *network(tp_node *image)
 {
@@ -57,10 +56,9 @@ int main(int argc, char **argv)
 {
     const char *data = NULL;
     int epochs = 2, steps = 0;
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--data") == 0) data = argv[i + 1];
-        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--steps") == 0) steps = atoi(argv[i + 1]);
+    const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
+                           option_int("--steps n", &steps, 0)};
+    read_options(argc, argv, list, TP_COUNT(list));
 
     /* 1. The data. A flow is read in passes, shuffled anew in each. */
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");

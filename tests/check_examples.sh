@@ -114,6 +114,32 @@ while IFS='|' read -r example arguments conditions; do
     set +f
     echo "$example: $((($(date +%s%N) - began) / 10000000))0 ms"
 done <<<"$table"
+# The command line: --help prints the usage; what is not known, and what is no number, is refused. Neither begins anything.
+# refuses <status> <regex> <program> <arguments>
+refuses() {
+    local room=$out/run-options got=0
+    rm -rf "$room"
+    mkdir "$room"
+    (cd "$room" && timeout 60 "${@:3}") >"$out/options.log" 2>&1 || got=$?
+    if [ "$got" != "$1" ] || [ "$(grep -cE -- "$2" "$out/options.log")" != 1 ] || [ -n "$(ls -A "$room")" ]; then
+        echo "${3##*/} ${*:4}: status $got, expected $1 and the line '$2' and no file:"
+        cat "$out/options.log"
+        ls -A "$room"
+        failed=1
+    fi
+}
+for source in examples/*.c; do
+    example=$(basename "$source" .c)
+    [ "${1:-$example}" = "$example" ] || continue
+    [ -e "$out/$example" ] || compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || failed=1
+    refuses 0 "^usage: $example" "$out/$example" --help
+    refuses 2 "unknown option '--no-such'" "$out/$example" --no-such 1
+    for name in $("$out/$example" --help | grep -oE -- '--[a-z-]+ [nrt]\]' | sed 's/ .*//'); do
+        refuses 2 "$name wants .*number of at least .*, not '1x'" "$out/$example" "$name" 1x
+        refuses 2 "$name wants .*, not '-1'" "$out/$example" "$name" -1
+        refuses 2 "$name wants .*, not nothing" "$out/$example" "$name"
+    done
+done
 for source in examples/*.c; do
     example=$(basename "$source" .c)
     [ "${1:-$example}" = "$example" ] || continue

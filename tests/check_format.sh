@@ -4,4 +4,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 clang-format --version 2>/dev/null | grep -q 'version 14\.' || { echo "no clang-format 14"; exit 77; }
-clang-format --dry-run -Werror tp_*.h examples/*.c tests/*.[ch] tests/gpu/*.c tests/bench/*.[ch]
+clang-format --dry-run -Werror tp_*.h examples/*.[ch] tests/*.[ch] tests/gpu/*.c tests/bench/*.[ch]

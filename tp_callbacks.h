@@ -976,8 +976,8 @@ typedef struct tp_monitor_tf_event_writer_desc {
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
 /* Writes <logger dir>/stats.json: a list with one object per step at which something was reported. An existing file is
- * continued when training continues where it stopped; otherwise it is renamed to stats.json.MMDD-HHMMSS. [callbacks:
- * JSONWriter] */
+ * continued when training continues where it stopped; otherwise it is renamed to stats.json.MMDD-HHMMSS. If a name is reported
+ * more than once at a step, its object has the last value alone, as in tensorpack. [callbacks: JSONWriter] */
 TP_DEF tp_monitor *tp_monitor_json_writer(void);
 /* Gets the epoch_num of the last record of <dir>/stats.json (dir NULL: the logger's directory). TP_ERR_NAME if there is no file,
  * TP_ERR_FORMAT if it is not a JSON list; *epoch is -1 when the list is empty or the record has no epoch_num.

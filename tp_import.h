@@ -24,7 +24,8 @@
  *     {
  *         tp_graph *g = tp_graph_new(NULL);
  *         tp_onnx_model m;
- *         if (argc < 2 || tp_import_onnx(g, argv[1], NULL, &m) != TP_OK) return puts(tp_last_error()), 1;
+ *         if (argc < 2) return puts("give the name of an ONNX file"), 1;
+ *         if (tp_import_onnx(g, argv[1], NULL, &m) != TP_OK) return puts(tp_last_error()), 1;
  *         for (int i = 0; i < m.n_input; i++) puts(m.input[i].name);   // feed m.input[i].node ...
  *         for (int i = 0; i < m.n_output; i++) puts(m.output[i].name); // ... fetch m.output[i].node
  *         tp_graph_free(g);

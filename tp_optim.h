@@ -24,13 +24,15 @@
  *         tp_node *fetch[] = {tp_apply_gradients(opt, &gv, 1), cost};
  *         tp_session *s = tp_session_new(g, NULL);
  *         const tp_tensor *out[2];
- *         for (int i = 0; s && i < 200; i++)
- *             if (tp_session_run(s, NULL, 0, fetch, 2, out) != TP_OK) break;
- *             else if (i % 50 == 0) printf("step %d: cost %g\n", i, tp_tensor_get(out[1], 0));
- *         puts(tp_last_error());
+ *         tp_status st = s ? TP_OK : TP_ERR;
+ *         for (int i = 0; st == TP_OK && i < 200; i++) {
+ *             st = tp_session_run(s, NULL, 0, fetch, 2, out);
+ *             if (st == TP_OK && i % 50 == 0) printf("step %d: cost %g\n", i, tp_tensor_get(out[1], 0));
+ *         }
+ *         if (st != TP_OK) puts(tp_last_error());
  *         tp_session_free(s);
  *         tp_graph_free(g);
- *         return 0;
+ *         return st == TP_OK ? 0 : 1;
  *     }
  *
  * CONTENTS   >>gradients >>optimizer >>optimizers >>wrappers >>gradproc >>schedule

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Each header alone, declarations and implementation, with every front end, without a warning; two units linked; what a
-# static build exports; the documentation's programs compiled.
+# static build exports; the documentation's programs compiled,
+# and those of the headers run.
 set -eu
 cd "$(dirname "$0")/.."
 dir=build/test/headers
@@ -45,7 +46,12 @@ for h in tp_*.h; do
     awk '/A COMPLETE PROGRAM/ {on = 1; next} on && /^ \*\/|^ \* *CONTENTS|^ \* [A-Z][A-Z]+/ {exit} on {sub(/^ \* ?/, ""); print}' "$h" >"$dir/doc_${h%.h}.c"
     grep -q main "$dir/doc_${h%.h}.c" || { echo "$h has no complete program"; exit 1; }
     gcc -std=c11 -O0 -Wall -Wextra $implemented -I. "$dir/doc_${h%.h}.c" "$dir/library.o" -o "$dir/doc_${h%.h}" -lm -lpthread
+    # it ends well, and not with an empty line; tp_import.h's reads the model that tp_export.h's, an earlier one, has written
+    mkdir -p "$dir/room"
+    (cd "$dir/room" && timeout 60 "../doc_${h%.h}" $([ "$h" != tp_import.h ] || echo model.onnx)) >"$dir/printed" 2>&1 && ! tail -n 1 "$dir/printed" | grep -q '^$' ||
+        { echo "$h: its program fails or ends with an empty line:"; cat "$dir/printed"; exit 1; }
 done
+! "$dir/doc_tp_import" | grep -q '^$' || { echo "tp_import.h: its program prints an empty line without an argument"; exit 1; }
 # the examples of tp_input.h's sections compile as they stand: from "Examples:" to the end of the comment, a function each
 {
     cat <<'C'

@@ -2495,7 +2495,10 @@ static tp_node *tp__layer_scalar(const tp_node *x, const char *name, float value
 static tp_node *tp__prelu_build(tp_node *x, const void *desc)
 {
     if (!tp__layer_float_input("PReLU", x)) return tp_poison(tp_node_graph(x));
-    tp_node *a = tp__layer_scalar(x, "alpha", tp__float_option(((const tp_prelu_desc *)desc)->init, 0.001f));
+    const float init = tp__float_option(((const tp_prelu_desc *)desc)->init, 0.001f);
+    if (!tp__finite((double)init))
+        return tp__layer_fail(tp_node_graph(x), TP_ERR_ARG, "PReLU has .init %g: it must be finite", (double)init);
+    tp_node *a = tp__layer_scalar(x, "alpha", init);
     tp_node *above = tp_mul(tp_affine(a, 1.0f, 1.0f), x), *size = tp_abs(x);
     tp_node *below = tp_mul(tp_affine(a, -1.0f, 1.0f), size);
     return tp_affine(tp_add(above, below), 0.5f, 0.0f);
@@ -3154,10 +3157,18 @@ TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name)
     tp_node *poison = tp__refuse_integers("huber_loss", "x is", x);
     if (poison) return poison;
     if (!(delta >= 0.0f))
-        return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG, "huber_loss: delta is %g: it cannot be negative",
-                             (double)delta);
+        return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG,
+                             "huber_loss: delta is %g: it must be a number above 0, or 0 for 1", (double)delta);
     tp_node *a = tp_abs(x), *m = tp_clip(a, 0.0f, delta == 0.0f ? 1.0f : delta);
     return tp_named(tp_mul(m, tp_sub(a, tp_affine(m, 0.5f, 0.0f))), name ? name : "huber_loss");
+}
+
+/* Returns the poison node for a number of a loss that is NaN, infinite or negative, else NULL. */
+static tp_node *tp__refuse_number(tp_node *x, const char *loss, const char *what, float v)
+{
+    if (v >= 0.0f && v <= FLT_MAX) return NULL;
+    return tp_graph_fail(tp_node_graph(x), NULL, TP_ERR_ARG, "%s: %s is %g: it must be a number of at least 0", loss,
+                         what, (double)v);
 }
 
 /* mean((prediction-truth)^2); what cannot be compared is refused in the name of `loss`. */
@@ -3171,7 +3182,8 @@ static tp_node *tp__squared_error(const char *loss, tp_node *prediction, tp_node
 
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name)
 {
-    tp_node *mse = tp__squared_error("psnr", prediction, truth);
+    tp_node *mse = tp__squared_error("psnr", prediction, truth), *poison = tp__refuse_number(mse, "psnr", "maxp", maxp);
+    if (poison) return poison;
     const double peak = maxp == 0.0f ? 0.0 : 20.0 * log10((double)maxp);
     return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
 }
@@ -3226,6 +3238,12 @@ TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const flo
                              "weighted_loss: the losses are %s and the labels %s: it needs a loss for each label, and "
                              "takes the mean itself",
                              tp_shape_text(&losses->shape, a), tp_shape_text(&labels->shape, b));
+    for (int i = 0; i < classes; i++) {
+        char what[32];
+        tp__format(what, sizeof what, "weights[%d]", i);
+        tp_node *poison = tp__refuse_number(losses, "weighted_loss", what, weights[i]);
+        if (poison) return poison;
+    }
     const int64_t n = classes;
     tp_tensor table;
     memset(&table, 0, sizeof table);
@@ -3254,6 +3272,8 @@ static tp_node *tp__row_root(tp_node *square, float epsilon) { return tp_sqrt(tp
 TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
 {
     tp_node *d2 = tp__row_distance2(left, right), *y = tp_cast(similar, d2->dtype);
+    tp_node *poison = tp__refuse_number(d2, "contrastive_loss", "margin", margin);
+    if (poison) return poison;
     tp_node *hinge = tp_relu(tp_affine(tp__row_root(d2, 1e-10f), -1.0f, margin)), *squared = tp_square(hinge);
     tp_node *dissimilar = tp_mul(tp_affine(y, -1.0f, 1.0f), squared);
     return tp_named(tp_affine(tp_mean(tp_add(tp_mul(y, d2), dissimilar)), 0.5f, 0.0f),
@@ -3275,6 +3295,8 @@ TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node 
 {
     tp_node *d = tp__row_distance2(anchor, negative);
     d = tp_sub(tp__row_distance2(anchor, positive), d);
+    tp_node *poison = tp__refuse_number(d, "triplet_loss", "margin", margin);
+    if (poison) return poison;
     return tp_named(tp_mean(tp_relu(tp_affine(d, 1.0f, margin))), name ? name : "triplet_loss");
 }
 

@@ -2360,4 +2360,32 @@ TEST(scales_of_regularizers_and_topk_out_of_range)
     }
 }
 
+/* With them each loss would be NaN, infinite or 0 for ever. */
+TEST(numbers_of_losses_that_make_no_sense)
+{
+    static const float numbers[] = {NAN, INFINITY, -0.5f};
+    static const char *const said[] = {
+        "psnr: maxp is ",   "weighted_loss: weights[1] is ", "contrastive_loss: margin is ", "triplet_loss: margin is ",
+        "PReLU has .init ", "huber_loss: delta is "};
+    for (int i = 0; i < 3 * TP_COUNT(said); i++) {
+        const float v = numbers[i % 3], weights[] = {1, v};
+        const int loss = i / 3;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 3)),
+                *y = tp_placeholder(g, "y", TP_F32, tp_make_shape(2)),
+                *label = tp_placeholder(g, "label", TP_I32, tp_make_shape(2));
+        tp_node *z = loss == 0   ? tp_sym_psnr(x, x, v, NULL)
+                     : loss == 1 ? tp_sym_weighted_loss(y, label, weights, 2, NULL)
+                     : loss == 2 ? tp_sym_contrastive_loss(x, x, y, v, NULL)
+                     : loss == 3 ? tp_sym_triplet_loss(x, x, x, v, NULL)
+                     : loss == 4 ? tp_prelu(x, "prelu", .init = v)
+                                 : tp_sym_huber_loss(x, v, NULL);
+        /* a slope may be negative, and beyond an infinite delta there is nothing */
+        const bool is_right = (loss == 4 && i % 3 == 2) || (loss == 5 && i % 3 == 1);
+        CHECK_MSG(tp_is_poison(z) == !is_right, "case %d", i);
+        if (!is_right) CHECK_HAS(tp_graph_error(g), said[loss]);
+        tp_graph_free(g);
+    }
+}
+
 TEST_MAIN()

@@ -3925,7 +3925,7 @@ TEST(mistakes_in_numbers_of_layers)
                                            "sigmoid_cross_entropy: the logits are (?,10) and the labels (?,1)",
                                            "mse: the predictions are (?,1) and the truth (?,10): give both the same",
                                            "one_hot: depth -3 makes no shape",
-                                           "huber_loss: delta is -1: it cannot be negative",
+                                           "huber_loss: delta is -1: it must be a number above 0, or 0 for 1",
                                            "split: 0 parts: give 1 or more",
                                            "split: 2 parts at NULL",
                                            "the image is (1,0,4,3) and coords (1,2,2,2): needs (B,H,W,C), with pixels"};

@@ -1767,6 +1767,14 @@ static bool tp__schedule_finite(tp_graph *g, const char *schedule_name, const ch
     tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: %s is %g: it must be finite", schedule_name, argument, (double)v);
     return false;
 }
+/* The same for a number that would make the rate negative, or no number, if it were below 0. */
+static bool tp__schedule_not_negative(tp_graph *g, const char *schedule_name, const char *argument, float v)
+{
+    if (!tp__schedule_finite(g, schedule_name, argument, v)) return false;
+    if (v >= 0.0f) return true;
+    tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: %s is %g: it must be at least 0", schedule_name, argument, (double)v);
+    return false;
+}
 
 /* Returns the step as an int64 scalar, or the poison node. */
 static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *schedule_name)
@@ -1790,7 +1798,7 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "exponential_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
     if (!tp__schedule_finite(g, "exponential_decay", "lr", lr) ||
-        !tp__schedule_finite(g, "exponential_decay", "rate", rate))
+        !tp__schedule_not_negative(g, "exponential_decay", "rate", rate))
         return tp_poison(g);
     tp_name_scope_push(g, "ExponentialDecay");
     tp_node *count = tp__schedule_step(g, step, "exponential_decay"), *y = tp_poison(g);
@@ -1812,7 +1820,8 @@ TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t de
     if (decay_steps < 1)
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "cosine_decay: decay_steps is %lld: it must be 1 or more",
                              (long long)decay_steps);
-    if (!tp__schedule_finite(g, "cosine_decay", "lr", lr) || !tp__schedule_finite(g, "cosine_decay", "alpha", alpha))
+    if (!tp__schedule_finite(g, "cosine_decay", "lr", lr) ||
+        !tp__schedule_not_negative(g, "cosine_decay", "alpha", alpha))
         return tp_poison(g);
     tp_name_scope_push(g, "CosineDecay");
     tp_node *count = tp__schedule_step(g, step, "cosine_decay"), *y = tp_poison(g);
@@ -1836,7 +1845,7 @@ TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float star
     if (lr->shape.ndim != 0 || !tp_dtype_is_float(lr->dtype))
         return tp_graph_fail(g, NULL, TP_ERR_SHAPE, "warm_up: lr, '%s', is %s %s: it must be a floating scalar",
                              tp_node_name(lr), tp_dtype_name(lr->dtype), tp_shape_text(&lr->shape, t));
-    if (!tp__schedule_finite(g, "warm_up", "start", start)) return tp_poison(g);
+    if (!tp__schedule_not_negative(g, "warm_up", "start", start)) return tp_poison(g);
     tp_name_scope_push(g, "WarmUp");
     tp_node *count = tp__schedule_step(g, step, "warm_up"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {

@@ -1754,7 +1754,10 @@ TEST(schedules_of_numbers_that_are_none)
                                        "warm_up: start is nan: it must be finite",
                                        "piecewise_constant: a value is nan: it must be finite",
                                        "warm_up: lr, 'w', is float32 (1): it must be a floating scalar",
-                                       "warm_up: lr, 'Const', is int32 (): it must be a floating scalar"};
+                                       "warm_up: lr, 'Const', is int32 (): it must be a floating scalar",
+                                       "cosine_decay: alpha is -0.1: it must be at least 0",
+                                       "exponential_decay: rate is -0.5: it must be at least 0",
+                                       "warm_up: start is -1: it must be at least 0"};
     static const float values[2] = {1, NAN};
     static const int64_t boundary = 3;
     for (int i = 0; i < TP_COUNT(said); i++) {
@@ -1766,7 +1769,10 @@ TEST(schedules_of_numbers_that_are_none)
                      : i == 4 ? tp_warm_up(tp_const(g, 1), NULL, 9, NAN)
                      : i == 5 ? tp_piecewise_constant(g, NULL, &boundary, values, 1)
                      : i == 6 ? tp_warm_up(weight(g, "w", 1), NULL, 9, 0)
-                              : tp_warm_up(tp_const_as(g, TP_I32, 1), NULL, 9, 0);
+                     : i == 7 ? tp_warm_up(tp_const_as(g, TP_I32, 1), NULL, 9, 0)
+                     : i == 8 ? tp_cosine_decay(g, 1, NULL, 9, -0.1f)
+                     : i == 9 ? tp_exponential_decay(g, 1, NULL, 9, -0.5f, true)
+                              : tp_warm_up(tp_const(g, 1), NULL, 9, -1);
         CHECK(tp_is_poison(y));
         CHECK_HAS(tp_graph_error(g), said[i]);
         done(g);

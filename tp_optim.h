@@ -1534,6 +1534,12 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
             matched = tp__filter_matches(&filter[r], name);
             if (matched) multiplier = rules[r].multiplier;
         }
+        if (!tp__finite((double)multiplier)) {
+            tp_graph_fail(g, &p->at_, TP_ERR_ARG,
+                          "ScaleGradient multiplies the gradient of '%s' by %g: it must be finite", name,
+                          (double)multiplier);
+            matched = false, multiplier = 1.0f;
+        }
         if (matched && !p->quiet && tp__first_copy(gvs[i].var) == gvs[i].var)
             tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
         if (multiplier == 0.0f) continue;

@@ -1820,6 +1820,24 @@ TEST(processors_without_a_function_or_with_fewer_rules_than_none_are_sentences)
     }
 }
 
+/* A negative multiplier ascends, as the part of a game that maximises has to. */
+TEST(gradients_are_scaled_by_finite_numbers)
+{
+    static const float by[] = {NAN, INFINITY, -INFINITY, -2};
+    for (int i = 0; i < TP_COUNT(by); i++) {
+        char said[100];
+        tp_graph *g = graph();
+        tp_node *w = weight(g, "w", 1);
+        const tp_gradproc scale = (tp_gradproc_scale)("w", by[i]);
+        tp_optimizer *o = tp_apply_grad_processors(tp_sgd(tp_const(g, 1)), &scale, 1);
+        CHECK(tp_is_poison(tp_minimize(o, tp_sum(tp_square(w)), NULL)) == (i < 3));
+        snprintf(said, sizeof said, "ScaleGradient multiplies the gradient of 'w' by %g: it must be finite",
+                 (double)by[i]);
+        if (i < 3) CHECK_HAS(tp_graph_error(g), said);
+        done(g);
+    }
+}
+
 TEST(a_slot_name_that_is_too_long_is_a_sentence)
 {
     char longest[1024], longer[1124]; /* cut off, the longer name is the name of a variable that is there */

@@ -211,7 +211,7 @@ typedef struct tp_df_fake_desc {
     int n;
     int64_t size;    /* datapoints per pass; default 1000; TP_NONE: none */
     tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
-    float low, high; /* the range of the numbers; both 0 mean [0,1); TP_ZERO for a bound of 0 */
+    float low, high; /* the range of the numbers, high not below low; both 0 mean [0,1); TP_ZERO for a bound of 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
@@ -2860,6 +2860,12 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
             return tp_df_fail(&d->at_, TP_ERR_SHAPE, "tp_df_fake: component %d has shape %s: give every dimension", j,
                               tp_shape_text(&d->specs[j].shape, t));
     }
+    const bool is_unit_range = d->low == 0.0f && d->high == 0.0f;
+    const float low = tp__float_option(d->low, 0.0f), high = is_unit_range ? 1.0f : tp__float_option(d->high, 0.0f);
+    if (!(low <= high && tp__finite((double)(high - low))))
+        return tp_df_fail(&d->at_, TP_ERR_ARG,
+                          "tp_df_fake: low is %g and high %g: both must be finite, and high not below low", (double)low,
+                          (double)high);
     tp_dataflow *df = tp_df_new("tp_df_fake", sizeof(tp__fake_flow), d->seed);
     if (!df) return NULL;
     tp__fake_flow *f = (tp__fake_flow *)df->user;
@@ -2880,9 +2886,8 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     }
     f->order.n = tp__int_option(d->size, 1000);
     f->random = tp__tri_is_yes(d->random, true);
-    const bool is_unit_range = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
-    f->low = tp__float_option(d->low, 0.0f);
-    f->span = is_unit_range ? 1.0f : tp__float_option(d->high, 0.0f) - f->low;
+    f->low = low;
+    f->span = high - low;
     return df;
 }
 
@@ -3558,6 +3563,9 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
     m.df = df;
     if (df && tp_dtype_size(dtype) == 0)
         return TP__REFUSE(df, NULL, TP_ERR_DTYPE, "tp_df_cast: %d is no dtype", (int)dtype);
+    if (df && !tp__finite(scale))
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_cast: scale is %g: it must be finite; 0 multiplies by nothing",
+                          scale);
     tp__cast *c = (tp__cast *)tp_malloc(sizeof *c);
     if (!c) {
         tp__df_delete(df);

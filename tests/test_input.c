@@ -718,6 +718,13 @@ static tp_dataflow *wrong_flow(int which)
     case 29: return tp_df_cast(numbers(3, TP_NO), -1, TP_F32, 0);
     case 30: return tp_df_concat(NULL, 0);
     case 31: return tp_df_select(numbers(3, TP_NO), &zero, 0);
+    case 32: return tp_df_cast(numbers(3, TP_NO), 0, TP_F32, (double)NAN);
+    case 33: return tp_df_cast(numbers(3, TP_NO), 0, TP_F32, (double)INFINITY);
+    case 34: return tp_df_fake(&scalar, 1, .low = NAN);
+    case 35: return tp_df_fake(&scalar, 1, .low = 1, .high = NAN);
+    case 36: return tp_df_fake(&scalar, 1, .high = INFINITY);
+    case 37: return tp_df_fake(&scalar, 1, .low = 5);
+    case 38: return tp_df_fake(&scalar, 1, .low = -3e38f, .high = 3e38f);
     default: return NULL;
     }
 }
@@ -754,7 +761,14 @@ TEST(each_wrong_option_is_a_sentence)
                                            "tp_df_map_component",
                                            "tp_df_cast",
                                            "tp_df_concat",
-                                           "tp_df_select"};
+                                           "tp_df_select",
+                                           "tp_df_cast: scale is nan: it must be finite",
+                                           "tp_df_cast: scale is inf: it must be finite",
+                                           "tp_df_fake: low is nan and high 0: both must be finite",
+                                           "tp_df_fake: low is 1 and high nan: both must be finite",
+                                           "tp_df_fake: low is 0 and high inf: both must be finite",
+                                           "tp_df_fake: low is 5 and high 0: both must be finite, and high not below",
+                                           "tp_df_fake: low is -3e+38 and high 3e+38"};
     for (int i = 0; i < TP_COUNT(sentence); i++) {
         tp_datapoint dp = {0, NULL, 0};
         tp_test_fail_after(0);

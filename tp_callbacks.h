@@ -7307,7 +7307,7 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     int n = d->n_schedule;
     if (n == 0)
         for (int i = 0; i <= TP_MAX_SCHEDULE; i++)
-            if (d->schedule[i].at != 0 || d->schedule[i].value < 0 || d->schedule[i].value > 0) n = i + 1;
+            if (d->schedule[i].at != 0 || !(d->schedule[i].value == 0)) n = i + 1;
     if (n > TP_MAX_SCHEDULE) {
         if (d->param && !d->param->owner_.who) tp__hyper_param_delete(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScheduledHyperParamSetter", "schedule",
@@ -7339,6 +7339,15 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ScheduledHyperParamSetter: %lld is in the schedule: the first is 0", negative);
     }
+    for (int i = 0; i < n; i++)
+        if (!tp__finite(s->point[i].value)) {
+            const tp_schedule_point bad = s->point[i];
+            tp__callback_delete(cb);
+            return tp_callback_fail(
+                &d->at_, TP_ERR_ARG,
+                "ScheduledHyperParamSetter: the value at %lld in the schedule is %g: it must be finite",
+                (long long)bad.at, bad.value);
+        }
     for (int i = 0; i + 1 < n; i++)
         if (s->point[i].at == s->point[i + 1].at) {
             const long long twice = (long long)s->point[i].at;

@@ -1066,6 +1066,28 @@ TEST(a_parameter_beside_its_schedule)
     tp_set_log(NULL, NULL);
 }
 
+/* A value that is no number is found when the schedule is made, not after the epochs before it. */
+TEST(a_schedule_of_numbers_that_are_none)
+{
+    static const struct {
+        int64_t at;
+        double value;
+        const char *said;
+    } bad[] = {{0, (double)NAN, "the value at 0 in the schedule is nan"},
+               {7, (double)NAN, "the value at 7 in the schedule is nan"},
+               {7, -(double)INFINITY, "the value at 7 in the schedule is -inf"}};
+    for (int i = 0; i < TP_COUNT(bad); i++) {
+        double field = 1;
+        tp_cb_scheduled_hyper_param_setter_desc c;
+        memset(&c, 0, sizeof c);
+        c.schedule[0].at = bad[i].at, c.schedule[0].value = bad[i].value;
+        c.param = tp_param_field("lr", &field, TP_F64);
+        tp_callback *cb = tp_cb_scheduled_hyper_param_setter_(&c);
+        CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, bad[i].said);
+        tp_callback_free(cb);
+    }
+}
+
 /* After a resume, the parameter is compared with the schedule only if the checkpoint has no value of the schedule, or another one. */
 static tp_status cannot_be_read(tp_hyper_param *p, double *value)
 {

@@ -190,7 +190,7 @@ struct tp_trainer {
     tp_graph *graph;
     tp_node *train_op; /* the node that each step runs; may be set */
     tp_node *cost;     /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
-    int stop_on_nan;   /* tp_tri: end when cost is NaN, default TP_YES; may be set before setup_callbacks */
+    int stop_on_nan;   /* tp_tri: end when cost is NaN or -inf, default TP_YES; may be set before setup_callbacks */
     /* Builds the training towers. May be set before setup_graph, which calls it once, as its last action: state.input is then
      * set up for the graph, and state.tower_func has the model's inputs and build_graph. A function of your own calls, for each
      * tower, tp_tower_enter, tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which
@@ -573,10 +573,11 @@ typedef struct tp_train_config {
      * checkpoint. Default TP_YES */
     tp_tri always_resume;
     uint64_t seed; /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
-    int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
+    int stop_on_nan; /* TP_NO: training continues when the cost is NaN or -inf. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
-                      * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints */
+                      * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints. A cost of
+                      * +inf is only a warning: tp_ctc_loss gives it, with a gradient of 0, for labels that cannot be aligned */
     /* TP_YES: the training returns TP_OK even if the last checkpoint, a best model or stats.json was not written.
      * Default TP_NO */
     int unsaved_is_ok;
@@ -1664,13 +1665,14 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
     const double cost = tp_tensor_get(v->value[0], 0);
     tp_trainer *t = (tp_trainer *)cb->user;
     char shape[TP_SHAPE_TEXT];
-    if (!tp__finite(cost) && !tp__is_not_a_number(cost) && !t->was_infinite_) {
+    const bool is_nan = tp__is_not_a_number(cost), is_infinite = !is_nan && !tp__finite(cost);
+    if (is_infinite && cost > 0 && !t->was_infinite_) {
         t->was_infinite_ = true;
         tp_log(TP_LOG_WARN, "the cost '%s' is infinite after step %lld of epoch %lld: averages over it do not recover",
                tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num);
     }
-    if (!tp__is_not_a_number(cost)) return TP_OK;
-    const tp_feed *empty = tp__empty_feed(s->hooked_session);
+    if (!is_nan && !(is_infinite && cost < 0)) return TP_OK; /* no cost is below -inf: nothing is left to learn */
+    const tp_feed *empty = is_nan ? tp__empty_feed(s->hooked_session) : NULL;
     if (empty)
         return tp_fail(TP_ERR_NUMERIC,
                        "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld): the batch has 0 rows, "
@@ -1680,13 +1682,14 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
                        (long long)s->global_step, tp_node_name(empty->node), tp_shape_text(&empty->value.shape, shape));
     return tp_fail(
         TP_ERR_NUMERIC,
-        "the cost '%s' is NaN after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look for "
+        "the cost '%s' is %s after step %lld of epoch %lld (global_step=%lld). Lower the learning rate, or look for "
         "what makes it, perhaps the data, with tp_cb_debug_cli(.run_filter = \"has_inf_or_nan\"). "
         ".stop_on_nan = TP_NO goes on all the same",
-        tp_node_name(t->cost), (long long)s->local_step + 1, (long long)s->epoch_num, (long long)s->global_step);
+        tp_node_name(t->cost), is_nan ? "NaN" : "-inf", (long long)s->local_step + 1, (long long)s->epoch_num,
+        (long long)s->global_step);
 }
 
-/* Registers the callback that ends the training when the cost is NaN. */
+/* Registers the callback that ends the training when the cost is NaN or -inf. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
     if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;

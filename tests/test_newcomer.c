@@ -4111,22 +4111,33 @@ TEST(labels_that_ctc_does_not_take)
     }
 }
 
-/* A cost that is infinite, but never NaN, is a warning: once. */
+/* A cost of +inf is a warning, once; -inf ends the training as NaN does. */
+static float infinity_of_cost;
 static tp_node *infinite_cost(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
-    return (void)user, tp_add(tp_mean(tp_matmul(in[0], w)), tp_const(g, (float)INFINITY));
+    return (void)user, tp_add(tp_mean(tp_matmul(in[0], w)), tp_const(g, infinity_of_cost));
 }
 TEST(a_cost_that_is_infinite)
 {
+    TEST_EXPECT_ERROR("is -inf after step 1");
     tp_train_config c = {.model = LINE_MODEL, .max_epoch = 2, .steps_per_epoch = 2};
     c.model.build_graph = infinite_cost;
     c.dataflow = tp_df_batch(line_data(), 4);
+    infinity_of_cost = INFINITY;
     keep_the_log();
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-    tp_set_log(NULL, NULL);
     const char *first = strstr(logged, "is infinite after step 1 of epoch 1");
     CHECK(first && !strstr(first + 1, "is infinite after"));
+    infinity_of_cost = -INFINITY;
+    for (int goes_on = 0; goes_on < 2; goes_on++) {
+        c.dataflow = tp_df_batch(line_data(), 4);
+        c.stop_on_nan = goes_on ? TP_NO : 0;
+        const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
+        if (goes_on) CHECK_OK(st);
+        else CHECK_ERR(st, TP_ERR_NUMERIC, "is -inf after step 1 of epoch 1 (global_step=1). Lower the learning rate");
+    }
+    tp_set_log(NULL, NULL);
 }
 
 TEST(a_flow_of_a_negative_size)

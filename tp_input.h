@@ -11490,6 +11490,13 @@ static double tp__aug_round_even(double x)
     return low + up;
 }
 
+/* Warns of an augmentor that leaves each image as it is. That is no error, as these options have no effect by default in tensorpack. */
+static void tp__aug_does_nothing(const tp_at *at, const char *name, const char *options)
+{
+    char place[TP__PLACE_TEXT];
+    tp_log(TP_LOG_WARN, "%s%s changes no image: give %s", tp__place_text(at, place), name, options);
+}
+
 static tp_status tp__aug_shift_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_shift_desc *o = (const tp_aug_shift_desc *)a->desc;
@@ -11508,6 +11515,8 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d)
                             (double)d->horiz_frac, (double)d->vert_frac);
     if (!tp__aug_edge_valid(d->border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_shift: border %d is no tp_edge", d->border);
+    if (!(d->horiz_frac > 0 || d->vert_frac > 0))
+        tp__aug_does_nothing(&d->at_, "tp_aug_shift", ".horiz_frac or .vert_frac");
     return tp__aug_new("tp_aug_shift", tp__aug_shift_draw, d, sizeof *d);
 }
 
@@ -11641,6 +11650,8 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d)
     if (!tp__aug_inter_valid(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     if (!tp__aug_edge_valid(d->border))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: border %d is no tp_edge", name, d->border);
+    if (!tp__aug_range_given(d->scale) && !tp__aug_range_given(t) && !(d->rotate_max_deg > 0 || d->shear > 0))
+        tp__aug_does_nothing(&d->at_, name, ".scale, .translate_frac, .rotate_max_deg or .shear");
     return tp__aug_new(name, tp__aug_affine_draw, d, sizeof *d);
 }
 

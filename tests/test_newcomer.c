@@ -4596,4 +4596,26 @@ TEST(float_images_of_0_to_1)
     tp_tensor_free(&out);
 }
 
+TEST(shifts_and_affine_maps_that_change_nothing)
+{
+    for (int i = 0; i < 7; i++) {
+        keep_the_log();
+        tp_augmentor *aug = i == 0   ? tp_aug_shift()
+                            : i == 1 ? tp_aug_affine(.border = TP_EDGE_WRAP)
+                            : i == 2 ? tp_aug_shift(.vert_frac = 0.1f)
+                            : i == 3 ? tp_aug_affine(.shear = 1)
+                            : i == 4 ? tp_aug_affine(.scale = {0.5f, 1})
+                            : i == 5 ? tp_aug_affine(.translate_frac = {0, 0.1f})
+                                     : tp_aug_affine(.rotate_max_deg = 1);
+        tp_set_log(NULL, NULL);
+        CHECK_OK(tp_aug_status(aug));
+        if (i == 0) CHECK_HAS(logged, "tp_aug_shift changes no image: give .horiz_frac or .vert_frac");
+        else if (i == 1)
+            CHECK_HAS(logged,
+                      "tp_aug_affine changes no image: give .scale, .translate_frac, .rotate_max_deg or .shear");
+        else CHECK_MSG(!strstr(logged, "changes no image"), "%d: %s", i, logged);
+        tp_aug_free(aug);
+    }
+}
+
 TEST_MAIN()

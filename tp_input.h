@@ -3962,14 +3962,13 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     df->size = tp__shuffle_size;
     df->close = tp__shuffle_close;
     df->endless_ = true;
-    if (d->buffer_size == INT_MAX)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_locally_shuffle: buffer_size is %d, it must be smaller",
-                          d->buffer_size);
-    if (d->buffer_size < 1 || d->num_reuse < 0 || d->shuffle_interval < 0)
+    if (d->buffer_size < 1 || d->buffer_size == INT_MAX)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_locally_shuffle: buffer_size is %d: give 1 to %d",
+                          d->buffer_size, INT_MAX - 1);
+    if (d->num_reuse < 0 || d->shuffle_interval < 0)
         return TP__REFUSE(
-            df, &d->at_, TP_ERR_ARG,
-            "tp_df_locally_shuffle: buffer_size %d, num_reuse %d, shuffle_interval %d: they must be positive",
-            d->buffer_size, d->num_reuse, d->shuffle_interval);
+            df, &d->at_, TP_ERR_ARG, "tp_df_locally_shuffle: %s is %d: give 1 or more, or 0 for the default",
+            d->num_reuse < 0 ? "num_reuse" : "shuffle_interval", d->num_reuse < 0 ? d->num_reuse : d->shuffle_interval);
     f->capacity = d->buffer_size;
     f->reuse = d->num_reuse ? d->num_reuse : 1;
     f->interval = d->shuffle_interval ? d->shuffle_interval : d->buffer_size < 3 ? 1 : d->buffer_size / 3;
@@ -5370,8 +5369,8 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
  * processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *kind)
 {
-    const bool valid = d->num_thread >= 0 && d->num_thread <= TP__MAX_FLOW_THREADS && d->buffer_size >= 0 &&
-                       d->buffer_size <= TP__MAX_BUFFERS;
+    const bool threads_valid = d->num_thread >= 0 && d->num_thread <= TP__MAX_FLOW_THREADS;
+    const bool valid = threads_valid && d->buffer_size >= 0 && d->buffer_size <= TP__MAX_BUFFERS;
     int threads = valid ? d->num_thread : 1;
 #ifndef TP_NO_THREADS
     if (threads == 0) threads = tp__os_processors();
@@ -5380,8 +5379,9 @@ static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const cha
     tp_dataflow *df = tp__crew_new(d, name, kind, threads, valid && d->buffer_size ? d->buffer_size : 200);
     if (!df || df->next != tp__crew_next) return df;
     if (!valid)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
-                          name, d->num_thread, d->buffer_size, (int)TP__MAX_FLOW_THREADS, (int)TP__MAX_BUFFERS);
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: %s is %d: give 0 to %d", name,
+                          threads_valid ? "buffer_size" : "num_thread", threads_valid ? d->buffer_size : d->num_thread,
+                          threads_valid ? (int)TP__MAX_BUFFERS : (int)TP__MAX_FLOW_THREADS);
     if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
     return df;
 }
@@ -5992,11 +5992,12 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     df->size = tp__procs_size;
     df->seek = tp__procs_seek;
     df->close = tp__procs_close;
-    if (d->num_proc < 1 || d->num_proc > TP__MAX_FLOW_THREADS || d->num_prefetch < 0 ||
-        d->num_prefetch > TP__MAX_BUFFERS)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_multi_process: num_proc is %d, num_prefetch %d: give 1 to %d and 0 to %d", d->num_proc,
-                          d->num_prefetch, (int)TP__MAX_FLOW_THREADS, (int)TP__MAX_BUFFERS);
+    if (d->num_proc < 1 || d->num_proc > TP__MAX_FLOW_THREADS)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_multi_process: num_proc is %d: give 1 to %d", d->num_proc,
+                          (int)TP__MAX_FLOW_THREADS);
+    if (d->num_prefetch < 0 || d->num_prefetch > TP__MAX_BUFFERS)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_multi_process: num_prefetch is %d: give 1 to %d, or 0 for 8",
+                          d->num_prefetch, (int)TP__MAX_BUFFERS);
     f->n_workers = d->num_proc;
     f->slots = d->num_prefetch ? d->num_prefetch : 8;
     f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n_workers, sizeof(tp__procs_worker));
@@ -12513,8 +12514,10 @@ struct tp_queue {
 
 TP_DEF tp_queue *tp_queue_new(int capacity)
 {
-    TP__REQUIRE(capacity >= 0 && capacity <= 16777216, NULL)
-
+    if (capacity < 0 || capacity > TP__MAX_BUFFERS) {
+        tp_fail(TP_ERR_ARG, "tp_queue_new: capacity is %d: give 1 to %d, or 0 for 50", capacity, (int)TP__MAX_BUFFERS);
+        return NULL;
+    }
     tp_queue *q = (tp_queue *)tp_calloc(1, sizeof *q);
     if (!q) return NULL;
     q->capacity = capacity ? capacity : 50;

@@ -225,7 +225,7 @@ TEST(locally_shuffle_keeps_its_promises)
         CHECK_STR(text[0], text[1]);
     }
     tp_dataflow *df = tp_df_locally_shuffle(numbers(3, TP_NO), 0);
-    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "buffer_size 0");
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "buffer_size is 0: give 1 to 2147483646");
     tp_df_free(df);
 }
 
@@ -750,10 +750,10 @@ TEST(each_wrong_option_is_a_sentence)
                                            "there is neither /nowhere/at/all nor /nowhere/at/all.gz",
                                            "tp_df_batch: batch_size is 0, it must be at least 1",
                                            "tp_df_fixed_size: size is 0, it must be at least 1",
-                                           "tp_df_locally_shuffle: buffer_size 0, num_reuse 0",
-                                           "tp_df_locally_shuffle: buffer_size is 2147483647, it must be smaller",
-                                           "tp_df_locally_shuffle",
-                                           "tp_df_locally_shuffle",
+                                           "tp_df_locally_shuffle: buffer_size is 0: give 1 to",
+                                           "tp_df_locally_shuffle: buffer_size is 2147483647: give 1 to 2147483646",
+                                           "tp_df_locally_shuffle: num_reuse is -1: give 1 or more",
+                                           "tp_df_locally_shuffle: shuffle_interval is -1: give 1 or more",
                                            "tp_df_select: there is no component -1",
                                            "tp_df_repeated",
                                            "tp_df_repeated",

@@ -888,7 +888,7 @@ TEST(arguments_that_are_wrong)
     CHECK_ERR(tp_save_checkpoint(NULL, NULL, NULL, -1), TP_ERR_ARG,
               "tp_save_checkpoint: s and path must not be NULL; variables must be NULL, or n must be at least 0");
     CHECK(!tp_queue_new(-1));
-    CHECK_STR(tp_last_error(), "tp_queue_new: capacity must be at least 0; capacity must be at most 16777216");
+    CHECK_STR(tp_last_error(), "tp_queue_new: capacity is -1: give 1 to 16777216, or 0 for 50");
     CHECK_ERR(tp_monitors_get_latest(NULL, NULL, NULL), TP_ERR_ARG,
               "tp_monitors_get_latest: m, name and stat must not be NULL");
     tp_name_scope_push(NULL, "x");

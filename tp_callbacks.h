@@ -8323,9 +8323,15 @@ static tp_status tp__debug_until(tp__debugger *d, bool *found)
 static tp_status tp__debug_cli_before_train(tp_callback *cb)
 {
     tp__debugger *d = (tp__debugger *)cb->user;
-    if (d->run_filter && !(d->until = tp__debug_filter_find(d, d->run_filter)))
-        return tp_fail(TP_ERR_NAME, "the debugger has no filter '%s'", d->run_filter);
-    return TP_OK;
+    if (!d->run_filter || (d->until = tp__debug_filter_find(d, d->run_filter))) return TP_OK;
+    tp_buf names;
+    memset(&names, 0, sizeof names);
+    for (int i = 0; i < d->n_filter; i++) tp_buf_printf(&names, "%s%s", i ? ", " : "", d->filter[i].name);
+    const tp_status st =
+        tp_fail(TP_ERR_NAME, "the debugger has no filter '%s', but %s; tp_debug_cli_add_tensor_filter adds one",
+                d->run_filter, names.data ? names.data : "others");
+    tp_buf_free(&names);
+    return st;
 }
 
 static tp_status tp__debug_cli_before_run(tp_callback *cb, tp_run_request *r)

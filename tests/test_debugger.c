@@ -232,7 +232,9 @@ TEST(a_filter_finds_the_first_bad_value)
     CHECK(!strstr(answer, "hidden  ")); /* what is fine is not listed */
     r.filter = "no_such";
     answers(&r);
-    CHECK_HAS(answer, "STATUS TP_ERR_NAME TFLocalCLIDebugHook: the debugger has no filter 'no_such'");
+    CHECK_HAS(answer,
+              "STATUS TP_ERR_NAME TFLocalCLIDebugHook: the debugger has no filter 'no_such', but has_inf_or_nan, "
+              "has_nan, has_inf, all_zero; tp_debug_cli_add_tensor_filter adds one");
 }
 
 /* Nothing bad, nothing said. */

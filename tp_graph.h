@@ -12262,9 +12262,11 @@ static tp_status tp__checkpoint_path(const char *path, char *out)
         newest = time;
         found = i;
     }
+    bool has_end = false;
+    for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) has_end |= tp__ends_with(path, tp__checkpoint_ends[i]);
     if (newest < 0)
-        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s' (nor '%s' with .npz, .index or .safetensors)", path,
-                       path);
+        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s'%s", path,
+                       has_end ? "" : ", also not with .npz, .index or .safetensors at its end");
     return tp__path(out, "%s%s", path, found < 0 ? "" : tp__checkpoint_ends[found]);
 }
 

@@ -1393,7 +1393,12 @@ TEST(checkpoints_come_back)
     CHECK(n == 1 && e && e[0].step == 7);
     tp_free(e);
     init = tp_saver_restore("/nowhere/model-1");
-    CHECK_ERR(tp_session_init_run(init, t), TP_ERR_NAME, "there is no checkpoint");
+    CHECK_ERR(tp_session_init_run(init, t), TP_ERR_NAME,
+              "there is no checkpoint '/nowhere/model-1', also not with .npz, .index or .safetensors at its end");
+    tp_session_init_free(init);
+    init = tp_saver_restore("/nowhere/model-1.npz"); /* what has its end needs no other one */
+    CHECK_ERR(tp_session_init_run(init, t), TP_ERR_NAME, "there is no checkpoint '/nowhere/model-1.npz'");
+    CHECK(!strstr(tp_last_error(), "at its end"));
     tp_session_init_free(init);
     tp_tensor_free(&a);
     tp_tensor_free(&b);

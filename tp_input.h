@@ -426,8 +426,20 @@ typedef struct tp_df_batch_by_shape_desc {
 } tp_df_batch_by_shape_desc;
 TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
 
+/* Constructors without options have the place of their call, too: as builders of a graph, see >>places of tp_graph.h. */
+TP_DEF tp_dataflow *tp__df_at(tp_dataflow *df, const char *file, int line);
 TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* clang-format off */
+#define tp_df_cast(...) TP__PLACED(tp__df_at, tp_df_cast(__VA_ARGS__))
+#define tp_df_repeated(...) TP__PLACED(tp__df_at, tp_df_repeated(__VA_ARGS__))
+#define tp_df_take(...) TP__PLACED(tp__df_at, tp_df_take(__VA_ARGS__))
+#define tp_df_shard(...) TP__PLACED(tp__df_at, tp_df_shard(__VA_ARGS__))
+#define tp_df_select(...) TP__PLACED(tp__df_at, tp_df_select(__VA_ARGS__))
+#define tp_df_concat(...) TP__PLACED(tp__df_at, tp_df_concat(__VA_ARGS__))
+#define tp_df_join(...) TP__PLACED(tp__df_at, tp_df_join(__VA_ARGS__))
+#define tp_df_zip(...) TP__PLACED(tp__df_at, tp_df_zip(__VA_ARGS__))
+#define tp_df_print(...) TP__PLACED(tp__df_at, tp_df_print(__VA_ARGS__))
+#define tp_df_repeated_point(...) TP__PLACED(tp__df_at, tp_df_repeated_point(__VA_ARGS__))
 #ifndef __cplusplus
 #define tp_df_from_list(...) TP__CALL(input, tp_df_from_list, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_from_arrays(...) TP__CALL(input, tp_df_from_arrays, #__VA_ARGS__, __VA_ARGS__)
@@ -1581,6 +1593,7 @@ TP_DEF void tp_queue_free(tp_queue *q); /* q may be NULL */
  * allocated until the flow is freed too. Datapoints of a queue cannot be repeated: seeking takes nothing and warns that the data
  * differ from those before. [dataflow: DataFromQueue] */
 TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
+#define tp_df_from_queue(...) TP__PLACED(tp__df_at, tp_df_from_queue(__VA_ARGS__))
 
 /* A thread reads ahead into a queue; each tower of each run gets the next datapoint; tp_hooked_session_set_datapoints can
  * restrict this to the first towers. The data and their order are those of FeedInput. A run that is cancelled or out of time
@@ -2241,8 +2254,20 @@ TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
 
 typedef struct tp__poison_flow {
     tp_status status;
+    bool is_placed; /* the sentence begins with its place, or never will */
     char text[1024];
 } tp__poison_flow;
+
+/* Gives the poison flow its sentence. */
+static void tp__poison_say(tp__poison_flow *p, const tp_at *at, const char *text)
+{
+    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
+    file = file ? file + 1 : at ? at->file : NULL;
+    p->is_placed = file != NULL;
+    if (file) snprintf(p->text, sizeof p->text, "%.60s:%d: %.899s", file, at->line, text);
+    else snprintf(p->text, sizeof p->text, "%.899s", text);
+    tp_fail(p->status, "%s", p->text);
+}
 
 static tp_status tp__poison_restart(tp_dataflow *df, int64_t pass)
 {
@@ -2278,14 +2303,29 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     }
     tp__poison_flow *p = (tp__poison_flow *)df->user;
     p->status = status;
-    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
-    file = file ? file + 1 : at ? at->file : NULL;
-    if (file) snprintf(p->text, sizeof p->text, "%.60s:%d: %s", file, at->line, text);
-    else snprintf(p->text, sizeof p->text, "%s", text);
     df->next = tp__poison_next;
     df->restart = tp__poison_restart;
-    tp_fail(status, "%s", p->text);
+    tp__poison_say(p, at, text);
     return df;
+}
+
+TP_DEF tp_dataflow *tp__df_at(tp_dataflow *df, const char *file, int line)
+{
+    if (!df || df->next != tp__poison_next || ((const tp__poison_flow *)df->user)->is_placed) return df;
+    tp__poison_flow *p = (tp__poison_flow *)df->user;
+    tp_at at;
+    char text[900];
+    at.file = file;
+    at.line = line;
+    snprintf(text, sizeof text, "%.899s", p->text);
+    tp__poison_say(p, &at, text);
+    return df;
+}
+
+/* Says the mistake of a flow below, which gets no place of the flow above it. */
+static void tp__df_say_again(tp_dataflow *df)
+{
+    if (tp_df_status(df) != TP_OK && df) ((tp__poison_flow *)df->user)->is_placed = true;
 }
 
 /* Ends a constructor that failed with `st` after its arguments were checked: the sentence is already set. */
@@ -2319,7 +2359,7 @@ static bool tp__df_around_of_kind(const tp_at *at, tp_dataflow *child, const cha
 {
     *df = child;
     if (!child || child->next == tp__poison_next) {
-        tp_df_status(child);
+        tp__df_say_again(child);
         return false;
     }
     if (!tp__set_owner(&child->owner_, child->name, name, at)) {
@@ -4203,7 +4243,7 @@ static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *
             return NULL;
         }
         if (keep >= 0) {
-            tp_df_status(dfs[keep]);
+            tp__df_say_again(dfs[keep]);
             return dfs[keep];
         }
         return valid ? NULL : tp_df_fail(NULL, TP_ERR_ARG, "%s: needs at least one dataflow", name);

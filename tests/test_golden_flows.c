@@ -403,7 +403,7 @@ static options draw_options(void)
 static tp_dataflow *one_child(int which, tp_dataflow *df)
 {
     const options o = draw_options();
-    if (endless && which >= 14 && which != 19) df = tp_df_take(df, 9); /* these may read whole passes */
+    if (endless && which >= 14 && which != 19) df = (tp_df_take)(df, 9); /* these may read whole passes */
     threaded |= which == 19 || which == 20 || (which >= 22 && !o.plain);
     switch (which) {
     case 0:
@@ -412,21 +412,21 @@ static tp_dataflow *one_child(int which, tp_dataflow *df)
     case 3:
         return tp_df_map_component(df, o.bare ? NULL : map_component, o.index, o.m, .keeps_all = o.keeps,
                                    .seed = o.seed, .release = release);
-    case 4: return tp_df_cast(df, o.index, o.dtype, o.scale);
+    case 4: return (tp_df_cast)(df, o.index, o.dtype, o.scale);
     case 5:
-    case 6: endless |= o.times == -1; return tp_df_repeated(df, o.times);
-    case 7: return tp_df_take(df, o.a);
+    case 6: endless |= o.times == -1; return (tp_df_repeated)(df, o.times);
+    case 7: return (tp_df_take)(df, o.a);
     case 8: return tp_df_fixed_size(df, o.a, .keep_state = o.t);
     case 9:
         endless = true;
         return tp_df_locally_shuffle(df, o.a, .num_reuse = o.plain ? 0 : o.b, .shuffle_interval = o.plain ? 0 : o.c,
                                      .seed = o.seed);
-    case 10: return tp_df_select(df, o.indices, o.some);
-    case 11: return tp_df_print(df, o.some, o.plain ? "seen" : NULL);
+    case 10: return (tp_df_select)(df, o.indices, o.some);
+    case 11: return (tp_df_print)(df, o.some, o.plain ? "seen" : NULL);
     case 12:
         return tp_df_filter(df, o.index == 1 && o.plain ? NULL : keep, o.m, .seed = o.seed, .release = release,
                             .size = o.plain ? 0 : o.a);
-    case 13: return tp_df_repeated_point(df, o.times);
+    case 13: return (tp_df_repeated_point)(df, o.times);
     case 14:
     case 15: return tp_df_cache(df, .shuffle = o.t, .seed = o.seed);
     case 16:
@@ -452,9 +452,9 @@ static tp_dataflow *several(int which, int depth)
     const uint64_t seed = draw_seed();
     const double *p = chance(40) ? NULL : DRAW_OF(chances);
     switch (which) {
-    case 0: return tp_df_concat(dfs, n);
-    case 1: return tp_df_join(dfs, n);
-    case 2: return tp_df_zip(dfs, n);
+    case 0: return (tp_df_concat)(dfs, n);
+    case 1: return (tp_df_join)(dfs, n);
+    case 2: return (tp_df_zip)(dfs, n);
     case 3: return tp_df_random_choose(dfs, n, .probabilities = p, .seed = seed);
     default: return tp_df_random_mix(dfs, n, .seed = seed);
     }

@@ -4618,4 +4618,38 @@ TEST(shifts_and_affine_maps_that_change_nothing)
     }
 }
 
+/* A mistake in any flow has the line of its constructor, not that of a flow above it. */
+TEST(flows_name_the_line_of_their_call)
+{
+    static const tp_spec spec = TP_SPEC("x", TP_F32, 2);
+    tp_dataflow *df[11] = {NULL}, *below;
+    int line[11];
+    /* clang-format off */
+    line[0] = __LINE__; df[0] = tp_df_take(tp_df_fake(&spec, 1), 0);
+    line[1] = __LINE__; df[1] = tp_df_repeated(tp_df_fake(&spec, 1), 0);
+    line[2] = __LINE__; df[2] = tp_df_shard(tp_df_fake(&spec, 1), 2, 1);
+    line[3] = __LINE__; df[3] = tp_df_select(tp_df_fake(&spec, 1), NULL, 1);
+    line[4] = __LINE__; df[4] = tp_df_cast(tp_df_fake(&spec, 1), -1, TP_F32, 0);
+    line[5] = __LINE__; df[5] = tp_df_concat(NULL, 0);
+    line[6] = __LINE__; df[6] = tp_df_join(NULL, 0);
+    line[7] = __LINE__; df[7] = tp_df_zip(NULL, 0);
+    line[8] = __LINE__; df[8] = tp_df_repeated_point(tp_df_fake(&spec, 1), 0);
+    line[9] = __LINE__; df[9] = tp_df_from_queue(NULL);
+    line[10] = __LINE__; below = tp_df_take(tp_df_fake(&spec, 1), -1);
+    df[10] = tp_df_zip(&below, 1);
+    /* clang-format on */
+    for (int i = 0; i < TP_COUNT(df); i++) {
+        char place[40];
+        snprintf(place, sizeof place, "test_newcomer.c:%d: tp_df_", line[i]);
+        CHECK(tp_df_status(df[i]) == TP_ERR_ARG);
+        CHECK_MSG(strncmp(tp_last_error(), place, strlen(place)) == 0, "%d: %s", line[i], tp_last_error());
+        tp_df_free(df[i]);
+    }
+    below = (tp_df_take)(tp_df_fake(&spec, 1), 0); /* without a place it gets none of the flow above */
+    below = tp_df_repeated(below, 2);
+    CHECK(tp_df_status(below) == TP_ERR_ARG);
+    CHECK_STR(tp_last_error(), "tp_df_take: 0 datapoints: take at least 1");
+    tp_df_free(below);
+}
+
 TEST_MAIN()

@@ -15364,6 +15364,13 @@ static tp_status tp__global_norm_infer(tp_infer *s)
 }
 /* Computes 1 where x is 0, else 0. Added to what a gradient divides by, it makes 0/0 a 0 and changes nothing else. */
 static tp_node *tp__one_at_zero(tp_node *x) { return tp_cast(tp_equal(x, tp__zero_of(x)), x->dtype); }
+/* Computes x^(1/p) of a sum of powers p, with a gradient of 0 where the sum is 0: there the root has no derivative. */
+TP__UNUSED static tp_node *tp__root_of_powers(tp_node *x, float p)
+{
+    tp_node *one = tp__one_at_zero(x), *y = tp_add(x, one);
+    y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp_const_as(tp_node_graph(x), x->dtype, 1.0 / (double)p));
+    return tp_sub(y, one);
+}
 static void tp__global_norm_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(g->dout[0], tp_add(&g->out[0], tp__one_at_zero(&g->out[0])));

@@ -1166,7 +1166,7 @@ static void tp__import_reduce(tp__import_node *n)
         const bool through_double = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
         y = tp__cast_if_needed(fn(through_double ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep_dims), d);
     }
-    if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
+    if (strcmp(op, "L2") == 0) y = tp__root_of_powers(y, 2.0f);
     else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
     if (squeeze && k) {
         y = tp__nchw(y);
@@ -1606,7 +1606,7 @@ static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool a
         y = power ? tp_pow(tp_abs(x), power) : tp_square(x);
         y = tp__pool_windows(n, tp__pad_space(y, &w, 0.0f), &w, true, false);
         y = tp_affine(y, (float)elements, 0.0f);
-        y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__constant_like(y, 1.0 / (double)p));
+        y = tp__root_of_powers(y, p);
     } else {
         const bool all = tp__import_node_int(n, "count_include_pad", 0) != 0 || counted.no_padding;
         const bool like_ours =
@@ -1761,8 +1761,9 @@ static void tp__import_lp_norm(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
     const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
-    tp_node *r = tp__import_node_int(n, "p", 2) == 1 ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
-                                                     : tp_sqrt(tp_reduce_sum(tp_square(x), &axis, 1, true));
+    tp_node *r = tp__import_node_int(n, "p", 2) == 1
+                     ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
+                     : tp__root_of_powers(tp_reduce_sum(tp_square(x), &axis, 1, true), 2.0f);
     tp_node *zero = tp_equal(r, tp__constant_like(r, 0)); /* 0 divided by 0 gives 0 */
     tp__import_node_set_output(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
 }
@@ -1777,7 +1778,7 @@ static void tp__import_mean_variance_norm(tp__import_node *n)
     if (n->importer->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) axes[i] = tp__import_node_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
-    tp_node *deviation = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
+    tp_node *deviation = tp__root_of_powers(tp_reduce_mean(tp_square(c), axes, count, true), 2.0f);
     tp__import_node_set_output(n, 0, tp_div(c, tp_affine(deviation, 1.0f, 1e-9f)));
 }
 

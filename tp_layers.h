@@ -3140,8 +3140,7 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
 
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name)
 {
-    tp_node *square = tp_mean(tp_square(x)), *one = tp__one_at_zero(square); /* the root has no derivative at 0 */
-    return tp_named(tp_sub(tp_sqrt(tp_add(square, one)), one), name ? name : "rms");
+    return tp_named(tp__root_of_powers(tp_mean(tp_square(x)), 2.0f), name ? name : "rms");
 }
 
 /* Returns the poison node for a loss of values that are not floating, else NULL. */

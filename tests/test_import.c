@@ -667,6 +667,46 @@ TEST(derivatives_at_kinks)
     }
 }
 
+/* The gradient of a norm is 0 where all that it is of is 0, as in PyTorch; elsewhere it is that of the formula. */
+TEST(norms_have_a_gradient_of_zero_at_zero)
+{
+    static const int64_t sides[] = {1, 1, 2, 1}, window[] = {2, 1};
+    static const float x[2][2] = {{0, 0}, {3, 4}};
+    static const struct {
+        const char *op;
+        double want[2][2]; /* of the sum of the outputs: at 0, 0 and at 3, 4 */
+    } row[] = {{"ReduceL2", {{0, 0}, {0.6, 0.8}}},
+               {"LpNormalization", {{1, 1}, {0.032, -0.024}}},
+               {"MeanVarianceNormalization", {{0, 0}, {0, 0}}},
+               {"LpPool", {{0, 0}, {0.6, 0.8}}}};
+    for (int i = 0; i < 2 * TP_COUNT(row); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_session *s = NULL;
+        const int op = i / 2;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 4, sides);
+        put_node(&graph, row[op].op, "x", "y",
+                 op == 1   ? int_attribute("axis", 2)
+                 : op == 3 ? ints_attribute("kernel_shape", window, 2)
+                           : NULL);
+        put_io(&graph, 12, "y", 1, 0, NULL);
+        put_model(&file, &graph, 13);
+        if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m)) &&
+            CHECK((s = tp_session_new(g, NULL)) != NULL)) {
+            const tp_feed feed = TP_FEED(m.input[0].node, TP_F32, x[i % 2], 1, 1, 2, 1);
+            tp_node *dx = NULL;
+            const tp_tensor *out = NULL;
+            tp_gradients(tp_sum(m.output[0].node), &m.input[0].node, 1, &dx);
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &dx, 1, &out)))
+                for (int k = 0; k < 2; k++) CHECK_NEAR(tp_tensor_get(out, k), row[op].want[i % 2][k], 0, 1e-5);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* Resizing to the nearest pixel copies pixels. An infinite pixel must not change the others. */
 TEST(infinite_pixels_are_not_spread)
 {

@@ -576,7 +576,9 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
  * Examples:
  *     df = tp_df_cifar10("train", .dir = "data/cifar10");
  *
- *     df = tp_df_npz("svhn.npz", .names = {"X", "y"});
+ *     df = tp_df_svhn_digit("train", .dir = "data/svhn");
+ *
+ *     df = tp_df_npz("faces.npz", .names = {"X", "y"});
  *
  *     static const tp_spec features[] = {TP_SPEC("image", TP_U8, 32, 32, 3), TP_SPEC("label", TP_I64)};
  *     static const char *const records[] = {"train-0.tfrecord", "train-1.tfrecord"};
@@ -619,6 +621,20 @@ typedef struct tp_df_cifar100_desc {
 } tp_df_cifar100_desc;
 TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
 
+/* The cropped digits of Street View House Numbers (SVHN): image uint8 (32,32,3) RGB, label int32 scalar, 0 to 9 (in the file the
+ * digit 0 has the label 10). Files train_32x32.mat, test_32x32.mat and extra_32x32.mat, as MATLAB writes them up to version 7
+ * (not 7.3), compressed or not. The default folder is $TP_DATA/svhn, or else $TENSORPACK_DATASET/svhn_data, or else
+ * ~/tensorpack_data/svhn_data. A file may have fewer images than the original. The memory is that of the images.
+ * [dataflow: SVHNDigit] */
+typedef struct tp_df_svhn_digit_desc {
+    tp_at at_;
+    const char *which; /* which images: "train", "test" or "extra" */
+    const char *dir;   /* folder of the files; NULL: the default folder */
+    tp_tri shuffle;    /* whether each pass has another, random order; default TP_YES */
+    uint64_t seed;
+} tp_df_svhn_digit_desc;
+TP_DEF tp_dataflow *tp_df_svhn_digit_(const tp_df_svhn_digit_desc *d);
+
 /* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32. Per pixel: the mean of each
  * element, in the component's shape. Per channel: the mean of each entry of its last axis. Sums are accumulated in double. The
  * caller keeps the flow, which is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
@@ -626,7 +642,7 @@ TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mea
 TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 
 /* Gives the rows of the arrays of an .npz file, all of the same length: component j of datapoint i is row i of the
- * array called names[j]. tp_df_npz("svhn.npz", .names = {"X", "y"}) */
+ * array called names[j]. tp_df_npz("faces.npz", .names = {"X", "y"}) */
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
@@ -875,6 +891,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 #ifndef __cplusplus
 #define tp_df_cifar10(...) TP__CALL(input, tp_df_cifar10, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_cifar100(...) TP__CALL(input, tp_df_cifar100, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_svhn_digit(...) TP__CALL(input, tp_df_svhn_digit, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_npz(...) TP__CALL(input, tp_df_npz, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_tfrecord(...) TP__CALL(input, tp_df_tfrecord, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_csv(...) TP__CALL(input, tp_df_csv, #__VA_ARGS__, __VA_ARGS__)
@@ -887,6 +904,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 #elif __cplusplus >= 202002L
 #define tp_df_cifar10(which_, ...) TP__CALL1(input, tp_df_cifar10, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_cifar100(which_, ...) TP__CALL1(input, tp_df_cifar100, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_svhn_digit(which_, ...) TP__CALL1(input, tp_df_svhn_digit, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_npz(path_, ...) TP__CALL1(input, tp_df_npz, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_tfrecord(paths_, n_, ...) TP__CALL2(input, tp_df_tfrecord, paths, paths_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_csv(path_, ...) TP__CALL1(input, tp_df_csv, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -1892,6 +1910,8 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_cifar10_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_cifar100_desc, shuffle, NO),
         TP__ZERO_OPTION(tp_df_cifar100_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_svhn_digit_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_svhn_digit_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_npz_desc, shuffle, NO),
         TP__ZERO_OPTION(tp_df_npz_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_tfrecord_desc, seed, NONE),
@@ -6049,6 +6069,58 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
 /* ==== >>readers ======================================================================================== */
 TP__COLD_BEGIN
 
+/* Read big-endian numbers at any address. */
+static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
+
+/* The Adler-32 with which a zlib stream ends, of its uncompressed data. */
+static uint32_t tp__adler32(const void *data, size_t n)
+{
+    const uint8_t *p = (const uint8_t *)data;
+    uint32_t a = 1, b = 0;
+    while (n > 0) {
+        size_t k = n < 5552 ? n : 5552; /* b stays below 2^32 for as many bytes */
+        for (n -= k; k > 0; k--) b += a += *p++;
+        a %= 65521u;
+        b %= 65521u;
+    }
+    return b << 16 | a;
+}
+
+/* -- files that are read in parts */
+
+/* A file that is open. */
+typedef struct tp__data_file {
+    const char *path;
+    int fd;
+    uint64_t size;
+} tp__data_file;
+
+static tp_status tp__data_file_open(tp__data_file *f, const char *path)
+{
+    tp__os_info is;
+    f->path = path;
+    f->fd = tp__os_open(path, TP__OS_READ_NOW);
+    if (f->fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+    tp_status st = TP_OK;
+    if (tp__os_fstat(f->fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
+    else f->size = is.size;
+    if (st == TP_OK) return TP_OK;
+    tp__os_close(f->fd);
+    f->fd = -1;
+    return st;
+}
+
+/* Reads exactly n bytes of a file at offset `at`. */
+static tp_status tp__data_file_read(const tp__data_file *f, uint64_t at, void *to, size_t n)
+{
+    const int64_t got = tp__os_read_at(f->fd, to, n, (int64_t)at);
+    if (got < 0) return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
+    if ((uint64_t)got != n) return tp_fail(TP_ERR_FORMAT, "%s has become shorter while it was read", f->path);
+    return TP_OK;
+}
+
 /* -- cifar ---- >>df cifar
  * A record is one label byte (CIFAR-100: coarse, fine), then 32x32 bytes of red, of green, of blue. */
 
@@ -6197,6 +6269,366 @@ TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d)
     options.shuffle = d->shuffle;
     options.seed = d->seed;
     return tp__df_cifar(&tp__cifar100, tp__tri_is_yes(d->coarse, false) ? 0 : 1, &options);
+}
+
+/* -- svhn ---- >>df svhn_digit
+ * A MATLAB 5 MAT-file: a header of 128 bytes, then elements. An element has a tag, which is its type and its number of bytes, and its
+ * bytes. An array is an element made of elements: flags, dimensions, name, values. A compressed element is a zlib stream that
+ * holds the element of an array. */
+
+enum {
+    TP__MAT_HEADER = 128,
+    TP__MAT_PIECE = 65536, /* bytes of a compressed element that are read at a time */
+    /* A stored block of deflate has at most 65535 bytes and comes out whole or not at all. In twice that there is always room for the
+     * first 65535 bytes, and the flags, dimensions and name are in them. */
+    TP__MAT_START = 131072,
+    TP__MAT_ARRAY = 14,
+    TP__MAT_COMPRESSED = 15,
+    TP__SVHN_SIDE = 32,
+    TP__SVHN_IMAGE = 3 * 32 * 32
+};
+
+typedef struct tp__mat_file {
+    tp__data_file file;
+    bool big;             /* the highest byte of a number comes first */
+    uint64_t at, next;    /* where this element and the next one begin in the file */
+    uint64_t unread, end; /* the part of a compressed element that is still to be read */
+    uint32_t type;
+    tp_status status; /* of the reads for inflate */
+    size_t start_size;
+    uint8_t start[TP__MAT_START]; /* the beginning of this element, inflated */
+    uint8_t piece[8 + TP__MAT_PIECE];
+    tp__inflate inflate;
+} tp__mat_file;
+
+/* An array of numbers in a MAT-file. Places are counted from the beginning of its element, which has `size` bytes. */
+typedef struct tp__mat_array {
+    const char *name; /* not ended by a NUL */
+    size_t name_length;
+    tp_shape shape;
+    unsigned kind; /* MATLAB's class of the array: 6 double, 9 uint8, ... */
+    bool is_complex;
+    uint32_t type; /* the type of the values in the file, which may be narrower than the class */
+    size_t values, values_size, size;
+} tp__mat_array;
+
+typedef struct tp__mat_part {
+    uint32_t type;
+    size_t at, size, next;
+} tp__mat_part;
+
+static uint32_t tp__mat_u32(const tp__mat_file *m, const uint8_t *p) { return m->big ? tp__be32(p) : tp__le32(p); }
+
+/* Reads the tag at `at` of the element's start. Up to 4 bytes may be in the tag itself. False: the tag is not there, or wrong. */
+static bool tp__mat_tag(const tp__mat_file *m, size_t at, tp__mat_part *part)
+{
+    if (at > m->start_size || m->start_size - at < 8) return false;
+    const uint32_t first = tp__mat_u32(m, m->start + at), small_size = first >> 16;
+    part->type = small_size ? first & 0xFFFF : first;
+    part->at = at + (small_size ? 4 : 8);
+    part->size = small_size ? small_size : tp__mat_u32(m, m->start + at + 4);
+    if (small_size > 4 || part->size > SIZE_MAX / 4) return false;
+    part->next = small_size ? at + 8 : part->at + (part->size + 7) / 8 * 8;
+    return true;
+}
+
+/* Reads what the start says of an array. Returns NULL, or what is wrong. An array of other things than numbers has no name. */
+static const char *tp__mat_parse(const tp__mat_file *m, tp__mat_array *a)
+{
+    static const char damaged[] = "its flags, dimensions and name are damaged";
+    tp__mat_part array, part;
+    memset(a, 0, sizeof *a);
+    if (!tp__mat_tag(m, 0, &array) || array.type != TP__MAT_ARRAY || array.at != 8) return "it holds no array";
+    a->size = 8 + array.size;
+    if (!tp__mat_tag(m, array.at, &part) || part.type != 6 || part.size != 8 || part.next > m->start_size)
+        return array.size ? damaged : NULL; /* an array of no bytes is what MATLAB writes for [] in a cell */
+    const uint32_t flags = tp__mat_u32(m, m->start + part.at);
+    a->kind = flags & 255;
+    a->is_complex = flags >> 11 & 1;
+    if (a->kind < 6 || a->kind > 15) return NULL;
+    if (!tp__mat_tag(m, part.next, &part) || part.type != 5 || part.size % 4 || part.next > m->start_size)
+        return damaged;
+    if (part.size / 4 > TP_MAX_DIMS) return NULL;
+    a->shape.ndim = (int)(part.size / 4);
+    for (int i = 0; i < a->shape.ndim; i++) a->shape.dim[i] = tp__mat_u32(m, m->start + part.at + 4 * (size_t)i);
+    if (!tp__mat_tag(m, part.next, &part) || part.type != 1 || part.next > m->start_size) return damaged;
+    a->name = (const char *)m->start + part.at;
+    a->name_length = part.size;
+    if (!tp__mat_tag(m, part.next, &part)) return damaged;
+    a->type = part.type;
+    a->values = part.at;
+    a->values_size = part.size;
+    return NULL;
+}
+
+/* Gives inflate the next piece of a compressed element. */
+static bool tp__mat_more(tp__inflate *s)
+{
+    tp__mat_file *m = (tp__mat_file *)s->source;
+    const uint64_t left = m->end - m->unread;
+    const size_t n = left < TP__MAT_PIECE ? (size_t)left : (size_t)TP__MAT_PIECE;
+    if (n == 0 || m->status != TP_OK) return false;
+    memmove(m->piece, s->end - 8, 8);
+    m->status = tp__data_file_read(&m->file, m->unread, m->piece + 8, n);
+    if (m->status != TP_OK) return false;
+    m->unread += n;
+    s->in = m->piece + 8;
+    s->end = s->in + n;
+    return true;
+}
+
+/* Inflates the first bytes of a compressed element, at most `size`, which are *got. Returns NULL, or what is wrong. */
+static const char *tp__mat_inflate(tp__mat_file *m, uint8_t *out, size_t size, size_t *got)
+{
+    uint8_t head[2] = {0, 0};
+    tp__inflate *s = &m->inflate;
+    *got = 0;
+    m->status = TP_OK;
+    if (m->next - m->at < 8 + 6) return tp__inflate_short;
+    m->unread = m->at + 8 + 2;
+    m->end = m->next - 4;
+    m->status = tp__data_file_read(&m->file, m->at + 8, head, 2);
+    if (m->status != TP_OK) return NULL;
+    if ((head[0] & 15) != 8 || head[1] & 32 || tp__be16(head) % 31) return "it does not begin as a zlib stream does";
+    s->in = s->end = m->piece + 8;
+    s->out = out;
+    s->len = 0;
+    s->cap = s->limit = size;
+    s->fixed = s->oom = false;
+    s->more = tp__mat_more;
+    s->source = m;
+    const char *reason = tp__inflate_run(s);
+    *got = s->len;
+    return reason;
+}
+
+/* Reads a whole array into `out`, which has a->size bytes. */
+static tp_status tp__mat_load(tp__mat_file *m, const tp__mat_array *a, uint8_t *out)
+{
+    if (m->type == TP__MAT_ARRAY) return tp__data_file_read(&m->file, m->at, out, a->size);
+    uint8_t sum[4];
+    size_t got;
+    const char *reason = tp__mat_inflate(m, out, a->size, &got);
+    if (m->status != TP_OK) return m->status;
+    if (!reason && got != a->size) reason = "it holds fewer bytes than declared";
+    if (!reason && (m->inflate.in != m->inflate.end || m->unread != m->end)) reason = "other bytes follow its end";
+    if (!reason) {
+        const tp_status st = tp__data_file_read(&m->file, m->end, sum, 4);
+        if (st != TP_OK) return st;
+        if (tp__be32(sum) != tp__adler32(out, a->size)) reason = "its checksum does not match";
+    }
+    if (!reason) return TP_OK;
+    return tp_fail(TP_ERR_FORMAT, "%s: the compressed array at byte %llu is damaged: %s", m->file.path,
+                   (unsigned long long)m->at, reason);
+}
+
+static tp_status tp__mat_open(tp__mat_file *m, const char *path)
+{
+    uint8_t head[TP__MAT_HEADER];
+    tp_status st = tp__data_file_open(&m->file, path);
+    if (st != TP_OK) return st;
+    m->next = TP__MAT_HEADER;
+    if (m->file.size < TP__MAT_HEADER)
+        return tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, a MAT-file has at least %d", path,
+                       (unsigned long long)m->file.size, (int)TP__MAT_HEADER);
+    st = tp__data_file_read(&m->file, 0, head, sizeof head);
+    if (st != TP_OK) return st;
+    m->big = head[126] == 'M' && head[127] == 'I';
+    if (!m->big && !(head[126] == 'I' && head[127] == 'M'))
+        return tp_fail(TP_ERR_FORMAT, "%s is no MAT-file of MATLAB 5 or later", path);
+    const int version = head[m->big ? 124 : 125];
+    if (version == 1) return TP_OK;
+    return tp_fail(TP_ERR_FORMAT, "%s is a MAT-file of version %d (2: MATLAB 7.3, HDF5): save it with -v7", path,
+                   version);
+}
+
+/* Goes to the next element and reads its start; TP_END after the last one. An element that holds no array has start_size 0. */
+static tp_status tp__mat_next(tp__mat_file *m)
+{
+    uint8_t tag[8];
+    m->at = m->next;
+    m->start_size = 0;
+    const uint64_t left = m->file.size - m->at;
+    if (left == 0) return TP_END;
+    if (left < 8)
+        return tp_fail(TP_ERR_FORMAT, "%s: the element at byte %llu is cut short", m->file.path,
+                       (unsigned long long)m->at);
+    const tp_status st = tp__data_file_read(&m->file, m->at, tag, 8);
+    if (st != TP_OK) return st;
+    m->type = tp__mat_u32(m, tag);
+    const uint64_t size = tp__mat_u32(m, tag + 4);
+    if (size > left - 8)
+        return tp_fail(TP_ERR_FORMAT, "%s: the element at byte %llu is cut short: it has %llu bytes, %llu are left",
+                       m->file.path, (unsigned long long)m->at, (unsigned long long)size,
+                       (unsigned long long)(left - 8));
+    m->next = m->at + 8 + size;
+    if (m->type == TP__MAT_ARRAY) {
+        m->start_size = 8 + size < TP__MAT_START ? (size_t)(8 + size) : (size_t)TP__MAT_START;
+        return tp__data_file_read(&m->file, m->at, m->start, m->start_size);
+    }
+    if (m->type != TP__MAT_COMPRESSED) return TP_OK;
+    const char *reason = tp__mat_inflate(m, m->start, TP__MAT_START, &m->start_size);
+    if (m->status != TP_OK || !reason || reason == tp__inflate_full) return m->status;
+    return tp_fail(TP_ERR_FORMAT, "%s: the compressed array at byte %llu is damaged: %s", m->file.path,
+                   (unsigned long long)m->at, reason);
+}
+
+/* Checks that the values of an array with `n` of them, of `width` bytes each, are all that follows the name. */
+static tp_status tp__mat_complete(const tp__mat_file *m, const tp__mat_array *a, uint64_t n, size_t width)
+{
+    const uint64_t end = (uint64_t)a->values + a->values_size, stored = m->next - m->at;
+    /* deflate makes at most 1032 bytes of one */
+    const bool possible = m->type == TP__MAT_ARRAY ? a->size == stored : a->size / 1032 <= stored;
+    if (possible && n == a->values_size / width && a->values_size % width == 0 && end <= a->size && a->size - end < 8)
+        return TP_OK;
+    return tp_fail(TP_ERR_FORMAT, "%s: the array at byte %llu is damaged: it has %llu values, and %llu bytes for them",
+                   m->file.path, (unsigned long long)m->at, (unsigned long long)n, (unsigned long long)a->values_size);
+}
+
+/* Refuses an array that is not what SVHN has there. */
+static tp_status tp__svhn_other(const tp__mat_file *m, const tp__mat_array *a, const char *wanted)
+{
+    static const char *const kind[] = {"double", "single", "int8",   "uint8", "int16",
+                                       "uint16", "int32",  "uint32", "int64", "uint64"};
+    char text[TP_SHAPE_TEXT];
+    return tp_fail(TP_ERR_SHAPE, "%s: %c is %s%s %s, SVHN has %s there", m->file.path, a->name[0],
+                   a->is_complex ? "complex " : "", kind[a->kind - 6], tp_shape_text(&a->shape, text), wanted);
+}
+
+/* Reads X, which MATLAB writes by columns: the row of a pixel varies fastest, then its column, its colour, the image. The array is
+ * read into the memory of the images, and each of them is then turned to rows in its place. `image` gets room for one image more,
+ * since there are up to 88 bytes before the first and 7 behind the last. */
+static tp_status tp__svhn_images(tp__mat_file *m, const tp__mat_array *a, tp_tensor *image)
+{
+    const int64_t *dim = a->shape.dim, n = a->shape.ndim == 4 ? dim[3] : 1; /* MATLAB drops a last dimension of 1 */
+    if (a->kind != 9 || a->type != 2 || a->is_complex || a->shape.ndim < 3 || a->shape.ndim > 4 ||
+        dim[0] != TP__SVHN_SIDE || dim[1] != TP__SVHN_SIDE || dim[2] != 3 || n < 1)
+        return tp__svhn_other(m, a, "uint8 (32,32,3,N)");
+    tp_status st = tp__mat_complete(m, a, (uint64_t)n * TP__SVHN_IMAGE, 1);
+    if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape(n + 1, TP__SVHN_SIDE, TP__SVHN_SIDE, 3));
+    if (st == TP_OK) st = tp__mat_load(m, a, (uint8_t *)image->data);
+    if (st != TP_OK) return st;
+    uint8_t *to = (uint8_t *)image->data, column_major[TP__SVHN_IMAGE];
+    const uint8_t *from = to + a->values;
+    for (int64_t i = 0; i < n; i++, from += TP__SVHN_IMAGE) {
+        memcpy(column_major, from, sizeof column_major);
+        for (int y = 0; y < TP__SVHN_SIDE; y++)
+            for (int x = 0; x < TP__SVHN_SIDE; x++)
+                for (int c = 0; c < 3; c++) *to++ = column_major[(c * TP__SVHN_SIDE + x) * TP__SVHN_SIDE + y];
+    }
+    image->shape.dim[0] = n;
+    return TP_OK;
+}
+
+/* The number of `width` bytes at p, of one of the types of a MAT-file. */
+static double tp__mat_number(const tp__mat_file *m, uint32_t type, size_t width, const uint8_t *p)
+{
+    uint64_t bits = 0;
+    for (size_t i = 0; i < width; i++) bits = bits << 8 | p[m->big ? i : width - 1 - i];
+    if (type == 9) {
+        double d;
+        memcpy(&d, &bits, sizeof d);
+        return d;
+    }
+    if (type == 7) {
+        const uint32_t low = (uint32_t)bits;
+        float f;
+        memcpy(&f, &low, sizeof f);
+        return (double)f;
+    }
+    return (double)bits; /* a negative number becomes one that is too large for a label */
+}
+
+/* Reads y, of any class of numbers, which stand in the file in any type that can hold them. */
+static tp_status tp__svhn_labels(tp__mat_file *m, const tp__mat_array *a, tp_tensor *label)
+{
+    static const uint8_t widths[14] = {0, 1, 1, 2, 2, 4, 4, 4, 0, 8, 0, 0, 8, 8};
+    const size_t width = a->type < sizeof widths ? widths[a->type] : 0;
+    const int64_t *dim = a->shape.dim, n = dim[0] == 1 ? dim[1] : dim[0];
+    if (a->is_complex || !width || a->shape.ndim != 2 || n < 1 || (dim[0] != 1 && dim[1] != 1))
+        return tp__svhn_other(m, a, "numbers (N,1)");
+    tp_status st = tp__mat_complete(m, a, (uint64_t)n, width);
+    if (st == TP_OK) st = tp_tensor_resize(label, TP_I32, tp_make_shape_n(1, &n));
+    if (st != TP_OK) return st;
+    uint8_t *bytes = (uint8_t *)tp_malloc(a->size);
+    if (!bytes) return TP_ERR_NOMEM;
+    st = tp__mat_load(m, a, bytes);
+    for (int64_t i = 0; i < n && st == TP_OK; i++) {
+        const double v = tp__mat_number(m, a->type, width, bytes + a->values + (size_t)i * width);
+        if (v >= 0 && v <= 10 && (double)(int)v >= v) ((int32_t *)label->data)[i] = (int)v % 10;
+        else
+            st = tp_fail(TP_ERR_FORMAT, "%s: image %lld has label %g, SVHN has 1 to 10, and 10 is the digit 0",
+                         m->file.path, (long long)i, v);
+    }
+    tp_free(bytes);
+    return st;
+}
+
+/* Reads X and y, which stand in any order and among other arrays. */
+static tp_status tp__svhn_read(tp__mat_file *m, tp_tensor *image, tp_tensor *label)
+{
+    tp_status st = TP_OK;
+    while (!image->data || !label->data) {
+        tp__mat_array a;
+        st = tp__mat_next(m);
+        if (st == TP_END)
+            return tp_fail(TP_ERR_FORMAT, "%s has no array %s: SVHN's files have X, the images, and y, the labels",
+                           m->file.path, image->data ? "y" : "X");
+        if (st != TP_OK) return st;
+        if (!m->start_size) continue;
+        const char *wrong = tp__mat_parse(m, &a);
+        if (wrong)
+            return tp_fail(TP_ERR_FORMAT, "%s: the element at byte %llu is damaged: %s", m->file.path,
+                           (unsigned long long)m->at, wrong);
+        if (a.name_length != 1) continue;
+        if (a.name[0] == 'X') st = tp__svhn_images(m, &a, image);
+        else if (a.name[0] == 'y') st = tp__svhn_labels(m, &a, label);
+        if (st != TP_OK) return st;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__svhn_load(const char *dir, const char *which, tp_tensor *image, tp_tensor *label)
+{
+    tp_buf folder = {NULL, 0, 0, false}, path = {NULL, 0, 0, false};
+    tp__mat_file *m = (tp__mat_file *)tp_malloc(sizeof *m);
+    tp_status st = m ? TP_OK : TP_ERR_NOMEM;
+    tp__data_dir(&folder, dir, "svhn", "svhn_data");
+    if (!folder.failed) tp_buf_printf(&path, "%s/%s_32x32.mat", folder.data, which);
+    if (folder.failed || path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+    else if (st == TP_OK && !tp_file_exists(path.data))
+        st = tp_fail(TP_ERR_IO,
+                     "tp_df_svhn_digit: there is no %s_32x32.mat in %s: get it from http://ufldl.stanford.edu/"
+                     "housenumbers, where it is called format 2",
+                     which, folder.data);
+    if (st == TP_OK) {
+        memset(m, 0, sizeof *m);
+        st = tp__mat_open(m, path.data);
+        if (st == TP_OK) st = tp__svhn_read(m, image, label);
+        if (m->file.fd >= 0) tp__os_close(m->file.fd);
+    }
+    tp_free(m);
+    tp_buf_free(&folder);
+    tp_buf_free(&path);
+    return st;
+}
+
+TP_DEF tp_dataflow *tp_df_svhn_digit_(const tp_df_svhn_digit_desc *d)
+{
+    static const char *const names[2] = {"X", "y"};
+    if (!d) return tp__df_no_options(__func__);
+    bool train;
+    if (!tp__train_or_test(d->which, &train) && (!d->which || strcmp(d->which, "extra") != 0))
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_svhn_digit: \"%s\" is neither \"train\", \"test\" nor \"extra\"",
+                          d->which ? d->which : "NULL");
+    tp_dataflow *df = tp__rows_new("tp_df_svhn_digit", 2, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    tp_status st = tp__svhn_load(d->dir, d->which, &f->array[0], &f->array[1]);
+    if (st == TP_OK) st = tp__rows_ready(df, names, d->shuffle);
+    if (st == TP_OK) return df;
+    tp__df_delete(df);
+    return tp__df_failed(&d->at_, st);
 }
 
 /* -- means */
@@ -6355,47 +6787,15 @@ TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size)
     return st == TP_OK ? tp_writer_put(w, tail, sizeof tail) : st;
 }
 
-/* A TFRecord file that is open. */
-typedef struct tp__tfrecord_file {
-    const char *path;
-    int fd;
-    uint64_t size;
-} tp__tfrecord_file;
-
-static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
-{
-    tp__os_info is;
-    f->path = path;
-    f->fd = tp__os_open(path, TP__OS_READ_NOW);
-    if (f->fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
-    tp_status st = TP_OK;
-    if (tp__os_fstat(f->fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
-    else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
-    else f->size = is.size;
-    if (st == TP_OK) return TP_OK;
-    tp__os_close(f->fd);
-    f->fd = -1;
-    return st;
-}
-
-/* Reads exactly n bytes of a file at offset `at`. */
-static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
-{
-    const int64_t got = tp__os_read_at(f->fd, to, n, (int64_t)at);
-    if (got < 0) return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
-    if ((uint64_t)got != n) return tp_fail(TP_ERR_FORMAT, "%s has become shorter while it was read", f->path);
-    return TP_OK;
-}
-
 /* Reads the size of the record at offset `at`, which is not the end of the file. */
-static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t *size)
+static tp_status tp__tfrecord_size(const tp__data_file *f, int64_t record, uint64_t at, uint64_t *size)
 {
     uint8_t head[TP__TFRECORD_HEAD];
     const uint64_t left = f->size - at;
     if (left < TP__TFRECORD_FRAME)
         return tp_fail(TP_ERR_FORMAT, "%s: record %lld at byte %llu is cut short: %llu bytes are left", f->path,
                        (long long)record, (unsigned long long)at, (unsigned long long)left);
-    const tp_status st = tp__tfrecord_bytes(f, at, head, sizeof head);
+    const tp_status st = tp__data_file_read(f, at, head, sizeof head);
     if (st != TP_OK) return st;
     if (tp__le32(head + 8) != tp__crc_mask(tp_crc32c(0, head, 8))) {
         if (at == 0 && head[0] == 0x1f && head[1] == 0x8b)
@@ -6425,10 +6825,10 @@ static bool tp__bytes_reserve(tp_buf *b, size_t n)
 }
 
 /* Reads the bytes of the record, whose size is known, into b. */
-static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
+static tp_status tp__tfrecord_data(const tp__data_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
 {
     if (!tp__bytes_reserve(b, (size_t)size + 4)) return TP_ERR_NOMEM;
-    const tp_status st = tp__tfrecord_bytes(f, at + TP__TFRECORD_HEAD, b->data, (size_t)size + 4);
+    const tp_status st = tp__data_file_read(f, at + TP__TFRECORD_HEAD, b->data, (size_t)size + 4);
     if (st != TP_OK) return st;
     if (tp__le32((const uint8_t *)b->data + size) != tp__crc_mask(tp_crc32c(0, b->data, (size_t)size)))
         return tp_fail(TP_ERR_FORMAT,
@@ -6439,7 +6839,7 @@ static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, u
 }
 
 struct tp_tfrecord_reader {
-    tp__tfrecord_file file;
+    tp__data_file file;
     int64_t record;
     uint64_t at;
     tp_buf data;
@@ -6454,7 +6854,7 @@ TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **out, const char *path)
     tp_tfrecord_reader *r = (tp_tfrecord_reader *)tp_calloc(1, sizeof *r + length);
     if (!r) return TP_ERR_NOMEM;
     memcpy(r + 1, path, length);
-    const tp_status st = tp__tfrecord_open_file(&r->file, (const char *)(r + 1));
+    const tp_status st = tp__data_file_open(&r->file, (const char *)(r + 1));
     if (st == TP_OK) *out = r;
     else tp_free(r);
     return st;
@@ -6751,7 +7151,7 @@ typedef struct tp__tfrecord_flow {
     tp__tfrecord_place *record;
     int64_t capacity;
     char **path;
-    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* open files: file i is at index i % 32; path NULL: none */
+    tp__data_file open[TP__TFRECORD_OPEN]; /* open files: file i is at index i % 32; path NULL: none */
     tp_spec *feature;
     int n_feature;
     tp_arena mem;
@@ -6759,14 +7159,14 @@ typedef struct tp__tfrecord_flow {
 } tp__tfrecord_flow;
 
 /* Opens the TFRecord file if necessary and returns it. */
-static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
+static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__data_file **out)
 {
-    tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
+    tp__data_file *o = &f->open[file % TP__TFRECORD_OPEN];
     *out = o;
     if (o->path == f->path[file]) return TP_OK;
     if (o->path) tp__os_close(o->fd);
     o->path = NULL;
-    const tp_status st = tp__tfrecord_open_file(o, f->path[file]);
+    const tp_status st = tp__data_file_open(o, f->path[file]);
     if (st != TP_OK) o->path = NULL;
     return st;
 }
@@ -6774,7 +7174,7 @@ static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_fi
 /* Finds the positions of the records of a file. */
 static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
 {
-    tp__tfrecord_file *o;
+    tp__data_file *o;
     tp_status st = tp__tfrecord_at(f, file, &o);
     uint64_t at = 0;
     for (int64_t number = 0; st == TP_OK && at < o->size; number++) {
@@ -6803,7 +7203,7 @@ static tp_status tp__tfrecord_flow_next(tp_dataflow *df, tp_datapoint *dp)
     const int64_t i = tp__order_take(&f->order);
     if (i < 0) return TP_END;
     const tp__tfrecord_place *r = &f->record[i];
-    tp__tfrecord_file *o;
+    tp__data_file *o;
     tp_status st = tp__tfrecord_at(f, r->file, &o);
     if (st == TP_OK && o->size < r->at + r->size + TP__TFRECORD_FRAME)
         st = tp_fail(TP_ERR_FORMAT, "%s has become shorter since the flow was made", o->path);
@@ -7848,9 +8248,6 @@ typedef struct tp__image_header {
     int orientation; /* that EXIF data note, 1 (upright) to 8; 0: there are none */
 } tp__image_header;
 
-static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
-
 /* A segment of Huffman tables: for each a byte of class and number, 16 counts of codes of each length, and a byte for each code. A table has
  * at most 256 codes; the stb_image of 2022 writes past its arrays if there are more. */
 static bool tp__huffman_tables_fit(const uint8_t *p, size_t n)
@@ -8309,18 +8706,13 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     }
     head[8] = 8;
     head[9] = channels == 4 ? 6 : channels == 3 ? 2 : 0;
-    uint32_t a = 1, b = 0; /* a zlib stream ends with the Adler-32 of the uncompressed data */
     for (int64_t y = 0; y < height; y++) {
         tp_buf_put(&raw, "", 1);
         tp_buf_put(&raw, pixels + y * width * channels, (size_t)(width * channels));
     }
-    for (size_t i = 0; i < raw.len; i++) {
-        a = (a + (unsigned char)raw.data[i]) % 65521u;
-        b = (b + a) % 65521u;
-    }
     tp_buf_put(&zlib, "\x78\x01", 2);
     if (raw.failed || tp_deflate(raw.data, raw.len, &zlib) != TP_OK) zlib.failed = true;
-    const uint32_t adler = b << 16 | a;
+    const uint32_t adler = tp__adler32(raw.data, raw.len);
     for (int i = 0; i < 4; i++) {
         const unsigned char c = (unsigned char)(adler >> (24 - 8 * i));
         tp_buf_put(&zlib, &c, 1);

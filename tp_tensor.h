@@ -6809,6 +6809,10 @@ typedef struct tp__inflate {
     size_t limit;          /* the capacity may grow up to this limit */
     bool fixed;            /* the tables now hold deflate's fixed code */
     bool oom;
+    /* Sets in and end to the next piece of the input, before which lie the last 8 bytes of the piece before it, since the bit buffer
+     * may give them back; false: there is none. NULL: the input is one piece. */
+    bool (*more)(struct tp__inflate *s);
+    void *source; /* what `more` reads from */
     uint32_t lit[TP__HUFF_LIT_ENTRIES], dist[TP__HUFF_DIST_ENTRIES];
 } tp__inflate;
 
@@ -6890,7 +6894,8 @@ static uint32_t tp__huff_look(const uint32_t *table, int root, uint64_t bits)
 /* Fill the bit buffer; at the end of the input the missing bits are zeros, which nbits does not count. */
 static void tp__inflate_refill(tp__inflate *s)
 {
-    for (; s->nbits < 56 && s->in < s->end; s->nbits += 8) s->bits |= (uint64_t)*s->in++ << s->nbits;
+    for (; s->nbits < 56 && (s->in < s->end || (s->more && s->more(s))); s->nbits += 8)
+        s->bits |= (uint64_t)*s->in++ << s->nbits;
 }
 
 /* Read n bits (at most 32) of the input into *v; false at the end of the input. */
@@ -7039,20 +7044,28 @@ static bool tp__inflate_careful(tp__inflate *s, const char **reason)
 
 static const char *tp__inflate_stored(tp__inflate *s)
 {
+    uint32_t n, inverse;
+    s->bits >>= s->nbits % 8; /* the numbers begin at a byte */
+    s->nbits -= s->nbits % 8;
+    if (!tp__inflate_bits(s, 16, &n) || !tp__inflate_bits(s, 16, &inverse)) return tp__inflate_short;
+    if ((n ^ inverse) != 0xFFFF) return tp__inflate_bad;
     s->in -= s->nbits / 8; /* give back the bytes that the bit buffer read ahead */
     s->bits = 0;
     s->nbits = 0;
-    if (s->end - s->in < 4) return tp__inflate_short;
-    size_t n = tp__le16(s->in);
-    if ((n ^ tp__le16(s->in + 2)) != 0xFFFF) return tp__inflate_bad;
-    s->in += 4;
-    if ((size_t)(s->end - s->in) < n) return tp__inflate_short;
+    if (!s->more && (size_t)(s->end - s->in) < n) return tp__inflate_short;
     const char *reason = tp__inflate_reserve(s, n);
-    if (reason || n == 0) return reason;
-    memcpy(s->out + s->len, s->in, n);
-    s->len += n;
-    s->in += n;
-    return NULL;
+    while (n > 0 && !reason) {
+        const size_t left = (size_t)(s->end - s->in), k = left < n ? left : n;
+        if (k == 0) {
+            if (!s->more || !s->more(s)) reason = tp__inflate_short;
+            continue;
+        }
+        memcpy(s->out + s->len, s->in, k);
+        s->len += k;
+        s->in += k;
+        n -= (uint32_t)k;
+    }
+    return reason;
 }
 
 TP__SMALL static bool tp__inflate_fixed_tables(tp__inflate *s)
@@ -7147,6 +7160,7 @@ static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, 
     s.len = 0;
     s.cap = s.limit = out_size;
     s.fixed = s.oom = false;
+    s.more = NULL;
     const char *reason = tp__inflate_run(&s);
     if (!reason && s.len != out_size) reason = "it holds fewer bytes than declared";
     if (!reason && s.in != s.end) reason = "other bytes follow its end";
@@ -7171,6 +7185,7 @@ static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_s
     s->cap = guess < limit ? guess : limit;
     s->out = (uint8_t *)tp_malloc(s->cap + 1);
     s->fixed = false;
+    s->more = NULL;
     s->oom = !s->out;
     return s->oom ? tp__inflate_oom : NULL;
 }

@@ -2,9 +2,9 @@
  *
  *   gcc -std=c11 -O2 -I.. svhn_digits.c -lm -lpthread -o svhn_digits && ./svhn_digits
  *
- * tensorpack's examples/basics/svhn-digit-convnet.py. --data names a folder with train/<digit>/... and test/<digit>/..., images
- * as JPEG or PNG of any size, made of SVHN's 32x32 format (stb_image, Debian: libstb-dev, decodes them). Without --data,
- * pictures of that kind are made of digits that the library draws.
+ * tensorpack's examples/basics/svhn-digit-convnet.py. --data names the folder of train_32x32.mat, extra_32x32.mat and test_32x32.mat, from
+ * http://ufldl.stanford.edu/housenumbers (format 2); without the extra file it trains on the other pictures alone. Without
+ * --data, pictures of that kind are made of digits that the library draws.
  * New here, compared with mnist_convnet.c: colour; augmentors of brightness and contrast, of the training pictures alone; batch
  * norm; a learning rate that falls when the validation no longer improves.
  *   --epochs n (10)   --steps n (of an epoch; 0: a pass over the data) */
@@ -49,13 +49,14 @@ static tp_status house_number(const tp_datapoint *in, tp_datapoint *out, tp_map_
 
 static tp_dataflow *pictures(const char *data, const char *part, bool training)
 {
-    char dir[1024];
+    char extra[1024];
     tp_dataflow *df;
-    if (data) {
-        snprintf(dir, sizeof dir, "%s/%s", data, part);
-        df = tp_df_image_folder(dir, .decode = false, .shuffle = training);
-        df = tp_df_parallel_map(df, tp_map_image);
-    } else
+    snprintf(extra, sizeof extra, "%s/extra_32x32.mat", data ? data : ".");
+    if (data && training && tp_file_exists(extra)) {
+        tp_dataflow *const both[] = {tp_df_svhn_digit("train", .dir = data), tp_df_svhn_digit("extra", .dir = data)};
+        df = tp_df_random_mix(both, 2);
+    } else if (data) df = tp_df_svhn_digit(part, .dir = data, .shuffle = training);
+    else
         df = tp_df_map(tp_df_digits(part, .size = training ? 12000 : 1000, .shuffle = training), house_number,
                        .keeps_all = true);
     if (training)

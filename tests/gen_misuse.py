@@ -34,7 +34,7 @@ tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existi
 tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
-tp_df_cifar10_ tp_df_cifar100_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_chars_ tp_df_text_words_ tp_df_image_from_file_
+tp_df_cifar10_ tp_df_cifar100_ tp_df_svhn_digit_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_chars_ tp_df_text_words_ tp_df_image_from_file_
 tp_df_image_folder_ tp_df_image_list_ tp_df_lmdb_ tp_lmdb_save tp_image_decode tp_map_image tp_map_image_file tp_example_parse tp_df_image_classes
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat
 tp_cb_dump_tensor_as_image_ tp_cb_graph_profiler_ tp_debug_cli_add_tensor_filter tp_stop_flag_wait
@@ -303,6 +303,7 @@ FIELDS = {
     "tp_df_from_generator_desc": "d.fn = generate", "tp_df_fake_desc": "d.specs = a_known_spec(), d.n = 1",
     "tp_df_mnist_desc": 'd.which = "train", d.dir = data_dir()', "tp_df_digits_desc": 'd.which = "train", d.size = 4',
     "tp_df_cifar10_desc": 'd.which = "test", d.dir = data_dir()', "tp_df_cifar100_desc": 'd.which = "test", d.dir = data_dir()',
+    "tp_df_svhn_digit_desc": 'd.which = "test", d.dir = data_dir()',
     "tp_df_npz_desc": 'd.path = a_checkpoint()', "tp_df_tfrecord_desc": "d.paths = records_files(), d.n = 1",
     "tp_df_csv_desc": "d.path = a_text(), d.columns = &a_column, d.n = 1", "tp_df_text_chars_desc": "d.path = a_text(), d.sequence_length = 2",
     "tp_df_text_words_desc": "d.path = a_text(), d.batch_size = 1, d.sequence_length = 2", "tp_df_image_from_file_desc": 'd.files = data_files("class/0.png"), d.n = 1',

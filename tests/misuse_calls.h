@@ -6444,6 +6444,17 @@ static void call_tp_df_cifar100_(int which)
 }
 static const char *const cases_tp_df_cifar100_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_df_svhn_digit_(int which)
+{
+    (void)which;
+    tp_df_svhn_digit_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.which = "test", desc.dir = data_dir();
+    const tp_df_svhn_digit_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_svhn_digit_(d_));
+}
+static const char *const cases_tp_df_svhn_digit_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_df_per_pixel_mean(int which)
 {
     (void)which;
@@ -9932,6 +9943,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_multi_process_", call_tp_df_multi_process_, cases_tp_df_multi_process_},
     {"tp_df_cifar10_", call_tp_df_cifar10_, cases_tp_df_cifar10_},
     {"tp_df_cifar100_", call_tp_df_cifar100_, cases_tp_df_cifar100_},
+    {"tp_df_svhn_digit_", call_tp_df_svhn_digit_, cases_tp_df_svhn_digit_},
     {"tp_df_per_pixel_mean", call_tp_df_per_pixel_mean, cases_tp_df_per_pixel_mean},
     {"tp_df_per_channel_mean", call_tp_df_per_channel_mean, cases_tp_df_per_channel_mean},
     {"tp_df_npz_", call_tp_df_npz_, cases_tp_df_npz_},

@@ -272,6 +272,341 @@ TEST(cifar_without_memory)
     check_no_memory(a_cifar);
 }
 
+/* ==== >>svhn ========================================================================================== */
+
+/* How a MAT-file is written: numbers with the highest byte first, compressed or not, compressed in stored blocks. */
+typedef struct mat_style {
+    bool big, compressed, stored;
+} mat_style;
+
+static void mat_number(tp_buf *b, mat_style s, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        const unsigned char byte = (unsigned char)(v >> 8 * (s.big ? bytes - 1 - i : i));
+        tp_buf_put(b, &byte, 1);
+    }
+}
+static void mat_tag(tp_buf *b, mat_style s, uint32_t type, size_t size)
+{
+    mat_number(b, s, type, 4);
+    mat_number(b, s, size, 4);
+}
+static void mat_part(tp_buf *b, mat_style s, uint32_t type, const void *data, size_t size)
+{
+    mat_tag(b, s, type, size);
+    tp_buf_put(b, data, size);
+    tp_buf_put(b, "\0\0\0\0\0\0\0", (8 - size % 8) % 8);
+}
+
+static void zlib_of(const tp_buf *in, bool stored, tp_buf *out)
+{
+    uint32_t a = 1, c = 0;
+    tp_buf_put(out, "\x78\x9c", 2);
+    for (size_t at = 0, n; stored && at < in->len; at += n) {
+        n = in->len - at < 65535 ? in->len - at : 65535;
+        const unsigned char head[5] = {at + n == in->len, (unsigned char)n, (unsigned char)(n >> 8), (unsigned char)~n,
+                                       (unsigned char)(~n >> 8)};
+        tp_buf_put(out, head, 5);
+        tp_buf_put(out, in->data + at, n);
+    }
+    if (!stored) CHECK_OK(tp_deflate(in->data, in->len, out));
+    for (size_t i = 0; i < in->len; i++) {
+        a = (a + (unsigned char)in->data[i]) % 65521;
+        c = (c + a) % 65521;
+    }
+    mat_number(out, (mat_style){.big = true}, (uint64_t)c << 16 | a, 4);
+}
+
+/* Appends an array: its class, its dimensions, and its values, which stand there as `type`. */
+static void mat_array(tp_buf *b, mat_style s, const char *name, uint32_t kind, const int *dim, int ndim, uint32_t type,
+                      const void *values, size_t size)
+{
+    tp_buf array = {NULL, 0, 0, false}, whole = {NULL, 0, 0, false}, z = {NULL, 0, 0, false};
+    mat_tag(&array, s, 6, 8);
+    mat_number(&array, s, kind, 4);
+    mat_number(&array, s, 0, 4);
+    mat_tag(&array, s, 5, 4 * (size_t)ndim);
+    for (int i = 0; i < ndim; i++) mat_number(&array, s, (uint64_t)dim[i], 4);
+    if (ndim % 2) mat_number(&array, s, 0, 4);
+    if (s.big) mat_part(&array, s, 1, name, strlen(name)); /* MATLAB puts a short name into the tag: both are allowed */
+    else {
+        mat_number(&array, s, (uint64_t)strlen(name) << 16 | 1, 4);
+        tp_buf_put(&array, name, strlen(name));
+        tp_buf_put(&array, "\0\0\0\0", 4 - strlen(name));
+    }
+    mat_part(&array, s, type, values, size);
+    mat_part(&whole, s, 14, array.data, array.len);
+    if (s.compressed) {
+        zlib_of(&whole, s.stored, &z);
+        mat_tag(b, s, 15, z.len);
+        tp_buf_put(b, z.data, z.len);
+    } else tp_buf_put(b, whole.data, whole.len);
+    tp_buf_free(&array);
+    tp_buf_free(&whole);
+    tp_buf_free(&z);
+}
+static void mat_header(tp_buf *b, mat_style s)
+{
+    char text[124];
+    memset(text, ' ', sizeof text);
+    memcpy(text, "MATLAB 5.0 MAT-file", 19);
+    tp_buf_put(b, text, sizeof text);
+    mat_number(b, s, 0x100, 2);
+    mat_number(b, s, 'M' << 8 | 'I', 2);
+}
+
+/* n images whose byte at row y, column x, colour c is a number that tells them apart. */
+static unsigned char svhn_byte(int i, int y, int x, int c)
+{
+    return (unsigned char)((i * 37 + y * 5 + x * 11 + c * 83) ^ (i * x * y >> 3));
+}
+static void mat_images(tp_buf *b, mat_style s, int n)
+{
+    unsigned char *values = (unsigned char *)malloc((size_t)n * 3072), *p = values;
+    const int dim[4] = {32, 32, 3, n};
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < 3; c++)
+            for (int x = 0; x < 32; x++)
+                for (int y = 0; y < 32; y++) *p++ = svhn_byte(i, y, x, c);
+    mat_array(b, s, "X", 9, dim, 4, 2, values, (size_t)n * 3072);
+    free(values);
+}
+/* Labels 1, 2, .. 10, 1, .. as double, which are doubles in the file too, or bytes. */
+static void mat_labels(tp_buf *b, mat_style s, int n, uint32_t type)
+{
+    tp_buf values = {NULL, 0, 0, false};
+    const int dim[2] = {n, 1};
+    for (int i = 0; i < n; i++) {
+        const double d = i % 10 + 1;
+        uint64_t bits;
+        memcpy(&bits, &d, sizeof bits);
+        mat_number(&values, s, type == 9 ? bits : (uint64_t)d, type == 9 ? 8 : 1);
+    }
+    mat_array(b, s, "y", 6, dim, 2, type, values.data, values.len);
+    tp_buf_free(&values);
+}
+static tp_buf svhn_file(mat_style s, int n)
+{
+    static const double other[] = {1, 2, 3};
+    tp_buf b = {NULL, 0, 0, false};
+    const int dim[2] = {1, 3};
+    mat_header(&b, s);
+    if (n % 2) mat_labels(&b, s, n, 2);
+    mat_array(&b, s, "z", 6, dim, 2, 9, other, sizeof other);
+    mat_images(&b, s, n);
+    if (n % 2 == 0) mat_labels(&b, s, n, 9);
+    CHECK(!b.failed);
+    return b;
+}
+
+static const char *svhn_dir;
+static void write_svhn(const char *name, mat_style s, int n)
+{
+    tp_buf b = svhn_file(s, n);
+    write_file(svhn_dir, name, b.data, b.len);
+    tp_buf_free(&b);
+}
+
+TEST(svhn_is_by_columns_in_the_file_and_by_rows_in_the_image)
+{
+    svhn_dir = tp_test_tmpdir();
+    for (int k = 0; k < 12; k++) {
+        const mat_style s = {k % 2 != 0, k % 6 >= 2, k % 6 >= 4};
+        const int n = k == 5 ? 70 : k < 6 ? 13 : 24; /* 70 images are more than is read at a time */
+        write_svhn("extra_32x32.mat", s, n);
+        tp_dataflow *df = tp_df_svhn_digit("extra", .dir = svhn_dir, .shuffle = TP_NO);
+        tp_datapoint dp = {0, NULL, 0};
+        CHECK_MSG(tp_df_size(df) == n, "file %d: %s", k, tp_last_error());
+        for (int i = 0; i < n && CHECK_OK(tp_df_next(df, &dp)); i++) {
+            const unsigned char *p = (const unsigned char *)dp.c[0].data;
+            char text[TP_SHAPE_TEXT];
+            CHECK_STR(tp_shape_text(&dp.c[0].shape, text), "(32,32,3)");
+            CHECK(dp.n == 2 && dp.c[0].dtype == TP_U8 && dp.c[1].dtype == TP_I32 && dp.c[1].shape.ndim == 0);
+            CHECK(tp_tensor_get(&dp.c[1], 0) == (i + 1) % 10);
+            int wrong = 0;
+            for (int y = 0; y < 32; y++)
+                for (int x = 0; x < 32; x++)
+                    for (int c = 0; c < 3; c++) wrong += *p++ != svhn_byte(i, y, x, c);
+            CHECK_MSG(wrong == 0, "file %d, image %d: %d bytes", k, i, wrong);
+        }
+        CHECK(tp_df_next(df, &dp) == TP_END);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+}
+
+TEST(svhn_is_looked_for_in_the_usual_places_and_shuffled)
+{
+    char data[600];
+    const char *root = tp_test_tmpdir();
+    snprintf(data, sizeof data, "%s/svhn", root);
+    CHECK_OK(tp_make_dirs(data));
+    svhn_dir = data;
+    write_svhn("train_32x32.mat", (mat_style){.compressed = true}, 7);
+    setenv("TP_DATA", root, 1);
+    check_protocol(tp_df_svhn_digit("train"), 7, true);
+    check_protocol(tp_df_svhn_digit("train", .shuffle = TP_NO), 7, false);
+    check_no_allocation(tp_df_svhn_digit("train"));
+    check_refused(tp_df_svhn_digit("test"), TP_ERR_IO, "there is no test_32x32.mat in");
+    unsetenv("TP_DATA");
+    snprintf(data, sizeof data, "%s/svhn_data", root);
+    CHECK_OK(tp_make_dirs(data));
+    write_svhn("test_32x32.mat", (mat_style){.compressed = false}, 4);
+    setenv("TENSORPACK_DATASET", root, 1);
+    check_protocol(tp_df_svhn_digit("test"), 4, true);
+    unsetenv("TENSORPACK_DATASET");
+    check_refused(tp_df_svhn_digit("validate"), TP_ERR_ARG,
+                  "\"validate\" is neither \"train\", \"test\" nor \"extra\"");
+}
+
+static void refuse_svhn(const tp_buf *b, tp_status st, const char *part)
+{
+    write_file(svhn_dir, "train_32x32.mat", b->data, b->len);
+    check_refused(tp_df_svhn_digit("train", .dir = svhn_dir), st, part);
+}
+
+TEST(svhn_files_of_other_kinds_are_refused)
+{
+    static const unsigned char zeros[6144] = {0};
+    static const struct {
+        char name;
+        uint32_t kind, type;
+        int dim[5], ndim;
+        size_t size;
+        const char *says;
+    } arrays[] = {{'X', 9, 2, {32, 32, 3}, 3, 3072, "has no array y"},
+                  {'X', 9, 2, {32, 32, 3, 0}, 4, 0, "X is uint8 (32,32,3,0), SVHN has uint8 (32,32,3,N) there"},
+                  {'X', 9, 2, {32, 3, 32, 1}, 4, 3072, "X is uint8 (32,3,32,1)"},
+                  {'X', 9, 2, {32, 32, 3, 1, 1}, 5, 3072, "X is uint8 (32,32,3,1,1)"},
+                  {'X', 6, 2, {32, 32, 3, 1}, 4, 3072, "X is double (32,32,3,1)"},
+                  {'X', 9 | 0x800, 2, {32, 32, 3, 1}, 4, 3072, "X is complex uint8"},
+                  {'X', 9, 2, {32, 32, 3, 2}, 4, 3072, "it has 6144 values, and 3072 bytes for them"},
+                  {'X', 9, 2, {32, 32, 3, 1}, 4, 6144, "it has 3072 values, and 6144 bytes for them"},
+                  {'y', 6, 9, {2, 2}, 2, 32, "y is double (2,2), SVHN has numbers (N,1) there"},
+                  {'y', 6, 9, {0, 1}, 2, 0, "y is double (0,1)"},
+                  {'y', 6, 9, {3}, 1, 24, "y is double (3)"},
+                  {'y', 6, 16, {3, 1}, 2, 24, "y is double (3,1)"},
+                  {'y', 6, 9, {3, 1}, 2, 16, "it has 3 values, and 16 bytes for them"},
+                  {'y', 6, 3, {3, 1}, 2, 7, "it has 3 values, and 7 bytes for them"},
+                  {'z', 6, 9, {3, 1}, 2, 24, "has no array X"},
+                  {'X', 4, 2, {32, 32, 3, 1}, 4, 3072, "has no array X"}};
+    svhn_dir = tp_test_tmpdir();
+    for (int i = 0; i < 2 * TP_COUNT(arrays); i++) {
+        const char name[2] = {arrays[i / 2].name, 0};
+        tp_buf b = {NULL, 0, 0, false};
+        const mat_style s = {.compressed = i % 2 != 0};
+        mat_header(&b, s);
+        mat_array(&b, s, name, arrays[i / 2].kind, arrays[i / 2].dim, arrays[i / 2].ndim, arrays[i / 2].type, zeros,
+                  arrays[i / 2].size);
+        refuse_svhn(&b, strstr(arrays[i / 2].says, " is ") ? TP_ERR_SHAPE : TP_ERR_FORMAT, arrays[i / 2].says);
+        tp_buf_free(&b);
+    }
+    tp_buf b = {NULL, 0, 0, false};
+    const int dim[2] = {1, 4};
+    mat_header(&b, (mat_style){.big = false});
+    mat_images(&b, (mat_style){.big = false}, 5);
+    mat_array(&b, (mat_style){.big = false}, "y", 9, dim, 2, 2, "\1\5\12\0", 4);
+    refuse_svhn(&b, TP_ERR_SHAPE, "X has 5 entries but y has 4: they must belong together");
+    b.data[b.len - 7] = 11;
+    refuse_svhn(&b, TP_ERR_FORMAT, "image 1 has label 11, SVHN has 1 to 10, and 10 is the digit 0");
+    b.data[125] = 2;
+    refuse_svhn(&b, TP_ERR_FORMAT, "is a MAT-file of version 2 (2: MATLAB 7.3, HDF5): save it with -v7");
+    b.data[126] = 0;
+    refuse_svhn(&b, TP_ERR_FORMAT, "is no MAT-file of MATLAB 5 or later");
+    b.len = 127;
+    refuse_svhn(&b, TP_ERR_FORMAT, "has 127 bytes, a MAT-file has at least 128");
+    tp_buf_free(&b);
+}
+
+/* A file cut short at any byte, or with a changed bit. A change in the values of an array that is not compressed is not seen, nor is one
+ * in an array with another name; what is read then still has the types and shapes of SVHN. */
+TEST(damaged_svhn_files_are_refused)
+{
+    svhn_dir = tp_test_tmpdir();
+    for (int k = 0; k < 4; k++) {
+        tp_buf b = svhn_file((mat_style){k % 2 != 0, k >= 2, false}, 2);
+        const char *path = write_file(svhn_dir, "test_32x32.mat", b.data, b.len);
+        const size_t step = getenv("TP_TEST_QUICK") ? 13 : 1;
+        int accepted = 0;
+        for (size_t i = 0; i < b.len; i += i < 320 || b.len - i < 320 ? 1 : step) {
+            CHECK(tp_test_write(path, b.data, i));
+            tp_dataflow *df = tp_df_svhn_digit("test", .dir = svhn_dir);
+            CHECK_MSG(tp_df_status(df) == TP_ERR_FORMAT && strstr(tp_last_error(), "test_32x32.mat"),
+                      "file %d of %d bytes: %s", k, (int)i, tp_last_error());
+            tp_df_free(df);
+            b.data[i] = (char)(b.data[i] ^ 1 << i % 8);
+            CHECK(tp_test_write(path, b.data, b.len));
+            df = tp_df_svhn_digit("test", .dir = svhn_dir);
+            const tp_status st = tp_df_status(df);
+            CHECK_MSG(st == TP_OK ? tp_df_size(df) == 2 : st == TP_ERR_FORMAT || st == TP_ERR_SHAPE,
+                      "file %d, byte %d changed: %s", k, (int)i, tp_last_error());
+            accepted += st == TP_OK && i >= 320;
+            tp_df_free(df);
+            b.data[i] = (char)(b.data[i] ^ 1 << i % 8);
+        }
+        /* of a compressed array, only the bits that fill up the last byte of deflate's data mean nothing */
+        CHECK_MSG(k < 2 || accepted <= 2, "%d changes of compressed images and labels were accepted", accepted);
+        tp_buf_free(&b);
+    }
+}
+
+static tp_dataflow *a_svhn(void) { return tp_df_svhn_digit("train", .dir = svhn_dir); }
+TEST(svhn_without_memory)
+{
+    svhn_dir = tp_test_tmpdir();
+    write_svhn("train_32x32.mat", (mat_style){.compressed = true}, 3);
+    check_no_memory(a_svhn);
+}
+
+/* An allocator that counts bytes; each block has its size before it. */
+static size_t counted_live, counted_most;
+static void *counted_alloc(size_t n, void *user)
+{
+    char *p = (char *)malloc(n + 16);
+    (void)user;
+    if (!p) return NULL;
+    memcpy(p, &n, sizeof n);
+    counted_live += n;
+    if (counted_live > counted_most) counted_most = counted_live;
+    return p + 16;
+}
+static void counted_free(void *p, void *user)
+{
+    size_t n;
+    (void)user;
+    if (!p) return;
+    memcpy(&n, (char *)p - 16, sizeof n);
+    counted_live -= n;
+    free((char *)p - 16);
+}
+static void *counted_realloc(void *p, size_t n, void *user)
+{
+    size_t old = 0;
+    void *q = counted_alloc(n, user);
+    if (p) memcpy(&old, (char *)p - 16, sizeof old);
+    if (q && p) memcpy(q, p, old < n ? old : n);
+    if (q) counted_free(p, user);
+    return q;
+}
+
+/* While a file is read there is no memory but that of the images, of one image more, and what inflate needs. */
+TEST(svhn_needs_the_memory_of_its_images)
+{
+    enum { IMAGES = 2000, LARGE_PAGE = 2 << 20 }; /* a large tensor begins at a large page */
+    svhn_dir = tp_test_tmpdir();
+    write_svhn("train_32x32.mat", (mat_style){.compressed = true}, IMAGES);
+    const tp_allocator counted = {counted_alloc, counted_realloc, counted_free, NULL};
+    tp_set_allocator(&counted);
+    counted_live = counted_most = 0;
+    tp_dataflow *df = tp_df_svhn_digit("train", .dir = svhn_dir);
+    CHECK_OK(tp_df_status(df));
+    CHECK_MSG(counted_most > (size_t)IMAGES * 3072 && counted_most < (size_t)IMAGES * 3072 + LARGE_PAGE + 300000,
+              "%d images needed %zu bytes", (int)IMAGES, counted_most);
+    tp_df_free(df);
+    CHECK(counted_live == 0);
+    tp_set_allocator(NULL);
+}
+
 TEST(means_per_pixel_and_per_channel)
 {
     make_cifar();

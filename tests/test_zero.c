@@ -596,6 +596,28 @@ ZERO(tp_df_cifar100_desc, shuffle)
     CHECK(same_passes(cifar(100, TP_NO, 0)) && !same_passes(cifar(100, TP_UNSET, 0)));
 }
 ZERO(tp_df_cifar100_desc, seed) { SEEDED(cifar(100, 0, s)); }
+static tp_dataflow *svhn(int shuffle, uint64_t seed)
+{
+    /* POINTS labels, and as many images of zeros */
+    static unsigned char file[128 + 56 + 2 * 8 + 64 + POINTS * 3072];
+    const uint32_t images[16] = {14, 56 + POINTS * 3072, 6, 8, 9, 0, 5, 16, 32, 32, 3, POINTS, 1 << 16 | 1, 'X',
+                                 2,  POINTS * 3072};
+    const uint32_t labels[14] = {14,    48 + (POINTS + 7) / 8 * 8, 6, 8, 9, 0, 5, 8, POINTS, 1, 1 << 16 | 1, 'y', 2,
+                                 POINTS};
+    const char *dir = tp_test_tmpdir();
+    unsigned char *p = file + 124;
+    memcpy(p, "\0\1IM", 4);
+    p += 4;
+    for (int i = 0; i < 64; i++) *p++ = (unsigned char)(images[i / 4] >> 8 * (i % 4));
+    p += POINTS * 3072;
+    for (int i = 0; i < 56; i++) *p++ = (unsigned char)(labels[i / 4] >> 8 * (i % 4));
+    for (int i = 0; i < POINTS; i++) p[i] = (unsigned char)(i % 11);
+    p += (POINTS + 7) / 8 * 8;
+    tp_test_write(tp_test_path(dir, "train_32x32.mat"), file, (size_t)(p - file));
+    return tp_df_svhn_digit("train", .dir = dir, .shuffle = shuffle, .seed = seed);
+}
+ZERO(tp_df_svhn_digit_desc, shuffle) { CHECK(same_passes(svhn(TP_NO, 0)) && !same_passes(svhn(TP_UNSET, 0))); }
+ZERO(tp_df_svhn_digit_desc, seed) { SEEDED(svhn(0, s)); }
 static tp_dataflow *npz(int shuffle, uint64_t seed)
 {
     const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");

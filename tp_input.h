@@ -805,8 +805,9 @@ TP_DEF tp_status tp_save_png(const char *path, const tp_tensor *image);
  * InferenceRunner refuses that. Validate without such files, or put tp_df_fixed_size(df, <number of good files>) below the batches. */
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error;
 
-/* Gives image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name;
- * seeking then decodes each file that was not decoded before, to know whether it is bad. [dataflow: ImageFromFile] */
+/* Gives image files: image uint8 (H,W,channel), each of its own size, or of that in `resize`, as by tp_aug_resize; the width 0 means
+ * the height. TP_SKIP leaves a bad file out of every pass and logs one warning with its name; seeking then decodes each file that
+ * was not decoded before, to know whether it is bad. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
     const char *const *files; /* paths of the files, copied */
@@ -814,6 +815,7 @@ typedef struct tp_df_image_from_file_desc {
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* a larger image is an error; default 64 Mi */
     tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
+    int resize[2];        /* height and width that images get; default: their own */
     tp_tri shuffle;       /* whether each pass has another, random order; default TP_NO */
     uint64_t seed;
 } tp_df_image_from_file_desc;
@@ -8865,13 +8867,19 @@ typedef struct tp__image_flow {
     tp_arena mem;
     tp_buf file;
     tp__stb stb;
-    tp_tensor passed; /* scratch tensor for images that seek decodes */
+    tp_tensor passed;     /* scratch tensor for images that seek decodes */
+    tp_augmentor *resize; /* NULL: images keep their size */
+    tp_transform resized;
 } tp__image_flow;
 
-/* Decodes file i; *decoded is false if it is skipped. */
+/* Decodes file i, and resizes it where that is asked for; *decoded is false if it is skipped. */
 static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *decoded)
 {
-    const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
+    tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
+    if (st == TP_OK && f->resize) {
+        st = tp_aug_draw(f->resize, image->shape.dim[0], image->shape.dim[1], 0, 0, &f->resized);
+        if (st == TP_OK) st = tp_aug_apply_image(&f->resized, image, image);
+    }
     *decoded = st == TP_OK;
     f->known[i] = *decoded ? TP__IMAGE_GOOD : TP__IMAGE_BAD;
     if (*decoded || !f->skip || !tp__image_skips(st)) return st;
@@ -8924,6 +8932,8 @@ static void tp__image_close(tp_dataflow *df)
     tp_free(f->file.data);
     tp__stb_free_all(&f->stb);
     tp_tensor_free(&f->passed);
+    tp_aug_free(f->resize);
+    tp_transform_free(&f->resized);
 }
 
 typedef struct tp__image_options { /* options that the three descriptors have in common */
@@ -8993,6 +9003,19 @@ static tp_dataflow *tp__image_finish(tp_dataflow *df, const tp__image_options *d
     return tp__df_failed(&d->at, st);
 }
 
+/* Makes images get the size of .resize. */
+static tp_status tp__image_resize(tp__image_flow *f, const tp_df_image_from_file_desc *d)
+{
+    tp_aug_resize_desc size;
+    if (!d->resize[0] && !d->resize[1]) return TP_OK;
+    memset(&size, 0, sizeof size);
+    size.h = d->resize[0];
+    size.w = d->resize[1];
+    f->resize = tp_aug_resize_(&size);
+    const tp_status st = f->resize ? tp_aug_status(f->resize) : TP_ERR_NOMEM;
+    return st == TP_ERR_ARG ? tp_fail(st, "tp_df_image_from_file: .resize: %s", tp_last_error()) : st;
+}
+
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
@@ -9001,7 +9024,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
                                       true,   tp__tri_is_yes(d->shuffle, false), d->seed};
     tp_dataflow *df = tp__image_new(&choice);
     if (!df || df->next != tp__image_next) return df;
-    tp_status st = TP_OK;
+    tp_status st = tp__image_resize((tp__image_flow *)df->user, d);
     for (int64_t i = 0; i < d->n && st == TP_OK; i++)
         st = d->files[i] ? tp__image_add((tp__image_flow *)df->user, NULL, d->files[i], strlen(d->files[i]), -1)
                          : tp_fail(TP_ERR_ARG, "tp_df_image_from_file: file %lld is NULL", (long long)i);

@@ -2207,6 +2207,37 @@ static const char *make_folder(void)
     return root;
 }
 
+/* As tensorpack's ImageFromFile(resize=): what tp_aug_resize makes of the image in the file. */
+TEST(image_files_are_resized)
+{
+    NEEDS_STB();
+    make_images();
+    const int sizes[3][2] = {{9, 31}, {12, 0}, {17, 23}};
+    for (int i = 0; i < 3; i++)
+        for (int channel = 1; channel <= 3; channel += 2) {
+            const int h = sizes[i][0], w = sizes[i][1];
+            tp_dataflow *df = tp_df_image_from_file(image_files, 4, .channel = channel, .resize = {h, w});
+            tp_dataflow *by_hand = tp_df_augment_image(tp_df_image_from_file(image_files, 4, .channel = channel),
+                                                       tp_aug_resize(.h = h, .w = w));
+            tp_datapoint dp = {0, NULL, 0}, want = {0, NULL, 0};
+            for (int k = 0; k < 4 && CHECK_OK(tp_df_next(df, &dp)) && CHECK_OK(tp_df_next(by_hand, &want)); k++) {
+                const int64_t *dim = dp.c[0].shape.dim;
+                CHECK(dim[0] == h && dim[1] == (w ? w : h) && dim[2] == channel);
+                CHECK(same_bytes(&dp.c[0], TP_U8, want.c[0].data, tp_tensor_bytes(&want.c[0])));
+            }
+            CHECK(tp_df_next(df, &dp) == TP_END);
+            tp_datapoint_free(&dp);
+            tp_datapoint_free(&want);
+            tp_df_free(df);
+            tp_df_free(by_hand);
+        }
+    check_protocol(tp_df_image_from_file(image_files, 4, .resize = {7}), 4, false);
+    check_no_allocation(tp_df_image_from_file(image_files, 4, .resize = {40, 7}));
+    check_refused(tp_df_image_from_file(image_files, 4, .resize = {0, 7}), TP_ERR_ARG,
+                  "tp_df_image_from_file: .resize: tp_aug_resize: the size is 0x7, it must be positive");
+    check_refused(tp_df_image_from_file(image_files, 4, .resize = {-1, 7}), TP_ERR_ARG, "the size is -1x7");
+}
+
 TEST(image_folders)
 {
     NEEDS_STB();
@@ -2393,6 +2424,7 @@ TEST(seek_over_bad_image_files)
 }
 
 static tp_dataflow *image_flow(void) { return tp_df_image_from_file(image_files, 4, .shuffle = TP_YES); }
+static tp_dataflow *resized_flow(void) { return tp_df_image_from_file(image_files, 4, .resize = {9, 40}); }
 static const char *long_names[4];
 static tp_dataflow *long_flow(void) { return tp_df_image_from_file(long_names, 4); }
 static const char *folder_root;
@@ -2406,6 +2438,7 @@ TEST(images_without_memory)
     NEEDS_STB();
     make_images();
     check_no_memory_(image_flow, false, __LINE__); /* it can do without a block for the next image */
+    check_no_memory_(resized_flow, false, __LINE__);
     /* names that fill blocks of memory of their own */
     for (int i = 0; i < 4; i++) {
         static char name[4][4000];

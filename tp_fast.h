@@ -2421,7 +2421,7 @@ static double tp__filter_grad_turned_cost(const tp__filter_grad *f, int64_t unit
 }
 
 /* Decides along which channels vectors run, by the time that a row of taps takes for a position. */
-static void tp__filter_grad_lie(tp__filter_grad *f)
+static void tp__filter_grad_along(tp__filter_grad *f)
 {
     const tp__conv *g = &f->a->g;
     const tp__grid *q = &f->grid;
@@ -2475,7 +2475,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     const int64_t pixels = f->og <= f->isa->vw ? 128 : 512;
     q->in_place = tp__grid_in_place(q);
     tp__grid_split(q, 1, pixels);
-    tp__filter_grad_lie(f);
+    tp__filter_grad_along(f);
     f->by_row = a->g.KH > 1 && !q->in_place && f->K * f->og > TP__DW_FLOATS;
     f->row_k = f->by_row ? a->g.KW * f->cg : f->K;
     if (f->by_row) { /* a piece has the pixels that one row of the filter reads: more of them fit into it */

@@ -27,7 +27,7 @@ declared=""
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; declared="$declared -DTP__${h^^}_IMPLEMENTED"; done
 for source in examples/mnist_convnet.c tests/bench/bench.c; do
     sed '/^#define TP_STATIC/d' "$source" |
-        gcc -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -DTP_CUDA $declared -I. -Itests/bench -x c - || exit 1
+        gcc -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -DTP_CUDA $declared -I. -Itests/bench -Iexamples -x c - || exit 1
 done
 log=$dir/run.log
 # Without a GPU a program says so; with one it runs.

@@ -480,7 +480,7 @@ TEST(wrong_arguments_are_sentences)
 {
     refused(tp_df_load_image(contents(), tp_aug_identity(), .num_thread = -1), "num_thread is -1");
     refused(tp_df_load_image(contents(), tp_aug_identity(), .num_thread = 1 << 20), "num_thread is 1048576");
-    refused(tp_df_load_image(contents(), tp_aug_identity(), .buffer_size = -2), "buffer_size -2");
+    refused(tp_df_load_image(contents(), tp_aug_identity(), .buffer_size = -2), "buffer_size is -2");
     refused(tp_df_augment_image(contents(), tp_aug_identity(), .num_thread = -1),
             "tp_df_augment_image: num_thread is -1");
     refused(tp_df_load_image(contents(), tp_aug_identity(), .channel = 2), "channel is 2");

@@ -599,7 +599,7 @@ ZERO(tp_df_cifar100_desc, seed) { SEEDED(cifar(100, 0, s)); }
 static tp_dataflow *svhn(int shuffle, uint64_t seed)
 {
     /* POINTS labels, and as many images of zeros */
-    static unsigned char file[128 + 56 + 2 * 8 + 64 + POINTS * 3072];
+    static unsigned char file[128 + 64 + POINTS * 3072 + 56 + (POINTS + 7) / 8 * 8];
     const uint32_t images[16] = {14, 56 + POINTS * 3072, 6, 8, 9, 0, 5, 16, 32, 32, 3, POINTS, 1 << 16 | 1, 'X',
                                  2,  POINTS * 3072};
     const uint32_t labels[14] = {14,    48 + (POINTS + 7) / 8 * 8, 6, 8, 9, 0, 5, 8, POINTS, 1, 1 << 16 | 1, 'y', 2,

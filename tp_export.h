@@ -260,7 +260,7 @@ static const struct {
              "                            if (h < 0 || h >= g[2] || v < 0 || v >= g[3]) continue;\n"
              "                            e = x[b * g[12] + h * g[13] + v * g[14] + c * g[15]];\n"
              "                            if (mean) r += e;\n"
-             "                            else if (n == 0 || e > r) r = e;\n"
+             "                            else if (n == 0 || e > r || e != e) r = e; /* NaN wins */\n"
              "                            n++;\n"
              "                        }\n"
              "                    y[b * g[16] + i * g[17] + j * g[18] + c * g[19]] = mean ? r / (float)n : r;\n"
@@ -301,7 +301,7 @@ static const struct {
                "            b += rest % dim[d] * to[d];\n"
                "            rest /= dim[d];\n"
                "        }\n"
-               "        if (kind == 2) y[b] = x[i] > y[b] ? x[i] : y[b];\n"
+               "        if (kind == 2) y[b] = x[i] > y[b] || x[i] != x[i] ? x[i] : y[b]; /* NaN wins */\n"
                "        else y[b] += x[i];\n"
                "    }\n"
                "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
@@ -431,8 +431,8 @@ static const char *tp__c_map(const char *row)
                                          {"sub", "%a - %b"},
                                          {"mul", "%a * %b"},
                                          {"div", "%a / %b"},
-                                         {"maximum", "%a > %b ? %a : %b"},
-                                         {"minimum", "%a < %b ? %a : %b"},
+                                         {"maximum", "%a > %b || %a != %a ? %a : %b"},
+                                         {"minimum", "%a < %b || %a != %a ? %a : %b"},
                                          {"squared_difference", "(%a - %b) * (%a - %b)"},
                                          {"pow", "powf(%a, %b)"},
                                          {"neg", "-%a"},

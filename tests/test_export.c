@@ -423,6 +423,41 @@ static void program_free(program *p)
     tp_dict_free(&p->want);
 }
 
+/* Comparisons: NaN is passed on wherever it stands, as by the session. */
+TEST(nan_wins)
+{
+    const float nan = (float)NAN, v[12] = {1, nan, -3, 2, nan, 7, 0, -1, 3, (float)INFINITY, -8, nan};
+    program p;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 3, 4, 1)), *half = tp_const(g, 0.5f);
+    const int rows = 1, columns = 2;
+    tp_pool_attrs a;
+    memset(&a, 0, sizeof a);
+    a.size_h = a.size_w = 2, a.stride_h = a.stride_w = 1, a.padding = TP_SAME;
+    tp_node *out[] = {tp_maximum(x, half),
+                      tp_maximum(half, x),
+                      tp_minimum(x, half),
+                      tp_minimum(half, x),
+                      tp_reduce_max(x, &rows, 1, false),
+                      tp_reduce_max(x, &columns, 1, false),
+                      tp_reduce_max(x, NULL, 0, false),
+                      tp_nn_max_pool(x, &a),
+                      tp_relu(tp_maximum(x, half)),
+                      tp_clip(x, -1, 1)};
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed feed;
+    memset(&p, 0, sizeof p);
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
+        for (int i = 0; i < TP_COUNT(out); i++) CHECK(add_model(&p, "not a number", s, &feed, 1, &out[i], 1));
+    run_program(&p);
+    program_free(&p);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* What the compiler or the session folds into y: nothing, a ReLU, a bias, both. */
 static tp_node *with_epilogue(tp_graph *g, tp_node *y, const op_case *c, int way)
 {
@@ -491,8 +526,6 @@ TEST(every_case_of_every_row)
             for (int i = 0; i < c->n_in && fits; i++) {
                 fits = c->in[i].dtype == TP_F32;
                 most += tp_tensor_size(&c->in[i]);
-                for (int64_t e = 0; e < tp_tensor_size(&c->in[i]) && fits; e++)
-                    fits = isfinite(tp_tensor_get(&c->in[i], e)) != 0; /* C does not say what the largest of a NaN is */
             }
             if (!fits || most > 3000) continue;
             if (build(c, row, false, false, &b) && b.op) {

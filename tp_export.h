@@ -11,9 +11,9 @@
  *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
- *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, slices or mirrored padding
- *                    (ONNX has these). Not a way to continue training elsewhere: only what inference needs is written. The
- *                    error names an op that cannot be exported.
+ *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, slices, comparisons, tp_select,
+ *                    minima over axes or mirrored padding (ONNX has these). Not a way to continue training elsewhere: only what
+ *                    inference needs is written. The error names an op that cannot be exported.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION

@@ -2099,7 +2099,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp__read_global_step(s);
     if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->steps_per_epoch == 0 && s->starting_epoch <= s->max_epoch)
-        tp_log(TP_LOG_INFO,
+        tp_log(TP_LOG_WARN,
                "The epochs have no steps: .steps_per_epoch was set to 0. Leave the option out for the size of the "
                "data.");
     /* go back to the saved random steps, so that runs before the training do not count as steps */

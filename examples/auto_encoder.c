@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     options o = {8, 0};
     const option list[] = {option_text("--data folder", &data), option_int("--code n", &o.code, 1),
                            option_float("--noise sigma", &o.noise, 0), option_int("--epochs n", &epochs, 1),
-                           option_int("--steps n", &steps, 0)};
+                           option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     tp_logger_set_dir("train_log/auto_encoder", 'd');

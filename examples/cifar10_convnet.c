@@ -99,6 +99,13 @@ int main(int argc, char **argv)
                            option_int("--steps n", &steps, 0)};
     read_options(argc, argv, list, TP_COUNT(list));
 
+    tp_dataflow *train = pictures(data, "train", true);
+    if (tp_df_status(train) != TP_OK) { /* noticed before the files of an earlier run are deleted */
+        fprintf(stderr, "%s\n", tp_last_error());
+        tp_df_free(train);
+        return 1;
+    }
+    if (steps == 0) steps = (int)tp_df_size(train);
     tp_logger_set_dir("train_log/cifar10_convnet", 'd');
     return tp_launch_train_with_config(
                TP_OPTIONS(
@@ -107,7 +114,7 @@ int main(int argc, char **argv)
                              .n_inputs = TP_COUNT(inputs),
                              .build_graph = build_graph,
                              .optimizer = optimizer},
-                   .dataflow = pictures(data, "train", true),
+                   .dataflow = train,
                    TP_CALLBACKS(
                        tp_cb_model_saver(),
                        tp_cb_inference_runner(pictures(data, "test", false),

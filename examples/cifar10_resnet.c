@@ -131,10 +131,12 @@ int main(int argc, char **argv)
         session.devices = &device, session.n_devices = 1;
         session.precision = TP_PRECISION_TF32; /* of products and convolutions, which tensor cores compute */
     }
-    if (tp_logger_set_dir("train_log/cifar10_resnet", resume ? 'k' : 'd') != TP_OK) {
+    tp_dataflow *train = images(data, "train", true, seed); /* made before the files of an earlier run are deleted */
+    if (tp_df_status(train) != TP_OK || tp_logger_set_dir("train_log/cifar10_resnet", resume ? 'k' : 'd') != TP_OK) {
         fprintf(stderr, "%s\n", tp_last_error());
         return 1;
     }
+    if (steps == 0) steps = (int)tp_df_size(train);
     /* Half of the epochs with 0.1, a quarter with 0.01, a quarter with 0.001. */
     const tp_schedule_point half = {epochs / 2, 0.01}, quarter = {epochs * 3 / 4 + 1, 0.001};
     tp_status st = tp_launch_train_with_config(
@@ -144,7 +146,7 @@ int main(int argc, char **argv)
                              .build_graph = build_graph,
                              .optimizer = optimizer,
                              .user = &n},
-                   .dataflow = images(data, "train", true, seed),
+                   .dataflow = train,
                    TP_CALLBACKS(tp_cb_model_saver(),
                                 tp_cb_inference_runner(
                                     images(data, "test", false, 0),

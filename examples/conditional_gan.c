@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     const char *data = NULL;
     int epochs = 20, steps = 200;
     const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
-                           option_int("--steps n", &steps, 0)};
+                           option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     gan n = {NULL, NULL, NULL};

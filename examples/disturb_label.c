@@ -63,7 +63,7 @@ int main(int argc, char **argv)
     int epochs = 10, steps = 90;
     float wrong = 0.1f;
     const option list[] = {option_text("--data folder", &data), option_float("--wrong part", &wrong, 0),
-                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0)};
+                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");

@@ -92,7 +92,7 @@ int main(int argc, char **argv)
     int epochs = 5, steps = 180;
     const option list[] = {option_text("--data folder", &data), option_int("--weight-bits n", &weight_bits, 1),
                            option_int("--activation-bits n", &activation_bits, 1), option_int("--epochs n", &epochs, 1),
-                           option_int("--steps n", &steps, 0)};
+                           option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");

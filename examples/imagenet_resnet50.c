@@ -119,6 +119,13 @@ int main(int argc, char **argv)
 
     const tp_spec inputs[] = {TP_SPEC("image", TP_U8, TP_ANY, TP_ANY, TP_ANY, 3), TP_SPEC("label", TP_I32, TP_ANY)};
     const double rate = o.rate * o.batch / 256;
+    tp_dataflow *train = pictures(&o, true);
+    if (tp_df_status(train) != TP_OK) { /* noticed before the files of an earlier run are deleted */
+        fprintf(stderr, "%s\n", tp_last_error());
+        tp_df_free(train);
+        return 1;
+    }
+    if (o.steps == 0) o.steps = (int)tp_df_size(train);
     tp_logger_set_dir("train_log/imagenet_resnet50", 'd');
     return tp_launch_train_with_config(
                TP_OPTIONS(
@@ -128,7 +135,7 @@ int main(int argc, char **argv)
                              .build_graph = build_graph,
                              .optimizer = optimizer,
                              .user = &o},
-                   .dataflow = pictures(&o, true),
+                   .dataflow = train,
                    TP_CALLBACKS(
                        tp_cb_model_saver(), tp_cb_throughput_tracker(.samples_per_step = (double)o.batch),
                        tp_cb_inference_runner(

@@ -91,7 +91,7 @@ int main(int argc, char **argv)
     const char *data = NULL;
     int epochs = 3, steps = 90;
     const option list[] = {option_text("--data folder", &data), option_int("--epochs n", &epochs, 1),
-                           option_int("--steps n", &steps, 0)};
+                           option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");

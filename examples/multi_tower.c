@@ -76,7 +76,7 @@ int main(int argc, char **argv)
     int towers = 2, epochs = 2, steps = 100;
     tp_session_config session = tp_default_session_config();
     const option list[] = {option_int("--towers n", &towers, 2), option_int("--epochs n", &epochs, 1),
-                           option_int("--steps n", &steps, 0), option_int("--threads n", &session.threads, 0)};
+                           option_int("--steps n", &steps, 1), option_int("--threads n", &session.threads, 0)};
     read_options(argc, argv, list, TP_COUNT(list));
     if (BATCH % towers != 0) return fprintf(stderr, "--towers must divide %d\n", BATCH), 2;
     scores one = {0, 1}, several = {0, 1};

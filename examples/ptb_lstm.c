@@ -154,11 +154,15 @@ int main(int argc, char **argv)
                            option_int("--threads n", &session.threads, 0),
                            option_flag("--resume", &resume)};
     read_options(argc, argv, list, TP_COUNT(list));
-    tp_status st = tp_logger_set_dir("train_log/ptb_lstm", resume ? 'k' : 'd');
-    if (!data && generate("train_log/ptb_lstm/text.txt")) data = "train_log/ptb_lstm/text.txt";
     tp_vocabulary v;
     memset(&v, 0, sizeof v);
-    if (st == TP_OK) st = tp_vocabulary_words(&v, data, 3, 10000);
+    /* a text that cannot be read is noticed before the files of an earlier run are deleted */
+    tp_status st = data ? tp_vocabulary_words(&v, data, 3, 10000) : TP_OK;
+    if (st == TP_OK) st = tp_logger_set_dir("train_log/ptb_lstm", resume ? 'k' : 'd');
+    if (st == TP_OK && !data) {
+        if (generate("train_log/ptb_lstm/text.txt")) data = "train_log/ptb_lstm/text.txt";
+        st = tp_vocabulary_words(&v, data, 3, 10000);
+    }
     if (st != TP_OK) return fprintf(stderr, "%s\n", tp_last_error()), 1;
     o.n_words = v.n;
     double total = 0, entropy = 0; /* of the words' frequencies: training must be better than that */

@@ -161,7 +161,7 @@ int main(int argc, char **argv)
     int epochs = 20, steps = 500;
     double turn = 60;
     const option list[] = {option_text("--data folder", &data), option_double("--turn degrees", &turn, 0),
-                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0)};
+                           option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
     tp_logger_set_dir("train_log/spatial_transformer", 'd');

@@ -1014,8 +1014,8 @@ TP_DEF tp_status tp_make_dirs(const char *path); /* creates the directory and it
 /* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time, which commit syncs and renames to
  * <path>. After an error every later call returns that error. Commit and abort always free the writer; on failure no file is
  * left. Temporary files that a killed process left in the folder are removed when the next file is written there; those of
- * another machine, or from before a restart, only when they are a day old. A symbolic link is followed (not on Windows): its
- * target is replaced, and the link stays. A pipe, a terminal or another device is written directly, not atomically; npz and
+ * another machine, or from before a restart, only when they are a day old. The permissions of a file that is replaced stay. A
+ * symbolic link is followed: its target is replaced, and the link stays (neither on Windows). A pipe, a terminal or another device is written directly, not atomically; npz and
  * safetensors need one on which a program can go back. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
@@ -1537,6 +1537,15 @@ static bool tp__os_is_device(const char *path)
     return tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_OTHER;
 }
 
+/* Give the open file the permissions of the file at `path`, if there is one. */
+static void tp__os_copy_permissions(int fd, const char *path)
+{
+    struct stat st;
+    int failed;
+    TP__OS_AGAIN(failed, stat(path, &st));
+    if (!failed && S_ISREG(st.st_mode)) TP__OS_AGAIN(failed, fchmod(fd, st.st_mode & 0777));
+}
+
 static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 {
     DIR *d;
@@ -1892,13 +1901,14 @@ static const char *tp__os_last_separator(const char *path) { return strrchr(path
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
-/* On Windows a link is replaced as a file is, and no device is looked for. */
+/* On Windows a link is replaced as a file is, no device is looked for, and a new file has the permissions of its folder. */
 #if defined(TP_NO_FILES) || defined(_WIN32)
 static int64_t tp__os_read_link(const char *path, char *target, size_t size)
 {
     return (void)path, (void)target, (void)size, -1;
 }
 static bool tp__os_is_device(const char *path) { return (void)path, false; }
+static void tp__os_copy_permissions(int fd, const char *path) { (void)fd, (void)path; }
 #endif
 
 /* The text of errno, for error sentences. */
@@ -7763,6 +7773,7 @@ static tp_status tp__writer_open_temp(tp_writer *w)
             return tp_fail(TP_ERR_IO, "%s cannot be created%s: %s", w->path,
                            errno == ENOENT ? ", its folder is missing (tp_make_dirs)" : "", tp__os_error());
     }
+    tp__os_copy_permissions(w->fd, w->path);
     return TP_OK;
 }
 

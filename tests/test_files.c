@@ -1106,6 +1106,26 @@ TEST(a_link_is_followed)
     CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "no/such cannot be created, its folder is missing");
 }
 
+/* A model that only its owner may read stays so when it is written again. */
+TEST(permissions_stay)
+{
+    const char *dir = tp_test_tmpdir();
+    char path[1000];
+    struct stat is;
+    snprintf(path, sizeof path, "%s/private", dir);
+    CHECK_OK(write_text(path, "old"));
+    CHECK(stat(path, &is) == 0 && (is.st_mode & 0600) == 0600);
+    const mode_t modes[] = {0600, 0640, 0666};
+    for (int i = 0; i < TP_COUNT(modes); i++) {
+        CHECK(chmod(path, modes[i]) == 0);
+        CHECK_OK(write_text(path, "new"));
+        CHECK(stat(path, &is) == 0 && (is.st_mode & 0777) == modes[i] && tp_test_file_equals(path, "new", 3));
+    }
+    CHECK(symlink("private", tp_test_path(dir, "link")) == 0 && chmod(path, 0600) == 0);
+    CHECK_OK(write_text(tp_test_path(dir, "link"), "newer"));
+    CHECK(stat(path, &is) == 0 && (is.st_mode & 0777) == 0600);
+}
+
 /* TensorFlow's checkpoints are several files: links to another one are replaced, and that one stays whole. */
 TEST(a_checkpoint_behind_links_stays_whole)
 {

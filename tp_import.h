@@ -4005,10 +4005,73 @@ static void tp__importer_findable(tp__importer *c, const char *name, tp_node *y)
         tp__importer_nomem(c);
 }
 
+/* Makes the variable of a weight. A running statistic is not trained, as those of tp_batch_norm are not. */
+static void tp__importer_variable(tp__importer *c, const char *name, tp__import_value *v)
+{
+    tp_graph *g = c->graph[0];
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    const tp_tensor *t = &v->known;
+    tp_variable_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = tp__importer_name(c, name);
+    d.dtype = t->dtype;
+    d.shape = t->shape;
+    d.init = tp_init_values((const float *)t->data, tp_tensor_size(t));
+    if (tp__map_get(&c->statistics, name)) {
+        d.trainable = TP_NO;
+        if (!tower || tower->is_main_training_tower || !tower->is_training) d.collection = TP_KEY_MODEL_VARIABLES;
+    }
+    v->node[0] = tp_get_variable(g, &d);
+    v->variable = true;
+    if (tp_graph_status(g) != TP_OK)
+        tp__importer_fail(c, name, tp_graph_status(g), "%s%s", tp_graph_error(g),
+                          tp_graph_status(g) != TP_ERR_NAME
+                              ? ""
+                              : "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
+}
+
+static bool tp__pb_is_text(tp__pb s, const char *text)
+{
+    const size_t n = (size_t)(s.end - s.at);
+    return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
+}
+
+/* Whether a node is an Identity of a trainable weight that other nodes read, too. PyTorch writes equal weights once, and each other one
+ * of them as such a node: it is a weight of its own, which is equal only before the training. */
+static bool tp__import_node_is_weight(const tp__import_node *n)
+{
+    tp__pb_field f, m, e;
+    int reads = 0, uses = 0;
+    if (strcmp(n->op, "Identity") != 0 || n->n_in != 1 || n->n_out != 1 || !n->in[0] || !n->in[0]->variable ||
+        !n->in[0]->is_known)
+        return false;
+    for (tp__pb p = n->importer->file; tp__pb_next(&p, &f);) {
+        if (f.number != 7 || f.wire != 2) continue; /* field 7 of a ModelProto: the graph */
+        for (tp__pb graph = f.sub; tp__pb_next(&graph, &m);)
+            for (tp__pb node = m.sub; m.number == 1 && m.wire == 2 && tp__pb_next(&node, &e);) {
+                if (e.number != 1 || e.wire != 2) continue;
+                reads += tp__pb_is_text(e.sub, n->in[0]->name);
+                uses += tp__pb_is_text(e.sub, n->out[0]);
+            }
+    }
+    return reads > 1 && uses > 0;
+}
+
 /* Builds a node in the graph, or computes it if its inputs are known, and stores its outputs as values of the file. */
 static void tp__import_node_run(tp__import_node *n)
 {
     tp__importer *c = n->importer;
+    if (tp__import_node_is_weight(n)) {
+        tp__import_value *v = tp__importer_value(c, n->out[0]);
+        if (!v) return;
+        if (tp_tensor_copy(&v->known, &n->in[0]->known) != TP_OK) {
+            tp__importer_nomem(c);
+            return;
+        }
+        v->is_known = true;
+        tp__importer_variable(c, n->out[0], v);
+        return;
+    }
     bool known = true, partial = false, variable = false;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
@@ -4034,11 +4097,6 @@ static void tp__import_node_run(tp__import_node *n)
     }
 }
 
-static bool tp__pb_is_text(tp__pb s, const char *text)
-{
-    const size_t n = (size_t)(s.end - s.at);
-    return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
-}
 /* Whether the model defines the operator itself, as a function. */
 static bool tp__importer_has_function(const tp__importer *c, const char *domain, const char *op)
 {
@@ -4143,9 +4201,12 @@ static void tp__importer_statistics(tp__importer *c, tp__pb graph, int pass, int
     tp__pb_field f, e, a;
     while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
         if (f.number != 1 || f.wire != 2) continue;
-        bool is_norm = false;
+        bool is_norm = false, is_copy = false;
         for (tp__pb node = f.sub; tp__pb_next(&node, &e);)
-            if (e.number == 4 && e.wire == 2) is_norm = tp__pb_is_text(e.sub, "BatchNormalization");
+            if (e.number == 4 && e.wire == 2) {
+                is_norm = tp__pb_is_text(e.sub, "BatchNormalization");
+                is_copy = tp__pb_is_text(e.sub, "Identity"); /* of an equal weight: see tp__import_node_is_weight */
+            }
         int i = 0;
         for (tp__pb node = f.sub; c->status == TP_OK && tp__pb_next(&node, &e);) {
             if (e.wire != 2) continue;
@@ -4156,37 +4217,13 @@ static void tp__importer_statistics(tp__importer *c, tp__pb graph, int pass, int
             i++;
             if (is_statistic
                     ? pass
-                    : !pass || !tp__map_get_n(&c->statistics, (const char *)e.sub.at, (size_t)(e.sub.end - e.sub.at)))
+                    : !pass || is_copy ||
+                          !tp__map_get_n(&c->statistics, (const char *)e.sub.at, (size_t)(e.sub.end - e.sub.at)))
                 continue;
             if (!tp__map_put(&c->statistics, tp__importer_string(c, e.sub), is_statistic ? c : NULL))
                 tp__importer_nomem(c);
         }
     }
-}
-
-/* Makes the variable of a weight. A running statistic is not trained, as those of tp_batch_norm are not. */
-static void tp__importer_variable(tp__importer *c, const char *name, tp__import_value *v)
-{
-    tp_graph *g = c->graph[0];
-    const tp_tower_context *tower = tp_current_tower_context(g);
-    const tp_tensor *t = &v->known;
-    tp_variable_desc d;
-    memset(&d, 0, sizeof d);
-    d.name = tp__importer_name(c, name);
-    d.dtype = t->dtype;
-    d.shape = t->shape;
-    d.init = tp_init_values((const float *)t->data, tp_tensor_size(t));
-    if (tp__map_get(&c->statistics, name)) {
-        d.trainable = TP_NO;
-        if (!tower || tower->is_main_training_tower || !tower->is_training) d.collection = TP_KEY_MODEL_VARIABLES;
-    }
-    v->node[0] = tp_get_variable(g, &d);
-    v->variable = true;
-    if (tp_graph_status(g) != TP_OK)
-        tp__importer_fail(c, name, tp_graph_status(g), "%s%s", tp_graph_error(g),
-                          tp_graph_status(g) != TP_ERR_NAME
-                              ? ""
-                              : "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
 }
 
 static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)

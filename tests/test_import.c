@@ -1306,6 +1306,65 @@ TEST(running_statistics_are_not_trained)
     }
 }
 
+/* PyTorch writes equal weights once, and the others as Identity: each is trained alone. A weight that only an Identity reads is one. */
+TEST(equal_weights_are_weights_of_their_own)
+{
+    static const float numbers[] = {3, 5};
+    static const char *const weight[] = {"w", "gamma", "beta", "mean", "variance", "alone"};
+    static const struct {
+        const char *name;
+        bool trainable;
+    } all[] = {{"w", true},     {"gamma", true}, {"beta", true}, {"mean", false}, {"variance", false},
+               {"alone", true}, {"w2", true},    {"w3", true},   {"mean2", false}};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    tp_import_onnx_desc d;
+    memset(&d, 0, sizeof d);
+    d.trainable = TP_YES;
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    for (int i = 0; i < TP_COUNT(weight); i++) put_weight(&graph, weight[i], 1, 1, two, numbers, sizeof numbers);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Identity", "w", "w2", NULL);
+    put_node(&graph, "Identity", "w", "w3", NULL);
+    put_node(&graph, "Identity", "mean", "mean2", NULL);
+    put_node(&graph, "Identity", "alone", "named", NULL);
+    put_node(&graph, "Mul", "x,w", "a", NULL);
+    put_node(&graph, "Mul", "a,w2", "b", NULL);
+    put_node(&graph, "Mul", "b,w3", "product", NULL);
+    put_node(&graph, "BatchNormalization", "product,gamma,beta,mean,variance", "c", NULL);
+    put_node(&graph, "BatchNormalization", "c,gamma,named,mean2,variance", "y", NULL);
+    put_io(&graph, 12, "product", 1, 2, n_by_2);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 14);
+    CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+    CHECK(tp_graph_n_variables(g) == TP_COUNT(all));
+    for (int i = 0; i < TP_COUNT(all); i++) {
+        const tp_variable *v = tp_find_variable(g, all[i].name);
+        CHECK_MSG(v && v->trainable == all[i].trainable, "%s", all[i].name);
+    }
+    const tp_variable *w[] = {tp_find_variable(g, "w"), tp_find_variable(g, "w2"), tp_find_variable(g, "w3")};
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK(s && w[0] && w[1] && w[2])) {
+        float x[] = {1, 1}, ones[] = {1, 1};
+        tp_feed feed;
+        tp_tensor t;
+        const tp_tensor *out = NULL;
+        memset(&feed, 0, sizeof feed);
+        memset(&t, 0, sizeof t);
+        feed.node = m.input[0].node;
+        tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1, 2), x);
+        tp_tensor_view(&t, TP_F32, tp_make_shape(2), ones);
+        double want = 27; /* 3 * 3 * 3 */
+        for (int i = 0; i < 4; i++, want /= 3) {
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out))) CHECK(tp_tensor_get(out, 0) == want);
+            if (i < 3) CHECK_OK(tp_session_load(s, w[i], &t));
+        }
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* -- scopes of variables, functions */
 
 TEST(a_second_size_has_the_same_weights)

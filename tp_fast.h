@@ -3343,7 +3343,8 @@ static bool tp__conv_is_depthwise(const struct tp__isa *isa, const tp__conv *g, 
     const int64_t in = g->C / g->groups, out = g->O / g->groups, work = in * out * g->KH * g->KW;
     const bool equal = in == out && (in & (in - 1)) == 0, strided = g->stride_h > 1 || g->stride_w > 1;
     const bool one_tap = pass == TP__CONV_FILTER_GRAD && g->KH * g->KW == 1; /* a sum for each pair of channels */
-    const int64_t most = one_tap ? 8 : equal ? (strided ? 400 : 200) : (strided ? 100 : 26);
+    const bool many = tp__max64(g->C, g->O) >= 64; /* with fewer channels, the last vector is a large part of all */
+    const int64_t most = one_tap ? 8 : equal ? (strided ? 400 : 200) : (strided || many ? 100 : 26);
     return tp__taps_of[isa->level] && g->groups > 1 && 2 * tp__max64(in, out) <= tp__max64(2, isa->vw) &&
            (in * out == 1 || work <= most);
 }

@@ -1786,8 +1786,8 @@ static int64_t tp__gather_by_image(const tp__gather *g)
 
 /* Where output channels would leave a quarter of a vector empty or more, vectors run along the positions. For this the channels of the
  * source are turned into planes. A tile's columns run on from one row of positions to the next, over the columns between them that
- * belong to no position: these must be fewer than the empty lanes. Turning must be a small part of the work. With very few channels
- * and long sums dot products are as fast. */
+ * belong to no position: these must be fewer than the empty lanes. Turning must be a small part of the work. With very few output
+ * channels and many input channels, dot products are as fast. */
 static bool tp__gather_in_planes(const tp__gather *g)
 {
     const tp__grid *q = &g->grid;

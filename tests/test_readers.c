@@ -274,7 +274,7 @@ TEST(cifar_without_memory)
 
 /* ==== >>svhn ========================================================================================== */
 
-/* How a MAT-file is written: numbers with the highest byte first, compressed or not, compressed in stored blocks. */
+/* How a test writes a MAT-file: the highest byte of a number first (else last); compressed by zlib; in blocks of deflate that are stored. */
 typedef struct mat_style {
     bool big, compressed, stored;
 } mat_style;

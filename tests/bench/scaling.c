@@ -2,8 +2,9 @@
  *
  *   gcc -std=c11 -O2 -I. tests/bench/scaling.c -o scaling -lm -lpthread && ./scaling [name of the size] [threads]
  *
- * Each line has the median of a step, and the GFLOP/s of the products alone: 6 for each weight, sample and step of a sequence. A knee that
- * is not a cache's shows as GFLOP/s that fall from one line to the next. Gradient descent with Momentum; data are zeros and ones. */
+ * Each line has the median time of a step, and its GFLOP/s. Only the products are counted: 6 operations for each weight and sample,
+ * 2 of the forward pass and 4 of the gradients. The time has a knee where the GFLOP/s fall from one line to the next; that should happen
+ * only where the data leave a cache. Gradient descent with Momentum; the data are zeros and ones. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "tp_layers.h"
@@ -49,7 +50,7 @@ static const struct {
     const char *name;
     tp_node *(*build)(tp_graph *g, tp_node **x, const size *s, double *weights);
     size of;          /* the size named here is 0 */
-    const char *list; /* its values */
+    const char *list; /* the values that are measured */
 } axes[] = {{"batch", dense, {0, 256, 4, 1}, "1 2 4 8 16 32 64 128 256 512"},
             {"width", dense, {64, 0, 4, 1}, "8 16 32 64 128 256 512 1024"},
             {"channels", convolutions, {8, 0, 4, 1}, "8 16 32 64 128 256"},
@@ -99,7 +100,8 @@ static int measure(int axis, const size *of, int at, int threads)
         if (tp_session_run(s, &feed, 1, &step, 1, NULL) != TP_OK) return fprintf(stderr, "%s\n", tp_last_error()), 1;
         ms[n++] = (tp_time() - t) * 1e3;
     }
-    qsort(ms + 2, (size_t)n - 2, sizeof *ms, by_time); /* the first steps plan and touch the memory */
+    qsort(ms + 2, (size_t)n - 2, sizeof *ms,
+          by_time); /* without the first two, which plan the graph and touch new memory */
     const double median = ms[2 + (n - 2) / 2];
     printf("{\"workload\": \"scaling.%s\", \"threads\": %d, \"at\": %d, \"ms\": %.4f, \"gflops\": %.1f}\n",
            axes[axis].name, threads, at, median, 6 * weights * of->batch / median * 1e-6);

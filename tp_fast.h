@@ -2758,9 +2758,10 @@ typedef struct tp__wino {
     tp__wino_side side_h, side_w;
     int64_t blocks; /* number of blocks of taps that the filter is cut into */
     int64_t places; /* numbers in a transformed tile: 36 or 64 */
-    int64_t group;  /* the group of channels that is computed */
-    /* numbers of its input and output channels; nr: columns in a panel of the transformed weights */
-    int64_t in, out, nr;
+    /* the first of the groups that are computed together, and their number: one transform for all their channels, a product for each */
+    int64_t group, groups;
+    /* numbers of a group's input and output channels, and of all these groups; nr: columns in a panel of the transformed weights */
+    int64_t in, out, in_all, out_all, nr;
     int64_t dst_h, dst_w, dst_c; /* size of the image that the tiles write, and its channels */
     int64_t dh, dw, phases;      /* dilation; number of tiles, dh x dw, that share a position of the grid */
     int64_t block_rows;          /* rows of tiles that are processed together */
@@ -2768,8 +2769,8 @@ typedef struct tp__wino {
     int64_t buffer_gap, buffers; /* floats of a piece's buffer, and of all that a chunk has */
     /* floats of one of the planes, one for each place, of a block of transformed tiles: of V (input channels), of M (output channels) */
     int64_t v_plane, m_plane;
-    /* the transformed weights U are stored as panels of [in][columns] of each block at each place */
-    int64_t u_plane, pack_floats;
+    /* the transformed weights U are stored as panels of [in][columns] of each block of each group at each place */
+    int64_t u_group, u_plane, pack_floats;
     /* filter gradient: number of sequences of pieces; each is summed into a dw of its own */
     int parts;
     float *u, *part;
@@ -2779,13 +2780,17 @@ typedef struct tp__wino {
 /* Times in multiplications, measured with AVX-512: of the transform of a channel, for each number of a transformed tile, and where the
  * channels of a group are a part of each pixel; of making and reading a transformed weight, where these fit into L2 and where they do not. */
 #define TP__WINO_TRANSFORM       9.0
-#define TP__WINO_TRANSFORM_GROUP 22.0
+#define TP__WINO_TRANSFORM_GROUP 13.0
 #define TP__WINO_WEIGHT          10.0
 #define TP__WINO_WEIGHT_LARGE    30.0
 #define TP__WINO_GAIN \
     1.35 /* the direct form must take so many times as long as Winograd's, counted in multiplications */
 /* floats of Winograd's V and M for a block of tiles, which should stay in L2 together with U */
 #define TP__WINO_FLOATS 131072
+/* Groups are computed together as long as a block has so many tiles, and they have so many transformed weights, twice as many where
+ * each group alone would leave lanes empty. */
+#define TP__WINO_TILES_LEAST 24
+#define TP__WINO_WEIGHTS     120000
 /* From so many floats on, U misses L2. Then a block has so many tiles, which use each part of U, of so many pieces at most. */
 #define TP__WINO_LARGE    524288
 #define TP__WINO_TILES    64
@@ -2871,6 +2876,18 @@ TP__SMALL static const tp__wino_form *tp__wino_form_of(const struct tp__isa *isa
 }
 static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g) { return tp__wino_form_of(isa, g) != NULL; }
 
+/* The number of groups that are computed together, a divisor of all. A block of their tiles and their weights should fit into L2. */
+static int64_t tp__wino_groups(const tp__wino_form *f, const tp__conv *g, int64_t blocks)
+{
+    const int64_t places = f->size * f->size, in = g->C / g->groups, out = g->O / g->groups;
+    const bool whole = in % TP__WINO_CHANNELS == 0 && out % TP__WINO_CHANNELS == 0;
+    const int64_t weights = (whole ? TP__WINO_WEIGHTS : 2 * TP__WINO_WEIGHTS) / (places * blocks * in * out);
+    const int64_t most = tp__min64(weights, TP__WINO_FLOATS / (TP__WINO_TILES_LEAST * places * (in + out)));
+    int64_t n = tp__max64(1, tp__min64(most, g->groups));
+    while (g->groups % n != 0) n--;
+    return n;
+}
+
 /* The blocks of one side of a filter. The input gradient computes the rows or columns `phase`, phase + stride, ... of dx. */
 static tp__wino_side tp__wino_side_of(const tp__wino_form *f, bool input_grad, int64_t taps, int64_t stride,
                                       int64_t dilation, int64_t pad, int64_t phase)
@@ -2925,6 +2942,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->places = w->form.size * w->form.size;
     w->in = (input_grad ? a->g.O : a->g.C) / a->g.groups;
     w->out = (input_grad ? a->g.C : a->g.O) / a->g.groups;
+    w->groups = tp__wino_groups(&w->form, &a->g, w->blocks);
+    w->in_all = w->in * w->groups, w->out_all = w->out * w->groups;
     w->nr = 2 * w->isa->vw;
     w->dst_h = input_grad ? a->g.H : a->g.OH;
     w->dst_w = input_grad ? a->g.W : a->g.OW;
@@ -2934,7 +2953,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->images = a->g.B;
     q->h = input_grad ? a->g.OH : a->g.H;
     q->w = input_grad ? a->g.OW : a->g.W;
-    q->c = w->in;
+    q->c = w->in_all;
     q->pixel = w->in * a->g.groups;
     w->dh = a->g.dilation_h, w->dw = a->g.dilation_w, w->phases = w->dh * w->dw;
     q->stride_h = w->form.edge * w->side_h.pixel, q->stride_w = w->form.edge * w->side_w.pixel;
@@ -2944,9 +2963,11 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     q->window_h = tp__wino_window(&w->side_h, w->form.size, w->dh),
     q->window_w = tp__wino_window(&w->side_w, w->form.size, w->dw);
     q->in_place = tp__grid_in_place(q);
-    const int64_t channels = w->in + w->out, pairs = w->in * w->out;
+    const int64_t channels = w->in_all + w->out_all;
+    w->u_group = w->blocks * w->in * w->out;
+    w->u_plane = w->groups * w->u_group;
     tp__grid_split(q, w->phases, tp__max64(16, 131072 / w->places / channels));
-    const bool large = w->places * w->blocks * pairs > TP__WINO_LARGE;
+    const bool large = w->places * w->u_plane > TP__WINO_LARGE;
     const int64_t limit = large ? w->places * TP__WINO_TILES * channels : TP__WINO_FLOATS;
     w->block_rows = tp__max64(1, limit / w->places / channels / (q->cols * w->phases));
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
@@ -2961,9 +2982,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_
     w->buffers = w->buffer_gap * (w->blocks > 1 ? w->together : 1);
     const int64_t tiles = w->together * w->block_rows * q->cols * w->phases;
     /* 16 floats of padding, because otherwise the planes of transformed tiles would map to the same cache set */
-    w->v_plane = tiles * w->in + 16;
-    w->m_plane = tiles * w->out + 16;
-    w->u_plane = w->blocks * pairs;
+    w->v_plane = tiles * w->in_all + 16;
+    w->m_plane = tiles * w->out_all + 16;
     w->pack_floats = w->form.taps * w->form.taps * TP__WINO_CHANNELS * w->nr;
     if (pass == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
@@ -2988,23 +3008,23 @@ static int64_t tp__wino_tap(const tp__wino *w, int64_t block, int64_t i)
                   s = v->first[block % v->n] + i % w->form.taps * v->step;
     return r >= 0 && r < h->taps && s >= 0 && s < v->taps ? r * v->taps + s : -1;
 }
-/* A chunk of packing: computes U for one block of taps, 16 input channels and one panel of output channels. */
+/* A chunk of packing: computes U for one group, one block of taps, 16 input channels and one panel of output channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__conv_args *a = w->a;
-    const int64_t groups = tp__ceil_div(w->in, TP__WINO_CHANNELS), k = chunk % groups * TP__WINO_CHANNELS;
-    const int64_t block = chunk / groups % w->blocks;
-    const int64_t rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
-    const int64_t column = chunk / groups / w->blocks * w->nr, n = tp__min64(w->out - column, w->nr);
-    const int64_t taps = w->form.taps * w->form.taps;
+    const int64_t parts = tp__ceil_div(w->in, TP__WINO_CHANNELS), panels = tp__ceil_div(w->out, w->nr);
+    const int64_t k = chunk % parts * TP__WINO_CHANNELS, rows = tp__min64(TP__WINO_CHANNELS, w->in - k);
+    const int64_t block = chunk / parts % w->blocks, index = chunk / parts / w->blocks / panels;
+    const int64_t column = chunk / parts / w->blocks % panels * w->nr, n = tp__min64(w->out - column, w->nr);
+    const int64_t taps = w->form.taps * w->form.taps, group = w->group + index;
     const float *tap[TP__WINO_TAPS];
-    float *u = w->u + (block * w->out + column) * w->in + k * n;
+    float *u = w->u + index * w->u_group + (block * w->out + column) * w->in + k * n;
     if (w->pass == TP__CONV_FORWARD) {
         for (int64_t row = 0; row < rows; row++) {
             for (int64_t i = 0; i < taps; i++) {
                 const int64_t at = tp__wino_tap(w, block, i);
-                tap[i] = at < 0 ? NULL : a->w + (at * w->in + k + row) * a->g.O + w->group * w->out + column;
+                tap[i] = at < 0 ? NULL : a->w + (at * w->in + k + row) * a->g.O + group * w->out + column;
             }
             tp__wino_filter_of[w->isa->level](&w->form, n, tap, u + row * n, w->u_plane);
         }
@@ -3014,7 +3034,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     float *transposed = w->slots.memory + slot * w->slots.floats;
     for (int64_t i = 0; i < taps; i++) { /* as [tap][o][c] */
         const int64_t at = tp__wino_tap(w, block, i);
-        const float *from = a->w + (at * w->out + column) * a->g.O + w->group * w->in + k;
+        const float *from = a->w + (at * w->out + column) * a->g.O + group * w->in + k;
         float *to = transposed + i * rows * n;
         tap[i] = at < 0 ? NULL : to;
         if (at >= 0) w->isa->transpose(to, n, n, from, a->g.O, n, rows);
@@ -3030,13 +3050,13 @@ static int64_t tp__wino_source(const tp__wino *w, int64_t block, const tp__piece
 {
     const tp__grid *q = &w->grid;
     const float *at =
-        p->at + w->side_h.from[block / w->side_w.n] * q->row_floats + w->side_w.from[block % w->side_w.n] * w->in;
+        p->at + w->side_h.from[block / w->side_w.n] * q->row_floats + w->side_w.from[block % w->side_w.n] * q->c;
     for (int64_t i = row; i < row + rows; i++)
-        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * w->in)
-            tp__wino_in_of[w->isa->level](&w->form, w->in, q->cols,
+        for (int64_t phase = 0; phase < w->phases; phase++, v += q->cols * q->c)
+            tp__wino_in_of[w->isa->level](&w->form, q->c, q->cols,
                                           at + i / p->rows * q->image_floats + i % p->rows * q->step_floats +
-                                              phase / w->dw * q->row_floats + phase % w->dw * w->in,
-                                          w->side_h.pixel * q->row_floats, w->side_w.pixel * w->in, v, w->v_plane);
+                                              phase / w->dw * q->row_floats + phase % w->dw * q->c,
+                                          w->side_h.pixel * q->row_floats, w->side_w.pixel * q->c, v, w->v_plane);
     return rows * q->cols * w->phases;
 }
 
@@ -3050,7 +3070,7 @@ TP__SMALL static int64_t tp__wino_sources(const tp__wino *w, int64_t block, int6
         tp__piece p = tp__grid_piece(q, i);
         p.at = buffer;
         if (block == 0 || q->in_place) p = tp__grid_load(q, i, w->group * w->in, buffer);
-        tiles += tp__wino_source(w, block, &p, 0, p.images * p.rows, v + tiles * w->in);
+        tiles += tp__wino_source(w, block, &p, 0, p.images * p.rows, v + tiles * q->c);
     }
     return tiles;
 }
@@ -3078,23 +3098,25 @@ TP__SMALL static void tp__wino_products(const tp__wino *w, int64_t block, const 
 {
     tp__even t;
     memset(&t, 0, sizeof t);
-    t.K = t.a_gap = w->in;
-    t.c_gap = w->out;
+    t.K = w->in;
+    t.a_gap = w->in_all, t.c_gap = w->out_all;
     t.step = 1;
     t.add = block > 0;
     for (int64_t place = 0; place < w->places; place++) {
         tp__prefetch_next(next, next_floats);
         tp__prefetch_written(written, tp__prefetch_share(written, w->places - place));
-        for (int64_t column = 0; column < w->out; column += w->nr) {
-            const int64_t n = tp__min64(w->out - column, w->nr);
-            t.a = v + place * w->v_plane;
-            t.c = m + place * w->m_plane + column;
-            t.b = w->u + place * w->u_plane + (block * w->out + column) * w->in;
-            t.ldb = n;
-            const bool more = column + w->nr < w->out;
-            t.next = w->u + (place + !more) * w->u_plane + (block * w->out + (more ? column + w->nr : 0)) * w->in;
-            tp__even_product_of[w->isa->level](&t, tiles, n);
-        }
+        for (int64_t group = 0; group < w->groups; group++)
+            for (int64_t column = 0; column < w->out; column += w->nr) {
+                const int64_t n = tp__min64(w->out - column, w->nr);
+                const bool more = column + w->nr < w->out, last = group + 1 == w->groups;
+                const float *u = w->u + place * w->u_plane + group * w->u_group + block * w->out * w->in;
+                t.a = v + place * w->v_plane + group * w->in;
+                t.c = m + place * w->m_plane + group * w->out + column;
+                t.b = u + column * w->in;
+                t.ldb = n;
+                t.next = more ? t.b + w->nr * w->in : u + (last ? w->u_plane - group * w->u_group : w->u_group);
+                tp__even_product_of[w->isa->level](&t, tiles, n);
+            }
     }
 }
 
@@ -3103,9 +3125,9 @@ TP__SMALL static void tp__wino_result(const tp__wino *w, const tp__piece *p, int
 {
     const tp__epilogue *e = &w->a->epilogue;
     float *dst = w->pass == TP__CONV_FORWARD ? w->a->y : w->a->dx;
-    for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out) {
+    for (int64_t i = 0; i < rows * w->phases; i++, m += w->grid.cols * w->out_all) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
-        tp__wino_out_of[w->isa->level](&w->form, w->out, r.width, r.rows, m, w->m_plane, dst + r.at,
+        tp__wino_out_of[w->isa->level](&w->form, w->out_all, r.width, r.rows, m, w->m_plane, dst + r.at,
                                        w->side_h.dst_step * w->dst_w * w->dst_c, w->side_w.dst_step * w->dst_c,
                                        w->a->more ? w->a->more + r.at : NULL,
                                        e->bias ? e->bias + w->group * w->out : NULL, tp__ceiling(e));
@@ -3136,7 +3158,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         int64_t tiles = 0;
         for (int64_t i = first; i < end; i++) {
             const tp__piece p = tp__grid_piece(q, i);
-            tp__wino_result(w, &p, 0, p.images * p.rows, m + tiles * w->out);
+            tp__wino_result(w, &p, 0, p.images * p.rows, m + tiles * w->out_all);
             tp__wino_after(w, &p);
             tiles += p.images * p.rows * q->cols * w->phases;
         }
@@ -3145,7 +3167,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     }
     const tp__piece p = tp__grid_load(q, first, w->group * w->in, buffer);
     const int64_t piece_rows = p.images * p.rows;
-    tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, w->group, w->a->g.groups);
+    tp__prefetch next = tp__grid_prefetch(q, first + w->slots.n, w->group / w->groups, w->a->g.groups / w->groups);
     const int64_t prefetch_floats =
         tp__prefetch_share(&next, w->places * w->blocks * tp__ceil_div(piece_rows, w->block_rows));
     for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
@@ -3169,13 +3191,13 @@ TP__SMALL static void tp__wino_grad_dy(const tp__wino *w, const tp__piece *p, in
 {
     const tp__conv_args *a = w->a;
     const int64_t cols = w->grid.cols;
-    for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out) {
+    for (int64_t i = 0; i < rows * w->phases; i++, m += cols * w->out_all) {
         const tp__wino_row r = tp__wino_row_at(w, p, row + i / w->phases, i % w->phases);
         const int64_t tiles = tp__ceil_div(r.width, w->form.edge);
-        tp__wino_dy_of[w->isa->level](&w->form, w->out, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->dst_c,
+        tp__wino_dy_of[w->isa->level](&w->form, w->out_all, r.width, r.rows, a->dy + r.at, w->dh * a->g.OW * w->dst_c,
                                       w->dw * w->dst_c, m, w->m_plane);
         for (int64_t k = 0; k < w->places && tiles < cols; k++) /* tiles beyond the edge */
-            memset(m + k * w->m_plane + tiles * w->out, 0, (size_t)((cols - tiles) * w->out) * sizeof *m);
+            memset(m + k * w->m_plane + tiles * w->out_all, 0, (size_t)((cols - tiles) * w->out_all) * sizeof *m);
     }
 }
 /* sum (+)= V' M of a block of taps at each place */
@@ -3187,17 +3209,18 @@ TP__SMALL static void tp__wino_grad_products(const tp__wino *w, int64_t block, c
     memset(&t, 0, sizeof t);
     t.K = tiles;
     t.a_gap = 1;
-    t.step = w->in;
-    t.ldb = t.c_gap = w->out;
+    t.step = w->in_all;
+    t.ldb = w->out_all, t.c_gap = w->out;
     t.add = add;
     for (int64_t place = 0; place < w->places; place++) {
         for (int i = 0; i < 2; i++) tp__prefetch_next(&next[i], share[i]);
-        for (int64_t column = 0; column < w->out; column += w->nr) {
-            t.a = v + place * w->v_plane;
-            t.b = m + place * w->m_plane + column;
-            t.c = sum + place * w->u_plane + block * w->in * w->out + column;
-            tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
-        }
+        for (int64_t group = 0; group < w->groups; group++)
+            for (int64_t column = 0; column < w->out; column += w->nr) {
+                t.a = v + place * w->v_plane + group * w->in;
+                t.b = m + place * w->m_plane + group * w->out + column;
+                t.c = sum + place * w->u_plane + group * w->u_group + block * w->in * w->out + column;
+                tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
+            }
     }
 }
 /* What the next piece reads of x and dy; it is fetched during the products of each of the piece's blocks. */
@@ -3208,15 +3231,16 @@ TP__SMALL static void tp__wino_grad_prefetch(const tp__wino *w, const tp__piece 
     const int64_t image = a->g.OH * a->g.OW * a->g.O,
                   used = p->images == 1 ? w->form.edge * w->dh * p->rows * a->g.OW * a->g.O : p->images * image;
     const float *dy = a->dy + p->image * image + w->form.edge * w->dh * p->row * a->g.OW * a->g.O + used;
-    next[0] = tp__grid_prefetch(&w->grid, next_piece, w->group, a->g.groups);
-    next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))) / a->g.groups);
+    const int64_t sets = a->g.groups / w->groups;
+    next[0] = tp__grid_prefetch(&w->grid, next_piece, w->group / w->groups, sets);
+    next[1] = tp__prefetch_of(dy, tp__max64(0, tp__min64(used, a->g.B * image - (dy - a->dy))) / sets);
     for (int i = 0; i < 2; i++)
         share[i] =
             tp__prefetch_share(&next[i], w->places * w->blocks * tp__ceil_div(p->images * p->rows, w->block_rows));
 }
 
-/* Transforms the sums of all blocks to dw. */
-static void tp__wino_grad_result(const tp__wino *w, const float *sum, float *dw)
+/* Transforms the sums of all blocks of a group to dw. */
+static void tp__wino_grad_result(const tp__wino *w, int64_t group, const float *sum, float *dw)
 {
     const int64_t pairs = w->in * w->out, run = w->dst_c == w->out ? pairs : w->out; /* adjacent weights in dw */
     for (int64_t b = 0; b < w->blocks; b++)
@@ -3224,7 +3248,7 @@ static void tp__wino_grad_result(const tp__wino *w, const float *sum, float *dw)
             float *tap[TP__WINO_TAPS];
             for (int64_t i = 0; i < w->form.taps * w->form.taps; i++) {
                 const int64_t at = tp__wino_tap(w, b, i);
-                tap[i] = at < 0 ? NULL : dw + (at * w->in + k / w->out) * w->dst_c + w->group * w->out;
+                tap[i] = at < 0 ? NULL : dw + (at * w->in + k / w->out) * w->dst_c + group * w->out;
             }
             tp__wino_dw_of[w->isa->level](&w->form, run, sum + b * pairs + k, w->u_plane, tap);
         }
@@ -3248,7 +3272,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             int64_t tiles = 0;
             for (int64_t i = index; i < last; i++) {
                 const tp__piece p = tp__grid_piece(q, i);
-                tp__wino_grad_dy(w, &p, 0, p.images * p.rows, m + tiles * w->out);
+                tp__wino_grad_dy(w, &p, 0, p.images * p.rows, m + tiles * w->out_all);
                 tiles += p.images * p.rows * q->cols * w->phases;
             }
             for (int64_t b = 0; b < w->blocks; b++) {
@@ -3268,7 +3292,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             }
         }
     }
-    tp__wino_grad_result(w, sum, dw);
+    for (int64_t i = 0; i < w->groups; i++) tp__wino_grad_result(w, w->group + i, sum + i * w->u_group, dw);
     tp__slot_release(&w->slots, slot);
 }
 
@@ -3287,19 +3311,20 @@ TP__SMALL static size_t tp__wino_scratch(tp_device *d, const tp__conv_args *a, t
     return most;
 }
 
-/* Computes one phase of all groups, one after another. */
+/* Computes one phase of all groups. */
 TP__SMALL static void tp__wino_phase(tp_device *d, tp__wino *w)
 {
     const tp__conv_args *a = w->a;
-    for (w->group = 0; w->group < a->g.groups; w->group++) {
+    for (w->group = 0; w->group < a->g.groups; w->group += w->groups) {
         if (w->pass == TP__CONV_FILTER_GRAD) {
             tp_device_parallel(d, w->parts, tp__wino_grad_chunk, w);
             continue;
         }
-        if (a->kept) w->u = a->kept + w->group * w->places * w->u_plane;
+        if (a->kept) w->u = a->kept + w->group / w->groups * w->places * w->u_plane;
         if (!a->kept_is_ready)
-            tp_device_parallel(d, tp__ceil_div(w->out, w->nr) * w->blocks * tp__ceil_div(w->in, TP__WINO_CHANNELS),
-                               tp__wino_pack, w);
+            tp_device_parallel(
+                d, w->groups * tp__ceil_div(w->out, w->nr) * w->blocks * tp__ceil_div(w->in, TP__WINO_CHANNELS),
+                tp__wino_pack, w);
         tp_device_parallel(d, tp__ceil_div(w->grid.pieces, w->together), tp__wino_chunk, w);
     }
     if (w->pass == TP__CONV_FILTER_GRAD && w->parts > 1)
@@ -4167,7 +4192,7 @@ TP__UNUSED static int64_t tp__conv_kept(tp_device *d, const tp__conv_args *a)
     }
     if (tp__conv_is_depthwise(d->isa, g, TP__CONV_FORWARD)) return 0;
     if (tp__conv_is_wino(d->isa, g))
-        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups * w.places * w.u_plane : 0;
+        return tp__wino_make(&w, d, a, TP__CONV_FORWARD, 0, 0, NULL) ? g->groups / w.groups * w.places * w.u_plane : 0;
     return tp__gather_make(&p, d, a, false, 0, 0, NULL) ? p.groups * p.group_floats : 0;
 }
 

@@ -8154,7 +8154,9 @@ TP__UNUSED static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operatio
         tp__device_of(c, bias) != tp__device_of(c, o))
         return TP_OK;
     if (((const tp__bias_attrs *)bias->attrs)->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return TP_OK;
-    id = tp__sole_direct_consumer(c, c->first_value[id]);
+    id = tp__sole_consumer(c, c->first_value[id]);
+    if (id >= 0 && !tp__type_equal(&c->value[v].type, &c->value[c->first_value[id]].type))
+        id = -1; /* after a reshape */
     const tp__clip_attrs *clip =
         id >= 0 && c->op[id]->row->flags & TP__OP_CLIP ? (const tp__clip_attrs *)c->op[id]->attrs : NULL;
     /* -0 and what is so small that a kernel may take it for 0 are other bounds */

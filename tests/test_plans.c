@@ -307,6 +307,18 @@ static tp_node *bump(scene *s) { return tp_assign_add(s->gamma, s->vec, NULL); }
 /* -- bias and activation */
 static void with_both(scene *s) { want(s, tp_relu(biased(s, product(s)))); }
 static void with_bias(scene *s) { want(s, biased(s, product(s))); }
+/* as layers without an activation end: under a name */
+static tp_node *named(scene *s) { return tp_named(biased(s, product(s)), "output"); }
+static void named_relu(scene *s) { want(s, tp_relu(tp_named(named(s), "again"))); }
+static void named_clip(scene *s) { want(s, tp_clip(named(s), 0, 1)); }
+static void named_wanted(scene *s) { want(s, tp_relu(want(s, named(s)))); }
+static void named_read_twice(scene *s)
+{
+    tp_node *n = named(s);
+    want(s, tp_add(tp_relu(n), n));
+}
+static void named_waiting(scene *s) { want(s, tp_relu(waiting(named(s), bump(s)))); }
+static void flattened_relu(scene *s) { want(s, tp_relu(tp_batch_flatten(biased(s, conv(s->x, s->w))))); }
 static void with_leaky(scene *s) { want(s, tp_leaky_relu(biased(s, product(s)), 0.1f)); }
 static tp_node *scaled(scene *s, tp_node *x) { return (void)s, tp_affine(x, 0.3f, 0); }
 static void scale_softmax(scene *s) { want(s, tp_softmax(scaled(s, s->x))); }
@@ -1188,6 +1200,12 @@ TEST(bias_and_activation_only_where_nothing_else_is_in_between)
         F32(with_both, 1, 2),
         F32(with_bias, 1, 1),
         F32(with_leaky, 2, 2),
+        F32(named_relu, 1, 2),
+        F32(named_clip, 1, 2),
+        F32(named_wanted, 2, 2),
+        F32(named_read_twice, 2, 3),
+        F32(named_waiting, 3, 2),
+        F32(flattened_relu, 2, 2),
         F32(with_conv, 1, 2),
         F32(with_transposed, 2, 2),
         F32(with_transposed_alone, 2, 1),

@@ -57,7 +57,7 @@
 #define TP__STAGES      4
 #define TP__STAGE_BYTES ((size_t)4 << 20) /* size of each buffer of pinned memory for transfers */
 #define TP__SLOTS       2                 /* number of pinned buffers for staged values */
-#define TP__STAGED      64                /* largest number of staged values that are not yet used */
+#define TP__STAGED      1024              /* largest number of staged values that are not yet used */
 #define TP__LATE        256               /* largest number of small downloads that one wait() completes */
 
 typedef struct tp__product {
@@ -100,7 +100,8 @@ typedef struct tp__cuda {
     tp__staged staged[TP__STAGED];
     /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
     pthread_mutex_t staging, filling;
-    cudaEvent_t mark; /* event that marks how far `stream` has come, for other streams and GPUs to wait for */
+    pthread_mutex_t use; /* recursive; guards everything else: one thread at a time queues work (tp_device.hold) */
+    cudaEvent_t mark;    /* event that marks how far `stream` has come, for other streams and GPUs to wait for */
     struct tp__communicator *communicators;
     struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
     char *download_buffer;               /* pinned host memory for small downloads */
@@ -126,6 +127,22 @@ typedef struct tp__cuda {
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
+
+/* Holds a device until the end of the block: other threads wait until then. */
+struct tp__held {
+    tp__cuda *c;
+    explicit tp__held(tp__cuda *device) : c(device) { pthread_mutex_lock(&c->use); }
+    explicit tp__held(tp_device *device) : c((tp__cuda *)device) { pthread_mutex_lock(&c->use); }
+    ~tp__held() { pthread_mutex_unlock(&c->use); }
+    tp__held(const tp__held &) = delete;
+    tp__held &operator=(const tp__held &) = delete;
+};
+static void tp__cuda_hold(tp_device *d, bool on)
+{
+    pthread_mutex_t *use = &((tp__cuda *)d)->use;
+    if (on) pthread_mutex_lock(use);
+    else pthread_mutex_unlock(use);
+}
 
 /* Kernels return nothing: an error is stored until the next wait(). */
 static void tp__store_error(tp__cuda *c, const char *action, const char *reason)
@@ -227,6 +244,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
     void *p = NULL;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     if (tp__memory_alloc(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
     cudaGetLastError(); /* clears CUDA's error, so that the next check does not find it */
@@ -235,6 +253,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
 static void tp__cuda_free(tp_device *d, void *p)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     tp__memory_free(c, c->stream, p);
 }
@@ -343,6 +362,7 @@ static tp_status tp__stage_next(tp__cuda *c, int *at)
 static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     for (size_t done = 0; done < bytes;) {
         const size_t n = bytes - done < TP__STAGE_BYTES ? bytes - done : TP__STAGE_BYTES;
@@ -411,6 +431,7 @@ static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int
         if (s->busy) continue;
         if (s->capacity >= bytes && (fits < 0 || s->capacity < c->staged[fits].capacity)) fits = i;
         if (s->capacity < bytes && (largest < 0 || s->capacity > c->staged[largest].capacity)) largest = i;
+        if (s->capacity == 0) break; /* none of the others was ever used */
     }
     const int at = fits >= 0 ? fits : largest;
     if (at >= 0) c->staged[at].busy = true;
@@ -429,6 +450,7 @@ static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int
 static tp_status tp__cuda_unstage(tp_device *d, int ticket, void *dst)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaError_t e = cudaSuccess;
     if (ticket < 0 || ticket >= TP__STAGED || !c->staged[ticket].busy)
         return c->fail(TP_ERR_ARG, "%s: no staged value has number %d", d->name, ticket);
@@ -446,6 +468,7 @@ static tp_status tp__cuda_unstage(tp_device *d, int ticket, void *dst)
 static tp_status tp__cuda_wait(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     const cudaError_t e = cudaStreamSynchronize(c->stream);
     for (int i = 0; i < c->n_late && e == cudaSuccess; i++)
@@ -466,6 +489,7 @@ static tp_status tp__cuda_wait(tp_device *d)
 static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     if (c->n_late < TP__LATE && c->late_used + bytes <= TP__STAGE_BYTES && bytes <= TP__STAGE_BYTES / 16) {
         c->late[c->n_late].to = dst;
@@ -509,6 +533,7 @@ static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, siz
 static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     cudaSetDevice(c->ordinal);
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
 }
@@ -839,6 +864,7 @@ static tp_status tp__cuda_ranks_join(tp_device *d, const char *id, int n, int ra
 static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     tp__job_communicator *j = c->joined;
     ncclDataType_t type = ncclFloat32;
     tp_status st = j ? tp__nccl_type(c, dtype, &type)
@@ -857,6 +883,7 @@ static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtyp
 static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
 {
     tp__cuda *c = (tp__cuda *)d;
+    const tp__held held(c);
     tp__job_communicator *j = c->joined;
     ncclResult_t r = ncclSuccess;
     *done = false;
@@ -1222,6 +1249,10 @@ __device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t h
     out[2] = c2;
     out[3] = c3;
 }
+
+/* a * b, rounded before it is added to anything: in a fused kernel it then has the bits that it has when it is stored. */
+__device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
+__device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
 /* Kernel side of tp_kernel_fault: keeps the first fault of a run. */
 typedef struct tp__fault {
@@ -2363,10 +2394,11 @@ typedef struct tp__gemm_shape {
     uint32_t align[3]; /* alignment of a, b and c in bytes; set by tp__gemm */
 } tp__gemm_shape;
 
-/* Returns a pointer's alignment, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. */
+/* Returns a pointer's alignment, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. At most 64: a plan places each
+ * value at a multiple of that, and what else is fetched must not choose another algorithm, which may add in another order. */
 static uint32_t tp__alignment(const void *p)
 {
-    const uintptr_t u = (uintptr_t)p | 256u;
+    const uintptr_t u = (uintptr_t)p | 64u;
     return (uint32_t)(u & (0u - u));
 }
 
@@ -2420,7 +2452,7 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
         sum *= (double)g.alpha;
         if (g.add) sum += tp__get_as(c, g.out, to);
         if (bias) sum += tp__get_as(bias, g.out, n);
-        tp__put_as(c, g.out, to, g.relu && !(sum > 0) ? 0 : sum);
+        tp__put_as(c, g.out, to, g.relu && 0 > sum ? 0 : sum); /* NaN stays NaN */
     }
 }
 
@@ -2635,7 +2667,7 @@ static void tp__matmul_cuda(const tp_call *k)
 TP_KERNEL tp__descend_step(float *w, const float *product, const float *lr, int64_t n)
 {
     const float rate = *lr;
-    TP_EACH(i, n) w[i] -= rate * product[i];
+    TP_EACH(i, n) w[i] -= tp__rounded_product(rate, product[i]); /* as the update that is not fused */
 }
 static void tp__descend_cuda(const tp_call *k)
 {
@@ -5295,8 +5327,6 @@ template <class R> __device__ __forceinline__ R tp__apply_scalar(const tp__apply
 {
     return (R)tp__cell_at(p.scalar[scalar_index], p.rates_dtype, 0).d;
 }
-__device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
-__device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
 /* One struct for each optimizer. SLOTS: slots of a variable. The constructor computes what all elements share; the operator
  * updates one element: g gradient, w weight, s slots. The formulas are those of the loops in tp_graph.h. */
@@ -5813,7 +5843,7 @@ TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t 
         for (int e = 0; e < V; e++) {
             const int64_t at_b = c + (inner == 1 ? e : 0);
             v[e] += single ? (tp__real<T>)((const float *)b)[at_b] : tp__get((const T *)b, at_b);
-            if (relu && !(v[e] > 0)) v[e] = 0;
+            if (relu && 0 > v[e]) v[e] = 0; /* NaN stays NaN */
         }
         tp__store(y + at, v);
     }
@@ -8031,7 +8061,7 @@ tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, const T *mor
             if (more) tp__unpack(packed_more[u], other);
             for (int e = 0; e < V; e++) {
                 if (in.beta && !(tp__bn_value(v[e], mean[e], scale[e], beta[e]) > 0)) d[e] = 0;
-                d[e] = scale[e] * (d[e] - c1[e] - (v[e] - mean[e]) * c2[e]);
+                d[e] = tp__rounded_product(scale[e], d[e] - c1[e] - (v[e] - mean[e]) * c2[e]);
                 if (more) d[e] += other[e];
             }
             tp__store(to + (r + u) * stride, d);
@@ -8147,7 +8177,7 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
         if (more) tp__load(more + at, other);
         for (int e = 0; e < V; e++) {
             if (in.beta && !(tp__bn_value(u[e], mean, scale, beta) > 0)) d[e] = 0;
-            d[e] = scale * (d[e] - c1 - (u[e] - mean) * c2);
+            d[e] = tp__rounded_product(scale, d[e] - c1 - (u[e] - mean) * c2);
             if (more) d[e] += other[e];
         }
         tp__store(dx + at, d);
@@ -11095,6 +11125,7 @@ static unsigned tp__cuda_fuses(tp_device *d, const char *op)
 static void tp__cuda_make_current(tp_device *d) { cudaSetDevice(((tp__cuda *)d)->ordinal); }
 static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
 {
+    const tp__held held(d);
     tp__cuda_make_current(d);
     const tp__cuda_kernel *r = tp__cuda_find(k->op->name);
     return r && r->scratch ? r->scratch(k) : 0;
@@ -11138,6 +11169,7 @@ static void tp__cuda_close(tp_device *d)
     cudaGetLastError();
     pthread_mutex_destroy(&c->staging);
     pthread_mutex_destroy(&c->filling);
+    pthread_mutex_destroy(&c->use);
     tp__nvml_free(c->nvml);
     free(c->product);
     free(c);
@@ -11201,6 +11233,7 @@ static void tp__cuda_set_functions(tp_device *d)
     d->can_add = tp__cuda_can_add;
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
+    d->hold = tp__cuda_hold;
     d->wait = tp__cuda_wait;
     d->memory = tp__cuda_memory_use;
     d->utilization = tp__cuda_utilization;
@@ -11265,6 +11298,11 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->ordinal = ordinal;
     c->limit = SIZE_MAX;
     c->workspace_bytes = (size_t)32 << 20; /* cuBLASLt's kernels for Hopper use no more than this */
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&c->use, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);
     const char *what;

@@ -1221,7 +1221,7 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
 
 /* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
  * variables (inference beside training, predictors on threads). A run beside a training step may read some variables before and
- * some after their update, or half of one; the thread sanitizer reports that. */
+ * some after their update, or half of one; the thread sanitizer reports that. On one GPU runs take turns. */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use and freed with it */
@@ -10980,6 +10980,27 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
 
 /* -- a run */
 
+/* Holds the session's devices for this thread, or releases them. All threads hold them in the order of their addresses, and before they
+ * lock the graph. */
+static void tp__session_hold(const tp_session *s, bool on)
+{
+    for (const tp_device *last = NULL;;) {
+        tp_device *next = NULL;
+        for (int i = 0; i < s->n_device; i++)
+            if (s->device[i]->hold && s->device[i] > last && (!next || s->device[i] < next)) next = s->device[i];
+        if (!next) return;
+        next->hold(next, on);
+        last = next;
+    }
+}
+/* Runs an op of the host. What it waits for, such as a queue, another thread may make with the same devices. */
+static void tp__run_on_host(tp__step *s, const tp__running *r)
+{
+    if (r) tp__session_hold(r->session, false);
+    tp__run_step(s);
+    if (r) tp__session_hold(r->session, true);
+}
+
 /* Runs steps in order. With timing, waits for each one and measures it. r is NULL while the steps are recorded. */
 static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int from, int to)
 {
@@ -10991,10 +11012,12 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
         if (r && i <= p->first_write && (st = tp__running_check(r, "it stood before", s->name)) != TP_OK) break;
         const double t0 = timing ? tp_time() : 0;
         tp_device *d = s->call.device;
-        if (d->make_current && (i == from || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
+        if (d->make_current && (i == from || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0 ||
+                                tp__on_host(&p->step[i - 1])))
             d->make_current(d);
         if (TP__HAS_DEVICES && s->from >= 0) st = tp__run_copy(p, s);
         else if (TP__HAS_DEVICES && s->is_collective) st = tp__run_together(p, s);
+        else if (TP__HAS_DEVICES && tp__on_host(s)) tp__run_on_host(s, r);
         else tp__run_step(s);
         if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
@@ -11103,6 +11126,7 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     tp_status st = d->record_begin(d);
     if (st != TP_OK) return st;
     tp_status run_status = tp__plan_sync_devices(p, false);
+    if (d->make_current) d->make_current(d);
     if (run_status == TP_OK)
         run_status = tp__can_record_steps(p, d, piece) ? tp__record_steps(p, d, piece->from, piece->to)
                                                        : tp__run_steps(p, NULL, false, piece->from, piece->to);
@@ -11355,7 +11379,9 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
             TP_ERR_STATE,
             "two runs at a time of one exec: one thread may use an exec, and a predictor, at a time: give each "
             "thread its own (tp_multi_tower_predictor, tp_exec_new)");
+    if (TP__HAS_DEVICES) tp__session_hold(e->session, true);
     const tp_status st = tp__exec_run_alone(e, r, feeds, n_feeds, fetches, n_fetches, values);
+    if (TP__HAS_DEVICES) tp__session_hold(e->session, false);
     tp__exec_mark(e, false);
     return st;
 }

@@ -181,7 +181,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           13u /* version of the binary interface: changes with the layout of a public struct */
+#define TP_ABI           14u /* version of the binary interface: changes with the layout of a public struct */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -865,6 +865,10 @@ struct tp_device {
     bool (*can_add)(tp_device *d, const tp_call *k);
     /* bytes of scratch memory that the op's kernel needs; NULL: as the op's row says */
     size_t (*scratch)(tp_device *d, const tp_call *k);
+    /* hold(true): other threads wait, in alloc, free, upload, download, copy, unstage, wait, scratch and hold, until this thread has
+     * released d as often as it held it. A run holds its session's devices, but not while an op runs on the host. NULL: threads may
+     * use d at the same time. */
+    void (*hold)(tp_device *d, bool on);
     void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */
     tp_status (*wait)(tp_device *d);    /* wait until all queued work is done */
     /* Between record_begin and record_end work is recorded instead of done. record_step begins step 0, 1, 2, ... of the recording:

@@ -531,6 +531,40 @@ TEST(two_gpus_in_one_step)
     tp_set_log(NULL, NULL);
 }
 
+/* An op of the host on one of two GPUs: what is between such ops is recorded all the same. */
+TEST(two_gpus_and_a_print_are_recorded)
+{
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(6, 5)), *h[2];
+    for (int i = 0; i < 2; i++) {
+        tp_device_enter(g, i);
+        tp_node *w = tp_get_variable_as(g, i ? "w1" : "w0", TP_F32, tp_make_shape(5, 4), tp_init_normal(0, 1));
+        h[i] = tp_tanh(tp_matmul(x, w));
+        if (i == 0) h[i] = tp_print(h[i], "h0");
+        tp_device_leave(g);
+    }
+    static const float v[30] = {1, 2, 3};
+    const tp_feed feed = tp_make_feed(x, TP_F32, tp_make_shape(6, 5), v);
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = gpu;
+    sc.n_devices = 2;
+    tp_session *s = gpu[0] && gpu[1] ? tp_session_new(g, &sc) : NULL;
+    for (int run = 0; run < 3 && CHECK_MSG(s != NULL, "%s", tp_last_error()); run++) {
+        const tp_tensor *value[2];
+        CHECK_OK(tp_session_run(s, &feed, 1, h, 2, value));
+    }
+    tp_plan_info info;
+    if (s && CHECK_OK(tp_exec_plan_info(tp_session_exec(s), h, 2, &info))) CHECK(info.recorded);
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int i = 0; i < 2; i++)
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+    tp_set_log(NULL, NULL);
+}
+
 /* ==== >>convolution, >>normalisation ================================================================== */
 /* Shapes that take several blocks, warps and pieces, odd ends, and every way that a kernel has. */
 
@@ -2168,9 +2202,9 @@ TEST(staged_values_arrive_in_time)
         if (order % 4 == 1 && CHECK(wide_sums(gpu, again))) CHECK(memcmp(once, again, sizeof once) == 0);
     }
     CHECK_ERR(gpu->unstage(gpu, 0, NULL), TP_ERR_ARG, "no staged value has number 0");
-    for (int i = 0; i < 64; i++) CHECK_OK(gpu->stage(gpu, &v, sizeof v, &number));
-    CHECK_ERR(gpu->stage(gpu, &v, sizeof v, &number), TP_ERR_STATE, "64 staged values wait already");
-    for (int i = 0; i < 64; i++) CHECK_OK(gpu->unstage(gpu, i, NULL));
+    for (int i = 0; i < 1024; i++) CHECK_OK(gpu->stage(gpu, &v, sizeof v, &number));
+    CHECK_ERR(gpu->stage(gpu, &v, sizeof v, &number), TP_ERR_STATE, "1024 staged values wait already");
+    for (int i = 0; i < 1024; i++) CHECK_OK(gpu->unstage(gpu, i, NULL));
     CHECK_OK(gpu->stage(gpu, &v, sizeof v, &number));
     gpu->close(gpu); /* one still waits */
 }
@@ -2211,6 +2245,192 @@ TEST(another_thread_stages)
         CHECK(memcmp(value, back, sizeof value) == 0);
     }
     gpu->free(gpu, place);
+    gpu->close(gpu);
+}
+
+/* A thread that runs y = 2 x + 1 many times with one exec. */
+typedef struct doubler {
+    tp_session *session;
+    tp_node *x, *y;
+    float first;
+    int wrong; /* runs that failed, or gave another value; -1: no exec */
+} doubler;
+static void *double_often(void *user)
+{
+    enum { N = 4096 };
+    doubler *d = (doubler *)user;
+    float *v = (float *)malloc(N * sizeof *v);
+    tp_exec *e = tp_exec_new(d->session);
+    d->wrong = e && v ? 0 : -1;
+    for (int run = 0; run < 60 && d->wrong >= 0; run++) {
+        const tp_tensor *out = NULL;
+        for (int i = 0; i < N; i++) v[i] = d->first + (float)(run + i % 5);
+        const tp_feed f = tp_make_feed(d->x, TP_F32, tp_make_shape(N), v);
+        bool good = tp_exec_run(e, &f, 1, &d->y, 1, &out) == TP_OK;
+        for (int i = 0; i < N && good; i++) good = ((const float *)out->data)[i] == 2 * v[i] + 1;
+        d->wrong += !good;
+    }
+    tp_exec_free(e);
+    free(v);
+    return NULL;
+}
+/* Two threads run, record and replay on one GPU, each with an exec of its own, while a third reads and loads a variable. */
+TEST(threads_share_a_gpu)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY));
+    tp_get_variable_as(g, "v", TP_F32, tp_make_shape(3000), tp_init_ones());
+    const tp_variable *v = tp_find_variable(g, "v");
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    doubler d[2];
+    pthread_t thread[2];
+    for (int i = 0; i < 2; i++) {
+        d[i].session = s, d[i].x = x, d[i].first = (float)(1000 * i), d[i].wrong = 0;
+        d[i].y = tp_affine(x, 2, 1);
+        if (!CHECK(pthread_create(&thread[i], NULL, double_often, &d[i]) == 0)) return;
+    }
+    tp_tensor value;
+    memset(&value, 0, sizeof value);
+    for (int i = 0; i < 60; i++) {
+        CHECK_OK(tp_session_read(s, v, &value));
+        CHECK_MSG(tp_tensor_get(&value, 2999) == i + 1, "%g in round %d", tp_tensor_get(&value, 2999), i);
+        for (int k = 0; k < 3000; k++) tp_tensor_set(&value, k, i + 2);
+        CHECK_OK(tp_session_load(s, v, &value));
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(thread[i], NULL);
+        CHECK_MSG(d[i].wrong == 0, "%d of 60 runs were wrong", d[i].wrong);
+    }
+    tp_tensor_free(&value);
+    tp_session_free(s);
+    tp_graph_free(g);
+    gpu->close(gpu);
+}
+
+/* An op of the host that waits for what another thread computes on the same GPU. */
+static void ask_another(const tp_call *k)
+{
+    pthread_t thread;
+    tp_device *d = k->device;
+    if (!CHECK(pthread_create(&thread, NULL, double_often, k->user) == 0)) return;
+    pthread_join(thread, NULL);
+    CHECK_OK(d->copy(d, k->out[0].data, k->in[0].data, 2 * sizeof(float)));
+}
+static tp_status as_input(tp_infer *s) { return s->out[0] = s->in[0], TP_OK; }
+TEST(an_op_of_the_host_waits_for_a_thread_of_the_same_gpu)
+{
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY)), *y = tp_affine(x, 2, 1);
+    doubler d;
+    d.x = x, d.y = y, d.first = 3, d.wrong = 0;
+    tp_op row;
+    memset(&row, 0, sizeof row);
+    row.name = "ask", row.label = "Ask", row.flags = TP_OP_HOST | TP_OP_ANY_DEVICE;
+    row.min_in = row.max_in = row.n_out = 1, row.infer = as_input, row.naive_f32 = ask_another;
+    tp_apply_desc a;
+    memset(&a, 0, sizeof a);
+    a.row = &row, a.in = &y, a.n_in = 1, a.user = &d;
+    tp_node *sum = tp_sum(tp_apply_ex(g, &a));
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = d.session = tp_session_new(g, &sc);
+    const float v[2] = {1, 2};
+    const tp_feed f = tp_make_feed(x, TP_F32, tp_make_shape(2), v);
+    for (int run = 0; run < 3; run++) {
+        const tp_tensor *out = NULL;
+        if (!CHECK_OK(tp_session_run(s, &f, 1, &sum, 1, &out))) break;
+        CHECK(tp_tensor_get(out, 0) == 8 && d.wrong == 0);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    gpu->close(gpu);
+}
+
+/* More large feeds than a GPU once had places for. */
+TEST(many_large_feeds)
+{
+    enum { FEEDS = 70, N = 5000 };
+    static float v[FEEDS][N];
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_feed f[FEEDS];
+    tp_node *sum = NULL;
+    for (int i = 0; i < FEEDS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "x%d", i);
+        tp_node *x = tp_placeholder(g, name, TP_F32, tp_make_shape(N));
+        for (int k = 0; k < N; k++) v[i][k] = (float)i;
+        f[i] = tp_make_feed(x, TP_F32, tp_make_shape(N), v[i]);
+        sum = sum ? tp_add(sum, tp_mean(x)) : tp_mean(x);
+    }
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    const tp_tensor *out = NULL;
+    if (CHECK_OK(tp_session_run(s, f, FEEDS, &sum, 1, &out))) CHECK_NEAR(tp_tensor_get(out, 0), 69 * 35, 0, 1e-6);
+    tp_session_free(s);
+    tp_graph_free(g);
+    gpu->close(gpu);
+}
+
+/* Of an image with one NaN: which of relu(bias(f(x))) are NaN, f a convolution or a product. The CPU's count, then the GPU's. */
+static void count_nans(tp_device *gpu, int which, tp_precision p, int64_t count[2])
+{
+    enum { H = 6, C = 136 };
+    static float v[H * H * C];
+    const int channels[4] = {8, C, 8, C}, c = channels[which], groups = which == 2 ? 8 : 1;
+    for (int on = 0; on < 2; on++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, H, H, c)), *b, *y;
+        for (int i = 0; i < H * H * c; i++) v[i] = i == 15 * c + 3 ? (float)NAN : (float)(i % 7 - 3);
+        b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(c), tp_init_normal(0, 1));
+        if (which == 3) {
+            tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(c, c), tp_init_normal(0, 1));
+            y = tp_relu(tp_nn_bias_add(tp_matmul(tp_reshape_to(x, tp_make_shape(H * H, c)), w), b, TP_NHWC));
+        } else {
+            tp_conv2d_attrs a;
+            memset(&a, 0, sizeof a);
+            a.padding = TP_SAME;
+            a.groups = groups;
+            tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(3, 3, c / groups, c), tp_init_normal(0, 1));
+            y = tp_relu(tp_nn_bias_add(tp_nn_conv2d(x, w, &a), b, TP_NHWC));
+        }
+        tp_session_config sc = tp_default_session_config();
+        sc.precision = p;
+        if (on) sc.devices = &gpu, sc.n_devices = 1;
+        tp_session *s = tp_session_new(g, &sc);
+        const tp_feed f = tp_make_feed(x, TP_F32, tp_make_shape(1, H, H, c), v);
+        const tp_tensor *out = NULL;
+        count[on] = -1 - on;
+        if (CHECK_OK(tp_session_run(s, &f, 1, &y, 1, &out))) {
+            count[on] = 0;
+            for (int64_t i = 0; i < tp_tensor_size(out); i++) count[on] += isnan(tp_tensor_get(out, i)) != 0;
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+TEST(a_fused_relu_keeps_nan)
+{
+    static const char *const name[4] = {"3x3", "3x3 of many channels", "depthwise", "product"};
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    for (int i = 0; i < 8; i++) {
+        int64_t count[2];
+        count_nans(gpu, i / 2, i % 2 ? TP_PRECISION_TF32 : TP_PRECISION_F32, count);
+        CHECK_MSG(count[0] == count[1] && count[0] > 0, "%s: %lld NaN on the CPU, %lld on the GPU", name[i / 2],
+                  (long long)count[0], (long long)count[1]);
+    }
     gpu->close(gpu);
 }
 

@@ -696,7 +696,7 @@ TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
 TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
 
 /* -- CSV: fields between separators, quoted if they contain separators, quotes (doubled) or line ends; lines end with LF or CRLF.
- * Numbers are read without the locale. Empty lines are skipped. */
+ * Numbers are read without the locale. Empty lines are skipped. An empty field is a text of no bytes, and no number: see `missing`. */
 
 typedef struct tp_csv_column {
     const char *name; /* the column's name in the first line; NULL: use `index` */
@@ -715,6 +715,10 @@ typedef struct tp_df_csv_desc {
     char separator; /* the character between fields; default ',' */
     tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
+    /* what empty fields and NA, N/A, NULL, None and ? (in either case) are in columns of TP_F32 and TP_F64. TP_YES: NaN, which
+     * "nan" is always; TP_NO, the default: an error. In integer columns, which have no NaN, they are an error, and text stays
+     * as it is. */
+    tp_tri missing;
 } tp_df_csv_desc;
 TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
 
@@ -7406,9 +7410,25 @@ static size_t tp__byte_order_mark(const char *text, size_t size)
     return size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
 }
 
-/* Stores a field as element i of t; false: it is not a valid number, or, written in digits, too large for t's type. */
-static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
+/* Whether a field says that its value is missing. */
+static bool tp__csv_missing(const char *field, const char *end)
 {
+    static const char *const words[] = {"na", "n/a", "null", "none", "?"};
+    while (field < end && (*field == ' ' || *field == '\t')) field++;
+    for (int i = 0; i < TP_COUNT(words); i++)
+        if (tp__same_word(field, words[i]) && tp__csv_blank(field + strlen(words[i]), end)) return true;
+    return field == end;
+}
+
+/* Stores a field as element i of t; false: it is not a valid number, or, written in digits, too large for t's type.
+ * missing: in a column of floats a missing value is NaN. */
+static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length, bool missing)
+{
+    static const char nan_text[] = "nan";
+    if (missing && tp_dtype_is_float(t->dtype) && tp__csv_missing(field, field + length)) {
+        field = nan_text;
+        length = strlen(nan_text);
+    }
     const char *end = field + length, *after = field;
     if (tp__csv_blank(field, end)) return false;
     if (tp_dtype_is_float(t->dtype)) {
@@ -7430,6 +7450,7 @@ typedef struct tp__csv_take {
     const tp_csv_column *column; /* an array of n columns */
     int n;
     int64_t *first; /* first field of each component, -1: not found in the header yet */
+    bool missing;   /* a missing value is NaN in a column of floats */
 } tp__csv_take;
 
 static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
@@ -7476,6 +7497,23 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     return TP_OK;
 }
 
+/* Says that a field is no number of its column's type. `part` counts the fields of the component from 0. */
+static tp_status tp__csv_no_number(const tp__csv *c, int64_t line, int64_t k, const tp_csv_column *column, int64_t part,
+                                   const char *field, size_t length, tp_dtype dtype)
+{
+    tp__printable value;
+    char which[120] = "";
+    if (column->name && part == 0) snprintf(which, sizeof which, " (%.80s)", column->name);
+    else if (column->name) snprintf(which, sizeof which, " (%lld after %.80s)", (long long)part, column->name);
+    const char *remedy = !tp__csv_missing(field, field + length) ? ""
+                         : tp_dtype_is_float(dtype)
+                             ? ": .missing = TP_YES makes it NaN"
+                             : ": only a column of TP_F32 or TP_F64 can have missing values, which "
+                               ".missing = TP_YES makes NaN";
+    return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s: \"%s\" is no %s%s", c->data_name, (long long)line,
+                   (long long)k, which, tp__make_printable(&value, field, length), tp_dtype_name(dtype), remedy);
+}
+
 /* Stores one row as element `row` of the arrays. fields: number of fields in a row, 0: not known yet. */
 static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_flow *f, int64_t row, int64_t *fields)
 {
@@ -7494,15 +7532,8 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
                 int64_t *place = (int64_t *)f->array[j].data + 2 * row;
                 place[0] = (int64_t)(field - f->text);
                 place[1] = (int64_t)length;
-            } else if (!tp__csv_number(&f->array[j], row * count + part, field, length)) {
-                tp__printable value;
-                char which[120] = "";
-                if (t->column[j].name && part == 0) snprintf(which, sizeof which, " (%.80s)", t->column[j].name);
-                else if (t->column[j].name)
-                    snprintf(which, sizeof which, " (%lld after %.80s)", (long long)part, t->column[j].name);
-                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s: \"%s\" is no %s", c->data_name,
-                               (long long)line_number, (long long)k, which, tp__make_printable(&value, field, length),
-                               tp_dtype_name(f->array[j].dtype));
+            } else if (!tp__csv_number(&f->array[j], row * count + part, field, length, t->missing)) {
+                return tp__csv_no_number(c, line_number, k, &t->column[j], part, field, length, f->array[j].dtype);
             }
         }
     }
@@ -7525,10 +7556,10 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
 
 /* Parses f->text, `size` bytes and a 0, into f's arrays. */
 static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *data_name, const tp_csv_column *columns,
-                               bool header, char separator, int64_t *first)
+                               bool header, bool missing, char separator, int64_t *first)
 {
     tp__csv c = {f->text, f->text + size, data_name, 1, separator};
-    const tp__csv_take take = {columns, f->n, first};
+    const tp__csv_take take = {columns, f->n, first, missing};
     int64_t max_rows = 1, rows = 0, fields = 0;
     c.at += tp__byte_order_mark(c.at, size);
     for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) max_rows++;
@@ -7578,7 +7609,8 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
     int64_t *first = (int64_t *)tp_calloc((size_t)d->n, sizeof *first);
     tp_status st = first ? tp_file_read(d->path, true, 0, &f->text, &size) : TP_ERR_NOMEM;
     if (st == TP_OK)
-        st = tp__csv_parse(f, size, d->path, d->columns, tp__tri_is_yes(d->header, true), separator, first);
+        st = tp__csv_parse(f, size, d->path, d->columns, tp__tri_is_yes(d->header, true),
+                           tp__tri_is_yes(d->missing, false), separator, first);
     tp_free(first);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
     if (st == TP_OK) return df;

@@ -1273,7 +1273,8 @@ TEST(csv_errors_name_line_and_column)
     check_refused(tp_df_csv(make_csv("m,n\n1,1,5\n"), real, 1), TP_ERR_FORMAT, "t.csv:2: this line has 3 fields");
     check_refused(tp_df_csv(make_csv("m,n\n1,1;5\n"), real, 1), TP_ERR_FORMAT,
                   "t.csv:2: column 1 (n): \"1;5\" is no float32");
-    check_refused(tp_df_csv(make_csv("m,n\n1,\n"), real, 1), TP_ERR_FORMAT, "\"\" is no float32");
+    check_refused(tp_df_csv(make_csv("m,n\n1,\n"), real, 1), TP_ERR_FORMAT,
+                  "\"\" is no float32: .missing = TP_YES makes it NaN");
     check_refused(tp_df_csv(make_csv("m,o\n1,1\n"), real, 1), TP_ERR_NAME,
                   "t.csv:1: there is no column called \"n\"; the columns are \"m\", \"o\"");
     check_refused(tp_df_csv(make_csv("n,n\n1,1\n"), real, 1), TP_ERR_FORMAT, "columns 0 and 1 are both called \"n\"");
@@ -1282,6 +1283,40 @@ TEST(csv_errors_name_line_and_column)
     check_refused(tp_df_csv(make_csv("n\n1\n"), NULL, 0), TP_ERR_ARG, "at least one column");
     const tp_csv_column odd[1] = {{"n", 0, 0, TP_BOOL}};
     check_refused(tp_df_csv(make_csv("n\n1\n"), odd, 1), TP_ERR_ARG, "component 0");
+}
+
+TEST(csv_missing_values)
+{
+    const tp_csv_column columns[] = {{"x", 0, 2, TP_F32}, {"z", 0, 0, TP_F64}, {"name", 0, 0, TP_U8}};
+    const char *const fields[] = {"", " ", "NA", "na", " n/a\t", "\"N/A\"", "NULL", "None", "?", "NaN", "nan"};
+    for (int i = 0; i < TP_COUNT(fields); i++) {
+        char text[100];
+        tp_datapoint dp = {0, NULL, 0};
+        snprintf(text, sizeof text, "name,x,y,z\nNA,%s,2,%s\n,1,%s,3\n", fields[i], fields[i], fields[i]);
+        tp_dataflow *df = tp_df_csv(make_csv(text), columns, 3, .shuffle = TP_NO, .missing = TP_YES);
+        if (CHECK_OK(tp_df_next(df, &dp))) {
+            CHECK(isnan(tp_tensor_get(&dp.c[0], 0)) && tp_tensor_get(&dp.c[0], 1) == 2);
+            CHECK(isnan(tp_tensor_get(&dp.c[1], 0)) && same_text(&dp.c[2], "NA"));
+        }
+        if (CHECK_OK(tp_df_next(df, &dp))) {
+            CHECK(tp_tensor_get(&dp.c[0], 0) == 1 && isnan(tp_tensor_get(&dp.c[0], 1)));
+            CHECK(tp_tensor_get(&dp.c[1], 0) == 3 && same_text(&dp.c[2], ""));
+        }
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+    }
+    const tp_csv_column whole[1] = {{"n", 0, 0, TP_I32}}, real[1] = {{"n", 0, 0, TP_F32}};
+    const char *const no_number[] = {"NAN1", "nay", "n/", "??", "-", "nul", "x"};
+    for (int i = 0; i < TP_COUNT(no_number); i++) {
+        char text[60];
+        snprintf(text, sizeof text, "m,n\n1,%s\n", no_number[i]);
+        check_refused(tp_df_csv(make_csv(text), real, 1, .missing = TP_YES), TP_ERR_FORMAT, "is no float32");
+        CHECK(!strstr(tp_last_error(), ".missing"));
+    }
+    check_refused(tp_df_csv(make_csv("m,n\n1,NA\n"), real, 1), TP_ERR_FORMAT,
+                  "t.csv:2: column 1 (n): \"NA\" is no float32: .missing = TP_YES makes it NaN");
+    check_refused(tp_df_csv(make_csv("m,n\n1,NA\n"), whole, 1, .missing = TP_YES), TP_ERR_FORMAT,
+                  "\"NA\" is no int32: only a column of TP_F32 or TP_F64 can have missing values");
 }
 
 static tp_dataflow *a_csv(void)

@@ -4275,8 +4275,11 @@ static void tp__bar_draw(tp__bar *b, bool is_last)
     if (!b->tty && !strstr(text, b->postfix)) tp__bar_text(b, 480, text, sizeof text);
     tp__log_progress(b->tty ? text : NULL, is_last);
     if (b->tty) return;
+    tp__os_signals before;
+    tp__os_pipe_begin(&before);
     fprintf(stderr, "%s\n", text);
     fflush(stderr);
+    tp__os_pipe_end(&before);
 }
 
 static void tp__bar_open(tp__bar *b, int64_t total)
@@ -7775,9 +7778,13 @@ static void tp__debug_where(tp_buf *b, const tp_operation *o)
 
 static void tp__debug_flush(tp__debugger *d)
 {
+    tp__os_signals before;
+    tp__os_pipe_begin(&before);
     if (d->out.len) fwrite(d->out.data, 1, d->out.len, stdout);
     if (d->out.failed) fputs("(there is no memory for this answer)\n", stdout);
-    fflush(stdout);
+    const bool is_written = fflush(stdout) == 0;
+    tp__os_pipe_end(&before);
+    if (!is_written) tp_log_once(TP_LOG_WARN, "the debugger's answers cannot be written to stdout: %s", tp__os_error());
     tp_buf_free(&d->out);
     memset(&d->out, 0, sizeof d->out);
 }
@@ -9409,7 +9416,10 @@ static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *ans
     } else {
         c->setopt(c->curl, GET, 1L);
     }
+    tp__os_signals before; /* with NO_SIGNAL libcurl leaves the SIGPIPE of a closed connection to its caller */
+    tp__os_pipe_begin(&before);
     const int failed = c->perform(c->curl);
+    tp__os_pipe_end(&before);
     if (failed) snprintf(reason, 256, "%s", c->error_text(failed));
     else if (c->getinfo(c->curl, RESPONSE_CODE, &code) != 0 || code < 200 || code > 299)
         snprintf(reason, 256, "it answered %ld %.*s", code, (int)(answer->len < 180 ? answer->len : 180),

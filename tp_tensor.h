@@ -1337,6 +1337,44 @@ typedef bool (*tp__os_name_fn)(void *user, const char *name);
 enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND, TP__OS_READ_NOW, TP__OS_CHANGE };
 
 TP__COLD_BEGIN
+/* -- closed pipes ---------------------------------------------------------------------------------------- */
+/* Between tp__os_pipe_begin and tp__os_pipe_end this thread's writes to a pipe or socket whose other end is closed fail with EPIPE, and
+ * no SIGPIPE ends the program without a sentence. What the program does with SIGPIPE in its own writes stays as it is. */
+
+#if !defined(TP_NO_FILES) && !defined(_WIN32)
+#include <signal.h>
+typedef sigset_t tp__os_signals; /* the signals that a thread blocks */
+#ifdef TP_NO_THREADS
+#define TP__OS_BLOCK sigprocmask
+#else
+#define TP__OS_BLOCK pthread_sigmask
+#endif
+static TP__UNUSED void tp__os_pipe_begin(tp__os_signals *before)
+{
+    sigset_t closed_pipe;
+    sigemptyset(&closed_pipe);
+    sigaddset(&closed_pipe, SIGPIPE);
+    TP__OS_BLOCK(SIG_BLOCK, &closed_pipe, before);
+}
+static TP__UNUSED void tp__os_pipe_end(const tp__os_signals *before)
+{
+    sigset_t closed_pipe, pending;
+    int number;
+    const int reason = errno;
+    if (sigismember(before, SIGPIPE) == 1)
+        return; /* the program blocks it itself, and finds it pending as without these calls */
+    sigemptyset(&closed_pipe);
+    sigaddset(&closed_pipe, SIGPIPE);
+    if (sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1) sigwait(&closed_pipe, &number);
+    TP__OS_BLOCK(SIG_SETMASK, before, NULL);
+    errno = reason;
+}
+#else
+typedef int tp__os_signals;
+static TP__UNUSED void tp__os_pipe_begin(tp__os_signals *before) { *before = 0; }
+static TP__UNUSED void tp__os_pipe_end(const tp__os_signals *before) { (void)before; }
+#endif
+
 /* -- files: POSIX ---------------------------------------------------------------------------------------- */
 
 #if !defined(TP_NO_FILES) && !defined(_WIN32)
@@ -1417,15 +1455,18 @@ static int64_t tp__os_read(int fd, void *data, size_t n) { return tp__os_read_at
 static int tp__os_write(int fd, const void *data, size_t n)
 {
     const char *p = (const char *)data;
+    tp__os_signals before;
+    tp__os_pipe_begin(&before);
     while (n > 0) {
         const ssize_t put = TP_OS_WRITE(fd, p, n < TP__OS_MAX_BYTES ? n : TP__OS_MAX_BYTES);
         if (put < 0 && errno == EINTR) continue;
         if (put == 0) errno = ENOSPC;
-        if (put <= 0) return -1;
+        if (put <= 0) break;
         p += put;
         n -= (size_t)put;
     }
-    return 0;
+    tp__os_pipe_end(&before);
+    return n > 0 ? -1 : 0;
 }
 
 static int tp__os_seek(int fd, int64_t at) { return lseek(fd, (off_t)at, SEEK_SET) < 0 ? -1 : 0; }
@@ -3650,10 +3691,13 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     if (file) {
         tp__os_write(file - 1, line, strlen(line));
     } else {
+        tp__os_signals before;
+        tp__os_pipe_begin(&before);
         if (tp__logger.open_line) fputs("\r\033[K", stderr);
         tp__logger.open_line = false;
         fputs(line, stderr);
         fflush(stderr);
+        tp__os_pipe_end(&before);
     }
     tp__hook_free(longer);
 }
@@ -3666,8 +3710,11 @@ static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
     TP__LOG_TURN(turn);
     (void)turn;
 #ifndef TP_NO_STDIO
+    tp__os_signals before;
+    tp__os_pipe_begin(&before);
     fprintf(stderr, "\r%s\033[K%s", bar, is_last ? "\n" : "");
     fflush(stderr);
+    tp__os_pipe_end(&before);
 #endif
     tp__logger.open_line = !is_last;
 }

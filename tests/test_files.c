@@ -1003,6 +1003,59 @@ TEST(file_read_of_unknown_size)
     }
 }
 
+/* In a process of its own: write to a pipe that nobody reads by a function of the library, then by write() itself, which ends the
+ * process by SIGPIPE if the library has left the signal as it was. Returns the status of waitpid, 0 if the process did not come
+ * to its own write. */
+static int write_to_closed_pipe(int what, bool is_blocked)
+{
+    int ends[2], told[2], status = 0;
+    char come = 0;
+    sigset_t closed_pipe, now;
+    if (!CHECK(pipe(ends) == 0 && pipe(told) == 0)) return 0;
+    const pid_t child = fork();
+    if (child != 0) {
+        close(ends[0]);
+        close(ends[1]);
+        close(told[1]);
+        CHECK(child > 0 && waitpid(child, &status, 0) == child);
+        const bool has_come = read(told[0], &come, 1) == 1;
+        close(told[0]);
+        return has_come ? status : 0;
+    }
+    char name[64];
+    bool is_good = true;
+    signal(SIGPIPE, SIG_DFL);
+    sigemptyset(&closed_pipe);
+    sigaddset(&closed_pipe, SIGPIPE);
+    sigprocmask(is_blocked ? SIG_BLOCK : SIG_UNBLOCK, &closed_pipe, NULL);
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[1]);
+    tp_writer *w = NULL;
+    if (what == 0) is_good = tp_writer_open(&w, name) == TP_OK && tp_writer_put(w, "abc", 3) == TP_OK;
+    close(ends[0]);
+    if (what == 0)
+        is_good = is_good && tp_writer_commit(w) == TP_ERR_IO && strstr(tp_last_error(), name) &&
+                  strstr(tp_last_error(), "cannot be written: Broken pipe");
+    if (what > 0) dup2(ends[1], 2);
+    if (what == 1) tp_set_log(NULL, NULL), tp_log(TP_LOG_INFO, "a line");
+    if (what == 2) tp__log_progress("a bar", false);
+    sigpending(&now);
+    if ((sigismember(&now, SIGPIPE) == 1) != is_blocked) _exit(1);
+    sigprocmask(SIG_BLOCK, NULL, &now);
+    if (!is_good || (sigismember(&now, SIGPIPE) == 1) != is_blocked) _exit(2);
+    if (write(told[1], "x", 1) != 1) _exit(4);
+    _exit(write(ends[1], "x", 1) < 0 && errno == EPIPE ? 3 : 4);
+}
+
+TEST(a_closed_pipe_is_an_error_and_ends_no_program)
+{
+    if (!tp_file_exists("/dev/fd/0")) TEST_SKIP("no /dev/fd");
+    for (int what = 0; what < 3; what++) {
+        const int plain = write_to_closed_pipe(what, false), blocked = write_to_closed_pipe(what, true);
+        CHECK_MSG(WIFSIGNALED(plain) && WTERMSIG(plain) == SIGPIPE, "%d: status %x", what, (unsigned)plain);
+        CHECK_MSG(WIFEXITED(blocked) && WEXITSTATUS(blocked) == 3, "%d, blocked: status %x", what, (unsigned)blocked);
+    }
+}
+
 TEST(make_dirs)
 {
     const char *dir = tp_test_tmpdir();

@@ -20,31 +20,42 @@ typedef struct option {
     const char *name; /* as in the usage: "--epochs n" */
     option_kind kind;
     void *value;
-    double min; /* the least number that makes sense */
+    double min, max; /* the least and the largest number that make sense */
 } option;
 
-static inline option option_new(const char *name, option_kind kind, void *value, double min)
+static inline option option_new(const char *name, option_kind kind, void *value, double min, double max)
 {
-    const option o = {name, kind, value, min};
+    const option o = {name, kind, value, min, max};
     return o;
 }
-static inline option option_flag(const char *name, int *value) { return option_new(name, OPTION_FLAG, value, 0); }
+static inline option option_flag(const char *name, int *value) { return option_new(name, OPTION_FLAG, value, 0, 1); }
 static inline option option_text(const char *name, const char **value)
 {
-    return option_new(name, OPTION_TEXT, value, 0);
+    return option_new(name, OPTION_TEXT, value, 0, 0);
 }
 static inline option option_int(const char *name, int *value, int min)
 {
-    return option_new(name, OPTION_INT, value, min);
+    return option_new(name, OPTION_INT, value, min, INT_MAX);
 }
-static inline option option_seed(const char *name, uint64_t *value) { return option_new(name, OPTION_SEED, value, 0); }
+static inline option option_int_to(const char *name, int *value, int min, int max)
+{
+    return option_new(name, OPTION_INT, value, min, max);
+}
+static inline option option_seed(const char *name, uint64_t *value)
+{
+    return option_new(name, OPTION_SEED, value, 0, (double)UINT64_MAX);
+}
 static inline option option_float(const char *name, float *value, double min)
 {
-    return option_new(name, OPTION_FLOAT, value, min);
+    return option_new(name, OPTION_FLOAT, value, min, 1e30);
+}
+static inline option option_float_to(const char *name, float *value, double min, double max)
+{
+    return option_new(name, OPTION_FLOAT, value, min, max);
 }
 static inline option option_double(const char *name, double *value, double min)
 {
-    return option_new(name, OPTION_DOUBLE, value, min);
+    return option_new(name, OPTION_DOUBLE, value, min, 1e30);
 }
 
 static inline bool option_is_named(const option *o) { return o->name[0] == '-'; }
@@ -75,12 +86,12 @@ static inline bool option_set(const option *o, const char *text)
     }
     if (o->kind == OPTION_INT) {
         const long number = strtol(text, &end, 10);
-        if (end == text || *end || errno || (double)number < o->min || number > INT_MAX) return false;
+        if (end == text || *end || errno || (double)number < o->min || (double)number > o->max) return false;
         *(int *)o->value = (int)number;
         return true;
     }
     const double number = strtod(text, &end);
-    if (end == text || *end || !(number >= o->min && number <= 1e30)) return false;
+    if (end == text || *end || !(number >= o->min && number <= o->max)) return false;
     if (o->kind == OPTION_FLOAT) *(float *)o->value = (float)number;
     else *(double *)o->value = number;
     return true;
@@ -96,11 +107,14 @@ static inline void option_usage(const char *program, const option *list, int n)
 
 static inline void option_refuse(const char *program, const option *o, const char *text)
 {
-    char wants[64] = "a value";
+    char wants[100] = "a value";
     const int name = (int)strcspn(o->name, " ");
-    if (o->kind == OPTION_INT) snprintf(wants, sizeof wants, "a whole number of at least %.0f", o->min);
-    if (o->kind == OPTION_SEED) snprintf(wants, sizeof wants, "a whole number of at least 0");
-    if (o->kind >= OPTION_FLOAT) snprintf(wants, sizeof wants, "a number of at least %g", o->min);
+    if (o->kind == OPTION_INT)
+        snprintf(wants, sizeof wants, "a whole number of at least %.0f and at most %.0f", o->min, o->max);
+    if (o->kind == OPTION_SEED)
+        snprintf(wants, sizeof wants, "a whole number of at least 0 and at most %llu", (unsigned long long)UINT64_MAX);
+    if (o->kind >= OPTION_FLOAT)
+        snprintf(wants, sizeof wants, "a number of at least %g and at most %g", o->min, o->max);
     fprintf(stderr, "%s: %.*s wants %s, not %s%s%s; %s --help lists the options\n", program, name, o->name, wants,
             text ? "'" : "nothing", text ? text : "", text ? "'" : "", program);
     exit(2);

@@ -96,6 +96,7 @@ holds() {
     esac
 }
 
+only=${1:-}
 failed=0
 while IFS='|' read -r example arguments conditions; do
     example=${example// /}
@@ -140,6 +141,12 @@ for source in examples/*.c; do
         refuses 2 "$name wants .*, not nothing" "$out/$example" "$name"
     done
 done
+refuses_of() { [ "${only:-$1}" != "$1" ] || refuses 2 "$2" "$out/$1" "${@:3}"; } # <example> <regex> <arguments>
+refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not '1.5'" --wrong 1.5
+refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not 'nan'" --wrong nan
+refuses_of dorefa "--weight-bits wants a whole number of at least 1 and at most 32, not '33'" --weight-bits 33
+refuses_of dorefa "--activation-bits wants a whole number of at least 1 and at most 32, not '0'" --activation-bits 0
+refuses_of dorefa "--epochs wants a whole number of at least 1 and at most 2147483647, not '9999999999'" --epochs 9999999999
 # Without --steps an epoch is a pass over the data, which takes longer than two seconds; an epoch without steps ends at once.
 for source in $(grep -l '0: a pass over the data' examples/*.c); do
     example=$(basename "$source" .c) got=0

@@ -27,6 +27,8 @@ spatial_transformer | --turn 0 --epochs 2 --steps 60 | cost<0.95*first validatio
 cifar10_convnet    | --epochs 2 --steps 15           | train_error<0.95*first validation_error<0.85
 cifar10_resnet     | --n 1 --epochs 2 --steps 16         | train_error<0.95*first validation_error<0.8
 cifar10_fast       | --width 8 --batch 128 --epochs 2 --steps 12 --rate 0.2 | train_error<0.95*first validation_error<0.85
+cifar10_fast       | --width 4 --batch 16 --epochs 1 --steps 1 | cross_entropy_loss<9
+cifar10_fast       | --width 4 --batch 16 --epochs 2 --steps 1 | cross_entropy_loss<9
 imagenet_resnet50  | --batch 8 --side 32 --classes 10 --rate 6 --epochs 2 --steps 4 | xentropy_loss<0.9*first
 averaged_weights   | --epochs 3 --steps 60           | averaged_error<0.5 cost<0.7*first
 averaged_weights:norm | --epochs 3 --steps 60        | averaged_error<0.5 cost<0.7*first

@@ -78,7 +78,7 @@ static inline bool option_set(const option *o, const char *text)
     errno = 0;
     if (o->kind == OPTION_TEXT) {
         *(const char **)o->value = text;
-        return text[0] != 0;
+        return text[0] != 0 && strncmp(text, "--", 2) != 0; /* the next option: the value was forgotten */
     }
     if (o->kind == OPTION_SEED) {
         *(uint64_t *)o->value = strtoull(text, &end, 10);

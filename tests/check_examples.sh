@@ -146,6 +146,7 @@ done
 refuses_of() { [ "${only:-$1}" != "$1" ] || refuses 2 "$2" "$out/$1" "${@:3}"; } # <example> <regex> <arguments>
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not '1.5'" --wrong 1.5
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not 'nan'" --wrong nan
+refuses_of disturb_label "--data wants a value, not '--epochs'" --data --epochs 3
 refuses_of dorefa "--weight-bits wants a whole number of at least 1 and at most 32, not '33'" --weight-bits 33
 refuses_of dorefa "--activation-bits wants a whole number of at least 1 and at most 32, not '0'" --activation-bits 0
 refuses_of dorefa "--epochs wants a whole number of at least 1 and at most 2147483647, not '9999999999'" --epochs 9999999999

@@ -170,6 +170,10 @@ int main(int argc, char **argv)
                            option_int("--threads n", &session.threads, 0),
                            option_flag("--resume", &resume)};
     read_options(argc, argv, list, TP_COUNT(list));
+    if (sample && !tp_file_exists("train_log/char_gpt/checkpoint"))
+        return fprintf(stderr, "there is no trained model in train_log/char_gpt: run %s without --sample first\n",
+                       argv[0]),
+               2;
     tp_vocabulary v;
     memset(&v, 0, sizeof v);
     /* a text that cannot be read is noticed before the files of an earlier run are deleted */

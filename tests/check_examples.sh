@@ -146,6 +146,8 @@ done
 refuses_of() { [ "${only:-$1}" != "$1" ] || refuses 2 "$2" "$out/$1" "${@:3}"; } # <example> <regex> <arguments>
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not '1.5'" --wrong 1.5
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not 'nan'" --wrong nan
+refuses_of char_rnn "there is no trained model in train_log/char_rnn: run .*/char_rnn without --sample first" --sample 5
+refuses_of char_gpt "there is no trained model in train_log/char_gpt: run .*/char_gpt without --sample first" --sample 5
 refuses_of disturb_label "--data wants a value, not '--epochs'" --data --epochs 3
 refuses_of dorefa "--weight-bits wants a whole number of at least 1 and at most 32, not '33'" --weight-bits 33
 refuses_of dorefa "--activation-bits wants a whole number of at least 1 and at most 32, not '0'" --activation-bits 0

@@ -79,20 +79,22 @@ int main(int argc, char **argv)
                            option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
-    tp_logger_set_dir("train_log/auto_encoder", 'd');
+    tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
+    tp_dataflow *test = data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000);
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/auto_encoder", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     return tp_launch_train_with_config(
-               TP_OPTIONS(
-                   tp_train_config,
-                   .model = {.inputs = inputs,
-                             .n_inputs = TP_COUNT(inputs),
-                             .build_graph = build_graph,
-                             .optimizer = optimizer,
-                             .user = &o},
-                   .dataflow = images(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train")),
-                   TP_CALLBACKS(tp_cb_model_saver(),
-                                tp_cb_inference_runner(images(data ? tp_df_mnist("test", .dir = data)
-                                                                   : tp_df_digits("test", .size = 1000)),
-                                                       .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost", "psnr"))})),
-                   .steps_per_epoch = steps, .max_epoch = epochs),
+               TP_OPTIONS(tp_train_config,
+                          .model = {.inputs = inputs,
+                                    .n_inputs = TP_COUNT(inputs),
+                                    .build_graph = build_graph,
+                                    .optimizer = optimizer,
+                                    .user = &o},
+                          .dataflow = images(train),
+                          TP_CALLBACKS(tp_cb_model_saver(),
+                                       tp_cb_inference_runner(images(test), .inferencers = {tp_inf_scalar_stats(
+                                                                                TP_NAMES("cost", "psnr"))})),
+                          .steps_per_epoch = steps, .max_epoch = epochs),
                tp_queue_input_trainer()) != TP_OK;
 }

@@ -130,29 +130,31 @@ static int train(const options *o)
         session.devices = &device, session.n_devices = 1;
         session.precision = TP_PRECISION_F16;
     }
-    tp_dataflow *df = pictures(o, true);
+    tp_dataflow *df = pictures(o, true), *test = pictures(o, false);
+    if (tp_df_status(df) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/cifar10_fast", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     const int64_t steps = o->steps ? o->steps : tp_df_size(df);
     const int64_t all =
         steps * o->epochs > 1 ? steps * o->epochs : 2; /* the schedule has three points, even of one step */
     const int64_t peak = all * 5 / 24 > 0 ? all * 5 / 24 : 1;
-    tp_logger_set_dir("train_log/cifar10_fast", 'd');
     const tp_status st = tp_launch_train_with_config(
-        TP_OPTIONS(tp_train_config,
-                   .model = {.inputs = inputs,
-                             .n_inputs = TP_COUNT(inputs),
-                             .build_graph = build_graph,
-                             .optimizer = optimizer,
-                             .user = (void *)o},
-                   .dataflow = df,
-                   TP_CALLBACKS(tp_cb_inference_runner(
-                                    pictures(o, false),
-                                    .inferencers = {tp_inf_classification_error(.wrong_tensor_name = "incorrect_vector",
-                                                                                .summary_name = "validation_error")}),
-                                tp_cb_scheduled_hyper_param_setter(
-                                    "learning_rate", .schedule = {{0, 0}, {peak, o->rate}, {all, 0}}, .n_schedule = 3,
-                                    .interp = TP_INTERP_LINEAR, .step_based = true),
-                                tp_cb_throughput_tracker(.samples_per_step = (double)o->batch)),
-                   .session_config = &session, .steps_per_epoch = steps, .max_epoch = o->epochs, .seed = o->seed),
+        TP_OPTIONS(
+            tp_train_config,
+            .model = {.inputs = inputs,
+                      .n_inputs = TP_COUNT(inputs),
+                      .build_graph = build_graph,
+                      .optimizer = optimizer,
+                      .user = (void *)o},
+            .dataflow = df,
+            TP_CALLBACKS(
+                tp_cb_inference_runner(
+                    test, .inferencers = {tp_inf_classification_error(.wrong_tensor_name = "incorrect_vector",
+                                                                      .summary_name = "validation_error")}),
+                tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{0, 0}, {peak, o->rate}, {all, 0}},
+                                                   .n_schedule = 3, .interp = TP_INTERP_LINEAR, .step_based = true),
+                tp_cb_throughput_tracker(.samples_per_step = (double)o->batch)),
+            .session_config = &session, .steps_per_epoch = steps, .max_epoch = o->epochs, .seed = o->seed),
         tp_queue_input_trainer());
     if (device) device->close(device);
     return st != TP_OK;

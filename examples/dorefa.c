@@ -100,7 +100,9 @@ int main(int argc, char **argv)
 
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
     tp_dataflow *test = data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000);
-    tp_logger_set_dir("train_log/dorefa", 'd');
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/dorefa", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     return tp_launch_train_with_config(
                TP_OPTIONS(tp_train_config,
                           .model = {.inputs = inputs,

@@ -122,7 +122,8 @@ int main(int argc, char **argv)
     tp_dataflow *test =
         tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 256, .remainder = true);
     tp_dataflow *one = tp_df_batch(data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test"), 1);
-    if (tp_logger_set_dir(DIR, 'd') != TP_OK) return 1;
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK || tp_logger_set_dir(DIR, 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     tp_status st = tp_launch_train_with_config(
         TP_OPTIONS(tp_train_config,
                    .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},

@@ -130,15 +130,17 @@ int main(int argc, char **argv)
     read_options(argc, argv, list, TP_COUNT(list));
 
     gan n = {NULL, NULL};
+    tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
+    if (tp_df_status(train) != TP_OK || tp_logger_set_dir("train_log/info_gan", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     tp_trainer *trainer = tp_queue_input_trainer();
     if (!trainer) return 1;
     trainer->build = build_gan;
-    tp_logger_set_dir("train_log/info_gan", 'd');
     return tp_launch_train_with_config(
-               TP_OPTIONS(
-                   tp_train_config, .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .user = &n},
-                   .dataflow = tp_df_batch(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train"), BATCH),
-                   TP_CALLBACKS(tp_cb_model_saver(), tp_cb_dump_tensor_as_image("samples", .scale = 1)),
-                   .steps_per_epoch = steps, .max_epoch = epochs),
+               TP_OPTIONS(tp_train_config,
+                          .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .user = &n},
+                          .dataflow = tp_df_batch(train, BATCH),
+                          TP_CALLBACKS(tp_cb_model_saver(), tp_cb_dump_tensor_as_image("samples", .scale = 1)),
+                          .steps_per_epoch = steps, .max_epoch = epochs),
                trainer) != TP_OK;
 }

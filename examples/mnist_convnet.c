@@ -91,12 +91,10 @@ int main(int argc, char **argv)
     test = tp_df_batch(test, 2 * BATCH, .remainder = true);
     if (steps == 0) steps = (int)tp_df_size(train);
 
-    tp_status st = tp_logger_set_dir("train_log/mnist_convnet", resume ? 'k' : 'd');
-    if (st != TP_OK) {
-        fprintf(stderr, "%s\n", tp_last_error());
-        return 1;
-    }
-    st = tp_launch_train_with_config(
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/mnist_convnet", resume ? 'k' : 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
+    tp_status st = tp_launch_train_with_config(
         TP_OPTIONS(
             tp_train_config,
             .model = {.inputs = inputs,

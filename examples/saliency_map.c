@@ -117,17 +117,20 @@ int main(int argc, char **argv)
     guided.name = "guided_relu";
     guided.label = "GuidedRelu";
     guided.grad = guided_gradient;
-    tp_logger_set_dir("train_log/saliency_map", 'd');
+    tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
+    tp_dataflow *test = data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000);
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/saliency_map", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     return tp_launch_train_with_config(
                TP_OPTIONS(tp_train_config,
                           .model = {.inputs = inputs,
                                     .n_inputs = TP_COUNT(inputs),
                                     .build_graph = build_graph,
                                     .optimizer = optimizer},
-                          .dataflow = pictures(data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train")),
+                          .dataflow = pictures(train),
                           TP_CALLBACKS(tp_cb_model_saver(),
-                                       tp_cb_inference_runner(pictures(data ? tp_df_mnist("test", .dir = data)
-                                                                            : tp_df_digits("test", .size = 1000)),
+                                       tp_cb_inference_runner(pictures(test),
                                                               .inferencers = {tp_inf_scalar_stats(TP_NAMES("on_digit")),
                                                                               tp_inf_classification_error()})),
                           .steps_per_epoch = steps, .max_epoch = epochs),

@@ -204,9 +204,10 @@ int main(int argc, char **argv)
                            option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 0)};
     read_options(argc, argv, list, TP_COUNT(list));
 
-    tp_logger_set_dir("train_log/similarity_learning", 'd');
     tp_status st = load(&train, data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train", .size = 4000));
     if (st == TP_OK) st = load(&test, data ? tp_df_mnist("test", .dir = data) : tp_df_digits("test", .size = 1000));
+    /* without data the files of an earlier run stay */
+    if (st == TP_OK) st = tp_logger_set_dir("train_log/similarity_learning", 'd');
     if (st == TP_OK)
         st = tp_launch_train_with_config(
             TP_OPTIONS(tp_train_config,

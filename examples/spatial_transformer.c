@@ -164,7 +164,10 @@ int main(int argc, char **argv)
                            option_int("--epochs n", &epochs, 1), option_int("--steps n", &steps, 1)};
     read_options(argc, argv, list, TP_COUNT(list));
 
-    tp_logger_set_dir("train_log/spatial_transformer", 'd');
+    tp_dataflow *train = pictures(data, "train", &turn), *test = tp_df_take(pictures(data, "test", &turn), 30);
+    if (tp_df_status(train) != TP_OK || tp_df_status(test) != TP_OK ||
+        tp_logger_set_dir("train_log/spatial_transformer", 'd') != TP_OK)
+        return fprintf(stderr, "%s\n", tp_last_error()), 1; /* without data the files of an earlier run stay */
     return tp_launch_train_with_config(
                TP_OPTIONS(
                    tp_train_config,
@@ -172,11 +175,10 @@ int main(int argc, char **argv)
                              .n_inputs = TP_COUNT(inputs),
                              .build_graph = build_graph,
                              .optimizer = optimizer},
-                   .dataflow = pictures(data, "train", &turn),
+                   .dataflow = train,
                    TP_CALLBACKS(tp_cb_model_saver(),
-                                tp_cb_inference_runner(tp_df_take(pictures(data, "test", &turn), 30),
-                                                       .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost")),
-                                                                       tp_inf_classification_error()}),
+                                tp_cb_inference_runner(test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cost")),
+                                                                             tp_inf_classification_error()}),
                                 tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{epochs / 2, 5e-4}})),
                    .steps_per_epoch = steps, .max_epoch = epochs),
                tp_queue_input_trainer()) != TP_OK;

@@ -143,6 +143,21 @@ for source in examples/*.c; do
         refuses 2 "$name wants .*, not nothing" "$out/$example" "$name"
     done
 done
+# Data that cannot be read leave the files of an earlier run as they were.
+for source in $(grep -l 'option_text("--data' examples/*.c); do
+    example=$(basename "$source" .c)
+    [ "${only:-$example}" = "$example" ] || continue
+    rm -rf "$out/run-no-data"
+    mkdir -p "$out/run-no-data/train_log/$example"
+    for file in log.log model-1.npz; do echo kept >"$out/run-no-data/train_log/$example/$file"; done # log.log: the folder is that of a run
+    if (cd "$out/run-no-data" && timeout 60 "$out/$example" --data no_such_folder) >"$out/options.log" 2>&1 ||
+        ! grep -q no_such_folder "$out/options.log" || [ ! -e "$out/run-no-data/train_log/$example/model-1.npz" ]; then
+        echo "$example --data no_such_folder: no sentence, or the earlier run is deleted"
+        cat "$out/options.log"
+        ls -A "$out/run-no-data/train_log/$example"
+        failed=1
+    fi
+done
 refuses_of() { [ "${only:-$1}" != "$1" ] || refuses 2 "$2" "$out/$1" "${@:3}"; } # <example> <regex> <arguments>
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not '1.5'" --wrong 1.5
 refuses_of disturb_label "--wrong wants a number of at least 0 and at most 1, not 'nan'" --wrong nan

@@ -38,6 +38,12 @@ below() { # program, value in its stats.json, limit for the last one
         awk -v l="$3" -v what="$1: $2" '{v = $1} END {if (!(v + 0 < l) || NR == 0) {print what " is " v ", not below " l; exit 1}}'
 }
 run classify && below classify validation_error 0.2
+for odd in x 3x 0 -1 ''; do
+    status=0
+    "$out/resume" "$odd" >odd.log 2>&1 || status=$?
+    [ $status = 2 ] && grep -q "wants a number of epochs of at least 1, not '$odd'" odd.log && [ ! -e train_log/resume ] ||
+        { echo "resume '$odd': status $status"; cat odd.log; exit 1; }
+done
 run resume 1 && run resume 2
 (cd at_once && run resume 2)
 cmp train_log/resume/model-374.npz at_once/train_log/resume/model-374.npz # the same bits as without the interruption

@@ -6,6 +6,7 @@
 #define TP_NO_SEQUENCE_LAYERS
 #include "tp_train.h"
 #include "tp_layers.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 static const tp_spec inputs[] = {TP_SPEC("image", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
@@ -27,12 +28,16 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 
 int main(int argc, char **argv)
 {
+    char *end = NULL;
+    const long epochs = argc > 1 ? strtol(argv[1], &end, 10) : 2;
+    if ((end && (end == argv[1] || *end)) || epochs < 1)
+        return fprintf(stderr, "resume wants a number of epochs of at least 1, not '%s'\n", argv[1]), 2;
     tp_logger_set_dir("train_log/resume", 'k'); /* what is in the directory is kept */
     return tp_launch_train_with_config(
                TP_OPTIONS(
                    tp_train_config,
                    .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build_graph, .optimizer = optimizer},
                    .dataflow = tp_df_batch(tp_df_digits("train"), 64), TP_CALLBACKS(tp_cb_model_saver()),
-                   .max_epoch = argc > 1 ? atoi(argv[1]) : 2, .auto_resume = true),
+                   .max_epoch = epochs, .auto_resume = true),
                tp_simple_trainer()) != TP_OK;
 }

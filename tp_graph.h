@@ -11212,12 +11212,34 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
 }
 
 #ifndef TP_NO_SENTENCES
-/* Finds the bad number `value` in input x of an op. If x is a fed integer tensor, perhaps behind a cast, writes the place for the
- * error sentence: "; 'label' has it at element 37". Returns how many elements have the value; -1: x is no such tensor. */
+/* Writes the place of element k of a tensor of this shape: "37"; with several dimensions "[2,17,340] of (8,480,640)". */
+static void tp__element_text(const tp_shape *shape, int64_t k, char *text, size_t size)
+{
+    char all[TP_SHAPE_TEXT];
+    tp_shape at = *shape;
+    if (shape->ndim < 2) {
+        tp__format(text, size, "%lld", (long long)k);
+        return;
+    }
+    for (int d = shape->ndim - 1; d >= 0; d--) {
+        at.dim[d] = k % shape->dim[d];
+        k /= shape->dim[d];
+    }
+    int n = 0;
+    for (int d = 0; d < at.ndim && n < (int)size; d++)
+        n += tp__format(text + n, size - (size_t)n, "%c%lld", d ? ',' : '[', (long long)at.dim[d]);
+    if (n < (int)size) tp__format(text + n, size - (size_t)n, "] of %s", tp_shape_text(shape, all));
+}
+
+/* Finds the bad number `value` in input x of an op. If x is a fed integer tensor, perhaps behind casts and reshapes, writes the place
+ * for the error sentence: "; 'label' has it at element 37". Returns how many elements have the value; -1: x is no such tensor. */
 static int64_t tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text,
                                size_t size)
 {
-    while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity) x = x->op->in[0];
+    while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity ||
+           ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)))
+        x = x->op->in[0];
+    char element[200];
     if (x->dtype != TP_I32 && x->dtype != TP_I64 && x->dtype != TP_U8) return -1;
     int64_t found = -1;
     for (int i = 0; i < n_feeds; i++) {
@@ -11225,8 +11247,10 @@ static int64_t tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_fee
         const int64_t n = tp_tensor_size(&feeds[i].value);
         found = 0;
         for (int64_t k = 0; k < n; k++)
-            if (tp_tensor_get(&feeds[i].value, k) == (double)value && found++ == 0)
-                tp__format(text, size, "; '%.200s' has it at element %lld", x->op->name, (long long)k);
+            if (tp_tensor_get(&feeds[i].value, k) == (double)value && found++ == 0) {
+                tp__element_text(&feeds[i].value.shape, k, element, sizeof element);
+                tp__format(text, size, "; '%.200s' has it at element %s", x->op->name, element);
+            }
     }
     return found;
 }
@@ -11248,7 +11272,7 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value, con
     /* of several integer inputs, such as labels and their lengths, the place is told only if one element alone has the value */
     int64_t n_places = 0;
     int integer_inputs = 0;
-    char where[300] = "";
+    char where[440] = "";
     for (int i = 0; i < o->n_in; i++) {
         const int64_t found = tp__fault_place(o->in[i], feeds, n_feeds, value, where, sizeof where);
         integer_inputs += found >= 0;

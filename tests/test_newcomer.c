@@ -211,6 +211,31 @@ TEST(a_label_outside_the_classes)
     }
 }
 
+/* Of a label map the place is told with all its dimensions: entry of the batch, row, column. */
+TEST(a_label_of_a_pixel_outside_the_classes)
+{
+    for (int i = 0; i < 4; i++) {
+        const tp_dtype dtype = i % 2 ? TP_U8 : TP_I32;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 3, 4, 21));
+        tp_node *map = tp_placeholder(g, "map", dtype, tp_make_shape(TP_ANY, 3, 4));
+        tp_node *cost = i < 2 ? tp_sparse_softmax_cross_entropy(x, map)
+                              : tp_sparse_softmax_cross_entropy(tp_reshape(x, TP_ANY, 21), tp_flatten(map));
+        tp_session *s = tp_session_new(g, NULL);
+        tp_feed feeds[2] = {{.node = x}, {.node = map}};
+        CHECK_OK(tp_tensor_resize(&feeds[0].value, TP_F32, tp_make_shape(2, 3, 4, 21)));
+        memset(feeds[0].value.data, 0, tp_tensor_bytes(&feeds[0].value));
+        CHECK_OK(tp_tensor_resize(&feeds[1].value, dtype, tp_make_shape(2, 3, 4)));
+        for (int k = 0; k < 24; k++) tp_tensor_set(&feeds[1].value, k, k == 12 + 2 * 4 + 1 ? 255 : k % 21);
+        CHECK_ERR(tp_session_run(s, feeds, 2, &cost, 1, NULL), TP_ERR_NUMERIC, "label 255 is outside the classes");
+        CHECK_HAS(tp_last_error(), "; 'map' has it at element [1,2,1] of (2,3,4)");
+        tp_tensor_free(&feeds[0].value);
+        tp_tensor_free(&feeds[1].value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 TEST(a_checkpoint_for_a_session_of_ones_own)
 {
     char path[600];
@@ -4089,7 +4114,7 @@ TEST(labels_that_ctc_does_not_take)
         int32_t label[2 * 3], length[2];
         const char *said, *place;
     } bad[] = {{{0, 1, 0, 1, 2, 0}, {3, 2}, "ctc_loss: 2 is no label", NULL}, /* 2 is the blank, and a length */
-               {{0, 1, 0, 1, 7, 0}, {3, 2}, "ctc_loss: 7 is no label", "'label' has it at element 4"},
+               {{0, 1, 0, 1, 7, 0}, {3, 2}, "ctc_loss: 7 is no label", "'label' has it at element [1,1] of (2,3)"},
                {{0, 1, 0, 1, 1, 0}, {3, 5}, "or a length beyond what is there", "'length' has it at element 1"}};
     for (int i = 0; i < TP_COUNT(bad); i++) {
         tp_graph *g = tp_graph_new(NULL);

@@ -2731,9 +2731,14 @@ static const char *tp__onnx_lack(const tp_op *row)
     const size_t n = strlen(row->name);
     if (row == &tp__op_batch_norm) return "build the tower for inference";
     if (row->flags & TP_OP_RANDOM) return tp__c_lack(row);
-    if (n > 5 && strcmp(row->name + n - 5, "_grad") == 0)
+    if (row == &tp__op_pad_grad)
         return "it is a derivative; if none is meant, an image is upsampled to an unknown size: declare height and "
                "width in the TP_SPEC";
+    if (row == &tp__op_gather_grad)
+        return "it is the derivative of gather, or the ScatterND or ScatterElements of an imported model: choose "
+               "outputs "
+               "that do not need it";
+    if (n > 5 && strcmp(row->name + n - 5, "_grad") == 0) return "it is a derivative: choose outputs that need none";
     return "an op of your own names its form in the row's .onnx, or is built from other ops";
 }
 

@@ -1387,6 +1387,10 @@ TEST(what_cannot_be_exported_is_said)
     tp_node *image = tp_placeholder(g, "image", TP_F32, tp_make_shape(1, 4, 4, 1));
     arg = &tp_nn_max_pool(image, &pool)->op->out[1];
     elsewhere = tp_placeholder(strange, "x", TP_F32, tp_make_shape(1));
+    tp_node *table = tp_placeholder(g, "table", TP_F32, tp_make_shape(4, 3)), *d_table = NULL;
+    tp_node *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(2));
+    tp_node *picked = tp_sum(tp_square(tp_gather(table, ids)));
+    tp_gradients(picked, &table, 1, &d_table);
     tp_session *s = open_graph(g);
     tp_buf b;
     memset(&b, 0, sizeof b);
@@ -1398,7 +1402,13 @@ TEST(what_cannot_be_exported_is_said)
                 "needs the op 'random', which has no ONNX form: leave the noise out where the tower is not training, "
                 "or make it an input of the exported network");
         REFUSED(1, &noise, 1, TP_ERR_UNSUPPORTED, "needs the op 'random'"); /* not folded to one number */
-        REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED, "needs the op 'relu_grad', which has no ONNX form: it is a derivative");
+        REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED,
+                "needs the op 'relu_grad', which has no ONNX form: it is a derivative: choose outputs that need none");
+        in[0] = table, in[1] = ids;
+        REFUSED(2, &d_table, 1, TP_ERR_UNSUPPORTED,
+                "has no ONNX form: it is the derivative of gather, or the ScatterND or ScatterElements of an imported "
+                "model: choose outputs that do not need it");
+        in[0] = x;
         REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");
         out[0] = tp_assign_add(v, tp_const(g, 1), NULL);
         REFUSED(1, out, 1, TP_ERR_UNSUPPORTED, "needs the op 'assign_add'");

@@ -6497,6 +6497,10 @@ static tp_status tp__svhn_other(const tp__mat_file *m, const tp__mat_array *a, c
     static const char *const kind[] = {"double", "single", "int8",   "uint8", "int16",
                                        "uint16", "int32",  "uint32", "int64", "uint64"};
     char text[TP_SHAPE_TEXT];
+    for (int i = 0; i < a->shape.ndim; i++)
+        if (a->shape.dim[i] == 0)
+            return tp_fail(TP_ERR_SHAPE, "%s: %c is empty, of shape %s: SVHN has %s there", m->file.path, a->name[0],
+                           tp_shape_text(&a->shape, text), a->name[0] == 'X' ? "images" : "a label for each image");
     return tp_fail(TP_ERR_SHAPE, "%s: %c is %s%s %s, SVHN has %s there", m->file.path, a->name[0],
                    a->is_complex ? "complex " : "", kind[a->kind - 6], tp_shape_text(&a->shape, text), wanted);
 }
@@ -6591,6 +6595,9 @@ static tp_status tp__svhn_read(tp__mat_file *m, tp_tensor *image, tp_tensor *lab
         else if (a.name[0] == 'y') st = tp__svhn_labels(m, &a, label);
         if (st != TP_OK) return st;
     }
+    if (image->shape.dim[0] != label->shape.dim[0])
+        return tp_fail(TP_ERR_SHAPE, "%s: X has %lld images but y has %lld labels: each image needs one", m->file.path,
+                       (long long)image->shape.dim[0], (long long)label->shape.dim[0]);
     return TP_OK;
 }
 

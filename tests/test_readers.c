@@ -475,7 +475,7 @@ TEST(svhn_files_of_other_kinds_are_refused)
         size_t size;
         const char *says;
     } arrays[] = {{'X', 9, 2, {32, 32, 3}, 3, 3072, "has no array y"},
-                  {'X', 9, 2, {32, 32, 3, 0}, 4, 0, "X is uint8 (32,32,3,0), SVHN has uint8 (32,32,3,N) there"},
+                  {'X', 9, 2, {32, 32, 3, 0}, 4, 0, "X is empty, of shape (32,32,3,0): SVHN has images there"},
                   {'X', 9, 2, {32, 3, 32, 1}, 4, 3072, "X is uint8 (32,3,32,1)"},
                   {'X', 9, 2, {32, 32, 3, 1, 1}, 5, 3072, "X is uint8 (32,32,3,1,1)"},
                   {'X', 6, 2, {32, 32, 3, 1}, 4, 3072, "X is double (32,32,3,1)"},
@@ -483,7 +483,7 @@ TEST(svhn_files_of_other_kinds_are_refused)
                   {'X', 9, 2, {32, 32, 3, 2}, 4, 3072, "it has 6144 values, and 3072 bytes for them"},
                   {'X', 9, 2, {32, 32, 3, 1}, 4, 6144, "it has 3072 values, and 6144 bytes for them"},
                   {'y', 6, 9, {2, 2}, 2, 32, "y is double (2,2), SVHN has numbers (N,1) there"},
-                  {'y', 6, 9, {0, 1}, 2, 0, "y is double (0,1)"},
+                  {'y', 6, 9, {0, 1}, 2, 0, "y is empty, of shape (0,1): SVHN has a label for each image"},
                   {'y', 6, 9, {3}, 1, 24, "y is double (3)"},
                   {'y', 6, 16, {3, 1}, 2, 24, "y is double (3,1)"},
                   {'y', 6, 9, {3, 1}, 2, 16, "it has 3 values, and 16 bytes for them"},
@@ -506,7 +506,7 @@ TEST(svhn_files_of_other_kinds_are_refused)
     mat_header(&b, (mat_style){.big = false});
     mat_images(&b, (mat_style){.big = false}, 5);
     mat_array(&b, (mat_style){.big = false}, "y", 9, dim, 2, 2, "\1\5\12\0", 4);
-    refuse_svhn(&b, TP_ERR_SHAPE, "X has 5 entries but y has 4: they must belong together");
+    refuse_svhn(&b, TP_ERR_SHAPE, "train_32x32.mat: X has 5 images but y has 4 labels: each image needs one");
     b.data[b.len - 7] = 11;
     refuse_svhn(&b, TP_ERR_FORMAT, "image 1 has label 11, SVHN has 1 to 10, and 10 is the digit 0");
     b.data[125] = 2;

@@ -7640,7 +7640,9 @@ TP_DEF tp_status tp_make_dirs(const char *path)
         p[i] = 0;
         tp__os_info is;
         if (tp__os_mkdir(p) != 0) {
-            const char *reason = tp__os_error();
+            const char *reason = errno == EEXIST
+                                     ? "it is a symbolic link to what does not exist; make that, or remove the link"
+                                     : tp__os_error();
             if (tp__os_stat(p, true, &is) != 0) s = tp_fail(TP_ERR_IO, "directory %s cannot be made: %s", p, reason);
             else if (is.kind != TP__OS_DIR) s = tp_fail(TP_ERR_IO, "%s is in the way: it is not a directory", p);
         }
@@ -7848,6 +7850,10 @@ static tp_status tp__writer_new(tp_writer **out, const char *path, bool follow)
 {
     *out = NULL;
     if (!path[0]) return tp_fail(TP_ERR_ARG, "tp_writer_open: the path is empty");
+    const char *slash = tp__os_last_separator(path);
+    if (slash && !slash[1])
+        return tp_fail(TP_ERR_ARG, "%s cannot be written: it ends in '%c' as a folder does; add the name of a file",
+                       path, *slash);
     tp_writer *w = (tp_writer *)tp_malloc(sizeof *w);
     if (!w) return TP_ERR_NOMEM;
     memset(w, 0, offsetof(tp_writer, buffer));

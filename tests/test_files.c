@@ -1067,6 +1067,22 @@ TEST(make_dirs)
     tp_test_write(tp_test_path(dir, "file"), "x", 1);
     CHECK_ERR(tp_make_dirs(tp_test_path(dir, "file/sub")), TP_ERR_IO, "not a directory");
     CHECK_ERR(tp_make_dirs(tp_test_path(dir, "file")), TP_ERR_IO, "not a directory");
+    CHECK(symlink("nowhere", tp_test_path(dir, "link")) == 0);
+    CHECK_ERR(tp_make_dirs(tp_test_path(dir, "link/sub")), TP_ERR_IO,
+              "/link cannot be made: it is a symbolic link to what does not exist; make that, or remove the link");
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "nowhere")));
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "link/sub")));
+}
+
+TEST(the_path_of_a_folder_is_no_file)
+{
+    const char *dir = tp_test_tmpdir();
+    tp_writer *w;
+    CHECK_ERR(tp_writer_open(&w, tp_test_path(dir, "models/")), TP_ERR_ARG,
+              "/models/ cannot be written: it ends in '/' as a folder does; add the name of a file");
+    CHECK(!w);
+    CHECK_OK(tp_make_dirs(tp_test_path(dir, "models")));
+    CHECK_ERR(tp_writer_open(&w, tp_test_path(dir, "models/")), TP_ERR_ARG, "add the name of a file");
 }
 
 TEST(writer)

@@ -197,7 +197,9 @@ struct tp_trainer {
      * returns the cost, and tp_tower_leave. Then it adds gradients and updates and sets train_op, which the built-in run_step
      * runs (not needed with a run_step of your own), and cost, if NaN is to end the training. It borrows *m for the call, owns
      * nothing, and returns TP_OK or an error with its sentence; the error status of the graph counts, too. It must not run
-     * anything: callbacks may still add nodes after it, and the session is made later. */
+     * anything: callbacks may still add nodes after it, and the session is made later. The
+     * trainers of >>devices and >>ranks refuse a function that does not call the one that was there before, because only that
+     * one averages the gradients or sends them to servers. */
     tp_status (*build)(tp_trainer *t, const tp_model *m);
     /* One step. May be set before main_loop, which calls it steps_per_epoch times per epoch: it checks for Ctrl-C first, and calls
      * trigger_step of all callbacks afterwards. A function of your own calls tp_hooked_run(t->state.hooked_session, ..) once:
@@ -229,6 +231,7 @@ struct tp_trainer {
     tp_owner owner_; /* while it trains */
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
     bool was_infinite_;            /* the warning that the cost is infinite was logged */
+    bool has_own_towers_;          /* build was, or has called, the trainer's own function */
     bool in_step_;                 /* run_step is running */
     bool failed_;                  /* setup_callbacks or initialize has begun and failed: there is no training */
     struct tp__multi *multi_;      /* state of trainers with several towers */
@@ -870,6 +873,7 @@ static tp_status tp__simple_build(tp_trainer *t, const tp_model *m)
 {
     tp_graph *g = t->graph;
     tp_tower_desc tower;
+    t->has_own_towers_ = true;
     memset(&tower, 0, sizeof tower);
     tower.is_training = true;
     tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)m->n_inputs * sizeof *in);
@@ -1239,6 +1243,7 @@ static void tp__multi_towers(tp__multi *b)
 static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
 {
     tp__multi *b = t->multi_;
+    t->has_own_towers_ = true;
     if (t->n_devices > 1 && !t->input_->feedfree)
         return tp_fail(TP_ERR_ARG,
                        "%s: '%s' feeds one tower, there are %d: give a QueueInput, or the dataflow itself as .dataflow",
@@ -1536,6 +1541,25 @@ static void tp__drop_input(tp_input_source *input)
     if (input && !input->owner_.who) tp__input_delete(input);
 }
 
+/* Builds the towers. A trainer of several devices or ranks refuses a function that leaves out its own, since nothing would then
+ * join the gradients. */
+static tp_status tp__build_towers(tp_trainer *t, const tp_model *m)
+{
+    const unsigned n_errors = tp__n_errors;
+    tp_status st = tp__add_missing_sentence(t->name, n_errors, t->build(t, m));
+    if (st == TP_OK) st = tp__graph_result(t->graph);
+    if (st == TP_OK && tp_current_tower_context(t->graph))
+        st = tp_fail(TP_ERR_STATE, "%s: the tower '%s' is still open after build: tp_tower_leave is missing", t->name,
+                     tp_current_tower_context(t->graph)->ns_name);
+    if (st == TP_OK && (t->multi_ || t->ranks_) && !t->has_own_towers_)
+        st = tp_fail(TP_ERR_UNSUPPORTED,
+                     "%s: .build was replaced, but only its own function joins the gradients of its devices or ranks: "
+                     "take tp_queue_input_trainer or tp_simple_trainer, whose .n_devices may be set, or call the "
+                     "function that was there before from yours",
+                     t->name);
+    return st;
+}
+
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input)
 {
     if (!t || !m) {
@@ -1564,12 +1588,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     t->state.tower_func = tp_tower_func_new(t->graph, m->build_graph, m->user, m->inputs, m->n_inputs);
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
-    const unsigned n_errors = tp__n_errors;
-    if (st == TP_OK) st = tp__add_missing_sentence(t->name, n_errors, t->build(t, m));
-    if (st == TP_OK) st = tp__graph_result(t->graph);
-    if (st == TP_OK && tp_current_tower_context(t->graph))
-        st = tp_fail(TP_ERR_STATE, "%s: the tower '%s' is still open after build: tp_tower_leave is missing", t->name,
-                     tp_current_tower_context(t->graph)->ns_name);
+    if (st == TP_OK) st = tp__build_towers(t, m);
     if (st == TP_OK) st = tp__register_input(t);
     return st == TP_OK ? tp__register_sync(t) : st;
 }

@@ -246,6 +246,52 @@ TEST(options_that_make_no_sense_are_refused)
     tp_trainer_free(t);
 }
 
+/* Without gradients of other ranks and devices. */
+static tp_status alone(tp_trainer *t, const tp_model *m)
+{
+    tp_tower_desc tower;
+    tp_node *in[2], *cost = NULL;
+    (void)m;
+    memset(&tower, 0, sizeof tower);
+    tower.is_training = true;
+    tp_tower_enter(t->graph, &tower);
+    if (tp_input_get_tensors(t->state.input, in) == TP_OK) cost = tp_tower_func_call(t->state.tower_func, in);
+    tp_tower_leave(t->graph);
+    t->train_op = tp_minimize(momentum(t->graph, NULL), cost, NULL);
+    return tp_graph_status(t->graph);
+}
+static tp_status (*before)(tp_trainer *t, const tp_model *m);
+static tp_status around(tp_trainer *t, const tp_model *m) { return before(t, m); }
+TEST(a_build_that_joins_no_gradients_is_refused)
+{
+    static const char *const name[] = {"HorovodTrainer", "SyncMultiGPUTrainerReplicated", "AsyncMultiGPUTrainer",
+                                       "DistributedTrainerReplicated", "DistributedTrainerParameterServer"};
+    for (int i = 0; i < (tp_size() > 1 ? 5 : 3) * 2; i++) {
+        values a;
+        tp_horovod_trainer_desc h = options();
+        tp_sync_multi_gpu_trainer_replicated_desc r;
+        tp_async_multi_gpu_trainer_desc m;
+        tp_distributed_trainer_replicated_desc d;
+        tp_distributed_trainer_parameter_server_desc s;
+        memset(&r, 0, sizeof r), memset(&m, 0, sizeof m), memset(&d, 0, sizeof d), memset(&s, 0, sizeof s);
+        r.n_devices = m.n_devices = 2;
+        tp_trainer *t = i / 2 == 0   ? tp_horovod_trainer_(&h)
+                        : i / 2 == 1 ? tp_sync_multi_gpu_trainer_replicated_(&r)
+                        : i / 2 == 2 ? tp_async_multi_gpu_trainer_(&m)
+                        : i / 2 == 3 ? tp_distributed_trainer_replicated_(&d)
+                                     : tp_distributed_trainer_parameter_server_(&s);
+        before = t->build;
+        t->build = i % 2 ? around : alone;
+        const tp_status st = trained(t, of_all(1), STEPS, &a);
+        if (i % 2) CHECK_OK(st);
+        else CHECK(st == TP_ERR_UNSUPPORTED);
+        if (i % 2 == 0)
+            CHECK_HAS(tp_last_error(), ".build was replaced, but only its own function joins the gradients");
+        if (i % 2 == 0) CHECK_HAS(tp_last_error(), name[i / 2]);
+        values_free(&a);
+    }
+}
+
 TEST(the_chief_keeps_the_log_directory_others_have_their_own)
 {
     char want[300];

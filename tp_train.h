@@ -361,7 +361,8 @@ typedef enum tp_all_reduce_mode {
 /* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
  * first tower are the model. Those of the other towers are copies, named tower<k>/...; the copies and their optimizer slots are not
  * saved. The first tower's values are copied to them before training and, with broadcast_every_epoch, at the end of each epoch
- * (batch norm's averages too, which only the first tower computes). One optimizer makes the updates of all towers: optimizer
+ * (batch norm's averages too, which only the first tower computes) and before the first step of the next one (what callbacks have
+ * set). One optimizer makes the updates of all towers: optimizer
  * state that belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
@@ -369,7 +370,8 @@ typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     const int *devices; /* the array is copied */
     tp_tri average;     /* TP_NO: gradients are summed. Default TP_YES */
     tp_all_reduce_mode mode;
-    /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
+    /* whether all towers or ranks get the first one's variables at each epoch's end and begin; default TP_YES. TP_NO: what a
+     * callback sets of the first one during the training stays there */
     tp_tri broadcast_every_epoch;
 } tp_sync_multi_gpu_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d);
@@ -450,7 +452,8 @@ typedef enum tp_compression {
 /* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
  * variables. The gradients are sent in buckets, each as soon as it is full, while the others are still being computed. Before
  * training and, with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages
- * too, which each rank computes from its own batches). One device per rank: a program with GPUs opens
+ * too, which each rank computes from its own batches), and again before the first step of the next one (what callbacks of the chief
+ * have set, such as a learning rate). One device per rank: a program with GPUs opens
  * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
  * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic or .compression, the
  * gradients are copied to the host and MPI reduces them.
@@ -464,7 +467,8 @@ typedef struct tp_horovod_trainer_desc {
      * order */
     bool deterministic;
     int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
-    /* whether all towers or ranks get the first one's variables at the end of each epoch; default TP_YES */
+    /* whether all towers or ranks get the first one's variables at each epoch's end and begin; default TP_YES. TP_NO: what a
+     * callback sets of the first one during the training stays there */
     tp_tri broadcast_every_epoch;
     /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a
      * failure before the job is aborted; default 5 */
@@ -704,6 +708,7 @@ static bool tp__job_reports_error(const tp_trainer *t);
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
 static tp_status tp__ranks_collect(tp_trainer *t);
+static tp_status tp__ranks_before_steps(tp_trainer *t);
 
 /* Ctrl-C sets a flag, which is tested after every hook. A started step is finished, and so are the callbacks at the end of an
  * epoch: otherwise a resumed training would repeat them. */
@@ -936,6 +941,7 @@ typedef struct tp__multi {
     int64_t small_on_host; /* a variable with fewer elements is stored on the host */
     tp_all_reduce_mode mode;
     int64_t *elements; /* if variables are spread: elements of the variables on each tower's device */
+    tp_node *sync;     /* copies the first tower's variables to the others; NULL: there are no copies */
     /* the following fields are used only during the build */
     tp_trainer *t;
     const tp_model *model;
@@ -1185,7 +1191,7 @@ static tp_node *tp__sync_variables(tp_graph *g, void *user)
     int n = 0;
     const int n_var = tp_graph_n_variables(g);
     tp_node **ops = (tp_node **)tp_graph_alloc(g, ((size_t)n_var + 1) * sizeof *ops);
-    (void)user;
+    tp__multi *b = (tp__multi *)user;
     for (int i = 0; i < n_var && ops; i++) {
         const tp_variable *v = tp_graph_variable(g, i);
         if (v->copy_of) ops[n++] = tp_assign(v->node, v->copy_of->node, NULL);
@@ -1194,7 +1200,7 @@ static tp_node *tp__sync_variables(tp_graph *g, void *user)
                    v->name);
     }
     tp_log(TP_LOG_INFO, "SyncVariables: %d variables of other towers are copies of the first one's.", n);
-    return ops ? tp_group(g, ops, n, "sync_variables_from_main_tower") : tp_poison(g);
+    return b->sync = ops ? tp_group(g, ops, n, "sync_variables_from_main_tower") : tp_poison(g);
 }
 
 static tp_status tp__register_sync(tp_trainer *t)
@@ -1203,11 +1209,23 @@ static tp_status tp__register_sync(tp_trainer *t)
     if (!t->multi_ || !t->multi_->own_variables || t->n_devices == 1) return TP_OK;
     memset(&d, 0, sizeof d);
     d.fn = tp__sync_variables;
+    d.user = t->multi_;
     d.run_as_trigger = t->multi_->broadcast ? TP_YES : TP_NO;
     d.verbose = TP_YES;
     tp_callback *cb = tp_cb_run_op_(&d);
     if (cb) cb->name = "SyncVariables";
     return tp_trainer_register_callback(t, cb);
+}
+
+/* Copies the first tower's variables to the others before the first step of an epoch: callbacks may have set some of the first
+ * tower after SyncVariables. In the middle of an epoch copies may differ, as batch norm's averages do, and stay as they were saved. */
+static tp_status tp__sync_before_steps(tp_trainer *t, int64_t first)
+{
+    const tp__multi *b = t->multi_;
+    const tp_train_state *s = &t->state;
+    const bool begins = s->epoch_num == s->starting_epoch && !s->resumed;
+    if (!b || !b->sync || first > 0 || !(b->broadcast || begins)) return TP_OK;
+    return tp_session_run(s->session, NULL, 0, &b->sync, 1, NULL);
 }
 
 /* Builds all towers, then gradients and updates. */
@@ -2091,6 +2109,8 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
     s->done_ = first;
     if (first > 0) s->local_step = first - 1; /* the epoch is resumed: before_epoch can tell */
     tp_status st = tp_callback_before_epoch(t->group_);
+    if (st == TP_OK) st = tp__sync_before_steps(t, first);
+    if (st == TP_OK) st = tp__ranks_before_steps(t);
     const double t0 = tp_time();
     const int64_t runs = s->global_step;
     for (int64_t i = first; i < s->steps_per_epoch && st == TP_OK; i++) {
@@ -4379,17 +4399,29 @@ static void tp__ranks_free(tp_trainer *t)
 }
 #endif
 
-/* Runs one step; if the job ended during the step, returns the error with the reason. */
-static tp_status tp__ranks_step(tp_trainer *t)
+/* If the job has ended during an action with the status st, returns the job's error with the reason. */
+static tp_status tp__ranks_after(tp_trainer *t, tp_status st)
 {
-    tp_status st = tp__ranks_poll(t);
-    if (st == TP_OK) st = tp__step_train_op(t);
     const tp_status job = tp__ranks_poll(t);
     if (job == TP_STOP) snprintf(t->state.stop_reason, sizeof t->state.stop_reason, "by the chief");
     return job == TP_OK ? st : job;
 }
+static tp_status tp__ranks_step(tp_trainer *t)
+{
+    tp_status st = tp__ranks_poll(t);
+    if (st == TP_OK) st = tp__step_train_op(t);
+    return tp__ranks_after(t, st);
+}
 
 static tp_status tp__horovod_broadcast(tp_callback *cb) { return tp__broadcast_variables(cb->train->trainer); }
+
+/* Broadcasts again before the first step of an epoch: callbacks of the chief may have set variables since. */
+static tp_status tp__ranks_before_steps(tp_trainer *t)
+{
+    const tp__rank_state *r = t->ranks_;
+    if (!r || r->n_ps || !(r->broadcast || t->state.epoch_num == t->state.starting_epoch)) return TP_OK;
+    return tp__ranks_after(t, tp__broadcast_variables(t));
+}
 
 static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
 {
@@ -4399,7 +4431,6 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
     tp_callback *cb = tp_callback_new("HorovodBroadcast", 0);
     if (cb) {
         cb->chief_only = false;
-        cb->before_train = tp__horovod_broadcast;
         if (t->ranks_->broadcast) cb->trigger_epoch = tp__horovod_broadcast;
     }
     return tp_trainer_register_callback(t, cb);

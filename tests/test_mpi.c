@@ -340,6 +340,69 @@ TEST(in_deterministic_mode_they_have_the_bits_of_as_many_devices)
     }
 }
 
+/* A variable that callbacks set, in a phase of each epoch, on the chief alone and of the first tower alone. */
+static tp_node *build_with_factor(tp_graph *g, tp_node *const *in, void *user)
+{
+    return tp_named(tp_mul(tp_get_scalar_variable(g, "factor", 1), build(g, in, user)), "whole_cost");
+}
+static tp_status set_factor(tp_callback *cb)
+{
+    float to = 10.0f + (float)cb->train->epoch_num;
+    tp_tensor value = TP_EMPTY;
+    tp_tensor_view(&value, TP_F32, tp_make_shape(), &to);
+    return tp_session_load(cb->train->session, tp_find_variable(cb->train->graph, "factor"), &value);
+}
+static tp_status fetch_factors(tp_callback *cb, tp_run_request *r)
+{
+    const tp_variable *copy = tp_find_variable(cb->train->graph, "tower1/factor");
+    if (tp_request_fetch(r, tp_find_variable(cb->train->graph, "factor")->node) < 0) return TP_ERR;
+    return copy && tp_request_fetch(r, copy->node) < 0 ? TP_ERR : TP_OK;
+}
+static double factor_seen[2][3]; /* the first and the last of each epoch */
+static tp_status see_factors(tp_callback *cb, const tp_run_values *v)
+{
+    const int64_t e = cb->train->epoch_num - 1;
+    factor_seen[1][e] = tp_tensor_get(v->value[0], 0);
+    if (cb->train->local_step == 0) factor_seen[0][e] = factor_seen[1][e];
+    for (int i = 1; i < v->n; i++) CHECK_NEAR(tp_tensor_get(v->value[i], 0), factor_seen[1][e], 0, 0);
+    return TP_OK;
+}
+/* Three epochs of four steps; `set` sets the factor. */
+static void check_factors(tp_trainer *t, tp_callback *set, tp_callback *reports, const double *want)
+{
+    source s = of_rank(tp_rank(), tp_size());
+    tp_train_config c;
+    memset(&c, 0, sizeof c), memset(factor_seen, 0, sizeof factor_seen);
+    tp_callback *cb[3] = {tp_callback_new("See", 0), set, reports};
+    cb[0]->chief_only = false;
+    cb[0]->before_run = fetch_factors, cb[0]->after_run = see_factors;
+    c.model = model();
+    c.model.build_graph = build_with_factor;
+    c.dataflow = flow(&s);
+    c.steps_per_epoch = 4, c.max_epoch = 3;
+    c.callbacks = cb, c.n_callbacks = reports ? 3 : 2;
+    c.n_monitors = TP_NONE;
+    CHECK_OK(tp_launch_train_with_config(&c, t));
+    for (int k = 0; k < 6; k++) CHECK_NEAR(factor_seen[k / 3][k % 3], want[k % 3], 0, 0);
+}
+TEST(what_callbacks_set_is_everywhere_before_the_next_step)
+{
+    for (int i = 0; i < 6; i++) {
+        static const double want[3][3] = {{10, 10, 10}, {1, 11, 12}, {11, 12, 13}};
+        const int phase = i / 2;
+        tp_horovod_trainer_desc h = options();
+        tp_sync_multi_gpu_trainer_replicated_desc r;
+        memset(&r, 0, sizeof r);
+        r.n_devices = 2;
+        tp_callback *set = tp_callback_new("Set", 0);
+        if (phase == 0) set->before_train = set_factor;
+        if (phase == 1) set->trigger = set_factor;
+        if (phase == 2) set->before_epoch = set_factor;
+        check_factors(i % 2 ? tp_horovod_trainer_(&h) : tp_sync_multi_gpu_trainer_replicated_(&r), set, NULL,
+                      want[phase]);
+    }
+}
+
 /* The first bucket is sent before the last gradient is computed, and none is waited for until all are sent. */
 static tp_trace traced;
 static tp_status trace_step(tp_callback *cb, tp_run_request *r)

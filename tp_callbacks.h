@@ -905,7 +905,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 /* Sets the value to fn(old value) when a stat has not improved in its last_k newest values, and then counts anew. The stat has
  * improved if one of them is smaller than the oldest minus threshold (reverse: larger than the oldest plus threshold). fn may
  * end the training by its status. A stat that has not been reported by the second epoch with a trigger is an error, or a warning if
- * a wrapper may report it later. [callbacks: StatMonitorParamSetter] */
+ * a wrapper may report it later. In a training of several ranks a stat is often reported on the chief alone: the other ranks get a
+ * variable that the chief has set from HorovodTrainer, before the next epoch. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -7418,6 +7419,19 @@ typedef struct tp__stat_setter {
     double *window; /* the last last_k values, oldest first */
 } tp__stat_setter;
 
+/* Most statistics are reported on the chief alone, where the callbacks that report them run. Another rank says once that it waits for
+ * the chief's value. */
+static tp_status tp__stat_of_chief(const tp_callback *cb, const char *stat, tp__absence *absence)
+{
+    const tp__setter *s = (const tp__setter *)cb->user;
+    if (absence->times++ == 0)
+        tp_log(
+            TP_LOG_WARN,
+            "[StatMonitorParamSetter] Key %s not found in the monitor history of this rank: %s gets the chief's value.",
+            stat, s->param->name);
+    return TP_OK;
+}
+
 static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool *set)
 {
     tp__stat_setter *s = (tp__stat_setter *)cb->user;
@@ -7425,6 +7439,7 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
+        if (!cb->train->is_chief) return tp__stat_of_chief(cb, s->stat, &s->absence);
         const char *near = strstr(tp_last_error(), "; did you mean");
         tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history%s", s->stat,
                near ? near : "!");

@@ -367,20 +367,20 @@ static tp_status see_factors(tp_callback *cb, const tp_run_values *v)
     for (int i = 1; i < v->n; i++) CHECK_NEAR(tp_tensor_get(v->value[i], 0), factor_seen[1][e], 0, 0);
     return TP_OK;
 }
-/* Three epochs of four steps; `set` sets the factor. */
-static void check_factors(tp_trainer *t, tp_callback *set, tp_callback *reports, const double *want)
+/* Three epochs of four steps, in which one or two callbacks set the factor. */
+static void check_factors(tp_trainer *t, tp_callback *first, tp_callback *second, const double *want)
 {
     source s = of_rank(tp_rank(), tp_size());
     tp_train_config c;
     memset(&c, 0, sizeof c), memset(factor_seen, 0, sizeof factor_seen);
-    tp_callback *cb[3] = {tp_callback_new("See", 0), set, reports};
+    tp_callback *cb[3] = {tp_callback_new("See", 0), first, second};
     cb[0]->chief_only = false;
     cb[0]->before_run = fetch_factors, cb[0]->after_run = see_factors;
     c.model = model();
     c.model.build_graph = build_with_factor;
     c.dataflow = flow(&s);
     c.steps_per_epoch = 4, c.max_epoch = 3;
-    c.callbacks = cb, c.n_callbacks = reports ? 3 : 2;
+    c.callbacks = cb, c.n_callbacks = second ? 3 : 2;
     c.n_monitors = TP_NONE;
     CHECK_OK(tp_launch_train_with_config(&c, t));
     for (int k = 0; k < 6; k++) CHECK_NEAR(factor_seen[k / 3][k % 3], want[k % 3], 0, 0);
@@ -401,6 +401,21 @@ TEST(what_callbacks_set_is_everywhere_before_the_next_step)
         check_factors(i % 2 ? tp_horovod_trainer_(&h) : tp_sync_multi_gpu_trainer_replicated_(&r), set, NULL,
                       want[phase]);
     }
+}
+
+/* A statistic of the chief alone: of validation, for example. */
+static tp_status report_judged(tp_callback *cb) { return tp_monitors_put_scalar(cb->train->monitors, "judged", 1); }
+static tp_status twice(double *value, void *user) { return (void)user, *value *= 2, TP_OK; }
+TEST(a_setter_by_a_statistic_of_the_chief_sets_on_all_ranks)
+{
+    static const double want[3] = {1, 2, 4};
+    tp_horovod_trainer_desc h = options();
+    tp_cb_stat_monitor_param_setter_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = "factor", d.stat_name = "judged", d.fn = twice, d.last_k = 1;
+    tp_callback *report = tp_callback_new("Judge", 0);
+    report->trigger = report_judged;
+    check_factors(tp_horovod_trainer_(&h), report, tp_cb_stat_monitor_param_setter_(&d), want);
 }
 
 /* The first bucket is sent before the last gradient is computed, and none is waited for until all are sent. */

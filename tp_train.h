@@ -4431,6 +4431,7 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
     tp_callback *cb = tp_callback_new("HorovodBroadcast", 0);
     if (cb) {
         cb->chief_only = false;
+        cb->before_train = tp__horovod_broadcast;
         if (t->ranks_->broadcast) cb->trigger_epoch = tp__horovod_broadcast;
     }
     return tp_trainer_register_callback(t, cb);

@@ -8856,9 +8856,10 @@ typedef struct tp__softmax_job {
 /* Returns the label of a row; -1 if there is no such class, in which case the run fails. */
 __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
 {
-    const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
+    const tp__indices labels = {j.label, j.long_labels, row + 1, C};
+    const int64_t label = tp__row_of(labels, row);
     if (label >= 0 && label < C) return label;
-    if (report) tp__report(j.fault, label);
+    if (report) tp__report_index(labels, row, j.fault);
     return -1;
 }
 

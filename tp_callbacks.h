@@ -6398,6 +6398,7 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     }
     tp_hooked_session_free(r->session);
     if (!(r->session = tp_hooked_session_new(cb->train->session, hooks, n))) return TP_ERR_NOMEM;
+    r->session->request.ignores_interrupt = true; /* the callbacks of an epoch are finished after Ctrl-C */
     const int64_t size = tp_input_size(r->input);
     if (size == 0)
         return tp_fail(TP_ERR_ARG, "%s: the input has no datapoints: give it a dataflow with a size above 0", r->name);

@@ -11808,6 +11808,8 @@ struct tp_run_request {
     tp_graph *graph;
     tp_exec *exec;
     tp_status status;
+    /* hooks wait for data also after Ctrl-C: a training needs this run to finish what it has begun */
+    bool ignores_interrupt;
 };
 
 struct tp_hooked_session {

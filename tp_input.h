@@ -1818,7 +1818,8 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
 /* A flow of the datapoints that arrive at one address, or at two (for example an ipc:// and a tcp:// address), with any components.
  * It is endless and has no position: restart continues with the next message, and seek skips nothing and logs that once. The
  * sockets open at the first tp_df_next. next waits for a datapoint, at most .timeout_ms (TP_ERR_TIMEOUT), or until the source whose
- * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message.
+ * thread reads this flow stops (TP_STOP), or Ctrl-C in a training whose FeedInput reads it (TP_INTR). A damaged message is an
+ * error, and the next call takes the next message.
  * [dataflow: RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
@@ -2267,13 +2268,24 @@ static TP__THREAD_LOCAL const bool *tp__df_stop;
 
 TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
-/* The same as tp_cond_wait, for a flow. False: the flow must stop waiting and return TP_STOP. */
-TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
+/* The hooks of this thread's run read a flow: Ctrl-C in a training ends the waiting. */
+static TP__THREAD_LOCAL bool tp__df_in_run;
+
+/* Whether a flow may wait: TP_OK, or the status that it returns instead, TP_STOP or TP_INTR. */
+TP__UNUSED static tp_status tp__df_may_wait(void)
 {
-    if (tp_df_stopping()) return false;
-    if (tp__df_stop) tp_cond_wait_for(c, m, TP__WAIT_SLICE);
+    if (tp_df_stopping()) return TP_STOP;
+    return tp__df_in_run && tp__os_interrupted() ? TP_INTR : TP_OK;
+}
+
+/* The same as tp_cond_wait, for a flow; not TP_OK: see tp__df_may_wait. */
+TP__UNUSED static tp_status tp__df_wait(tp_cond *c, tp_mutex *m)
+{
+    const tp_status st = tp__df_may_wait();
+    if (st != TP_OK) return st;
+    if (tp__df_stop || tp__df_in_run) tp_cond_wait_for(c, m, TP__WAIT_SLICE);
     else tp_cond_wait(c, m);
-    return true;
+    return TP_OK;
 }
 
 /* -- poison: a flow that keeps the error sentence of a failed constructor */
@@ -5202,16 +5214,16 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
     }
 }
 
-/* Waits until the first slot of in_order is ready, or in_order is empty and will stay empty. False: the flow must stop. The
- * mutex is locked. */
-static bool tp__crew_await(tp__crew *f)
+/* Waits until the first slot of in_order is ready, or in_order is empty and will stay empty. Not TP_OK: the flow must stop waiting.
+ * The mutex is locked. */
+static tp_status tp__crew_await(tp__crew *f)
 {
-    bool waits = true;
+    tp_status waits = TP_OK;
     for (bool first = true;; first = false) {
         if (f->in_order.n ? f->slot[f->in_order.item[f->in_order.head]].ready
                           : f->ended && f->busy == 0 && f->unmapped.n == 0)
-            return true;
-        if (!waits) return false;
+            return TP_OK;
+        if (waits != TP_OK) return waits;
         if (first) {
             const double now = tp_time(), seconds_each = (now - f->since) / (f->taken + 1.0),
                          max_wait = 0.5 * f->n_slot - 1;
@@ -5222,12 +5234,13 @@ static bool tp__crew_await(tp__crew *f)
             f->since = now;
             f->taken = 0;
         }
-        if (tp_df_stopping() || f->wake_at < 2) waits = tp__df_wait(f->done, f->mutex);
+        if (tp__df_may_wait() != TP_OK || f->wake_at < 2) waits = tp__df_wait(f->done, f->mutex);
         else if (!tp_cond_wait_for(f->done, f->mutex, TP__CREW_STALL)) f->wake_at = 1;
     }
 }
 
-/* Waits until mapped datapoints are ready and moves their slots to given_to_caller. TP_END: the data have ended; TP_STOP. */
+/* Waits until mapped datapoints are ready and moves their slots to given_to_caller. TP_END: the data have ended; TP_STOP,
+ * TP_INTR: no waiting any more. */
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -5237,10 +5250,10 @@ static tp_status tp__crew_more(tp__crew *f)
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
         tp_cond_signal(f->work); /* wake one worker: the worker that reads wakes the next one */
     }
-    const bool waited = tp__crew_await(f);
+    const tp_status st = tp__crew_await(f);
     tp__crew_give_to_caller(f, f->n_slot / 4 + 1);
     tp_mutex_unlock(f->mutex);
-    return f->given_to_caller.n ? TP_OK : waited ? TP_END : TP_STOP;
+    return f->given_to_caller.n ? TP_OK : st == TP_OK ? TP_END : st;
 }
 
 static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
@@ -5727,6 +5740,7 @@ static void tp__procs_main(tp__procs_self *me)
 {
     /* the pointer to the stop flag belongs to the parent's thread; nothing sets that flag in this process */
     tp__df_stop = NULL;
+    tp__df_in_run = false;
     tp__df_set_in_worker(me->df);
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
@@ -5875,15 +5889,16 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
 }
 
 /* Reads the next report of worker process i that was sent after the last restart or seek. If the report says that a datapoint failed,
- * sets the error sentence. TP_STOP: the flow must stop waiting; the report can be read later. */
+ * sets the error sentence. TP_STOP, TP_INTR: the flow must stop waiting; the report can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_message *message)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
     for (;;) {
         char text[TP__ERROR_TEXT], reason[64];
-        while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
-            if (tp_df_stopping()) return TP_STOP;
+        while (!tp__os_readable(w->fd, tp__df_stop || tp__df_in_run ? TP__WAIT_SLICE : 1.0)) {
+            const tp_status st = tp__df_may_wait();
+            if (st != TP_OK) return st;
             /* the socket may stay open in another copy of this process */
             if (tp__os_child_ended(w->pid, false, reason, sizeof reason)) return tp__procs_lost(df, i, reason);
         }
@@ -13136,18 +13151,17 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
 {
     TP__REQUIRE(q && dp, TP_ERR_ARG)
 
-    bool waits = true;
+    tp_status st = TP_OK;
     tp_mutex_lock(q->mutex);
     q->calls++;
 #ifndef TP_NO_THREADS
-    while (!q->filled && !q->closed && waits) waits = tp__df_wait(q->data, q->mutex);
+    while (!q->filled && !q->closed && st == TP_OK) st = tp__df_wait(q->data, q->mutex);
 #endif
-    tp_status st = TP_OK;
-    if (q->filled) tp__queue_take(q, dp);
-    else if (!waits) st = TP_STOP;
-    else if (q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
-    else if (q->closed) st = TP_END;
-    else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
+    if (q->filled) tp__queue_take(q, dp), st = TP_OK;
+    else if (st == TP_OK && q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
+    else if (st == TP_OK && q->closed) st = TP_END;
+    else if (st == TP_OK)
+        st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
     tp__queue_leave(q);
     return st;
 }
@@ -13429,9 +13443,15 @@ static tp_status tp__shared_reset(tp_input_source *s)
     return st;
 }
 
-static const char *tp__feeder_waits(const tp__feeder *f)
+/* Waits for a thread that reads data. Ctrl-C in a training ends that: the data may never come. */
+static tp_status tp__source_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what)
 {
-    return f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data";
+    const tp_status st = tp_request_wait(r, c, m, what);
+    return st == TP_OK && !r->ignores_interrupt && tp__os_interrupted() ? TP_INTR : st;
+}
+static tp_status tp__feeder_wait(const tp__feeder *f, tp_run_request *r, tp_cond *c, tp_mutex *m)
+{
+    return tp__source_wait(r, c, m, f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data");
 }
 
 /* Takes the datapoints of a run from the caller's queue. */
@@ -13454,7 +13474,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
                 memcpy(s->error_text, q->error_text, sizeof s->error_text);
             }
         } else if (f->threaded) {
-            st = tp_request_wait(r, q->data, q->mutex, tp__feeder_waits(f));
+            st = tp__feeder_wait(f, r, q->data, q->mutex);
         } else {
             tp_mutex_unlock(q->mutex); /* built without threads: read the source's own flow now */
             st = tp__feeder_fill(s, at);
@@ -13520,7 +13540,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
             st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
-            if ((st = tp_request_wait(r, f->data, f->mutex, tp__feeder_waits(f))) != TP_OK) break;
+            if ((st = tp__feeder_wait(f, r, f->data, f->mutex)) != TP_OK) break;
         } else if ((st = tp__feeder_fill(s, (f->head + f->filled) % f->n_slot)) == TP_OK) {
             f->filled++;
         } else if (f->queue || st == TP_END) {
@@ -13604,7 +13624,9 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     const int towers = n > 0 && n < f->n_tower ? n : f->n_tower;
     f->n_taken = towers * tp__feeder_per_tower(f);
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
+    tp__df_in_run = !f->threaded && !r->ignores_interrupt;
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
+    tp__df_in_run = false;
     if (st == TP_OK && !f->threaded) { /* the flow was read here: what it took counts as waiting, not the first op */
         char text[96];
         snprintf(text, sizeof text, "%.40s waited for the data of its dataflow", s->name);
@@ -14555,6 +14577,7 @@ static tp_status tp__staging_start(tp_input_source *s)
     tp_status st = TP_OK;
 #ifndef TP_NO_THREADS
     tp__running_begin(&g->ahead.run, &g->token, 0);
+    g->ahead.ignores_interrupt = true; /* the run that takes the round ends by Ctrl-C */
     if (!g->computed) st = tp_thread_start(&g->thread, tp__staging_thread, s);
 #endif
     g->running = st == TP_OK;
@@ -14678,7 +14701,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
             }
             break;
         } else if (g->thread) {
-            if ((st = tp_request_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
+            if ((st = tp__source_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
         } else {
             tp_mutex_unlock(g->mutex); /* built without threads: make the round now */
             g->ahead.run = r->run;
@@ -15259,7 +15282,8 @@ static tp_status tp__zmq_may_wait(const tp__zmq_flow *f, double until)
         const tp_status st = tp__running_check(&f->run->run, "ZMQInput waited for data", NULL);
         return st == TP_OK && tp__os_interrupted() ? TP_INTR : st;
     }
-    if (tp_df_stopping()) return TP_STOP;
+    const tp_status st = tp__df_may_wait();
+    if (st != TP_OK) return st;
     if (until > 0 && tp_time() >= until)
         return tp_fail(TP_ERR_TIMEOUT, "%s: no datapoint came to %s%s%s within %lld ms", f->end.caller, f->end.addr[0],
                        f->end.n > 1 ? " or " : "", f->end.n > 1 ? f->end.addr[1] : "", (long long)f->timeout_ms);

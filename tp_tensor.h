@@ -2710,6 +2710,7 @@ static TP__UNUSED void tp__os_interrupt_ignore(void)
     tp__os_lock(&tp__os_interrupt_lock);
     if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
         if (tp__os_interrupt_is_ours()) tp__os_interrupt_restore();
+        __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED); /* runs after the training wait again */
 #ifndef _WIN32
         struct sigaction now;
         if (tp__os_interrupt.file_size_ignored && sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {

@@ -2118,6 +2118,73 @@ TEST(the_contract_of_build_and_run_step)
     }
 }
 
+#if !defined(TP_NO_SIGNALS) && !defined(TP_NO_THREADS)
+static void interrupt_soon(void *user)
+{
+    const struct timespec pause = {0, 50 * 1000 * 1000};
+    (void)user;
+    nanosleep(&pause, NULL);
+    kill(getpid(), SIGINT);
+}
+static tp_status keep_point(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    return (void)call, tp_datapoint_view(out, in);
+}
+/* Data that never come: the training ends where it is, whoever waits for them. */
+TEST(ctrl_c_ends_the_waiting_for_data)
+{
+    for (int kind = 0; kind < 6; kind++) {
+        tp_queue *q = tp_queue_new(2);
+        tp_thread *thread = NULL;
+        tp_train_config c = line_config(2);
+        tp_dataflow *df = tp_df_from_queue(q);
+        if (kind == 1) df = tp_df_prefetch(df);
+        if (kind == 2) df = tp_df_parallel_map(df, keep_point, .num_thread = 2);
+        if (kind == 3) df = tp_df_multi_process(df, 2);
+        tp_df_free(c.dataflow);
+        c.dataflow = NULL;
+        c.data = kind < 4 ? tp_feed_input(df) : kind == 4 ? tp_queue_input(df) : tp_staging_input(tp_queue_input(df));
+        CHECK_OK(tp_thread_start(&thread, interrupt_soon, NULL));
+        CHECK_MSG(tp_launch_train_with_config(&c, tp_simple_trainer()) == TP_INTR, "kind %d: %s", kind,
+                  tp_last_error());
+        tp_thread_join(thread);
+        tp_queue_free(q);
+    }
+}
+
+static tp_status slow_line_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    const struct timespec pause = {0, 20 * 1000 * 1000};
+    (void)user, (void)pass, (void)i;
+    nanosleep(&pause, NULL);
+    tp_status st = tp_datapoint_resize(dp, 2);
+    for (int k = 0; k < 2 && st == TP_OK; k++) {
+        st = tp_tensor_resize(&dp->c[k], TP_F32, tp_make_shape(4, 1));
+        for (int j = 0; j < 4 && st == TP_OK; j++) ((float *)dp->c[k].data)[j] = (float)j;
+    }
+    return st;
+}
+static tp_status press_ctrl_c(tp_callback *cb) { return (void)cb, raise(SIGINT) == 0 ? TP_OK : TP_ERR; }
+/* What an epoch's end has to do is done, also where it waits for data. */
+TEST(ctrl_c_finishes_the_validation)
+{
+    for (int kind = 0; kind < 2; kind++) {
+        double cost = -1;
+        tp_callback *press = tp_callback_new("Press", 0);
+        press->after_epoch = press_ctrl_c;
+        tp_train_config c = line_config(2);
+        tp_dataflow *df = tp_df_from_generator(slow_line_point, .size = 3, .indexed = TP_YES);
+        if (kind == 0) df = tp_df_prefetch(df);
+        tp_input_source *s = kind == 0 ? tp_feed_input(df, .infinite = TP_NO) : tp_queue_input(df, .infinite = TP_NO);
+        tp_callback *cb[] = {press, tp_cb_inference_runner(NULL, {tp_inf_scalar_stats({"cost"})}, .input = s),
+                             tp_cb_get_latest("validation_cost", &cost)};
+        c.callbacks = cb, c.n_callbacks = 3;
+        CHECK(tp_launch_train_with_config(&c, tp_simple_trainer()) == TP_INTR);
+        CHECK_MSG(cost >= 0, "kind %d: it was not validated: %s", kind, tp_last_error());
+    }
+}
+#endif
+
 TEST(statistics_are_read_as_numbers)
 {
     char path[512];

@@ -709,20 +709,29 @@ static void interrupt_soon(void *user)
 
 TEST(ctrl_c_ends_the_waiting)
 {
-    machine m;
-    tp_thread *t = NULL;
-    pid_t self = getpid();
-    int got[1];
-    if (machine_open(&m, tp_zmq_input(fresh_ipc()), 1)) {
-        tp__os_interrupt_listen(); /* as a training does */
-        CHECK_OK(tp_thread_start(&t, interrupt_soon, &self));
-        CHECK(machine_run(&m, got) == TP_INTR);
-        tp_thread_join(t);
-        tp__os_interrupt_ignore();
-        tp__os_interrupt_listen(); /* takes the flag down */
-        tp__os_interrupt_ignore();
+    for (int kind = 0; kind < 5; kind++) {
+        machine m;
+        tp_thread *t = NULL;
+        pid_t self = getpid();
+        int got[1];
+        tp_dataflow *df = kind == 0 ? NULL : tp_df_remote_zmq(fresh_ipc());
+        if (kind == 2) df = tp_df_prefetch(df, 2);
+        tp_input_source *s = kind == 0   ? tp_zmq_input(fresh_ipc())
+                             : kind <= 2 ? tp_feed_input(df)
+                             : kind == 3 ? tp_queue_input(df)
+                                         : tp_staging_input(tp_queue_input(df));
+        if (machine_open(&m, s, 1)) {
+            tp__os_interrupt_listen(); /* as a training does */
+            CHECK_OK(tp_thread_start(&t, interrupt_soon, &self));
+            tp_hooked_session_set_timeout(m.hooked, 5000);
+            CHECK_MSG(machine_run(&m, got) == TP_INTR, "kind %d", kind);
+            tp_thread_join(t);
+            tp__os_interrupt_ignore();
+            tp_hooked_session_set_timeout(m.hooked, 20); /* after the training a run waits again */
+            if (kind != 1 && kind != 2) CHECK_MSG(machine_run(&m, got) == TP_ERR_TIMEOUT, "kind %d", kind);
+        }
+        machine_close(&m);
     }
-    machine_close(&m);
 }
 
 /* What does not fit the signature, or is damaged, fails its run and is gone. */

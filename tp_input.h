@@ -128,6 +128,7 @@ struct tp_dataflow {
     bool seed_given_;
     tp_dataflow *input_;      /* the first flow that this one reads */
     tp_dataflow *next_input_; /* the next flow that the reader of this one reads */
+    bool unordered_;          /* the order of its datapoints is not fixed */
     bool in_worker_;          /* in a process of tp_df_multi_process, which makes every n-th datapoint */
 };
 
@@ -509,7 +510,7 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
  * datapoints. [dataflow: MultiThreadMapData] With .ordered = TP_NO datapoints come as soon as they are ready: each pass has the
  * same datapoints as with TP_YES, but their order is not deterministic. That is tensorpack's strict=True; for its endless
  * strict=False put tp_df_repeated(df, -1) below. A resumed program cannot know which of them were given first, so seeking is not
- * exact and logs a warning. */
+ * exact and logs a warning; tp_df_multi_process and tp_df_shard refuse such a flow. */
 typedef struct tp_df_parallel_map_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -2425,6 +2426,20 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
 /* Frees the child and returns a poison flow for wrong arguments of its parent. */
 #define TP__REFUSE(child_, ...) (tp__df_delete(child_), tp_df_fail(__VA_ARGS__))
 
+/* Refuses a flow in which the order of datapoints is not fixed, for what makes n parts of its order. */
+static tp_status tp__df_must_be_ordered(const tp_dataflow *df, int n, const char *caller)
+{
+    tp_status st = TP_OK;
+    if (n > 1 && df->unordered_)
+        return tp_fail(TP_ERR_ARG,
+                       "%s: %s gives datapoints in an order that is not fixed, so that the parts would share some and "
+                       "lack others: set its .ordered = TP_YES, or put it around %s",
+                       caller, df->name, caller);
+    for (const tp_dataflow *in = df->input_; in && st == TP_OK; in = in->next_input_)
+        st = tp__df_must_be_ordered(in, n, caller);
+    return st;
+}
+
 /* Refuses a flow known to have no end, for what reads a whole pass of it. */
 static tp_status tp__df_must_end(const tp_dataflow *df, const char *caller)
 {
@@ -3859,6 +3874,8 @@ TP_DEF tp_dataflow *tp_df_shard(tp_dataflow *below, int rank, int n_ranks)
     if (rank < 0 || rank >= n_ranks)
         return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_shard: rank %d of %d ranks: ranks are 0 to n_ranks - 1", rank,
                           n_ranks);
+    if (tp__df_must_be_ordered(below, n_ranks, "tp_df_shard") != TP_OK)
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "%s", tp_last_error());
     return df;
 }
 
@@ -5392,6 +5409,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->call.user = d->user;
     f->release = d->release;
     f->ordered = tp__tri_is_yes(d->ordered, true);
+    df->unordered_ = !f->ordered;
     f->keeps_all = !d->fn || tp__tri_is_yes(d->keeps_all, false);
     f->held = -1;
     f->share = 1;
@@ -6079,6 +6097,8 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
     if (d->num_prefetch < 0 || d->num_prefetch > TP__MAX_BUFFERS)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_multi_process: num_prefetch is %d: give 1 to %d, or 0 for 8",
                           d->num_prefetch, (int)TP__MAX_BUFFERS);
+    if (tp__df_must_be_ordered(d->df, d->num_proc, "tp_df_multi_process") != TP_OK)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s", tp_last_error());
     f->n_workers = d->num_proc;
     f->slots = d->num_prefetch ? d->num_prefetch : 8;
     f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n_workers, sizeof(tp__procs_worker));

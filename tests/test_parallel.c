@@ -925,6 +925,26 @@ static tp_status some_break(const tp_datapoint *in, tp_datapoint *out, tp_map_ca
     (void)in, (void)out;
     return call->index == 2 || call->index == 9 ? tp_fail(TP_ERR_FORMAT, "%d.jpg is broken", (int)call->index) : TP_OK;
 }
+static tp_status as_it_came(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    return (void)call, tp_datapoint_view(out, in);
+}
+TEST(parts_of_no_fixed_order_are_refused)
+{
+    for (int ordered = 0; ordered < 2; ordered++)
+        for (int n = 1; n <= 2; n++)
+            for (int shard = 0; shard < 2; shard++) {
+                tp_dataflow *df = tp_df_parallel_map(passes_of(0, 12, true), as_it_came, .num_thread = 2,
+                                                     .ordered = ordered ? TP_YES : TP_NO);
+                df = tp_df_take(df, 9);
+                df = shard ? tp_df_shard(df, 0, n) : tp_df_multi_process(df, n);
+                if (n == 1 || ordered) CHECK_OK(tp_df_status(df));
+                else
+                    CHECK_ERR(tp_df_status(df), TP_ERR_ARG,
+                              "tp_df_parallel_map gives datapoints in an order that is not");
+                tp_df_free(df);
+            }
+}
 TEST(failures_cross_over_in_order)
 {
     for (int keeps_all = 0; keeps_all < 2; keeps_all++)

@@ -4326,10 +4326,14 @@ static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t
     if (st != TP_OK) return st;
     *starting_epoch = chief[0];
     if (chief[1] == steps && chief[2] == max_epoch) return TP_OK;
-    return tp_fail(
-        TP_ERR_ARG,
-        "it makes %lld steps an epoch up to epoch %lld, the chief %lld up to epoch %lld: all ranks must make the same",
-        (long long)steps, (long long)max_epoch, (long long)chief[1], (long long)chief[2]);
+    return tp_fail(TP_ERR_ARG,
+                   "it makes %lld steps an epoch up to epoch %lld, the chief %lld up to epoch %lld: all ranks must "
+                   "make the same%s",
+                   (long long)steps, (long long)max_epoch, (long long)chief[1], (long long)chief[2],
+                   chief[1] != steps
+                       ? ". Give .steps_per_epoch, the size of all data / tp_size(), where the parts of tp_df_shard "
+                         "have different sizes"
+                       : "");
 }
 
 static void tp__ranks_random(tp_trainer *t)

@@ -68,7 +68,7 @@ for trainer in horovod replicated server; do
     extra=$((took > 2 ? 2 * (took - 2) : 0))
     job 12 $trainer graph 2; said 1 "rank 2 has built another graph than the chief: rank 2 has 'operation .*tanh.*', the chief has '.*relu"
     job 12 $trainer parameters 3; said 1 "rank 3 has 2 trainable variables with 840 parameters, the chief 2 with 672"
-    job 12 $trainer steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch"
+    job 12 $trainer steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch.*Give .steps_per_epoch, the size of all data / tp_size()"
     job 12 $trainer build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
     job 12 $trainer leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
     job 12 $trainer exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"

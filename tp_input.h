@@ -15154,8 +15154,12 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
     if (size < 4)
         return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone takes 4",
                        what, size);
-    const uint32_t n = tp__le32((const uint8_t *)data);
-    if (n > INT_MAX || n > (size - 4) / 16)
+    const uint8_t *const bytes = (const uint8_t *)data;
+    const uint32_t n = tp__le32(bytes);
+    const bool fits = n <= INT_MAX && n <= (size - 4) / 16;
+    if (!fits && bytes[0] == 0x80 && bytes[1] >= 2 && bytes[1] <= 5) /* as Python's pickles begin */
+        return tp_fail(TP_ERR_FORMAT, "%s is pickled: its sender must use format='zmq_ops' of send_dataflow_zmq", what);
+    if (!fits)
         return tp_fail(TP_ERR_FORMAT, "%s says %u components, for which its %zu bytes are too few", what, (unsigned)n,
                        size);
     size_t at = 4;

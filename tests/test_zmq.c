@@ -125,6 +125,30 @@ TEST(damaged_messages_are_refused)
     tp_datapoint_free(&dp);
 }
 
+/* tensorpack's sender pickles by default; 640 components begin with the same two bytes. */
+TEST(pickled_messages_are_told)
+{
+    static const unsigned char pickled[] = "\x80\x05\x95\x0a\0\0\0\0\0\0\0]\x94(K\1K\2e.";
+    tp_datapoint dp = none();
+    for (unsigned char protocol = 1; protocol <= 6; protocol++) {
+        unsigned char *p = exact_copy(pickled, sizeof pickled - 1);
+        p[1] = protocol;
+        const char *sentence =
+            protocol > 1 && protocol < 6 ? "m is pickled: its sender must use format='zmq_ops'" : "m says";
+        CHECK_ERR(tp_datapoint_unpack(&dp, p, sizeof pickled - 1, "m"), TP_ERR_FORMAT, sentence);
+        free(p);
+    }
+    tp_buf out = no_bytes();
+    CHECK_OK(tp_datapoint_resize(&dp, 640));
+    for (int i = 0; i < dp.n; i++) CHECK_OK(tp_tensor_resize(&dp.c[i], TP_U8, tp_make_shape(0)));
+    CHECK_OK(tp_datapoint_pack(&dp, &out));
+    CHECK(out.data[0] == (char)0x80 && out.data[1] == 2);
+    CHECK_OK(tp_datapoint_unpack(&dp, out.data, out.len, "m"));
+    CHECK(dp.n == 640);
+    tp_buf_free(&out);
+    tp_datapoint_free(&dp);
+}
+
 /* Each message cut short at each byte is refused; with any byte changed it is refused or read, without harm. */
 TEST(hostile_messages)
 {

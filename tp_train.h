@@ -136,11 +136,11 @@
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            Everything that a model points at is borrowed.
  * THREADS    one training per thread; every running training notices Ctrl-C.
- * CTRL-C     the current step is finished, and after the last step of an epoch the callbacks of the epoch's end, too. Then the
- *            ModelSaver whose checkpoints auto-resume loads saves the model (without one, all ModelSavers do), and training
- *            ends with TP_INTR. A resumed training continues after that step, with the same bits. That checkpoint is
- *            "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is written.
- *            A second Ctrl-C ends the program at once.
+ * CTRL-C     the current step is finished (one that waits for its data is left out), and after the last step of an epoch the
+ *            callbacks of the epoch's end, too. Then the ModelSaver whose checkpoints auto-resume loads saves the model (without
+ *            one, all ModelSavers do), and training ends with TP_INTR. A resumed training continues after that step, with the same
+ *            bits. That checkpoint is "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is
+ *            written. A second Ctrl-C ends the program at once.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or

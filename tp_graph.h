@@ -10984,6 +10984,9 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
  * lock the graph. */
 static void tp__session_hold(const tp_session *s, bool on)
 {
+#if defined(TP_NO_DEVICES) || defined(TP_NO_THREADS)
+    (void)s, (void)on;
+#else
     for (const tp_device *last = NULL;;) {
         tp_device *next = NULL;
         for (int i = 0; i < s->n_device; i++)
@@ -10992,6 +10995,7 @@ static void tp__session_hold(const tp_session *s, bool on)
         next->hold(next, on);
         last = next;
     }
+#endif
 }
 /* Runs an op of the host. What it waits for, such as a queue, another thread may make with the same devices. */
 static void tp__run_on_host(tp__step *s, const tp__running *r)
@@ -11017,7 +11021,7 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
             d->make_current(d);
         if (TP__HAS_DEVICES && s->from >= 0) st = tp__run_copy(p, s);
         else if (TP__HAS_DEVICES && s->is_collective) st = tp__run_together(p, s);
-        else if (TP__HAS_DEVICES && tp__on_host(s)) tp__run_on_host(s, r);
+        else if (tp__on_host(s)) tp__run_on_host(s, r);
         else tp__run_step(s);
         if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
@@ -11212,34 +11216,16 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
 }
 
 #ifndef TP_NO_SENTENCES
-/* Writes the place of element k of a tensor of this shape: "37"; with several dimensions "[2,17,340] of (8,480,640)". */
-static void tp__element_text(const tp_shape *shape, int64_t k, char *text, size_t size)
-{
-    char all[TP_SHAPE_TEXT];
-    tp_shape at = *shape;
-    if (shape->ndim < 2) {
-        tp__format(text, size, "%lld", (long long)k);
-        return;
-    }
-    for (int d = shape->ndim - 1; d >= 0; d--) {
-        at.dim[d] = k % shape->dim[d];
-        k /= shape->dim[d];
-    }
-    int n = 0;
-    for (int d = 0; d < at.ndim && n < (int)size; d++)
-        n += tp__format(text + n, size - (size_t)n, "%c%lld", d ? ',' : '[', (long long)at.dim[d]);
-    if (n < (int)size) tp__format(text + n, size - (size_t)n, "] of %s", tp_shape_text(shape, all));
-}
-
+static void tp__index_of(int64_t i, const tp_shape *s, int64_t *index);
 /* Finds the bad number `value` in input x of an op. If x is a fed integer tensor, perhaps behind casts and reshapes, writes the place
- * for the error sentence: "; 'label' has it at element 37". Returns how many elements have the value; -1: x is no such tensor. */
+ * for the error sentence: "; 'label' has it at element (37)". Returns how many elements have the value; -1: x is no such tensor. */
 static int64_t tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_feeds, int64_t value, char *text,
                                size_t size)
 {
     while (x->op->row == &tp__op_cast || x->op->row == &tp__op_identity ||
            ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)))
         x = x->op->in[0];
-    char element[200];
+    char element[TP_SHAPE_TEXT];
     if (x->dtype != TP_I32 && x->dtype != TP_I64 && x->dtype != TP_U8) return -1;
     int64_t found = -1;
     for (int i = 0; i < n_feeds; i++) {
@@ -11248,8 +11234,9 @@ static int64_t tp__fault_place(const tp_node *x, const tp_feed *feeds, int n_fee
         found = 0;
         for (int64_t k = 0; k < n; k++)
             if (tp_tensor_get(&feeds[i].value, k) == (double)value && found++ == 0) {
-                tp__element_text(&feeds[i].value.shape, k, element, sizeof element);
-                tp__format(text, size, "; '%.200s' has it at element %s", x->op->name, element);
+                tp_shape at = feeds[i].value.shape;
+                tp__index_of(k, &feeds[i].value.shape, at.dim);
+                tp__format(text, size, "; '%.200s' has it at element %s", x->op->name, tp_shape_text(&at, element));
             }
     }
     return found;
@@ -11403,9 +11390,9 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
             TP_ERR_STATE,
             "two runs at a time of one exec: one thread may use an exec, and a predictor, at a time: give each "
             "thread its own (tp_multi_tower_predictor, tp_exec_new)");
-    if (TP__HAS_DEVICES) tp__session_hold(e->session, true);
+    tp__session_hold(e->session, true);
     const tp_status st = tp__exec_run_alone(e, r, feeds, n_feeds, fetches, n_fetches, values);
-    if (TP__HAS_DEVICES) tp__session_hold(e->session, false);
+    tp__session_hold(e->session, false);
     tp__exec_mark(e, false);
     return st;
 }

@@ -1008,14 +1008,16 @@ TEST(file_read_of_unknown_size)
  * to its own write. */
 static int write_to_closed_pipe(int what, bool is_blocked)
 {
-    int ends[2], told[2], status = 0;
+    int ends[2], told[2], parent[2], status = 0;
     char come = 0;
     sigset_t closed_pipe, now;
-    if (!CHECK(pipe(ends) == 0 && pipe(told) == 0)) return 0;
+    if (!CHECK(pipe(ends) == 0 && pipe(told) == 0 && pipe(parent) == 0)) return 0;
     const pid_t child = fork();
     if (child != 0) {
         close(ends[0]);
         close(ends[1]);
+        close(parent[0]);
+        close(parent[1]); /* the child waits until the parent has no end of the other pipe any more */
         close(told[1]);
         CHECK(child > 0 && waitpid(child, &status, 0) == child);
         const bool has_come = read(told[0], &come, 1) == 1;
@@ -1032,6 +1034,8 @@ static int write_to_closed_pipe(int what, bool is_blocked)
     tp_writer *w = NULL;
     if (what == 0) is_good = tp_writer_open(&w, name) == TP_OK && tp_writer_put(w, "abc", 3) == TP_OK;
     close(ends[0]);
+    close(parent[1]);
+    if (read(parent[0], &come, 1) != 0) _exit(5);
     if (what == 0)
         is_good = is_good && tp_writer_commit(w) == TP_ERR_IO && strstr(tp_last_error(), name) &&
                   strstr(tp_last_error(), "cannot be written: Broken pipe");

@@ -15241,8 +15241,12 @@ static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *action)
 {
     const int error = zmq_errno();
-    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->caller, action, z->addr[i],
-                   zmq_strerror(error));
+    const bool elsewhere = z->bind && (error == EADDRNOTAVAIL || error == ENODEV);
+    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s%s", z->caller, action, z->addr[i],
+                   zmq_strerror(error),
+                   elsewhere ? ". An end that binds has an address of this machine, such as tcp://*:5555; to connect "
+                               "to another machine set .bind = TP_NO"
+                             : "");
 }
 
 static tp_status tp__zmq_open(tp__zmq_end *z, int type)

@@ -817,6 +817,8 @@ TEST(wrong_arguments)
                  {"tcp://[::1]:-5", 0, TP_ERR_ARG, "a port, a number from 1 to 65535"},
                  {"nonsense", 0, TP_ERR_ARG, "an address has a protocol: \"tcp://127.0.0.1:5555\""},
                  {"smoke://signals", 0, TP_ERR_IO, "cannot bind to smoke://signals: Protocol not supported"},
+                 {"tcp://192.0.2.1:5555", 0, TP_ERR_IO, "An end that binds has an address of this machine"},
+                 {"tcp://no.such.name.invalid:5555", 0, TP_ERR_IO, "another machine set .bind = TP_NO"},
                  {"ipc:///no/such/folder/s", 0, TP_ERR_IO, "cannot bind to ipc:///no/such/folder/s"}};
     for (int i = 0; i < TP_COUNT(wrong); i++) {
         tp_graph *g = tp_graph_new(NULL);

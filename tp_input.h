@@ -1885,6 +1885,12 @@ TP__EXACT_BEGIN
 #include <string.h>
 #ifdef TP_ZMQ
 #include <zmq.h>
+#ifndef _WIN32
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#endif
 #endif
 
 TP__COLD_BEGIN
@@ -15249,6 +15255,28 @@ static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *action)
                              : "");
 }
 
+/* Whether somebody receives at an ipc:// address that is a file. ZeroMQ would delete that file and make its own, so that the other one
+ * would wait for ever. */
+static bool tp__zmq_is_taken(const char *addr)
+{
+#ifdef _WIN32
+    return (void)addr, false;
+#else
+    struct sockaddr_un file;
+    memset(&file, 0, sizeof file);
+    file.sun_family = AF_UNIX;
+    if (strncmp(addr, "ipc://", 6) != 0 || addr[6] == '@' || strlen(addr + 6) >= sizeof file.sun_path) return false;
+    memcpy(file.sun_path, addr + 6, strlen(addr + 6));
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (fd < 0) return false;
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    const bool is_taken = connect(fd, (const struct sockaddr *)(const void *)&file, sizeof file) == 0 ||
+                          errno == EAGAIN; /* more connections wait there than the system queues */
+    close(fd);
+    return is_taken;
+#endif
+}
+
 static tp_status tp__zmq_open(tp__zmq_end *z, int type)
 {
     const int linger = 0, option = type == ZMQ_PUSH ? ZMQ_SNDHWM : ZMQ_RCVHWM;
@@ -15260,6 +15288,9 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
         else if (zmq_setsockopt(z->socket[i], ZMQ_LINGER, &linger, sizeof linger) != 0 ||
                  zmq_setsockopt(z->socket[i], option, &z->hwm, sizeof z->hwm) != 0)
             st = tp__zmq_fail(z, i, "set the options of the socket for");
+        else if (z->bind && tp__zmq_is_taken(z->addr[i]))
+            st = tp_fail(TP_ERR_IO, "%s: cannot bind to %s: another end is bound to it: give an address of its own",
+                         z->caller, z->addr[i]);
         while (st == TP_OK && (z->bind ? zmq_bind : zmq_connect)(z->socket[i], z->addr[i]) != 0)
             if (zmq_errno() != EINTR) st = tp__zmq_fail(z, i, z->bind ? "bind to" : "connect to");
     }

@@ -910,16 +910,28 @@ ZERO(tp_df_send_zmq_desc, linger_ms)
 TEST(one_address_has_one_receiver)
 {
     const tp_spec spec = {"x", TP_I32, {0, {0}}};
-    const char *addr = fresh_tcp();
-    machine m;
-    if (machine_open(&m, tp_zmq_input(addr), 1)) {
-        tp_graph *g = tp_graph_new(NULL);
-        tp_input_source *s = tp_zmq_input(addr);
-        CHECK_ERR(tp_input_setup(s, g, &spec, 1), TP_ERR_IO, "Address already in use");
-        tp_input_free(s);
-        tp_graph_free(g);
+    char file[300];
+    snprintf(file, sizeof file, "ipc://%s", tp_test_path(tp_test_tmpdir(), "socket"));
+    for (int kind = 0; kind < 3; kind++) {
+        const char *addr = kind == 0 ? fresh_tcp() : kind == 1 ? fresh_ipc() : file;
+        for (int again = 0; again < 2; again++) { /* an address whose receiver has ended may be taken */
+            machine m;
+            sender a;
+            int got[1];
+            if (machine_open(&m, tp_zmq_input(addr), 1)) {
+                tp_graph *g = tp_graph_new(NULL);
+                tp_input_source *s = tp_zmq_input(addr);
+                CHECK_ERR(tp_input_setup(s, g, &spec, 1), TP_ERR_IO,
+                          kind < 2 ? "Address already in use" : "another end is bound to it");
+                tp_input_free(s);
+                tp_graph_free(g);
+                sender_start(&a, addr, 3, 1);
+                CHECK(machine_run(&m, got) == TP_OK && got[0] == 3);
+                CHECK_OK(sender_wait(&a));
+            }
+            machine_close(&m);
+        }
     }
-    machine_close(&m);
 }
 
 TEST(to_dataset)

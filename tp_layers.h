@@ -156,7 +156,8 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    sync_statistics TP_SYNC_TOWERS: in training the mean and the mean of squares are averaged over all towers, whose batches
  *    should have equal size; their gradients are all-reduced too. The result equals that of one tower with all batches, running
  *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
- *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
+ *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. Missing:
+ *    an average over the ranks of a HorovodTrainer or the workers of a distributed trainer; each normalises by its own batch. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
     /* adds two update ops to the collection TP_KEY_UPDATE_OPS, but not in training towers other than the main one; the caller or a
@@ -1972,7 +1973,9 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     tp_node *mean = NULL, *var = NULL;
     const bool sync = d->sync_statistics == TP_SYNC_TOWERS && tower->total > 1;
     if (d->sync_statistics == TP_SYNC_TOWERS && !sync)
-        tp_log_once(TP_LOG_WARN, "Some BatchNorm layer has .sync_statistics, but there is one tower only.");
+        tp_log_once(TP_LOG_WARN,
+                    "Some BatchNorm layer has .sync_statistics, but there is one tower only: statistics are averaged "
+                    "over the devices of one process, not over the ranks of a job.");
     if (ghost) y = tp__batch_norm_ghost(x, gamma, beta, axis, epsilon, d->virtual_batch_size, &mean, &var);
     else if (sync) y = tp__batch_norm_sync(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     else y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);

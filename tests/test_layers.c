@@ -2388,4 +2388,20 @@ TEST(numbers_of_losses_that_make_no_sense)
     }
 }
 
+TEST(statistics_of_one_tower_are_those_of_no_other)
+{
+    tp_tower_desc tower;
+    memset(&tower, 0, sizeof tower);
+    tower.is_training = true;
+    tp_test_keep_log();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tower_enter(g, &tower);
+    tp_batch_norm(tp_placeholder(g, "x", TP_F32, tp_make_shape(4, 3)), "bn", .sync_statistics = TP_SYNC_TOWERS);
+    tp_tower_leave(g);
+    CHECK_HAS(tp_test_logged,
+              "there is one tower only: statistics are averaged over the devices of one process, not over "
+              "the ranks of a job");
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

@@ -501,7 +501,7 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  * Variables are assigned to servers in order: each goes to the server with the fewest bytes so far. The server also stores the
  * variable's slots (momentum). The chief fetches the slots when a checkpoint is made, so that a checkpoint holds each variable once
  * and loads into any other trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker with
- * separate state; the chief's state is saved. The optimizer that they wrap and tp_post_process run on the servers. The chief's
+ * separate state; the chief's state is saved (a checkpoint within an accumulation warns of that). The optimizer that they wrap and tp_post_process run on the servers. The chief's
  * learning rate is used. Adam's powers advance with each update, as in tensorpack. Each worker has its own averages of batch norm;
  * the chief's are saved. Each rank needs memory for the whole model. A worker sends all gradients for one server in one message.
  *
@@ -4599,10 +4599,34 @@ static tp_status tp__copy_cluster(tp_trainer *t, const tp_cluster *given)
     return TP_OK;
 }
 
+/* Warns of a checkpoint in the middle of an accumulation: each worker has a sum of its own, and only the chief's is saved. */
+static tp_status tp__served_check_accumulated(tp_trainer *t)
+{
+    const tp__rank_state *r = t->ranks_;
+    const tp_variable *counter = tp_find_variable(t->graph, "AccumGrad/counter");
+    int niter = 0, i = 0;
+    for (const tp_optimizer *o = r->opt; o; o = o->inner, i++)
+        if (r->apply[i] == tp__accum_apply) niter = *(const int *)o->user;
+    if (r->n_worker == 1 || niter == 0 || !counter) return TP_OK;
+    tp_tensor value;
+    memset(&value, 0, sizeof value);
+    const tp_status st = tp_session_read(t->state.session, counter, &value);
+    const int64_t added = st == TP_OK ? *(const int64_t *)value.data % niter : 0;
+    tp_tensor_free(&value);
+    if (added != 0)
+        tp_log_once(
+            TP_LOG_WARN,
+            "%s: a checkpoint is made when tp_accum_grad has added %lld of %d gradients: only the chief's sum is "
+            "saved, so that a resumed training has other bits. Make .steps_per_epoch a multiple of %d",
+            t->name, (long long)added, niter, niter);
+    return st;
+}
+
 static tp_status tp__served_save(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     (void)d, (void)prefix;
-    return tp__ranks_collect(cb->train->trainer);
+    const tp_status st = tp__served_check_accumulated(cb->train->trainer);
+    return st == TP_OK ? tp__ranks_collect(cb->train->trainer) : st;
 }
 
 static tp_status tp__served_build(tp_trainer *t, const tp_model *m)

@@ -710,6 +710,41 @@ TEST(one_worker_with_servers_trains_as_a_simple_trainer)
     chosen = momentum;
 }
 
+/* A checkpoint in the middle of an accumulation lacks what the other workers have added. */
+static char warned[8192];
+static void note_warning(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level == TP_LOG_WARN) snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s\n", message);
+}
+TEST(a_checkpoint_within_an_accumulation_warns)
+{
+    if (tp_size() < 3) TEST_SKIP("needs mpirun with two workers: see tests/check_mpi.sh");
+    for (int steps = 3; steps <= 4; steps++) {
+        source s = of_rank(tp_rank(), tp_size() - 1);
+        tp_train_config c;
+        memset(&c, 0, sizeof c);
+        CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'd'));
+        tp_cb_model_saver_desc options;
+        memset(&options, 0, sizeof options);
+        tp_callback *save = tp_cb_model_saver_(&options);
+        tp_trainer *t = replicated(NULL, 1);
+        chosen = wrapped_adam;
+        c.model = model();
+        c.dataflow = flow(&s);
+        c.callbacks = &save, c.n_callbacks = 1;
+        c.steps_per_epoch = steps, c.max_epoch = 1;
+        warned[0] = 0;
+        tp_set_log(note_warning, NULL);
+        CHECK_OK(tp_launch_train_with_config(&c, t));
+        tp_set_log(tp_test_drop_log, NULL);
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+        const char *sentence = "a checkpoint is made when tp_accum_grad has added 1 of 2 gradients";
+        CHECK_MSG((strstr(warned, sentence) != NULL) == (tp_rank() == 0 && steps == 3), "%d steps: %s", steps, warned);
+    }
+    chosen = momentum;
+}
+
 /* A worker averages over its devices. */
 TEST(workers_with_two_devices_average_over_them)
 {

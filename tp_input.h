@@ -12990,18 +12990,18 @@ TP_DEF void tp_input_free(tp_input_source *s)
 /* -- placeholders */
 
 /* Finds or makes a placeholder of this name in the root scope: reuses the existing node if it is a placeholder with
- * this dtype and shape. */
-static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
+ * this dtype and shape. may_rename: a node of the model that has the name keeps it, and the placeholder gets a number. */
+static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec, bool may_rename)
 {
     tp_node *n = tp__node_named(g, spec->name);
-    if (n && strcmp(n->op->row->name, "placeholder") == 0 && n->dtype == spec->dtype &&
-        tp_shape_equal(&n->shape, &spec->shape))
-        return n;
-    if (n) {
+    const bool is_placeholder = n && strcmp(n->op->row->name, "placeholder") == 0;
+    if (is_placeholder && n->dtype == spec->dtype && tp_shape_equal(&n->shape, &spec->shape)) return n;
+    if (n && (is_placeholder || !may_rename)) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp_graph_fail(g, NULL, TP_ERR_NAME,
-                             "input '%s' %s %s cannot be made: the graph has a %s of that name, %s %s", spec->name,
-                             tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a), n->op->row->name,
+        return tp_graph_fail(g, &n->op->at, TP_ERR_NAME,
+                             "input '%s' %s %s cannot be made: a node of that name is there, made by %s, %s %s: give "
+                             "it another name",
+                             spec->name, tp_dtype_name(spec->dtype), tp_shape_text(&spec->shape, a), n->op->row->name,
                              tp_dtype_name(n->dtype), tp_shape_text(&n->shape, b));
     }
     tp_name_scope_push(g, "");
@@ -13012,13 +13012,13 @@ static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 
 static tp_status tp__placeholder_tensors(tp_input_source *s, tp_node **in)
 {
-    for (int i = 0; i < s->n_spec; i++) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    for (int i = 0; i < s->n_spec; i++) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i], false);
     return TP_OK;
 }
 
 static tp_status tp__placeholder_setup(tp_input_source *s)
 {
-    for (int i = 0; i < s->n_spec; i++) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    for (int i = 0; i < s->n_spec; i++) tp__placeholder_or_reuse(s->graph, &s->spec[i], false);
     return TP_OK;
 }
 
@@ -13730,7 +13730,8 @@ static tp_status tp__feed_setup(tp_input_source *s)
     if (st != TP_OK) return st;
     f->n_tower = 0;
     tp_node **node = tp__feeder_tower(s);
-    return node ? tp__placeholder_tensors(s, node) : TP_ERR_NOMEM;
+    for (int i = 0; i < s->n_spec && node; i++) node[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i], true);
+    return node ? TP_OK : TP_ERR_NOMEM;
 }
 
 static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
@@ -14330,7 +14331,7 @@ static tp_status tp__remap_setup(tp_input_source *s)
         spec[k] = s->spec[i];
     }
     for (int i = 0; i < s->n_spec; i++) /* placeholders are made now, as by PlaceholderInput */
-        if (tp__remap_find(s, i) < 0) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+        if (tp__remap_find(s, i) < 0) tp__placeholder_or_reuse(s->graph, &s->spec[i], false);
     return tp_input_setup(s->inner_, s->graph, spec, m->n);
 }
 
@@ -14344,7 +14345,7 @@ static tp_status tp__remap_tensors(tp_input_source *s, tp_node **in)
     for (int i = 0; i < s->n_spec; i++) in[i] = NULL;
     for (int k = 0; k < m->n; k++) in[m->index[k]] = inner[k];
     for (int i = 0; i < s->n_spec; i++)
-        if (!in[i]) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+        if (!in[i]) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i], false);
     return TP_OK;
 }
 

@@ -2185,6 +2185,37 @@ TEST(ctrl_c_finishes_the_validation)
 }
 #endif
 
+/* A tensor of the model has the name of an input: InferenceRunner takes the data by itself, with each trainer. */
+static tp_node *graph_with_y(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *y = tp_named(tp_affine(in[1], 1, 0), "y");
+    return line_graph(g, (tp_node *[]){in[0], y}, user);
+}
+TEST(a_tensor_with_the_name_of_an_input)
+{
+    double cost[4];
+    for (int kind = 0; kind < 4; kind++) {
+        tp_train_config c = line_config(2);
+        tp_callback *cb[] = {tp_cb_inference_runner(tp_df_batch(line_data(), 2), {tp_inf_scalar_stats({"cost"})}),
+                             tp_cb_get_latest("validation_cost", &cost[kind])};
+        c.model.build_graph = graph_with_y;
+        c.callbacks = cb, c.n_callbacks = 2;
+        CHECK_OK(tp_launch_train_with_config(&c, kind == 0   ? tp_simple_trainer()
+                                                 : kind == 1 ? tp_queue_input_trainer()
+                                                 : kind == 2 ? tp_horovod_trainer()
+                                                             : tp_sync_multi_gpu_trainer_replicated(.n_devices = 1)));
+        CHECK_NEAR(cost[kind], cost[0], 1e-6, 1e-6);
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    tp_named(tp_affine(tp_placeholder(g, "a", TP_F32, tp_make_shape(1)), 1, 0), "y");
+    tp_input_source *s = tp_placeholder_input();
+    CHECK(tp_input_setup(s, g, line_inputs, 2) != TP_OK || tp_graph_status(g) == TP_ERR_NAME);
+    CHECK_HAS(tp_graph_error(g), "test_newcomer.c:");
+    CHECK_HAS(tp_graph_error(g), "a node of that name is there, made by identity, float32 (1): give it another name");
+    tp_input_free(s);
+    tp_graph_free(g);
+}
+
 TEST(statistics_are_read_as_numbers)
 {
     char path[512];

@@ -1762,7 +1762,7 @@ TEST(placeholders_are_shared_by_name)
     const tp_spec clash = TP_SPEC("image", TP_F32, TP_ANY, 3);
     tp_input_source *other = tp_placeholder_input();
     CHECK_ERR(tp_input_setup(other, g, &clash, 1), TP_ERR_NAME,
-              "the graph has a placeholder of that name, float32 (?,2)");
+              "a node of that name is there, made by placeholder, float32 (?,2): give it another name");
     CHECK(!tp_input_setup_done(other) && tp_input_setup_done(plain));
     tp_input_free(train);
     tp_input_free(val);

@@ -502,8 +502,9 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  * variable's slots (momentum). The chief fetches the slots when a checkpoint is made, so that a checkpoint holds each variable once
  * and loads into any other trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker with
  * separate state; the chief's state is saved (a checkpoint within an accumulation warns of that). The optimizer that they wrap and
- * tp_post_process run on the servers. The chief's learning rate is used. Adam's powers advance with each update, as in tensorpack. Each worker has its own averages of batch norm;
- * the chief's are saved. Each rank needs memory for the whole model. A worker sends all gradients for one server in one message.
+ * tp_post_process run on the servers. The chief's learning rate is used. Adam's powers advance with each update, as in tensorpack.
+ * Each worker has its own averages of batch norm; the chief's are saved. Each rank needs memory for the whole model. A worker
+ * sends all gradients for one server in one message.
  *
  * An error or a killed rank ends the job as with HorovodTrainer, whose other rules hold here too. */
 typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;

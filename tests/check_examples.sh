@@ -134,7 +134,7 @@ refuses() {
 for source in examples/*.c; do
     example=$(basename "$source" .c)
     [ "${1:-$example}" = "$example" ] || continue
-    [ -e "$out/$example" ] || compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || failed=1
+    { [ "$out/$example" -nt "examples/$example.c" ] && [ "$out/$example" -nt "$library" ]; } || compile "gcc -std=c11 -O1" "$example" -x c - -x none "$library" -o "$out/$example" -lm -lpthread || failed=1
     refuses 0 "^usage: $example" "$out/$example" --help
     refuses 2 "unknown option '--no-such'" "$out/$example" --no-such 1
     for name in $("$out/$example" --help | grep -oE -- '--[a-z-]+ [nrt]\]' | sed 's/ .*//'); do

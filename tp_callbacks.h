@@ -905,8 +905,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
 /* Sets the value to fn(old value) when a stat has not improved in its last_k newest values, and then counts anew. The stat has
  * improved if one of them is smaller than the oldest minus threshold (reverse: larger than the oldest plus threshold). fn may
  * end the training by its status. A stat that has not been reported by the second epoch with a trigger is an error, or a warning if
- * a wrapper may report it later. In a training of several ranks a stat is often reported on the chief alone: the other ranks get a
- * variable that the chief has set from HorovodTrainer, before the next epoch. [callbacks: StatMonitorParamSetter] */
+ * a wrapper may report it later. In a training of several ranks a stat is often reported on the chief alone: HorovodTrainer sends what
+ * the chief has set to the other ranks before the next epoch. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;

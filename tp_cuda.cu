@@ -431,7 +431,7 @@ static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int
         if (s->busy) continue;
         if (s->capacity >= bytes && (fits < 0 || s->capacity < c->staged[fits].capacity)) fits = i;
         if (s->capacity < bytes && (largest < 0 || s->capacity > c->staged[largest].capacity)) largest = i;
-        if (s->capacity == 0) break; /* none of the others was ever used */
+        if (s->capacity == 0) break; /* no entry from here on has memory, unless an allocation has failed */
     }
     const int at = fits >= 0 ? fits : largest;
     if (at >= 0) c->staged[at].busy = true;

@@ -370,7 +370,7 @@ typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     const int *devices; /* the array is copied */
     tp_tri average;     /* TP_NO: gradients are summed. Default TP_YES */
     tp_all_reduce_mode mode;
-    /* whether all towers or ranks get the first one's variables at each epoch's end and begin; default TP_YES. TP_NO: what a
+    /* whether all towers or ranks get the first one's variables at the end and at the start of each epoch; default TP_YES. TP_NO: what a
      * callback sets of the first one during the training stays there */
     tp_tri broadcast_every_epoch;
 } tp_sync_multi_gpu_trainer_replicated_desc;
@@ -467,7 +467,7 @@ typedef struct tp_horovod_trainer_desc {
      * order */
     bool deterministic;
     int64_t bucket_bytes; /* bytes of gradients per bucket; default a quarter of them, at least 1 MiB, at most 16 MiB */
-    /* whether all towers or ranks get the first one's variables at each epoch's end and begin; default TP_YES. TP_NO: what a
+    /* whether all towers or ranks get the first one's variables at the end and at the start of each epoch; default TP_YES. TP_NO: what a
      * callback sets of the first one during the training stays there */
     tp_tri broadcast_every_epoch;
     /* seconds without a heartbeat after which a rank counts as failed, and seconds that the ranks have to end their programs after a

@@ -340,7 +340,7 @@ TEST(in_deterministic_mode_they_have_the_bits_of_as_many_devices)
     }
 }
 
-/* A variable that callbacks set, in a phase of each epoch, on the chief alone and of the first tower alone. */
+/* A variable that a callback sets once in each epoch, on the chief and of the first tower only. */
 static tp_node *build_with_factor(tp_graph *g, tp_node *const *in, void *user)
 {
     return tp_named(tp_mul(tp_get_scalar_variable(g, "factor", 1), build(g, in, user)), "whole_cost");

@@ -531,7 +531,7 @@ TEST(two_gpus_in_one_step)
     tp_set_log(NULL, NULL);
 }
 
-/* An op of the host on one of two GPUs: what is between such ops is recorded all the same. */
+/* A plan of two GPUs with a print, which runs on the host: the kernels before and after it are recorded. */
 TEST(two_gpus_and_a_print_are_recorded)
 {
     if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
@@ -2354,7 +2354,7 @@ TEST(an_op_of_the_host_waits_for_a_thread_of_the_same_gpu)
     gpu->close(gpu);
 }
 
-/* More large feeds than a GPU once had places for. */
+/* 70 large feeds in one run: a GPU once staged at most 64. */
 TEST(many_large_feeds)
 {
     enum { FEEDS = 70, N = 5000 };

@@ -124,6 +124,7 @@ typedef struct tp__even {
  * positive. With `scaled`, c1 and c2 hold the factor scale already: dx = scale dy - c1 - (x - mean) c2. */
 typedef struct tp__bn {
     int64_t C;
+    int64_t row_step; /* floats from one row to the next, where only some channels of wider rows are normalised; 0: C */
     const float *mean, *scale, *beta, *c1, *c2;
     bool relu, scaled;
 } tp__bn;
@@ -680,6 +681,7 @@ typedef struct tp__gemm_args {
     float *C;
     int64_t lda, ldb, ldc;
     tp__epilogue epilogue;
+    const tp__bn *after;  /* not NULL: C is normalised after the activation, its columns being the channels */
     const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
     float *kept;          /* not NULL: memory for B's panels, tp__gemm_kept floats; it lasts beyond this call */
     bool kept_is_ready;   /* the panels of this B are in it already */
@@ -998,6 +1000,18 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
     p->isa->descend(&e, rows, end - column, *g->descend);
 }
 
+/* Normalises some rows of C, from `column` to `end`, which have just been computed, if that is fused. */
+static void tp__gemm_after(const tp__gemm_args *g, const struct tp__isa *isa, int64_t row, int64_t rows, int64_t column,
+                           int64_t end)
+{
+    if (!g->after) return;
+    tp__bn part = *g->after;
+    float *c = g->C + row * g->ldc + column;
+    part.C = end - column, part.row_step = g->ldc;
+    part.mean += column, part.scale += column, part.beta += column;
+    tp__bn_apply_of[isa->level](&part, rows, c, c);
+}
+
 /* A chunk of the matrix product that even tiles compute: a block of rows and panels. Panels that are read in place
  * count as one wide panel. */
 static void tp__gemm_even_chunk(void *user, int64_t chunk)
@@ -1013,6 +1027,7 @@ static void tp__gemm_even_chunk(void *user, int64_t chunk)
         e.next = tp__gemm_next_kept(p, panel, panels_at_once, 0, p->g.K);
         tp__even_product_of[p->isa->level](&e, mb, tp__min64(panels_at_once * p->nr, p->g.N - panel * p->nr));
     }
+    tp__gemm_after(&p->g, p->isa, row0, mb, panel0 * p->nr, tp__min64(panel1 * p->nr, p->g.N));
 }
 
 /* A chunk of the matrix product: a block of rows and panels, and one part of k. */
@@ -1092,6 +1107,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         }
         k += kn;
     } while (k < k_end);
+    if (!parts) tp__gemm_after(g, isa, row0, mb, panel0 * p->nr, tp__min64(panel1 * p->nr, g->N));
     if (slot >= 0) tp__slot_release(&p->slots, slot);
 }
 
@@ -1109,6 +1125,7 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
             if (g->descend) *c = tp__descend_value(*c, *g->descend, *sum);
             else *c = tp__apply_epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
         }
+    tp__gemm_after(g, p->isa, row0, row1 - row0, 0, g->N);
 }
 
 /* n rounded up to a multiple of a power of two */
@@ -1178,6 +1195,7 @@ static void tp__gemm_along_n(tp_device *d, tp__gemm_args *a, void *scratch)
         if (b) d->isa->transpose(b, width, width, a->B, a->ldb, a->N, a->K);
         const tp__even e = tp__gemm_even(a, 0, 0, b ? b : a->B, b ? width : a->ldb);
         tp__even_product_of[d->isa->level](&e, a->M, a->N);
+        tp__gemm_after(a, d->isa, 0, a->M, 0, a->N);
         return;
     }
     tp__gemm_plan p;
@@ -1211,6 +1229,7 @@ static tp__gemm_args tp__gemm_turn(const tp__gemm_args *a)
     t.A = a->B, t.B = a->A;
     t.lda = a->ldb, t.ldb = a->lda, t.ldc = a->M;
     memset(&t.epilogue, 0, sizeof t.epilogue);
+    t.after = NULL;
     t.kept = NULL, t.kept_is_ready = false;
     tp__gemm_untranspose(&t);
     return t;
@@ -1224,9 +1243,9 @@ static void tp__gemm_turn_back(void *user, int64_t chunk)
     const int64_t row0 = chunk * x->chunk_rows, rows = tp__min64(x->chunk_rows, g->M - row0);
     float *c = g->C + row0 * g->ldc;
     if (x->ct != g->C) x->isa->transpose(c, g->ldc, g->N, x->ct + row0, g->M, g->N, rows);
-    if (!g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU) return;
-    for (int64_t i = 0; i < rows; i++, c += g->ldc)
+    for (int64_t i = 0; i < rows && (g->epilogue.bias || g->epilogue.act == TP_EPILOGUE_RELU); i++, c += g->ldc)
         for (int64_t j = 0; j < g->N; j++) c[j] = tp__apply_epilogue(&g->epilogue, j, c[j]);
+    tp__gemm_after(g, x->isa, row0, rows, 0, g->N);
 }
 
 static void tp__gemm_along_m(tp_device *d, const tp__gemm_args *a, void *scratch)
@@ -1260,8 +1279,8 @@ static void tp__gemm_dots_chunk(void *user, int64_t chunk)
     const tp__gemm_dots *p = (const tp__gemm_dots *)user;
     const tp__gemm_args *g = p->g;
     const bool plain_store = !g->accumulate && !g->epilogue.bias && g->epilogue.act != TP_EPILOGUE_RELU;
-    const int64_t end = tp__min64((chunk + 1) * p->chunk_rows, p->y_rows);
-    for (int64_t j = chunk * p->chunk_rows, n; j < end; j += n) {
+    const int64_t begin = chunk * p->chunk_rows, end = tp__min64(begin + p->chunk_rows, p->y_rows);
+    for (int64_t j = begin, n; j < end; j += n) {
         n = tp__min64(TP__DOTS, end - j);
         for (int64_t i = 0; i < p->x_rows; i += 4) {
             const int m = (int)tp__min64(4, p->x_rows - i);
@@ -1279,6 +1298,8 @@ static void tp__gemm_dots_chunk(void *user, int64_t chunk)
             }
         }
     }
+    if (p->x_is_column) tp__gemm_after(g, p->isa, begin, end - begin, 0, g->N);
+    else tp__gemm_after(g, p->isa, 0, g->M, begin, end);
 }
 
 static void tp__gemm_along_k(tp_device *d, const tp__gemm_args *a, void *scratch)
@@ -3547,6 +3568,7 @@ TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv
         g.A = a->x, g.B = a->w, g.C = a->y;
         g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
         g.kept = a->kept, g.kept_is_ready = a->kept_is_ready;
+        g.after = a->after;
     } else if (pass == TP__CONV_INPUT_GRAD) { /* for each pixel: dx[c] = sum over o of dy[o] w[c,o] */
         g.tb = true;
         g.M = pixels, g.N = a->g.C, g.K = a->g.O;
@@ -4140,11 +4162,11 @@ TP__UNUSED static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
            g->C / g->groups % TP__WINO_CHANNELS == 0 && g->O / g->groups % TP__WINO_CHANNELS == 0;
 }
 
-/* Whether the forward pass normalises y; if false, `after` of tp__conv_args is ignored. Each chunk must have all channels of its
- * pixels, so not for groups that are computed one after another, nor for a matrix product. */
+/* Whether the forward pass normalises y; if false, `after` of tp__conv_args is ignored. Each chunk of a kernel that is no matrix product
+ * must have all channels of its pixels, so not for groups that are computed one after another. */
 TP__UNUSED static bool tp__conv_normalises(const tp_device *d, const tp__conv *g)
 {
-    return d->isa && !d->amx && !tp__conv_is_empty(g) && !tp__conv_is_gemm(g) &&
+    return d->isa && !d->amx && !tp__conv_is_empty(g) &&
            (g->groups == 1 || tp__conv_is_depthwise(d->isa, g, TP__CONV_FORWARD));
 }
 
@@ -6528,13 +6550,13 @@ static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const
 static void TP__F(bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y)
 {
     for (int64_t c = 0; c < b->C; c += TP__VW) {
-        const int64_t n = b->C - c, C = b->C;
+        const int64_t n = b->C - c, step = b->row_step ? b->row_step : b->C;
         const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
         const V beta = TP__F(part)(b->beta + c, n);
         for (int64_t r = 0; r < rows; r++) {
-            V v = vfma(TP__F(part)(x + r * C + c, n) - mean, scale, beta);
+            V v = vfma(TP__F(part)(x + r * step + c, n) - mean, scale, beta);
             if (b->relu) v = vmax(vset(0.0f), v);
-            TP__F(put_part)(y + r * C + c, n, v);
+            TP__F(put_part)(y + r * step + c, n, v);
         }
     }
 }

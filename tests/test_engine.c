@@ -1465,7 +1465,7 @@ static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
             const float *x = edge(0, rows * C), *dy = edge(1, rows * C);
             const float *more = bits & 2 ? edge(2, rows * C) : NULL;
             float *a = edge(3, C), *b = edge(4, C), *out = edge(5, rows * C), *back = edge(6, rows * C);
-            tp__bn bn = {C, edge(7, C), edge(8, C), edge(9, C), edge(10, C), edge(11, C), relu, scaled};
+            tp__bn bn = {C, 0, edge(7, C), edge(8, C), edge(9, C), edge(10, C), edge(11, C), relu, scaled};
             for (int64_t c = 0; c < C; c++) {
                 mean[c] = squares[c] = s1[c] = s2[c] = 0;
                 for (int64_t r = 0; r < rows; r++) mean[c] += (double)x[r * C + c] / (double)rows;
@@ -1995,6 +1995,46 @@ TEST(conv_winograd_of_strides_and_groups)
     }
     CHECK_MSG(strided >= 3 * wide && grouped >= 3 * wide, "%d with stride and %d in groups, of %d", strided, grouped,
               60 * wide);
+    close_all(d, n);
+}
+
+/* The product of a 1x1 convolution normalises each chunk of its columns: the bits are those of a batch norm that reads it afterwards, for
+ * products of every kind (>>gemm): small ones, even tiles, packed ones, k in parts, along m and along k. */
+TEST(products_normalise_their_output)
+{
+    static const int64_t size[][3] = {/* pixels, channels, filters */
+                                      {64, 16, 24},   {900, 40, 600}, {1, 300, 500},   {2000, 64, 1}, {50, 4096, 20},
+                                      {1200, 19, 40}, {30, 2500, 7},  {3, 600, 200},   {7, 200, 3},   {500, 600, 700},
+                                      {2500, 3, 33},  {100, 1, 16},   {130, 1100, 90}, {17, 5, 2}};
+    tp_device *d[MAX_DEVICES];
+    const int n = open_all(d, true);
+    int normalised = 0;
+    for (int i = 0; i < TP_COUNT(size); i++) {
+        const int64_t C = size[i][1], O = size[i][2], ny = size[i][0] * O;
+        tp__conv_args a = conv_shape(1, size[i][0], 1, C, O, 1, 1, 1, 1, 0, 1);
+        float *x = rnd_array(size[i][0] * C, 1), *w = rnd_array(C * O, 2), *norm = rnd_array(4 * O, 3);
+        float *y = rnd_array(ny, 4), *want = rnd_array(ny, 5);
+        tp__bn bn;
+        memset(&bn, 0, sizeof bn);
+        bn.C = O, bn.mean = norm, bn.scale = norm + O, bn.beta = norm + 2 * O, bn.relu = i % 2 != 0;
+        a.x = x, a.w = w, a.dy = NULL;
+        if (i % 3 == 0) a.epilogue.bias = norm + 3 * O, a.epilogue.act = TP_EPILOGUE_RELU;
+        for (int j = 0; j < n; j++) {
+            if (!tp__conv_normalises(d[j], &a.g)) continue;
+            normalised++;
+            void *scratch = scratch_new(tp__convolve_scratch(d[j], &a, TP__CONV_FORWARD));
+            a.after = NULL, a.y = want;
+            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+            tp__bn_apply_of[d[j]->isa->level](&bn, size[i][0], want, want);
+            a.after = &bn, a.y = y;
+            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+            CHECK_MSG(same_bits(y, want, ny), "%s: %d pixels, %d channels, %d filters", tp_device_isa(d[j]),
+                      (int)size[i][0], (int)C, (int)O);
+            free(scratch);
+        }
+        free(x), free(w), free(norm), free(y), free(want);
+    }
+    CHECK(n == 0 || !d[0]->isa || normalised >= TP_COUNT(size));
     close_all(d, n);
 }
 

@@ -1299,7 +1299,7 @@ TEST(a_convolution_normalises_its_output_only_where_nothing_else_is_in_between)
         F32(normal_direct, 1, 2),
         F32(normal_depthwise, 2, 2),
         F32(normal_sides_swapped, 3, 0),
-        F32(normal_one_by_one, 2, 0),
+        F32(normal_one_by_one, 1, 1),
         F32(normal_product, 2, 0),
         F32(normal_wanted, 2, 0),
         F32(normal_read_twice, 3, 1),

@@ -95,9 +95,9 @@ typedef struct tp_export_onnx_desc {
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, derivatives). Transposed convolutions, CaffeBilinearUpSample and bilinear_sampler need a known height and width. An
- * op of your own is written if it is element-wise, has no attributes and its field `onnx` names an operator of opset 13.
- * [beyond: ONNX export] */
+ * variables, derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
+ * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
+ * attributes and its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -2218,6 +2218,26 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
+/* Whether a transposed convolution makes stride times the rows (i = 0) or columns (1) of its input and extra[i] more, where their
+ * number is unknown: the image whose size it takes must be that input, which is tiled and padded. */
+static bool tp__onnx_enlarged(const tp_operation *op, int i, int64_t extra[2])
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)op->attrs;
+    const int axis = (a->data_format == TP_NCHW ? 2 : 1) + i;
+    const tp_node *like = op->in[2];
+    int64_t times = 1;
+    for (extra[i] = 0; like != op->in[0]; like = like->op->in[0]) {
+        const tp_op *row = like->op->row;
+        if (row == &tp__op_pad) {
+            const tp__pad_attrs *p = (const tp__pad_attrs *)like->op->attrs;
+            extra[i] += times * (p->before[axis] + p->after[axis]);
+        } else if (row == &tp__op_tile) times *= ((const tp__tile_attrs *)like->op->attrs)->multiples[axis];
+        else if (row != &tp__op_slice || ((const tp__slice_attrs *)like->op->attrs)->begin[axis] ||
+                 ((const tp__slice_attrs *)like->op->attrs)->size[axis] >= 0)
+            return false;
+    }
+    return times == (i ? a->stride_w : a->stride_h);
+}
 /* Writes the gradient of a convolution with respect to its input; networks use it to enlarge images. */
 static void tp__onnx_conv_transpose(tp__onnx *w)
 {
@@ -2228,13 +2248,15 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
     const int64_t size[2] = {g.KH, g.KW}, stride[2] = {g.stride_h, g.stride_w},
                   dilation[2] = {g.dilation_h, g.dilation_w}, to[2] = {g.H, g.W}, from[2] = {g.OH, g.OW};
-    int64_t pads[4] = {0, 0, 0, 0}, output_padding[2] = {0, 0};
+    int64_t pads[4] = {0, 0, 0, 0}, output_padding[2] = {0, 0}, extra[2];
     for (int i = 0; i < 2; i++) {
         const int64_t reach = (size[i] - 1) * dilation[i];
+        const bool enlarged = to[i] < 0 && tp__onnx_enlarged(w->op, i, extra);
         int64_t padding_total = reach; /* the total padding, if the image is large enough for every filter position */
         if (to[i] >= 0) padding_total = stride[i] * (from[i] - 1) + reach + 1 - to[i];
+        else if (enlarged) padding_total = reach + 1 - stride[i] - extra[i];
         else if (a->padding == TP_VALID) padding_total = 0;
-        if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
+        if ((to[i] < 0 && stride[i] != 1 && !enlarged) || size[i] < 0) {
             if (w->status == TP_OK)
                 w->status =
                     tp_fail(TP_ERR_UNSUPPORTED,
@@ -2723,7 +2745,10 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
 
 static bool tp__onnx_shape_only(const tp_operation *op, int i)
 {
-    return i < 32 && ((op->row->shape_only >> i) & 1u) && tp_shape_known(&op->in[i]->shape);
+    int64_t extra[2];
+    if (i >= 32 || !((op->row->shape_only >> i) & 1u)) return false;
+    return tp_shape_known(&op->in[i]->shape) ||
+           (op->row == &tp__op_conv2d_input_grad && tp__onnx_enlarged(op, 0, extra) && tp__onnx_enlarged(op, 1, extra));
 }
 /* What to do about an op without an ONNX form. */
 static const char *tp__onnx_lack(const tp_op *row)

@@ -1100,6 +1100,30 @@ TEST(shapes_of_pictures_of_unknown_size)
     }
 }
 
+/* Images of unknown size are enlarged: the op says by how much. Filters are smaller and larger than the stride. */
+TEST(unknown_sizes_are_enlarged)
+{
+    const tp_data_format formats[] = {TP_NHWC, TP_NCHW};
+    for (int way = 0; way < 2 * 2; way++) {
+        tp_graph *g = tp_graph_new(NULL);
+        const tp_data_format format = formats[way & 1];
+        tp_node *x = tp_placeholder(g, "x", TP_F32,
+                                    way & 1 ? tp_make_shape(TP_ANY, 3, TP_ANY, way & 2 ? 4 : TP_ANY)
+                                            : tp_make_shape(TP_ANY, TP_ANY, way & 2 ? 4 : TP_ANY, 3)),
+                *y[5];
+        y[0] = tp_fixed_unpooling(x, "un", .shape = 2, .shape_w = 3, .data_format = format);
+        y[1] = tp_conv2d_transpose(x, "same", .filters = 4, .kernel_size = 3, .strides = 2, .data_format = format);
+        y[2] = tp_conv2d_transpose(y[1], "valid", .filters = 2, .kernel_size = 4, .kernel_size_w = 2, .strides = 3,
+                                   .padding = TP_VALID, .data_format = format);
+        y[3] = tp_conv2d_transpose(x, "point", .filters = 3, .kernel_size = 1, .strides = 2, .data_format = format);
+        y[4] = tp_conv2d_transpose(tp_identity(x), "one", .filters = 3, .kernel_size = 3, .strides = 1,
+                                   .data_format = format);
+        char name[64];
+        snprintf(name, sizeof name, "enlarged_%d", way);
+        CHECK(in_every_way(name, g, x, 5, y, 5, "ConvTranspose") == 5);
+    }
+}
+
 /* ==== >>graphs ======================================================================================== */
 
 /* Constants and middles as outputs, one weight used twice, transposes of the user's that meet ours, several outputs of an op,

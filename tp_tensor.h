@@ -496,9 +496,9 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
 
 /* Set the directory for all files of a run, of which a process has one. If it exists and is not empty, `action` decides: 'k' keep
  * it, 'd' delete it (only the folder of an earlier run, which has a log.log), 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new
- * directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to log.log.MMDD-HHMMSS. An error is logged too. If another process
- * logs there, 'd' fails, 'k' and 'b' warn; the ranks of a job call tp_logger_set_rank_dir (tp_train.h) instead. dir NULL with action 0:
- * log.log is closed, and the logger has no directory.
+ * directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to log.log.MMDD-HHMMSS, if it has a line. An error is
+ * logged too. If another process logs there, 'd' fails, 'k' and 'b' warn; the ranks of a job call tp_logger_set_rank_dir
+ * (tp_train.h) instead. dir NULL with action 0: log.log is closed, and the logger has no directory.
  * [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
@@ -3991,7 +3991,9 @@ static tp_status tp__logger_begin(char *path, size_t size, char action, int *fil
     if (st == TP_OK) st = tp_make_dirs(path);
     if (st == TP_OK) st = tp__path(log_path, "%s/log.log", path);
     if (st != TP_OK) return st;
-    if (tp__os_stat(log_path, false, &is) == 0) {
+    /* an empty log is continued, unless somebody has it open: this process, whose lock is on it, or another one */
+    const bool open = in_use || strcmp(path, tp__logger.dir) == 0;
+    if (tp__os_stat(log_path, false, &is) == 0 && (is.kind != TP__OS_FILE || is.size > 0 || open)) {
         st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup);
         if (st != TP_OK) return st;
         tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);

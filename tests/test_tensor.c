@@ -615,6 +615,24 @@ TEST(logger_dir_of_the_longest_path)
     tp_set_log(NULL, NULL);
 }
 
+/* A log without a line is no log of a run: it is continued. One with a line is set aside. */
+TEST(logger_keeps_no_empty_log)
+{
+    static log_seen seen;
+    tp_set_log(log_into, &seen);
+    const char *dir = tp_test_path(tp_test_tmpdir(), "run");
+    for (int run = 0; run < 3; run++) {
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK_OK(tp_logger_set_dir(NULL, 0));
+        CHECK(count_entries(dir, "log.log", NULL, 0) == 1);
+    }
+    tp_test_write(tp_test_path(dir, "log.log"), "a line\n", 7);
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    CHECK(count_entries(dir, "log.log", NULL, 0) == 2);
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    tp_set_log(NULL, NULL);
+}
+
 /* What is set aside within one second has numbers, from 2 on, and the log says what became of it. */
 TEST(logger_names_what_it_sets_aside)
 {

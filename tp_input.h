@@ -1784,7 +1784,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 /* Datapoints between processes and machines, by ZeroMQ: define TP_ZMQ before the implementation, have zmq.h (Debian package
  * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions fail with a sentence. Addresses are ZeroMQ's:
  * "tcp://192.168.1.5:5555", "tcp://" and a star for all interfaces, "ipc:///run/train.sock", "ipc://@name" (Linux, no file).
- * One end binds, the other connects; they may start in any order, and each may be restarted. There is no encryption and no
+ * One end binds, the other connects; they may start in any order, and each may be restarted. An end that waits for 5 seconds for
+ * its first message to come or to be taken says so in the log, once. There is no encryption and no
  * password: bind in networks that you trust.
  * A datapoint that the receiver has read is never lost. Datapoints on their way are lost when a process is killed: up to hwm wait
  * at each end, and beside them as many as the system's buffers between the two hold, thousands of small ones.
@@ -15223,12 +15224,20 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
 
 #else
 
+/* An end that waits for longer than this, in seconds, without a message ever having gone from end to end, says so in the log. */
+#ifndef TP__ZMQ_SILENCE
+#define TP__ZMQ_SILENCE 5
+#endif
+
 /* One or two open or closed sockets, with their addresses. */
 typedef struct tp__zmq_end {
     const char *caller; /* name for error sentences: "ZMQInput" */
     char *addr[2];
     int n, hwm;
     bool bind;
+    int64_t messages;          /* number of messages sent, or received, bad ones included */
+    double silent_since;       /* when this end began to wait; 0: it has not yet */
+    bool has_said;             /* the log has said that this end waits */
     void *context, *socket[2]; /* NULL: the socket is closed */
 } tp__zmq_end;
 
@@ -15276,6 +15285,17 @@ static bool tp__zmq_is_taken(const char *addr)
     close(fd);
     return is_taken;
 #endif
+}
+
+/* Say once that this end has been waiting for a while, and for whom: if the other end never comes, it would wait in silence for ever. */
+static void tp__zmq_say_silent(tp__zmq_end *z, const char *sentence)
+{
+    const double now = tp_time();
+    if (z->silent_since <= 0) z->silent_since = now;
+    if (z->has_said || now - z->silent_since < TP__ZMQ_SILENCE) return;
+    z->has_said = true;
+    tp_log(TP_LOG_INFO, "%s: %s %s%s%s. Does the other end run, and does it have this address?", z->caller, sentence,
+           z->addr[0], z->n > 1 ? " or " : "", z->n > 1 ? z->addr[1] : "");
 }
 
 static tp_status tp__zmq_open(tp__zmq_end *z, int type)
@@ -15327,7 +15347,6 @@ typedef struct tp__zmq_flow {
     zmq_msg_t message;
     bool has_logged; /* the log has said that the flow has no position */
     int64_t timeout_ms;
-    int64_t messages;            /* number of messages received, bad ones included */
     int64_t received[2];         /* atomic: good messages from each address */
     tp_run_request *run;         /* for ZMQInput: the run that waits for a message */
     const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
@@ -15369,6 +15388,7 @@ static tp_status tp__zmq_wait(tp__zmq_flow *f, int *socket)
         }
         const tp_status st = tp__zmq_may_wait(f, until);
         if (st != TP_OK) return st;
+        if (f->end.messages == 0) tp__zmq_say_silent(&f->end, "no message has come yet to");
     }
 }
 
@@ -15386,12 +15406,12 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int socket, zmq_msg_t *m)
     int rc = tp__zmq_recv(m, f->end.socket[socket]);
     if (rc < 0 && zmq_errno() == EAGAIN) return TP_STOP;
     if (rc < 0) return tp__zmq_fail(&f->end, socket, "receive from");
-    f->messages++;
+    f->end.messages++;
     if (!zmq_msg_more(m)) return TP_OK;
     /* receive the message's other parts */
     while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[socket]);
     return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.caller,
-                   (long long)f->messages, f->end.addr[socket]);
+                   (long long)f->end.messages, f->end.addr[socket]);
 }
 
 static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
@@ -15411,10 +15431,11 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
     }
     if (st == TP_OK) {
         snprintf(message_name, sizeof message_name, "%s: message %lld from %.300s", f->end.caller,
-                 (long long)f->messages, f->end.addr[f->message_socket]);
+                 (long long)f->end.messages, f->end.addr[f->message_socket]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), message_name);
         f->unpack_again = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
-        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, f->end.addr[f->message_socket], dp, f->messages - 1);
+        if (st == TP_OK && f->like)
+            st = tp__feeder_check(f->like, f->end.addr[f->message_socket], dp, f->end.messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->message_socket], 1, __ATOMIC_RELAXED);
     }
     if (!f->unpack_again) zmq_msg_close(&f->message);
@@ -15597,14 +15618,17 @@ static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int 
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->caller, size);
     tp__wire_write(dp, zmq_msg_data(&m));
     while (st == TP_OK) {
-        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ owns the message now */
+        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return z->messages++, TP_OK; /* ZeroMQ owns it now */
         zmq_pollitem_t item;
         memset(&item, 0, sizeof item);
         item.socket = z->socket[0];
         item.events = ZMQ_POLLOUT;
         if (tp__zmq_is_cancelled(stop)) st = TP_STOP;
-        else if (zmq_errno() == EAGAIN) (void)zmq_poll(&item, 1, (long)(1e3 * TP__WAIT_SLICE));
-        else if (zmq_errno() != EINTR) st = tp__zmq_fail(z, 0, "send to");
+        else if (zmq_errno() == EAGAIN) {
+            /* a socket takes hwm messages before a receiver has come, and more of them when it takes the first ones */
+            if (z->messages <= z->hwm) tp__zmq_say_silent(z, "no receiver has taken a message yet from");
+            (void)zmq_poll(&item, 1, (long)(1e3 * TP__WAIT_SLICE));
+        } else if (zmq_errno() != EINTR) st = tp__zmq_fail(z, 0, "send to");
     }
     zmq_msg_close(&m);
     return st;

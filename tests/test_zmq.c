@@ -7,6 +7,7 @@
  * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
+#define TP__ZMQ_SILENCE 0.3 /* seconds until an end that nobody speaks to says so */
 #include "tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
@@ -641,6 +642,43 @@ TEST(a_sender_stops)
     CHECK_OK(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 0));
     CHECK(tp_time() - began < 8);
     tp_df_free(df);
+}
+
+static int times_in_log(const char *part)
+{
+    int n = 0;
+    for (const char *at = tp_test_logged; (at = strstr(at, part)) != NULL; at++) n++;
+    return n;
+}
+
+/* An end without another one says once that it waits; ends that have spoken to each other wait without a word. */
+TEST(waiting_for_nobody_is_told_once)
+{
+    tp_datapoint dp = none();
+    sender a;
+    char want[300];
+    const char *addr = fresh_ipc();
+    tp_test_keep_log();
+    sender_start(&a, addr, 0, 0);
+    nap(1);
+    CHECK(sender_end(&a) == TP_STOP);
+    snprintf(want, sizeof want, "no receiver has taken a message yet from %s. Does the other end run", addr);
+    CHECK_MSG(times_in_log(want) == 1, "%s", tp_test_logged);
+    addr = fresh_ipc();
+    tp_dataflow *df = tp_df_remote_zmq(addr, .timeout_ms = 500);
+    for (int i = 0; i < 2; i++) CHECK_ERR(tp_df_next(df, &dp), TP_ERR_TIMEOUT, "no datapoint came");
+    snprintf(want, sizeof want, "no message has come yet to %s. Does the other end run", addr);
+    CHECK_MSG(times_in_log(want) == 1, "%s", tp_test_logged);
+    tp_test_keep_log();
+    sender_start(&a, addr, 0, 0);
+    CHECK_OK(tp_df_next(df, &dp));
+    nap(0.7); /* this end's queue is full: the sender waits for it */
+    CHECK(sender_end(&a) == TP_STOP);
+    while (tp_df_next(df, &dp) == TP_OK) {}
+    CHECK_MSG(times_in_log("Does the other end run") == 0, "%s", tp_test_logged);
+    tp_set_log(NULL, NULL);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
 }
 
 static tp_status fails_at_2(void *user, int64_t pass, int64_t index, tp_datapoint *dp)

@@ -290,22 +290,24 @@ static const struct {
              "        y[b] = x[a];\n"
              "    }\n"
              "}\n"},
-    {"reduce", "(const float *x, float *y, int n, int n_out, int rank, const int *dim, const int *to, int "
-               "kind)\n"
-               "{ /* kind: 0 sum, 1 mean, 2 largest; to: the distances of x's axes in y, 0 where they are reduced */\n"
-               "    int i, d;\n"
-               "    for (i = 0; i < n_out; i++) y[i] = kind == 2 ? -HUGE_VALF : 0.0f;\n"
-               "    for (i = 0; i < n; i++) {\n"
-               "        int rest = i, b = 0;\n"
-               "        for (d = rank - 1; d >= 0; d--) {\n"
-               "            b += rest % dim[d] * to[d];\n"
-               "            rest /= dim[d];\n"
-               "        }\n"
-               "        if (kind == 2) y[b] = x[i] > y[b] || x[i] != x[i] ? x[i] : y[b]; /* NaN wins */\n"
-               "        else y[b] += x[i];\n"
-               "    }\n"
-               "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
-               "}\n"},
+    {"reduce",
+     "(const float *x, float *y, int n, int n_out, int rank, const int *dim, const int *to, int "
+     "kind)\n"
+     "{ /* kind: 0 sum, 1 mean, 2 largest, 3 least; to: the distances of x's axes in y, 0 where they are reduced */\n"
+     "    int i, d;\n"
+     "    for (i = 0; i < n_out; i++) y[i] = kind == 2 ? -HUGE_VALF : kind == 3 ? HUGE_VALF : 0.0f;\n"
+     "    for (i = 0; i < n; i++) {\n"
+     "        int rest = i, b = 0;\n"
+     "        for (d = rank - 1; d >= 0; d--) {\n"
+     "            b += rest % dim[d] * to[d];\n"
+     "            rest /= dim[d];\n"
+     "        }\n"
+     "        if (kind == 2) y[b] = x[i] > y[b] || x[i] != x[i] ? x[i] : y[b]; /* NaN wins */\n"
+     "        else if (kind == 3) y[b] = x[i] < y[b] || x[i] != x[i] ? x[i] : y[b];\n"
+     "        else y[b] += x[i];\n"
+     "    }\n"
+     "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
+     "}\n"},
     {"conv2d_transpose",
      "(const float *y, const float *w, const float *bias, float *x, const int *g, int relu)\n"
      "{ /* g: as of conv2d, which makes y of x; here x is made of y */\n"
@@ -353,16 +355,17 @@ static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char
     for (; *name && k + 2 < sizeof base; name++) base[k++] = isalnum((unsigned char)*name) ? *name : '_';
     base[k] = 0;
     static const char *const taken[] = {
-        "memcpy", "fabsf",    "powf",      "sqrtf",     "expf",     "logf",     "sinf",     "cosf",     "erff",
-        "tanhf",  "log1pf",   "expm1f",    "floorf",    "ceilf",    "rintf",    "auto",     "break",    "case",
-        "char",   "const",    "else",      "default",   "do",       "double",   "enum",     "extern",   "float",
-        "for",    "goto",     "if",        "inline",    "int",      "long",     "register", "return",   "short",
-        "signed", "sizeof",   "static",    "struct",    "switch",   "typedef",  "union",    "void",     "unsigned",
-        "while",  "restrict", "volatile",  "continue",  "alignas",  "alignof",  "and",      "asm",      "bitand",
-        "bitor",  "bool",     "catch",     "class",     "compl",    "concept",  "delete",   "explicit", "export",
-        "false",  "friend",   "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",  "operator",
-        "or",     "private",  "protected", "public",    "requires", "template", "this",     "throw",    "true",
-        "try",    "typeid",   "typename",  "using",     "virtual",  "xor",      "NAN",      "INFINITY", "NULL"};
+        "memcpy",   "fmodf",  "fabsf",    "powf",      "sqrtf",     "expf",     "logf",     "sinf",     "cosf",
+        "erff",     "tanhf",  "log1pf",   "expm1f",    "floorf",    "ceilf",    "rintf",    "auto",     "break",
+        "case",     "char",   "const",    "else",      "default",   "do",       "double",   "enum",     "extern",
+        "float",    "for",    "goto",     "if",        "inline",    "int",      "long",     "register", "return",
+        "short",    "signed", "sizeof",   "static",    "struct",    "switch",   "typedef",  "union",    "void",
+        "unsigned", "while",  "restrict", "volatile",  "continue",  "alignas",  "alignof",  "and",      "asm",
+        "bitand",   "bitor",  "bool",     "catch",     "class",     "compl",    "concept",  "delete",   "explicit",
+        "export",   "false",  "friend",   "mutable",   "namespace", "new",      "noexcept", "not",      "nullptr",
+        "operator", "or",     "private",  "protected", "public",    "requires", "template", "this",     "throw",
+        "true",     "try",    "typeid",   "typename",  "using",     "virtual",  "xor",      "NAN",      "INFINITY",
+        "NULL"};
     const size_t prefix_length = strlen(w->name);
     bool clash = strncmp(base, w->name, prefix_length) == 0 && (base[prefix_length] == 0 || base[prefix_length] == '_');
     for (int i = 0; i < TP_COUNT(taken); i++) clash |= strcmp(base, taken[i]) == 0;
@@ -413,8 +416,11 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
 }
 static void tp__c_operand(tp__c_writer *w, const tp__step *s, int i)
 {
+    const bool bytes = s->buffer[i] >= 0 && s->operand[i].dtype == TP_BOOL;
+    if (bytes) tp_buf_printf(&w->body, "((unsigned char *)");
     if (s->buffer[i] < 0) tp_buf_printf(&w->body, "0");
     else tp__c_pointer(w, &w->body, s->buffer[i]);
+    if (bytes) tp_buf_printf(&w->body, ")");
 }
 
 static void tp__c_ints(tp_buf *out, const char *name, const int64_t *v, int n)
@@ -424,7 +430,8 @@ static void tp__c_ints(tp_buf *out, const char *name, const int64_t *v, int n)
     tp_buf_printf(out, n ? "};\n" : "0};\n");
 }
 
-/* The C form of an element-wise op: %a and %b are operands, %p and %q its attributes. NULL: the op has no C form. */
+/* The C form of an element-wise op: %a, %b and %c are operands, %p and %q its attributes; a bool is 1.0f or 0.0f. NULL: the op has
+ * no C form. */
 static const char *tp__c_map(const char *row)
 {
     static const char *const map[][2] = {{"add", "%a + %b"},
@@ -434,6 +441,21 @@ static const char *tp__c_map(const char *row)
                                          {"maximum", "%a > %b || %a != %a ? %a : %b"},
                                          {"minimum", "%a < %b || %a != %a ? %a : %b"},
                                          {"squared_difference", "(%a - %b) * (%a - %b)"},
+                                         {"floordiv", "floorf(%a / %b)"},
+                                         {"mod", "fmodf(%a, %b) != 0.0f && (fmodf(%a, %b) < 0.0f) != (%b < 0.0f) "
+                                                 "? fmodf(%a, %b) + %b : fmodf(%a, %b)"},
+                                         {"greater", "%a > %b ? 1.0f : 0.0f"},
+                                         {"greater_equal", "%a >= %b ? 1.0f : 0.0f"},
+                                         {"less", "%a < %b ? 1.0f : 0.0f"},
+                                         {"less_equal", "%a <= %b ? 1.0f : 0.0f"},
+                                         {"equal", "%a == %b ? 1.0f : 0.0f"},
+                                         {"not_equal", "%a != %b ? 1.0f : 0.0f"},
+                                         {"is_finite", "%a - %a == 0.0f ? 1.0f : 0.0f"},
+                                         {"logical_and", "%a != 0.0f && %b != 0.0f ? 1.0f : 0.0f"},
+                                         {"logical_or", "%a != 0.0f || %b != 0.0f ? 1.0f : 0.0f"},
+                                         {"logical_not", "%a != 0.0f ? 0.0f : 1.0f"},
+                                         {"select", "%a != 0.0f ? %b : %c"},
+                                         {"select_bytes", "%a != 0.0f ? %b : %c"},
                                          {"pow", "powf(%a, %b)"},
                                          {"neg", "-%a"},
                                          {"abs", "fabsf(%a)"},
@@ -472,6 +494,47 @@ static const char *tp__c_lack(const tp_op *row)
                : "build it from other ops, or use tp_export_onnx";
 }
 
+/* Whether a value of this dtype is a float of a chain in C. */
+static bool tp__c_is_number(tp_dtype dtype) { return dtype == TP_F32 || dtype == TP_BOOL; }
+
+/* The C form of a step of a chain; NULL: it has none, or it computes in another type than float32 and bool. */
+static const char *tp__c_instr_form(const tp__instr *t)
+{
+    if (t->row == &tp__op_cast) {
+        const tp__cast_attrs *a = (const tp__cast_attrs *)t->attrs;
+        if (!tp__c_is_number(a->from) || !tp__c_is_number(a->to)) return NULL;
+        return a->to == TP_BOOL ? "%a != 0.0f ? 1.0f : 0.0f" : "%a";
+    }
+    return tp__c_is_number(t->dtype) && tp__c_is_number(t->out_dtype) ? tp__c_map(t->row->name) : NULL;
+}
+
+/* Returns the last step of a chain before step `end` that wrote result `index` of kind `to`. */
+static int tp__c_writer_of(const tp__program *p, int end, int to, int index)
+{
+    int writer = end - 1;
+    while (writer >= 0 && !(p->instr[writer].to == to && p->instr[writer].out == index)) writer--;
+    return writer;
+}
+
+/* Writes step j of a chain as a float, tj, by its form. */
+static void tp__c_instr(tp_buf *o, const tp__program *p, int j, const char *form)
+{
+    const tp__instr *t = &p->instr[j];
+    tp_buf_printf(o, "            const float t%d = ", j);
+    for (const char *c = form; *c; c++) {
+        if (*c != '%') {
+            tp_buf_printf(o, "%c", *c);
+            continue;
+        }
+        c++;
+        const int a = *c - 'a';
+        if (*c == 'p' || *c == 'q') tp__c_float(o, ((const float *)t->attrs)[*c - 'p']);
+        else if (t->from[a] == TP__FROM_EXTERNAL) tp_buf_printf(o, "e%d", t->in[a]);
+        else tp_buf_printf(o, "t%d", tp__c_writer_of(p, j, t->from[a], t->in[a]));
+    }
+    tp_buf_printf(o, ";\n");
+}
+
 /* Writes a fused chain of element-wise ops as one loop over the elements. */
 static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
 {
@@ -499,38 +562,18 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
     }
     for (int j = 0; j < p->n_instr; j++) {
         const tp__instr *t = &p->instr[j];
-        const char *form = tp__c_map(t->row->name);
+        const char *form = tp__c_instr_form(t);
         if (!form)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form: %s", s->name,
                            t->row->name, tp__c_lack(t->row));
-        tp_buf_printf(o, "            const float t%d = ", j);
-        for (const char *c = form; *c; c++) {
-            if (*c != '%') {
-                tp_buf_printf(o, "%c", *c);
-                continue;
-            }
-            c++;
-            if (*c == 'p' || *c == 'q') {
-                tp__c_float(o, ((const float *)t->attrs)[*c - 'p']);
-                continue;
-            }
-            const int a = *c - 'a', from = t->from[a], index = t->in[a];
-            if (from == TP__FROM_EXTERNAL) {
-                tp_buf_printf(o, "e%d", index);
-                continue;
-            }
-            int writer = j - 1; /* the operand was written by an earlier instruction: find the last one that wrote it */
-            while (writer >= 0 && !(p->instr[writer].to == from && p->instr[writer].out == index)) writer--;
-            tp_buf_printf(o, "t%d", writer);
-        }
-        tp_buf_printf(o, ";\n");
+        tp__c_instr(o, p, j, form);
     }
     for (int k = 0; k < p->n_out; k++) {
-        int writer = p->n_instr - 1;
-        while (writer >= 0 && !(p->instr[writer].to == TP__FROM_OUT && p->instr[writer].out == k)) writer--;
+        const int writer = tp__c_writer_of(p, p->n_instr, TP__FROM_OUT, k);
         tp_buf_printf(o, "            ");
         tp__c_operand(w, s, p->n_external + k);
-        tp_buf_printf(o, "[i] = t%d;\n", writer);
+        tp_buf_printf(o, s->operand[p->n_external + k].dtype == TP_BOOL ? "[i] = t%d != 0.0f;\n" : "[i] = t%d;\n",
+                      writer);
     }
     tp_buf_printf(o, "        }\n");
     return TP_OK;
@@ -769,7 +812,8 @@ static void tp__c_reduce(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(o, ", %lld, %lld, %d, dim, to, %d);\n", (long long)tp_shape_size(x), (long long)n, x->ndim,
                   s->row == &tp__op_reduce_sum    ? 0
                   : s->row == &tp__op_reduce_mean ? 1
-                                                  : 2);
+                  : s->row == &tp__op_reduce_max  ? 2
+                                                  : 3);
 }
 
 static void tp__c_transpose(tp__c_writer *w, const tp__step *s)
@@ -845,12 +889,14 @@ static void tp__c_copy(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(o, ", %lld * sizeof(float));\n", (long long)tp_shape_size(&s->call.out[0].shape));
 }
 
-/* Reports operands that C code of this exporter cannot hold. */
-static tp_status tp__c_check(const tp__step *s)
+/* Reports operands that C code of this exporter cannot hold: bools are bytes of the static array, and only chains use them. */
+static tp_status tp__c_check(const tp__c_writer *w, const tp__step *s)
 {
     const char *row = s->row->name;
     for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
-        if (s->buffer[i] >= 0 && s->operand[i].dtype != TP_F32)
+        if (s->buffer[i] >= 0 && s->operand[i].dtype != TP_F32 &&
+            (s->operand[i].dtype != TP_BOOL || s->row != &tp__op_fused ||
+             w->plan->buffer[tp__c_root(w->plan, s->buffer[i])].place != TP__IN_ARENA))
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value of type %s, only float32 is exported",
                            s->name, row, tp_dtype_name(s->operand[i].dtype));
     for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
@@ -863,7 +909,7 @@ static tp_status tp__c_check(const tp__step *s)
 static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
 {
     const tp_op *row = s->row;
-    tp_status st = tp__c_check(s);
+    tp_status st = tp__c_check(w, s);
     if (st != TP_OK) return st;
     int64_t elements = 0; /* elements of all outputs; an empty output needs no code */
     for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
@@ -878,7 +924,9 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_bias_add) tp__c_bias_add(w, s);
     else if (row == &tp__op_batch_norm_infer) tp__c_batch_norm(w, s);
     else if (row == &tp__op_group_norm || row == &tp__op_layer_norm) tp__c_group_norm(w, s);
-    else if (row == &tp__op_reduce_sum || row == &tp__op_reduce_mean || row == &tp__op_reduce_max) tp__c_reduce(w, s);
+    else if (row == &tp__op_reduce_sum || row == &tp__op_reduce_mean || row == &tp__op_reduce_max ||
+             row == &tp__op_reduce_min)
+        tp__c_reduce(w, s);
     else if (row == &tp__op_transpose) tp__c_transpose(w, s);
     else if (row == &tp__op_pad && ((const tp__pad_attrs *)s->call.attrs)->mode == TP_PAD_CONSTANT) tp__c_pad(w, s);
     else if (row == &tp__op_pad)

@@ -443,7 +443,12 @@ TEST(nan_wins)
                       tp_reduce_max(x, NULL, 0, false),
                       tp_nn_max_pool(x, &a),
                       tp_relu(tp_maximum(x, half)),
-                      tp_clip(x, -1, 1)};
+                      tp_clip(x, -1, 1),
+                      tp_reduce_min(x, &rows, 1, false),
+                      tp_reduce_min(x, &columns, 1, false),
+                      tp_reduce_min(x, NULL, 0, false),
+                      tp_select(tp_not_equal(x, x), half, x),
+                      tp_cast(tp_is_finite(x), TP_F32)};
     tp_session *s = tp_session_new(g, NULL);
     tp_feed feed;
     memset(&p, 0, sizeof p);
@@ -452,6 +457,47 @@ TEST(nan_wins)
     tp_tensor_view(&feed.value, TP_F32, x->shape, v);
     if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
         for (int i = 0; i < TP_COUNT(out); i++) CHECK(add_model(&p, "not a number", s, &feed, 1, &out[i], 1));
+    run_program(&p);
+    program_free(&p);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* What is computed by comparisons: each of them, in one chain and, where a bool is read by several, through memory. */
+TEST(comparisons_choose)
+{
+    const float v[12] = {1, -3, 2, 0.5f, 7, 0, -1, 3, 0.5f, (float)INFINITY, -8, -0.0f};
+    program p;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3, 4)), *half = tp_const(g, 0.5f),
+            *three = tp_const(g, 3);
+    const int rows = 0;
+    tp_node *row = tp_reduce_min(x, &rows, 1, true), *is_more = tp_greater(x, half), *is_row = tp_equal(x, row);
+    tp_node *both = tp_logical_and(is_more, tp_less(x, three)), *any = tp_logical_or(is_row, tp_logical_not(both));
+    tp_node *sums = tp_reduce_sum(tp_select(any, x, half), &rows, 1, true);
+    tp_node *out[] = {tp_cast(is_more, TP_F32),
+                      tp_cast(tp_greater_equal(x, half), TP_F32),
+                      tp_cast(tp_less(x, half), TP_F32),
+                      tp_cast(tp_less_equal(x, half), TP_F32),
+                      tp_cast(tp_equal(x, half), TP_F32),
+                      tp_cast(tp_not_equal(x, half), TP_F32),
+                      tp_cast(tp_cast(x, TP_BOOL), TP_F32),
+                      tp_cast(tp_select(both, is_row, tp_is_finite(x)), TP_F32),
+                      tp_add(tp_select(any, sums, x), tp_cast(any, TP_F32)), /* `any` is kept while the sums are made */
+                      tp_mod(x, three),
+                      tp_mod(x, tp_neg(three)),
+                      tp_floordiv(x, three),
+                      tp_floordiv(tp_neg(x), half)};
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed feed;
+    memset(&p, 0, sizeof p);
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
+        for (int i = 0; i < TP_COUNT(out); i++)
+            CHECK_MSG(add_model(&p, "comparison", s, &feed, 1, &out[i], 1), "%d: %s", i, tp_last_error());
+    CHECK(p.text.data && strstr(p.text.data, "((unsigned char *)") != NULL);
     run_program(&p);
     program_free(&p);
     tp_session_free(s);
@@ -507,7 +553,7 @@ TEST(every_case_of_every_row)
     static const char *const written[] = {"conv2d",     "matmul",     "max_pool",   "avg_pool",    "softmax",
                                           "pad",        "bias_add",   "concat",     "log_softmax", "batch_norm_infer",
                                           "copy",       "reduce_sum", "reduce_max", "reduce_mean", "transpose",
-                                          "layer_norm", "group_norm"};
+                                          "reduce_min", "layer_norm", "group_norm"};
     program p;
     const tp_op *row;
     case_list l = all_cases();
@@ -674,7 +720,7 @@ TEST(what_cannot_be_written_is_said)
     tp_node *i = tp_placeholder(g, "i", TP_I32, tp_make_shape(TP_ANY));
     tp_node *sampled = tp_named(tp_rand_uniform_like(x, 0, 1), "sampled"), *y = tp_named(tp_relu(x), "y");
     tp_node *hot = tp_named(tp_one_hot(i, 3, 1, 0), "hot"),
-            *bigger = tp_named(tp_cast(tp_greater(x, y), TP_F32), "bigger");
+            *whole = tp_named(tp_cast(tp_cast(x, TP_I32), TP_F32), "whole");
     tp_session *s = tp_session_new(g, NULL);
     char path[400];
     snprintf(path, sizeof path, "%s/no.c", tp_test_tmpdir());
@@ -685,7 +731,7 @@ TEST(what_cannot_be_written_is_said)
         CHECK_HAS(tp_last_error(), "which has no C form: leave the noise out where the tower is not training");
         CHECK(tp_export_c(s, &i, 1, &hot, 1, path, NULL) < 0);
         CHECK_HAS(tp_last_error(), "input 'i' is int32, only float32 is exported");
-        CHECK(tp_export_c(s, &x, 1, &bigger, 1, path, NULL) < 0);
+        CHECK(tp_export_c(s, &x, 1, &whole, 1, path, NULL) < 0);
         CHECK_HAS(tp_last_error(), "C export: '");
         CHECK(tp_export_c(s, NULL, 0, &y, 1, path, NULL) < 0);
         CHECK_HAS(tp_last_error(), "must be fed");

@@ -2324,9 +2324,9 @@ static void tp__import_pad(tp__import_node *n)
     else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__import_node_unsupported(n, "that mode");
     else /* modes edge and wrap: gather, with the index of each element */
         for (int d = 0; d < x->shape.ndim; d++) {
+            if (!before[d] && !after[d]) continue; /* its size, such as the batch, may be unknown */
             const int64_t size = tp__import_node_dim(n, y, d), all = before[d] + size + after[d];
             int64_t *list;
-            if (!before[d] && !after[d]) continue;
             if (all > 1 << 24 || size < 1) {
                 tp__import_node_unsupported(n, "those pads");
                 return;

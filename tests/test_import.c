@@ -1642,6 +1642,27 @@ TEST(slices_of_an_axis_of_unknown_size)
     }
 }
 
+/* Pad needs the size of an axis only where it repeats values there: the batch, which has no border, may be unknown. */
+TEST(pads_of_an_unknown_batch)
+{
+    static const int64_t four[] = {4}, pads[2][4] = {{0, 1, 0, 1}, {1, 0, 0, 0}};
+    static const char *const modes[] = {"edge", "wrap"};
+    static const double want[2][8] = {{1, 1, 2, 2, 3, 3, 4, 4}, {2, 1, 2, 1, 4, 3, 4, 3}};
+    for (int i = 0; i < 2 * 2; i++) {
+        double y[9];
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_weight(&graph, "pads", 7, 1, four, pads[i / 2], sizeof pads[0]);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_node(&graph, "Pad", "x,pads", "y", text_attribute("mode", modes[i % 2]));
+        put_io(&graph, 12, "y", 1, 2, (const int64_t[]){-1, -1});
+        put_model(&file, &graph, 13);
+        if (i / 2) CHECK(refused(&file, NULL, "Pad needs to know dimension 0 of its input"));
+        else if (CHECK_MSG(run_model(&file, NULL, 2, 2, y, 9) == 8, "%s", tp_last_error()))
+            for (int k = 0; k < 8; k++) CHECK_MSG(y[k] == want[i][k], "%s: %d: %g", modes[i], k, y[k]);
+    }
+}
+
 /* Split along an axis of unknown size cuts the sizes that it is given; without them, also with a list of none, it needs the size. */
 TEST(splits_of_an_axis_of_unknown_size)
 {

@@ -2013,9 +2013,9 @@ static void tp__onnx_slice(tp__onnx *w)
     int n = 0;
     for (int d = 0; d < x->ndim; d++) {
         const int e = form == TP__OWN ? d : tp__onnx_to_first[d];
-        if (a->begin[e] == 0 && (a->size[e] < 0 || a->size[e] == x->dim[e])) continue;
+        if (a->begin[e] == 0 && (a->size[e] == -1 || a->size[e] == x->dim[e])) continue;
         from[n] = a->begin[e];
-        to[n] = a->size[e] < 0 ? INT64_MAX : a->begin[e] + a->size[e];
+        to[n] = a->size[e] == -1 ? INT64_MAX : a->size[e] < 0 ? a->size[e] + 1 : a->begin[e] + a->size[e];
         axes[n++] = d;
     }
     const char *in[4], *y;
@@ -2281,7 +2281,7 @@ static bool tp__onnx_enlarged(const tp_operation *op, int i, int64_t extra[2])
             extra[i] += times * (p->before[axis] + p->after[axis]);
         } else if (row == &tp__op_tile) times *= ((const tp__tile_attrs *)like->op->attrs)->multiples[axis];
         else if (row != &tp__op_slice || ((const tp__slice_attrs *)like->op->attrs)->begin[axis] ||
-                 ((const tp__slice_attrs *)like->op->attrs)->size[axis] >= 0)
+                 ((const tp__slice_attrs *)like->op->attrs)->size[axis] != -1)
             return false;
     }
     return times == (i ? a->stride_w : a->stride_h);

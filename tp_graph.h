@@ -892,7 +892,8 @@ TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* splits 
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* flips x along these axes; n_axes 0: along all */
-/* Cuts a box out of x. begin and size: one entry per dimension; size -1: to the end. */
+/* Cuts a box out of x. begin and size: one entry per dimension; size -1: to the end, -1 - k: without the last k, also where the
+ * dimension is unknown (in Python x[begin:-k]). */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
@@ -16578,18 +16579,19 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     char text[TP_SHAPE_TEXT];
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        const int64_t b = t->begin[d], n = t->size[d], size = n < 0 ? 0 : n,
-                      most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
-        if (b < 0 || n < -1 || b > most || size > most - b)
+        const int64_t b = t->begin[d], n = t->size[d],
+                      behind = n < 0 ? -1 - n : 0, /* how many are left out at the end */
+            most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
+        if (b < 0 || b > most || (n < 0 ? behind : n) > most - b)
             return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s",
                                  (long long)b, (long long)n, d, tp_shape_text(x, text));
-        y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b;
+        y->dim[d] = n >= 0 ? n : x->dim[d] < 0 ? TP_ANY : x->dim[d] - b - behind;
     }
     return TP_OK;
 }
 #endif
 
-/* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
+/* -- slice: y = the box of `size` elements that begins at `begin`; size -1 - k: to k before the end ---------- >>op slice
  *   dx = slice_grad(dy, x) */
 #ifdef TP__ROWS
 static void tp__slice_naive(const tp_call *k)

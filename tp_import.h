@@ -2264,6 +2264,10 @@ static void tp__import_slice(tp__import_node *n)
             y = tp__slice_from(y, axis, a, -1);
             continue;
         }
+        if (size < 0 && step == 1 && a >= 0 && b < 0 && b > -INT32_MAX) { /* all but the last -b */
+            y = tp__slice_from(y, axis, a, b - 1);
+            continue;
+        }
         /* the whole axis in reverse order */
         if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) {
             y = tp_reverse(y, &axis, 1);
@@ -2316,7 +2320,7 @@ static void tp__import_pad(tp__import_node *n)
     if (n->importer->status != TP_OK) return;
     for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative padding crops */
         const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
-        if (a || b) y = tp__slice_from(y, d, a, tp__import_node_dim(n, x, d) - a - b);
+        if (a || b) y = tp__slice_from(y, d, a, -1 - b);
         before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
     }
     if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);

@@ -885,7 +885,7 @@ TEST(norms_along_every_axis)
 /* Parts of each axis: all, from the begin on, to the end, one; of a value as it is and with channels first. */
 TEST(slices_and_borders_of_every_axis)
 {
-    static const int64_t cut[][2] = {{0, -1}, {1, -1}, {1, 1}, {0, 1}, {2, -1}};
+    static const int64_t cut[][2] = {{0, -1}, {1, -1}, {1, 1}, {0, 1}, {2, -1}, {0, -2}, {1, -3}};
     for (int k = 0; k < 4 * TP_COUNT(cut); k++)
         for (int way = 0; way < 4; way++) {
             const int axis = k % 4;

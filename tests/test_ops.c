@@ -711,6 +711,36 @@ TEST(builders_infer_shapes_with_unknown_dimensions)
         tp_graph_free(g);                                                                                  \
     } while (0)
 
+/* x[:, 1:-2] of rows of any length, and its gradient; a row that is too short is a sentence of the run. */
+TEST(slices_end_before_the_end)
+{
+    const int64_t begin[2] = {0, 1}, size[2] = {-1, -3};
+    const float v[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY)), *fetch[2];
+    fetch[0] = tp_slice(x, begin, size);
+    tp_gradients(tp_sum(tp_square(fetch[0])), &x, 1, &fetch[1]);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *out[2];
+    tp_feed feed;
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(2, 5), v);
+    if (CHECK_MSG(s && tp_session_run(s, &feed, 1, fetch, 2, out) == TP_OK, "%s", tp_last_error())) {
+        const double want[4] = {1, 2, 6, 7};
+        CHECK(tp_tensor_size(out[0]) == 4);
+        for (int i = 0; i < 4; i++) CHECK_NEAR(tp_tensor_get(out[0], i), want[i], 0, 0);
+        for (int i = 0; i < 10; i++)
+            CHECK_NEAR(tp_tensor_get(out[1], i), i % 5 == 1 || i % 5 == 2 ? 2 * (double)v[i] : 0, 0, 0);
+    }
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(5, 2), v);
+    if (s)
+        CHECK_ERR(tp_session_run(s, &feed, 1, fetch, 2, out), TP_ERR_ARG,
+                  "the slice from 1 of size -3 leaves dimension 1");
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(mistakes_are_sentences)
 {
     const int twice[] = {1, 1}, far[] = {5}, bad_perm[] = {0, 0};

@@ -578,7 +578,7 @@ static tp_node *make_tile(tp_node *const *x, const void *how) { return tp_tile(x
 
 TEST(slices_of_every_kind)
 {
-    /* dimensions, then where the box begins, and its size: -1 is to the end */
+    /* dimensions, then where the box begins, and its size: -1 - k is to k before the end */
     static const int64_t cases[][3][5] = {{{1, 9}, {0, 2}, {0, 4}},
                                           {{1, 9}, {0, 9}, {0, -1}},
                                           {{1, 9}, {0, 0}, {0, 9}},
@@ -590,7 +590,9 @@ TEST(slices_of_every_kind)
                                           {{3, 70, 3, 4}, {0, 1, 0, 1}, {0, 67, 3, 2}},
                                           {{1, 90000}, {0, 3}, {0, 81000}},
                                           {{2, 300, 70}, {0, 20, 3}, {0, 200, 64}},
-                                          {{2, 0, 3}, {0, 0, 1}, {0, -1, 1}}};
+                                          {{2, 0, 3}, {0, 0, 1}, {0, -1, 1}},
+                                          {{3, 70, 3, 4}, {0, 1, 0, 1}, {0, -3, -1, -2}},
+                                          {{2, 4, 5}, {0, 1, 0}, {0, -4, -5}}};
     for (int i = 0; i < TP_COUNT(cases); i++) {
         const tp_shape x = shape_of(cases[i][0]);
         tp_shape y = x;
@@ -599,7 +601,7 @@ TEST(slices_of_every_kind)
         for (int d = 0; d < x.ndim; d++) {
             b.a[d] = cases[i][1][d + 1];
             b.b[d] = cases[i][2][d + 1];
-            y.dim[d] = b.b[d] < 0 ? x.dim[d] - b.a[d] : b.b[d];
+            y.dim[d] = b.b[d] < 0 ? x.dim[d] - b.a[d] + 1 + b.b[d] : b.b[d];
         }
         mapping m = mapping_of("slice", &x, 1, y, 0);
         int64_t index[TP_MAX_DIMS] = {0};

@@ -872,7 +872,9 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h);
 /* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
- * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
+ * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). Numbers are
+ * finite: whether a NaN or an infinity in a value that a query does not see makes a NaN of its result depends on the kernel, as the
+ * probability 0 is multiplied by it or left out; in PyTorch it does. */
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
 /* dropout: each element is kept with probability 1-rate and then divided by 1-rate */
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate);

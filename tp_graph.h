@@ -2171,6 +2171,15 @@ struct tp_collection_backup {
 #define TP__MAX_SCOPES 64
 #define TP__MAX_KEPT   8
 
+/* How layers average values over the ranks of a job. The trainer sets it, because this header knows nothing of ranks. */
+typedef struct tp__over_ranks {
+    int n_rank;          /* number of ranks; 0: there is one process, as far as the trainer knows */
+    const char *refusal; /* why this trainer cannot average over its ranks; NULL: it can */
+    /* sets ys[i] to the mean of xs[i] over all ranks; ys may be xs */
+    void (*mean)(void *user, tp_node *const *xs, int n, tp_node **ys);
+    void *user;
+} tp__over_ranks;
+
 struct tp_graph {
     tp_owner owner_; /* the trainer or predictor that made it, and frees it */
     tp_arena arena;
@@ -2212,6 +2221,7 @@ struct tp_graph {
     int n_query, query_op; /* query_op: number of operations at the last call of tp__ancestors */
     /* guards fields that runs change: infer_in and infer_out, query, ancestor, n_session, freed */
     tp_mutex *lock;
+    tp__over_ranks over_ranks;
     int n_session;     /* number of sessions that are not freed */
     bool quiet_layers; /* layers do not log their shapes */
     bool freed;        /* the owner has freed the graph; its memory is freed when n_session is 0 */

@@ -156,8 +156,10 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    sync_statistics TP_SYNC_TOWERS: in training the mean and the mean of squares are averaged over all towers, whose batches
  *    should have equal size; their gradients are all-reduced too. The result equals that of one tower with all batches, running
  *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
- *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. Missing:
- *    an average over the ranks of a HorovodTrainer or the workers of a distributed trainer; each normalises by its own batch. */
+ *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size.
+ *    TP_SYNC_RANKS: the same, over the towers of this process and over all ranks of a HorovodTrainer, as with TP_EMA_INTERNAL. In
+ *    one process the layer warns and averages over the towers. Trainers that do not average over ranks refuse it in a job of
+ *    several. Each layer costs two messages in a step, which all ranks wait for; inference sends none. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
     /* adds two update ops to the collection TP_KEY_UPDATE_OPS, but not in training towers other than the main one; the caller or a
@@ -169,7 +171,8 @@ typedef enum tp_ema_update {
 typedef enum tp_sync_statistics {
     TP_SYNC_DEFAULT = 0, /* the default, TP_SYNC_NONE */
     TP_SYNC_NONE,        /* each tower normalises by its own batch */
-    TP_SYNC_TOWERS       /* each tower normalises by the statistics of all towers */
+    TP_SYNC_TOWERS,      /* each tower normalises by the statistics of all towers of its process ["nccl"] */
+    TP_SYNC_RANKS        /* by the statistics of all towers of all ranks ["horovod"] */
 } tp_sync_statistics;
 typedef struct tp_batch_norm_desc {
     tp_at at_;
@@ -1813,13 +1816,14 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     return y;
 }
 
-/* Computes mean m and mean of squares q over all towers; y = (x - m) / sqrt(q - m^2 + epsilon) gamma + beta. *var is the value
- * for the running variance: if `unbiased`, it is multiplied by N / (N - 1), for N elements per channel in all towers. */
+/* Computes mean m and mean of squares q over all towers, and over n_rank ranks if there are several; y = (x - m) / sqrt(q - m^2 +
+ * epsilon) gamma + beta. *var is the value for the running variance: if `unbiased`, it is multiplied by N / (N - 1), for N elements
+ * per channel in all of them. */
 static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased,
-                                    tp_node **mean, tp_node **var)
+                                    int n_rank, tp_node **mean, tp_node **var)
 {
     tp_graph *g = tp_node_graph(x);
-    const int total = tp_current_tower_context(g)->total;
+    const float total = (float)tp_current_tower_context(g)->total * (float)n_rank;
     int axes[4], n = 0;
     tp_node *tower_means[2], *means[2];
     for (int i = 0; i < x->shape.ndim; i++)
@@ -1827,6 +1831,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     tower_means[0] = tp_reduce_mean(x, axes, n, false);
     tower_means[1] = tp_reduce_mean(tp_square(x), axes, n, false);
     tp_tower_all_reduce(g, tower_means, 2, true, "BatchNorm", means);
+    if (n_rank > 1) g->over_ranks.mean(g->over_ranks.user, means, 2, means);
     tp_node *s2 = tp_sub(means[1], tp_square(means[0]));
     tp_node *scale = tp_mul(gamma, tp_rsqrt(tp_affine(s2, 1.0f, epsilon)));
     tp_node *y = tp_sub(x, tp__per_channel(means[0], x, axis));
@@ -1834,7 +1839,7 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     *mean = means[0];
     *var = s2;
     if (unbiased) {
-        tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), (float)total, 0.0f);
+        tp_node *count = tp_affine(tp__size_ratio(x, tower_means[0]), total, 0.0f);
         tp_node *one = tp_const_as(g, s2->dtype, 1);
         *var = tp_mul(s2, tp_div(count, tp_maximum(tp_affine(count, 1.0f, -1.0f), one)));
     }
@@ -1848,6 +1853,48 @@ static int tp__batch_norm_axis(const tp_node *x, const tp_batch_norm_desc *d)
 static bool tp__batch_norm_is_ghost(const tp_batch_norm_desc *d, const tp_tower_context *tower)
 {
     return d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
+}
+/* Returns the number of ranks that the layer's statistics are averaged over. Inference, which some ranks do alone, has no others. */
+static int tp__batch_norm_ranks(const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    const int n = tower->graph->over_ranks.n_rank;
+    const bool joins = d->sync_statistics == TP_SYNC_RANKS && tower->is_training && d->training != TP_NO;
+    return joins && n > 1 ? n : 1;
+}
+
+/* Checks .sync_statistics; false after an error. */
+static bool tp__batch_norm_check_sync(tp_graph *g, const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    const bool known = d->sync_statistics >= TP_SYNC_DEFAULT && d->sync_statistics <= TP_SYNC_RANKS;
+    const char *refusal = known && tp__batch_norm_ranks(d, tower) > 1 ? g->over_ranks.refusal : NULL;
+    if (!known)
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has .sync_statistics %d: it must be TP_SYNC_NONE, TP_SYNC_TOWERS or TP_SYNC_RANKS",
+                       (int)d->sync_statistics);
+    else if (d->sync_statistics > TP_SYNC_NONE && d->virtual_batch_size != 0)
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
+                       "more than a batch or of less");
+    else if (refusal)
+        tp__layer_fail(g, TP_ERR_UNSUPPORTED,
+                       "BatchNorm has .sync_statistics TP_SYNC_RANKS, but %s: train with tp_horovod_trainer, or give "
+                       "TP_SYNC_TOWERS or TP_SYNC_NONE",
+                       refusal);
+    return tp_graph_status(g) == TP_OK;
+}
+
+/* Warns of .sync_statistics in a layer that has nothing but its own batch, or its own process, to average over. */
+static void tp__batch_norm_warn_alone(const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    if (d->sync_statistics == TP_SYNC_TOWERS && tower->total == 1)
+        tp_log_once(TP_LOG_WARN,
+                    "Some BatchNorm layer has .sync_statistics, but there is one tower only: statistics are averaged "
+                    "over the devices of one process, not over the ranks of a job.");
+    if (d->sync_statistics == TP_SYNC_RANKS && tp__batch_norm_ranks(d, tower) == 1)
+        tp_log_once(TP_LOG_WARN, "Some BatchNorm layer has .sync_statistics TP_SYNC_RANKS, but %s.",
+                    tower->is_training
+                        ? "there is one rank only: statistics are averaged over the towers of this process"
+                        : "it is in a tower for inference, where each rank uses the statistics of its own batch");
 }
 
 /* Checks batch norm's input and options; false after an error. */
@@ -1881,17 +1928,7 @@ static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, 
                        (int)d->ema_update);
         return false;
     }
-    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT) {
-        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it must be TP_SYNC_NONE or TP_SYNC_TOWERS",
-                       (int)d->sync_statistics);
-        return false;
-    }
-    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0) {
-        tp__layer_fail(g, TP_ERR_ARG,
-                       "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
-                       "more than a batch or of less");
-        return false;
-    }
+    if (!tp__batch_norm_check_sync(g, d, tower)) return false;
     if (x->shape.dim[tp__batch_norm_axis(x, d)] <= 0) {
         tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
                        tp_shape_text(&x->shape, t));
@@ -1971,13 +2008,11 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
         return tp_cast(tp_nn_batch_norm_infer(x, gamma, beta, ema_mean, ema_var, axis, epsilon), dtype);
     }
     tp_node *mean = NULL, *var = NULL;
-    const bool sync = d->sync_statistics == TP_SYNC_TOWERS && tower->total > 1;
-    if (d->sync_statistics == TP_SYNC_TOWERS && !sync)
-        tp_log_once(TP_LOG_WARN,
-                    "Some BatchNorm layer has .sync_statistics, but there is one tower only: statistics are averaged "
-                    "over the devices of one process, not over the ranks of a job.");
+    const int n_rank = tp__batch_norm_ranks(d, tower);
+    const bool sync = n_rank > 1 || (d->sync_statistics > TP_SYNC_NONE && tower->total > 1);
+    tp__batch_norm_warn_alone(d, tower);
     if (ghost) y = tp__batch_norm_ghost(x, gamma, beta, axis, epsilon, d->virtual_batch_size, &mean, &var);
-    else if (sync) y = tp__batch_norm_sync(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
+    else if (sync) y = tp__batch_norm_sync(x, gamma, beta, axis, epsilon, ndim == 4, n_rank, &mean, &var);
     else y = tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, ndim == 4, &mean, &var);
     const bool update = (tower->is_main_training_tower || !tower->is_training) && d->ema_update != TP_EMA_SKIP;
     y = tp_cast(y, dtype);
@@ -1985,7 +2020,8 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     tp_node *ops[2];
     ops[0] = tp_assign_moving_average(ema_mean, mean, momentum, NULL);
     ops[1] = tp_assign_moving_average(ema_var, var, momentum, NULL);
-    if (ghost || d->ema_update == TP_EMA_INTERNAL) return tp_with_dependencies(y, ops, 2);
+    if (ghost || d->ema_update == TP_EMA_INTERNAL || d->sync_statistics == TP_SYNC_RANKS)
+        return tp_with_dependencies(y, ops, 2);
     tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[0]);
     tp_collection_add(g, TP_KEY_UPDATE_OPS, ops[1]);
     return y;

@@ -122,6 +122,11 @@
  *     tests/test_mpi.c computes it again. tests/bench/ranks.c measures a step and prints the formula's value beside it, from a bandwidth and a
  *     latency measured in the same job: tests/bench/RESULTS.md has both for 1, 2 and 4 ranks of one machine.
  *
+ *     Batch norm with TP_SYNC_RANKS (tp_layers.h). An op averages the statistics over all ranks in the forward pass, and another one
+ *     their gradients in the backward pass. Both wait for their message, so a step of l such layers takes about 2 l latencies of an
+ *     all-reduce longer, and what the slowest rank is late. These ops have a communicator of their own and run in the order in which
+ *     they were made; buckets are received after the last one. Between GPUs too their messages travel through the host.
+ *
  *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step communicate with each
  *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after
  *     the backward pass, receives the new values, which are then assigned. The graph also has, for each server, placeholders for
@@ -452,7 +457,7 @@ typedef enum tp_compression {
 /* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
  * variables. The gradients are sent in buckets, each as soon as it is full, while the others are still being computed. Before
  * training and, with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages
- * too, which each rank computes from its own batches), and again before the first step of the next one (what callbacks of the chief
+ * too, which each rank computes from its own batches unless .sync_statistics is TP_SYNC_RANKS), and again before the first step of the next one (what callbacks of the chief
  * have set, such as a learning rate). One device per rank: a program with GPUs opens
  * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
  * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic or .compression, the
@@ -696,6 +701,8 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
 /* ==== >>trainer ======================================================================================= */
 
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n);
+static void tp__ranks_offer_means(tp_trainer *t);
+static tp_status tp__ranks_after(tp_trainer *t, tp_status st);
 static tp_status tp__ranks_poll(tp_trainer *t);
 static tp_status tp__ranks_session(tp_trainer *t);
 static tp_status tp__ranks_initialize(tp_trainer *t);
@@ -1565,6 +1572,7 @@ static void tp__drop_input(tp_input_source *input)
 static tp_status tp__build_towers(tp_trainer *t, const tp_model *m)
 {
     const unsigned n_errors = tp__n_errors;
+    tp__ranks_offer_means(t);
     tp_status st = tp__add_missing_sentence(t->name, n_errors, t->build(t, m));
     if (st == TP_OK) st = tp__graph_result(t->graph);
     if (st == TP_OK && tp_current_tower_context(t->graph))
@@ -2236,6 +2244,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     tp_status st = agreed;
     tp__logger_training(1);
     if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
+    /* the end of the job may have cancelled a callback's run */
+    if (st == TP_ERR_CANCELLED) st = tp__ranks_after(t, st);
     tp__logger_training(-1);
     /* fetches the servers' values first, so that after_train saves them */
     if (st == TP_OK || st == TP_STOP || st == TP_END) {
@@ -2374,8 +2384,11 @@ typedef struct tp__rank_state {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
-    struct tp__bucket *bucket; /* list of all buckets of gradients, the newest first */
+    struct tp__bucket *bucket; /* list of all buckets of gradients, and of the messages of means; the newest first */
     int n_bucket;
+    int n_mean;          /* number of ops that average over the ranks for layers */
+    tp_operation *mean;  /* the last of them */
+    bool means_complete; /* the step has all of them: none may be added */
     int n_variable;      /* number of the graph's variables after the towers were built; equal on all ranks */
     tp_device *summing;  /* the device whose library sums the buckets; NULL: buckets are summed through the host */
     int64_t saved_ranks; /* number of ranks that made the checkpoint */
@@ -2418,6 +2431,7 @@ static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t
 static void tp__ranks_random(tp_trainer *t) { (void)t; }
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st) { return (void)t, st; }
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, (void)gvs, (void)n; }
+static void tp__ranks_offer_means(tp_trainer *t) { (void)t; }
 static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
 static bool tp__ranks_awaited(const tp_trainer *t) { return (void)t, false; }
 static void tp__ranks_free(tp_trainer *t)
@@ -2459,11 +2473,11 @@ typedef struct tp__peer {
 typedef struct tp__job_state {
     bool begun, started_here, failed, stop, chief_lost, served, /* parameter servers take part in this training */
         ends,                                                   /* this rank is at the end of its program */
-        unfinished; /* this rank has stopped waiting for a collective operation of `data` */
+        unfinished; /* this rank has stopped waiting for a collective operation of `data` or `means` */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
-    MPI_Comm data, control;
-    MPI_Datatype half, line; /* MPI types of 2 bytes and of TP__LINE bytes */
+    MPI_Comm data, control, means; /* means: for layers; MPI_COMM_NULL in a training without such layers */
+    MPI_Datatype half, line;       /* MPI types of 2 bytes and of TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__control_message in, alive, sent[8];
@@ -2733,6 +2747,7 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
     int key = 0, rc;
     if ((rc = MPI_Comm_dup(MPI_COMM_WORLD, &j->data)) != MPI_SUCCESS) return tp__job_error("MPI_Comm_dup", rc);
     if ((rc = MPI_Comm_dup(MPI_COMM_WORLD, &j->control)) != MPI_SUCCESS) return tp__job_error("MPI_Comm_dup", rc);
+    j->means = MPI_COMM_NULL;
     MPI_Comm_set_errhandler(j->data, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(j->control, MPI_ERRORS_RETURN);
     MPI_Comm_rank(j->data, &j->rank);
@@ -2963,32 +2978,47 @@ static tp_status tp__all_agree(bool *ok)
     return st;
 }
 
-/* Gives the second and each later training a communicator of its own: when the chief stopped the training before, the other ranks had
- * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicator is
- * freed if no rank has such an operation; else it stays until MPI ends. */
+/* Makes another communicator of all ranks. */
+static tp_status tp__job_new_communicator(MPI_Comm *made)
+{
+    tp__job_state *j = &tp__job;
+    MPI_Comm c = MPI_COMM_NULL;
+    MPI_Request q = MPI_REQUEST_NULL;
+    tp_mutex_lock(j->lock);
+    const int rc = MPI_Comm_idup(j->control, &c, &q);
+    tp_mutex_unlock(j->lock);
+    const tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_idup", rc), &q);
+    if (st != TP_OK) return st;
+    tp_mutex_lock(j->lock);
+    MPI_Comm_set_errhandler(c, MPI_ERRORS_RETURN);
+    *made = c;
+    tp_mutex_unlock(j->lock);
+    return TP_OK;
+}
+
+/* Gives the second and each later training communicators of its own: when the chief stopped the training before, the other ranks had
+ * started a collective operation that the chief never joins, and the next one of the chief would meet that. The old communicators are
+ * freed if no rank has such an operation; else they stay until MPI ends. */
 static tp_status tp__job_renew(int training)
 {
     tp__job_state *j = &tp__job;
-    MPI_Comm renewed = MPI_COMM_NULL, old = j->data;
-    MPI_Request q = MPI_REQUEST_NULL;
+    MPI_Comm data = j->data, means = j->means;
     bool is_free;
+    int rc;
     if (training < 2) return TP_OK;
-    tp_mutex_lock(j->lock);
-    int rc = MPI_Comm_idup(j->control, &renewed, &q);
-    tp_mutex_unlock(j->lock);
-    tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_idup", rc), &q);
+    tp_status st = tp__job_new_communicator(&j->data);
     if (st != TP_OK) return st;
     tp_mutex_lock(j->lock);
-    MPI_Comm_set_errhandler(renewed, MPI_ERRORS_RETURN);
     is_free = !j->unfinished && j->in_flight == 0;
-    j->data = renewed;
+    j->means = MPI_COMM_NULL;
     j->in_flight = 0;
     j->unfinished = false;
     tp_mutex_unlock(j->lock);
     st = tp__all_agree(&is_free);
     if (st != TP_OK || !is_free) return st;
     tp_mutex_lock(j->lock);
-    rc = MPI_Comm_free(&old);
+    rc = MPI_Comm_free(&data);
+    if (rc == MPI_SUCCESS && means != MPI_COMM_NULL) rc = MPI_Comm_free(&means);
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Comm_free", rc);
 }
@@ -3308,12 +3338,11 @@ static tp_status tp__bucket_receive_infer(tp_infer *s)
     return TP_OK;
 }
 static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
-/* Defines the row of an op that communicates with other processes. */
-#define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, attrs_, infer_, kernel_)                      \
-    TP__ROW(name_, label_,                                                                                  \
-            (flags_) | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, \
-            TP__IO_RANGE(1, max_in_, n_out_), attrs_, infer_, NULL, TP__KERNELS(kernel_, NULL, NULL),       \
-            TP__FLOPS(tp__bucket_flops), TP__NO_ONNX)
+/* The flags of an op that communicates with other processes, and the row of one that has no gradient. */
+#define TP__RANKS_FLAGS (TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE)
+#define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, attrs_, infer_, kernel_)                         \
+    TP__ROW(name_, label_, (flags_) | TP__RANKS_FLAGS, TP__IO_RANGE(1, max_in_, n_out_), attrs_, infer_, NULL, \
+            TP__KERNELS(kernel_, NULL, NULL), TP__FLOPS(tp__bucket_flops), TP__NO_ONNX)
 /* The op that starts to send gradients of one type; y: the bytes of the bucket. In the second row the message is the packed gradients
  * themselves: one part, in their own precision. */
 static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
@@ -3325,6 +3354,183 @@ static const tp_op tp__op_bucket_send_packed =
 static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
                                                          tp__bucket_receive_infer, tp__bucket_receive);
 
+/* -- means over the ranks, for layers
+ *
+ * Unlike a bucket such an op waits for its message at once. So all ranks must run the same ones in the same order, and they do:
+ *     - the ranks have compared their graphs (tp__compare_graphs), and none of these ops is added later (means_complete);
+ *     - each one runs after the one that was made before it, by a control dependency;
+ *     - each bucket is received after the last one. So every step runs all of them, whatever else a callback fetches, and no rank
+ *       waits for a bucket which another rank starts after a mean that it waits for;
+ *     - they have a communicator of their own, since buckets start at any place between them;
+ *     - a run outside a step is refused, because the other ranks do not make it. */
+
+/* Sums this rank's values and those of the other ranks into b->sums. */
+static tp_status tp__rank_mean_sum(tp__bucket *b, const tp__bucket_attrs *a, int64_t elements, tp_dtype dtype)
+{
+    tp__job_state *j = &tp__job;
+    const MPI_Datatype type = dtype == TP_F64 ? MPI_DOUBLE : MPI_FLOAT;
+    const int n = (int)elements;
+    int rc;
+    tp_mutex_lock(j->lock);
+    if (a->deterministic) rc = MPI_Iallgather(b->host_buffer, n, type, b->sums, n, type, j->means, &b->request);
+    else rc = MPI_Iallreduce(b->host_buffer, b->sums, n, type, MPI_SUM, j->means, &b->request);
+    if (rc != MPI_SUCCESS) tp__job_fail("MPI cannot send the statistics of a layer (code %d)", rc);
+    tp_mutex_unlock(j->lock);
+    const tp_status st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : TP_ERR_IO, &b->request);
+    if (st == TP_OK && a->deterministic) tp__bucket_add(b->sums, elements, a->ranks, dtype);
+    return st;
+}
+
+/* Copies the inputs to the message. */
+static tp_status tp__rank_mean_send(const tp_call *k, const tp__bucket *b)
+{
+    char *to = b->host_buffer;
+    tp_status st = TP_OK;
+    for (int i = 0; i < k->n_in && st == TP_OK; i++) {
+        const size_t bytes = tp__operand_bytes(&k->in[i]);
+        st = k->device->download(k->device, to, k->in[i].data, bytes);
+        to += bytes;
+    }
+    return st == TP_OK ? k->device->wait(k->device) : st;
+}
+/* Copies the means to the outputs. If they did not arrive, the outputs are the inputs, which are finite: else the end of the job could
+ * be reported as a NaN. */
+static tp_status tp__rank_mean_receive(const tp_call *k, const tp__bucket *b, int64_t elements, bool arrived)
+{
+    tp_device *d = k->device;
+    const double scale = 1.0 / ((const tp__bucket_attrs *)k->attrs)->ranks;
+    const bool is_f64 = k->in[0].dtype == TP_F64;
+    char *from = b->sums;
+    tp_status st = TP_OK;
+    for (int64_t i = 0; i < elements && arrived && is_f64; i++) ((double *)(void *)from)[i] *= scale;
+    for (int64_t i = 0; i < elements && arrived && !is_f64; i++) ((float *)(void *)from)[i] *= (float)scale;
+    for (int i = 0; i < k->n_out && st == TP_OK; i++) {
+        const size_t bytes = tp__operand_bytes(&k->in[i]);
+        if (k->out[i].data && arrived) st = d->upload(d, k->out[i].data, from, bytes);
+        else if (k->out[i].data) st = d->copy(d, k->out[i].data, k->in[i].data, bytes);
+        if (arrived) from += bytes;
+    }
+    return st == TP_OK ? d->wait(d) : st; /* the next step uses the same message */
+}
+
+/* If the job is over, the run is cancelled, before it changes a variable if none was changed yet. */
+static void tp__rank_mean(const tp_call *k)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp__bucket *b = (tp__bucket *)k->user;
+    const tp_dtype dtype = k->in[0].dtype;
+    int64_t elements = 0;
+    for (int i = 0; i < k->n_in; i++) elements += tp_shape_size(&k->in[i].shape);
+    const size_t bytes = (size_t)elements * tp_dtype_size(dtype);
+    const char *problem = NULL;
+    tp_status st = tp__job_status(); /* after a failure the ops that follow send nothing */
+    if (st == TP_OK && !b->trainer->in_step_)
+        problem = "a layer's statistics of all ranks are computed outside a step, which the other ranks do not join: "
+                  "fetch them in before_run, with the step";
+    if (!b->host_buffer) b->host_buffer = (char *)tp_malloc(bytes + 1);
+    if (!problem && (!b->host_buffer || !tp__bucket_sums(b, bytes * (size_t)(a->deterministic ? a->ranks : 1) + 1)))
+        problem = "out of memory for the statistics of a layer";
+    if (!problem && st == TP_OK && tp__rank_mean_send(k, b) != TP_OK)
+        problem = "the statistics of a layer cannot be brought to the host";
+    if (!problem && st == TP_OK) st = tp__rank_mean_sum(b, a, elements, dtype);
+    const bool arrived = !problem && st == TP_OK;
+    if (tp__rank_mean_receive(k, b, elements, arrived) != TP_OK && arrived)
+        problem = "the statistics of a layer cannot be brought to the device";
+    tp_mutex_lock(tp__job.lock);
+    if (problem) tp__job_fail("%s", problem);
+    tp_mutex_unlock(tp__job.lock);
+    if (problem || st != TP_OK) tp_session_cancel(b->trainer->state.session);
+}
+
+static tp_status tp__rank_mean_infer(tp_infer *s)
+{
+    s->n_out = s->n_in;
+    for (int i = 0; i < s->n_in; i++) s->out[i] = s->in[i];
+    return TP_OK;
+}
+static void tp__rank_mean_add(void *user, tp_node *const *xs, int n, tp_node **ys);
+/* The derivative of the job's cost, which is the mean over the ranks, is the mean of the ranks' derivatives: the same op again. */
+static void tp__rank_mean_gradient(tp_grad *g)
+{
+    const int n = g->op->n_in;
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
+    for (int i = 0; i < n && d; i++) d[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(g->in[i]);
+    if (d) tp__rank_mean_add(((const tp__bucket *)g->op->user)->trainer, d, n, g->din);
+}
+static const tp_op tp__op_rank_mean =
+    TP__ROW("rank_mean", "RankMean", TP__RANKS_FLAGS, TP__IO_RANGE(1, TP_MAX_OUTPUTS, -1), TP__ATTRS(bucket),
+            tp__rank_mean_infer, tp__rank_mean_gradient, TP__KERNELS(tp__rank_mean, NULL, NULL),
+            TP__FLOPS(tp__bucket_flops), TP__NO_ONNX);
+
+/* Adds a message of this trainer to the list of those that are freed with it. NULL: out of memory, which the graph keeps. */
+static tp__bucket *tp__bucket_alloc(tp_trainer *t)
+{
+    tp__bucket *b = (tp__bucket *)tp_calloc(1, sizeof *b);
+    if (!b) {
+        tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "out of memory for a message to the other ranks");
+        return NULL;
+    }
+    b->trainer = t;
+    b->request = MPI_REQUEST_NULL;
+    b->next = t->ranks_->bucket;
+    t->ranks_->bucket = b;
+    return b;
+}
+
+/* Adds the op that averages xs over the ranks; user: the trainer. */
+static void tp__rank_mean_add(void *user, tp_node *const *xs, int n, tp_node **ys)
+{
+    tp_trainer *t = (tp_trainer *)user;
+    tp__rank_state *r = t->ranks_;
+    tp__bucket_attrs a;
+    tp_apply_desc d;
+    tp_node *y = tp_poison(t->graph);
+    tp__bucket *b = NULL;
+    if (r->means_complete)
+        tp_graph_fail(
+            t->graph, NULL, TP_ERR_STATE,
+            "%s: the step is built already, so a layer's statistics of all ranks cannot enter it: the model's "
+            "build_graph and optimizer add what needs them, its gradients too",
+            t->name);
+    else if (tp_graph_status(t->graph) == TP_OK) b = tp__bucket_alloc(t);
+    if (b) {
+        memset(&a, 0, sizeof a);
+        memset(&d, 0, sizeof d);
+        a.order = r->n_mean++;
+        a.ranks = tp__job.size;
+        a.deterministic = r->deterministic;
+        a.mean = 1;
+        d.row = &tp__op_rank_mean;
+        d.in = xs;
+        d.n_in = n;
+        d.attrs = &a;
+        d.user = b;
+        tp_device_enter(t->graph, tp_is_poison(xs[0]) ? 0 : tp_node_device(xs[0]));
+        y = tp_apply_ex(t->graph, &d);
+        tp_device_leave(t->graph);
+    }
+    for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
+    if (tp_is_poison(y)) return;
+    if (r->mean) tp__add_control(y->op, r->mean);
+    r->mean = y->op;
+}
+
+/* Tells the layers of this trainer's model how to average over the ranks of the job, or why they cannot. */
+static void tp__ranks_offer_means(tp_trainer *t)
+{
+    tp__over_ranks *o = &t->graph->over_ranks;
+    if (!tp__job.begun || tp__job.size == 1) return;
+    o->n_rank = tp__job.size;
+    o->mean = tp__rank_mean_add;
+    o->user = t;
+    if (t->ranks_ && !t->ranks_->n_ps) return;
+    o->refusal = tp_arena_printf(&t->graph->arena,
+                                 t->ranks_ ? "the workers of %s exchange values with servers only"
+                                           : "%s does not train together with other ranks",
+                                 t->name);
+    if (!o->refusal) o->refusal = "this trainer averages nothing over ranks";
+}
+
 /* -- HorovodTrainer */
 
 /* Makes one bucket of gradients order[0..n) of the list. The new bucket is sent after the bucket `before`; NULL: it is the first
@@ -3334,17 +3540,10 @@ static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int 
     tp_graph *g = t->graph;
     tp__rank_state *r = t->ranks_;
     tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
-    tp__bucket *b = (tp__bucket *)tp_calloc(1, sizeof *b);
+    tp__bucket *b = in ? tp__bucket_alloc(t) : NULL;
     tp__bucket_attrs a;
     tp_apply_desc d;
-    if (!in || !b) {
-        tp_free(b);
-        return tp_graph_fail(g, NULL, TP_ERR_NOMEM, "out of memory for a bucket of gradients");
-    }
-    b->trainer = t;
-    b->request = MPI_REQUEST_NULL;
-    b->next = r->bucket;
-    r->bucket = b;
+    if (!b) return tp_poison(g);
     memset(&d, 0, sizeof d);
     a.order = r->n_bucket++;
     a.ranks = tp__job.size;
@@ -3382,6 +3581,7 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
     d.user = sent->op->user;
     tp_node *y = tp_apply_ex(g, &d);
     for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
+    if (t->ranks_->mean && !tp_is_poison(y)) tp__add_control(y->op, t->ranks_->mean);
 }
 
 /* Returns how many bytes of gradients a bucket may have. The default is a quarter of all gradients, so that all but the last buckets
@@ -3443,6 +3643,7 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
         i = k;
     }
     begin[n_bucket] = n;
+    t->ranks_->means_complete = true;
     for (int i = 0; i < n_bucket && tp_graph_status(g) == TP_OK; i++)
         tp__bucket_take(t, gvs, order + begin[i], begin[i + 1] - begin[i], sent[i]);
     tp_log(TP_LOG_INFO, "%s: %d gradients are averaged over %d ranks in %d buckets.", t->name, n, tp__job.size,
@@ -4311,6 +4512,7 @@ static tp_status tp__ranks_initialize(tp_trainer *t)
     tp_status st = tp__job_renew(t->ranks_->training);
     if (st == TP_OK && t->ranks_->n_ps) st = tp__shares_initialize(t);
     if (st == TP_OK) st = tp__compare_graphs(t);
+    if (st == TP_OK && t->ranks_->n_mean) st = tp__job_new_communicator(&tp__job.means);
     if (st == TP_OK && !t->ranks_->n_ps) st = tp__ranks_join(t);
     if (st == TP_OK) st = tp__share_position(t);
     return st == TP_OK ? tp__broadcast_variables(t) : st;

@@ -2069,6 +2069,8 @@ static const char *another_wrong_option(int i, tp_graph *g)
     WRONG(i, tp_batch_norm(flat, "w", .ema_update = (tp_ema_update)-1), "w: BatchNorm has .ema_update -1")
     WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = TP_SYNC_TOWERS, .virtual_batch_size = 2),
           "w: BatchNorm has both .sync_statistics and .virtual_batch_size")
+    WRONG(i, tp_batch_norm(flat, "w", .sync_statistics = TP_SYNC_RANKS, .virtual_batch_size = 2),
+          "w: BatchNorm has both .sync_statistics and .virtual_batch_size")
     WRONG(i, tp_linear(x, TP_OP(no_node)), "test_layers.c")
     WRONG(i, tp_linear(x, TP_OP(tp_identity), TP_OP(no_node)), "step 1 of a chain gave no node")
     WRONG(i, (tp_fully_connected(flat, "w", .units = 1), tp_regularize_cost(g, "w/W", whole, NULL)),
@@ -2402,6 +2404,20 @@ TEST(statistics_of_one_tower_are_those_of_no_other)
               "there is one tower only: statistics are averaged over the devices of one process, not over "
               "the ranks of a job");
     tp_graph_free(g);
+    for (int inference = 0; inference < 2; inference++) {
+        g = tp_graph_new(NULL);
+        tower.is_training = !inference;
+        tp_tower_enter(g, &tower);
+        tp_batch_norm(tp_placeholder(g, "x", TP_F32, tp_make_shape(4, 3)), "bn", .sync_statistics = TP_SYNC_RANKS,
+                      .training = TP_YES);
+        tp_tower_leave(g);
+        CHECK_OK(tp_graph_status(g));
+        CHECK_HAS(tp_test_logged,
+                  inference
+                      ? "TP_SYNC_RANKS, but it is in a tower for inference, where each rank uses the statistics of"
+                      : "TP_SYNC_RANKS, but there is one rank only: statistics are averaged over the towers of");
+        tp_graph_free(g);
+    }
 }
 
 TEST_MAIN()

@@ -87,6 +87,31 @@ static tp_optimizer *decaying(tp_graph *g, void *user)
     return tp_momentum_(factor, NULL);
 }
 static tp_optimizer *(*chosen)(tp_graph *g, void *user) = momentum;
+/* A convolution and a full layer, each with a batch norm whose statistics are those of all ranks or towers, as `sync` says. */
+static tp_sync_statistics sync = TP_SYNC_NONE;
+static tp_ema_update ema = TP_EMA_INTERNAL;
+static tp_node *normed(tp_node *x, const char *name)
+{
+    tp_batch_norm_desc d;
+    memset(&d, 0, sizeof d);
+    d.name = name, d.sync_statistics = sync, d.momentum = 0.75f, d.ema_update = ema;
+    return tp_batch_norm_(x, &d);
+}
+static tp_node *build_normed(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_conv2d_desc c;
+    tp_fully_connected_desc a, b;
+    memset(&c, 0, sizeof c), memset(&a, 0, sizeof a), memset(&b, 0, sizeof b);
+    c.name = "conv", c.filters = 4, c.kernel_size = 3, c.use_bias = TP_NO;
+    a.name = "hidden", a.units = 16;
+    b.name = "logits", b.units = 3;
+    tp_node *x = tp_conv2d_(tp_reshape_to(in[0], tp_make_shape(TP_ANY, 1, 5, 1)), &c);
+    x = tp_fully_connected_(tp_relu(normed(x, "bn4")), &a);
+    tp_node *logits = tp_fully_connected_(tp_tanh(normed(x, "bn2")), &b);
+    return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cost");
+}
+static tp_node *(*chosen_build)(tp_graph *g, tp_node *const *in, void *user) = build;
 static tp_model model(void)
 {
     static tp_spec spec[2];
@@ -95,7 +120,7 @@ static tp_model model(void)
     spec[0].name = "x", spec[0].dtype = TP_F32, spec[0].shape = tp_make_shape(TP_ANY, 5);
     spec[1].name = "y", spec[1].dtype = TP_I32, spec[1].shape = tp_make_shape(TP_ANY);
     m.inputs = spec, m.n_inputs = 2;
-    m.build_graph = build;
+    m.build_graph = chosen_build;
     m.optimizer = chosen;
     return m;
 }
@@ -181,6 +206,13 @@ static tp_horovod_trainer_desc options(void)
     tp_set_log(tp_test_drop_log, NULL);
     d.bucket_bytes = 256; /* several buckets */
     return d;
+}
+
+static char warned[8192];
+static void note_warning(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level == TP_LOG_WARN) snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s\n", message);
 }
 
 /* ==== >>one =========================================================================================== */
@@ -338,6 +370,168 @@ TEST(in_deterministic_mode_they_have_the_bits_of_as_many_devices)
         check_same(&a, &b, -1);
         values_free(&a), values_free(&b);
     }
+}
+
+/* -- batch norm with the statistics of all ranks */
+
+/* As the model of the tests in this block, whose layers are to be synchronised like this. */
+static void build_with_norm(tp_sync_statistics how)
+{
+    chosen_build = how == TP_SYNC_DEFAULT ? build : build_normed;
+    sync = how;
+}
+TEST(synchronised_batch_norm_is_that_of_one_process_with_all_batches)
+{
+    const int n = tp_size();
+    if (n == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    tp_horovod_trainer_desc d = options();
+    /* after two steps of plain descent each variable has changed by its gradients, times the rate */
+    for (int way = 0; way < 4; way++) {
+        const int64_t steps = way % 2 ? STEPS : 2;
+        values a, b;
+        d.deterministic = way > 1;
+        chosen = way % 2 ? momentum : sgd;
+        build_with_norm(TP_SYNC_RANKS);
+        ema = TP_EMA_DEFAULT; /* updated all the same, as in tensorpack */
+        CHECK_OK(trained(tp_horovod_trainer_(&d), of_rank(tp_rank(), n), steps, &a));
+        build_with_norm(TP_SYNC_NONE);
+        ema = TP_EMA_INTERNAL;
+        CHECK_OK(trained(tp_simple_trainer(), of_all(n), steps, &b));
+        CHECK(a.n == b.n && a.n >= 13);
+        check_same(&a, &b, way % 2 ? 2e-5 : 1e-6);
+        values_free(&a), values_free(&b);
+    }
+    chosen = momentum;
+    build_with_norm(TP_SYNC_DEFAULT);
+}
+TEST(without_synchronisation_the_statistics_are_others)
+{
+    const int n = tp_size();
+    if (n == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    values a, b;
+    const tp_horovod_trainer_desc d = options();
+    build_with_norm(TP_SYNC_NONE);
+    CHECK_OK(trained(tp_horovod_trainer_(&d), of_rank(tp_rank(), n), STEPS, &a));
+    CHECK_OK(trained(tp_simple_trainer(), of_all(n), STEPS, &b));
+    double most = 0;
+    for (int i = 0; i < a.n && i < b.n; i++)
+        for (int64_t k = 0; k < tp_tensor_size(&a.v[i]); k++)
+            most = fmax(most, fabs(tp_tensor_get(&a.v[i], k) - tp_tensor_get(&b.v[i], k)));
+    CHECK_MSG(most > 1e-3, "%g", most); /* so the test above would notice */
+    values_free(&a), values_free(&b);
+    build_with_norm(TP_SYNC_DEFAULT);
+}
+TEST(deterministic_synchronised_ranks_have_the_bits_of_as_many_towers)
+{
+    const int n = tp_size();
+    if (n == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    values a, b;
+    tp_horovod_trainer_desc d = options();
+    tp_sync_multi_gpu_trainer_replicated_desc m;
+    memset(&m, 0, sizeof m);
+    m.n_devices = n;
+    d.deterministic = true;
+    build_with_norm(TP_SYNC_RANKS);
+    CHECK_OK(trained(tp_horovod_trainer_(&d), of_rank(tp_rank(), n), STEPS, &a));
+    build_with_norm(TP_SYNC_TOWERS);
+    CHECK_OK(trained(tp_sync_multi_gpu_trainer_replicated_(&m), of_all(1), STEPS, &b));
+    check_same(&a, &b, -1);
+    values_free(&a), values_free(&b);
+    build_with_norm(TP_SYNC_DEFAULT);
+}
+
+/* Runs the inference tower on the chief alone after each epoch, where the others would wait for ever for a message of theirs. */
+static tp_predictor *predictor;
+static tp_status make_predictor(tp_callback *cb)
+{
+    static const char *const in[] = {"x"}, *const out[] = {"logits/output"};
+    predictor = tp_trainer_get_predictor(cb->train->trainer, in, 1, out, 1, 0);
+    return predictor ? TP_OK : TP_ERR;
+}
+static tp_status predict_alone(tp_callback *cb)
+{
+    (void)cb;
+    float data[10] = {0};
+    const tp_tensor *y;
+    tp_tensor x = TP_EMPTY;
+    tp_tensor_view(&x, TP_F32, tp_make_shape(2, 5), data);
+    return tp_rank() ? TP_OK : tp_predict(predictor, &x, &y);
+}
+/* A callback that fetches what is normed, with the step, on the chief alone: the other ranks' plans differ from the chief's. */
+static tp_status fetch_normed(tp_callback *cb, tp_run_request *r)
+{
+    return tp_rank() || tp_request_fetch(r, tp_graph_find(cb->train->graph, "bn2/output:0")) >= 0 ? TP_OK : TP_ERR;
+}
+TEST(the_chief_predicts_and_fetches_alone)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    values a;
+    const tp_horovod_trainer_desc d = options();
+    build_with_norm(TP_SYNC_RANKS);
+    tp_trainer *t = tp_horovod_trainer_(&d);
+    tp_callback *cb = tp_callback_new("Alone", 0);
+    if (!CHECK(t && cb)) return;
+    cb->chief_only = false;
+    cb->setup_graph = make_predictor;
+    cb->trigger_epoch = predict_alone;
+    cb->before_run = fetch_normed;
+    CHECK_OK(tp_trainer_register_callback(t, cb));
+    CHECK_OK(trained(t, of_rank(tp_rank(), tp_size()), STEPS, &a));
+    values_free(&a);
+    build_with_norm(TP_SYNC_DEFAULT);
+}
+
+/* A gradient through such a layer when the step is built. */
+static tp_status differentiate_late(tp_callback *cb)
+{
+    tp_graph *const g = cb->train->graph;
+    tp_node *const w = tp_find_variable(g, "conv/W")->node;
+    tp_node *dw = NULL;
+    tp_gradients(tp_graph_find(g, "cost:0"), &w, 1, &dw);
+    return tp_graph_status(g);
+}
+TEST(ranks_are_not_synchronised_where_they_do_not_meet)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    values a;
+    const tp_horovod_trainer_desc d = options();
+    build_with_norm(TP_SYNC_RANKS);
+    CHECK_ERR(trained(tp_simple_trainer(), of_all(1), STEPS, &a), TP_ERR_UNSUPPORTED,
+              "bn4: BatchNorm has .sync_statistics TP_SYNC_RANKS, but SimpleTrainer does not train together with other "
+              "ranks: train with tp_horovod_trainer");
+    tp_distributed_trainer_replicated_desc r;
+    memset(&r, 0, sizeof r);
+    CHECK_ERR(trained(tp_distributed_trainer_replicated_(&r), of_all(1), STEPS, &a), TP_ERR_UNSUPPORTED,
+              "TP_SYNC_RANKS, but the workers of DistributedTrainerReplicated exchange values with servers only");
+    tp_trainer *t = tp_horovod_trainer_(&d);
+    tp_callback *cb = tp_callback_new("Late", 0);
+    if (!CHECK(t && cb)) return;
+    cb->chief_only = false;
+    cb->setup_graph = differentiate_late;
+    CHECK_OK(tp_trainer_register_callback(t, cb));
+    CHECK_ERR(trained(t, of_rank(tp_rank(), tp_size()), STEPS, &a), TP_ERR_STATE,
+              "HorovodTrainer: the step is built already, so a layer's statistics of all ranks cannot enter it");
+    build_with_norm(TP_SYNC_DEFAULT);
+}
+TEST(one_rank_normalises_by_its_own_batch_and_says_so)
+{
+    if (tp_size() > 1) TEST_SKIP("for one process");
+    values a, b;
+    const tp_horovod_trainer_desc d = options();
+    build_with_norm(TP_SYNC_NONE);
+    CHECK_OK(trained(tp_simple_trainer(), of_all(1), STEPS, &b));
+    for (int way = 0; way < 2; way++) {
+        build_with_norm(TP_SYNC_RANKS);
+        warned[0] = 0;
+        tp_set_log(note_warning, NULL);
+        CHECK_OK(trained(way ? tp_horovod_trainer_(&d) : tp_simple_trainer(), of_all(1), STEPS, &a));
+        tp_set_log(tp_test_drop_log, NULL);
+        if (way == 0) CHECK_HAS(warned, "TP_SYNC_RANKS, but there is one rank only: statistics are averaged over the");
+        check_same(&a, &b, -1);
+        values_free(&a);
+    }
+    values_free(&b);
+    build_with_norm(TP_SYNC_DEFAULT);
 }
 
 /* A variable that a callback sets once in each epoch, on the chief and of the first tower only. */
@@ -711,12 +905,6 @@ TEST(one_worker_with_servers_trains_as_a_simple_trainer)
 }
 
 /* A checkpoint in the middle of an accumulation lacks what the other workers have added. */
-static char warned[8192];
-static void note_warning(void *user, tp_log_level level, const char *message)
-{
-    (void)user;
-    if (level == TP_LOG_WARN) snprintf(warned + strlen(warned), sizeof warned - strlen(warned), "%s\n", message);
-}
 TEST(a_checkpoint_within_an_accumulation_warns)
 {
     if (tp_size() < 3) TEST_SKIP("needs mpirun with two workers: see tests/check_mpi.sh");
@@ -859,6 +1047,24 @@ TEST(gpus_without_nccl_sum_by_way_of_the_host)
     check_gpus(&d, false, 1e-5, "by way of the host: so it is with .deterministic");
     d.compression = TP_COMPRESSION_FP16;
     check_gpus(&d, false, 2e-3, "by way of the host: so it is with .deterministic");
+}
+TEST(gpus_synchronise_batch_norm_by_way_of_the_host)
+{
+    const int n = tp_size();
+    values a, b;
+    if (n == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    const tp_horovod_trainer_desc d = options();
+    device = tp_cuda_open(0);
+    if (!CHECK(device != NULL)) return;
+    build_with_norm(TP_SYNC_RANKS);
+    CHECK_OK(trained(tp_horovod_trainer_(&d), of_rank(tp_rank(), n), STEPS, &a));
+    device->close(device);
+    device = NULL;
+    build_with_norm(TP_SYNC_NONE);
+    CHECK_OK(trained(tp_simple_trainer(), of_all(n), STEPS, &b));
+    check_same(&a, &b, 5e-5);
+    values_free(&a), values_free(&b);
+    build_with_norm(TP_SYNC_DEFAULT);
 }
 TEST(servers_and_workers_on_gpus)
 {

@@ -549,6 +549,31 @@ static tp_node *mistake(const tp_tower_context *tower, void *user)
     }
 }
 
+/* Without other ranks the statistics of all ranks are those of the towers, node for node. */
+static tp_node *normal_of_ranks(const tp_tower_context *tower, void *user)
+{
+    tp_node *x = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(TP_ANY, 4));
+    return tp_batch_norm(x, "bn", .sync_statistics = *(const tp_sync_statistics *)user, .ema_update = TP_EMA_INTERNAL);
+}
+TEST(the_ranks_of_one_process_are_its_towers)
+{
+    if (ALONE) TEST_SKIP("no threads");
+    tp_sync_statistics sync[] = {TP_SYNC_TOWERS, TP_SYNC_RANKS};
+    tp_graph *g[2];
+    for (int i = 0; i < 2; i++) {
+        tp_towers_desc d;
+        memset(&d, 0, sizeof d);
+        d.n = 2;
+        g[i] = tp_graph_new(NULL);
+        CHECK_OK(tp_build_on_towers(g[i], &d, normal_of_ranks, &sync[i], NULL));
+    }
+    const int n = tp_graph_n_operations(g[0]);
+    CHECK(tp_graph_n_operations(g[1]) == n);
+    for (int i = 0; i < n && i < tp_graph_n_operations(g[1]); i++)
+        CHECK(strcmp(tp_graph_operation(g[0], i)->name, tp_graph_operation(g[1], i)->name) == 0);
+    tp_graph_free(g[0]), tp_graph_free(g[1]);
+}
+
 TEST(without_threads_statistics_of_all_towers_are_a_sentence)
 {
     if (!ALONE) TEST_SKIP("there are threads");
@@ -574,7 +599,7 @@ TEST(wrong_use_is_a_sentence)
         "Sum 'a' of tower0 waits for the other towers, but tower2 is at Sum 'b'",
         "tower1/fc: ",
         "all_reduce",
-        "tower0/bn: BatchNorm has .sync_statistics 7: it must be TP_SYNC_NONE or TP_SYNC_TOWERS",
+        "tower0/bn: BatchNorm has .sync_statistics 7: it must be TP_SYNC_NONE, TP_SYNC_TOWERS or TP_SYNC_RANKS",
         "BatchNorm has both .sync_statistics and .virtual_batch_size",
         "tower 'tower0' ends with the scope 'tower0/open' still open",
         "tower 'tower0' ends with a device scope still open",

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several processes: tests/test_mpi.c on 2 and 4 ranks, mistakes of one rank, ranks that are killed. Any MPI; Open MPI and MPICH are known.
-# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 6 by default, 2 for each trainer. It prints how long the others took to
+# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 8 by default, 2 for each trainer. It prints how long the others took to
 # stop: at most 10 seconds, and where processors are busy what a training takes longer there.
 # TP_TEST_MPI_MEMORY=100: so many allocations fail; 4 by default.
 # SANITIZE=address,undefined: with these sanitizers (leaks of the MPI library itself do not count, tests/mpi.supp).
@@ -85,6 +85,26 @@ for trainer in horovod replicated server; do
     grep -q "StopOnNaN: the cost '.*cost' is NaN after step 4 of epoch 2" "$dir/log" || { fail "$trainer: a rank aborts after a NaN"; tail "$dir/log"; }
 done
 
+# Batch norm with the statistics of all ranks: messages within the step.
+trainer=synced
+extra=0
+job 40 synced train; all "synced train"
+extra=$((took > 2 ? 2 * (took - 2) : 0))
+job 12 synced norm 2; said 1 "rank 2 has built another graph than the chief: rank 2 has 'operation bn/.*', the chief has 'operation bn/"
+job 12 synced build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
+job 12 synced leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
+job 12 synced exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
+job 12 synced stop; all "the chief did not stop all of synced"
+job 14 synced again; all "a second training after the chief has stopped the first, synced"
+[ "$(grep -o 'the sum is .*' "$dir/log" | sort | uniq -c | awk '$1 == 4' | wc -l)" = 3 ] ||
+    { fail "the synced ranks of a second training have different variables"; grep "the sum is" "$dir/log"; }
+job 14 synced thrice; all "three trainings in one job, synced"
+[ "$(count '3 communicators are open')" = 4 ] || { fail "synced: communicators of earlier trainings are not freed"; grep "are open" "$dir/log"; }
+job 12 synced nan 1; said 2 "StopOnNaN: the cost '.*cost' is NaN after step [45] of epoch 2"
+for rank in 0 2; do
+    job 12 synced alone $rank; said 2 "a layer's statistics of all ranks are computed outside a step, which the other ranks do not join"
+done
+
 # An option of one rank's trainer is another.
 while read -r option theirs chiefs; do
     trainer=horovod
@@ -157,7 +177,7 @@ job 40 horovod goes_on; all "horovod does not load what was trained with servers
 
 # An allocation of one rank fails, one among its several hundred: the job ends, and the chief has the sentence.
 for ((i = 0; i < ${TP_TEST_MPI_MEMORY:-4}; i++)); do
-    trainers=(replicated server horovod) trainer=${trainers[$((i % 3))]}
+    trainers=(replicated server horovod synced) trainer=${trainers[$((i % 4))]}
     rank=$((RANDOM % 4)) number=$((RANDOM % 450 + 1))
     job 12 $trainer memory $rank $number
     [ $status = 0 ] || sentence 0 "\(memory\|program has ended\)" ||
@@ -166,10 +186,10 @@ done
 
 # A rank is killed, so that mpirun sees it (it ends the others by itself), or not, as when a machine is lost.
 longest=0
-for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
+for ((i = 0; i < ${TP_TEST_MPI_KILLS:-8}; i++)); do
     rank=$((RANDOM % 4)) when=$((RANDOM % 15 + 3))
     when=$((when / 10)).$((when % 10))
-    trainers=(horovod server replicated) trainer=${trainers[$((i / 2 % 3))]}
+    trainers=(horovod server replicated synced) trainer=${trainers[$((i / 2 % 4))]}
     rm -rf "$dir/job" "$dir/job.killed" "$dir/said"
     if [ $((i % 2)) = 0 ]; then
         TP_TEST_MPI_SAID=$dir/said timeout 60 $start -np 4 sh -c "$dir/mpi_job $trainer kill $dir/job $rank $when; sleep 60" >"$dir/log" 2>&1 </dev/null && status=0 || status=1
@@ -191,7 +211,7 @@ for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
     [ "$made" = 0 ] || grep -q "training goes on with epoch" "$dir/log" || fail "it began anew, though there were checkpoints"
 done
 timeout 60 $start -np 2 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
-echo "a rank was killed ${TP_TEST_MPI_KILLS:-6} times: the others stopped after at most $longest s"
+echo "a rank was killed ${TP_TEST_MPI_KILLS:-8} times: the others stopped after at most $longest s"
 [ "$made" = 0 ] || grep -q "made by 4 ranks, this job has 2" "$dir/log" || { fail "another number of ranks is not said"; tail -n 5 "$dir/log"; }
 rm -rf "$dir/job"
 timeout 60 $start -np 1 "$dir/mpi_job" horovod half "$dir/job" >"$dir/log" 2>&1 </dev/null

@@ -2,7 +2,8 @@
  *
  *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds or number [patience]]]
  *
- * trainer: "horovod", "replicated" or "server", whose server is the last rank.
+ * trainer: "horovod", "synced" (the same, and the model has a batch norm with the statistics of all ranks), "replicated" or "server",
+ * whose server is the last rank.
  *
  * what: "train": 3 epochs, with checkpoints in the folder; it goes on from those that are there. "half": the first epoch alone. "kill":
  * as "train", slower and longer, and the given rank kills itself by SIGKILL after that many seconds, when it
@@ -16,7 +17,8 @@
  * aborts after that training. "saved": the chief is killed as it gives a checkpoint its name. "saves": the chief takes the given seconds
  * for that, and meanwhile the rank is killed. "again": "stop", where the chief is slow, and then a second training in the same job; after each
  * of its epochs each rank prints a sum of the trained variables. "thrice": three trainings of one epoch each, each from the checkpoint of
- * the one before; then each rank prints how many of the library's communicators are open.
+ * the one before; then each rank prints how many of the library's communicators are open. "norm": the rank's batch norm has the
+ * statistics of its own batch. "alone": the rank computes the batch norm in a run of its own, outside a step.
  * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>", on stdout or appended to the file TP_TEST_MPI_SAID. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
@@ -36,6 +38,7 @@
 static const char *what;
 static bool different; /* this is the rank that does it */
 static double began;
+static bool synced; /* the model has a batch norm with the statistics of all ranks */
 static int steps;
 static double seconds;
 
@@ -60,6 +63,9 @@ static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
     tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(20, wide), tp_init_glorot_uniform());
     tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape(wide, 1), tp_init_glorot_uniform());
     tp_node *h = tp_matmul(in[0], w);
+    if (synced)
+        h = tp_batch_norm(h, "bn",
+                          .sync_statistics = different && strcmp(what, "norm") == 0 ? TP_SYNC_NONE : TP_SYNC_RANKS);
     h = different && strcmp(what, "graph") == 0 ? tp_tanh(h) : tp_relu(h);
     if (different && strcmp(what, "build") == 0) h = tp_matmul(h, in[0]);
     return tp_named(tp_mean(tp_square(tp_sub(tp_matmul(h, v), in[1]))), "cost");
@@ -83,6 +89,21 @@ int MPI_Comm_split_type(MPI_Comm c, int type, int key, MPI_Info info, MPI_Comm *
 }
 int MPI_Comm_free(MPI_Comm *c) { return n_open--, PMPI_Comm_free(c); }
 
+/* Computes the batch norm of a batch of zeros in a run that the other ranks do not make. */
+static tp_status run_alone(tp_train_state *train)
+{
+    tp_node *const y = tp_graph_find(train->graph, "bn/output:0");
+    const tp_tower_handle *tower = tp_tower_handles_at(tp_trainer_towers(train->trainer), 0);
+    const tp_tensor *value;
+    tp_tensor x = TP_EMPTY;
+    tp_status st = tp_tensor_resize(&x, TP_F32, tp_make_shape(8, 20));
+    if (st == TP_OK) memset(x.data, 0, tp_tensor_bytes(&x));
+    const tp_feed feed = {tower->in[0], x};
+    if (st == TP_OK) st = tp_session_run(train->session, &feed, 1, &y, 1, &value);
+    tp_tensor_free(&x);
+    return st;
+}
+
 static tp_status each_step(tp_callback *cb)
 {
     const int64_t step = cb->train->global_step;
@@ -99,6 +120,7 @@ static tp_status each_step(tp_callback *cb)
     if (tp_rank() == 1 && strcmp(what, "busy") == 0 && step == 17) return tp_fail(TP_ERR_ARG, "it cannot go on");
     if (different && strcmp(what, "leave") == 0 && step == 17) return tp_stop(cb->train, "it has seen enough");
     if (strcmp(what, "resume") == 0 && tp_rank() == 0 && steps++ == 30) return tp_stop(cb->train, "it goes on");
+    if (different && strcmp(what, "alone") == 0 && step == 17) return run_alone(cb->train);
     if (strcmp(what, "stop") == 0 && tp_rank() == 0 && step == 17) return tp_stop(cb->train, "enough");
     return TP_OK;
 }
@@ -232,6 +254,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4) return 2;
     what = argv[2];
+    synced = strcmp(argv[1], "synced") == 0;
     different = argc > 4 && atoi(argv[4]) == tp_rank();
     began = tp_time();
     seconds = argc > 5 ? atof(argv[5]) : 0;

@@ -125,7 +125,7 @@
  *     Batch norm with TP_SYNC_RANKS (tp_layers.h). An op averages the statistics over all ranks in the forward pass, and another one
  *     their gradients in the backward pass. Both wait for their message, so a step of l such layers takes about 2 l latencies of an
  *     all-reduce longer, and what the slowest rank is late. These ops have a communicator of their own and run in the order in which
- *     they were made; buckets are received after the last one. Between GPUs too their messages travel through the host.
+ *     they were made; buckets are received after the last one. Between GPUs their messages travel through the host, and the gradients too.
  *
  *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step communicate with each
  *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after
@@ -460,7 +460,8 @@ typedef enum tp_compression {
  * too, which each rank computes from its own batches unless .sync_statistics is TP_SYNC_RANKS), and again before the first step of the next one (what callbacks of the chief
  * have set, such as a learning rate). One device per rank: a program with GPUs opens
  * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
- * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic or .compression, the
+ * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic, .compression or batch
+ * norm's TP_SYNC_RANKS, the
  * gradients are copied to the host and MPI reduces them.
  * [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
@@ -4471,8 +4472,9 @@ static tp_status tp__ranks_session(tp_trainer *t)
     return TP_OK;
 }
 
-/* Uses the device library's sum over ranks (NCCL) if every rank has such a device and the options allow it. If that fails on one
- * rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
+/* Uses the device library's sum over ranks (NCCL) if every rank has such a device, the options allow it and no layer averages over
+ * the ranks: with means by MPI between NCCL's sums a training on the stand-in for CUDA had NaN, and why is not known. If it fails on
+ * one rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
 static tp_status tp__ranks_join(tp_trainer *t)
 {
     tp__rank_state *r = t->ranks_;
@@ -4480,13 +4482,15 @@ static tp_status tp__ranks_join(tp_trainer *t)
     tp_device *d = tp_session_device(t->state.session, 0);
     char id[TP_CUDA_COMM_ID] = {0};
     bool ok = d && !d->host && d->ranks_join && !r->deterministic && r->compression == TP_COMPRESSION_NONE;
+    ok = ok && r->n_mean == 0;
     const bool gpu = d && !d->host;
     tp_status st = tp__all_agree(&ok), met = TP_OK;
     if (st != TP_OK) return st;
     if (gpu && !ok)
         tp_log(TP_LOG_INFO, "%s: gradients go from device to device by way of the host: %s", t->name,
-               r->deterministic || r->compression ? "so it is with .deterministic and .compression"
-                                                  : "not every rank has a GPU and NCCL");
+               r->n_mean > 0                        ? "so it is with TP_SYNC_RANKS"
+               : r->deterministic || r->compression ? "so it is with .deterministic and .compression"
+                                                    : "not every rank has a GPU and NCCL");
     if (!ok) return TP_OK;
     if (j->rank == 0) met = d->ranks_id(d, id);
     st = tp__job_broadcast(id, sizeof id, 0);

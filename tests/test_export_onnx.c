@@ -1119,7 +1119,7 @@ TEST(unknown_sizes_are_enlarged)
         y[4] = tp_conv2d_transpose(tp_identity(x), "one", .filters = 3, .kernel_size = 3, .strides = 1,
                                    .data_format = format);
         char name[64];
-        snprintf(name, sizeof name, "enlarged_%d", way);
+        snprintf(name, sizeof name, "enlarged_unknown_%d", way);
         CHECK(in_every_way(name, g, x, 5, y, 5, "ConvTranspose") == 5);
     }
 }

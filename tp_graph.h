@@ -6973,6 +6973,12 @@ typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
 } tp__group;
 
+/* An op writes a variable. */
+typedef struct tp__writing {
+    int at; /* index of the op in `order` */
+    struct tp__writing *next;
+} tp__writing;
+
 typedef struct tp__compiler {
     tp_arena arena; /* memory that is freed at the end of planning */
     tp_exec *exec;
@@ -6986,6 +6992,8 @@ typedef struct tp__compiler {
     int n_value;
     int *position; /* op id -> index in `order` */
     int *order, n_order;
+    tp__writing **writes; /* variable id -> the ops that write it, in their order */
+    int *awaited_at; /* op id -> index in `order` of the first op that has it as a control dependency; INT_MAX: none */
     tp__fusion *fusion;  /* op id -> what is fused into its step */
     int *absorbed_by;    /* op id -> the op whose step computes this op; -1: it has a step of its own */
     int *first_at_place; /* op id -> the first op whose step runs at this op's place in the order; -1: none */
@@ -7006,7 +7014,6 @@ typedef struct tp__compiler {
     /* value -> whether it is elided; its buffer then holds mean, scale and beta of each channel */
     char *elided;
     int *fed;               /* value -> index of its feed; -1: not fed */
-    int *writer_head;       /* variable id -> the first op in the order that writes it; -1: none */
     tp__replica **replicas; /* value -> its replicas on other devices or in another precision */
     int cap_buffer;
 } tp__compiler;
@@ -7138,7 +7145,9 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->use_head = tp__alloc_ints(c, c->n_value, -1, &ok);
     c->use_next = tp__alloc_ints(c, n_use, -1, &ok);
     c->use_op = tp__alloc_ints(c, n_use, -1, &ok);
-    c->writer_head = tp__alloc_ints(c, c->g->var.n, -1, &ok);
+    c->awaited_at = tp__alloc_ints(c, c->n_op, INT_MAX, &ok);
+    c->writes =
+        (tp__writing **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->g->var.n * sizeof *c->writes), &ok);
     c->replicas =
         (tp__replica **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
     c->value = (tp__value *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
@@ -7604,7 +7613,6 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
             const int previous = last_writer[v->id];
             if (previous == id) continue;
             last_writer[v->id] = id;
-            if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
             if (previous >= 0) tp__order_before(c, g, previous, id);
             tp__order_readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
         }
@@ -7649,6 +7657,24 @@ static int tp__order_key(const tp__compiler *c, int id)
     return c->op[id]->row->flags & TP_OP_EARLY ? id - c->n_op : id;
 }
 
+/* Records what later steps ask about stretches of the order, which may be long: who writes a variable, who waits for an op. */
+static tp_status tp__index_order(tp__compiler *c)
+{
+    bool ok = true;
+    for (int k = c->n_order - 1; k >= 0; k--) {
+        const tp_operation *o = c->op[c->order[k]];
+        for (int i = 0; i < o->n_ctrl; i++) c->awaited_at[o->ctrl[i]->id] = k;
+        for (int i = 0; i < o->n_var && tp__is_writer(o); i++) {
+            tp__writing *w = (tp__writing *)tp__check_memory(tp_arena_alloc(&c->arena, sizeof *w), &ok);
+            if (!ok) return tp__nomem_plan();
+            w->at = k;
+            w->next = c->writes[o->var[i]->id];
+            c->writes[o->var[i]->id] = w;
+        }
+    }
+    return TP_OK;
+}
+
 static tp_status tp__plan_order(tp__compiler *c)
 {
     tp__edges g;
@@ -7675,20 +7701,16 @@ static tp_status tp__plan_order(tp__compiler *c)
                            "'%s' needs the old value of a variable but can only run after it was written: use the "
                            "assignment's output, or tp_read_after",
                            c->op[id]->name);
-    return TP_OK;
+    return tp__index_order(c);
 }
 
-/* Whether a step after position `at` writes variable v. If so, a value of v that is read at `at` and still needed later must be
- * copied. */
-static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
+/* Whether a step after position `at` and before position `end` writes variable v. If so, a value of v that is read at `at` and still
+ * needed at `end` must be copied. */
+static bool tp__written_between(const tp__compiler *c, const tp_variable *v, int at, int end)
 {
-    for (int i = at + 1; i < c->n_order; i++) {
-        const tp_operation *w = c->op[c->order[i]];
-        if (!tp__is_writer(w)) continue;
-        for (int m = 0; m < w->n_var; m++)
-            if (w->var[m] == v) return true;
-    }
-    return false;
+    const tp__writing *w = c->writes[v->id];
+    while (w && w->at <= at) w = w->next;
+    return w && w->at < end;
 }
 
 /* -- 3b. precision: values that are stored in half precision ------------------------------------------- */
@@ -7817,7 +7839,7 @@ static void tp__plan_alias(tp__compiler *c)
         /* an op on another device copies the value, so its output is no alias */
         if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue;
         const tp_variable *var = tp__memory_of(c, o->in[0]);
-        if (var && tp__written_after(c, var, i)) continue;
+        if (var && tp__written_between(c, var, i, c->n_order)) continue;
         c->alias[v] = in;
     }
 }
@@ -7995,16 +8017,8 @@ static bool tp__may_run_later(const tp__compiler *c, const tp_operation *o, cons
     return true;
 }
 
-/* Whether an op has o as a control dependency. */
-static bool tp__is_awaited(const tp__compiler *c, const tp_operation *o)
-{
-    for (int q = c->position[o->id] + 1; q < c->n_order; q++) {
-        const tp_operation *w = c->op[c->order[q]];
-        for (int z = 0; z < w->n_ctrl; z++)
-            if (w->ctrl[z] == o) return true;
-    }
-    return false;
-}
+/* Whether an op before position `end` of the order has o as a control dependency. */
+static bool tp__is_awaited(const tp__compiler *c, const tp_operation *o, int end) { return c->awaited_at[o->id] < end; }
 
 /* Whether input i of a gradient descent op can be fused with the op. The input must be a weight gradient a^T b that no other op
  * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
@@ -8033,7 +8047,7 @@ static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *appl
         if (q != i && apply->var[q] == apply->var[i]) return false;
     for (int q = 0; q < apply->n_in; q++)
         if (tp__memory_of(c, apply->in[q]) == apply->var[i]) return false;
-    return !tp__is_awaited(c, m);
+    return !tp__is_awaited(c, m, c->n_order);
 }
 
 static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, const tp__rule *rule)
@@ -8130,7 +8144,7 @@ static const tp_operation *tp__masked_norm(const tp__compiler *c, const tp_opera
     /* if the gradient is in a variable's memory, another op could write it before op o reads it */
     if (tp__memory_of(c, mask->in[0])) return NULL;
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
-    if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
+    if (var && tp__written_between(c, var, -1, c->position[o->id])) return NULL;
     return c->value[tp__alias_root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
 }
 
@@ -8236,7 +8250,7 @@ TP__UNUSED static tp_status tp__fuse_pad(tp__compiler *c, const tp_operation *o,
     const tp__pad_attrs *t = (const tp__pad_attrs *)pad->attrs;
     if (t->mode != TP_PAD_CONSTANT || !tp__can_read_border(c, o, t) || c->value[v].type.dtype != TP_F32 ||
         pad->n_ctrl || c->folded[pad->id] || c->fed[v] >= 0 || c->absorbed_by[pad->id] >= 0 ||
-        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad) || tp__memory_of(c, pad->in[0]) ||
+        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, pad, c->n_order) || tp__memory_of(c, pad->in[0]) ||
         tp__device_of(c, pad) != tp__device_of(c, o) || t->before[0] || t->after[0] || t->before[3] || t->after[3])
         return TP_OK;
     for (int d = 1; d < 3; d++)
@@ -8437,7 +8451,7 @@ TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *
     const int v = tp__value_of(c, o->in[0]);
     if (affine->row != &tp__op_affine || affine->n_ctrl || c->folded[affine->id] || c->fed[v] >= 0 ||
         c->value[v].type.dtype != TP_F32 || tp__device_of(c, affine) != tp__device_of(c, o) ||
-        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, affine))
+        tp__sole_direct_consumer(c, v) != o->id || tp__is_awaited(c, affine, c->n_order))
         return TP_OK;
     const tp__affine_attrs *t = (const tp__affine_attrs *)affine->attrs;
     if (t->offset != 0 || t->scale == 0) return TP_OK;
@@ -8582,17 +8596,11 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
                 if (!member && c->position[user] < at) return false;
             }
         }
-        /* no op between a member and id may have the member as a control dependency */
-        for (int k = c->position[w->id] + 1; k < at; k++) {
-            const tp_operation *between = c->op[c->order[k]];
-            for (int q = 0; q < between->n_ctrl; q++)
-                if (between->ctrl[q] == w) return false;
-            if (!tp__is_writer(between)) continue;
-            /* no op between a member and id may overwrite a variable's memory that a member reads */
-            for (int q = 0; q < between->n_var; q++) {
-                for (int i = 0; i < w->n_in; i++)
-                    if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
-            }
+        /* no op between a member and id may have the member as a control dependency, or overwrite a variable's memory that it reads */
+        if (tp__is_awaited(c, w, at)) return false;
+        for (int i = 0; i < w->n_in; i++) {
+            const tp_variable *var = tp__memory_of(c, w->in[i]);
+            if (var && tp__written_between(c, var, c->position[w->id], at)) return false;
         }
     }
     return tp__chain_fits(c, &grown);
@@ -9613,8 +9621,9 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     tp_status st = TP_OK;
     for (int i = 0; i < n_in && st == TP_OK; i++) {
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        for (int k = 0; k < n_var && n_var > 1; k++) /* copy an input that the step overwrites before reading it */
-            if (tp__memory_of(c, in[i]) == var[k]) {
+        const tp_variable *memory = n_var > 1 ? tp__memory_of(c, in[i]) : NULL;
+        for (int k = 0; k < n_var && memory; k++) /* copy an input that the step overwrites before reading it */
+            if (memory == var[k]) {
                 const int root = tp__alias_root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
                 if (p->buffer[from].place == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
                 break;
@@ -9697,7 +9706,7 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
 static tp_status tp__copy_fetched_variable(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
-    if (!c->fetched[v] || !tp__written_after(c, o->var[0], at)) return TP_OK;
+    if (!c->fetched[v] || !tp__written_between(c, o->var[0], at, c->n_order)) return TP_OK;
     return tp__copy_out(c, v, c->value[v].buffer, o->name, tp__device_of(c, o));
 }
 
@@ -9767,7 +9776,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
         const int v = tp__value_of(c, p->fetch[i]);
         const tp_variable *var = c->fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
         int b = c->value[tp__alias_root(c, v)].buffer;
-        if (var && c->writer_head[var->id] >= 0 && p->buffer[b].place == TP__IN_VAR) {
+        if (var && c->writes[var->id] && p->buffer[b].place == TP__IN_VAR) {
             st = tp__copy_out(c, v, b, p->fetch[i]->op->name, p->buffer[b].device);
             if (st != TP_OK) return st;
             b = c->value[v].buffer;

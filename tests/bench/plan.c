@@ -3,7 +3,8 @@
  *   gcc -std=c11 -O2 -I. tests/bench/plan.c -o plan -lm -lpthread && ./plan [10000]
  *
  * argument: operations, about. "chain": element-wise operations, which are fused. "dense": layers of matrix product, bias and
- * ReLU. "training": fewer layers, with the gradient and Momentum. "wide": sums of pairs of many values. */
+ * ReLU. "training": fewer layers, with the gradient and Momentum. "wide": sums of pairs of many values. "fan": one value with
+ * many readers, with the gradient. "residual": a training whose layers each add to the value before. */
 #define TP_IMPLEMENTATION
 #include "tp_layers.h"
 #include "tp_optim.h"
@@ -27,9 +28,8 @@ static tp_node *dense(tp_graph *g, tp_node *x, int n)
     (void)g;
     return x;
 }
-static tp_node *training(tp_graph *g, tp_node *x, int n)
+static tp_node *train(tp_graph *g, tp_node *x, int n)
 {
-    x = dense(g, x, n / 3);
     tp_grad_var *gv = (tp_grad_var *)calloc((size_t)n, sizeof *gv);
     tp_node **w = (tp_node **)calloc((size_t)n, sizeof *w);
     int n_w = 0;
@@ -39,6 +39,24 @@ static tp_node *training(tp_graph *g, tp_node *x, int n)
     free(gv);
     free(w);
     return x;
+}
+static tp_node *training(tp_graph *g, tp_node *x, int n) { return train(g, dense(g, x, n / 3), n); }
+static tp_node *residual(tp_graph *g, tp_node *x, int n)
+{
+    for (int i = 0; i < n / 14; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "fc%d", i);
+        x = tp_add(x, tp_affine(tp_fully_connected(x, name, .units = SIDE), 14 / (float)n, 0));
+    }
+    return train(g, x, n);
+}
+static tp_node *fan(tp_graph *g, tp_node *x, int n)
+{
+    tp_node *y = tp_affine(x, 1, 0), *dx = NULL;
+    for (int i = 0; i < n / 3; i++) y = tp_add(y, tp_affine(x, 1.0f / (float)(i + 1), 0));
+    tp_gradients(tp_mean(tp_square(y)), &x, 1, &dx);
+    (void)g;
+    return dx;
 }
 static tp_node *wide(tp_graph *g, tp_node *x, int n)
 {
@@ -58,7 +76,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         tp_node *(*build)(tp_graph *g, tp_node *x, int n);
-    } kinds[] = {{"chain", chain}, {"dense", dense}, {"training", training}, {"wide", wide}};
+    } kinds[] = {{"chain", chain}, {"dense", dense}, {"training", training},
+                 {"wide", wide},   {"fan", fan},     {"residual", residual}};
     const int n = argc > 1 ? atoi(argv[1]) : 10000;
     for (int k = 0; k < TP_COUNT(kinds); k++) {
         const double t0 = tp_time();

@@ -889,8 +889,9 @@ TP_DEF tp_node *tp_flatten(tp_node *x);       /* -> (N) */
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
 TP_DEF tp_node *tp_squeeze(tp_node *x, int axis);
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n); /* permutes the axes; n 0: reverses their order */
+/* tp_concat and tp_stack take any number of nodes. tp_split, into n equal parts, and tp_unstack make TP_MAX_OUTPUTS (256) at most. */
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
-TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* splits x into n equal parts */
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out);
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* flips x along these axes; n_axes 0: along all */
@@ -16378,6 +16379,29 @@ static tp_node *tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node
 }
 #endif
 
+/* -- shared by stack and concat_grad: more parts than an op has outputs, in groups of as many */
+#ifdef TP__ROWS
+/* Returns what an op makes of each group of TP_MAX_OUTPUTS nodes; the last group may have fewer. NULL: out of memory. */
+static tp_node **tp__of_groups(const tp_op *row, tp_node *const *xs, int n, const void *attrs, int *n_groups)
+{
+    const int most = TP_MAX_OUTPUTS;
+    *n_groups = (n - 1) / most + 1;
+    tp_node **y = (tp_node **)tp_graph_alloc(tp_node_graph(xs[0]), (size_t)*n_groups * sizeof *y);
+    for (int k = 0; k < *n_groups && y; k++)
+        y[k] = tp__opn(row, xs + k * most, n - k * most < most ? n - k * most : most, attrs);
+    return y;
+}
+/* Whether a split or unstack has more parts than an op has outputs; then it also reports that. */
+static bool tp__too_many_parts(tp_infer *s, int n)
+{
+    if (n <= TP_MAX_OUTPUTS) return false;
+    tp_infer_fail(s, TP_ERR_SHAPE,
+                  "%d parts are more than the %d of one %s: cut its input into fewer with tp_slice first", n,
+                  TP_MAX_OUTPUTS, s->op->name);
+    return true;
+}
+#endif
+
 /* -- concat: inputs joined along axis -------------------------------------------------------- >>op concat
  *   dx_0, dx_1, .. = concat_grad(dy, x_0, x_1, ..) */
 #ifdef TP__ROWS
@@ -16467,6 +16491,17 @@ static const tp_op tp__op_concat_grad =
                  tp__concat_grad_gradient, tp__concat_grad_naive, TP__SHAPE_ONLY(0xfffffffeu));
 static void tp__concat_grad(tp_node *dy, tp_node *const *xs, int n, const void *attrs, tp_node **dxs)
 {
+    const int most = TP_MAX_OUTPUTS;
+    if (n > most) { /* dy is cut into groups first; the groups' inputs are joined for their shapes only */
+        int n_groups;
+        tp_node **group = tp__of_groups(&tp__op_concat, xs, n, attrs, &n_groups);
+        tp_node **d = (tp_node **)tp_graph_alloc(tp_node_graph(dy), (size_t)n_groups * sizeof *d);
+        if (!group || !d) return;
+        tp__concat_grad(dy, group, n_groups, attrs, d);
+        for (int k = 0; k < n_groups; k++)
+            tp__concat_grad(d[k], xs + k * most, n - k * most < most ? n - k * most : most, attrs, dxs + k * most);
+        return;
+    }
     tp_node **in = (tp_node **)tp_graph_alloc(tp_node_graph(dy), (size_t)(n + 1) * sizeof *in);
     if (!in) return;
     in[0] = dy;
@@ -16491,7 +16526,8 @@ static tp_status tp__split_infer(tp_infer *s)
     const int axis = tp__infer_axis(s, t->axis, x);
     char text[TP_SHAPE_TEXT];
     if (axis < 0) return TP_ERR_ARG;
-    if (t->n < 1 || t->n > TP_MAX_OUTPUTS || (x->dim[axis] >= 0 && x->dim[axis] % t->n != 0))
+    if (tp__too_many_parts(s, t->n)) return TP_ERR_SHAPE;
+    if (t->n < 1 || (x->dim[axis] >= 0 && x->dim[axis] % t->n != 0))
         return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d of shape %s cannot be split into %d equal parts (%d at most)",
                              axis, tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
     s->n_out = t->n;
@@ -16547,6 +16583,11 @@ TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
     t.axis = axis;
+    if (n > TP_MAX_OUTPUTS && xs && xs[0]) {
+        int n_groups;
+        tp_node **y = tp__of_groups(&tp__op_stack, xs, n, &t, &n_groups);
+        return y ? tp_concat(y, n_groups, axis) : tp_poison(tp_node_graph(xs[0]));
+    }
     return tp__opn(&tp__op_stack, xs, n, &t);
 }
 #endif
@@ -16566,7 +16607,8 @@ static tp_status tp__unstack_infer(tp_infer *s)
     const int axis = tp__infer_axis(s, t->axis, x);
     char text[TP_SHAPE_TEXT];
     if (axis < 0) return TP_ERR_ARG;
-    if (t->n < 1 || t->n > TP_MAX_OUTPUTS || (x->dim[axis] >= 0 && x->dim[axis] != t->n))
+    if (tp__too_many_parts(s, t->n)) return TP_ERR_SHAPE;
+    if (t->n < 1 || (x->dim[axis] >= 0 && x->dim[axis] != t->n))
         return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d of shape %s is not %d long (%d at most)", axis,
                              tp_shape_text(x, text), t->n, TP_MAX_OUTPUTS);
     s->n_out = t->n;

@@ -2615,25 +2615,51 @@ TEST(one_of_several_results_is_fed)
     tp_graph_free(g);
 }
 
-/* The gradient of a concatenation is one op, with an output for each part. */
-TEST(a_concatenation_of_as_many_parts_as_an_op_has_outputs)
+/* Parts of which each is x times another number, joined or stacked and weighted: the gradient finds the weight of each. */
+static void check_parts(int n, bool stacked)
 {
-    for (int n = TP_MAX_OUTPUTS; n <= TP_MAX_OUTPUTS + 1; n++) {
-        tp_graph *g = tp_graph_new(NULL);
-        tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(1)), *part[TP_MAX_OUTPUTS + 1], *dx = NULL;
-        for (int i = 0; i < n; i++) part[i] = tp_affine(x, (float)i, 0);
-        tp_gradients(tp_sum(tp_concat(part, n, 0)), &x, 1, &dx);
-        if (n > TP_MAX_OUTPUTS) CHECK_HAS(tp_graph_error(g), "257 parts are more than the 256 outputs of one op");
-        else {
-            static const float one = 1;
-            tp_session *s = tp_session_new(g, NULL);
-            tp_feed f = feed_f32(x, shape1(1), &one);
-            const tp_tensor *out = NULL;
-            if (CHECK_OK(tp_session_run(s, &f, 1, &dx, 1, &out))) CHECK(tp_tensor_get(out, 0) == 255 * 256 / 2);
-            tp_session_free(s);
-        }
-        tp_graph_free(g);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_tensor weights = TP_EMPTY;
+    tp_node *x = tp_placeholder(g, "x", TP_F32, stacked ? scalar() : shape1(1)), *dx = NULL,
+            *w = tp_placeholder(g, "w", TP_F32, shape1(n)), **part = (tp_node **)calloc((size_t)n, sizeof *part);
+    double want = 0;
+    CHECK_OK(tp_tensor_resize(&weights, TP_F32, shape1(n)));
+    for (int i = 0; i < n; i++) {
+        part[i] = tp_affine(x, (float)(i % 7), 0);
+        tp_tensor_set(&weights, i, i % 5);
+        want += i % 7 * (i % 5);
     }
+    tp_node *y = stacked ? tp_stack(part, n, -1) : tp_concat(part, n, 0);
+    tp_gradients(tp_sum(tp_mul(y, w)), &x, 1, &dx);
+    tp_session *s = tp_session_new(g, NULL);
+    const float one = 1;
+    tp_feed f[2] = {feed_f32(x, x->shape, &one), feed_f32(w, weights.shape, (const float *)weights.data)};
+    tp_node *fetch[2] = {y, dx};
+    const tp_tensor *out[2];
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()) && CHECK_OK(tp_session_run(s, f, 2, fetch, 2, out))) {
+        CHECK(tp_tensor_size(out[0]) == n && tp_tensor_get(out[1], 0) == want);
+        for (int i = 0; i < n; i++) CHECK(tp_tensor_get(out[0], i) == i % 7);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_tensor_free(&weights);
+    free(part);
+}
+
+/* An op has TP_MAX_OUTPUTS outputs at most: more parts are made in groups, and more groups in groups of groups. */
+TEST(more_parts_than_an_op_has_outputs)
+{
+    static const int size[] = {256, 257, 600, 66000};
+    for (int i = 0; i < TP_COUNT(size) - (getenv("TP_TEST_QUICK") != NULL); i++) {
+        check_parts(size[i], false);
+        check_parts(size[i], true);
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *part[257];
+    CHECK(tp_is_poison(tp_split(tp_placeholder(g, "x", TP_F32, shape1(514)), 257, 0, part)));
+    CHECK_HAS(tp_graph_error(g),
+              "257 parts are more than the 256 of one split: cut its input into fewer with tp_slice first");
+    tp_graph_free(g);
 }
 
 TEST(runs_that_are_refused_in_full)

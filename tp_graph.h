@@ -4699,10 +4699,11 @@ static void tp__towers_run(tp__towers *t, int i)
     tp__towers_switch_in(t, i);
     b->waits = false;
     if (t->lock) {
-        if (!b->thread && tp_thread_start(&b->thread, tp__tower_thread, b) != TP_OK) {
+        const tp_status st = b->thread ? TP_OK : tp_thread_start(&b->thread, tp__tower_thread, b);
+        if (st != TP_OK) {
             char reason[512];
             tp__format(reason, sizeof reason, "%.500s", tp_last_error());
-            tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, reason);
+            tp_graph_fail(t->graph, NULL, st, "tower%d cannot be built: %s", i, reason);
             b->done = true;
         } else {
             tp__towers_switch_to(t, i, -1);

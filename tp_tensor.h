@@ -5506,6 +5506,8 @@ TP__OS_THREAD(tp__pool_worker, user)
     TP__OS_THREAD_END;
 }
 
+#define TP__FEWER_THREADS ": ask for fewer threads, or raise the limit on the user's processes (ulimit -u)"
+
 TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {
     if (threads < 0 || threads > TP__MAX_THREADS) {
@@ -5537,7 +5539,7 @@ TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
     for (; p->started < threads - 1; p->started++) {
         int err = tp__os_thread_start(&p->id[p->started], tp__pool_worker, p);
         if (err == 0) continue;
-        tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s; ask for fewer", p->started + 2, threads,
+        tp_fail(TP_ERR, "thread pool: cannot start thread %d of %d: %s" TP__FEWER_THREADS, p->started + 2, threads,
                 strerror(err));
         tp_pool_free(p);
         return NULL;
@@ -5668,7 +5670,7 @@ TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
     int err = tp__os_thread_start(&fresh->id, tp__thread_main, fresh);
     if (err) {
         tp_free(fresh);
-        return tp_fail(TP_ERR, "threads: cannot start a thread: %s", strerror(err));
+        return tp_fail(TP_ERR, "threads: cannot start a thread: %s" TP__FEWER_THREADS, strerror(err));
     }
     *t = fresh;
     return TP_OK;
@@ -5958,9 +5960,7 @@ TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_devi
             tp__cpu_close(out[i]);
             out[i] = NULL;
         }
-        return tp_fail(TP_ERR_NOMEM,
-                       "out of memory, or of threads, for %d CPU devices with %d threads each (0: one per processor)",
-                       n, threads);
+        return tp__error_status; /* memory, or the system's limit on threads: the sentence says which */
     }
     return TP_OK;
 }

@@ -509,16 +509,29 @@ TEST(the_other_end_is_waited_for)
 }
 #endif
 
+static int chunks_run; /* atomic */
+static void run_chunk(void *user, int64_t chunk)
+{
+    (void)user, (void)chunk;
+    __atomic_add_fetch(&chunks_run, 1, __ATOMIC_ACQ_REL);
+}
+static void run_four(void *pool) { tp_pool_run((tp_pool *)pool, 4, run_chunk, NULL); }
 /* The caller is the first thread of a pool. */
 TEST(a_pool_says_which_thread_cannot_start)
 {
     for (int started = 0; started < 4; started++) {
         char want[200];
-        snprintf(want, sizeof want, "thread pool: cannot start thread %d of 5: %s; ask for fewer", started + 2,
+        snprintf(want, sizeof want, "thread pool: cannot start thread %d of 5: %s: ask for fewer threads", started + 2,
                  strerror(EAGAIN));
         threads_left = started;
         CHECK(tp_pool_new(5) == NULL);
-        CHECK_STR(tp_last_error(), want);
+        CHECK_HAS(tp_last_error(), want);
+        tp_device *d = NULL;
+        threads_left = started;
+        CHECK_ERR(tp_cpu_devices_new(1, 5, NULL, &d), TP_ERR, want); /* the cause, and no lack of memory */
+        tp_thread *t = NULL;
+        threads_left = 0;
+        CHECK_ERR(tp_thread_start(&t, run_four, NULL), TP_ERR, "ask for fewer threads, or raise the limit");
     }
     threads_left = 4;
     tp_pool *p = tp_pool_new(5);
@@ -527,13 +540,6 @@ TEST(a_pool_says_which_thread_cannot_start)
     threads_left = -1;
 }
 
-static int chunks_run; /* atomic */
-static void run_chunk(void *user, int64_t chunk)
-{
-    (void)user, (void)chunk;
-    __atomic_add_fetch(&chunks_run, 1, __ATOMIC_ACQ_REL);
-}
-static void run_four(void *pool) { tp_pool_run((tp_pool *)pool, 4, run_chunk, NULL); }
 /* A thread of a pool that holds the lock may be about to sleep: who has chunks for it waits for the lock before the
  * wake-up, which would be lost otherwise. */
 TEST(a_pool_wakes_nobody_who_is_about_to_sleep)

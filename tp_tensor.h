@@ -498,7 +498,8 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * it, 'd' delete it (only the folder of an earlier run, which has a log.log), 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new
  * directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to log.log.MMDD-HHMMSS, if it has a line. An error is
  * logged too. If another process logs there, 'd' fails, 'k' and 'b' warn; the ranks of a job call tp_logger_set_rank_dir
- * (tp_train.h) instead. dir NULL with action 0: log.log is closed, and the logger has no directory.
+ * (tp_train.h) instead. dir NULL with action 0: log.log is closed, and the logger has no directory. A relative dir is looked up in
+ * the working directory whenever a file is written there: a program that changes its working directory gives an absolute one.
  * [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
@@ -7814,6 +7815,21 @@ static tp_status tp__follow_links(char **path)
     return tp_fail(TP_ERR_IO, "%s cannot be created: its symbolic links lead in a circle; remove one of them", *path);
 }
 
+/* Why the file at `path` could not be created, if its folder is missing. A relative path is looked up in the working directory, which
+ * the program may have changed. Keeps errno. */
+static const char *tp__missing_folder(const char *path, char *text, size_t size)
+{
+    const int cause = errno;
+    char here[512];
+    const bool relative = path[0] != '/' && path[0] != '\\' && !(path[0] && path[1] == ':');
+    text[0] = '\0';
+    if (cause == ENOENT && relative && tp__os_cwd(here, sizeof here) == 0)
+        tp__format(text, size, ", its folder is missing in the working directory %s (tp_make_dirs)", here);
+    else if (cause == ENOENT) tp__format(text, size, ", its folder is missing (tp_make_dirs)");
+    errno = cause;
+    return text;
+}
+
 /* Open a file under a new name beside path. */
 static tp_status tp__writer_open_temp(tp_writer *w)
 {
@@ -7825,9 +7841,10 @@ static tp_status tp__writer_open_temp(tp_writer *w)
         tp_free(w->temp);
         if (!(w->temp = tp__temp_name(w->path, number))) return TP_ERR_NOMEM;
         w->fd = tp__os_open(w->temp, TP__OS_NEW);
+        char missing[600];
         if (w->fd < 0 && (errno != EEXIST || number >= 10000))
             return tp_fail(TP_ERR_IO, "%s cannot be created%s: %s", w->path,
-                           errno == ENOENT ? ", its folder is missing (tp_make_dirs)" : "", tp__os_error());
+                           tp__missing_folder(w->path, missing, sizeof missing), tp__os_error());
     }
     tp__os_copy_permissions(w->fd, w->path);
     return TP_OK;

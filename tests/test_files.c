@@ -1176,7 +1176,12 @@ TEST(a_link_is_followed)
     CHECK(unlink(link) == 0 && symlink("../chain", link) == 0);
     CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "links lead in a circle");
     CHECK(unlink(chain) == 0 && symlink("no/such", chain) == 0);
-    CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "no/such cannot be created, its folder is missing");
+    CHECK_ERR(write_text(chain, "lost"), TP_ERR_IO, "no/such cannot be created, its folder is missing (tp_make_dirs)");
+    char here[4096], want[5000];
+    if (!CHECK(getcwd(here, sizeof here))) return;
+    snprintf(want, sizeof want, "no_such/x cannot be created, its folder is missing in the working directory %.512s",
+             here);
+    CHECK_ERR(write_text("no_such/x", "lost"), TP_ERR_IO, want);
 }
 
 /* A model that only its owner may read stays so when it is written again. */

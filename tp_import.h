@@ -4129,9 +4129,13 @@ static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
     n.op = "";
     for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
     if (m.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
-    if (n_in > TP__IMPORT_OPERANDS || n_out > TP__IMPORT_OPERANDS)
-        return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "a node has %d inputs and %d outputs, too many", n_in,
-                                 n_out);
+    if (n_in > TP__IMPORT_OPERANDS || n_out > TP__IMPORT_OPERANDS) {
+        for (m = msg; tp__pb_next(&m, &f);)
+            if (f.number == 3 && f.wire == 2) name = tp__importer_string(c, f.sub);
+        return tp__importer_fail(c, name, TP_ERR_UNSUPPORTED,
+                                 "the node has %d inputs and %d outputs, %d of each at most: divide it into several",
+                                 n_in, n_out, TP__IMPORT_OPERANDS);
+    }
     n.in = (tp__import_value **)tp__importer_alloc(c, (size_t)n_in, sizeof *n.in);
     n.out = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *n.out);
     n.made = (tp_node **)tp__importer_alloc(c, (size_t)n_out, sizeof *n.made);

@@ -9,7 +9,7 @@
 
 /* -- a small protobuf writer */
 typedef struct msg {
-    uint8_t b[20000];
+    uint8_t b[60000];
     size_t n;
 } msg;
 
@@ -270,6 +270,24 @@ TEST(a_file_of_another_writer)
     }
     CHECK(file.n == 80);
     CHECK(run_model(&file, NULL, 1, 2, y, 2) == 2 && y[0] == 1 && y[1] == 2);
+}
+
+TEST(a_node_of_too_many_inputs_is_named)
+{
+    static char in[2 * 16385];
+    for (int i = 0; i < 16385; i++) memcpy(in + 2 * i, i < 16384 ? "x," : "x", 2);
+    graph.n = 0;
+    put_text(&graph, 2, "sums");
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Sum", in, "sum", NULL);
+    put_io(&graph, 12, "sum", 1, 2, n_by_2);
+    put_model(&file, &graph, 17);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model m;
+    CHECK_ERR(
+        tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m), TP_ERR_UNSUPPORTED,
+        "model.onnx: sum: the node has 16385 inputs and 1 outputs, 16384 of each at most: divide it into several");
+    tp_graph_free(g);
 }
 
 /* The last node, its output and the output of the graph are called prob, as exporters do. */

@@ -1225,7 +1225,9 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
 
 /* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
  * variables (inference beside training, predictors on threads). A run beside a training step may read some variables before and
- * some after their update, or half of one; the thread sanitizer reports that. On one GPU runs take turns. */
+ * some after their update, or half of one; the thread sanitizer reports that. On one GPU runs take turns.
+ * Each set of fetches and of shapes of the feeds has a plan of its own. An exec keeps 32 plans, and those used least recently make room
+ * for new ones; of a session whose variables no run writes, 4 of them keep packed weights. So feed few shapes: pad batches to a few sizes. */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use and freed with it */
@@ -1452,7 +1454,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
 /* The predictor of tower i, owned by p; for i >= n that of tower i mod n, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
 /* For a predictor with one input and one output, else TP_ERR_ARG. The predictor owns *output, which is valid until the next
- * call. */
+ * call. Each shape of the input has a plan, made in its first call; 32 are kept (tp_exec_new): pad batches to a few sizes. */
 TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output);
 /* For any predictor: one tensor per input, one pointer per output. TP_ERR_ARG if n_inputs or n_outputs is another number. */
 TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,

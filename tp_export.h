@@ -97,7 +97,8 @@ typedef struct tp_export_onnx_desc {
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
  * variables, derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
  * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
- * attributes and its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
+ * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: export a larger model in several parts,
+ * each from inner nodes to inner nodes. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -1399,8 +1400,11 @@ static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, 
 {
     const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
     if (w->status == TP_OK && (bytes > most || w->init.len > most - bytes))
-        w->status = tp_fail(TP_ERR_UNSUPPORTED,
-                            "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold", name);
+        w->status =
+            tp_fail(TP_ERR_UNSUPPORTED,
+                    "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold: export it in "
+                    "several parts, from input to an inner node and on from there",
+                    name);
     if (w->status == TP_OK) tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
     return name;
 }
@@ -3012,7 +3016,10 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     for (int i = 0; i < n_outputs; i++) tp__onnx_value_info(w, &graph, 12, outputs[i]);
     if (graph.len > (size_t)INT32_MAX - 65536 && !graph.failed) {
         tp_buf_free(&graph);
-        return tp_fail(TP_ERR_UNSUPPORTED, "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold");
+        return tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold: export it in several parts, "
+            "from input to an inner node and on from there");
     }
     tp__pb_int(model, 1, w->opset >= 15 ? 8 : 7);
     tp__pb_text(model, 2, "tp");

@@ -457,12 +457,11 @@ typedef enum tp_compression {
 /* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
  * variables. The gradients are sent in buckets, each as soon as it is full, while the others are still being computed. Before
  * training and, with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages
- * too, which each rank computes from its own batches unless .sync_statistics is TP_SYNC_RANKS), and again before the first step of the next one (what callbacks of the chief
- * have set, such as a learning rate). One device per rank: a program with GPUs opens
+ * too, which each rank computes from its own batches unless .sync_statistics is TP_SYNC_RANKS), and again before the first step of
+ * the next one (what callbacks of the chief have set, such as a learning rate). One device per rank: a program with GPUs opens
  * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
  * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic, .compression or batch
- * norm's TP_SYNC_RANKS, the
- * gradients are copied to the host and MPI reduces them.
+ * norm's TP_SYNC_RANKS, the gradients are copied to the host and MPI reduces them.
  * [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;

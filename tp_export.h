@@ -89,6 +89,9 @@ typedef struct tp_export_onnx_desc {
     /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm or bilinear_sampler is used,
      * which needs it */
     int opset;
+    /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB. Not for
+     * tp_export_onnx_buf. */
+    bool external_data;
 } tp_export_onnx_desc;
 /* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
  * layer_norm). Values that depend on no input are computed during the export and written as constants; ops that only
@@ -97,8 +100,8 @@ typedef struct tp_export_onnx_desc {
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
  * variables, derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
  * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
- * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: export a larger model in several parts,
- * each from inner nodes to inner nodes. [beyond: ONNX export] */
+ * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: a larger model needs .external_data.
+ * [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -1254,6 +1257,10 @@ typedef struct tp__onnx {
     tp_arena names;
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
+    tp_writer
+        *weights; /* the file of external data, its name, and how many bytes have been written; NULL: there is none */
+    const char *location;
+    int64_t n_weights;
     tp__onnx_value *value;
     int *first; /* for each operation id, the index of its first value */
     char *depends_on_input,
@@ -1375,15 +1382,21 @@ static int tp__onnx_dtype(tp_dtype d)
     static const int of[TP_DTYPE_COUNT] = {0, 1, 11, 10, 16, 6, 7, 2, 9};
     return of[d];
 }
-static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtype dtype, const tp_shape *shape,
-                            const void *data)
+/* The fields of a tensor but for its elements. */
+static tp_buf tp__onnx_tensor_head(const char *name, tp_dtype dtype, const tp_shape *shape)
 {
-    const size_t size = tp_dtype_size(dtype), bytes = (size_t)tp_shape_size(shape) * size;
     tp_buf head;
     memset(&head, 0, sizeof head);
     for (int d = 0; d < shape->ndim; d++) tp__pb_int(&head, 1, shape->dim[d]);
     tp__pb_int(&head, 2, tp__onnx_dtype(dtype));
     if (name) tp__pb_text(&head, 8, name);
+    return head;
+}
+static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtype dtype, const tp_shape *shape,
+                            const void *data)
+{
+    const size_t size = tp_dtype_size(dtype), bytes = (size_t)tp_shape_size(shape) * size;
+    tp_buf head = tp__onnx_tensor_head(name, dtype, shape);
     tp__pb_varint(&head, 9u << 3 | 2u);
     tp__pb_varint(&head, bytes);
     if (head.failed) b->failed = true;
@@ -1396,14 +1409,52 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
             tp_buf_put(b, (const char *)data + i / size * size + (size - 1 - i % size), 1);
     tp_buf_free(&head);
 }
+static void tp__onnx_entry(tp_buf *tensor, const char *key, const char *value) /* an entry of external_data */
+{
+    tp_buf entry;
+    memset(&entry, 0, sizeof entry);
+    tp__pb_text(&entry, 1, key);
+    tp__pb_text(&entry, 2, value);
+    tp__pb_message(tensor, 13, &entry);
+}
+/* Writes the elements of an initializer to the file of external data, from a multiple of 64 bytes on, and where they are to the model. */
+static tp_status tp__onnx_external(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape,
+                                   const void *data)
+{
+    static const char zeros[64] = {0};
+    const size_t size = tp_dtype_size(dtype), bytes = (size_t)tp_shape_size(shape) * size;
+    const size_t gap = (size_t)(-w->n_weights & 63);
+    char number[32];
+    tp_buf tensor = tp__onnx_tensor_head(name, dtype, shape);
+    tp_status st = tp_writer_put(w->weights, zeros, gap);
+    w->n_weights += (int64_t)gap;
+    if (st == TP_OK && (tp__little_endian() || size == 1)) st = tp_writer_put(w->weights, data, bytes);
+    else
+        for (size_t i = 0; i < bytes && st == TP_OK; i++)
+            st = tp_writer_put(w->weights, (const char *)data + i / size * size + (size - 1 - i % size), 1);
+    tp__onnx_entry(&tensor, "location", w->location);
+    tp__format(number, sizeof number, "%lld", (long long)w->n_weights);
+    tp__onnx_entry(&tensor, "offset", number);
+    tp__format(number, sizeof number, "%lld", (long long)bytes);
+    tp__onnx_entry(&tensor, "length", number);
+    tp__pb_int(&tensor, 14, 1); /* data_location: external */
+    tp__pb_message(&w->init, 5, &tensor);
+    w->n_weights += (int64_t)bytes;
+    return st;
+}
+#define TP__ONNX_EXTERNAL 1024 /* bytes from which an initializer is external data */
 static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data)
 {
     const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
+    if (w->status == TP_OK && w->weights && bytes >= TP__ONNX_EXTERNAL) {
+        w->status = tp__onnx_external(w, name, dtype, shape, data);
+        return name;
+    }
     if (w->status == TP_OK && (bytes > most || w->init.len > most - bytes))
         w->status =
             tp_fail(TP_ERR_UNSUPPORTED,
-                    "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold: export it in "
-                    "several parts, from input to an inner node and on from there",
+                    "ONNX export: with '%s' the model is larger than 2 GiB, which protobuf cannot hold: export it by "
+                    "tp_export_onnx with .external_data",
                     name);
     if (w->status == TP_OK) tp__onnx_tensor(&w->init, 5, name, dtype, shape, data);
     return name;
@@ -3016,10 +3067,9 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     for (int i = 0; i < n_outputs; i++) tp__onnx_value_info(w, &graph, 12, outputs[i]);
     if (graph.len > (size_t)INT32_MAX - 65536 && !graph.failed) {
         tp_buf_free(&graph);
-        return tp_fail(
-            TP_ERR_UNSUPPORTED,
-            "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold: export it in several parts, "
-            "from input to an inner node and on from there");
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold: export it by "
+                       "tp_export_onnx with .external_data");
     }
     tp__pb_int(model, 1, w->opset >= 15 ? 8 : 7);
     tp__pb_text(model, 2, "tp");
@@ -3031,9 +3081,11 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     return model->failed || w->status != TP_OK ? tp__onnx_nomem() : TP_OK;
 }
 
-/* *batched (may be NULL): whether every input and output has an unknown first dimension, the batch. */
+/* weights (may be NULL): the file of external data, called `location` in the model. *batched (may be NULL): whether every input and
+ * output has an unknown first dimension, the batch. */
 static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
-                                 int n_outputs, tp_buf *out, const tp_export_onnx_desc *d, bool *batched)
+                                 int n_outputs, tp_buf *out, const tp_export_onnx_desc *d, tp_writer *weights,
+                                 const char *location, bool *batched)
 {
     tp_export_onnx_desc standard;
     tp__onnx w;
@@ -3041,6 +3093,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     memset(&w, 0, sizeof w);
     w.session = s;
     w.options = d ? d : &standard;
+    w.weights = weights, w.location = location;
     w.opset = 13;
     if (w.options->opset != 0 && w.options->opset != 13 && w.options->opset != 17)
         return tp_fail(TP_ERR_ARG, "ONNX export: opset %d is not written: choose 13 or 17, or 0 for what is needed",
@@ -3097,7 +3150,10 @@ TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n
 {
     TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && out, TP_ERR_ARG)
 
-    return tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, out, d, NULL);
+    if (d && d->external_data)
+        return tp_fail(TP_ERR_ARG, "tp_export_onnx_buf has .external_data, which is a file beside another one: call "
+                                   "tp_export_onnx");
+    return tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, out, d, NULL, NULL, NULL);
 }
 
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -3105,11 +3161,23 @@ TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inp
 {
     TP__REQUIRE(s && (inputs || n_inputs == 0) && n_inputs >= 0 && (outputs || n_outputs < 1) && path, TP_ERR_ARG)
 
-    tp_buf model;
+    tp_buf model, data_path;
+    tp_writer *weights = NULL;
+    tp_status st = TP_OK;
     memset(&model, 0, sizeof model);
-    tp_status st = tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, &model, d, NULL);
+    memset(&data_path, 0, sizeof data_path);
+    tp_buf_printf(&data_path, "%s.data", path);
+    const char *slash = tp__os_last_separator(path);
+    if (data_path.failed) st = tp__onnx_nomem();
+    else if (d && d->external_data) st = tp_writer_open(&weights, data_path.data);
+    if (st == TP_OK)
+        st = tp__export_onnx(s, inputs, n_inputs, outputs, n_outputs, &model, d, weights,
+                             data_path.data + (slash ? slash - path + 1 : 0), NULL);
+    if (weights && st == TP_OK) st = tp_writer_commit(weights);
+    else if (weights) tp_writer_abort(weights);
     if (st == TP_OK) st = tp__export_write(path, &model);
     tp_buf_free(&model);
+    tp_buf_free(&data_path);
     return st;
 }
 
@@ -3157,7 +3225,7 @@ static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int opt
     d.fold = optimize != TP_NO;
     d.keep_identities = optimize == TP_NO;
     d.opset = toco_compatible ? 13 : 0;
-    return tp__export_onnx(p->session, p->in, p->n_in, p->out, p->n_out, model, &d, batched);
+    return tp__export_onnx(p->session, p->in, p->n_in, p->out, p->n_out, model, &d, NULL, NULL, batched);
 }
 
 TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d)

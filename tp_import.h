@@ -443,6 +443,26 @@ static bool tp__importer_is_number(const char *text)
     text += *text == '-'; /* refused later, with the file's name */
     return *text && strspn(text, "0123456789") == strlen(text);
 }
+/* Reads n bytes of a file, from `offset` on: one file often has the data of all tensors. */
+static tp_status tp__importer_read_part(tp__importer *c, const char *name, const char *file, int64_t offset, int64_t n,
+                                        char **data, size_t *size)
+{
+    const int fd = tp__os_open(file, TP__OS_READ);
+    int64_t got = -1;
+    if (fd >= 0 && (uint64_t)n < SIZE_MAX) *data = (char *)tp_malloc((size_t)n + 1);
+    if (*data) got = tp__os_read_at(fd, *data, (size_t)n, offset);
+    if (got != n) {
+        if (fd >= 0 && !*data) tp__importer_nomem(c);
+        else
+            tp__importer_fail(c, name, TP_ERR_IO, "its data in %s cannot be read: %s", file,
+                              got < 0 ? tp__os_error() : "the file ends too soon");
+        tp_free(*data);
+        *data = NULL;
+    }
+    if (fd >= 0) tp__os_close(fd);
+    *size = (size_t)n;
+    return got == n ? TP_OK : c->status;
+}
 static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
     const char *location = NULL, *wrong_key = NULL, *wrong_value = "";
@@ -482,19 +502,12 @@ static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb
     if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
         return tp__importer_fail(c, name, TP_ERR_FORMAT,
                                  "its data should lie in '%s', which is no plain file in the model's folder", location);
-    tp_status ok = tp_file_read(file, false, 0, data, size);
-    if (ok != TP_OK) return tp__importer_fail(c, name, ok, "%s", tp_last_error());
-    if (wrong_length || offset < 0 || (uint64_t)offset > *size ||
-        (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
-        tp_free(*data);
-        *data = NULL;
+    const int64_t all = (int64_t)is.size, n = length >= 0 ? length : all - offset;
+    if (wrong_length || offset < 0 || offset > all || n > all - offset)
         return tp__importer_fail(c, name, TP_ERR_FORMAT,
                                  "its data is %lld bytes from byte %lld of '%s' on, which has %lld", (long long)length,
-                                 (long long)offset, location, (long long)*size);
-    }
-    *size = length >= 0 ? (size_t)length : *size - (size_t)offset;
-    memmove(*data, *data + offset, *size);
-    return TP_OK;
+                                 (long long)offset, location, (long long)all);
+    return tp__importer_read_part(c, name, file, offset, n, data, size);
 }
 
 /* -- tensors (TensorProto) */

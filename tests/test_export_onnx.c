@@ -938,6 +938,76 @@ TEST(graphs_of_any_length)
     }
 }
 
+/* Runs the model in a file and compares with what the session gives. */
+static void check_file(const char *path, tp_session *s, const tp_feed *feed, tp_node *y)
+{
+    const tp_tensor *value, *want;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_onnx_model back;
+    if (CHECK_OK(tp_session_run(s, feed, 1, &y, 1, &want)) && CHECK_OK(tp_import_onnx(g, path, NULL, &back))) {
+        tp_session *again = open_graph(g);
+        tp_feed f = *feed;
+        f.node = back.input[0].node;
+        if (again && CHECK_OK(tp_session_run(again, &f, 1, &back.output[0].node, 1, &value)))
+            same_values(path, tp_node_name(y), value, want);
+        tp_session_free(again);
+    }
+    tp_graph_free(g);
+}
+
+/* Large weights go to a file of their own, small ones stay in the model; the two files are the model. */
+TEST(weights_in_a_second_file)
+{
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "m.onnx"), *data = tp_test_path(dir, "m.onnx.data");
+    const int64_t filter[4] = {3, 3, 4, 16}, matrix[2] = {16, 21}, bias[1] = {21};
+    tp_export_onnx_desc d;
+    char *bytes = NULL;
+    size_t size = 0, data_size = 0;
+    tp_buf all;
+    memset(&d, 0, sizeof d);
+    memset(&all, 0, sizeof all);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 7, 6, 4));
+    tp_conv2d_attrs a;
+    memset(&a, 0, sizeof a);
+    const int axes[2] = {1, 2};
+    tp_node *y = tp_reduce_mean(tp_nn_conv2d(x, numbers(g, 4, filter), &a), axes, 2, false);
+    y = tp_named(tp_nn_bias_add(tp_matmul(y, numbers(g, 2, matrix)), numbers(g, 1, bias), TP_NHWC), "y");
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 2, 0);
+    CHECK_OK(tp_export_onnx_buf(s, &x, 1, &y, 1, &all, &d));
+    d.external_data = true;
+    CHECK_OK(tp_export_onnx(s, &x, 1, &y, 1, path, &d));
+    check_file(path, s, &feed, y);
+    CHECK_OK(tp_file_read(data, false, 0, &bytes, &data_size));
+    tp_free(bytes);
+    CHECK_OK(tp_file_read(path, false, 0, &bytes, &size));
+    /* 3x3x4x16 floats, which end at a multiple of 64 bytes, and 16x21; the bias is too small */
+    CHECK_MSG(data_size == (576 + 336) * sizeof(float), "%zu bytes of weights", data_size);
+    CHECK_MSG(size + data_size < all.len + 400, "%zu and %zu bytes of %zu", size, data_size, all.len);
+    tp_free(bytes);
+    CHECK(tp_test_write(data, "short", 5));
+    tp_onnx_model back;
+    tp_graph *h = tp_graph_new(NULL);
+    CHECK_ERR(tp_import_onnx(h, path, NULL, &back), TP_ERR_FORMAT, "of 'm.onnx.data' on, which has 5");
+    tp_graph_free(h);
+    CHECK_ERR(tp_export_onnx_buf(s, &x, 1, &y, 1, &all, &d), TP_ERR_ARG, "call tp_export_onnx");
+    CHECK_ERR(tp_export_onnx(s, &x, 1, &y, 1, tp_test_path(dir, "no/m.onnx"), &d), TP_ERR_IO, "no/m.onnx.data");
+    d.opset = 1; /* a failed export leaves no file */
+    CHECK_ERR(tp_export_onnx(s, &x, 1, &y, 1, tp_test_path(dir, "n.onnx"), &d), TP_ERR_ARG, "opset 1");
+    CHECK(!tp_file_exists(tp_test_path(dir, "n.onnx")) && !tp_file_exists(tp_test_path(dir, "n.onnx.data")));
+    d.opset = 0;
+    const char *judged = getenv("TP_ONNX_DIR");
+    model *m = export_model("external_data", s, &feed, 1, &y, 1, NULL);
+    if (judged && *judged) CHECK_OK(tp_export_onnx(s, &x, 1, &y, 1, tp_test_path(judged, "external_data.onnx"), &d));
+    free_model(m);
+    tp_buf_free(&all);
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* ==== >>folding ======================================================================================= */
 
 /* Exported as it is, folded, with all identities, for opset 17: each gives what the session gave. The nodes that are `op` when

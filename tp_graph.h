@@ -79,7 +79,8 @@
  *            until its last session is freed, that of a session until its last user is freed, that of a device until all of
  *            them are freed. Freeing an object twice is refused with a sentence as long as its memory is kept.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
- *            tp_session_cancel by any.
+ *            tp_session_cancel by any. A thread that runs a session needs a stack of 128 KiB, of which the registers of a
+ *            chain take 96.
  * ERRORS     builders never return NULL: the graph keeps the first mistake, and later calls return a poison node;
  *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.

@@ -89,8 +89,9 @@ typedef struct tp_export_onnx_desc {
     /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm or bilinear_sampler is used,
      * which needs it */
     int opset;
-    /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB. Not for
-     * tp_export_onnx_buf. */
+    /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB. The
+     * second file is replaced first: after a crash between the two, an older model at this path has the new weights, so export again.
+     * Not for tp_export_onnx_buf. */
     bool external_data;
 } tp_export_onnx_desc;
 /* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
@@ -2321,8 +2322,8 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
-/* Whether a transposed convolution makes stride times the rows (i = 0) or columns (1) of its input and extra[i] more, where their
- * number is unknown: the image whose size it takes must be that input, which is tiled and padded. */
+/* For a transposed convolution of unknown size: whether its output has stride times as many rows (i = 0) or columns (i = 1) as its input,
+ * plus a constant, extra[i]. That is so if the operand that gives the output's size is the input, tiled and padded. */
 static bool tp__onnx_enlarged(const tp_operation *op, int i, int64_t extra[2])
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)op->attrs;

@@ -16383,16 +16383,20 @@ static tp_node *tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node
 }
 #endif
 
-/* -- shared by stack and concat_grad: more parts than an op has outputs, in groups of as many */
+/* -- shared by concat, stack, split, unstack: an op has TP_MAX_OUTPUTS outputs at most; more nodes are treated in groups of as many */
 #ifdef TP__ROWS
-/* Returns what an op makes of each group of TP_MAX_OUTPUTS nodes; the last group may have fewer. NULL: out of memory. */
+/* The number of nodes in group k of n nodes. */
+static int tp__group_size(int n, int k)
+{
+    const int left = n - k * TP_MAX_OUTPUTS;
+    return left < TP_MAX_OUTPUTS ? left : TP_MAX_OUTPUTS;
+}
+/* Applies an op to each group of TP_MAX_OUTPUTS nodes; the last group may have fewer. Returns the results; NULL: out of memory. */
 static tp_node **tp__of_groups(const tp_op *row, tp_node *const *xs, int n, const void *attrs, int *n_groups)
 {
-    const int most = TP_MAX_OUTPUTS;
-    *n_groups = (n - 1) / most + 1;
+    *n_groups = (n - 1) / TP_MAX_OUTPUTS + 1;
     tp_node **y = (tp_node **)tp_graph_alloc(tp_node_graph(xs[0]), (size_t)*n_groups * sizeof *y);
-    for (int k = 0; k < *n_groups && y; k++)
-        y[k] = tp__opn(row, xs + k * most, n - k * most < most ? n - k * most : most, attrs);
+    for (int k = 0; k < *n_groups && y; k++) y[k] = tp__opn(row, xs + k * TP_MAX_OUTPUTS, tp__group_size(n, k), attrs);
     return y;
 }
 /* Whether a split or unstack has more parts than an op has outputs; then it also reports that. */
@@ -16495,15 +16499,14 @@ static const tp_op tp__op_concat_grad =
                  tp__concat_grad_gradient, tp__concat_grad_naive, TP__SHAPE_ONLY(0xfffffffeu));
 static void tp__concat_grad(tp_node *dy, tp_node *const *xs, int n, const void *attrs, tp_node **dxs)
 {
-    const int most = TP_MAX_OUTPUTS;
-    if (n > most) { /* dy is cut into groups first; the groups' inputs are joined for their shapes only */
+    if (n > TP_MAX_OUTPUTS) { /* dy is cut into groups first; the groups' inputs are joined for their shapes only */
         int n_groups;
         tp_node **group = tp__of_groups(&tp__op_concat, xs, n, attrs, &n_groups);
         tp_node **d = (tp_node **)tp_graph_alloc(tp_node_graph(dy), (size_t)n_groups * sizeof *d);
         if (!group || !d) return;
         tp__concat_grad(dy, group, n_groups, attrs, d);
-        for (int k = 0; k < n_groups; k++)
-            tp__concat_grad(d[k], xs + k * most, n - k * most < most ? n - k * most : most, attrs, dxs + k * most);
+        for (int k = 0, at = 0; k < n_groups; k++, at += TP_MAX_OUTPUTS)
+            tp__concat_grad(d[k], xs + at, tp__group_size(n, k), attrs, dxs + at);
         return;
     }
     tp_node **in = (tp_node **)tp_graph_alloc(tp_node_graph(dy), (size_t)(n + 1) * sizeof *in);
@@ -16646,9 +16649,8 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     char text[TP_SHAPE_TEXT];
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
-        const int64_t b = t->begin[d], n = t->size[d],
-                      behind = n < 0 ? -1 - n : 0, /* how many are left out at the end */
-            most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
+        const int64_t b = t->begin[d], n = t->size[d], most = x->dim[d] < 0 ? INT64_MAX : x->dim[d];
+        const int64_t behind = n < 0 ? -1 - n : 0; /* how many are left out at the end */
         if (b < 0 || b > most || (n < 0 ? behind : n) > most - b)
             return tp_infer_fail(s, TP_ERR_ARG, "the slice from %lld of size %lld leaves dimension %d of shape %s",
                                  (long long)b, (long long)n, d, tp_shape_text(x, text));
@@ -16658,7 +16660,7 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
 }
 #endif
 
-/* -- slice: y = the box of `size` elements that begins at `begin`; size -1 - k: to k before the end ---------- >>op slice
+/* -- slice: y = the box of `size` elements that begins at `begin`; size -1 - k: all but the last k ---------- >>op slice
  *   dx = slice_grad(dy, x) */
 #ifdef TP__ROWS
 static void tp__slice_naive(const tp_call *k)

@@ -4472,8 +4472,9 @@ static tp_status tp__ranks_session(tp_trainer *t)
 }
 
 /* Uses the device library's sum over ranks (NCCL) if every rank has such a device, the options allow it and no layer averages over
- * the ranks: with means by MPI between NCCL's sums a training on the stand-in for CUDA had NaN, and why is not known. If it fails on
- * one rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
+ * the ranks: with such means, which MPI computes, between sums by NCCL, a training on CUDA's emulation in the tests had NaN, and the cause
+ * is not known. If connecting fails on one rank, all ranks sum through the host. A rank that is killed while the ranks connect is noticed
+ * by mpirun only. */
 static tp_status tp__ranks_join(tp_trainer *t)
 {
     tp__rank_state *r = t->ranks_;

@@ -527,7 +527,35 @@ TEST(conv_in_planes)
     close_all(d, n);
 }
 
-/* With `after` the output has the bits of a batch norm that reads it afterwards, by whatever way it is computed. */
+/* Checks a convolution of x by w with `after`: the output has the bits of a batch norm that reads it afterwards. norm: mean, scale, beta and
+ * bias of each channel. Returns on how many of n devices it ran. */
+static int check_after(tp__conv_args a, tp_device *const *d, int n, const float *norm, bool relu)
+{
+    const int64_t pixels = a.g.B * a.g.OH * a.g.OW, ny = pixels * a.g.O;
+    float *y = rnd_array(ny, 4), *want = rnd_array(ny, 5);
+    tp__bn bn;
+    int normalised = 0;
+    memset(&bn, 0, sizeof bn);
+    bn.C = a.g.O, bn.mean = norm, bn.scale = norm + a.g.O, bn.beta = norm + 2 * a.g.O, bn.relu = relu;
+    a.dy = NULL;
+    for (int j = 0; j < n; j++) {
+        if (!tp__conv_normalises(d[j], &a.g)) continue;
+        normalised++;
+        void *scratch = scratch_new(tp__convolve_scratch(d[j], &a, TP__CONV_FORWARD));
+        a.after = NULL, a.y = want;
+        tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+        tp__bn_apply_of[d[j]->isa->level](&bn, pixels, want, want);
+        a.after = &bn, a.y = y;
+        tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
+        CHECK_MSG(same_bits(y, want, ny), "%s: B%d %dx%dx%d O%d K%d s%d g%d", tp_device_isa(d[j]), (int)a.g.B,
+                  (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O, (int)a.g.KH, (int)a.g.stride_h, (int)a.g.groups);
+        free(scratch);
+    }
+    free(y), free(want);
+    return normalised;
+}
+
+/* By whatever way a convolution is computed, it can normalise its output. */
 TEST(conv_normalises_its_output)
 {
     tp_device *d[MAX_DEVICES];
@@ -538,28 +566,12 @@ TEST(conv_normalises_its_output)
         const int64_t C = channels[rnd(6)], O = i % 5 == 0 ? C : channels[rnd(6)], k = 1 + 2 * rnd(3);
         tp__conv_args a = conv_shape(batches[rnd(4)], 3 + rnd(20), 3 + rnd(20), C, O, k, k, 1 + (i % 4 == 3), 1, k / 2,
                                      i % 5 == 0 ? C : 1);
-        const int64_t ny = a.g.B * a.g.OH * a.g.OW * O;
         float *x = rnd_array(a.g.B * a.g.H * a.g.W * C, 1), *w = rnd_array(k * k * C / a.g.groups * O, 2);
-        float *norm = rnd_array(4 * O, 3), *y = rnd_array(ny, 4), *want = rnd_array(ny, 5);
-        tp__bn bn;
-        memset(&bn, 0, sizeof bn);
-        bn.C = O, bn.mean = norm, bn.scale = norm + O, bn.beta = norm + 2 * O, bn.relu = i % 2 != 0;
-        a.x = x, a.w = w, a.dy = NULL;
+        float *norm = rnd_array(4 * O, 3);
+        a.x = x, a.w = w;
         if (i % 3 == 0) a.epilogue.bias = norm + 3 * O, a.epilogue.act = TP_EPILOGUE_RELU;
-        for (int j = 0; j < n; j++) {
-            if (!tp__conv_normalises(d[j], &a.g)) continue;
-            normalised++;
-            void *scratch = scratch_new(tp__convolve_scratch(d[j], &a, TP__CONV_FORWARD));
-            a.after = NULL, a.y = want;
-            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
-            tp__bn_apply_of[d[j]->isa->level](&bn, a.g.B * a.g.OH * a.g.OW, want, want);
-            a.after = &bn, a.y = y;
-            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
-            CHECK_MSG(same_bits(y, want, ny), "%s: B%d %dx%dx%d O%d K%d s%d g%d", tp_device_isa(d[j]), (int)a.g.B,
-                      (int)a.g.H, (int)a.g.W, (int)C, (int)O, (int)k, (int)a.g.stride_h, (int)a.g.groups);
-            free(scratch);
-        }
-        free(x), free(w), free(norm), free(y), free(want);
+        normalised += check_after(a, d, n, norm, i % 2 != 0);
+        free(x), free(w), free(norm);
     }
     CHECK_MSG(normalised > 10 * n || n == 0 || !d[0]->isa, "%d of %d", normalised, 40 * n);
     close_all(d, n);
@@ -2010,29 +2022,13 @@ TEST(products_normalise_their_output)
     const int n = open_all(d, true);
     int normalised = 0;
     for (int i = 0; i < TP_COUNT(size); i++) {
-        const int64_t C = size[i][1], O = size[i][2], ny = size[i][0] * O;
+        const int64_t C = size[i][1], O = size[i][2];
         tp__conv_args a = conv_shape(1, size[i][0], 1, C, O, 1, 1, 1, 1, 0, 1);
         float *x = rnd_array(size[i][0] * C, 1), *w = rnd_array(C * O, 2), *norm = rnd_array(4 * O, 3);
-        float *y = rnd_array(ny, 4), *want = rnd_array(ny, 5);
-        tp__bn bn;
-        memset(&bn, 0, sizeof bn);
-        bn.C = O, bn.mean = norm, bn.scale = norm + O, bn.beta = norm + 2 * O, bn.relu = i % 2 != 0;
-        a.x = x, a.w = w, a.dy = NULL;
+        a.x = x, a.w = w;
         if (i % 3 == 0) a.epilogue.bias = norm + 3 * O, a.epilogue.act = TP_EPILOGUE_RELU;
-        for (int j = 0; j < n; j++) {
-            if (!tp__conv_normalises(d[j], &a.g)) continue;
-            normalised++;
-            void *scratch = scratch_new(tp__convolve_scratch(d[j], &a, TP__CONV_FORWARD));
-            a.after = NULL, a.y = want;
-            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
-            tp__bn_apply_of[d[j]->isa->level](&bn, size[i][0], want, want);
-            a.after = &bn, a.y = y;
-            tp__convolve(d[j], &a, TP__CONV_FORWARD, scratch);
-            CHECK_MSG(same_bits(y, want, ny), "%s: %d pixels, %d channels, %d filters", tp_device_isa(d[j]),
-                      (int)size[i][0], (int)C, (int)O);
-            free(scratch);
-        }
-        free(x), free(w), free(norm), free(y), free(want);
+        normalised += check_after(a, d, n, norm, i % 2 != 0);
+        free(x), free(w), free(norm);
     }
     CHECK(n == 0 || !d[0]->isa || normalised >= TP_COUNT(size));
     close_all(d, n);

@@ -423,11 +423,31 @@ static void program_free(program *p)
     tp_dict_free(&p->want);
 }
 
+/* Exports a model for each of n outputs, runs them all on v and compares. part: what their text must contain; NULL: anything. Frees g. */
+static void check_outputs(const char *name, tp_graph *g, tp_node *x, const float *v, tp_node *const *out, int n,
+                          const char *part)
+{
+    program p;
+    tp_session *s = tp_session_new(g, NULL);
+    tp_feed feed;
+    memset(&p, 0, sizeof p);
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
+    if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
+        for (int i = 0; i < n; i++)
+            CHECK_MSG(add_model(&p, name, s, &feed, 1, &out[i], 1), "%d: %s", i, tp_last_error());
+    CHECK(!part || (p.text.data && strstr(p.text.data, part)));
+    run_program(&p);
+    program_free(&p);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Comparisons: NaN is passed on wherever it stands, as by the session. */
 TEST(nan_wins)
 {
     const float nan = (float)NAN, v[12] = {1, nan, -3, 2, nan, 7, 0, -1, 3, (float)INFINITY, -8, nan};
-    program p;
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(1, 3, 4, 1)), *half = tp_const(g, 0.5f);
     const int rows = 1, columns = 2;
@@ -449,25 +469,13 @@ TEST(nan_wins)
                       tp_reduce_min(x, NULL, 0, false),
                       tp_select(tp_not_equal(x, x), half, x),
                       tp_cast(tp_is_finite(x), TP_F32)};
-    tp_session *s = tp_session_new(g, NULL);
-    tp_feed feed;
-    memset(&p, 0, sizeof p);
-    memset(&feed, 0, sizeof feed);
-    feed.node = x;
-    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
-    if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
-        for (int i = 0; i < TP_COUNT(out); i++) CHECK(add_model(&p, "not a number", s, &feed, 1, &out[i], 1));
-    run_program(&p);
-    program_free(&p);
-    tp_session_free(s);
-    tp_graph_free(g);
+    check_outputs("not a number", g, x, v, out, TP_COUNT(out), NULL);
 }
 
 /* What is computed by comparisons: each of them, in one chain and, where a bool is read by several, through memory. */
 TEST(comparisons_choose)
 {
     const float v[12] = {1, -3, 2, 0.5f, 7, 0, -1, 3, 0.5f, (float)INFINITY, -8, -0.0f};
-    program p;
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(3, 4)), *half = tp_const(g, 0.5f),
             *three = tp_const(g, 3);
@@ -483,25 +491,12 @@ TEST(comparisons_choose)
                       tp_cast(tp_not_equal(x, half), TP_F32),
                       tp_cast(tp_cast(x, TP_BOOL), TP_F32),
                       tp_cast(tp_select(both, is_row, tp_is_finite(x)), TP_F32),
-                      tp_add(tp_select(any, sums, x), tp_cast(any, TP_F32)), /* `any` is kept while the sums are made */
+                      tp_add(tp_select(any, sums, x), tp_cast(any, TP_F32)), /* two steps read `any` */
                       tp_mod(x, three),
                       tp_mod(x, tp_neg(three)),
                       tp_floordiv(x, three),
                       tp_floordiv(tp_neg(x), half)};
-    tp_session *s = tp_session_new(g, NULL);
-    tp_feed feed;
-    memset(&p, 0, sizeof p);
-    memset(&feed, 0, sizeof feed);
-    feed.node = x;
-    tp_tensor_view(&feed.value, TP_F32, x->shape, v);
-    if (CHECK_MSG(s != NULL, "%s", tp_last_error()))
-        for (int i = 0; i < TP_COUNT(out); i++)
-            CHECK_MSG(add_model(&p, "comparison", s, &feed, 1, &out[i], 1), "%d: %s", i, tp_last_error());
-    CHECK(p.text.data && strstr(p.text.data, "((unsigned char *)") != NULL);
-    run_program(&p);
-    program_free(&p);
-    tp_session_free(s);
-    tp_graph_free(g);
+    check_outputs("comparison", g, x, v, out, TP_COUNT(out), "((unsigned char *)");
 }
 
 /* What the compiler or the session folds into y: nothing, a ReLU, a bias, both. */

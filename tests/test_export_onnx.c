@@ -955,7 +955,7 @@ static void check_file(const char *path, tp_session *s, const tp_feed *feed, tp_
     tp_graph_free(g);
 }
 
-/* Large weights go to a file of their own, small ones stay in the model; the two files are the model. */
+/* Large weights go to a second file, small ones stay in the first; a reader needs both. */
 TEST(weights_in_a_second_file)
 {
     const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "m.onnx"), *data = tp_test_path(dir, "m.onnx.data");

@@ -1663,7 +1663,7 @@ TEST(slices_of_an_axis_of_unknown_size)
     }
 }
 
-/* Pad needs the size of an axis only where it repeats values there: the batch, which has no border, may be unknown. */
+/* In the modes edge and wrap Pad needs the size of each axis that it pads. The batch is not padded, so its size may be unknown. */
 TEST(pads_of_an_unknown_batch)
 {
     static const int64_t four[] = {4}, pads[2][4] = {{0, 1, 0, 1}, {1, 0, 0, 0}};

@@ -446,7 +446,7 @@ TEST(deterministic_synchronised_ranks_have_the_bits_of_as_many_towers)
     build_with_norm(TP_SYNC_DEFAULT);
 }
 
-/* Runs the inference tower on the chief alone after each epoch, where the others would wait for ever for a message of theirs. */
+/* After each epoch the chief alone runs the inference tower. If that tower averaged over the ranks, the chief would wait for ever. */
 static tp_predictor *predictor;
 static tp_status make_predictor(tp_callback *cb)
 {

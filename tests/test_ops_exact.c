@@ -578,7 +578,7 @@ static tp_node *make_tile(tp_node *const *x, const void *how) { return tp_tile(x
 
 TEST(slices_of_every_kind)
 {
-    /* dimensions, then where the box begins, and its size: -1 - k is to k before the end */
+    /* dimensions, then where the box begins, then its size: -1 - k leaves out the last k */
     static const int64_t cases[][3][5] = {{{1, 9}, {0, 2}, {0, 4}},
                                           {{1, 9}, {0, 9}, {0, -1}},
                                           {{1, 9}, {0, 0}, {0, 9}},

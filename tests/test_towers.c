@@ -549,7 +549,7 @@ static tp_node *mistake(const tp_tower_context *tower, void *user)
     }
 }
 
-/* Without other ranks the statistics of all ranks are those of the towers, node for node. */
+/* In one process TP_SYNC_RANKS builds the same nodes as TP_SYNC_TOWERS. */
 static tp_node *normal_of_ranks(const tp_tower_context *tower, void *user)
 {
     tp_node *x = tp_placeholder(tower->graph, "x", TP_F32, tp_make_shape(TP_ANY, 4));

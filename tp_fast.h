@@ -4377,7 +4377,20 @@ TP__INLINE V vget(const float *p, int64_t n, float fill)
     const VI m = TP__F(first)(n);
     return _mm256_blendv_ps(vset(fill), _mm256_maskload_ps(p, (__m256i)m), (V)m);
 }
-TP__INLINE void vput(float *p, int64_t n, V a) { _mm256_maskstore_ps(p, (__m256i)TP__F(first)(n), a); }
+/* Stores parts of 4, 2 and 1 floats: a masked store of AVX2 takes dozens of operations on AMD's processors. */
+TP__INLINE void vput(float *p, int64_t n, V a)
+{
+    __m128 part = _mm256_castps256_ps128(a);
+    if (n & 4) {
+        _mm_storeu_ps(p, part);
+        part = _mm256_extractf128_ps(a, 1), p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, part);
+        part = _mm_movehl_ps(part, part), p += 2;
+    }
+    if (n & 1) _mm_store_ss(p, part);
+}
 TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
 TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
@@ -4466,20 +4479,10 @@ TP__INLINE TP__F(vmask) TP__F(vfirst)(int64_t n)
 }
 TP__INLINE bool TP__F(vfull)(TP__F(vmask) m) { return m.n == 8; }
 TP__INLINE V TP__F(vloadm)(const float *p, TP__F(vmask) m) { return _mm256_maskload_ps(p, (__m256i)m.lanes); }
-/* a masked store of AVX2 takes twenty operations on some processors */
 TP__INLINE void TP__F(vstorem)(float *p, TP__F(vmask) m, V a)
 {
-    __m128 part = _mm256_castps256_ps128(a);
-    if (m.n & 8) _mm256_storeu_ps(p, a);
-    if (m.n & 4) {
-        _mm_storeu_ps(p, part);
-        part = _mm256_extractf128_ps(a, 1), p += 4;
-    }
-    if (m.n & 2) {
-        _mm_storel_pi((__m64 *)(void *)p, part);
-        part = _mm_movehl_ps(part, part), p += 2;
-    }
-    if (m.n & 1) _mm_store_ss(p, part);
+    if (m.n == 8) vstore(p, a);
+    else vput(p, m.n, a);
 }
 #else
 typedef int64_t TP__F(vmask);
@@ -4569,7 +4572,8 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V 
 {
     const float *b = t->b, *prefetch = t->prefetch ? t->prefetch : b;
     float *panel = t->panel;
-    const int64_t step = t->step, ldb = t->ldb;
+    const int64_t ldb = t->ldb;
+    const ptrdiff_t step = (ptrdiff_t)t->step;
     const tp__run *run = t->run, *const last = run + t->n_run;
 #define X(i)                     \
     const float *a##i = t->a[i]; \
@@ -4577,7 +4581,7 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V 
     TP__ROWS(X)
 #undef X
     do {
-        int64_t at = run->at;
+        ptrdiff_t at = (ptrdiff_t)run->at;
         for (const float *end = b + run->len * ldb; b != end; b += ldb) {
             V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
             if (pack) panel = TP__F(pack_row)(panel, b, ldb, b0, b1);
@@ -4591,6 +4595,10 @@ TP__INLINE void TP__F(sum_rows)(const tp__tile *t, int mr, int nv, bool pack, V 
             TP__ROWS(X)
 #undef X
             at += step;
+#if TP__VW > 4
+            /* Keeps one index for all rows: the compiler would advance a pointer for each, which takes five more instructions. */
+            __asm__("" : "+r"(at));
+#endif
         }
         b += run->skip;
     } while (++run != last);
@@ -5140,20 +5148,24 @@ static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds,
 }
 
 /* Packs n values of k of the columns of src, which are the rows of register tiles, into tiles of [K][rows of the tile], from k0 on.
- * The loop over k is outermost, so that src is read along its rows. */
+ * For a few values of k all tiles are written: src is read along its rows, and each tile gets whole cache lines. */
 static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows)
 {
-    for (int64_t k = k0; k < k0 + n; k++, src += lds)
-        for (int64_t i = 0; i < rows;) {
-            const int m = tp__tile_rows(rows - i, TP__MR);
-            float *to = dst + i * K + k * m;
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+        end = begin + 8 < n ? begin + 8 : n;
+        for (int64_t i = 0, m; i < rows; i += m) {
+            m = tp__tile_rows(rows - i, TP__MR);
+            for (int64_t k = begin; k < end; k++) {
+                const float *from = src + k * lds + i;
+                float *to = dst + i * K + (k0 + k) * m;
 #if TP__WIDE
-            for (int j = 0; j < m; j += TP__VW) TP__F(put_part)(to + j, m - j, TP__F(part)(src + i + j, m - j));
+                for (int64_t j = 0; j < m; j += TP__VW) TP__F(put_part)(to + j, m - j, TP__F(part)(from + j, m - j));
 #else
-            for (int j = 0; j < m; j++) to[j] = src[i + j];
+                for (int64_t j = 0; j < m; j++) to[j] = from[j];
 #endif
-            i += m;
+            }
         }
+    }
 }
 
 /* -- transposing ----------------------------------------------------------------------------------------- */

@@ -357,6 +357,11 @@ static void *log_ten(void *user)
     for (int i = 0; i < 10; i++) tp_log(TP_LOG_DEBUG, "%s", (const char *)user);
     return NULL;
 }
+static void *log_until(void *stop)
+{
+    while (!__atomic_load_n((int *)stop, __ATOMIC_SEQ_CST)) tp_log(TP_LOG_DEBUG, "x");
+    return NULL;
+}
 static void *log_for_ever(void *user)
 {
     for (;;) tp_log(TP_LOG_DEBUG, "%s", (const char *)user);
@@ -400,15 +405,18 @@ static bool sink_sets_log(void)
 static bool sink_is_replaced(void)
 {
     pthread_t t[3];
-    int alive = 1;
+    int alive = 1, stop = 0;
     const long failures = tp_test__failures;
     (tp_set_log)(slow_sink, &alive);
-    for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, log_ten, "x");
-    while (__atomic_load_n(&sink_lines, __ATOMIC_SEQ_CST) < 3) usleep(100); /* however long a sleep really is */
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], NULL, log_until, &stop);
+    while (__atomic_load_n(&sink_lines, __ATOMIC_SEQ_CST) < 3) usleep(100);
     (tp_set_log)(tp_test_drop_log, NULL);
     __atomic_store_n(&alive, 0, __ATOMIC_SEQ_CST);
+    const int lines = __atomic_load_n(&sink_lines, __ATOMIC_SEQ_CST);
+    usleep(20000); /* the threads go on */
+    __atomic_store_n(&stop, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
-    return sink_lines > 0 && sink_lines < 30 && tp_test__failures == failures;
+    return sink_lines == lines && tp_test__failures == failures;
 }
 static bool children_log(void)
 {

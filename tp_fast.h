@@ -634,6 +634,9 @@ static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from
             memcpy(dst, src, 4 * sizeof *dst);
             memcpy(dst + n - 4, src + n - 4, 4 * sizeof *dst);
         }
+    else if (n < 4)
+        for (; rows > 0; rows--, dst += to, src += from)
+            for (int64_t i = 0; i < n; i++) dst[i] = src[i];
     else
         for (; rows > 0; rows--, dst += to, src += from) memcpy(dst, src, (size_t)n * sizeof *dst);
 }
@@ -7447,7 +7450,7 @@ static void tp__move_wrap(tp__move *m)
 static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
 {
     if (ds == 1 && ss == 1) {
-        memcpy(dst, src, (size_t)n * size);
+        tp__copy_bytes(dst, src, (size_t)n * size);
         return;
     }
     if (size == 4) {
@@ -7495,6 +7498,12 @@ static void tp__move_chunk(void *user, int64_t chunk)
         const char *src = m->src + at_s * (int64_t)m->size;
         const bool copies_whole_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
         if (!copies_whole_rows && tp__move_transposed(j, dst, src)) continue;
+        if (copies_whole_rows && m->src_stride[b] == 1 && m->size % 4 == 0) {
+            const int64_t words = (int64_t)m->size / 4;
+            tp__copy_rows((float *)(void *)dst, m->dst_stride[a] * words, (const float *)(const void *)src,
+                          m->src_stride[a] * words, m->dim[b] * words, m->dim[a]);
+            continue;
+        }
         const int64_t step_a = copies_whole_rows ? m->dim[a] : 16, step_b = copies_whole_rows ? m->dim[b] : 16;
         for (int64_t i0 = 0; i0 < m->dim[a]; i0 += step_a)
             for (int64_t j0 = 0; j0 < m->dim[b]; j0 += step_b)
@@ -7719,7 +7728,7 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
         }
         if (from < 0 || n == 0) continue;
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
-        memcpy(to + before * (int64_t)size, src, (size_t)n * size);
+        tp__copy_bytes(to + before * (int64_t)size, src, (size_t)n * size);
         for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
             if (i == before) i += n; /* skip the inner part, which is copied already */
             if (i < m)
@@ -7753,9 +7762,9 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
             row /= x->dim[d];
             stride *= y->dim[d];
         }
-        memcpy((float *)k->out[0].data + r * n,
-               (const float *)k->in[0].data + (at * y->dim[last_dim] + t->before[last_dim]) * inner,
-               (size_t)n * sizeof(float));
+        tp__copy_bytes((float *)k->out[0].data + r * n,
+                       (const float *)k->in[0].data + (at * y->dim[last_dim] + t->before[last_dim]) * inner,
+                       (size_t)n * sizeof(float));
     }
 }
 static void tp__pad_grad_mirrored(const tp_call *k)
@@ -9077,8 +9086,8 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_stored *l,
             tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
                                             j->c + b * H, dg);
             tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, max_rows * nr);
-            if (j->x_in) memcpy(inputs, j->x + row * D, (size_t)D * sizeof *inputs);
-            if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
+            if (j->x_in) tp__copy_bytes(inputs, j->x + row * D, (size_t)D * sizeof *inputs);
+            if (j->h_in) tp__copy_bytes(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
             j->isa->tiles(l->inputs, max_rows, k0 + b, 1, inputs, 0, j->n_in);
             if (j->table.ids)
                 l->at[k0 + b] = tp__rnn_row(&j->table, j->product, row, tp__rnn_row_floats(j)) - j->product;

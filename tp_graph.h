@@ -8768,11 +8768,13 @@ static uint64_t tp__pair_of(const char *src)
 static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n)
 {
     if (stride == 1) {
-        memcpy(dst, src, (size_t)n * size);
+        tp__copy_bytes(dst, src, (size_t)n * size);
     } else if (stride == 0 && size == 4) {
         const uint64_t pair = tp__pair_of(src);
         for (int64_t k = 0; k + 2 <= n; k += 2) memcpy(dst + k * 4, &pair, 8);
         if (n % 2) memcpy(dst + (n - 1) * 4, &pair, 4);
+    } else if (size == 4) {
+        for (int64_t k = 0; k < n; k++) memcpy(dst + k * 4, src + k * stride * 4, 4);
     } else {
         for (int64_t k = 0; k < n; k++) memcpy(dst + (size_t)k * size, src + k * stride * (int64_t)size, size);
     }
@@ -8787,7 +8789,7 @@ static void tp__broadcast_rows(char *dst, const char *src, size_t size, int64_t 
         tp__copy_strided(dst, src, size, stride, n);
         for (size_t done = row; done < all;) {
             const size_t more = done < all - done ? done : all - done;
-            memcpy(dst + done, dst, more);
+            tp__copy_bytes(dst + done, dst, more);
             done += more;
         }
         return;
@@ -9084,7 +9086,7 @@ static void tp__run_step(const tp__step *s)
 static void tp__copy_kernel(const tp_call *k)
 {
     const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
-    if (bytes) memcpy(k->out[0].data, k->in[0].data, bytes);
+    if (bytes) tp__copy_bytes(k->out[0].data, k->in[0].data, bytes);
 }
 
 static const tp_op tp__op_copy =
@@ -17003,7 +17005,7 @@ static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
         const int64_t r = tp__index_at(&k->in[1], i);
         char *y = (char *)k->out[0].data + (size_t)i * bytes;
         if (bytes == 0) continue;
-        if (r >= 0 && r < p->dim[0]) memcpy(y, (const char *)k->in[0].data + (size_t)r * bytes, bytes);
+        if (r >= 0 && r < p->dim[0]) tp__copy_bytes(y, (const char *)k->in[0].data + (size_t)r * bytes, bytes);
         else memset(y, 0, bytes);
     }
 }
@@ -20111,7 +20113,8 @@ static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_nod
 static void tp__assign_naive(const tp_call *k)
 {
     const size_t bytes = (size_t)tp__size(&k->var[0]) * tp_dtype_size(k->var[0].dtype);
-    if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data) memcpy(k->var[0].data, k->in[0].data, bytes);
+    if (tp__pred(k, 1) && bytes && k->var[0].data != k->in[0].data)
+        tp__copy_bytes(k->var[0].data, k->in[0].data, bytes);
 }
 static const tp_op tp__op_assign = TP__ROW(
     "assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,

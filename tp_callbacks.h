@@ -833,7 +833,8 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
  * [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
 /* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. An integer takes whole numbers of its
- * range only: TP_ERR_DTYPE. [callbacks: ObjAttrParam] */
+ * range only: TP_ERR_DTYPE. It is written on the training's thread: a flow that a queue reads ahead sees a change during the training
+ * some datapoints later, not always the same number. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
 /* Sets a parameter at each trigger, and once before training (not again after a resume), with fn. *value is the current

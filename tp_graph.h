@@ -11341,16 +11341,20 @@ static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **valu
     return st;
 }
 
-/* Marks an exec as running or idle; returns whether it was running. */
-static bool tp__exec_mark(tp_exec *e, bool running)
+/* Marks an exec or a predictor as running or idle by its flag `mark`; fails if it runs already. */
+static tp_status tp__mark_running(bool *mark, bool running)
 {
 #ifdef TP_NO_THREADS
-    const bool before = e->running;
-    e->running = running;
-    return before;
+    const bool before = *mark;
+    *mark = running;
 #else
-    return __atomic_exchange_n(&e->running, running, __ATOMIC_ACQ_REL);
+    const bool before = __atomic_exchange_n(mark, running, __ATOMIC_ACQ_REL);
 #endif
+    return !running || !before
+               ? TP_OK
+               : tp_fail(TP_ERR_STATE,
+                         "two runs at a time of one exec: one thread may use an exec, and a predictor, at a time: "
+                         "give each thread its own (tp_multi_tower_predictor, tp_exec_new)");
 }
 
 /* What steps kept in the plan's last run is ready if no variable has changed since. */
@@ -11414,15 +11418,12 @@ static tp_status tp__exec_run_alone(tp_exec *e, tp__running *r, const tp_feed *f
 static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                               int n_fetches, const tp_tensor **values)
 {
-    if (tp__exec_mark(e, true))
-        return tp_fail(
-            TP_ERR_STATE,
-            "two runs at a time of one exec: one thread may use an exec, and a predictor, at a time: give each "
-            "thread its own (tp_multi_tower_predictor, tp_exec_new)");
+    tp_status st = tp__mark_running(&e->running, true);
+    if (st != TP_OK) return st;
     tp__session_hold(e->session, true);
-    const tp_status st = tp__exec_run_alone(e, r, feeds, n_feeds, fetches, n_fetches, values);
+    st = tp__exec_run_alone(e, r, feeds, n_feeds, fetches, n_fetches, values);
     tp__session_hold(e->session, false);
-    tp__exec_mark(e, false);
+    tp__mark_running(&e->running, false);
     return st;
 }
 
@@ -13280,6 +13281,7 @@ struct tp_predictor {
     /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
     int *carried_output;
     tp_tensor *state;               /* values of the carried inputs; dtype 0: they are zeros */
+    bool running;                   /* atomic: a call is in progress */
     tp_predictor **tower_predictor; /* the predictors of the other towers */
     int n_tower_predictor;
     tp_predictor *next; /* next predictor in the list of the trainer that made this one */
@@ -13466,7 +13468,8 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     if (!p->exec)
         return tp_fail(TP_ERR_STATE, "tp_predict_n: the predictor's trainer has no session yet: call it after "
                                      "tp_trainer_initialize");
-    tp_status st = TP_OK;
+    tp_status st = tp__mark_running(&p->running, true); /* before p->feed changes, which the other call may read */
+    if (st != TP_OK) return st;
     for (int i = 0, given = 0; i < p->n_in && st == TP_OK; i++) {
         p->feed[i].node = p->in[i];
         if (p->carried_output && p->carried_output[i]) st = tp__predict_state(p, i, n_inputs ? &inputs[0] : NULL);
@@ -13475,6 +13478,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     if (st == TP_OK) st = tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
     for (int i = 0; p->carried_output && i < p->n_in && st == TP_OK; i++)
         if (p->carried_output[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried_output[i] - 1]);
+    tp__mark_running(&p->running, false);
     return st;
 }
 

@@ -1545,6 +1545,7 @@ struct tp_input_source {
     int n_hook;
     tp_arena mem_;
     tp_input_source *inner_; /* the wrapped source, set by tp_remap_input_source */
+    bool was_reset_;         /* tp_input_reset_state was called */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
     /* goes to the start of the data; NULL: a reset does nothing */
@@ -1562,9 +1563,9 @@ TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
 /* Sets n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
-/* Start at the position of the last tp_input_seek, 0 without one. Training resets once, in before_train. Inference resets in
- * each round, so that every round uses the same data. (QueueInput restarts too; tensorpack's continues, so that its rounds
- * differ.) */
+/* Start at the position of the last tp_input_seek, 0 without one. Training resets once, after the before_train of all
+ * callbacks, so that a thread that reads ahead sees what these set. Inference resets in each round, so that every round uses the
+ * same data. (QueueInput restarts too; tensorpack's continues, so that its rounds differ.) */
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
 /* For resuming: the next datapoint is number `consumed`, counted over all passes. If the source is already running, the seek takes
  * place at once. */
@@ -12925,7 +12926,9 @@ TP_DEF tp_status tp_input_reset_state(tp_input_source *s)
     TP__REQUIRE(s, TP_ERR_ARG)
 
     tp_status st = tp__input_ready(s, "tp_input_reset_state");
-    return st == TP_OK && s->reset_state ? s->reset_state(s) : st;
+    if (st != TP_OK) return st;
+    for (tp_input_source *in = s; in; in = in->inner_) in->was_reset_ = true;
+    return s->reset_state ? s->reset_state(s) : TP_OK;
 }
 
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed)

@@ -1507,11 +1507,13 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
-/* Frees the objects of a trainer in order: those that use the session before it, those with nodes before the graph. */
+/* Frees the objects of a trainer in order: the input first, whose threads may use predictors and what callbacks own, those that use
+ * the session before it, those with nodes before the graph. */
 static void tp__trainer_delete(tp_trainer *t)
 {
     if (!t) return;
     tp__ranks_leave(t, TP_ERR);
+    tp__input_delete(t->input_);
     for (int i = 0; i < t->n_callback_; i++) tp__callback_delete(t->callback_[i]);
     tp_free((void *)t->callback_);
     tp__callback_delete(t->group_);
@@ -1521,7 +1523,6 @@ static void tp__trainer_delete(tp_trainer *t)
         tp__predictor_delete(t->predictors_);
         t->predictors_ = next;
     }
-    tp__input_delete(t->input_);
     /* on the host buckets lie in the session's memory */
     if (t->owns_session_ && !tp__ranks_awaited(t)) tp__session_delete(t->state.session);
     tp__ranks_free(t);
@@ -1542,10 +1543,16 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
 
 /* -- the four calls: graph */
 
-static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
+/* Resets the input if it was reset before, or if it was not. The first reset comes after the before_train of all callbacks, so that a
+ * thread that reads ahead sees what they set, or at the first run if one of them runs a step. */
+static tp_status tp__input_reset_if(tp_input_source *in, bool was_reset)
+{
+    return in && tp__input_kind(in)->was_reset_ == was_reset ? tp_input_reset_state(in) : TP_OK;
+}
+static tp_status tp__input_before_train(tp_callback *cb) { return tp__input_reset_if(cb->train->input, true); }
 
-/* The callbacks of the input: its hooks, then one that resets it in before_train. The hooks get the session first: a StagingInput
- * that gets its session drops the batches that it has read, and a flow with only one pass cannot give them again. */
+/* The callbacks of the input: its hooks, then one that resets it in before_train if it ran before. The hooks get the session first:
+ * a StagingInput that gets its session drops the batches that it has read, and a flow with only one pass cannot give them again. */
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;
@@ -2143,6 +2150,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     bool stop = false;
     tp_status st = tp__resume_state(t);
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
+    if (st == TP_OK) st = tp__input_reset_if(t->input_, false);
     /* read the step again, because a callback may have loaded a checkpoint */
     if (st == TP_OK) st = tp__read_global_step(s);
     if (st == TP_OK) tp__check_learning_rate(t);

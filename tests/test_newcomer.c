@@ -4775,4 +4775,102 @@ TEST(flows_name_the_line_of_their_call)
     tp_df_free(below);
 }
 
+/* ---- a flow that plays with what a callback owns and with a predictor, on the thread of a queue ---- */
+
+typedef struct player {
+    double skill;
+    int unset; /* datapoints that were made before the training set skill */
+    tp_predictor *predictor;
+} player;
+static tp_status play(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    player *p = (player *)user;
+    const float x = (float)(i % 4);
+    tp_tensor view = {0};
+    const tp_tensor *y;
+    (void)pass;
+    p->unset += p->skill == 0;
+    tp_tensor_view(&view, TP_F32, tp_make_shape(1, 1), &x);
+    tp_status st = p->predictor ? tp_predict(p->predictor, &view, &y) : TP_OK;
+    if (st == TP_OK) st = tp_datapoint_resize(dp, 2);
+    for (int c = 0; c < 2 && st == TP_OK; c++) {
+        if ((st = tp_tensor_resize(&dp->c[c], TP_F32, tp_make_shape(1))) == TP_OK)
+            tp_tensor_set(&dp->c[c], 0, c ? 3 * x + 1 : x);
+    }
+    return st;
+}
+static tp_status meet_the_player(tp_callback *cb)
+{
+    player *p = (player *)cb->user;
+    p->predictor = tp_trainer_get_predictor(cb->train->trainer, (const char *const[]){"x"}, 1,
+                                            (const char *const[]){"prediction"}, 1, 0);
+    return p->predictor ? TP_OK : TP_ERR;
+}
+static tp_status nothing_was_played_too_early(tp_callback *cb)
+{
+    CHECK_MSG(((player *)cb->user)->unset == 0, "%d", ((player *)cb->user)->unset);
+    return TP_OK;
+}
+TEST(a_flow_plays_with_what_the_training_owns)
+{
+    for (int run = 0; run < 10; run++) {
+        tp_train_config c = line_config(3);
+        tp_callback *owner = tp_callback_new("Player", sizeof(player));
+        owner->setup_graph = meet_the_player;
+        owner->after_train = nothing_was_played_too_early;
+        tp_df_free(c.dataflow);
+        c.dataflow = tp_df_batch(tp_df_from_generator(play, .user = owner->user, .size = 1000), 4);
+        c.steps_per_epoch = 5;
+        tp_callback *cb[] = {owner, tp_cb_scheduled_hyper_param_setter(
+                                        NULL, .schedule = {{0, 1}, {2, 2}},
+                                        .param = tp_param_field("skill", &((player *)owner->user)->skill, TP_F64))};
+        c.callbacks = cb, c.n_callbacks = 2;
+        CHECK_OK(tp_launch_train_with_config(&c, tp_queue_input_trainer()));
+    }
+}
+
+/* ---- two threads with one predictor: a call that is refused must not change what the other one reads ---- */
+
+static tp_node *tenfold(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    return tp_named(tp_affine(in[0], 10, 0), "y");
+}
+typedef struct crowd {
+    tp_predictor *p;
+    int rows, failed;
+} crowd;
+static void press(void *user)
+{
+    crowd *c = (crowd *)user;
+    float *x = (float *)calloc((size_t)c->rows,
+                               sizeof *x); /* exactly as large as the input: a checker sees each read beyond it */
+    for (int i = 0; i < 3000 && x; i++) {
+        tp_tensor view = {0};
+        const tp_tensor *y;
+        tp_tensor_view(&view, TP_F32, tp_make_shape(c->rows, 1), x);
+        const tp_status st = tp_predict(c->p, &view, &y);
+        if (st != TP_OK && (st != TP_ERR_STATE || !strstr(tp_last_error(), "two runs at a time"))) c->failed++;
+    }
+    free(x);
+}
+TEST(one_predictor_for_two_threads)
+{
+    const tp_spec x = TP_SPEC("x", TP_F32, TP_ANY, 1);
+    tp_predict_config c = {.inputs = &x,
+                           .n_inputs = 1,
+                           .build_graph = tenfold,
+                           .output_names = (const char *const[]){"y"},
+                           .n_output_names = 1};
+    tp_predictor *p = tp_offline_predictor(&c);
+    crowd few = {p, 1, 0}, many = {p, 256, 0};
+    tp_thread *other = NULL;
+    if (CHECK(p) && CHECK_OK(tp_thread_start(&other, press, &many))) {
+        press(&few);
+        tp_thread_join(other);
+    }
+    CHECK(few.failed == 0 && many.failed == 0);
+    tp_predictor_free(p);
+}
+
 TEST_MAIN()

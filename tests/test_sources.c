@@ -1321,7 +1321,6 @@ TEST(staged_data_end_and_fail_when_they_are_used_up)
     machine_close(&m);
     CHECK_OK(machine_open_on(&m, tp_staging_input(tp_dataset_input(flow_of(&k))), 1, scalar_spec(), 1, NULL));
     tp_input_reset_state(m.s);
-    m.on[0]->fail_stage = 0;
     machine_walk(&m, 1);
     tp_mutex_lock(m.on[0]->m);
     m.on[0]->fail_stage = m.on[0]->stages + 1; /* the device has no room */

@@ -515,7 +515,8 @@ struct tp_variable {
     bool trainable, local; /* a local variable is not saved in checkpoints */
     bool frozen;           /* made inside TP_FREEZE_VARIABLES, where no gradient flows to it */
     int id, device;
-    tp_variable *copy_of; /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
+    tp_variable *copy_of;   /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
+    struct tp__slot *slots; /* list of the slots that optimizers created for the variable */
 };
 
 typedef struct tp_variable_desc {

@@ -94,7 +94,7 @@ struct tp_optimizer {
      * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
     bool more;
     void *user;
-    struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */
+    struct tp__slot *slots; /* list of the scalars that tp_optimizer_scalar created */
 };
 
 /* apply_gradients NULL: set the field later, before the optimizer is used; until then updates fail with a sentence. */
@@ -507,7 +507,8 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 /* ==== >>optimizer ===================================================================================== */
 
 struct tp__slot {
-    const tp_node *var; /* the slot's variable; NULL: the slot is a scalar that belongs to the optimizer */
+    const tp_optimizer *owner; /* a variable's list has the slots of all optimizers */
+    const tp_node *var;        /* the slot's variable; NULL: the slot is a scalar that belongs to the optimizer */
     const char *name;
     tp_node *node;
     struct tp__slot *next;
@@ -700,8 +701,9 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
 
 static const struct tp__slot *tp__find_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
 {
-    for (const struct tp__slot *s = o->slots; s; s = s->next)
-        if (s->var == var && strcmp(s->name, slot) == 0) return s;
+    const tp_variable *v = tp_node_variable(var);
+    for (const struct tp__slot *s = v ? v->slots : o->slots; s; s = s->next)
+        if (s->owner == o && s->var == var && strcmp(s->name, slot) == 0) return s;
     return NULL;
 }
 
@@ -727,9 +729,11 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     s->node = tp__new_variable(g, d, full);
     tp_device_leave(g);
     d->name = NULL; /* full ends with this call */
+    struct tp__slot **list = var ? &tp_node_variable(var)->slots : &o->slots;
+    s->owner = o;
     s->var = var;
-    s->next = o->slots;
-    if (!tp_is_poison(s->node)) o->slots = s;
+    s->next = *list;
+    if (!tp_is_poison(s->node)) *list = s;
     return s->node;
 }
 

@@ -82,6 +82,30 @@ TEST(adam) { two_updates(make_adam, -.0999999684, -.196518158, 5e-7); }
 TEST(adam_with_a_large_epsilon) { two_updates(make_adam_eps, -.096934655, -.192106788, 5e-7); }
 TEST(a_proxy_forwards) { two_updates(make_proxy, -.1, -.39, 1e-7); }
 
+/* A variable lists its own slots: those of other variables make neither its list nor the optimizer's longer. */
+TEST(a_variable_lists_its_slots)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv[3];
+    const char *const names[] = {"w0", "w1", "w2"}, *const gradients[] = {"g0", "g1", "g2"};
+    for (int i = 0; i < 3; i++) gv[i].grad = input(g, gradients[i]), gv[i].var = weight(g, names[i], 0);
+    tp_optimizer *adam = tp_adam(rate(g, 0.1f)), *mom = tp_momentum(rate(g, 0.1f));
+    tp_apply_gradients(adam, gv, 1);
+    const struct tp__slot *const scalars = adam->slots, *const first = tp_node_variable(gv[0].var)->slots;
+    CHECK(scalars && first && !tp_node_variable(gv[1].var)->slots);
+    tp_apply_gradients(adam, gv, 3); /* finds the slots of w0 and makes those of the others */
+    CHECK(adam->slots == scalars && tp_node_variable(gv[0].var)->slots == first);
+    tp_apply_gradients(mom, gv, 3);
+    ok(g);
+    CHECK(adam->slots == scalars && !mom->slots);
+    for (int i = 0; i < 3; i++) {
+        CHECK(tp_get_slot(mom, gv[i].var, "momentum") && !tp_get_slot(mom, gv[i].var, "m"));
+        CHECK(tp_get_slot(adam, gv[i].var, "m") && !tp_get_slot(adam, gv[i].var, "momentum"));
+    }
+    CHECK(tp_get_slot(adam, NULL, "beta1_power") && !tp_get_slot(adam, gv[0].grad, "beta1_power"));
+    done(g);
+}
+
 TEST(slots_have_tensorflows_names)
 {
     tp_graph *g = graph();

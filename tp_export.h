@@ -11,9 +11,10 @@
  *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
- *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, slices, comparisons, tp_select,
- *                    minima over axes or mirrored padding (ONNX has these). Not a way to continue training elsewhere: only what
- *                    inference needs is written. The error names an op that cannot be exported.
+ *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, bilinear_sampler, products of
+ *                    many matrices, tp_reduce_prod, tp_argmax, tp_top_k, arc functions or mirrored padding (ONNX has these). Not
+ *                    a way to continue training elsewhere: only what inference needs is written. The error names an op that
+ *                    cannot be exported.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -616,10 +617,10 @@ static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
     tp_buf_printf(o, ", g, %d);\n", f->act == TP_EPILOGUE_RELU);
 }
 
-/* Writes code that copies a box of x, whose axes have the strides `from`, into y, with the strides `to` and the offset
- * `at`. */
-static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shape *box, const int64_t *from,
-                       const int64_t *to, int64_t at)
+/* Writes code that copies a box of operand `in`, from element `first` with the strides `from`, into operand `out`, from element `at`
+ * with the strides `to`. */
+static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, int out, const tp_shape *box, const int64_t *from,
+                       int64_t first, const int64_t *to, int64_t at)
 {
     tp_buf *o = &w->body;
     w->helpers |= TP__C_MOVE;
@@ -629,8 +630,9 @@ static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shap
     tp__c_ints(o, "to", to, box->ndim);
     tp_buf_printf(o, "        %s_move(", w->name);
     tp__c_operand(w, s, in);
+    if (first) tp_buf_printf(o, " + %lld", (long long)first);
     tp_buf_printf(o, ", ");
-    tp__c_operand(w, s, s->call.n_in);
+    tp__c_operand(w, s, out);
     tp_buf_printf(o, " + %lld, %lld, %d, dim, from, to);\n        }\n", (long long)at, (long long)tp_shape_size(box),
                   box->ndim);
 }
@@ -830,7 +832,43 @@ static void tp__c_transpose(tp__c_writer *w, const tp__step *s)
     tp__c_strides(x, in);
     tp__c_strides(y, to);
     for (int d = 0; d < y->ndim; d++) from[d] = in[perm[d]];
-    tp__c_move(w, s, 0, y, from, to, 0);
+    tp__c_move(w, s, 0, 1, y, from, 0, to, 0);
+}
+
+static void tp__c_reverse(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    bool is_reversed[TP_MAX_DIMS];
+    int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS], last = 0;
+    tp__reduced_dims((const tp__reduce_attrs *)s->call.attrs, x->ndim, is_reversed);
+    tp__c_strides(x, from);
+    tp__c_strides(x, to);
+    for (int d = 0; d < x->ndim; d++) {
+        if (!is_reversed[d]) continue;
+        last += (x->dim[d] - 1) * to[d];
+        from[d] = -to[d];
+    }
+    tp__c_move(w, s, 0, 1, x, from, last, to, 0);
+}
+
+static void tp__c_slice(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
+    int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS];
+    tp__c_strides(x, from);
+    tp__c_strides(y, to);
+    tp__c_move(w, s, 0, 1, y, from, tp__element_at(((const tp__slice_attrs *)s->call.attrs)->begin, x), to, 0);
+}
+
+static void tp__c_broadcast_like(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
+    const int lead = y->ndim - x->ndim;
+    int64_t of_x[TP_MAX_DIMS], from[TP_MAX_DIMS], to[TP_MAX_DIMS];
+    tp__c_strides(x, of_x);
+    tp__c_strides(y, to);
+    for (int d = 0; d < y->ndim; d++) from[d] = d < lead || x->dim[d - lead] == 1 ? 0 : of_x[d - lead];
+    tp__c_move(w, s, 0, 2, y, from, 0, to, 0);
 }
 
 /* Writes code that fills y with the constant, then copies x into it. */
@@ -848,7 +886,7 @@ static void tp__c_pad(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(o, "[i] = ");
     tp__c_float(o, a->value);
     tp_buf_printf(o, ";\n");
-    tp__c_move(w, s, 0, x, from, to, at);
+    tp__c_move(w, s, 0, 1, x, from, 0, to, at);
 }
 
 static void tp__c_tile(tp__c_writer *w, const tp__step *s)
@@ -869,19 +907,64 @@ static void tp__c_tile(tp__c_writer *w, const tp__step *s)
     tp_buf_printf(o, "];\n");
 }
 
-static void tp__c_concat(tp__c_writer *w, const tp__step *s)
+/* Writes concat, stack, split and unstack: a whole and its parts, which lie side by side along an axis. */
+static void tp__c_parts(tp__c_writer *w, const tp__step *s)
 {
-    const tp_shape *y = &s->call.out[0].shape;
-    const tp__parts_attrs *a = (const tp__parts_attrs *)s->call.attrs;
-    const int axis = a->axis < 0 ? a->axis + y->ndim : a->axis;
-    int64_t to[TP_MAX_DIMS], at = 0;
-    tp__c_strides(y, to);
-    for (int i = 0; i < s->call.n_in; i++) {
-        int64_t from[TP_MAX_DIMS];
-        tp__c_strides(&s->call.in[i].shape, from);
-        tp__c_move(w, s, i, &s->call.in[i].shape, from, to, at);
-        at += s->call.in[i].shape.dim[axis] * to[axis];
+    const tp_call *k = &s->call;
+    const bool joins = s->row == &tp__op_concat || s->row == &tp__op_stack;
+    const tp_operand *whole = joins ? k->out : k->in, *part = joins ? k->in : k->out;
+    const int n = joins ? k->n_in : k->n_out, axis = tp__axis(joins ? ((const tp__axis_attrs *)k->attrs)->axis
+                                                                    : ((const tp__parts_attrs *)k->attrs)->axis,
+                                                              whole->shape.ndim);
+    int64_t of_whole[TP_MAX_DIMS], first = 0;
+    tp__c_strides(&whole->shape, of_whole);
+    for (int i = 0; i < n; i++) {
+        const tp_shape *x = &part[i].shape;
+        const bool lacks_axis = x->ndim < whole->shape.ndim; /* of stack and unstack */
+        int64_t own[TP_MAX_DIMS], there[TP_MAX_DIMS];
+        tp__c_strides(x, own);
+        for (int d = 0; d < x->ndim; d++) there[d] = of_whole[d + (lacks_axis && d >= axis)];
+        if (joins) tp__c_move(w, s, i, n, x, own, 0, there, first);
+        else if (s->buffer[1 + i] >= 0) tp__c_move(w, s, 0, 1 + i, x, there, first, own, 0);
+        first += (lacks_axis ? 1 : x->dim[axis]) * of_whole[axis];
     }
+}
+
+static void tp__c_add_n(tp__c_writer *w, const tp__step *s)
+{
+    tp_buf *o = &w->body;
+    tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) {\n", (long long)tp__size(&s->call.out[0]));
+    for (int i = 0; i < s->call.n_in; i++) {
+        tp_buf_printf(o, i ? "            sum += " : "            float sum = ");
+        tp__c_operand(w, s, i);
+        tp_buf_printf(o, "[i];\n");
+    }
+    tp_buf_printf(o, "            ");
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[i] = sum;\n        }\n");
+}
+
+/* Writes cumsum: line l of n elements, which are `apart` floats apart; the sums are kept in double. */
+static void tp__c_cumsum(tp__c_writer *w, const tp__step *s)
+{
+    const tp__cumsum_attrs *a = (const tp__cumsum_attrs *)s->call.attrs;
+    const tp_shape *x = &s->call.in[0].shape;
+    const int axis = tp__axis(a->axis, x->ndim);
+    const long long n = x->dim[axis], apart = tp__product(x, axis + 1, x->ndim);
+    tp_buf *o = &w->body;
+    tp_buf_printf(o, "        int l, i;\n        for (l = 0; l < %lld; l++) {\n            double sum = 0;\n",
+                  (long long)tp_shape_size(x) / n);
+    tp_buf_printf(
+        o, a->reverse ? "            for (i = %lld; i >= 0; i--) {\n" : "            for (i = 0; i <= %lld; i++) {\n",
+        n - 1);
+    tp_buf_printf(o, "                const int at = l / %lld * %lld + l %% %lld + i * %lld;\n", apart, n * apart,
+                  apart, apart);
+    tp_buf_printf(o, "                const float v = ");
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, a->exclusive ? "[at];\n                " : "[at];\n                sum += v;\n                ");
+    tp__c_operand(w, s, 1);
+    tp_buf_printf(o, "[at] = (float)sum;\n%s            }\n        }\n",
+                  a->exclusive ? "                sum += v;\n" : "");
 }
 
 static void tp__c_copy(tp__c_writer *w, const tp__step *s)
@@ -938,7 +1021,13 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
         st = tp_fail(TP_ERR_UNSUPPORTED,
                      "C export: '%s' pads with mirrored values, which has no C form: pad with a constant", s->name);
     else if (row == &tp__op_tile) tp__c_tile(w, s);
-    else if (row == &tp__op_concat) tp__c_concat(w, s);
+    else if (row == &tp__op_reverse) tp__c_reverse(w, s);
+    else if (row == &tp__op_slice) tp__c_slice(w, s);
+    else if (row == &tp__op_broadcast_like) tp__c_broadcast_like(w, s);
+    else if (row == &tp__op_concat || row == &tp__op_stack || row == &tp__op_split || row == &tp__op_unstack)
+        tp__c_parts(w, s);
+    else if (row == &tp__op_add_n) tp__c_add_n(w, s);
+    else if (row == &tp__op_cumsum) tp__c_cumsum(w, s);
     else if (row == &tp__op_copy) tp__c_copy(w, s);
     else
         st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form: %s", s->name,

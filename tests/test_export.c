@@ -310,6 +310,24 @@ TEST(every_other_form)
     finish("other forms", g, x, y, 3);
 }
 
+/* Parts of values, one of them unread, and other orders of their elements. */
+TEST(parts_and_orders)
+{
+    tp_graph *g = inference_tower();
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 6)), *part[3], *row[4];
+    const int axes[2] = {0, -1};
+    const int64_t begin[3] = {0, 1, 0}, size[3] = {-1, 2, -1};
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(6), tp_init_normal(0, 1));
+    tp_split(tp_mul(tp_tanh(x), w), 3, 2, part); /* (B,4,2), of which the second is not read */
+    tp_node *y = tp_stack((tp_node *[]){part[0], tp_neg(part[2]), tp_reverse(part[0], axes, 2)}, 3, 1); /* (B,3,4,2) */
+    y = tp_cumsum(tp_cumsum(y, 2, false, true), -1, true, false);
+    tp_unstack(y, 2, 4, row); /* (B,3,2) */
+    y = tp_add_n((tp_node *[]){row[0], row[3], tp_relu(row[1]), row[3]}, 4);
+    y = tp_slice(tp_transpose(y, (const int[]){0, 2, 1}, 3), begin, (const int64_t[]){-1, 1, -1});
+    y = tp_add_n((tp_node *[]){tp_broadcast_like(tp_reduce_sum(y, NULL, 0, false), part[0]), part[0], part[2]}, 3);
+    finish("parts", g, x, tp_concat((tp_node *[]){y, tp_slice(part[2], begin, size)}, 2, 1), 3);
+}
+
 /* -- every row that has a C form, in every case of its reference: all in one program */
 
 typedef struct program {
@@ -545,10 +563,11 @@ static void add_reshaped(program *p)
 
 TEST(every_case_of_every_row)
 {
-    static const char *const written[] = {"conv2d",     "matmul",     "max_pool",   "avg_pool",    "softmax",
-                                          "pad",        "bias_add",   "concat",     "log_softmax", "batch_norm_infer",
-                                          "copy",       "reduce_sum", "reduce_max", "reduce_mean", "transpose",
-                                          "reduce_min", "layer_norm", "group_norm"};
+    static const char *const written[] = {
+        "conv2d",    "matmul",      "max_pool",         "avg_pool",   "softmax",       "pad",        "bias_add",
+        "concat",    "log_softmax", "batch_norm_infer", "copy",       "reduce_sum",    "reduce_max", "reduce_mean",
+        "transpose", "reduce_min",  "layer_norm",       "group_norm", "add_n",         "stack",      "unstack",
+        "split",     "reverse",     "cumsum",           "slice",      "broadcast_like"};
     program p;
     const tp_op *row;
     case_list l = all_cases();
@@ -570,16 +589,19 @@ TEST(every_case_of_every_row)
             }
             if (!fits || most > 3000) continue;
             if (build(c, row, false, false, &b) && b.op) {
-                tp_node *y[3];
-                /* these norms have two more outputs, mean and inv */
-                const bool norm = strcmp(c->op, "layer_norm") == 0 || strcmp(c->op, "group_norm") == 0;
-                for (int i = 1; i < 3 && norm; i++) y[i] = &b.op->out[i];
+                tp_node *y[MAX_VALUES];
+                /* these have more outputs than one: mean and inv, or parts */
+                static const char *const many[] = {"layer_norm", "group_norm", "split", "unstack"};
+                int n = 1;
+                for (int i = 0; i < TP_COUNT(many); i++)
+                    if (strcmp(c->op, many[i]) == 0 && CHECK(b.op->n_out <= MAX_VALUES)) n = b.op->n_out;
+                for (int i = 1; i < n; i++) y[i] = &b.op->out[i];
                 y[0] = with_epilogue(b.g, &b.op->out[0], c, taken);
                 tp_session *s = tp_session_new(b.g, NULL);
                 snprintf(what, sizeof what, "%s:%d: %s", c->file, c->line, c->op);
                 const bool first = taken == 0;
                 if (CHECK(s != NULL)) {
-                    const bool added = add_model(&p, what, s, b.feed, b.n_feed, y, norm ? 3 : 1);
+                    const bool added = add_model(&p, what, s, b.feed, b.n_feed, y, n);
                     taken += added, refused += !added;
                 }
                 p.n_row += first && taken;

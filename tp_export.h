@@ -1464,6 +1464,20 @@ static const char *tp__onnx_emit(tp__onnx *w, const char *type, const char *a, c
 {
     return tp__onnx_emit_to(w, tp__onnx_unique_name(w), type, a, b, c);
 }
+/* Writes an op of any number of inputs; axis -1: it has no such attribute. tp_import_onnx takes 16,384 inputs of a node, so more of them
+ * make a chain: a node's result is the first input of the next one. Overwrites `in`. */
+static void tp__onnx_join(tp__onnx *w, const char *type, const char **in, int n, int64_t axis, const char *y)
+{
+    enum { TP__ONNX_INPUTS = 16384 };
+    for (int left = n; left > 0; left -= TP__ONNX_INPUTS - 1, in += TP__ONNX_INPUTS - 1) {
+        const bool last = left <= TP__ONNX_INPUTS;
+        const char *part = last ? y : tp__onnx_unique_name(w);
+        if (axis >= 0) tp__onnx_int(w, "axis", axis);
+        tp__onnx_emit_n(w, type, in, last ? left : TP__ONNX_INPUTS, &part, 1);
+        if (last) return;
+        in[TP__ONNX_INPUTS - 1] = part;
+    }
+}
 
 /* -- initializers */
 
@@ -1874,7 +1888,7 @@ static void tp__onnx_map(tp__onnx *w)
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
         if (!in) w->status = tp__onnx_nomem();
         for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
-        if (in) tp__onnx_emit_n(w, row->onnx, in, w->op->n_in, &y, 1);
+        if (in) tp__onnx_join(w, row->onnx, in, w->op->n_in, -1, y);
     }
 }
 
@@ -2123,9 +2137,7 @@ static void tp__onnx_parts(tp__onnx *w)
         if (is_stack) part[i] = tp__onnx_unsqueeze(w, NULL, part[i], at);
     }
     if (joins) {
-        tp__onnx_int(w, "axis", at);
-        const char *y = tp__onnx_out(w, w->op, 0, form);
-        tp__onnx_emit_n(w, "Concat", part, n, &y, 1);
+        tp__onnx_join(w, "Concat", part, n, at, tp__onnx_out(w, w->op, 0, form));
         return;
     }
     const char *in = tp__onnx_in(w, 0, form);

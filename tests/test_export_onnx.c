@@ -1851,4 +1851,30 @@ TEST(an_exporter_runs_out_of_memory_anywhere)
     CHECK_MSG(failures > 100 && tp_test_files_in(dir) == 1, "%d failures, %d files", failures, tp_test_files_in(dir));
 }
 
+/* A node of a file takes 16,384 inputs in the import: longer sums and joins are several nodes. */
+TEST(long_sums_and_joins_are_chains)
+{
+    enum { MOST = 16384 };
+    const int lengths[] = {MOST, MOST + 1, 2 * MOST - 1, 2 * MOST};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(2, 1)), *y = tp_affine(x, 3, 1);
+    tp_node **list = (tp_node **)malloc(2 * MOST * sizeof *list), *out[2 * TP_COUNT(lengths)];
+    for (int k = 0; k < TP_COUNT(lengths); k++) {
+        for (int i = 0; i < lengths[k]; i++) list[i] = i % 5000 && i < lengths[k] - 1 ? x : y;
+        out[2 * k] = tp_add_n(list, lengths[k]), out[2 * k + 1] = tp_concat(list, lengths[k], 1);
+    }
+    free(list);
+    tp_session *s = open_graph(g);
+    tp_feed feed;
+    fill(&feed, x, 0, 0);
+    for (int k = 0; k < TP_COUNT(lengths) && s; k++) {
+        model *m = export_model("long_lists", s, &feed, 1, &out[2 * k], 2, NULL);
+        const int links = lengths[k] > 2 * MOST - 1 ? 3 : lengths[k] > MOST ? 2 : 1;
+        if (m) CHECK(count(m, "Sum") == links && count(m, "Concat") == links), free_model(m);
+    }
+    tp_tensor_free(&feed.value);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST_MAIN()

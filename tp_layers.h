@@ -158,8 +158,8 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
  *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size.
  *    TP_SYNC_RANKS: the same, over the towers of this process and over all ranks of a HorovodTrainer, as with TP_EMA_INTERNAL. In
- *    one process the layer warns and averages over the towers. Trainers that do not average over ranks refuse it in a job of
- *    several. Each layer costs two messages in a step, which all ranks wait for; inference sends none. */
+ *    one process the layer warns and averages over the towers. Other trainers, those with parameter servers too, refuse it
+ *    in a job of several ranks. Each layer costs two messages in a step, which all ranks wait for; inference sends none. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* the default, TP_EMA_COLLECTION */
     /* adds two update ops to the collection TP_KEY_UPDATE_OPS, but not in training towers other than the main one; the caller or a

@@ -507,8 +507,14 @@ TEST(ranks_are_not_synchronised_where_they_do_not_meet)
               "ranks: train with tp_horovod_trainer");
     tp_distributed_trainer_replicated_desc r;
     memset(&r, 0, sizeof r);
-    CHECK_ERR(trained(tp_distributed_trainer_replicated_(&r), of_all(1), STEPS, &a), TP_ERR_UNSUPPORTED,
-              "TP_SYNC_RANKS, but the workers of DistributedTrainerReplicated exchange values with servers only");
+    CHECK_ERR(
+        trained(tp_distributed_trainer_replicated_(&r), of_all(1), STEPS, &a), TP_ERR_UNSUPPORTED,
+        "TP_SYNC_RANKS, but the workers of DistributedTrainerReplicated exchange values with servers only: train with "
+        "tp_horovod_trainer, or give TP_SYNC_TOWERS or TP_SYNC_NONE");
+    tp_distributed_trainer_parameter_server_desc p;
+    memset(&p, 0, sizeof p);
+    CHECK_ERR(trained(tp_distributed_trainer_parameter_server_(&p), of_all(1), STEPS, &a), TP_ERR_UNSUPPORTED,
+              "TP_SYNC_RANKS, but the workers of DistributedTrainerParameterServer exchange values with servers only");
     tp_trainer *t = tp_horovod_trainer_(&d);
     tp_callback *cb = tp_callback_new("Late", 0);
     if (!CHECK(t && cb)) return;

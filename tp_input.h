@@ -109,7 +109,8 @@ struct tp_dataflow {
     tp_status (*restart)(tp_dataflow *df, int64_t pass);
     /* returns the datapoints per pass, advisory; NULL or -1: unknown */
     int64_t (*size)(tp_dataflow *df);
-    /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
+    /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. A flow whose
+     * datapoints cannot come again, such as a game's, only says so: *skipped = n; else a resume plays all of them once more. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
     void (*close)(tp_dataflow *df); /* releases resources that user points to; tp_df_free frees the struct itself */
     void *user;
@@ -117,6 +118,7 @@ struct tp_dataflow {
     uint64_t seed;
     tp_owner owner_;
     int state_;            /* the fields from here on are private to the wrappers */
+    bool reading_is_told_; /* the log has said that seeking reads this flow */
     int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
     /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
     const char *advice_;
@@ -2208,6 +2210,7 @@ TP_DEF int64_t tp_df_size(tp_dataflow *df)
     return n < 0 ? -1 : n;
 }
 
+#define TP__SEEK_TOLD 1000 /* a flow that reads more datapoints than this to skip them says so */
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     TP__REQUIRE(df, TP_ERR_ARG)
@@ -2231,6 +2234,14 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         }
         df->index_ += *skipped;
         return st;
+    }
+    if (n > TP__SEEK_TOLD && !df->reading_is_told_) {
+        df->reading_is_told_ = true;
+        tp_log(
+            TP_LOG_INFO,
+            "%s: up to %lld datapoints are read to reach the position where it goes on, because it has no seek: give "
+            "the flow one (tp_df_from_generator: .indexed = TP_YES) to skip them",
+            df->name, (long long)n);
     }
     while (*skipped < n) { /* a flow without seek: skip by calling next */
         tp_status st = tp_df_next(df, &df->skip_);

@@ -340,6 +340,24 @@ TEST(seek_is_replay_for_every_flow)
     tp_datapoint_free(&b);
 }
 
+/* A flow that must read many datapoints to skip them says so, once; no other flow does. */
+TEST(a_long_way_to_the_position_is_told)
+{
+    int many = 5000;
+    for (int kind = 0; kind < 3; kind++) { /* many datapoints are read; few are; none is */
+        tp_test_keep_log();
+        tp_dataflow *df = tp_df_from_generator(count_to, &many, .size = many, .indexed = kind == 2 ? TP_YES : TP_UNSET);
+        int64_t skipped = 0;
+        CHECK_OK(tp_df_seek(df, kind == 1 ? 1000 : 1001, &skipped));
+        CHECK_OK(tp_df_seek(df, kind == 1 ? 1000 : 1001, &skipped));
+        const char *told = strstr(tp_test_logged, "tp_df_from_generator: up to 1001 datapoints are read");
+        if (kind == 0 && CHECK(told != NULL)) told = strstr(strchr(told, '\n'), "datapoints are read");
+        CHECK_MSG(!told, "%s", tp_test_logged);
+        tp_df_free(df);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 TEST(seek_behind_the_last_datapoint)
 {
     tp_dataflow *df;

@@ -148,7 +148,7 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
  * NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
-/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
+/* For flows of your own, and functions of tp_df_from_generator and tp_df_map, that wait for something: true when the input source or the parallel flow whose thread reads this flow is
  * being freed or reset. Check it at least ten times a second while you wait, and return TP_STOP when it is true: tp_input_free and
  * tp_df_free wait until you return. Always false in other threads. It is also false in a process of tp_df_multi_process; such a
  * process need not check it, because it is ended from outside. */
@@ -192,7 +192,8 @@ typedef struct tp_df_from_arrays_desc {
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
 /* Gives the datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its
- * sentence with tp_fail). [dataflow: DataFromGenerator] */
+ * sentence with tp_fail). A function that waits for something, such as experience in a replay memory, looks at tp_df_stopping while
+ * it waits, and returns TP_STOP when that is true: else the training never ends. [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
@@ -13281,6 +13282,7 @@ typedef struct tp__feeder {
     int n_slot, head, filled, held;
     int n_taken; /* number of held datapoints that this run uses */
     bool closed, stop, prepared;
+    bool left;       /* the reader's thread has returned from the flow for the last time */
     tp_status error; /* error of the reader; runs fail with it after the data before it are used */
     char error_text[2048];
     tp_thread *thread;
@@ -13427,21 +13429,47 @@ static void tp__feeder_thread(void *user)
         else tp__feeder_end(f, st);
         tp_cond_signal(f->data);
     }
+    f->left = true;
+    tp_cond_signal(f->data);
     tp_mutex_unlock(f->mutex);
 }
 
-static void tp__feeder_stop(tp__feeder *f)
+#ifndef TP__STOP_SILENCE
+#define TP__STOP_SILENCE 5 /* seconds until an input says that it waits for its flow to return */
+#endif
+
+/* Writes "tp_df_batch of tp_df_from_queue": a flow, and the first one that it reads, and so on. */
+static const char *tp__df_chain(const tp_dataflow *df, char *text, size_t size)
 {
+    size_t n = (size_t)snprintf(text, size, "%s", df->name);
+    while ((df = df->input_) && n < size) n += (size_t)snprintf(text + n, size - n, " of %s", df->name);
+    return text;
+}
+
+static void tp__feeder_stop(const tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
     if (f->thread) {
+        char flow[256];
         tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
+        const double until = tp_time() + TP__STOP_SILENCE;
         tp_mutex_lock(m);
         __atomic_store_n(&f->stop, true, __ATOMIC_RELEASE); /* read by tp_df_stopping without the lock */
         tp_cond_broadcast(f->shared ? f->shared->not_full : f->not_full);
+        for (double left = TP__STOP_SILENCE; !f->left && left > 0; left = until - tp_time())
+            tp_cond_wait_for(f->shared ? f->shared->data : f->data, m, left);
+        const bool left = f->left;
         tp_mutex_unlock(m);
+        if (!left)
+            tp_log(
+                TP_LOG_WARN,
+                "%s waits for its flow %s, which was told to stop and does not return: a function of yours that waits "
+                "for something must look at tp_df_stopping, and return TP_STOP.",
+                s->name, tp__df_chain(f->endless.df, flow, sizeof flow));
         tp_thread_join(f->thread);
         f->thread = NULL;
     }
-    f->stop = false;
+    f->stop = f->left = false;
     f->running = false;
 }
 
@@ -13465,6 +13493,10 @@ static void tp__shared_thread(void *user)
         tp_mutex_unlock(q->mutex);
     }
     tp__queue_producer_ends(q, tp_df_stopping() ? TP_OK : st);
+    tp_mutex_lock(q->mutex);
+    f->left = true;
+    tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
 }
 
 /* With the caller's queue: reading starts only once, because others use the queue too. */
@@ -13539,7 +13571,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
 static tp_status tp__feeder_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
-    tp__feeder_stop(f);
+    tp__feeder_stop(s);
     f->head = f->filled = f->held = 0;
     f->closed = false;
     f->error = s->error = TP_OK;
@@ -13809,7 +13841,7 @@ static void tp__feeder_close(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (!f) return;
-    tp__feeder_stop(f);
+    tp__feeder_stop(s);
     tp__df_delete(f->endless.df);
     for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
     for (int i = 0; i < s->n_spec && f->row; i++) tp_tensor_free(&f->row[i]);
@@ -14985,7 +15017,7 @@ TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
     const bool staged = staging && ((tp__staging *)staging->user)->running;
     if (staged) tp__staging_stop(staging);
     if (f->shared) {
-        tp__feeder_stop(f);
+        tp__feeder_stop(in);
         tp_mutex_lock(f->shared->mutex);
         f->shared->filled = 0;
         tp_cond_broadcast(f->shared->not_full);

@@ -7,7 +7,8 @@
  * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#define TP__ZMQ_SILENCE 0.3 /* seconds until an end that nobody speaks to says so */
+#define TP__ZMQ_SILENCE  0.3 /* seconds until an end that nobody speaks to says so */
+#define TP__STOP_SILENCE 0.3 /* ... and an input whose flow does not return */
 #include "tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
@@ -767,6 +768,44 @@ static void interrupt_soon(void *user)
 {
     nap(0.02);
     kill(*(const pid_t *)user, SIGINT);
+}
+
+/* Counts the messages with this part. */
+static int heard; /* atomic */
+static void hear(void *part, tp_log_level level, const char *message)
+{
+    if (level == TP_LOG_WARN && strstr(message, (const char *)part)) __atomic_add_fetch(&heard, 1, __ATOMIC_RELEASE);
+}
+/* Gives 0, then waits until something was heard, without a look at tp_df_stopping; for a while once more before it gives 2. */
+static tp_status give_when_heard(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    int first = 0;
+    (void)user;
+    for (const double until = tp_time() + 20; index > 0 && tp_time() < until;) {
+        if (__atomic_load_n(&heard, __ATOMIC_ACQUIRE)) break;
+        nap(1e-3);
+    }
+    if (index == 2) nap(0.5);
+    return count_from(&first, pass, index, dp);
+}
+
+/* An input that waits for a flow of the program's that does not look whether it must stop says so. */
+TEST(a_flow_that_does_not_stop_is_told)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        tp_queue *q = tp_queue_new(3);
+        machine m;
+        int got[1] = {-1};
+        heard = 0;
+        tp_set_log(hear,
+                   (void *)(uintptr_t) "QueueInput waits for its flow tp_df_from_generator, which was told to stop");
+        tp_input_source *s = tp_queue_input(tp_df_from_generator(give_when_heard), .queue = shared ? q : NULL);
+        if (machine_open(&m, s, 1)) CHECK(machine_run(&m, got) == TP_OK && got[0] == 0);
+        machine_close(&m);
+        CHECK_MSG(__atomic_load_n(&heard, __ATOMIC_ACQUIRE) == 1, "kind %d: %d times", shared, heard);
+        tp_queue_free(q);
+    }
+    tp_set_log(NULL, NULL);
 }
 
 TEST(ctrl_c_ends_the_waiting)

@@ -13280,7 +13280,9 @@ typedef struct tp__feeder {
 
     tp_datapoint *slot; /* the ring: `filled` datapoints from `head` on, of which a run holds the first `held` */
     int n_slot, head, filled, held;
-    int n_taken; /* number of held datapoints that this run uses */
+    int n_taken;        /* number of held datapoints that this run uses */
+    double waits_since; /* when this run began to wait for datapoints; 0: it has not */
+    bool wait_is_told;  /* the log has said that a run waits */
     bool closed, stop, prepared;
     bool left;       /* the reader's thread has returned from the flow for the last time */
     tp_status error; /* error of the reader; runs fail with it after the data before it are used */
@@ -13522,8 +13524,24 @@ static tp_status tp__source_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, con
     const tp_status st = tp_request_wait(r, c, m, what);
     return st == TP_OK && !r->ignores_interrupt && tp__os_interrupted() ? TP_INTR : st;
 }
-static tp_status tp__feeder_wait(const tp__feeder *f, tp_run_request *r, tp_cond *c, tp_mutex *m)
+#ifndef TP__INPUT_SILENCE
+#define TP__INPUT_SILENCE 10 /* seconds until a run that waits for a datapoint says so */
+#endif
+static tp_status tp__feeder_wait(const tp_input_source *s, tp_run_request *r, tp_cond *c, tp_mutex *m)
 {
+    tp__feeder *f = (tp__feeder *)s->user;
+    const double now = tp_time();
+    if (f->waits_since <= 0) f->waits_since = now;
+    if (!f->wait_is_told && now - f->waits_since >= TP__INPUT_SILENCE) {
+        char flow[256] = "the queue";
+        f->wait_is_told = true;
+        if (!f->shared) tp__df_chain(f->endless.df, flow, sizeof flow);
+        tp_mutex_unlock(m); /* the log may be a function of the program's that uses the queue */
+        tp_log(TP_LOG_WARN, "%s has waited some seconds for a datapoint of %s. Does what makes its data still run?",
+               s->name, flow);
+        tp_mutex_lock(m);
+        return TP_OK; /* the caller looks whether one has come meanwhile */
+    }
     return tp__source_wait(r, c, m, f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data");
 }
 
@@ -13547,7 +13565,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
                 memcpy(s->error_text, q->error_text, sizeof s->error_text);
             }
         } else if (f->threaded) {
-            st = tp__feeder_wait(f, r, q->data, q->mutex);
+            st = tp__feeder_wait(s, r, q->data, q->mutex);
         } else {
             tp_mutex_unlock(q->mutex); /* built without threads: read the source's own flow now */
             st = tp__feeder_fill(s, at);
@@ -13613,7 +13631,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
             st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
-            if ((st = tp__feeder_wait(f, r, f->data, f->mutex)) != TP_OK) break;
+            if ((st = tp__feeder_wait(s, r, f->data, f->mutex)) != TP_OK) break;
         } else if ((st = tp__feeder_fill(s, (f->head + f->filled) % f->n_slot)) == TP_OK) {
             f->filled++;
         } else if (f->queue || st == TP_END) {
@@ -13696,6 +13714,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     const int n = tp_request_datapoints(r);
     const int towers = n > 0 && n < f->n_tower ? n : f->n_tower;
     f->n_taken = towers * tp__feeder_per_tower(f);
+    f->waits_since = 0;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     tp__df_in_run = !f->threaded && !r->ignores_interrupt;
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);

@@ -7,8 +7,9 @@
  * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#define TP__ZMQ_SILENCE  0.3 /* seconds until an end that nobody speaks to says so */
-#define TP__STOP_SILENCE 0.3 /* ... and an input whose flow does not return */
+#define TP__ZMQ_SILENCE   0.3 /* seconds until an end that nobody speaks to says so */
+#define TP__STOP_SILENCE  0.3 /* ... and an input whose flow does not return */
+#define TP__INPUT_SILENCE 0.3 /* ... and a run that waits for its data */
 #include "tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
@@ -787,6 +788,27 @@ static tp_status give_when_heard(void *user, int64_t pass, int64_t index, tp_dat
     }
     if (index == 2) nap(0.5);
     return count_from(&first, pass, index, dp);
+}
+
+/* A run that waits for its data says once of which flow. */
+TEST(a_run_that_waits_is_told_once)
+{
+    static const char *const part[] = {"waited some seconds for a datapoint of tp_df_repeated of tp_df_from_generator.",
+                                       "waited some seconds for a datapoint of the queue."};
+    for (int shared = 0; shared < 2; shared++) {
+        tp_queue *q = tp_queue_new(3);
+        machine m;
+        int got[1] = {-1};
+        heard = 0;
+        tp_set_log(hear, (void *)(uintptr_t)part[shared]);
+        tp_dataflow *df = tp_df_repeated(tp_df_from_generator(give_when_heard), 2);
+        if (machine_open(&m, tp_queue_input(df, .queue = shared ? q : NULL), 1))
+            for (int i = 0; i < 3; i++) CHECK(machine_run(&m, got) == TP_OK && got[0] == i);
+        CHECK_MSG(__atomic_load_n(&heard, __ATOMIC_ACQUIRE) == 1, "kind %d: %d times", shared, heard);
+        machine_close(&m);
+        tp_queue_free(q);
+    }
+    tp_set_log(NULL, NULL);
 }
 
 /* An input that waits for a flow of the program's that does not look whether it must stop says so. */

@@ -531,7 +531,8 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
  * its tp_stop_flag. If one has not ended after 5 s, an error is logged; a process is then killed. A thread is detached and runs on:
  * what it uses must stay valid, and what belongs to the trainer does not, such as a predictor of tp_trainer_get_predictor. A thread
  * that may wait in tp_queue_put does not hear its flag: close the queue in after_train of a callback listed before this one. A
- * process that has failed before is a warning. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
+ * process that fails while the training goes on is a warning; another one, or a thread, that ends before it is an INFO line, within
+ * two seconds. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
  * [callbacks: StartProcOrThread] */
 typedef struct tp_stop_flag tp_stop_flag;
 /* Called by the thread: waits for the stop signal, at most `seconds` (0: does not wait). Returns true if the thread must end. */
@@ -4026,6 +4027,8 @@ typedef struct tp__starter {
     tp_startable item[TP_MAX_NAMES];
     tp_stop_flag *flag[TP_MAX_NAMES]; /* flags of the running threads */
     long pid[TP_MAX_NAMES];           /* ids of the running processes; 0: none */
+    int looks[TP_MAX_NAMES];          /* how often the watch has seen that the thread has ended, 2 at most */
+    tp_stop_flag *watch;              /* the thread that looks at the others; NULL: none */
     int n;
     bool stop;
 } tp__starter;
@@ -4043,34 +4046,77 @@ static tp_status tp__starter_process(const tp_startable *s, long *pid)
 #endif
 }
 
+/* Whether a process has ended. A failure is a warning; goes_on: the log hears of any end. */
+static bool tp__starter_ended(long pid, bool goes_on)
+{
+#ifdef TP__OS_FORK
+    char reason[64];
+    if (!tp__os_child_ended(pid, false, reason, sizeof reason)) return false;
+    const bool failed = strcmp(reason, "ended with status 0") != 0 && strcmp(reason, "is gone") != 0;
+    if (failed || goes_on)
+        tp_log(failed ? TP_LOG_WARN : TP_LOG_INFO, "StartProcOrThread: process %ld %s before the training ended.", pid,
+               reason);
+#else
+    (void)pid, (void)goes_on;
+#endif
+    return true;
+}
+
+/* Says which processes and threads end while the training goes on. A thread does this, because the steps may all wait for the data
+ * of those that have ended. */
+static void tp__starter_look(tp_stop_flag *f, void *user)
+{
+    tp__starter *s = (tp__starter *)user;
+    while (!tp_stop_flag_wait(f, 1))
+        for (int i = 0; i < s->n; i++) {
+            if (s->pid[i] && tp__starter_ended(s->pid[i], true)) s->pid[i] = 0;
+            if (!s->flag[i] || s->looks[i] == 2) continue;
+            tp_mutex_lock(s->flag[i]->mutex);
+            const bool done = s->flag[i]->done;
+            tp_mutex_unlock(s->flag[i]->mutex);
+            /* at the second look: the training may be ending now, and a queue be closed, but then there is no second one */
+            if (done && ++s->looks[i] == 2)
+                tp_log(TP_LOG_INFO, "StartProcOrThread: the thread of .startable[%d] ended before the training.", i);
+        }
+}
+static void tp__starter_end_watch(tp__starter *s)
+{
+    if (!s->watch) return;
+    tp__startable_stop(s->watch);
+    tp_thread_join(s->watch->thread);
+    tp__stop_flag_free(s->watch);
+    s->watch = NULL;
+}
+
 static tp_status tp__starter_before_train(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
     tp_status st = TP_OK;
+    tp__starter_end_watch(s);
     for (int i = 0; i < s->n && st == TP_OK; i++) {
         if (s->flag[i] || s->pid[i]) continue;
         if (s->item[i].argv) st = tp__starter_process(&s->item[i], &s->pid[i]);
         else st = tp__startable_thread(&s->item[i], &s->flag[i]);
         if (st == TP_OK) tp_log(TP_LOG_INFO, "Started %s.", s->item[i].argv ? s->item[i].argv[0] : "a thread");
     }
+#ifndef TP_NO_THREADS
+    tp_startable watch;
+    memset(&watch, 0, sizeof watch);
+    watch.run = tp__starter_look;
+    watch.user = s;
+    if (st == TP_OK) st = tp__startable_thread(&watch, &s->watch);
+#endif
     return st;
 }
 
 /* Tells the process to end, by SIGTERM. Returns false if it has ended already. */
 static bool tp__starter_tell(long pid)
 {
+    if (tp__starter_ended(pid, false)) return false;
 #ifdef TP__OS_FORK
-    char reason[64];
-    if (!tp__os_child_ended(pid, false, reason, sizeof reason)) {
-        tp__os_terminate(pid, false);
-        return true;
-    }
-    if (strcmp(reason, "ended with status 0") != 0 && strcmp(reason, "is gone") != 0)
-        tp_log(TP_LOG_WARN, "StartProcOrThread: process %ld %s before the training ended.", pid, reason);
-#else
-    (void)pid;
+    tp__os_terminate(pid, false);
 #endif
-    return false;
+    return true;
 }
 /* Waits for the end of a process that was told to end, at most until this time, then kills it. */
 static void tp__starter_end(long pid, double until)
@@ -4096,6 +4142,7 @@ static void tp__starter_end(long pid, double until)
 static tp_status tp__starter_after_train(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
+    tp__starter_end_watch(s);
     if (!s->stop) return TP_OK;
     const double until = tp_time() + 5;
     for (int i = 0; i < s->n; i++) {

@@ -401,6 +401,33 @@ TEST(a_process_that_fails_is_a_warning)
     }
 }
 
+/* What ends while the training goes on is told then: the steps may wait for its data for ever. */
+static int told_ends; /* atomic */
+static void hear_ends(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    const bool failed = level == TP_LOG_WARN && strstr(message, " ended with status 3 before the training ended.");
+    if (failed || (level == TP_LOG_INFO && strstr(message, "the thread of .startable[1] ended before the training.")))
+        __atomic_add_fetch(&told_ends, failed ? 1 : 100, __ATOMIC_RELEASE);
+}
+static void end_at_once(tp_stop_flag *f, void *user) { (void)f, (void)user; }
+static tp_status wait_for_ends(tp_callback *cb)
+{
+    for (int i = 0; i < 2000 && __atomic_load_n(&told_ends, __ATOMIC_ACQUIRE) < 101; i++) tp_test_sleep(0.01);
+    return cb ? TP_OK : TP_ERR;
+}
+TEST(an_end_before_the_training_is_told_at_once)
+{
+    const char *const argv[] = {"sh", "-c", "exit 3", NULL};
+    tp_callback *cb[] = {tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}, {NULL, end_at_once, NULL}}),
+                         tp_cb_lambda(.trigger = wait_for_ends)};
+    __atomic_store_n(&told_ends, 0, __ATOMIC_RELEASE);
+    tp_set_log(hear_ends, NULL);
+    CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
+    tp_set_log(NULL, NULL);
+    CHECK_MSG(told_ends == 101, "%d", told_ends);
+}
+
 TEST(a_thread_may_be_left_alone)
 {
     tp_test_fail_after(0); /* counts blocks of memory from here on */

@@ -532,7 +532,10 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
  * what it uses must stay valid, and what belongs to the trainer does not, such as a predictor of tp_trainer_get_predictor. A thread
  * that may wait in tp_queue_put does not hear its flag: close the queue in after_train of a callback listed before this one. A
  * process that fails while the training goes on is a warning; another one, or a thread, that ends before it is an INFO line, within
- * two seconds. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
+ * two seconds. The processes do not receive Ctrl-C. A trainer that is killed (SIGKILL) stops nothing: a process goes on, and
+ * keeps its address, unless it looks by itself whether its parent is there. On Linux prctl(PR_SET_PDEATHSIG, SIGTERM) at its start
+ * does that; for a program that is not yours, argv begins with "setpriv", "--pdeathsig", "TERM". Processes need POSIX. chief_only is
+ * false.
  * [callbacks: StartProcOrThread] */
 typedef struct tp_stop_flag tp_stop_flag;
 /* Called by the thread: waits for the stop signal, at most `seconds` (0: does not wait). Returns true if the thread must end. */

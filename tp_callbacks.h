@@ -5522,6 +5522,24 @@ static TP__UNUSED void tp__ask_savers(tp_train_state *train)
     if (a.n == 0) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
 }
 
+/* What the ModelSavers have saved. */
+typedef struct tp__saved {
+    int64_t step; /* of the newest checkpoint, one that was resumed included; -1: none */
+    int n;        /* number of savers */
+    bool failed;  /* a file could not be written, which is reported elsewhere */
+} tp__saved;
+
+static TP__UNUSED tp_status tp__find_saved(tp_callback *cb, void *user)
+{
+    tp__saved *a = (tp__saved *)user;
+    if (cb->checkpoint != tp__saver_checkpoint) return TP_OK;
+    const int64_t step = ((const tp__saver *)cb->user)->last_step;
+    if (step > a->step) a->step = step;
+    a->failed = a->failed || cb->unsaved;
+    a->n++;
+    return TP_OK;
+}
+
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);

@@ -145,7 +145,8 @@
  *            callbacks of the epoch's end, too. Then the ModelSaver whose checkpoints auto-resume loads saves the model (without
  *            one, all ModelSavers do), and training ends with TP_INTR. A resumed training continues after that step, with the same
  *            bits. That checkpoint is "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is
- *            written. A second Ctrl-C ends the program at once.
+ *            written. A second Ctrl-C ends the program at once. A run_step of several runs may wait for data between two of them:
+ *            a training cannot be resumed there, so nothing is saved, and a warning says which steps are lost.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
@@ -244,6 +245,8 @@ struct tp_trainer {
     tp_predictor *predictors_;
     const char *finishing_; /* what Ctrl-C has to wait for, as a text for the log; NULL: nothing */
     bool told_;             /* the message about Ctrl-C was logged */
+    bool partly_;           /* the loop ended between two runs of one run_step */
+    int64_t begun_at_;      /* global_step when the loop began */
 };
 
 /* Makes a trainer with one device and one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
@@ -2064,6 +2067,12 @@ static tp_status tp__interrupted(tp_train_state *s)
     return st < 0 ? st : TP_INTR;
 }
 
+/* Whether a run_step of the program's own runs, which may call tp_hooked_run several times. */
+static bool tp__own_run_step(const tp_trainer *t)
+{
+    return t->run_step != tp__step_train_op && t->run_step != tp__step_hooks_only && !t->ranks_;
+}
+
 /* Runs one step, including its callbacks. */
 static tp_status tp__one_step(tp_trainer *t, int64_t i)
 {
@@ -2075,6 +2084,7 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (!t->run_step) return tp_fail(TP_ERR_ARG, "%s: its function run_step is NULL", t->name);
     st = tp__call_run_step(t);
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
+    t->partly_ = st != TP_OK && s->global_step != before && tp__own_run_step(t);
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
     /* no checkpoint after the epoch's last step: the monitors first write the values of that step, at the end of the epoch */
@@ -2105,7 +2115,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
 /* A run_step of the program's own calls tp_hooked_run once a step. Tells after the first epoch if it never did, or did more often. */
 static void tp__check_runs(const tp_trainer *t, int64_t steps, int64_t runs)
 {
-    if (t->run_step == tp__step_train_op || t->run_step == tp__step_hooks_only || t->ranks_ || steps <= 0) return;
+    if (!tp__own_run_step(t) || steps <= 0) return;
     if (runs == 0)
         tp_log(TP_LOG_WARN, "%s: run_step ran nothing in %lld steps: it should call tp_hooked_run once a step", t->name,
                (long long)steps);
@@ -2138,7 +2148,7 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
         st = tp__one_step(t, i);
         if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
-    if (st == TP_INTR) return tp__interrupted(s);
+    if (st == TP_INTR) return t->partly_ ? st : tp__interrupted(s);
     if (st == TP_OK && s->epoch_num == s->starting_epoch)
         tp__check_runs(t, s->steps_per_epoch - first, s->global_step - runs);
     return st == TP_OK ? tp__epoch_end(t, t0) : st;
@@ -2153,6 +2163,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp__input_reset_if(t->input_, false);
     /* read the step again, because a callback may have loaded a checkpoint */
     if (st == TP_OK) st = tp__read_global_step(s);
+    t->begun_at_ = s->global_step;
     if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->steps_per_epoch == 0 && s->starting_epoch <= s->max_epoch)
         tp_log(TP_LOG_WARN,
@@ -2192,6 +2203,25 @@ static tp_status tp__report_unsaved(tp_callback *cb, void *user)
     return TP_OK;
 }
 
+/* Warns of the steps that no checkpoint has, if the loop ended where they could not be saved. */
+static void tp__warn_of_lost_steps(const tp_trainer *t, tp_status st)
+{
+    const tp_train_state *s = &t->state;
+    tp__saved last = {-1, 0, false};
+    if (st != TP_INTR || !t->partly_ || !s->is_chief) return;
+    tp__visit(s->callbacks, s->n_callbacks, tp__find_saved, &last);
+    const bool saved = last.step >= t->begun_at_;
+    const int64_t since = saved ? last.step : t->begun_at_;
+    if (last.n == 0 || last.failed || s->global_step <= since) return;
+    tp_log(TP_LOG_WARN, "Not saved: the %lld step%s since %s (global_step=%lld): %s.",
+           (long long)(s->global_step - since), s->global_step - since == 1 ? "" : "s",
+           saved        ? "the last checkpoint"
+           : s->resumed ? "the training was resumed"
+                        : "the training began",
+           (long long)since,
+           "run_step had done only some of its runs when Ctrl-C came, and no training can be resumed there");
+}
+
 /* Calls after_train of all callbacks, writes a checkpoint if one was requested there, and logs every file that was not written. */
 static tp_status tp__end_training(tp_trainer *t, tp_status st)
 {
@@ -2205,6 +2235,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     const tp_status checkpoint_status = tp_train_checkpoint(s, false);
     if (checkpoint_status < 0)
         tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
+    tp__warn_of_lost_steps(t, st);
     tp__visit(s->callbacks, s->n_callbacks, tp__report_unsaved, &u);
     if (st == TP_STOP || st == TP_END) st = TP_OK;
     if (st == TP_OK && checkpoint_status < 0) st = checkpoint_status;

@@ -413,6 +413,51 @@ TEST(who_stops_in_an_epoch_keeps_it)
     CHECK_HAS(tp_test_logged, "Training was stopped: enough.");
 }
 
+/* Two runs a step. At global_step 7, between the two runs of a step, the data do not come, or they end. */
+static tp_status two_runs(tp_trainer *t)
+{
+    const tp_status st = tp_hooked_run(t->state.hooked_session, NULL, 0, NULL);
+    return st == TP_OK ? tp_hooked_run(t->state.hooked_session, NULL, 0, NULL) : st;
+}
+static tp_status ends_at_7;
+static tp_status wait_at_7(tp_callback *cb, tp_run_request *r)
+{
+    if (!r || cb->train->global_step != 7) return TP_OK;
+    if (ends_at_7 == TP_INTR) raise(SIGINT);
+    return ends_at_7;
+}
+static tp_status run_twice(tp_callback *with_saver, int64_t steps)
+{
+    tp_callback *waits = tp_callback_new("Waits", 0);
+    waits->before_run = wait_at_7;
+    tp_callback *const cb[] = {with_saver, waits};
+    tp_trainer *t = tp_noop_trainer();
+    t->run_step = two_runs;
+    const tp_status st =
+        tp_train(t, &(tp_train_desc){.callbacks = cb, .n_callbacks = 2, .steps_per_epoch = steps, .max_epoch = 2});
+    tp_trainer_free(t);
+    return st;
+}
+
+/* A step that was done in part was once saved as a whole one, so the resumed training left out its second run. */
+TEST(ctrl_c_between_two_runs_of_a_step)
+{
+#ifdef TP_NO_SIGNALS
+    TEST_SKIP("without signals there is no Ctrl-C");
+#endif
+    ends_at_7 = TP_INTR;
+    for (int i = 0; i < 2; i++) {
+        tp_test_keep_log();
+        dir = tp_test_tmpdir();
+        CHECK(run_twice(saver(), i ? 5 : 2) == TP_INTR);
+        CHECK(step_of("interrupted.npz") == -1 && step_of("model-4.npz") == (i ? -1 : 4));
+        CHECK_HAS(tp_test_logged,
+                  i ? "Not saved: the 7 steps since the training began (global_step=0): run_step had done"
+                    : "Not saved: the 3 steps since the last checkpoint (global_step=4): run_step had done "
+                      "only some of its runs when Ctrl-C came");
+    }
+}
+
 static int ends_with;
 static tp_status interrupt(tp_callback *cb)
 {

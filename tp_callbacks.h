@@ -146,7 +146,7 @@ typedef struct tp_train_state {
 
 /* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP. From a hook
  * within an epoch (trigger_step, after_run) training ends there: triggers of that epoch, ModelSaver's too, do not run, and steps since
- * the last checkpoint are not saved. A training that Ctrl-C ends saves those steps.
+ * the last checkpoint are not saved; a warning says which. A training that Ctrl-C or the end of its data ends saves those steps.
  * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Writes a time as "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute:
@@ -5495,9 +5495,10 @@ static tp_status tp__saver_trigger(tp_callback *cb)
 
 static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->kept); }
 
-/* After Ctrl-C: requests a checkpoint of the current step, unless it is already saved. */
+/* After Ctrl-C, or when the data have ended: requests a checkpoint of the current step, unless it is already saved. */
 typedef struct tp__asked_savers {
-    bool any_folder; /* also ask savers whose folders auto-resume does not read */
+    bool interrupted; /* by Ctrl-C: the checkpoint has the name of such a one */
+    bool any_folder;  /* also ask savers whose folders auto-resume does not read */
     int n;
 } tp__asked_savers;
 
@@ -5508,18 +5509,18 @@ static tp_status tp__ask_saver(tp_callback *cb, void *user)
     tp__saver *s = (tp__saver *)cb->user;
     a->n++;
     if (s->last_step == cb->train->global_step || cb->due_) return TP_OK;
-    s->interrupted = true;
+    s->interrupted = a->interrupted;
     tp_callback_request_checkpoint(cb);
     return TP_OK;
 }
 
-static TP__UNUSED void tp__ask_savers(tp_train_state *train)
+static TP__UNUSED void tp__ask_savers(tp_train_state *train, bool interrupted)
 {
-    tp__asked_savers a = {false, 0};
+    tp__asked_savers a = {interrupted, false, 0};
     tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
     a.any_folder = a.n == 0;
     if (a.any_folder) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
-    if (a.n == 0) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
+    if (a.n == 0 && interrupted) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
 }
 
 /* What the ModelSavers have saved. */

@@ -147,6 +147,9 @@
  *            bits. That checkpoint is "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is
  *            written. A second Ctrl-C ends the program at once. A run_step of several runs may wait for data between two of them:
  *            a training cannot be resumed there, so nothing is saved, and a warning says which steps are lost.
+ * DATA END   a training whose input ends (TP_END) within an epoch is saved as after Ctrl-C, but as "model-<step>.npz"; a resume goes on
+ *            after that step if there are more data. A training of several processes only warns of the steps that are lost, and so
+ *            does one that ends between two runs of a run_step, or that tp_stop ends within an epoch.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
@@ -2062,9 +2065,17 @@ static int64_t tp__steps_done(tp_train_state *s)
 /* After Ctrl-C, when the current step is finished: requests and writes a checkpoint. */
 static tp_status tp__interrupted(tp_train_state *s)
 {
-    tp__ask_savers(s);
+    tp__ask_savers(s, true);
     const tp_status st = tp_train_checkpoint(s, false);
     return st < 0 ? st : TP_INTR;
+}
+
+/* When the data ended before a step: requests and writes a checkpoint of the steps before. */
+static tp_status tp__data_ended(tp_train_state *s)
+{
+    tp__ask_savers(s, false);
+    const tp_status st = tp_train_checkpoint(s, false);
+    return st < 0 ? st : TP_END;
 }
 
 /* Whether a run_step of the program's own runs, which may call tp_hooked_run several times. */
@@ -2085,8 +2096,11 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     st = tp__call_run_step(t);
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     t->partly_ = st != TP_OK && s->global_step != before && tp__own_run_step(t);
+    /* the ranks do not all end at the same step, so they cannot write a checkpoint here */
+    const bool data_ended = st == TP_END && s->global_step == before && !t->ranks_;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
+    if (data_ended) return tp__data_ended(s);
     /* no checkpoint after the epoch's last step: the monitors first write the values of that step, at the end of the epoch */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
@@ -2107,7 +2121,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
     t->finishing_ = NULL;
     if (s->within_) return st;
     const tp_status interrupted = tp__trainer_poll(s);
-    if (interrupted != TP_OK) tp__ask_savers(s);
+    if (interrupted != TP_OK) tp__ask_savers(s, true);
     const tp_status saved = tp_train_checkpoint(s, true);
     return saved != TP_OK ? saved : st != TP_OK ? st : interrupted;
 }
@@ -2203,23 +2217,25 @@ static tp_status tp__report_unsaved(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-/* Warns of the steps that no checkpoint has, if the loop ended where they could not be saved. */
+/* Warns of the steps that no checkpoint has, if the training ended before its last epoch. */
 static void tp__warn_of_lost_steps(const tp_trainer *t, tp_status st)
 {
     const tp_train_state *s = &t->state;
     tp__saved last = {-1, 0, false};
-    if (st != TP_INTR || !t->partly_ || !s->is_chief) return;
+    if ((st != TP_STOP && st != TP_END && !(st == TP_INTR && t->partly_)) || !s->is_chief) return;
     tp__visit(s->callbacks, s->n_callbacks, tp__find_saved, &last);
     const bool saved = last.step >= t->begun_at_;
-    const int64_t since = saved ? last.step : t->begun_at_;
-    if (last.n == 0 || last.failed || s->global_step <= since) return;
-    tp_log(TP_LOG_WARN, "Not saved: the %lld step%s since %s (global_step=%lld): %s.",
-           (long long)(s->global_step - since), s->global_step - since == 1 ? "" : "s",
+    const int64_t since = saved ? last.step : t->begun_at_, n = s->global_step - since;
+    if (last.n == 0 || last.failed || n <= 0) return;
+    const char *reason = "a training that is stopped within an epoch, not in trigger_epoch, saves nothing";
+    if (t->partly_ && st != TP_STOP)
+        reason = "run_step had done only some of the runs of a step, and no training can be resumed there";
+    else if (!s->within_) reason = "no ModelSaver was triggered";
+    tp_log(TP_LOG_WARN, "Not saved: the %lld step%s since %s (global_step=%lld): %s.", (long long)n, n == 1 ? "" : "s",
            saved        ? "the last checkpoint"
            : s->resumed ? "the training was resumed"
                         : "the training began",
-           (long long)since,
-           "run_step had done only some of its runs when Ctrl-C came, and no training can be resumed there");
+           (long long)since, reason);
 }
 
 /* Calls after_train of all callbacks, writes a checkpoint if one was requested there, and logs every file that was not written. */

@@ -40,6 +40,16 @@ static int64_t step_of(const char *name)
     return step;
 }
 
+static void weights_of(const char *name, float *w)
+{
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    w[0] = w[1] = -1;
+    if (CHECK_OK(tp_npz_load(tp_test_path(dir, name), &d)) && CHECK(tp_dict_find(&d, "w") != NULL))
+        for (int i = 0; i < 2; i++) w[i] = (float)tp_tensor_get(tp_dict_find(&d, "w"), i);
+    tp_dict_free(&d);
+}
+
 /* -- data that hold nothing */
 
 /* One point of two numbers at each index below *user; without a size of its own. */
@@ -47,7 +57,9 @@ static tp_status points(void *user, int64_t pass, int64_t index, tp_datapoint *d
 {
     if (pass < 0 || index >= *(const int *)user) return TP_END;
     const tp_status st = tp_datapoint_resize(dp, 1);
-    return st == TP_OK ? tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2)) : st;
+    if (st != TP_OK || tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2)) != TP_OK) return TP_ERR_NOMEM;
+    for (int i = 0; i < 2; i++) ((float *)dp->c[0].data)[i] = (float)(index + i + 1);
+    return TP_OK;
 }
 static tp_dataflow *n_points(int n)
 {
@@ -454,8 +466,76 @@ TEST(ctrl_c_between_two_runs_of_a_step)
         CHECK_HAS(tp_test_logged,
                   i ? "Not saved: the 7 steps since the training began (global_step=0): run_step had done"
                     : "Not saved: the 3 steps since the last checkpoint (global_step=4): run_step had done "
-                      "only some of its runs when Ctrl-C came");
+                      "only some of the runs of a step, and no training");
     }
+}
+
+/* The steps since the last checkpoint once were lost without a word, for a stop and for data that ended alike. */
+TEST(steps_that_an_end_does_not_save)
+{
+    tp_test_keep_log();
+    dir = tp_test_tmpdir();
+    ends_at_7 = TP_END;
+    CHECK_OK(run_twice(saver(), 2));
+    CHECK(step_of("model-4.npz") == 4 && step_of("model-7.npz") == -1);
+    CHECK_HAS(tp_test_logged,
+              "Not saved: the 3 steps since the last checkpoint (global_step=4): run_step had done only");
+    tp_test_keep_log();
+    dir = tp_test_tmpdir();
+    ends_at_7 = TP_STOP;
+    CHECK_OK(run_twice(saver(), 5));
+    CHECK_HAS(tp_test_logged, "Not saved: the 7 steps since the training began (global_step=0)");
+    tp_test_keep_log();
+    CHECK_OK(RUN(5, tp_cb_lambda(.trigger_step = stop), saver()));
+    CHECK_HAS(tp_test_logged,
+              "Not saved: the 1 step since the last checkpoint (global_step=1): a training that is stopped "
+              "within an epoch, not in trigger_epoch, saves nothing.");
+    tp_test_keep_log();
+    CHECK_OK(RUN(5, tp_cb_lambda(.trigger = stop), saver()));
+    CHECK_OK(RUN(5, tp_cb_lambda(.trigger_step = stop)));
+    CHECK(!strstr(tp_test_logged, "Not saved")); /* all were saved, or nobody asked for it */
+}
+
+static tp_status train_while_there_are_data(int n, bool queue, bool resume)
+{
+    static const tp_spec input[] = {TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    tp_test_keep_log();
+    CHECK_OK(tp_logger_set_dir(dir, resume ? 'k' : 'd'));
+    tp_dataflow *df = tp_df_batch(n_points(n), 1);
+    return tp_launch_train_with_config(
+        &(tp_train_config){
+            .model = {.inputs = input, .n_inputs = 1, .build_graph = cost_of_points, .optimizer = rate_of_a_tenth},
+            .data = queue ? tp_queue_input(df, .infinite = TP_NO)
+                          : tp_feed_input(df, .infinite = TP_NO, .quiet_end = TP_YES),
+            TP_CALLBACKS(tp_cb_model_saver()),
+            .steps_per_epoch = 3,
+            .max_epoch = 4,
+            .auto_resume = TP_YES},
+        tp_simple_trainer());
+}
+
+/* Data that end within an epoch end a training that is saved. It resumes there: without more data it ends at once, with more it
+ * trains on, to the bits of one that had them all. */
+TEST(data_that_end_within_an_epoch)
+{
+    for (int queue = 0; queue < 2; queue++) {
+        dir = tp_test_tmpdir();
+        CHECK_OK(train_while_there_are_data(8, queue, false));
+        CHECK(step_of("model-6.npz") == 6 && step_of("model-8.npz") == 8);
+        float whole[2], resumed[2];
+        weights_of("model-8.npz", whole);
+        dir = tp_test_tmpdir();
+        CHECK_OK(train_while_there_are_data(7, queue, false));
+        CHECK(step_of("model-7.npz") == 7 && !strstr(tp_test_logged, "Not saved"));
+        CHECK_OK(train_while_there_are_data(7, queue, true));
+        CHECK_HAS(tp_test_logged, "The checkpoint was made within epoch 3, after step 1 of 3.");
+        CHECK(step_of("model-8.npz") == -1);
+        CHECK_OK(train_while_there_are_data(8, queue, true));
+        CHECK(step_of("model-8.npz") == 8);
+        weights_of("model-8.npz", resumed);
+        CHECK(memcmp(whole, resumed, sizeof whole) == 0);
+    }
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
 }
 
 static int ends_with;

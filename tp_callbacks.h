@@ -379,6 +379,8 @@ TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
 TP_DEF void *tp_lambda_user(const tp_callback *cb);
 
 /* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and before training if .before_train is set.
+ * global_step is tested after each step. If run_step calls tp_hooked_run n times a step, global_step grows by n, and a multiple of k
+ * within a step triggers nothing: choose k as a multiple of n.
  * All other hooks except trigger_epoch are forwarded: without every_k_epochs nothing happens at the end
  * of an epoch. At least one of the three options is needed. [callbacks: PeriodicTrigger] */
 typedef struct tp_cb_periodic_trigger_desc {

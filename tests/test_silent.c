@@ -451,6 +451,22 @@ static tp_status run_twice(tp_callback *with_saver, int64_t steps)
     return st;
 }
 
+static int n_triggers;
+static tp_status count_triggers(tp_callback *cb) { return n_triggers += cb != NULL, TP_OK; }
+
+/* As in tensorpack, but with a warning: of global_step 3, 6, 9, 12 only the even ones are seen. */
+TEST(every_k_steps_with_two_runs_a_step)
+{
+    tp_test_keep_log();
+    ends_at_7 = TP_OK;
+    for (int k = 3; k < 5; k++) {
+        n_triggers = 0;
+        CHECK_OK(run_twice(tp_cb_periodic_trigger(tp_cb_lambda(.trigger = count_triggers), .every_k_steps = k), 6));
+        CHECK(n_triggers == (k == 3 ? 4 : 6));
+        CHECK_HAS(tp_test_logged, "which .every_k_steps of a callback sees only after the last of them");
+    }
+}
+
 /* A step that was done in part was once saved as a whole one, so the resumed training left out its second run. */
 TEST(ctrl_c_between_two_runs_of_a_step)
 {

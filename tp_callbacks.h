@@ -2038,6 +2038,8 @@ static tp_status tp__name_states(tp_train_state *train)
     return tp__visit(train->callbacks, train->n_callbacks, tp__name_state, &n);
 }
 
+static tp_status tp__members_named(const tp_callback *member, unsigned n_errors, tp_status st);
+
 typedef struct tp__saving {
     tp_dict *d;
     tp_buf known; /* the prefixes of all callbacks, each followed by a NUL */
@@ -2048,7 +2050,8 @@ static tp_status tp__save_one(tp_callback *cb, void *user)
     tp__saving *s = (tp__saving *)user;
     if (cb->unnamed_) return TP_OK;
     tp_buf_put(&s->known, cb->state_prefix_, strlen(cb->state_prefix_) + 1);
-    return tp_callback_save_state(cb, s->d, cb->state_prefix_);
+    const unsigned n_errors = tp__n_errors;
+    return tp__members_named(cb, n_errors, tp_callback_save_state(cb, s->d, cb->state_prefix_));
 }
 
 /* For each variable id: whether an operation changes the variable. Variables that only the program sets, such as a queue's length,
@@ -2192,7 +2195,8 @@ static tp_status tp__load_one(tp_callback *cb, void *user)
 {
     const tp__loading *l = (const tp__loading *)user;
     cb->resumed = tp__state_known(l, cb->state_prefix_);
-    if (cb->resumed) return tp_callback_load_state(cb, l->d, cb->state_prefix_);
+    const unsigned n_errors = tp__n_errors;
+    if (cb->resumed) return tp__members_named(cb, n_errors, tp_callback_load_state(cb, l->d, cb->state_prefix_));
     if (cb->load_state && !l->is_other_rank)
         tp_log(TP_LOG_WARN,
                "%.*s finds no state of its own in the checkpoint: it begins anew. It is new in this program, or it was "
@@ -2281,7 +2285,8 @@ static tp_status tp__after_checkpoint(tp_callback *cb, void *user)
 {
     (void)user;
     cb->due_ = false;
-    return cb->after_checkpoint ? cb->after_checkpoint(cb) : TP_OK;
+    const unsigned n_errors = tp__n_errors;
+    return cb->after_checkpoint ? tp__members_named(cb, n_errors, cb->after_checkpoint(cb)) : TP_OK;
 }
 
 /* Cancels all requests for a checkpoint. */
@@ -2303,7 +2308,10 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
     if (save) st = tp_train_state_save(train);
     for (int resumed_from = 0; resumed_from < 2; resumed_from++)
         for (tp_callback *cb = first; cb && st == TP_OK; cb = cb->next_due_)
-            if (cb->checkpoint && cb->is_resumed_from == resumed_from) st = cb->checkpoint(cb);
+            if (cb->checkpoint && cb->is_resumed_from == resumed_from) {
+                const unsigned n_errors = tp__n_errors;
+                st = tp__members_named(cb, n_errors, cb->checkpoint(cb));
+            }
     if (st == TP_OK && (first || force))
         st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
     /* callbacks inside a wrapper that does not set `inner` were not found in the list: call their after_checkpoint here */
@@ -3049,7 +3057,7 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         r->first = r->n_fetch; /* the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
-        const int feed = r->n_feed;
+        const int feed = r->first_feed = r->n_feed;
         const unsigned n_errors = tp__n_errors;
         st = tp_callback_before_run(g->cb[i], r);
         if (st == TP_OK) st = r->status;
@@ -4158,7 +4166,11 @@ static tp_status tp__starter_after_train(tp_callback *cb)
         if (s->pid[i]) tp__starter_end(s->pid[i], until);
         s->pid[i] = 0;
         if (!s->flag[i] || tp__startable_join(&s->flag[i], until - tp_time())) continue;
-        tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
+        tp_log(
+            TP_LOG_ERROR,
+            "StartProcOrThread: the thread of .startable[%d] did not end within 5 s after it was told to. If it waits "
+            "in tp_queue_put, close the queue in after_train of a callback listed before this one.",
+            i);
         tp__startable_detach(s->flag[i]);
         s->flag[i] = NULL;
     }

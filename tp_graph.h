@@ -11819,7 +11819,7 @@ struct tp_run_request {
     int n_fetch, cap_fetch;
     tp_feed *feed;
     int n_feed, cap_feed;
-    int first; /* index of the first fetch of the hook that is being called */
+    int first, first_feed; /* indices of the first fetch and the first feed of the hook that is being called */
     tp__running run;
     int64_t begun; /* start of the run, in nanoseconds */
     int n_datapoints;
@@ -11881,7 +11881,11 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
     }
     if (!value) return r->status = tp_fail(TP_ERR_ARG, "a hook feeds '%s' a value that is NULL", n->op->name);
     for (int i = 0; i < r->n_feed; i++)
-        if (r->feed[i].node == n) return r->status = tp_fail(TP_ERR_ARG, "two hooks feed '%s' in one run", n->op->name);
+        if (r->feed[i].node == n)
+            return r->status = tp_fail(TP_ERR_ARG,
+                                       i < r->first_feed ? "two hooks feed '%s' in one run"
+                                                         : "a hook feeds '%s' twice in one run",
+                                       n->op->name);
     if (r->n_feed == r->cap_feed) {
         const int cap = r->cap_feed ? r->cap_feed * 2 : 8;
         tp_feed *f = (tp_feed *)tp_realloc(r->feed, (size_t)cap * sizeof *f);
@@ -12006,6 +12010,7 @@ static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches
     }
     for (int i = 0; i < h->n_hook; i++) {
         h->first[i] = r->first = r->n_fetch;
+        r->first_feed = r->n_feed;
         tp_status st = h->hook[i]->before_run ? h->hook[i]->before_run(h->hook[i], r) : TP_OK;
         if (st == TP_OK) st = r->status;
         if (st != TP_OK) return st;

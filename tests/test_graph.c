@@ -3296,25 +3296,29 @@ static tp_status ask_for_nothing(tp_hook *h, tp_run_request *r)
     if (which == 0) CHECK(tp_request_fetch(r, NULL) == -1);
     if (which == 1) CHECK(tp_request_feed(r, NULL, &t) == TP_ERR_ARG);
     if (which == 2) CHECK(tp_request_feed(r, x, NULL) == TP_ERR_ARG);
+    if (which == 5) return tp_request_feed(r, x, &t); /* of two hooks */
     if (which == 3)
         for (int i = 0; i < 2; i++) CHECK(tp_request_feed(r, x, &t) == (i ? TP_ERR_ARG : TP_OK));
     return which == 4 ? tp_fail(TP_ERR_IO, "the hook's own") : TP_OK;
 }
 TEST(hooks_that_fail_end_the_run)
 {
-    static const char *const sentence[5] = {
-        "a hook asks for a node that does not exist", "a hook feeds a node that does not exist",
-        "a hook feeds 'x' a value that is NULL", "two hooks feed 'x' in one run", "the hook's own"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const sentence[6] = {"a hook asks for a node that does not exist",
+                                            "a hook feeds a node that does not exist",
+                                            "a hook feeds 'x' a value that is NULL",
+                                            "a hook feeds 'x' twice in one run",
+                                            "the hook's own",
+                                            "two hooks feed 'x' in one run"};
+    for (int i = 0; i < 6; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, scalar()), *c = tp_const(g, 2);
         wrong_hook user = {i, x};
         tp_hook h;
         memset(&h, 0, sizeof h);
         h.user = &user, h.before_run = ask_for_nothing;
-        tp_hook *list = &h;
+        tp_hook *list[] = {&h, &h};
         tp_session *s = tp_session_new(g, NULL);
-        tp_hooked_session *session = tp_hooked_session_new(s, &list, 1);
+        tp_hooked_session *session = tp_hooked_session_new(s, list, i == 5 ? 2 : 1);
         CHECK(tp_hooked_run(session, &c, 1, NULL) == (i == 4 ? TP_ERR_IO : TP_ERR_ARG));
         CHECK_STR(tp_last_error(), sentence[i]);
         CHECK(tp_exec_random_step(tp_hooked_session_exec(session)) == 0); /* nothing ran */

@@ -451,6 +451,43 @@ static tp_status run_twice(tp_callback *with_saver, int64_t steps)
     return st;
 }
 
+static tp_status saves_not(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    return cb && d && prefix ? tp_fail(TP_ERR_IO, "no room") : TP_ERR;
+}
+static tp_status fails(tp_callback *cb) { return cb ? tp_fail(TP_ERR_IO, "no room") : TP_ERR; }
+static tp_status asks(tp_callback *cb) { return tp_callback_request_checkpoint(cb), TP_OK; }
+static tp_status feeds_twice(tp_callback *cb, tp_run_request *r)
+{
+    const float one = 1;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    tp_tensor_view(&t, TP_F32, tp_make_shape(), &one);
+    tp_node *x = tp_callback_find(cb, "learning_rate");
+    const tp_status st = tp_request_feed(r, x, &t);
+    return st == TP_OK ? tp_request_feed(r, x, &t) : st;
+}
+
+/* Errors of these hooks once did not say whose they are, and one callback that feeds twice was told of two. */
+TEST(errors_at_a_checkpoint_name_the_callback)
+{
+    TEST_MAY_ERROR("Training failed");
+    for (int i = 0; i < 4; i++) {
+        tp_test_keep_log();
+        dir = tp_test_tmpdir();
+        tp_callback *cb = tp_callback_new("Boom", 0);
+        if (i == 0) cb->save_state = saves_not;
+        if (i == 1) cb->after_checkpoint = fails;
+        if (i == 2) cb->trigger = asks, cb->checkpoint = fails;
+        if (i == 3) cb->before_run = feeds_twice;
+        tp_callback *list[] = {cb, saver()};
+        tp_callback *group = tp_cb_group(list, 2);
+        if (i < 3) CHECK(run(&group, 1, 1) == TP_ERR_IO);
+        else CHECK(train_points(tp_df_batch(n_points(4), 2), NULL, 2, group) == TP_ERR_ARG);
+        CHECK_HAS(tp_last_error(), i < 3 ? "Boom: no room" : "Boom: a hook feeds 'learning_rate' twice in one run");
+    }
+}
+
 static int n_triggers;
 static tp_status count_triggers(tp_callback *cb) { return n_triggers += cb != NULL, TP_OK; }
 
@@ -486,6 +523,13 @@ TEST(ctrl_c_between_two_runs_of_a_step)
     }
 }
 
+static tp_callback *stops_in_a_step(void)
+{
+    tp_callback *cb = tp_callback_new("Stops", 0);
+    cb->trigger_step = stop;
+    return cb;
+}
+
 /* The steps since the last checkpoint once were lost without a word, for a stop and for data that ended alike. */
 TEST(steps_that_an_end_does_not_save)
 {
@@ -502,13 +546,13 @@ TEST(steps_that_an_end_does_not_save)
     CHECK_OK(run_twice(saver(), 5));
     CHECK_HAS(tp_test_logged, "Not saved: the 7 steps since the training began (global_step=0)");
     tp_test_keep_log();
-    CHECK_OK(RUN(5, tp_cb_lambda(.trigger_step = stop), saver()));
+    CHECK_OK(RUN(5, stops_in_a_step(), saver()));
     CHECK_HAS(tp_test_logged,
               "Not saved: the 1 step since the last checkpoint (global_step=1): a training that is stopped "
               "within an epoch, not in trigger_epoch, saves nothing.");
     tp_test_keep_log();
     CHECK_OK(RUN(5, tp_cb_lambda(.trigger = stop), saver()));
-    CHECK_OK(RUN(5, tp_cb_lambda(.trigger_step = stop)));
+    CHECK_OK(RUN(5, stops_in_a_step()));
     CHECK(!strstr(tp_test_logged, "Not saved")); /* all were saved, or nobody asked for it */
 }
 

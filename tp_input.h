@@ -148,10 +148,10 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
  * NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
-/* For flows of your own, and functions of tp_df_from_generator and tp_df_map, that wait for something: true when the input source or the parallel flow whose thread reads this flow is
- * being freed or reset. Check it at least ten times a second while you wait, and return TP_STOP when it is true: tp_input_free and
- * tp_df_free wait until you return. Always false in other threads. It is also false in a process of tp_df_multi_process; such a
- * process need not check it, because it is ended from outside. */
+/* For flows of your own, and functions of tp_df_from_generator and tp_df_map, that wait for something: true when the input source or
+ * the parallel flow whose thread reads this flow is being freed or reset. Check it at least ten times a second while you wait, and
+ * return TP_STOP when it is true: tp_input_free and tp_df_free wait until you return. Always false in other threads. It is also false
+ * in a process of tp_df_multi_process; such a process need not check it, because it is ended from outside. */
 TP_DEF bool tp_df_stopping(void);
 
 /* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs how many there were in a second, and

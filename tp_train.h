@@ -2138,8 +2138,7 @@ static void tp__check_runs(const tp_trainer *t, int64_t steps, int64_t runs)
             TP_LOG_WARN,
             "%s: run_step called tp_hooked_run %lld times in %lld steps: each call takes new data, runs the hooks of "
             "callbacks and counts in global_step, which .every_k_steps of a callback sees only after the last of them. "
-            "One "
-            "call with all nodes of a step does so once",
+            "One call with all nodes of a step does so once",
             t->name, (long long)runs, (long long)steps);
 }
 

@@ -4077,7 +4077,7 @@ static bool tp__starter_ended(long pid, bool goes_on)
 
 /* Says which processes and threads end while the training goes on. A thread does this, because the steps may all wait for the data
  * of those that have ended. */
-static void tp__starter_look(tp_stop_flag *f, void *user)
+TP__UNUSED static void tp__starter_look(tp_stop_flag *f, void *user)
 {
     tp__starter *s = (tp__starter *)user;
     while (!tp_stop_flag_wait(f, 1))

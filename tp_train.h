@@ -1553,7 +1553,8 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
  * thread that reads ahead sees what they set, or at the first run if one of them runs a step. */
 static tp_status tp__input_reset_if(tp_input_source *in, bool was_reset)
 {
-    return in && tp__input_kind(in)->was_reset_ == was_reset ? tp_input_reset_state(in) : TP_OK;
+    if (!in || !tp_input_setup_done(in)) return TP_OK;
+    return tp__input_kind(in)->was_reset_ == was_reset ? tp_input_reset_state(in) : TP_OK;
 }
 static tp_status tp__input_before_train(tp_callback *cb) { return tp__input_reset_if(cb->train->input, true); }
 

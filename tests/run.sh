@@ -3,7 +3,7 @@
 # lines say what was skipped and why, and the sum.
 #   tests/run.sh [part of configuration/test, as in gcc-c11/test_train]
 # As many at a time as there are processors, or TP_TEST_JOBS, and one of the checks that mostly wait. A test's line ends with its seconds: to compile, to run. A
-# test that runs longer than TP_TEST_LIMIT seconds (600) is ended and fails.
+# test that runs longer than TP_TEST_LIMIT seconds (1200) is ended and fails.
 #
 # Most tests call what the headers declare and nothing else: the implementation of all headers is compiled once for a
 # configuration, with its flags, and linked to them. A test that defines TP_STATIC looks inside, and compiles its own.
@@ -17,7 +17,7 @@ passed=0 failed=0 skipped=0
 warn="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror"
 
 jobs=${TP_TEST_JOBS:-$(nproc 2>/dev/null || echo 2)}
-limit=${TP_TEST_LIMIT:-600}
+limit=${TP_TEST_LIMIT:-1200}
 began=$(date +%s)
 order=()
 left_out=() # "name: why"

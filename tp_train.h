@@ -1513,8 +1513,8 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
-/* Frees the objects of a trainer in order: the input first, whose threads may use predictors and what callbacks own, those that use
- * the session before it, those with nodes before the graph. */
+/* Frees the objects of a trainer. The input comes first: its threads may use predictors and what callbacks own. What uses the session
+ * comes before the session, and what has nodes before the graph. */
 static void tp__trainer_delete(tp_trainer *t)
 {
     if (!t) return;
@@ -2063,20 +2063,13 @@ static int64_t tp__steps_done(tp_train_state *s)
     return step + 1;
 }
 
-/* After Ctrl-C, when the current step is finished: requests and writes a checkpoint. */
-static tp_status tp__interrupted(tp_train_state *s)
+/* Between two steps of an epoch, after Ctrl-C (why: TP_INTR) or at the end of the data (TP_END): requests and writes a checkpoint of
+ * the steps that are done. Returns why, or the error of the checkpoint. */
+static tp_status tp__save_within_epoch(tp_train_state *s, tp_status why)
 {
-    tp__ask_savers(s, true);
+    tp__ask_savers(s, why == TP_INTR);
     const tp_status st = tp_train_checkpoint(s, false);
-    return st < 0 ? st : TP_INTR;
-}
-
-/* When the data ended before a step: requests and writes a checkpoint of the steps before. */
-static tp_status tp__data_ended(tp_train_state *s)
-{
-    tp__ask_savers(s, false);
-    const tp_status st = tp_train_checkpoint(s, false);
-    return st < 0 ? st : TP_END;
+    return st < 0 ? st : why;
 }
 
 /* Whether a run_step of the program's own runs, which may call tp_hooked_run several times. */
@@ -2101,7 +2094,7 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     const bool data_ended = st == TP_END && s->global_step == before && !t->ranks_;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
-    if (data_ended) return tp__data_ended(s);
+    if (data_ended) return tp__save_within_epoch(s, TP_END);
     /* no checkpoint after the epoch's last step: the monitors first write the values of that step, at the end of the epoch */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
@@ -2164,7 +2157,7 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
         st = tp__one_step(t, i);
         if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
-    if (st == TP_INTR) return t->partly_ ? st : tp__interrupted(s);
+    if (st == TP_INTR) return t->partly_ ? st : tp__save_within_epoch(s, TP_INTR);
     if (st == TP_OK && s->epoch_num == s->starting_epoch)
         tp__check_runs(t, s->steps_per_epoch - first, s->global_step - runs);
     return st == TP_OK ? tp__epoch_end(t, t0) : st;
@@ -4529,8 +4522,8 @@ static tp_status tp__ranks_session(tp_trainer *t)
 }
 
 /* Uses the device library's sum over ranks (NCCL) if every rank has such a device, the options allow it and no layer averages over
- * the ranks: with such means, which MPI computes, between sums by NCCL, a training on CUDA's emulation in the tests had NaN, and the cause
- * is not known. If connecting fails on one rank, all ranks sum through the host. A rank that is killed while the ranks connect is noticed
+ * the ranks. (MPI computes such averages. Where they ran between sums of NCCL, a training on the tests' emulation of CUDA had NaN; the
+ * cause is not known.) If connecting fails on one rank, all ranks sum through the host. A rank that is killed while the ranks connect is noticed
  * by mpirun only. */
 static tp_status tp__ranks_join(tp_trainer *t)
 {

@@ -4779,7 +4779,7 @@ TEST(flows_name_the_line_of_their_call)
 
 typedef struct player {
     double skill;
-    int unset; /* datapoints that were made before the training set skill */
+    int unset; /* number of datapoints made before the training gave `skill` its first value */
     tp_predictor *predictor;
 } player;
 static tp_status play(void *user, int64_t pass, int64_t i, tp_datapoint *dp)

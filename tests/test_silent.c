@@ -491,7 +491,8 @@ TEST(errors_at_a_checkpoint_name_the_callback)
 static int n_triggers;
 static tp_status count_triggers(tp_callback *cb) { return n_triggers += cb != NULL, TP_OK; }
 
-/* As in tensorpack, but with a warning: of global_step 3, 6, 9, 12 only the even ones are seen. */
+/* global_step is tested after each step, when it is even here: an odd multiple of k triggers nothing. tensorpack does the same; here a
+ * warning says so. */
 TEST(every_k_steps_with_two_runs_a_step)
 {
     tp_test_keep_log();

@@ -7,7 +7,7 @@
  * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#define TP__ZMQ_SILENCE   0.3 /* seconds until an end that nobody speaks to says so */
+#define TP__ZMQ_SILENCE   0.3 /* seconds until a ZMQ source that has heard nothing logs that */
 #define TP__STOP_SILENCE  0.3 /* ... and an input whose flow does not return */
 #define TP__INPUT_SILENCE 0.3 /* ... and a run that waits for its data */
 #include "tp_input.h"
@@ -777,7 +777,8 @@ static void hear(void *part, tp_log_level level, const char *message)
 {
     if (level == TP_LOG_WARN && strstr(message, (const char *)part)) __atomic_add_fetch(&heard, 1, __ATOMIC_RELEASE);
 }
-/* Gives 0, then waits until something was heard, without a look at tp_df_stopping; for a while once more before it gives 2. */
+/* Gives 0. Before it gives 1 and 2 it waits until the expected message is logged, and before 2 half a second more. It never looks at
+ * tp_df_stopping. */
 static tp_status give_when_heard(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     int first = 0;

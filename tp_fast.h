@@ -152,8 +152,9 @@ typedef struct tp__taps {
     float ceiling;
 } tp__taps;
 
-#define TP__DOTS 16
-#define TP__FEW  4 /* with more output channels, convolutions make vectors of these */
+#define TP__EVEN_NEAR 128 /* up to this K a strip of B and the rows of a transposed A of two tiles stay in L1 */
+#define TP__DOTS      16
+#define TP__FEW       4 /* with more output channels, convolutions make vectors of these */
 
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
@@ -850,6 +851,8 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->even = tp__gemm_is_even(a, isa) && p->parts == 1 && !p->pack_here && !p->stream && !p->row &&
               (a->ta ? a->lda <= TP__LDA_NEAR && a->lda % 256 != 0 : !p->pack_a);
     if (p->even) p->pack_a = false;
+    /* Rows that start within a vector of eight floats fill up to twice as many cache lines: B and A evict each other from L1. */
+    if (p->even && isa->vw == 8 && a->ldb % 8 != 0 && K > TP__EVEN_NEAR * 3 / 4 && M > 8 * mr) p->b_in_place = false;
     p->packed_from = 0;
     /* a transposed B is packed along its own rows: all of k, one panel at a time */
     p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K;
@@ -4884,8 +4887,12 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         const V zero = vset(0.0f);
         const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
-        /* what to prefetch: a part of the next panel of B, or the next tile's rows of A */
-        const float *ahead = t->next && row < nv * TP__VW ? t->next + row * t->K : step == 1 ? a0 + mr * gap : b;
+        /* what to prefetch: a part of the next panel of B, or the next tile's rows of A; those of a transposed A only
+         * with AVX2, where it was measured */
+        const bool columns = TP__VW == 8 && step != 1 && t->K <= TP__EVEN_NEAR;
+        const float *ahead = step == 1 ? a0 + mr * gap : columns ? a0 + 2 * mr - 1 : b;
+        int64_t ahead_step = columns ? step : mr;
+        if (t->next && row < nv * TP__VW) ahead = t->next + row * t->K, ahead_step = mr;
 #define TP__LAST(p) (whole ? vload(p) : TP__F(vloadm)(p, last))
 #define TP__ENDS(p) (nv == 1 ? TP__LAST(p) : vload(p))
 #define X(i, r, k)  V p##i = zero, q##i = zero;
@@ -4895,7 +4902,7 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         for (int64_t n = t->K; n > 0; n--, b += ldb) {
             const V b0 = TP__ENDS(b), b1 = nv == 2 ? TP__LAST(b + TP__VW) : b0;
             __builtin_prefetch(ahead);
-            ahead += mr;
+            ahead += ahead_step;
 #define X(i, r, k)                             \
     if (mr > i) {                              \
         const V x = vset(a##r[k * gap]);       \

@@ -6866,7 +6866,7 @@ typedef struct tp__plan {
     size_t constant_bytes;
     uint64_t arena_version; /* the exec's counter `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
-    int n_constant;
+    int n_constant, cap_constant;
     void *host_buffer; /* host memory for copies between devices that cannot reach each other's memory */
     size_t room_bytes;
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
@@ -7216,13 +7216,18 @@ static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) 
 static void *tp__constant_memory(tp__plan *p, int device, size_t bytes)
 {
     tp_device *d = p->device[device];
-    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-    void *data = list ? d->alloc(d, bytes ? bytes : 1) : NULL;
+    if (p->n_constant == p->cap_constant) {
+        const int cap = p->cap_constant ? p->cap_constant * 2 : 8;
+        tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *list);
+        if (!list) return NULL;
+        if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+        p->constant = list;
+        p->cap_constant = cap;
+    }
+    void *data = d->alloc(d, bytes ? bytes : 1);
     if (!data) return NULL;
-    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
-    list[p->n_constant].data = data;
-    list[p->n_constant++].device = device;
-    p->constant = list;
+    p->constant[p->n_constant].data = data;
+    p->constant[p->n_constant++].device = device;
     p->constant_bytes += bytes;
     return data;
 }

@@ -2877,6 +2877,31 @@ TEST(a_graph_is_drawn_in_full)
 }
 
 /* A plan of known steps: what is moved and computed follows from the shapes. */
+/* Returns how many bytes the first run of a graph with n folded constants asks for. */
+static int64_t bytes_for_constants(int n)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape()), *sum = x;
+    for (int i = 0; i < n; i++) sum = tp_add(sum, tp_exp(tp_const(g, (float)(1e-6 * i))));
+    tp_session *s = tp_session_new(g, NULL);
+    const float one = 1;
+    const tp_feed f = feed_f32(x, tp_make_shape(), &one);
+    tp_test_fail_after(0);
+    CHECK_OK(tp_session_run(s, &f, 1, &sum, 1, NULL));
+    const int64_t bytes = tp_test_alloc_bytes();
+    tp_session_free(s);
+    tp_test_alloc_reset();
+    tp_graph_free(g);
+    return bytes;
+}
+
+/* Four times as many constants take about four times the memory; with a new list for each constant it was sixteen times. */
+TEST(a_plan_of_many_constants_takes_memory_in_proportion)
+{
+    const int64_t few = bytes_for_constants(1000), many = bytes_for_constants(4000);
+    CHECK_MSG(few > 0 && many < 7 * few, "%lld and %lld bytes", (long long)few, (long long)many);
+}
+
 TEST(a_plan_is_printed_in_full)
 {
     tp_graph *g = tp_graph_new(NULL);

@@ -439,9 +439,11 @@ TP_TEST__UNUSED static bool tp_test_write(const char *path, const void *data, si
  * change of allocator may be mixed. */
 
 static long tp_test__allocs, tp_test__live, tp_test__fail_at, tp_test__fired;
+static int64_t tp_test__bytes;
 
-TP_TEST__UNUSED static bool tp_test__alloc_fails(void)
+TP_TEST__UNUSED static bool tp_test__alloc_fails(size_t size)
 {
+    __atomic_add_fetch(&tp_test__bytes, (int64_t)size, __ATOMIC_RELAXED);
     long n = __atomic_add_fetch(&tp_test__allocs, 1, __ATOMIC_RELAXED);
     if (n != __atomic_load_n(&tp_test__fail_at, __ATOMIC_RELAXED)) return false;
     __atomic_store_n(&tp_test__fired, 1, __ATOMIC_RELAXED);
@@ -451,7 +453,8 @@ TP_TEST__UNUSED static bool tp_test__alloc_fails(void)
 TP_TEST__UNUSED static void *tp_test__malloc(size_t size, void *user)
 {
     (void)user;
-    if (tp_test__alloc_fails() || (uint64_t)size >> 40) return NULL; /* sanitizers end the program for such a size */
+    if (tp_test__alloc_fails(size) || (uint64_t)size >> 40)
+        return NULL; /* sanitizers end the program for such a size */
     void *p = malloc(size ? size : 1);
     if (p) __atomic_add_fetch(&tp_test__live, 1, __ATOMIC_RELAXED);
     return p;
@@ -460,7 +463,7 @@ TP_TEST__UNUSED static void *tp_test__malloc(size_t size, void *user)
 TP_TEST__UNUSED static void *tp_test__realloc(void *p, size_t size, void *user)
 {
     (void)user;
-    if (tp_test__alloc_fails() || (uint64_t)size >> 40) return NULL;
+    if (tp_test__alloc_fails(size) || (uint64_t)size >> 40) return NULL;
     void *q = realloc(p, size ? size : 1);
     if (q && !p) __atomic_add_fetch(&tp_test__live, 1, __ATOMIC_RELAXED);
     return q;
@@ -480,6 +483,7 @@ TP_TEST__UNUSED static void tp_test_fail_after(long n)
     tp_allocator a = {tp_test__malloc, tp_test__realloc, tp_test__free, NULL};
     __atomic_store_n(&tp_test__allocs, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tp_test__live, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&tp_test__bytes, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tp_test__fired, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&tp_test__fail_at, n, __ATOMIC_RELAXED);
     tp_set_allocator(&a);
@@ -487,6 +491,8 @@ TP_TEST__UNUSED static void tp_test_fail_after(long n)
 
 TP_TEST__UNUSED static long tp_test_live_blocks(void) { return __atomic_load_n(&tp_test__live, __ATOMIC_RELAXED); }
 TP_TEST__UNUSED static long tp_test_alloc_count(void) { return __atomic_load_n(&tp_test__allocs, __ATOMIC_RELAXED); }
+/* the sum of the sizes that were asked for */
+TP_TEST__UNUSED static int64_t tp_test_alloc_bytes(void) { return __atomic_load_n(&tp_test__bytes, __ATOMIC_RELAXED); }
 TP_TEST__UNUSED static bool tp_test_alloc_failed(void)
 {
     return __atomic_load_n(&tp_test__fired, __ATOMIC_RELAXED) != 0;

@@ -8031,26 +8031,49 @@ static bool tp__may_run_later(const tp__compiler *c, const tp_operation *o, cons
 /* Whether an op before position `end` of the order has o as a control dependency. */
 static bool tp__is_awaited(const tp__compiler *c, const tp_operation *o, int end) { return c->awaited_at[o->id] < end; }
 
-/* Whether input i of a gradient descent op can be fused with the op. The input must be a weight gradient a^T b that no other op
- * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
+/* Whether a gradient descent may subtract this product a^T b where it is summed: it saves time, and takes no more memory than the
+ * gradient would. The bits stay as long as the sum over k is not split (>>gemm). */
+static bool tp__product_may_descend(const tp__compiler *c, const tp_operation *m)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
+    const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
+                   *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
+    if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
+    const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
+    return K >= 1 && K <= TP__WHOLE_SUM && K * (M + N) <= M * N;
+}
+
+/* The same for the gradient of a table, most of whose rows are zero. */
+static bool tp__rows_may_descend(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_type *indices = &c->value[tp__value_of(c, o->in[1])].type, *table = &c->value[c->first_value[o->id]].type;
+    const int64_t n = tp_shape_size(&indices->shape);
+    const bool on_host = c->plan->device[tp__device_of(c, o)]->host; /* other devices have no kernel for it */
+    return on_host && n < table->shape.dim[0] && n <= INT32_MAX / 4 && !tp__session_half_dtype(c);
+}
+
+/* Whether input i of a gradient descent op is the gradient of a table. */
+static bool tp__gradient_of_table(const tp_operation *apply, int i)
+{
+    return TP__HAS_TABLES && tp__skip_identities(apply->in[i])->op->row == &tp__op_gather_grad;
+}
+
+/* Whether input i of a gradient descent op can be fused with the op. The input must be a gradient that no other op reads: a product
+ * or that of a table. */
 static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
     const tp_node *grad = tp__skip_identities(apply->in[i]);
     const tp_operation *m = grad->op;
     const int v = tp__value_of(c, grad);
-    if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->absorbed_by[m->id] >= 0 || c->fed[v] >= 0 ||
+    if (m->n_ctrl || c->folded[m->id] || c->absorbed_by[m->id] >= 0 || c->fed[v] >= 0 ||
         tp__device_of(c, m) != tp__device_of(c, apply) || tp__sole_consumer(c, v) != apply->id ||
         c->value[v].type.dtype != TP_F32)
         return false;
-    const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
-    const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
-                   *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
-    if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
-    /* the fusion must save time, and use no more memory than the gradient would */
-    const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
-    if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
-    /* The product can be fused if none of its operands is a variable, no op has it as a control dependency, and the
+    if (!(m->row == &tp__op_matmul && tp__product_may_descend(c, m)) &&
+        !(tp__gradient_of_table(apply, i) && tp__rows_may_descend(c, m)))
+        return false;
+    /* The gradient can be fused if none of its operands is a variable, no op has it as a control dependency, and the
      * variable is updated by this op alone and read by no other input of the op. */
     for (int q = 0; q < 2; q++)
         if (tp__memory_of(c, m->in[q])) return false;
@@ -8072,13 +8095,14 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
         /* one more input is a predicate, with which the update does not always happen; or the device has no kernel */
         return TP_OK;
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
-        if ((descends[i] = left > 1 && tp__can_fuse_descent(c, apply, i))) left--;
+        /* the last variable stays with the op, unless it is a table: there the fusion saves the most */
+        if ((descends[i] = tp__can_fuse_descent(c, apply, i) && (left > 1 || tp__gradient_of_table(apply, i)))) left--;
     if (left == n) return TP_OK;
     tp_arena *arena = &c->plan->arena;
     tp__fusion *apply_fusion = &c->fusion[apply->id];
     tp__apply_attrs *attrs = (tp__apply_attrs *)tp_arena_alloc(arena, sizeof *attrs);
     apply_fusion->in = (tp_node **)tp_arena_alloc(arena, (size_t)(left + 1) * sizeof *apply_fusion->in);
-    apply_fusion->var = (tp_variable **)tp_arena_alloc(arena, (size_t)left * sizeof *apply_fusion->var);
+    apply_fusion->var = (tp_variable **)tp_arena_alloc(arena, (size_t)(left + 1) * sizeof *apply_fusion->var);
     if (!attrs || !apply_fusion->in || !apply_fusion->var) return tp__nomem_plan();
     *attrs = *(const tp__apply_attrs *)apply->attrs;
     attrs->n = left;
@@ -8097,7 +8121,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
         tp__fusion *f = tp__fuse(c, m, rule, 1);
         if (!f) return tp__nomem_plan();
         tp__add_input(f, apply->in[n]);
-        f->row = &tp__op_descend;
+        f->row = tp__gradient_of_table(apply, i) ? &tp__op_descend_rows : &tp__op_descend;
         f->var = &apply->var[i];
         f->n_var = 1;
         f->n_absorbed = 1;
@@ -8479,7 +8503,8 @@ TP__UNUSED static tp_status tp__fuse_scale(tp__compiler *c, const tp_operation *
 /* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
  * that still exist keep their bits. */
 static const tp__rule tp__rules[] = {
-    {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
+    {"descent", "gradient descent subtracts a product, or the rows of a table, where they are summed",
+     tp__fuse_descent},
 #if TP__HAS_FUSION
     {"batch norm, ReLU", "batch norm and group norm do the ReLU that follows them", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradients of these norms mask dy as the gradient of the ReLU would", tp__fuse_bn_mask},
@@ -20253,8 +20278,8 @@ static const tp_op tp__op_summary =
  * n weights, then n of each slot. */
 #ifdef TP__REAL_IS_FLOAT
 static int tp__apply_n(const tp_call *k) { return ((const tp__apply_attrs *)k->attrs)->n; }
-/* Returns the number of optimizer slots of each variable. */
-static int tp__apply_slots(const tp_call *k) { return k->n_var / tp__apply_n(k) - 1; }
+/* Returns the number of optimizer slots of each variable. n is 0 if other steps update all variables (rule "descent"). */
+static int tp__apply_slots(const tp_call *k) { return tp__apply_n(k) ? k->n_var / tp__apply_n(k) - 1 : 0; }
 /* Whether the step is taken: there is no predicate, or it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_n(k) + k->op->update->scalars); }
 #endif
@@ -20702,6 +20727,72 @@ static const tp_op tp__op_descend =
     TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, TP__IO(3, 0), TP__NO_ATTRS, NULL, NULL,
             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast),
             TP__FLOPS_SCRATCH(tp__descend_flops, TP__IF_FAST(tp__descend_scratch, NULL)), TP__NO_ONNX);
+
+/* -- descend_rows: w[r] -= lr g[r], where g is the gradient of a table that no other op reads ------- >>op descend_rows
+ * An op that only the planner makes, from a gradient descent and a gather_grad. Rows that no index names have the gradient 0 and stay
+ * as they are. Inputs: dy, indices, the table (only its shape is read), lr.
+ * Scratch: for each index, the next one of the same row, or -1, and whether an earlier one is of that row; then a hash table that is used
+ * to find them: for each slot, the last index of a row so far. */
+static int64_t tp__descend_rows_slots(int64_t n)
+{
+    int64_t slots = 4;
+    while (slots < 2 * n) slots *= 2;
+    return slots;
+}
+static size_t tp__descend_rows_scratch(const tp_call *k)
+{
+    const int64_t n = tp__size(&k->in[1]);
+    return (size_t)(2 * n + tp__descend_rows_slots(n)) * sizeof(int32_t);
+}
+/* Returns the slot of row r in the hash table, or the empty slot where it belongs. */
+static int64_t tp__descend_rows_slot(const tp_call *k, const int32_t *last, int64_t slots, int64_t r)
+{
+    int64_t s = (int64_t)(((uint64_t)r * 0x9e3779b97f4a7c15u) >> 32) & (slots - 1);
+    while (last[s] >= 0 && tp__index_at(&k->in[1], last[s]) != r) s = (s + 1) & (slots - 1);
+    return s;
+}
+TP__HOT static void tp__descend_rows_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t rows = k->var[0].shape.dim[0], width = tp__product(&k->var[0].shape, 1, k->var[0].shape.ndim);
+    const int64_t n = tp__size(&k->in[1]);
+    const int32_t *next = (const int32_t *)k->scratch, *later = next + n;
+    const float *dy = (const float *)k->in[0].data, lr = *(const float *)k->in[3].data;
+    for (int64_t i = from; i < to; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (later[i] || r < 0 || r >= rows) continue; /* gather has reported an index outside of the table */
+        for (int64_t j = 0, m; j < width; j += m) {
+            float g[64], *w = (float *)k->var[0].data + r * width + j;
+            m = width - j < 64 ? width - j : 64;
+            for (int64_t l = 0; l < m; l++) g[l] = 0;
+            for (int64_t q = i; q >= 0; q = next[q])
+                for (int64_t l = 0; l < m; l++) g[l] += dy[q * width + j + l];
+            for (int64_t l = 0; l < m; l++) w[l] -= TP__ROUNDED(lr * g[l]);
+        }
+    }
+}
+static void tp__descend_rows(const tp_call *k)
+{
+    const tp_shape *w = &k->var[0].shape;
+    const int64_t n = tp__size(&k->in[1]), slots = tp__descend_rows_slots(n), width = tp__product(w, 1, w->ndim);
+    int32_t *next = (int32_t *)k->scratch, *later = next + n, *last = later + n;
+    const float lr = *(const float *)k->in[3].data;
+    for (int64_t s = 0; s < slots; s++) last[s] = -1;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t s = tp__descend_rows_slot(k, last, slots, tp__index_at(&k->in[1], i));
+        next[i] = -1;
+        later[i] = last[s] >= 0;
+        if (later[i]) next[last[s]] = (int32_t)i;
+        last[s] = (int32_t)i;
+    }
+    tp__each_range(k, n, tp__grain(width), tp__descend_rows_range);
+    for (int64_t r = 0; r < w->dim[0] && lr - lr != 0; r++) /* infinity or NaN times the gradient 0 is NaN */
+        if (last[tp__descend_rows_slot(k, last, slots, r)] < 0)
+            for (int64_t j = 0; j < width; j++) ((float *)k->var[0].data)[r * width + j] -= TP__ROUNDED(lr * 0);
+}
+static const tp_op tp__op_descend_rows =
+    TP__ROW("descend_rows", "DescendRows", TP_OP_WRITES_VAR, TP__IO(4, 0), TP__NO_ATTRS, NULL, NULL,
+            TP__KERNELS(tp__descend_rows, NULL, NULL), TP__FLOPS_SCRATCH(tp__flops_of_input, tp__descend_rows_scratch),
+            TP__SHAPE_ONLY(4u));
 
 /* clang-format off */
 static const tp_op *const tp__nn_rows[] = {

@@ -1242,6 +1242,11 @@ __asm__(".cfi_sections .debug_frame");
 #else
 #define TP__HAS_FUSION 1
 #endif
+#if defined(TP_NO_SEQUENCE_LAYERS) || !TP__HAS_FUSION
+#define TP__HAS_TABLES 0 /* without tp_embedding, tables are too rare for a kernel of their own */
+#else
+#define TP__HAS_TABLES 1
+#endif
 #ifdef TP_ONLY_F32
 #define TP__HAS_F64 0
 #else

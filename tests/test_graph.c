@@ -749,6 +749,75 @@ TEST(gradient_descent_without_a_stored_gradient_gives_the_same_bits)
     CHECK(n == 0);
 }
 
+/* Two tables of 500 rows by gradient descent: the rows that the planner updates where their gradients are summed. The last step has the
+ * given learning rate. Returns a hash of the tables; *descents: steps of the plan that do so. */
+static uint64_t train_tables(const tp_session_config *c, int64_t n, int64_t width, float last_rate,
+                             bool fetch_gradients, int *descents)
+{
+    enum { ROWS = 500, MOST = 600 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *i32 = tp_placeholder(g, "i32", TP_I32, shape1(TP_ANY)),
+            *i64 = tp_placeholder(g, "i64", TP_I64, shape1(TP_ANY)),
+            *lr = tp_placeholder(g, "lr", TP_F32, tp_make_shape()), *vars[2], *grads[2], *fetch[3];
+    for (int i = 0; i < 2; i++)
+        vars[i] = tp_get_variable_as(g, i ? "w1" : "w0", TP_F32, shape2(ROWS, width), tp_init_uniform(-1, 1));
+    tp_gradients(tp_sum(tp_square(tp_mul(tp_gather(vars[0], i32), tp_gather(vars[1], i64)))), vars, 2, grads);
+    fetch[0] = tp_apply_gradient_descent(vars, grads, 2, lr, NULL);
+    fetch[1] = grads[0], fetch[2] = grads[1];
+    tp_session *s = tp_session_new(g, c);
+    CHECK(s != NULL);
+    static int32_t short_index[MOST];
+    static int64_t long_index[MOST];
+    for (int step = 0; s && step < 4; step++) {
+        for (int64_t i = 0; i < n; i++) { /* a few rows come often */
+            short_index[i] = (int32_t)(i * i * (step + 1) % 97 * 5);
+            long_index[i] = i % 3 ? 499 : (i + step) % ROWS;
+        }
+        const float rate = step < 3 ? 0.1f : last_rate;
+        tp_feed f[3];
+        memset(f, 0, sizeof f);
+        f[0].node = i32, f[1].node = i64, f[2].node = lr;
+        tp_tensor_view(&f[0].value, TP_I32, shape1(n), short_index);
+        tp_tensor_view(&f[1].value, TP_I64, shape1(n), long_index);
+        tp_tensor_view(&f[2].value, TP_F32, tp_make_shape(), &rate);
+        CHECK_OK(tp_session_run(s, f, 3, fetch, fetch_gradients ? 3 : 1, NULL));
+    }
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    CHECK_OK(tp_exec_print_plan(tp_session_exec(s), fetch, fetch_gradients ? 3 : 1, &text));
+    *descents = 0;
+    for (const char *at = text.data; at && (at = strstr(at, " descend_rows ")) != NULL; at++) ++*descents;
+    tp_buf_free(&text);
+    const uint64_t hash = hash_of_variables(s, g);
+    tp_session_free(s);
+    tp_graph_free(g);
+    return hash;
+}
+
+TEST(rows_of_tables_descend_with_the_same_bits)
+{
+    static const int64_t sizes[][2] = {{0, 8}, {1, 1}, {7, 3}, {300, 64}, {499, 65}, {499, 200}, {120, 16}, {500, 8}};
+    static const float rates[] = {0.3f, -0.0f, INFINITY, NAN};
+    for (int i = 0; i < TP_COUNT(sizes); i++)
+        for (int k = 0; k < TP_COUNT(rates); k++) {
+            const int64_t n = sizes[i][0], width = sizes[i][1];
+            tp_session_config c = tp_default_session_config();
+            int descents = 0;
+            c.threads = 1;
+            const uint64_t fused = train_tables(&c, n, width, rates[k], false, &descents);
+            CHECK(descents == (n < 500 ? 2 : 0)); /* as many indices as rows: a dense gradient is as good */
+            CHECK_MSG(train_tables(&c, n, width, rates[k], true, &descents) == fused, "n %d, width %d, rate %d", (int)n,
+                      (int)width, k);
+            CHECK(descents == 0);
+            c.threads = 3;
+            CHECK(train_tables(&c, n, width, rates[k], false, &descents) == fused);
+            c.isa = "naive";
+            CHECK(train_tables(&c, n, width, rates[k], false, &descents) == fused);
+            c.no_fusion = true;
+            CHECK(train_tables(&c, n, width, rates[k], false, &descents) == fused && descents == 0);
+        }
+}
+
 /* Two residual blocks with batch norm before the convolutions: what the planner makes no memory for (a normalised image that
  * only convolutions read) and no pass for (sums with a convolution or a batch norm's gradient). Returns a hash of the
  * variables after some steps; fetches: 0 none, 1 the normalised images, 2 what is added, too. */

@@ -500,7 +500,7 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * logged too. If another process logs there, 'd' fails, 'k' and 'b' warn; the ranks of a job call tp_logger_set_rank_dir
  * (tp_train.h) instead. dir NULL with action 0: log.log is closed, and the logger has no directory. A relative dir is looked up in
  * the working directory whenever a file is written there: a program that changes its working directory gives an absolute one.
- * [train: logger.set_logger_dir] */
+ * Until the directory is set, other threads that log wait. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
@@ -3602,6 +3602,7 @@ static struct {
     char dir[TP__PATH]; /* directory of the logger; "" until tp_logger_set_dir */
     bool dir_failed;    /* the last call of tp_logger_set_dir has failed */
     bool dir_deleted;   /* it has deleted the files of an earlier run */
+    bool setting_dir;   /* the speaker sets the directory: the others wait, however long it takes */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
     bool open_line;      /* the terminal's last line is a progress bar, which the next message replaces */
@@ -3614,8 +3615,6 @@ static struct {
 static TP__THREAD_LOCAL char tp__log_self;
 static tp__os_cond tp__log_turns; /* a turn has ended */
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
-/* Held while a thread sets the directory: one after the other. */
-static tp__os_mutex tp__log_dir_mutex = TP__OS_MUTEX;
 
 #ifndef TP__LOG_PATIENCE
 #define TP__LOG_PATIENCE 10 /* seconds */
@@ -3627,7 +3626,7 @@ static void tp__log_before_fork(void) { tp__os_lock(&tp__log_mutex); }
 static void tp__log_after_fork(void) { tp__os_unlock(&tp__log_mutex); }
 static void tp__log_in_child(void)
 {
-    if (tp__logger.speaker != &tp__log_self) tp__logger.speaker = NULL;
+    if (tp__logger.speaker != &tp__log_self) tp__logger.speaker = NULL, tp__logger.setting_dir = false;
     tp__os_cond_init(&tp__log_turns);
     tp__os_unlock(&tp__log_mutex);
 }
@@ -3652,7 +3651,9 @@ static bool tp__log_begin(uintptr_t frame)
 {
     tp__log_lock();
     while (tp__logger.speaker && tp__logger.speaker != &tp__log_self)
-        if (!tp__os_wait_for(&tp__log_turns, &tp__log_mutex, TP__LOG_PATIENCE) && tp__logger.fn) break;
+        if (!tp__os_wait_for(&tp__log_turns, &tp__log_mutex, TP__LOG_PATIENCE) && tp__logger.fn &&
+            !tp__logger.setting_dir)
+            break;
     const bool inside = tp__logger.speaker == &tp__log_self && frame < tp__logger.frame;
     if (!inside) tp__logger.speaker = &tp__log_self, tp__logger.frame = frame;
     tp__os_unlock(&tp__log_mutex);
@@ -3726,10 +3727,13 @@ static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
     tp__logger.open_line = !is_last;
 }
 
-static void tp__log_default(tp_log_level level, const char *message)
+/* How a message is logged. NOT_IN_FILE: the default sink leaves it out of log.log. */
+typedef enum tp__log_how { TP__LOG_ALWAYS, TP__LOG_ONCE, TP__LOG_NOT_IN_FILE } tp__log_how;
+
+static void tp__log_default(tp_log_level level, tp__log_how how, const char *message)
 {
     tp__log_line(0, tp__os_terminal_width() > 0, level, message);
-    if (tp__logger.file) tp__log_line(tp__logger.file, false, level, message);
+    if (tp__logger.file && how != TP__LOG_NOT_IN_FILE) tp__log_line(tp__logger.file, false, level, message);
 }
 
 /* Whether a message is logged for the first time. When the table of messages is full, new messages count as known and are not shown,
@@ -3744,31 +3748,32 @@ static bool tp__log_first_time(const char *message)
     return true;
 }
 
-static void tp__log_send(tp_log_level level, const char *message)
+static void tp__log_send(tp_log_level level, tp__log_how how, const char *message)
 {
     tp__log_lock();
     const tp_log_fn fn = tp__logger.fn;
     void *const user = tp__logger.user;
     tp__os_unlock(&tp__log_mutex);
     if (fn) fn(user, level, message);
-    else tp__log_default(level, message);
+    else tp__log_default(level, how, message);
 }
 
-static void tp__log_message(tp_log_level level, bool once, const char *message)
+static void tp__log_message(tp_log_level level, tp__log_how how, const char *message)
 {
     TP__LOG_TURN(turn);
     if (!turn) { /* the sink logs: it must not call itself */
-        tp__log_default(level, message);
+        tp__log_default(level, how, message);
         return;
     }
     const int known = tp__logger.n_once;
+    const bool once = how == TP__LOG_ONCE;
     if (once && !tp__log_first_time(message)) return;
-    tp__log_send(level, message);
+    tp__log_send(level, how, message);
     if (once && known < TP__LOG_ONCES && tp__logger.n_once == TP__LOG_ONCES)
-        tp__log_send(TP_LOG_WARN, "256 different once-only messages were shown; new ones no longer are");
+        tp__log_send(TP_LOG_WARN, how, "256 different once-only messages were shown; new ones no longer are");
 }
 
-static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap)
+static void tp__log_v(tp_log_level level, tp__log_how how, const char *fmt, va_list ap)
 {
     char text[TP__LOG_TEXT], *longer = NULL;
     va_list again;
@@ -3782,7 +3787,7 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     }
     va_end(again);
 
-    tp__log_message(level, once, longer ? longer : text);
+    tp__log_message(level, how, longer ? longer : text);
     tp__hook_free(longer);
 }
 
@@ -3800,7 +3805,7 @@ TP_DEF void(tp_log)(tp_log_level level, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    tp__log_v(level, false, fmt, ap);
+    tp__log_v(level, TP__LOG_ALWAYS, fmt, ap);
     va_end(ap);
 }
 
@@ -3808,7 +3813,7 @@ TP_DEF void(tp_log_once)(tp_log_level level, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    tp__log_v(level, true, fmt, ap);
+    tp__log_v(level, TP__LOG_ONCE, fmt, ap);
     va_end(ap);
 }
 
@@ -3880,52 +3885,52 @@ static tp_status tp__set_aside(const char *from, const char *path, const char *s
     return tp_fail(TP_ERR_IO, "there is no free name for '%s'; remove old backups", path);
 }
 
-static tp_status tp__logger_set_aside(char *dir, size_t size, char action)
+/* What tp_logger_set_dir does. It is logged when it is done: the sink may set the directory too, or not return. */
+typedef struct tp__dir_change {
+    char dir[TP__PATH];        /* the directory, with action 'n' its new name */
+    char dir_backup[TP__PATH]; /* what an old directory was renamed to */
+    char log_backup[TP__PATH]; /* what an old log.log was renamed to; "": there was none */
+    char done;                 /* the action that was needed; 0: none */
+    bool shared;               /* another process writes its log there */
+    int file;                  /* 1 + the descriptor of log.log */
+} tp__dir_change;
+
+static tp_status tp__logger_set_aside(tp__dir_change *c, char action)
 {
-    char backup_dir[TP__PATH];
+    const char *dir = c->dir;
     int filled = tp__dir_has_files(dir);
     if (filled < 0) return tp_fail(TP_ERR_IO, "log directory: '%s' exists and is not a directory", dir);
     if (filled == 0 || action == 'k') return TP_OK;
 
+    tp_status st = TP_OK;
     if (action == 'd') {
         tp__os_info is;
+        char log_path[TP__PATH];
         if (tp__holds_working_dir(dir))
             return tp_fail(TP_ERR_ARG, "log directory: '%s' holds the working directory and is not deleted", dir);
-        const tp_status st = tp__path(backup_dir, "%s/log.log", dir);
+        st = tp__path(log_path, "%s/log.log", dir);
         if (st != TP_OK) return st;
-        if (tp__os_stat(backup_dir, false, &is) != 0)
+        if (tp__os_stat(log_path, false, &is) != 0)
             return tp_fail(TP_ERR_ARG,
                            "log directory: '%s' is not deleted: it has files, but no log.log, so it was not the folder "
                            "of a run. Give another folder, or empty it yourself",
                            dir);
         /* log.log last: if the process is killed here, the next start finds the folder of a run and deletes the rest */
-        if (tp__os_empty_dir(dir, "log.log") != 0 || tp__os_remove(backup_dir) != 0)
+        if (tp__os_empty_dir(dir, "log.log") != 0 || tp__os_remove(log_path) != 0)
             return tp_fail(TP_ERR_IO, "log directory: cannot delete '%s': %s", dir, tp__os_error());
-        tp_log(TP_LOG_INFO, "The files of an earlier run in '%s' were deleted", dir);
-        tp__os_lock(&tp__log_mutex);
-        tp__logger.dir_deleted = true;
-        tp__os_unlock(&tp__log_mutex);
-        return TP_OK;
+    } else if (action == 'b') {
+        st = tp__set_aside(dir, dir, "", TP__OS_DIR, c->dir_backup);
+    } else if (action == 'n') {
+        st = tp__set_aside(NULL, dir, "", TP__OS_DIR, c->dir_backup);
+        if (st == TP_OK) memcpy(c->dir, c->dir_backup, sizeof c->dir);
+    } else {
+        return tp_fail(TP_ERR_ARG,
+                       "log directory '%s' exists and is not empty; pass 'k' to keep it, 'd' to delete it, "
+                       "'b' to rename the old one, or 'n' to use a new name",
+                       dir);
     }
-    if (action == 'b') {
-        const tp_status st = tp__set_aside(dir, dir, "", TP__OS_DIR, backup_dir);
-        if (st != TP_OK) return st;
-        tp_log(TP_LOG_INFO, "Directory '%s' backed up to '%s'", dir, backup_dir);
-        return TP_OK;
-    }
-    if (action == 'n') {
-        const tp_status st = tp__set_aside(NULL, dir, "", TP__OS_DIR, backup_dir);
-        if (st != TP_OK) return st;
-        if (strlen(backup_dir) >= size)
-            return tp_fail(TP_ERR_ARG, "log directory: the path '%s' is too long", backup_dir);
-        memcpy(dir, backup_dir, strlen(backup_dir) + 1);
-        tp_log(TP_LOG_INFO, "Use a new log directory %s", dir);
-        return TP_OK;
-    }
-    return tp_fail(TP_ERR_ARG,
-                   "log directory '%s' exists and is not empty; pass 'k' to keep it, 'd' to delete it, "
-                   "'b' to rename the old one, or 'n' to use a new name",
-                   dir);
+    if (st == TP_OK) c->done = action;
+    return st;
 }
 
 /* Whether another process writes its log in `dir`. */
@@ -3967,89 +3972,128 @@ TP__UNUSED static int tp__launcher_size(const char **name)
     return 0;
 }
 
-/* Tell that another process writes its log in `dir`: an error where the files would be deleted. */
-static tp_status tp__logger_shared(const char *dir, char action)
+/* Where the ranks of a job share a directory, the end of the sentence that says so. */
+static const char *tp__logger_rank_hint(void)
 {
     const char *name;
-    const char *ranks = tp__launcher_size(&name) > 1 ? ". Each rank needs its own folder: tp_logger_set_rank_dir" : "";
-    if (action == 'd')
-        return tp_fail(TP_ERR_STATE,
-                       "log directory: '%s' is not deleted: another process, or another copy of this library "
-                       "in this one, writes its log there%s",
-                       dir, ranks);
-    tp_log(TP_LOG_WARN,
-           "log directory: another process, or another copy of this library in this one, writes its log in '%s'. Two "
-           "trainings in one folder replace each other's "
-           "checkpoints: give each its own%s",
-           dir, ranks);
-    return TP_OK;
+    return tp__launcher_size(&name) > 1 ? ". Each rank needs its own folder: tp_logger_set_rank_dir" : "";
 }
 
-/* Set aside what the directory `path` has, and open its log.log; *file: 1 + the descriptor. */
-static tp_status tp__logger_begin(char *path, size_t size, char action, int *file)
+/* Another process writes its log in the directory: an error where the files would be deleted. */
+static tp_status tp__logger_shared(tp__dir_change *c, char action)
 {
-    char log_path[TP__PATH], backup[TP__PATH];
+    c->shared = action != 'd';
+    if (c->shared) return TP_OK;
+    return tp_fail(TP_ERR_STATE,
+                   "log directory: '%s' is not deleted: another process, or another copy of this library "
+                   "in this one, writes its log there%s",
+                   c->dir, tp__logger_rank_hint());
+}
+
+/* Set aside what the directory has, and open its log.log. */
+static tp_status tp__logger_begin(tp__dir_change *c, char action)
+{
+    char log_path[TP__PATH];
     tp__os_info is;
     tp_status st = TP_OK;
-    const bool in_use = (action == 'd' || action == 'k' || action == 'b') && tp__logger_in_use(path);
-    if (in_use) st = tp__logger_shared(path, action);
-    if (st == TP_OK) st = tp__logger_set_aside(path, size, action);
-    if (st == TP_OK) st = tp_make_dirs(path);
-    if (st == TP_OK) st = tp__path(log_path, "%s/log.log", path);
+    const bool in_use = (action == 'd' || action == 'k' || action == 'b') && tp__logger_in_use(c->dir);
+    if (in_use) st = tp__logger_shared(c, action);
+    if (st == TP_OK) st = tp__logger_set_aside(c, action);
+    if (st == TP_OK) st = tp_make_dirs(c->dir);
+    if (st == TP_OK) st = tp__path(log_path, "%s/log.log", c->dir);
     if (st != TP_OK) return st;
     /* an empty log is continued, unless somebody has it open: this process, whose lock is on it, or another one */
-    const bool open = in_use || strcmp(path, tp__logger.dir) == 0;
+    const bool open = in_use || strcmp(c->dir, tp__logger.dir) == 0;
     if (tp__os_stat(log_path, false, &is) == 0 && (is.kind != TP__OS_FILE || is.size > 0 || open)) {
-        st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, backup);
-        if (st != TP_OK) return st;
-        tp_log(TP_LOG_INFO, "Existing log file '%s' backed up to '%s'", log_path, backup);
+        st = tp__set_aside(log_path, log_path, ".", TP__OS_FILE, c->log_backup);
+        if (st != TP_OK) return c->log_backup[0] = 0, st;
     }
-    *file = tp__os_open(log_path, TP__OS_APPEND) + 1;
-    if (!*file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
-    return tp__os_claim(*file - 1) || in_use ? TP_OK : tp__logger_shared(path, action);
+    c->file = tp__os_open(log_path, TP__OS_APPEND) + 1;
+    if (!c->file) return tp_fail(TP_ERR_IO, "cannot write the log file '%s': %s", log_path, tp__os_error());
+    return tp__os_claim(c->file - 1) || in_use ? TP_OK : tp__logger_shared(c, action);
 }
 
-static tp_status tp__logger_open(const char *dir, char action)
+static tp_status tp__logger_open(tp__dir_change *c, const char *dir, char action)
 {
-    char path[TP__PATH];
-    int file = 0;
-    path[0] = 0;
-    tp__os_lock(&tp__log_mutex);
-    tp__logger.dir_deleted = false;
-    tp__os_unlock(&tp__log_mutex);
     if (!dir && action) return tp_fail(TP_ERR_ARG, "log directory: the path is NULL");
     if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
         size_t n = strlen(dir);
         while (n > 1 && dir[n - 1] == '/') n--;
         if (n == 0) return tp_fail(TP_ERR_ARG, "log directory: the path is empty");
-        if (n >= sizeof path)
-            return tp_fail(TP_ERR_ARG, "log directory: the path is longer than %zu bytes", sizeof path);
-        memcpy(path, dir, n);
-        path[n] = 0;
-        const int lock = tp__logger_lock_dir(path);
-        const tp_status st = tp__logger_begin(path, sizeof path, action, &file);
+        if (n >= sizeof c->dir)
+            return tp_fail(TP_ERR_ARG, "log directory: the path is longer than %zu bytes", sizeof c->dir);
+        memcpy(c->dir, dir, n);
+        const int lock = tp__logger_lock_dir(c->dir);
+        const tp_status st = tp__logger_begin(c, action);
         if (lock >= 0) tp__os_close(lock);
-        if (st != TP_OK && file) tp__os_close(file - 1);
+        if (st != TP_OK && c->file) tp__os_close(c->file - 1);
         if (st != TP_OK) return st;
     }
-
-    TP__LOG_TURN(turn); /* nobody writes to the old file */
-    (void)turn;
     const int old = tp__logger.file;
-    tp__logger.file = file;
-    memcpy(tp__logger.dir, path, strlen(path) + 1);
+    tp__logger.file = c->file;
+    memcpy(tp__logger.dir, c->dir, sizeof tp__logger.dir);
     if (old) tp__os_close(old - 1);
     return TP_OK;
 }
 
+/* Between the two calls this thread has the turn: one thread at a time sets the directory, and nobody writes to the old file. */
+static void tp__logger_dir_begin(void)
+{
+    tp__log_lock();
+    tp__logger.setting_dir = true;
+    tp__os_unlock(&tp__log_mutex);
+}
+static void tp__logger_dir_end(tp_status st, char done)
+{
+    tp__log_lock();
+    tp__logger.setting_dir = false;
+    tp__logger.dir_failed = st != TP_OK;
+    tp__logger.dir_deleted = done == 'd';
+    tp__os_unlock(&tp__log_mutex);
+}
+
+/* A new log.log stays empty, so that the next start continues it. */
+#ifdef TP_NO_SENTENCES
+#define tp__logger_say(level_, ...) ((void)(level_), TP__NOT_SAID(__VA_ARGS__))
+#else
+static void tp__logger_say(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
+static void tp__logger_say(tp_log_level level, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    tp__log_v(level, TP__LOG_NOT_IN_FILE, fmt, ap);
+    va_end(ap);
+}
+#endif
+
+static void tp__logger_tell(const tp__dir_change *c)
+{
+    if (c->done == 'd') tp__logger_say(TP_LOG_INFO, "The files of an earlier run in '%s' were deleted", c->dir);
+    if (c->done == 'b') tp__logger_say(TP_LOG_INFO, "Directory '%s' backed up to '%s'", c->dir, c->dir_backup);
+    if (c->done == 'n') tp__logger_say(TP_LOG_INFO, "Use a new log directory %s", c->dir);
+    if (c->log_backup[0])
+        tp__logger_say(TP_LOG_INFO, "Existing log file '%s/log.log' backed up to '%s'", c->dir, c->log_backup);
+    if (c->shared)
+        tp__logger_say(TP_LOG_WARN,
+                       "log directory: another process, or another copy of this library in this one, writes its log in "
+                       "'%s'. Two trainings in one folder replace each other's "
+                       "checkpoints: give each its own%s",
+                       c->dir, tp__logger_rank_hint());
+}
+
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 {
-    tp__os_lock(&tp__log_dir_mutex);
-    const tp_status st = tp__logger_open(dir, action);
-    tp__log_lock();
-    tp__logger.dir_failed = st != TP_OK;
-    tp__os_unlock(&tp__log_mutex);
-    tp__os_unlock(&tp__log_dir_mutex);
+    tp_status st;
+    tp__dir_change c;
+    memset(&c, 0, sizeof c);
+    {
+        TP__LOG_TURN(turn);
+        (void)turn;
+        tp__logger_dir_begin();
+        st = tp__logger_open(&c, dir, action);
+        tp__logger_dir_end(st, c.done);
+    }
+    tp__logger_tell(&c);
     if (st != TP_OK) tp_log(TP_LOG_ERROR, "%s", tp_last_error()); /* most programs do not look at the status */
     return st;
 }

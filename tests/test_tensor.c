@@ -368,6 +368,25 @@ static void *log_for_ever(void *user)
     return NULL;
 }
 
+/* At the first line: leaves by longjmp, or sets the directory `user`. */
+static void jumping_or_setting_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)level, (void)message;
+    if (in_sink++ > 0) return;
+    if (!user) longjmp(out_of_sink, 1);
+    CHECK_OK(tp_logger_set_dir((const char *)user, 'k'));
+}
+/* The sink of an ordinary line sets the directory while another thread does so, too. */
+static void waiting_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)level;
+    if (strcmp(message, "first") != 0) return;
+    __atomic_store_n(&in_sink, 1, __ATOMIC_SEQ_CST);
+    usleep(100000); /* the other thread is in tp_logger_set_dir */
+    CHECK_OK(tp_logger_set_dir((const char *)user, 'k'));
+    __atomic_store_n(&in_sink, 2, __ATOMIC_SEQ_CST);
+}
+
 static bool child_ends_well(bool (*fn)(void))
 {
     int status = 1;
@@ -401,6 +420,63 @@ static bool sink_sets_log(void)
     tp_log(TP_LOG_DEBUG, "sets the log and its folder");
     tp_log(TP_LOG_DEBUG, "the default sink gets this line");
     return sink_lines == 1 && tp_logger_dir() && strcmp(tp_logger_dir(), dir) == 0;
+}
+/* A directory whose log.log has a line, so that the next call of tp_logger_set_dir says what it does with it. */
+static const char *used_dir(const char *name)
+{
+    static char dir[2][280];
+    static int n;
+    char *path = dir[n++ % 2];
+    snprintf(path, sizeof dir[0], "%s/%s", tp_test_tmpdir(), name);
+    (tp_set_log)(NULL, NULL);
+    CHECK_OK(tp_logger_set_dir(path, 'k'));
+    tp_log(TP_LOG_DEBUG, "x");
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    return path;
+}
+static int open_files(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 200; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+/* The line that tells of the deleted files. */
+static bool sink_jumps_out_of_set_dir(void)
+{
+    const char *dir = used_dir("jump");
+    const int before = open_files();
+    (tp_set_log)(jumping_or_setting_sink, NULL);
+    if (!setjmp(out_of_sink)) tp_logger_set_dir(dir, 'd');
+    if (in_sink != 1 || !tp_logger_dir() || open_files() != before + 1) return false; /* log.log */
+    return tp_logger_set_dir(dir, 'k') == TP_OK && tp_logger_set_dir(NULL, 0) == TP_OK && open_files() == before;
+}
+static bool sink_sets_dir_in_set_dir(void)
+{
+    static char other[280];
+    const long failures = tp_test__failures;
+    const char *dir = used_dir("set");
+    snprintf(other, sizeof other, "%s-other", dir);
+    (tp_set_log)(jumping_or_setting_sink, other);
+    return tp_logger_set_dir(dir, 'd') == TP_OK && in_sink == 1 && strcmp(tp_logger_dir(), other) == 0 &&
+           tp_test__failures == failures;
+}
+static void *log_first(void *user)
+{
+    tp_log(TP_LOG_DEBUG, "%s", (const char *)user);
+    return NULL;
+}
+/* Neither thread waits for the other until that one has been in the sink for too long. */
+static bool two_threads_set_dir(void)
+{
+    pthread_t t;
+    const long failures = tp_test__failures;
+    const char *dir = used_dir("a"), *other = used_dir("b");
+    (tp_set_log)(waiting_sink, (void *)(uintptr_t)other);
+    if (pthread_create(&t, NULL, log_first, "first") != 0) return false;
+    while (!__atomic_load_n(&in_sink, __ATOMIC_SEQ_CST)) usleep(1000);
+    const bool set = tp_logger_set_dir(dir, 'd') == TP_OK && __atomic_load_n(&in_sink, __ATOMIC_SEQ_CST) == 2;
+    pthread_join(t, NULL);
+    return set && strcmp(tp_logger_dir(), dir) == 0 && tp_test__failures == failures;
 }
 static bool sink_is_replaced(void)
 {
@@ -443,6 +519,9 @@ TEST(log_sinks_that_jump_set_the_log_or_fork)
 {
     CHECK(child_ends_well(sink_jumps));
     CHECK(child_ends_well(sink_sets_log));
+    CHECK(child_ends_well(sink_jumps_out_of_set_dir));
+    CHECK(child_ends_well(sink_sets_dir_in_set_dir));
+    CHECK(child_ends_well(two_threads_set_dir));
     CHECK(child_ends_well(sink_is_replaced));
     CHECK(child_ends_well(children_log));
 }

@@ -2626,10 +2626,11 @@ static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *reason, siz
 TP__COLD_BEGIN
 /* -- signals: Ctrl-C, and a file that grows beyond `ulimit -f` -------------------------------------------- */
 /* Between listen and ignore the first Ctrl-C sets a flag; a second one ends the program. There may be several listeners: all see
- * the flag, even those that began to listen after it was set. The last call of ignore restores the program's handler, unless
- * another one was set meanwhile: by the program, or by another copy of this library in the process. That copy may restore this
- * one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one before it. Between listen and ignore
- * SIGXFSZ, which would end the program without a sentence, is ignored unless the program handles it: write() fails with EFBIG. */
+ * the flag, even those that began to listen after it was set. A program that ignores Ctrl-C goes on doing so. The last call of ignore
+ * restores the program's handler, unless another one was set meanwhile: by the program, or by another copy of this library in the
+ * process. That copy may restore this one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one
+ * before it. Between listen and ignore SIGXFSZ, which would end the program without a sentence, is ignored unless the program
+ * handles it: write() fails with EFBIG. */
 
 #ifdef TP_NO_SIGNALS
 static TP__UNUSED void tp__os_interrupt_listen(void) {}
@@ -2672,18 +2673,55 @@ static void tp__os_on_interrupt(int number)
     raise(number);
 }
 
-/* Whether this copy's handler is set. Ctrl-C has replaced it by the default action. */
+/* Whether this copy's handler is set, or Ctrl-C has replaced it by the default action. */
 static bool tp__os_interrupt_is_ours(void)
 {
     const bool pressed = __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0;
 #ifdef _WIN32
+    if (tp__os_interrupt.before == SIG_IGN) return false;
     void (*const now)(int) = signal(SIGINT, SIG_IGN); /* there is no other way to ask */
     signal(SIGINT, now);
     return now == tp__os_on_interrupt || (pressed && now == SIG_DFL);
 #else
     struct sigaction now;
-    return sigaction(SIGINT, NULL, &now) == 0 &&
+    return tp__os_interrupt.before.sa_handler != SIG_IGN && sigaction(SIGINT, NULL, &now) == 0 &&
            (now.sa_handler == tp__os_on_interrupt || (pressed && now.sa_handler == SIG_DFL));
+#endif
+}
+
+/* Set this copy's handlers. */
+static void tp__os_interrupt_take(void)
+{
+#ifdef _WIN32
+    /* the C library restores the default action after one Ctrl-C */
+    tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt);
+    if (tp__os_interrupt.before == SIG_IGN) signal(SIGINT, SIG_IGN);
+#else
+    struct sigaction action;
+    sigaction(SIGINT, NULL, &tp__os_interrupt.before);
+    memset(&action, 0, sizeof action);
+    action.sa_handler = tp__os_on_interrupt;
+    action.sa_flags = (int)SA_RESETHAND; /* restore the default action after one Ctrl-C */
+    sigemptyset(&action.sa_mask);
+    if (tp__os_interrupt.before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
+    if (sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
+        action.sa_handler = SIG_IGN;
+        tp__os_interrupt.file_size_ignored = sigaction(SIGXFSZ, &action, NULL) == 0;
+    }
+#endif
+}
+
+/* Restore the program's. */
+static void tp__os_interrupt_give_back(void)
+{
+    if (tp__os_interrupt_is_ours()) tp__os_interrupt_restore();
+#ifndef _WIN32
+    struct sigaction now;
+    if (tp__os_interrupt.file_size_ignored && sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
+        now.sa_handler = SIG_DFL;
+        sigaction(SIGXFSZ, &now, NULL);
+    }
+    tp__os_interrupt.file_size_ignored = false;
 #endif
 }
 
@@ -2692,21 +2730,7 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
     tp__os_lock(&tp__os_interrupt_lock);
     if (__atomic_fetch_add(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
-#ifdef _WIN32
-        /* the C library restores the default action after one Ctrl-C */
-        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt);
-#else
-        struct sigaction action;
-        memset(&action, 0, sizeof action);
-        action.sa_handler = tp__os_on_interrupt;
-        action.sa_flags = (int)SA_RESETHAND; /* restore the default action after one Ctrl-C */
-        sigemptyset(&action.sa_mask);
-        sigaction(SIGINT, &action, &tp__os_interrupt.before);
-        if (sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
-            action.sa_handler = SIG_IGN;
-            tp__os_interrupt.file_size_ignored = sigaction(SIGXFSZ, &action, NULL) == 0;
-        }
-#endif
+        tp__os_interrupt_take();
     }
     tp__os_unlock(&tp__os_interrupt_lock);
 }
@@ -2715,16 +2739,8 @@ static TP__UNUSED void tp__os_interrupt_ignore(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
     if (__atomic_sub_fetch(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
-        if (tp__os_interrupt_is_ours()) tp__os_interrupt_restore();
+        tp__os_interrupt_give_back();
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED); /* runs after the training wait again */
-#ifndef _WIN32
-        struct sigaction now;
-        if (tp__os_interrupt.file_size_ignored && sigaction(SIGXFSZ, NULL, &now) == 0 && now.sa_handler == SIG_IGN) {
-            now.sa_handler = SIG_DFL;
-            sigaction(SIGXFSZ, &now, NULL);
-        }
-        tp__os_interrupt.file_size_ignored = false;
-#endif
     }
     tp__os_unlock(&tp__os_interrupt_lock);
 }

@@ -146,7 +146,8 @@
  *            one, all ModelSavers do), and training ends with TP_INTR. A resumed training continues after that step, with the same
  *            bits. That checkpoint is "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is
  *            written. A second Ctrl-C ends the program at once. A run_step of several runs may wait for data between two of them:
- *            a training cannot be resumed there, so nothing is saved, and a warning says which steps are lost.
+ *            a training cannot be resumed there, so nothing is saved, and a warning says which steps are lost. A program that was
+ *            started with Ctrl-C ignored (SIGINT: `trap '' INT`, or a script's `train &`) trains on.
  * DATA END   a training whose input ends (TP_END) within an epoch is saved as after Ctrl-C, but as "model-<step>.npz"; a resume goes on
  *            after that step if there are more data. A training of several processes only warns of the steps that are lost, and so
  *            does one that ends between two runs of a run_step, or that tp_stop ends within an epoch.

@@ -416,6 +416,25 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     sigaction(SIGINT, &before, NULL);
 }
 
+/* A program that ignores Ctrl-C: a training does not notice it, and leaves it ignored. */
+TEST(ctrl_c_that_is_ignored)
+{
+#ifdef TP_NO_SIGNALS
+    TEST_SKIP("without signals there is no Ctrl-C");
+#endif
+    struct sigaction mine, before, now;
+    memset(&mine, 0, sizeof mine);
+    mine.sa_handler = SIG_IGN;
+    sigaction(SIGINT, &mine, &before);
+    for (int turn = 0; turn < 2; turn++) {
+        tp_callback *cb = rec_fails("A", "after_run", TP_OK, 3);
+        ((recorder *)cb->user)->sigint = 1;
+        CHECK_OK(run_noop(&cb, 1, 5, 1, 5));
+        CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
+    }
+    sigaction(SIGINT, &before, NULL);
+}
+
 /* Another copy of the library, whose training begins later and ends later: it sets its own handler, and restores the one before. */
 static struct sigaction others_before;
 static void others_handler(int number) { (void)number; }

@@ -613,6 +613,7 @@ TP_TEST__UNUSED static int tp_test__main(int argc, char **argv)
         if (strcmp(half, "0,5") != 0) return printf("the locale %s is not there\n", getenv("TP_TEST_LOCALE")), 1;
     }
     int passed = 0, failed = 0, skipped = 0;
+    signal(SIGINT, SIG_DFL); /* a shell's `test &` ignores it, and then a training does */
     tp_test__begin();
     for (tp_test__case *c = tp_test__first; c; c = c->next) {
         if (!tp_test__chosen(c->name, argc > 1 ? argv[1] : NULL)) continue;

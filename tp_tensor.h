@@ -2629,8 +2629,8 @@ TP__COLD_BEGIN
  * the flag, even those that began to listen after it was set. A program that ignores Ctrl-C goes on doing so. The last call of ignore
  * restores the program's handler, unless another one was set meanwhile: by the program, or by another copy of this library in the
  * process. That copy may restore this one's handler when nobody listens any more; the handler then passes a Ctrl-C on to the one
- * before it. Between listen and ignore SIGXFSZ, which would end the program without a sentence, is ignored unless the program
- * handles it: write() fails with EFBIG. */
+ * before it. A forked process, which has the handler too, passes it on as well: it has none of the listeners. Between listen and ignore
+ * SIGXFSZ, which would end the program without a sentence, is ignored unless the program handles it: write() fails with EFBIG. */
 
 #ifdef TP_NO_SIGNALS
 static TP__UNUSED void tp__os_interrupt_listen(void) {}
@@ -2641,6 +2641,7 @@ static TP__UNUSED bool tp__os_interrupted(void) { return false; }
 static struct {
     int flag; /* Ctrl-C was pressed. Set atomically; the signal handler changes nothing else */
     int listeners;
+    int process; /* their process */
 #ifdef _WIN32
     void (*before)(int);
 #else
@@ -2649,6 +2650,13 @@ static struct {
 #endif
 } tp__os_interrupt;
 static tp__os_mutex tp__os_interrupt_lock = TP__OS_MUTEX;
+
+/* Whether anybody listens in this process. */
+static bool tp__os_interrupt_listens(void)
+{
+    return __atomic_load_n(&tp__os_interrupt.listeners, __ATOMIC_RELAXED) > 0 &&
+           __atomic_load_n(&tp__os_interrupt.process, __ATOMIC_RELAXED) == (int)tp__os_pid();
+}
 
 static void tp__os_interrupt_restore(void)
 {
@@ -2662,7 +2670,7 @@ static void tp__os_interrupt_restore(void)
 static void tp__os_on_interrupt(int number)
 {
     __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
-    if (__atomic_load_n(&tp__os_interrupt.listeners, __ATOMIC_RELAXED) > 0) return;
+    if (tp__os_interrupt_listens()) return;
     tp__os_interrupt_restore();
     /* two copies that pass it to each other come to an end: the handler before this one is now SIG_DFL */
 #ifdef _WIN32
@@ -2698,7 +2706,9 @@ static void tp__os_interrupt_take(void)
     if (tp__os_interrupt.before == SIG_IGN) signal(SIGINT, SIG_IGN);
 #else
     struct sigaction action;
-    sigaction(SIGINT, NULL, &tp__os_interrupt.before);
+    sigaction(SIGINT, NULL, &action);
+    if (action.sa_handler != tp__os_on_interrupt) /* a forked process has this handler already, and the one before it */
+        tp__os_interrupt.before = action;
     memset(&action, 0, sizeof action);
     action.sa_handler = tp__os_on_interrupt;
     action.sa_flags = (int)SA_RESETHAND; /* restore the default action after one Ctrl-C */
@@ -2728,10 +2738,14 @@ static void tp__os_interrupt_give_back(void)
 static TP__UNUSED void tp__os_interrupt_listen(void)
 {
     tp__os_lock(&tp__os_interrupt_lock);
-    if (__atomic_fetch_add(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED) == 0) {
+    const bool is_first = !tp__os_interrupt_listens();
+    if (is_first) {
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
-        tp__os_interrupt_take();
+        __atomic_store_n(&tp__os_interrupt.listeners, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&tp__os_interrupt.process, (int)tp__os_pid(), __ATOMIC_RELAXED);
     }
+    __atomic_fetch_add(&tp__os_interrupt.listeners, 1, __ATOMIC_RELAXED);
+    if (is_first) tp__os_interrupt_take();
     tp__os_unlock(&tp__os_interrupt_lock);
 }
 
@@ -2747,7 +2761,7 @@ static TP__UNUSED void tp__os_interrupt_ignore(void)
 
 static TP__UNUSED bool tp__os_interrupted(void)
 {
-    return __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0 && tp__os_interrupt_listens();
 }
 #endif
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 /* ==== >>helpers ======================================================================================= */
 
@@ -414,6 +415,40 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     raise(SIGINT); /* the old handler is back */
     CHECK(other_handler_ran == 1);
     sigaction(SIGINT, &before, NULL);
+}
+
+/* Processes that are forked while a training runs: the training is not theirs, and one Ctrl-C ends them. The second one trains itself:
+ * Ctrl-C ends that training alone, and then the handler is as it was. */
+static int forked;
+static tp_status fork_another(tp_callback *cb)
+{
+    (void)cb;
+    int status = 0;
+    const bool trains = forked++ == 1;
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        tp_callback *press = rec_fails("Press", "after_run", TP_OK, 1);
+        ((recorder *)press->user)->sigint = 1;
+        if (trains && run_noop(&press, 1, 5, 1, 1) != TP_INTR) _exit(1);
+        tp_callback_free(trains ? NULL : press);
+        raise(SIGINT);
+        _exit(2);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
+    return TP_OK;
+}
+TEST(ctrl_c_in_a_forked_process)
+{
+#ifdef TP_NO_SIGNALS
+    TEST_SKIP("without signals there is no Ctrl-C");
+#endif
+    tp_callback *cb = tp_callback_new("Forks", 0);
+    cb->trigger_step = fork_another;
+    forked = 0;
+    CHECK_OK(run_noop(&cb, 1, 2, 1, 1));
+    CHECK(forked == 2);
 }
 
 /* A program that ignores Ctrl-C: a training does not notice it, and leaves it ignored. */

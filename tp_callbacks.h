@@ -5534,7 +5534,7 @@ static TP__UNUSED void tp__ask_savers(tp_train_state *train, bool interrupted)
     tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
     a.any_folder = a.n == 0;
     if (a.any_folder) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
-    if (a.n == 0 && interrupted) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
+    if (a.n == 0 && interrupted) tp_log(TP_LOG_WARN, "Interrupted: there is no ModelSaver that could save the model.");
 }
 
 /* What the ModelSavers have saved. */

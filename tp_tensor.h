@@ -52,7 +52,8 @@
  *     TP_NO_THREADS             no threads: everything runs on the caller's thread, with the same results
  *     TP_NO_FILES               no files: functions that read or write a file fail with a sentence. Defined by default, like
  *                               TP_NO_THREADS and TP_NO_SIGNALS, if the compiler names no operating system
- *     TP_NO_SIGNALS             a training handles no signals: Ctrl-C ends the program, and so does a file beyond `ulimit -f`
+ *     TP_NO_SIGNALS             a training handles no signals: Ctrl-C ends the program, and so does a file beyond `ulimit -f`.
+ *                               tp_interrupt (tp_train.h) ends a training there too
  *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); functions that need one fail with a sentence
  *     TP_NAIVE                  only the naive loops: tp_fast.h is not included, and no message says that it is missing
  *     TP_TINY                   for microcontrollers: all of the following, and TP_NO_FILES, TP_NO_THREADS, TP_NO_SIGNALS, TP_NO_DLOPEN,
@@ -426,7 +427,7 @@ typedef enum tp_status {
     TP_OK = 0,
     TP_STOP = 1, /* end training, as success (StopTraining) */
     TP_END = 2,  /* the input has no more data */
-    TP_INTR = 3, /* the user pressed Ctrl-C */
+    TP_INTR = 3, /* the user pressed Ctrl-C, or tp_interrupt was called */
     TP_ERR = -1,
     TP_ERR_ARG = -2,          /* an argument or option makes no sense */
     TP_ERR_SHAPE = -3,        /* shapes do not fit */
@@ -2632,17 +2633,15 @@ TP__COLD_BEGIN
  * before it. A forked process, which has the handler too, passes it on as well: it has none of the listeners. Between listen and ignore
  * SIGXFSZ, which would end the program without a sentence, is ignored unless the program handles it: write() fails with EFBIG. */
 
-#ifdef TP_NO_SIGNALS
-static TP__UNUSED void tp__os_interrupt_listen(void) {}
-static TP__UNUSED void tp__os_interrupt_ignore(void) {}
-static TP__UNUSED bool tp__os_interrupted(void) { return false; }
-#else
+#ifndef TP_NO_SIGNALS
 #include <signal.h>
+#endif
 static struct {
-    int flag; /* Ctrl-C was pressed. Set atomically; the signal handler changes nothing else */
+    int flag; /* Ctrl-C was pressed, or tp_interrupt called. Set atomically; the signal handler changes nothing else */
     int listeners;
     int process; /* their process */
-#ifdef _WIN32
+#ifdef TP_NO_SIGNALS
+#elif defined(_WIN32)
     void (*before)(int);
 #else
     struct sigaction before;
@@ -2652,12 +2651,29 @@ static struct {
 static tp__os_mutex tp__os_interrupt_lock = TP__OS_MUTEX;
 
 /* Whether anybody listens in this process. */
-static bool tp__os_interrupt_listens(void)
+static TP__UNUSED bool tp__os_interrupt_listens(void)
 {
     return __atomic_load_n(&tp__os_interrupt.listeners, __ATOMIC_RELAXED) > 0 &&
            __atomic_load_n(&tp__os_interrupt.process, __ATOMIC_RELAXED) == (int)tp__os_pid();
 }
 
+/* The same as Ctrl-C; false: nobody listens. Signal handlers may call it. */
+static TP__UNUSED bool tp__os_interrupt_now(void)
+{
+    if (!tp__os_interrupt_listens()) return false;
+    __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+static TP__UNUSED bool tp__os_interrupted(void)
+{
+    return __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0 && tp__os_interrupt_listens();
+}
+
+#ifdef TP_NO_SIGNALS
+static TP__UNUSED void tp__os_interrupt_take(void) {}
+static TP__UNUSED void tp__os_interrupt_give_back(void) {}
+#else
 static void tp__os_interrupt_restore(void)
 {
 #ifdef _WIN32
@@ -2669,8 +2685,11 @@ static void tp__os_interrupt_restore(void)
 
 static void tp__os_on_interrupt(int number)
 {
-    __atomic_store_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED);
-    if (tp__os_interrupt_listens()) return;
+    const bool again = __atomic_exchange_n(&tp__os_interrupt.flag, 1, __ATOMIC_RELAXED) != 0;
+    if (tp__os_interrupt_listens()) {
+        if (again) raise(number); /* after tp__os_interrupt_now: the default action ends the program */
+        return;
+    }
     tp__os_interrupt_restore();
     /* two copies that pass it to each other come to an end: the handler before this one is now SIG_DFL */
 #ifdef _WIN32
@@ -2734,6 +2753,7 @@ static void tp__os_interrupt_give_back(void)
     tp__os_interrupt.file_size_ignored = false;
 #endif
 }
+#endif
 
 static TP__UNUSED void tp__os_interrupt_listen(void)
 {
@@ -2758,12 +2778,6 @@ static TP__UNUSED void tp__os_interrupt_ignore(void)
     }
     tp__os_unlock(&tp__os_interrupt_lock);
 }
-
-static TP__UNUSED bool tp__os_interrupted(void)
-{
-    return __atomic_load_n(&tp__os_interrupt.flag, __ATOMIC_RELAXED) != 0 && tp__os_interrupt_listens();
-}
-#endif
 
 #ifdef TP_NO_THREADS
 #define TP__THREAD_LOCAL

@@ -140,18 +140,19 @@
  * OWNERSHIP  a trainer owns the callbacks, monitors, input and session_init that it is given, from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            Everything that a model points at is borrowed.
- * THREADS    one training per thread; every running training notices Ctrl-C.
+ * THREADS    one training per thread; every running training notices Ctrl-C and tp_interrupt.
  * CTRL-C     the current step is finished (one that waits for its data is left out), and after the last step of an epoch the
  *            callbacks of the epoch's end, too. Then the ModelSaver whose checkpoints auto-resume loads saves the model (without
  *            one, all ModelSavers do), and training ends with TP_INTR. A resumed training continues after that step, with the same
  *            bits. That checkpoint is "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is
- *            written. A second Ctrl-C ends the program at once. A run_step of several runs may wait for data between two of them:
- *            a training cannot be resumed there, so nothing is saved, and a warning says which steps are lost. A program that was
- *            started with Ctrl-C ignored (SIGINT: `trap '' INT`, or a script's `train &`) trains on.
+ *            written. A second Ctrl-C ends the program at once. tp_interrupt does the same for other signals, such as SIGTERM. A
+ *            run_step of several runs may wait for data between two of them: a training cannot be resumed there, so nothing is saved,
+ *            and a warning says which steps are lost. A program that was started with Ctrl-C ignored (SIGINT: `trap '' INT`, or a
+ *            script's `train &`) trains on.
  * DATA END   a training whose input ends (TP_END) within an epoch is saved as after Ctrl-C, but as "model-<step>.npz"; a resume goes on
  *            after that step if there are more data. A training of several processes only warns of the steps that are lost, and so
  *            does one that ends between two runs of a run_step, or that tp_stop ends within an epoch.
- * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
+ * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C or tp_interrupt; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
  *            stats.json could not be written; the log has one line for each, with the reason.
@@ -341,6 +342,13 @@ TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
 
 /* Return the rank of this process, the number of processes, and the rank on this machine: 0, 1, 0 without MPI. */
+/* The same as Ctrl-C: each training of this process that runs finishes its step, saves the model and ends with TP_INTR (CTRL-C, above).
+ * Returns false, and does nothing, if no training runs. Signal handlers and all threads may call it; with TP_NO_SIGNALS it works too.
+ * A Ctrl-C that comes later ends the program at once. systemd, Slurm and Kubernetes end a program by SIGTERM:
+ *     static void on_sigterm(int number) { if (!tp_interrupt()) _exit(128 + number); }
+ *     signal(SIGTERM, on_sigterm); */
+TP_DEF bool tp_interrupt(void);
+
 TP_DEF int tp_rank(void);
 TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
@@ -735,7 +743,8 @@ static tp_status tp__trainer_poll(tp_train_state *train)
     /* in training with several ranks, end at once: the ranks would not all stop at the same step */
     if (!t->finishing_ || t->ranks_) return TP_INTR;
     if (!t->told_)
-        tp_log(TP_LOG_INFO, "Ctrl-C: %s, then the model is saved and training ends. Press it again to stop at once.",
+        tp_log(TP_LOG_INFO,
+               "Ctrl-C or tp_interrupt: %s, then the model is saved and training ends. Another Ctrl-C stops at once.",
                t->finishing_);
     t->told_ = true;
     return st;
@@ -2260,9 +2269,11 @@ static bool tp__log_stop(const tp_trainer *t, tp_status st)
     const char *reason = t->state.stop_reason;
     if (st == TP_STOP) tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *reason ? ": " : " by a callback", reason);
     else if (st == TP_END) tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
-    else if (st == TP_INTR) tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
+    else if (st == TP_INTR) tp_log(TP_LOG_INFO, "Detected Ctrl-C or tp_interrupt and exiting main loop.");
     return st == TP_STOP || st == TP_END || st == TP_INTR;
 }
+
+TP_DEF bool tp_interrupt(void) { return tp__os_interrupt_now(); }
 
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch, int64_t max_epoch)
 {
@@ -2318,7 +2329,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     tp__os_interrupt_ignore();
     if (!is_launched) t->owner_.who = NULL;
     if (st == TP_OK || st == TP_STOP || st == TP_END) return end;
-    if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C");
+    if (st == TP_INTR) return tp_fail(TP_INTR, "training was interrupted by Ctrl-C or tp_interrupt");
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 

@@ -9019,6 +9019,14 @@ static void call_tp_train_with_defaults(int which)
 }
 static const char *const cases_tp_train_with_defaults[] = {"Sgood arguments", "!t = NULL", "!d = NULL", NULL};
 
+static void call_tp_interrupt(int which)
+{
+    (void)which;
+    (void)tp_interrupt();
+    got_answer();
+}
+static const char *const cases_tp_interrupt[] = {"Ggood arguments", NULL};
+
 static void call_tp_rank(int which)
 {
     (void)which;
@@ -10206,6 +10214,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_trainer_get_predictor", call_tp_trainer_get_predictor, cases_tp_trainer_get_predictor},
     {"tp_train", call_tp_train, cases_tp_train},
     {"tp_train_with_defaults", call_tp_train_with_defaults, cases_tp_train_with_defaults},
+    {"tp_interrupt", call_tp_interrupt, cases_tp_interrupt},
     {"tp_rank", call_tp_rank, cases_tp_rank},
     {"tp_size", call_tp_size, cases_tp_size},
     {"tp_local_rank", call_tp_local_rank, cases_tp_local_rank},

@@ -42,7 +42,7 @@ typedef struct recorder {
     const char *fail_in; /* this hook returns `status` ... */
     tp_status status;
     int64_t at_step; /* ... once global_step is this */
-    int sigint;
+    int raises;      /* a signal; 0: none */
 } recorder;
 
 static tp_status record(tp_callback *cb, const char *hook)
@@ -53,7 +53,7 @@ static tp_status record(tp_callback *cb, const char *hook)
         trace_add("%s.%s(%d,%d,%d)", r->letter, hook, (int)t->epoch_num, (int)t->global_step, (int)t->local_step);
     else trace_add("%s.%s", r->letter, hook);
     if (!r->fail_in || strcmp(r->fail_in, hook) != 0 || t->global_step < r->at_step) return TP_OK;
-    if (r->sigint) raise(SIGINT);
+    if (r->raises) raise(r->raises);
     else if (r->status == TP_STOP) return tp_stop(cb->train, "recorder wants it");
     return r->status < 0 ? tp_fail(r->status, "recorder fails in %s", hook) : r->status;
 }
@@ -405,12 +405,13 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     mine.sa_handler = other_handler;
     sigaction(SIGINT, &mine, &before);
     tp_callback *cb[2] = {rec_fails("A", "after_run", TP_OK, 3), rec_new("B", false)};
-    ((recorder *)cb[0]->user)->sigint = 1;
+    ((recorder *)cb[0]->user)->raises = SIGINT;
     CHECK(run_noop(cb, 2, 5, 1, 5) == TP_INTR);
     const char *end = strstr(trace, "A.trigger_step B.trigger_step A.after_train"); /* the step is finished */
     CHECK_STR(end, "A.trigger_step B.trigger_step A.after_train B.after_train");
-    CHECK_HAS(tp_test_logged, "Ctrl-C: this step is finished, then the model is saved and training ends.");
-    CHECK_HAS(tp_test_logged, "Detected Ctrl-C and exiting main loop.");
+    CHECK_HAS(tp_test_logged,
+              "Ctrl-C or tp_interrupt: this step is finished, then the model is saved and training ends.");
+    CHECK_HAS(tp_test_logged, "Detected Ctrl-C or tp_interrupt and exiting main loop.");
     CHECK(other_handler_ran == 0);
     raise(SIGINT); /* the old handler is back */
     CHECK(other_handler_ran == 1);
@@ -429,7 +430,7 @@ static tp_status fork_another(tp_callback *cb)
     if (child == 0) {
         alarm(20);
         tp_callback *press = rec_fails("Press", "after_run", TP_OK, 1);
-        ((recorder *)press->user)->sigint = 1;
+        ((recorder *)press->user)->raises = SIGINT;
         if (trains && run_noop(&press, 1, 5, 1, 1) != TP_INTR) _exit(1);
         tp_callback_free(trains ? NULL : press);
         raise(SIGINT);
@@ -463,7 +464,7 @@ TEST(ctrl_c_that_is_ignored)
     sigaction(SIGINT, &mine, &before);
     for (int turn = 0; turn < 2; turn++) {
         tp_callback *cb = rec_fails("A", "after_run", TP_OK, 3);
-        ((recorder *)cb->user)->sigint = 1;
+        ((recorder *)cb->user)->raises = SIGINT;
         CHECK_OK(run_noop(&cb, 1, 5, 1, 5));
         CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
     }
@@ -2641,7 +2642,7 @@ TEST(ctrl_c_in_any_hook)
         trace_clear();
         other_handler_ran = 0;
         tp_callback *cb[2] = {rec_fails("A", hooks[i], TP_OK, 0), rec_new("B", false)};
-        ((recorder *)cb[0]->user)->sigint = 1;
+        ((recorder *)cb[0]->user)->raises = SIGINT;
         const tp_status st = run_noop(cb, 2, 2, 1, 2);
         CHECK_MSG(st == TP_INTR, "in %s: %s", hooks[i], tp_status_name(st));
         CHECK_HAS(trace, "A.after_train B.after_train");
@@ -2649,6 +2650,64 @@ TEST(ctrl_c_in_any_hook)
         CHECK(sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == other_handler);
     }
     sigaction(SIGINT, &before, NULL);
+}
+
+/* A program that ends its training by SIGTERM. Its handler does nothing where no training runs, and a training that begins then is not
+ * ended. */
+static volatile sig_atomic_t interrupts, interrupted_any;
+static void on_sigterm(int number)
+{
+    (void)number;
+    interrupts++;
+    if (tp_interrupt()) interrupted_any++;
+}
+TEST(tp_interrupt_in_a_signal_handler)
+{
+    struct sigaction mine, before, now;
+    memset(&mine, 0, sizeof mine);
+    mine.sa_handler = on_sigterm;
+    sigaction(SIGTERM, &mine, &before);
+    interrupts = interrupted_any = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        tp_test_keep_log();
+        trace_clear();
+        raise(SIGTERM);
+        CHECK(!tp_interrupt());
+        tp_callback *cb[2] = {rec_fails("A", "after_run", TP_OK, 3), model_saver(tp_test_tmpdir(), 0, 0)};
+        ((recorder *)cb[0]->user)->raises = SIGTERM;
+        CHECK(run_noop(cb, 2, 5, 1, 5) == TP_INTR);
+        CHECK_STR(tp_last_error(), "training was interrupted by Ctrl-C or tp_interrupt");
+        CHECK_HAS(trace, "A.after_run A.trigger_step A.after_train"); /* the step is finished */
+        CHECK_HAS(tp_test_logged, "Ctrl-C or tp_interrupt: this step is finished, then the model is saved");
+        CHECK_HAS(tp_test_logged, "interrupted.npz");
+        CHECK(interrupts == 2 * turn + 2 && interrupted_any == turn + 1);
+    }
+    CHECK(!tp_interrupt());
+    tp_callback *cb = rec_new("A", false);
+    CHECK_OK(run_noop(&cb, 1, 2, 1, 2));
+    CHECK(sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == on_sigterm);
+    sigaction(SIGTERM, &before, NULL);
+}
+
+/* A Ctrl-C after it ends the program at once. */
+static tp_status interrupt_twice(tp_callback *cb)
+{
+    (void)cb;
+    if (!tp_interrupt() || !tp_interrupt()) _exit(1);
+    raise(SIGINT);
+    _exit(2);
+}
+TEST(tp_interrupt_and_ctrl_c)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        tp_callback *cb = tp_callback_new("Twice", 0);
+        cb->trigger_step = interrupt_twice;
+        _exit(run_noop(&cb, 1, 2, 1, 1) == TP_OK ? 3 : 4);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK_MSG(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT, "status %x", (unsigned)status);
 }
 
 /* What is misused is freed too: counted block by block. */

@@ -971,9 +971,9 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
 /* ==== >>built-in monitors ============================================================================= */
 
 /* Writes TensorBoard's event files, events.out.tfevents.<seconds>.<host>; if this file exists, a number is appended to the name.
+ * The seconds are those since 1970; if a file of the folder has as many or more, because the clock was set back, one more than that.
  * Without a directory it warns and does nothing. After an I/O error it writes no more, training continues, and its status at the
- * end is TP_ERR_IO.
- * [callbacks: TFEventWriter] */
+ * end is TP_ERR_IO. [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
     const char *logdir; /* folder of the event files; default: the logger's directory; must exist */
@@ -8648,15 +8648,32 @@ static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, u
                : TP_OK;
 }
 
+#define TP__EVENTS_NAME "events.out.tfevents."
+#define TP__EVENTS_MOST 9999999999 /* seconds: the ten digits of a name */
+
+/* user: the largest time in the name of an event file. */
+static bool tp__events_latest(void *user, const char *name)
+{
+    int64_t *latest = (int64_t *)user;
+    const size_t n = sizeof TP__EVENTS_NAME - 1;
+    const long long time = strncmp(name, TP__EVENTS_NAME, n) == 0 ? strtoll(name + n, NULL, 10) : 0;
+    if (time > *latest && time < TP__EVENTS_MOST) *latest = time;
+    return false;
+}
+
 static tp_status tp__events_open(tp__events *e)
 {
     static const char version[] = "brain.Event:2";
     char host[256], path[TP__PATH], number[24] = "";
+    /* TensorBoard reads the files in the order of their names: this one is the last, also if the clock was set back */
+    int64_t latest = 0, time = (int64_t)tp__os_wall();
+    tp__os_list(e->dir, tp__events_latest, &latest);
+    if (time <= latest) time = latest + 1;
     tp__os_host(host, sizeof host);
-    do { /* never reuse a file of the same second, not even of another process: its last record may be incomplete */
+    do { /* never reuse a file, not even of another process that began now: its last record may be incomplete */
         if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file);
         const tp_status st =
-            tp__path(path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host, number);
+            tp__path(path, "%s/" TP__EVENTS_NAME "%010lld.%s%s", e->dir, (long long)time, host, number);
         if (st != TP_OK) return st;
         e->file = tp__os_open(path, TP__OS_NEW) + 1;
     } while (!e->file && errno == EEXIST && e->n_file++ < 100000);

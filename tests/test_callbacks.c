@@ -1971,6 +1971,43 @@ TEST(events_by_hand)
         }
 }
 
+/* TensorBoard reads the files in the order of their names: each new one is the last, also where the clock was set back. */
+TEST(event_files_are_named_in_order)
+{
+    static const char *const others[] = {"events.out.tfevents.0000000017.old",
+                                         "events.out.tfevents.4000000000.later",
+                                         "events.out.tfevents.3999999999.later",
+                                         "events.out.tfevents.",
+                                         "events.out.tfevents.x",
+                                         "events.out.tfevents.-5",
+                                         "events.5000000000",
+                                         "events.out.tfevents.9999999999.last"};
+    const char *dir = tp_test_tmpdir();
+    tp_monitor_tf_event_writer_desc d;
+    memset(&d, 0, sizeof d);
+    d.logdir = dir, d.split_files = TP_YES;
+    for (int i = 0; i < TP_COUNT(others); i++) tp_test_write(tp_test_path(dir, others[i]), "", 0);
+    tp_monitor *m = tp_monitor_tf_event_writer_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_train_state train = by_hand(NULL, all);
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &train));
+    CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
+    CHECK_OK(tp_callback_trigger(&m->cb));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+    int found = 0;
+    DIR *list = opendir(dir);
+    for (struct dirent *e; list && (e = readdir(list)) != NULL;)
+        for (int i = 1; i <= 2; i++) {
+            char begin[64];
+            snprintf(begin, sizeof begin, "events.out.tfevents.400000000%d.", i);
+            found += strncmp(e->d_name, begin, strlen(begin)) == 0;
+        }
+    if (list) closedir(list);
+    CHECK(found == 2);
+}
+
 /* A folder that goes away: the training goes on, and its end tells. */
 TEST(events_that_cannot_be_written)
 {

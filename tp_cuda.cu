@@ -9322,7 +9322,7 @@ template <class R>
 __device__ __forceinline__ double tp__ctc_add(double a, double b, double c) /* returns log(e^a + e^b + e^c) */
 {
     const double ab = a > b ? a : b, largest = ab > c ? ab : c;
-    if (largest == -(double)INFINITY) return largest;
+    if (largest == -(double)INFINITY) return a + b + c; /* NaN if one of them is */
     const R sum = exp((R)(a - largest)) + exp((R)(b - largest)) + exp((R)(c - largest));
     return largest + (double)log(sum);
 }
@@ -9502,8 +9502,10 @@ template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
     const T *x = (const T *)g.x + b * g.row + t * g.step;
     T *dx = (T *)g.dx + b * g.row + t * g.step;
     const double none = -(double)INFINITY, y = g.total[b], norm = g.norm[blockIdx.x];
-    if (y == none || t >= tp__ctc_int(g.lengths, g.dtype[2], b)) {
-        for (int64_t c = threadIdx.x; c < g.C; c += blockDim.x) tp__put(dx, c, 0);
+    const bool is_padding = t >= tp__ctc_int(g.lengths, g.dtype[2], b);
+    if (y == none || y != y || is_padding) { /* NaN in one step makes the derivatives of all steps NaN */
+        const R v = y == none || is_padding ? 0 : (R)y;
+        for (int64_t c = threadIdx.x; c < g.C; c += blockDim.x) tp__put(dx, c, v);
         return;
     }
     R blank = 0;

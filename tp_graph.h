@@ -19236,13 +19236,14 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; its own gradient is missing, and a warning says so. Labels that no path spells cost
- * infinity (zero_infinity: 0), and their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
+ * infinity (zero_infinity: 0), and their dx is 0. NaN in a step makes the cost and all dx of its sequence NaN. Sums are kept in
+ * double; the sequences of a batch are independent. */
 #define TP__NONE (-(double)INFINITY) /* stands for the logarithm of 0 */
-/* Returns log(e^a + e^b + e^c). */
+/* Returns log(e^a + e^b + e^c); NaN if one of them is NaN. */
 static double TP__F(tp__ctc_add)(double a, double b, double c)
 {
     const double ab = a > b ? a : b, largest = ab > c ? ab : c;
-    if (largest == TP__NONE) return largest;
+    if (largest == TP__NONE) return a + b + c;
     const real sum = TP__REXP((real)(a - largest)) + TP__REXP((real)(b - largest)) + TP__REXP((real)(c - largest));
     return largest + (double)TP__RLOG(sum);
 }
@@ -19336,7 +19337,9 @@ static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, d
         const real *xt = x + t * g->step;
         real *dxt = dx + t * g->step;
         double *swap = later;
-        for (int64_t c = 0; c < g->C; c++) dxt[c] = TP__REXP((real)((double)xt[c] - g->norm[t]));
+        /* a path goes through all steps: where one has NaN, the derivatives of all are NaN, as `all` is */
+        for (int64_t c = 0; c < g->C; c++)
+            dxt[c] = all == all ? TP__REXP((real)((double)xt[c] - g->norm[t])) : (real)all;
         for (int64_t s = 0; s < S; s++) {
             const int64_t c = tp__ctc_class(g, s);
             double v = s >= S - 2 ? 0 : TP__NONE;
@@ -19358,10 +19361,12 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
         const real *x = TP__IN(0) + g.row;
         real *y = TP__OUT(0), *dx = TP__OUT(1) ? TP__OUT(1) + g.row : NULL;
         const double log_total = feasible ? TP__F(tp__ctc_forward)(&g, x) : 0;
-        if (y) y[b] = (real)(zero && log_total == TP__NONE ? 0 : 0 - log_total);
+        /* under -Ofast gcc may take NaN for equal to -infinity */
+        const bool none = log_total == TP__NONE && log_total == log_total;
+        if (y) y[b] = (real)(zero && none ? 0 : 0 - log_total);
         for (int64_t t = 0; dx && t < g.steps; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
-        if (dx && feasible && log_total != TP__NONE) TP__F(tp__ctc_backward)(&g, x, dx, log_total);
+        if (dx && feasible && !none) TP__F(tp__ctc_backward)(&g, x, dx, log_total);
     }
 }
 static void TP__F(tp__ctc)(const tp_call *k)

@@ -445,8 +445,8 @@ def ctc(x, labels, label_lengths, logit_lengths, blank, batch_major, zero_infini
     v = t(x).requires_grad_()
     long = lambda a: torch.tensor(a.astype(np.int64))
     y = torch.nn.functional.ctc_loss(torch.log_softmax(v, -1), long(labels), long(logit_lengths), long(label_lengths), blank % C, "none", bool(zero_infinity))
-    torch.where(torch.isfinite(y), y, 0 * y.detach()).sum().backward()
-    dx = torch.where(torch.isfinite(y.detach())[None, :, None], v.grad, 0 * v.detach())
+    torch.where(torch.isinf(y), 0 * y.detach(), y).sum().backward()
+    dx = torch.where(torch.isinf(y.detach())[None, :, None], 0 * v.detach(), v.grad)
     lay = (lambda a: np.ascontiguousarray(np.swapaxes(a, 0, 1))) if batch_major else (lambda a: a)
     w.case("ctc_loss", [lay(x), labels, label_lengths, logit_lengths], [out(y), lay(out(dx))], tol=2e-5, nograd="the second output passes none on; it is torch's derivative",
            blank=blank, batch_major=batch_major, zero_infinity=zero_infinity)
@@ -461,6 +461,12 @@ for zero_infinity in (0, 1):  # too short, repeated labels without the room for 
     ctc(w.normal(3, 4, 4), [[1, 2, 3, 1], [1, 1, 0, 0], [2, 3, 0, 0], [1, 1, 0, 0]], [4, 2, 2, 2], [3, 2, 1, 3], 0, 0, zero_infinity)
 ctc(w.normal(4, 2, 3, scale=400), [[1, 2], [2, 2]], [2, 2], [4, 4], 0, 0)  # all but impossible
 ctc(w.normal(80, 3, 20, scale=2), w.ints(1, 20, 3, 30), [30, 22, 1], [80, 77, 64], 0, 1)
+for zero_infinity in (0, 1):  # NaN on a path, beside it, in one step or in all; infinity
+    x = np.sin(np.arange(6 * 7 * 4)).astype(f32).reshape(6, 7, 4)
+    x[0, 1, 1] = x[5, 2, 3] = x[:, 3] = np.nan
+    x[4, 5, 2] = np.inf
+    for batch_major in (0, 1):
+        ctc(x, [[1, 2]] * 6 + [[1, 1]], [2, 2, 2, 2, 2, 2, 2], [6, 6, 6, 6, 6, 5, 2], 0, batch_major, zero_infinity)
 w.case("ctc_loss", [w.normal(2, 3, 4), np.zeros((3, 0), np.int32), np.zeros(3, np.int32), np.array([0, 0, 0], np.int32)], [np.zeros(3, f32), np.zeros((2, 3, 4), f32)], nograd="no labels, no steps")
 w.big("ctc_loss", [("float32", (150, 13, 28), -5.0, 5.0), ("int32", (13, 40), 1.0, 27.0), ("int32", (13,), 20.0, 40.0), ("int32", (13,), 100.0, 150.0)])
 out = []

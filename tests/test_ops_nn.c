@@ -1599,6 +1599,38 @@ TEST(ctc_loss_by_differences_and_with_bad_labels)
     tp_graph_free(g);
 }
 
+/* A class that cannot be, of logit -inf, is one whose logit is very small: paths go around it. */
+TEST(ctc_loss_goes_around_minus_infinity)
+{
+    enum { STEPS = 6, CLASSES = 4, N = STEPS * CLASSES };
+    const int64_t dim[3] = {STEPS, 1, CLASSES}, pair[2] = {1, 2};
+    tp_graph *g = tp_graph_new(NULL);
+    double x[N], dx[2][N], loss[2] = {0, 0};
+    int32_t labels[2] = {1, 2}, n_labels[1] = {2}, n_steps[1] = {STEPS};
+    tp_feed f[4];
+    memset(f, 0, sizeof f);
+    for (int i = 0; i < N; i++) x[i] = sin(1.7 * i);
+    tp_tensor_view(&f[0].value, TP_F64, tp_make_shape_n(3, dim), x);
+    tp_tensor_view(&f[1].value, TP_I32, tp_make_shape_n(2, pair), labels);
+    tp_tensor_view(&f[2].value, TP_I32, shape1(1), n_labels);
+    tp_tensor_view(&f[3].value, TP_I32, shape1(1), n_steps);
+    for (int i = 0; i < 4; i++) f[i].node = tp_placeholder(g, "in", f[i].value.dtype, f[i].value.shape);
+    tp_node *fetch[2] = {tp_ctc_loss(f[0].node, f[1].node, f[2].node, f[3].node, NULL), NULL};
+    tp_gradients(tp_sum(fetch[0]), &f[0].node, 1, &fetch[1]);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int i = 0; i < 2; i++) {
+        const tp_tensor *out[2];
+        x[2 * CLASSES + 1] = x[3 * CLASSES] = i ? -1e3 : -INFINITY;
+        if (!CHECK_OK(tp_session_run(s, f, 4, fetch, 2, out))) break;
+        loss[i] = tp_tensor_get(out[0], 0);
+        memcpy(dx[i], out[1]->data, sizeof dx[i]);
+    }
+    CHECK_NEAR(loss[0], loss[1], 1e-12, 1e-12);
+    for (int i = 0; i < N; i++) CHECK_NEAR(dx[0][i], dx[1][i], 1e-12, 1e-12);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Steps first or samples first: the same costs and, in the other order, the same derivatives. */
 TEST(ctc_loss_of_no_sequences)
 {

@@ -16051,8 +16051,7 @@ static tp_status tp__reshape_infer(tp_infer *s)
     for (int d = 0; d < want->ndim; d++) {
         if (want->dim[d] < 0 && open >= 0)
             return tp_infer_fail(s, TP_ERR_SHAPE,
-                                 "the new shape %s has two unknown dimensions; one at most can follow "
-                                 "from the rest",
+                                 "the new shape %s has two unknown dimensions: tp_reshape_like(x, y) takes y's shape",
                                  tp_shape_text(want, b));
         if (want->dim[d] < 0) open = d;
         else if (want->dim[d] > 0 && known_product > INT64_MAX / want->dim[d])
@@ -17144,8 +17143,11 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
     tp__one_hot_attrs t;
     memset(&t, 0, sizeof t);
     if (depth < 1 || depth > INT32_MAX)
-        return tp_graph_fail(tp_node_graph(indices), NULL, TP_ERR_ARG, "one_hot: depth %lld makes no shape",
-                             (long long)depth);
+        return tp_graph_fail(
+            tp_node_graph(indices), NULL, TP_ERR_ARG, "one_hot: depth %lld makes no shape%s", (long long)depth,
+            depth == TP_ANY ? "; for an unknown number of classes compare the indices by tp_equal with "
+                              "positions, tp_cumsum(tp_ones_like(x), axis, true, false)"
+                            : "");
     t.depth = (int)depth;
     t.on = on;
     t.off = off;

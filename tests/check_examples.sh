@@ -40,6 +40,7 @@ custom_op          | --steps 300                     | ~squared.error.0\.00.*wit
 custom_layer       | --epochs 1 --steps 60           | validation_error<0.5
 char_rnn           | --epochs 2 --steps 30 --units 48 | validation_cost<0.95*first
 char_gpt           | --epochs 2 --steps 12 --layers 1 | validation_cost<0.95*first
+padded_sequences   | --epochs 2 --steps 30           | validation_cost<0.9*first validation_steps_wrong<0.3
 ptb_lstm           | --epochs 3 --steps 60 --units 32 | validation_perplexity<0.6*first
 dqn                | --epochs 5                      | mean_score>0.3
 export_model       | --epochs 1 --steps 60           | validation_error<0.6 ~largest.difference

@@ -4034,11 +4034,55 @@ TEST(a_gradient_that_is_nearly_right)
     tp_graph_free(g);
 }
 
+/* The README's recipes for padded sequences (B,T,C) of unknown B and T: mask, last real step, and an LSTM that reads backward. */
+static tp_node *backward_rows(tp_node *t, tp_node *length) /* t: positions (B,T); length (B,1) */
+{
+    const int axis = 1;
+    tp_node *one = tp_ones_like(t), *sequence = tp_cumsum(one, 0, true, false);
+    tp_node *from = tp_select(tp_less(t, length), tp_sub(tp_affine(length, 1, -1), t), t);
+    return tp_flatten(tp_cast(tp_add(tp_mul(sequence, tp_reduce_sum(one, &axis, 1, true)), from), TP_I32));
+}
+static tp_node *in_order(tp_node *x, tp_node *rows)
+{
+    return tp_reshape_like(tp_gather(tp_reshape(x, TP_ANY, x->shape.dim[2]), rows), x);
+}
+TEST(padded_sequences_of_unknown_length)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, TP_ANY, 3));
+    tp_node *n = tp_placeholder(g, "n", TP_I32, tp_make_shape(TP_ANY)), *length = tp_expand_dims(tp_cast(n, TP_F32), 1);
+    tp_node *t = tp_cumsum(tp_ones_like(tp_sum_over(x, 2)), 1, true, false);
+    tp_node *mask = tp_cast(tp_less(t, length), TP_F32), *rows = backward_rows(t, length);
+    tp_node *y = tp_concat_along(2, tp_lstm(x, "forward", .units = 4),
+                                 in_order(tp_lstm(in_order(x, rows), "backward", .units = 4), rows));
+    tp_node *last = tp_cast(tp_equal(t, tp_expand_dims(tp_affine(tp_cast(n, TP_F32), 1, -1), 1)), TP_F32);
+    last = tp_sum_over(tp_mul(y, tp_expand_dims(last, 2)), 1);
+    CHECK_STR(tp_graph_error(g), "");
+    tp_node *const fetch[3] = {y, mask, last};
+    tp_session *s = tp_session_new(g, NULL);
+    float data[3 * 5 * 3], padded[3 * 5 * 8];
+    for (int i = 0; i < TP_COUNT(data); i++) data[i] = sinf(1.7f * (float)i);
+    const int32_t lengths[3] = {5, 3, 0};
+    const tp_tensor *v[3];
+    const tp_feed all[2] = {TP_FEED(x, TP_F32, data, 3, 5, 3), TP_FEED(n, TP_I32, lengths, 3)};
+    if (CHECK_OK(tp_session_run(s, all, 2, fetch, 3, v))) {
+        memcpy(padded, v[0]->data, sizeof padded);
+        for (int i = 0; i < 15; i++) CHECK(tp_tensor_get(v[1], i) == (i % 5 < lengths[i / 5]));
+        for (int i = 0; i < 24; i++)
+            CHECK(tp_tensor_get(v[2], i) == (i < 16 ? padded[(i / 8 * 5 + lengths[i / 8] - 1) * 8 + i % 8] : 0));
+    }
+    const tp_feed alone[2] = {TP_FEED(x, TP_F32, data + 15, 1, 3, 3), TP_FEED(n, TP_I32, lengths + 1, 1)};
+    if (CHECK_OK(tp_session_run(s, alone, 2, fetch, 3, v)))
+        for (int i = 0; i < 24; i++) CHECK_NEAR(tp_tensor_get(v[0], i), padded[40 + i], 1e-6, 1e-6);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* What is wrong is named as the program wrote it. */
 TEST(mistakes_in_numbers_of_layers)
 {
     tp_node *parts[2];
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 10; i++) {
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 1));
         tp_node *t = tp_placeholder(g, "t", TP_F32, tp_make_shape(TP_ANY, 10));
@@ -4051,6 +4095,7 @@ TEST(mistakes_in_numbers_of_layers)
                                            "huber_loss: delta is -1: it must be a number above 0, or 0 for 1",
                                            "split: 0 parts: give 1 or more",
                                            "split: 2 parts at NULL",
+                                           "one_hot: depth -1 makes no shape; for an unknown number of classes compare",
                                            "the image is (1,0,4,3) and coords (1,2,2,2): needs (B,H,W,C), with pixels"};
         if (i == 0) tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_values(NULL, 2));
         else if (i == 1) tp_sigmoid_cross_entropy(x, t);
@@ -4060,6 +4105,7 @@ TEST(mistakes_in_numbers_of_layers)
         else if (i == 5) tp_sym_huber_loss(x, -1.0f, NULL);
         else if (i == 6) tp_split(x, 0, 0, parts);
         else if (i == 7) tp_split(x, 2, 0, NULL);
+        else if (i == 8) tp_one_hot(k, TP_ANY, 1, 0);
         else
             tp_bilinear_sampler(tp_placeholder(g, "image", TP_F32, tp_make_shape(1, 0, 4, 3)),
                                 tp_placeholder(g, "at", TP_F32, tp_make_shape(1, 2, 2, 2)), TP_BORDER_CONSTANT);

@@ -280,7 +280,7 @@ static const rule shapes[] = {
     {"reshape", "shape 2 -1 0", "f32(3,0)", "!shape (3,0) has 0 elements, which do not make (?,0)"},
     {"reshape", "shape 2 5 -1", "f32(2,6)", "!shape (2,6) has 12 elements, which do not make (5,?)"},
     {"reshape", "shape 1 11", "f32(2,6)", "!shape (2,6) has 12 elements, which do not make (11)"},
-    {"reshape", "shape 2 -1 -1", "f32(2,6)", "!the new shape (?,?) has two unknown dimensions; one at most can follow from the rest"},
+    {"reshape", "shape 2 -1 -1", "f32(2,6)", "!the new shape (?,?) has two unknown dimensions: tp_reshape_like(x, y) takes y's shape"},
     {"reshape", "shape 9", "f32(2,6)", "!the new shape has more than 8 dimensions"},
     {"reshape", "shape -1", "f32(2,6)", "!the new shape has more than 8 dimensions"},
     {"reshape", "shape 3 4294967296 4294967296 -1", "f32(2,6)", "!the new shape (4294967296,4294967296,?) is too large"},

@@ -11,8 +11,9 @@
  * WHAT THIS IS NOT   complete: control flow (except an If with a known condition), strings, sequences, integers of 8 and 16
  *                    bits (except uint8) and quantised operators are not supported; the error names such a node. Sizes that the
  *                    file leaves open remain open where the ops allow it. Some operators over open dimensions (Reshape, Resize,
- *                    Range, Slice, Einsum, GatherElements) must know the sizes: give them in .dims. A graph for a second size,
- *                    with the same weights, is a second import:
+ *                    Range, Slice, Einsum, GatherElements, a TopK whose k follows from them, RNN, PyTorch's GRU) must know the
+ *                    sizes: give them in .dims. LSTM, GRU and RNN take sequence_lens only as a constant in which each sequence
+ *                    has the length of the input. A graph for a second size, with the same weights, is a second import:
  *
  *     TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO) st = tp_import_onnx(g, path, &small, &m1); // .trainable = TP_YES
  *     TP_VARIABLE_SCOPE(g, "net", .reuse = TP_REUSE_AUTO) st = tp_import_onnx(g, path, &large, &m2); // .dims has other sizes
@@ -323,6 +324,11 @@ static const char *tp__importer_missing(tp__importer *c, const tp_node *x, int a
     bool is_input = false;
     int n_named = 0, n_other = 0, n = 0;
     if (c->status != TP_OK) return "";
+    while (x && x->op->row == &tp__op_transpose) { /* the dimension has the same size before it is moved */
+        int perm[TP_MAX_DIMS];
+        tp__permutation((const tp__transpose_attrs *)x->op->attrs, x->shape.ndim, perm);
+        axis = perm[axis], x = x->op->in[0];
+    }
     c->is_size_wanted = true;
     w->n = 0;
     for (int i = 0; i < c->open_dims.n; i++) {
@@ -350,6 +356,7 @@ static const char *tp__importer_missing(tp__importer *c, const tp_node *x, int a
                              : n_named ? "give it in .dims: "
                              : n_other ? "give it by a placeholder of known shape in .inputs: "
                                        : "give it in .dims");
+        if (pass == 0 && !is_input && n_named + n_other > 1) tp__words_put(w, "one of ");
     }
     return w->text;
 }
@@ -3196,6 +3203,24 @@ static bool tp__rnn_activations(tp__import_node *n, char kind, bool *is_relu)
     return n->importer->status == TP_OK;
 }
 
+/* Checks the lengths of the sequences, which may be left out: each must be the number of x's steps (T,B,C). */
+static bool tp__rnn_lengths(tp__import_node *n, const tp_node *x)
+{
+    const tp_tensor *lengths = tp__import_node_known(n, 4);
+    if (!lengths && tp__import_node_has(n, 4))
+        return tp__on_fail(
+                   n, TP_ERR_UNSUPPORTED,
+                   "the input '%s' of %s has the lengths of the sequences, which must be known when the graph is "
+                   "built and be the number of steps of the input: %s with sequences of different lengths cannot "
+                   "be expressed; give such a constant in .inputs",
+                   n->in[4]->name, n->op, n->op),
+               false;
+    for (int64_t i = 0; lengths && i < tp_tensor_size(lengths); i++)
+        if (tp__known_int(lengths, i) != tp__import_node_dim(n, x, 0))
+            tp__import_node_unsupported(n, "sequences of different lengths");
+    return n->importer->status == TP_OK;
+}
+
 static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
 {
     const char kind = n->op[0];
@@ -3216,12 +3241,7 @@ static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its weights do not fit its direction", n->op);
         return;
     }
-    const tp_tensor *lengths = tp__import_node_has(n, 4) ? tp__import_node_need(n, 4) : NULL;
-    for (int64_t i = 0; lengths && i < tp_tensor_size(lengths); i++)
-        if (tp__known_int(lengths, i) != tp__import_node_dim(n, x, 0)) {
-            tp__import_node_unsupported(n, "sequences of different lengths");
-            return;
-        }
+    if (!tp__rnn_lengths(n, x)) return;
     const int64_t row[TP_MAX_DIMS] = {1, H}, bias_size[TP_MAX_DIMS] = {2 * gates * H};
     static const int batch_then_time[] = {2, 0, 1, 3}, time = 0;
     tp_node *zero =

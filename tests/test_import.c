@@ -1212,7 +1212,7 @@ TEST(dimensions_are_named)
     CHECK(refused(
         &file, NULL,
         "not known cannot be expressed; give it in .dims, or, if the dimension has no name, by a placeholder of "
-        "known shape in .inputs: dimension 0 of 'x' ('n'), dimension 1 of 'x' ('m'), dimension 2 of 'x', "
+        "known shape in .inputs: one of dimension 0 of 'x' ('n'), dimension 1 of 'x' ('m'), dimension 2 of 'x', "
         "dimension 3 of 'x' ('n'), dimension 4 of 'x' ('n'), dimension 5 of 'x' ('n'), ..."));
 }
 
@@ -1270,6 +1270,35 @@ TEST(activations_of_recurrent_operators)
     CHECK(refused(&file, NULL, "with activations = 'Tanh ' cannot be"));
     recurrent_model("LSTM", 4, int_attribute("input_forget", 1));
     CHECK(refused(&file, NULL, "LSTM with input_forget = 1 cannot be"));
+}
+
+/* A GRU as PyTorch writes it, whose steps and batch are swapped before it; an LSTM with lengths that are an input. */
+TEST(sizes_and_lengths_of_recurrent_operators)
+{
+    static const float ones[] = {1, 1, 1, 1};
+    static const int64_t open[] = {-1, -2, 1}, dim[] = {1, 3, 1}, dim_of_lstm[] = {1, 4, 1}, swap[] = {1, 0, 2};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "W", 1, 3, dim, ones, 12);
+    put_weight(&graph, "R", 1, 3, dim, ones, 12);
+    put_io(&graph, 11, "x", 1, 3, open);
+    put_node(&graph, "Transpose", "x", "steps_first", ints_attribute("perm", swap, 3));
+    put_node(&graph, "GRU", "steps_first,W,R", "y", int_attribute("linear_before_reset", 1));
+    put_io(&graph, 12, "y", 1, 4, (const int64_t[]){-2, 1, -1, 1});
+    put_model(&file, &graph, 14);
+    CHECK(
+        refused(&file, NULL, "GRU needs to know dimension 0 of its input; give it in .dims: dimension 1 of 'x' ('m')"));
+    CHECK_MSG(!strstr(tp_last_error(), "('n')"), "%s", tp_last_error());
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_weight(&graph, "W", 1, 3, dim_of_lstm, ones, 16);
+    put_weight(&graph, "R", 1, 3, dim_of_lstm, ones, 16);
+    put_io(&graph, 11, "x", 1, 3, open);
+    put_io(&graph, 11, "lengths", 6, 1, open + 1);
+    put_node(&graph, "LSTM", "x,W,R,,lengths", "y", NULL);
+    put_io(&graph, 12, "y", 1, 4, (const int64_t[]){-1, 1, -2, 1});
+    put_model(&file, &graph, 14);
+    CHECK(refused(&file, NULL, "LSTM with sequences of different lengths cannot be expressed; give such a constant"));
 }
 
 /* -- weights of batch norms */

@@ -75,9 +75,10 @@ static tp_dataflow *batches(uint64_t *set, int size, int batch)
 
 /* 3. The network. x (B,T,C) of unknown B and T; length (B). */
 typedef struct order {
-    tp_node *mask; /* (B,T): 1 for a real step, 0 behind the end */
-    tp_node *
-        rows; /* (B T): of x as rows (B T,C), the row that is read at each step: the real steps backward, the rest as it is */
+    /* (B,T): 1 for a real step, 0 behind the end */
+    tp_node *mask;
+    /* (B T): of x as rows (B T,C), the row that is read at each step: the real steps backward, the rest as it is */
+    tp_node *rows;
 } order;
 static order reading_order(tp_node *x, tp_node *length)
 {

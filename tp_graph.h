@@ -4255,25 +4255,27 @@ static void tp__fill_constant(char *out, tp_dtype dtype, tp__wide value, int64_t
 static void tp__fill_chunk(void *user, int64_t chunk)
 {
     const tp__init_job *f = (const tp__init_job *)user;
+    /* resolved here, because a chunk runs in the library's rounding mode, not in the caller's */
+    const tp_init init = tp__init_resolve(&f->init, &f->t->shape);
     const int64_t i0 = chunk * TP__FILL_PIECE, all = tp_tensor_size(f->t);
     const int64_t n = all - i0 < TP__FILL_PIECE ? all - i0 : TP__FILL_PIECE;
     char *out = (char *)f->t->data + (size_t)i0 * tp_dtype_size(f->t->dtype);
-    const tp__wide a = (tp__wide)f->init.a;
-    if (f->init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, f->init.values + i0, TP_F32, n);
-    else if (f->init.kind == TP_INIT_CONSTANT) tp__fill_constant(out, f->t->dtype, a, n);
+    const tp__wide a = (tp__wide)init.a;
+    if (init.kind == TP_INIT_VALUES) tp_convert(out, f->t->dtype, init.values + i0, TP_F32, n);
+    else if (init.kind == TP_INIT_CONSTANT) tp__fill_constant(out, f->t->dtype, a, n);
     else
         tp__random_values(f->isa,
-                          f->init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
-                          : f->init.kind == TP_INIT_NORMAL ? TP__NORMAL
-                                                           : TP__TRUNCATED,
-                          a, (tp__wide)f->init.b, f->key, 0, 1, i0, n, f->t->dtype, out);
+                          init.kind == TP_INIT_UNIFORM  ? TP__UNIFORM
+                          : init.kind == TP_INIT_NORMAL ? TP__NORMAL
+                                                        : TP__TRUNCATED,
+                          a, (tp__wide)init.b, f->key, 0, 1, i0, n, f->t->dtype, out);
 }
 
 static tp_status tp__init_fill(tp_device *d, const tp_init *init, uint64_t seed, const char *name, tp_tensor *t)
 {
     tp__init_job f;
     const int64_t n = tp_tensor_size(t), chunks = (n + TP__FILL_PIECE - 1) / TP__FILL_PIECE;
-    f.init = tp__init_resolve(init, &t->shape);
+    f.init = *init;
     f.isa = d ? d->isa : NULL;
     f.key = tp_random_key(seed, tp_hash_name(name));
     f.t = t;
@@ -4283,8 +4285,7 @@ static tp_status tp__init_fill(tp_device *d, const tp_init *init, uint64_t seed,
         return tp_fail(TP_ERR_SHAPE, "'%s' has %lld elements, its initial values are %lld", name, (long long)n,
                        (long long)f.init.n_values);
     if (d) tp_device_parallel(d, chunks, tp__fill_chunk, &f);
-    else
-        for (int64_t i = 0; i < chunks; i++) tp__fill_chunk(&f, i);
+    else tp_pool_run(NULL, chunks, tp__fill_chunk, &f);
     return TP_OK;
 }
 

@@ -674,6 +674,33 @@ TEST(bits_do_not_depend_on_threads_fetches_or_fusion)
     CHECK(cost < 2.0 && cost > 0.0);
 }
 
+#if defined(__SSE__)
+/* Weights are drawn in the library's rounding mode, and so are the limits that follow from a shape. */
+TEST(initial_weights_do_not_depend_on_the_rounding_mode)
+{
+    static const unsigned roundings[] = {0, 0x2000u, 0x4000u, 0x6000u}; /* nearest, down, up, to zero */
+    const tp_init inits[] = {tp_init_glorot_uniform(), tp_init_variance_scaling(2, TP_FAN_IN, TP_DIST_NORMAL),
+                             tp_init_variance_scaling(1.3f, TP_FAN_OUT, TP_DIST_TRUNCATED_NORMAL)};
+    const unsigned before = __builtin_ia32_stmxcsr();
+    for (int k = 0; k < TP_COUNT(inits); k++)
+        for (int64_t n = 3; n <= 43; n += 10) {
+            tp_tensor nearest = TP_EMPTY, other = TP_EMPTY;
+            CHECK_OK(tp_tensor_resize(&nearest, TP_F32, shape2(n, 7)));
+            CHECK_OK(tp_tensor_resize(&other, TP_F32, shape2(n, 7)));
+            CHECK_OK(tp_init_fill(&inits[k], 5, "w", &nearest));
+            for (int r = 0; r < TP_COUNT(roundings); r++) {
+                __builtin_ia32_ldmxcsr((before & ~0x6000u) | roundings[r]);
+                const tp_status st = tp_init_fill(&inits[k], 5, "w", &other);
+                __builtin_ia32_ldmxcsr(before);
+                CHECK_OK(st);
+                CHECK_MSG(memcmp(nearest.data, other.data, tp_tensor_bytes(&other)) == 0,
+                          "initialiser %d, %d rows, rounding %d", k, (int)n, r);
+            }
+            tp_tensor_free(&nearest), tp_tensor_free(&other);
+        }
+}
+#endif
+
 /* A perceptron by gradient descent: the products that the planner subtracts from the weights as they arise. Returns a
  * hash of the variables after some steps; *descents: steps of the plan that do so. */
 static uint64_t train_by_descent(const tp_session_config *c, int64_t batch, bool fetch_gradients, int *descents)

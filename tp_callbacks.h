@@ -4330,7 +4330,7 @@ static void tp__bar_draw(tp__bar *b, bool is_last)
 {
     char text[640];
     b->draw_time = tp_time();
-    if (tp__logger.fn) { /* a log function of the program gets only the final line */
+    if (tp__log_has_sink()) { /* a log function of the program gets only the final line */
         if (!is_last) return;
         tp__bar_text(b, 60, text, sizeof text);
         tp_log(TP_LOG_INFO, "%s", text);
@@ -4739,7 +4739,10 @@ static tp_status tp__send_command(const char *caller, const char *command, tp__s
     if (st == TP_OK && text.failed) st = TP_ERR_NOMEM;
     if (st == TP_OK && text.len) {
         const int rc = tp__os_shell(text.data);
-        if (rc != 0) tp_log(TP_LOG_ERROR, "Command '%s' failed with status %d!", text.data, rc);
+        if (rc == -1 && errno == ECHILD)
+            tp_log_once(TP_LOG_WARN, "%s: whether its commands succeed is unknown, because the program ignores SIGCHLD",
+                        caller);
+        else if (rc != 0) tp_log(TP_LOG_ERROR, "Command '%s' failed with status %d!", text.data, rc);
     }
     tp_buf_free(&text);
     return st;

@@ -80,7 +80,8 @@
  *            them are freed. Freeing an object twice is refused with a sentence as long as its memory is kept.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
  *            tp_session_cancel by any. A thread that runs a session needs a stack of 128 KiB, of which the registers of a
- *            chain take 96.
+ *            chain take 96. What loads variables (tp_restore_checkpoint, tp_session_load) must not run beside a run of that
+ *            session. No thread may be cancelled (pthread_cancel) in a call.
  * ERRORS     builders never return NULL: the graph keeps the first mistake, and later calls return a poison node;
  *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
@@ -1097,8 +1098,10 @@ typedef struct tp_session_config {
     /* CPU devices that the session creates, numbered after .devices: each has its own memory, and they share `threads`.
      * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
-    bool no_fusion;         /* runs op by op without fusion, for debugging; the bits are the same */
-    tp_precision precision; /* which number formats products may use: a tp_precision */
+    bool no_fusion; /* runs op by op without fusion, for debugging; the bits are the same */
+    /* Which number formats products may use: a tp_precision. A CPU without AMX converts half precision for each op, which takes
+     * several times as long as float32. */
+    tp_precision precision;
     /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
@@ -1464,7 +1467,8 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
 /* For recurrent networks, step by step: from now on the value of input number `input` is output number `output` of the call
  * before, and zeros in the first call. The arrays of tp_predict_n then lack this input; the others keep their order. `input` is
  * always an index into the inputs of the config. If the first dimension of the input is unknown, it is the batch size of the
- * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. */
+ * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. For a state that begins
+ * otherwise (a decoder's, from its encoder) carry nothing: copy the outputs, and give the copies as the next inputs. */
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
 TP_DEF void tp_predictor_reset(tp_predictor *p);
 /* number of inputs that the caller gives, without those that tp_predictor_carry carries over */
@@ -20774,7 +20778,7 @@ TP__HOT static void tp__descend_rows_range(const tp_call *k, int64_t from, int64
             for (int64_t l = 0; l < m; l++) g[l] = 0;
             for (int64_t q = i; q >= 0; q = next[q])
                 for (int64_t l = 0; l < m; l++) g[l] += dy[q * width + j + l];
-            for (int64_t l = 0; l < m; l++) w[l] -= TP__ROUNDED(lr * g[l]);
+            for (int64_t l = 0; l < m; l++) w[l] -= (float)TP__ROUNDED(lr * g[l]);
         }
     }
 }
@@ -20795,7 +20799,8 @@ static void tp__descend_rows(const tp_call *k)
     tp__each_range(k, n, tp__grain(width), tp__descend_rows_range);
     for (int64_t r = 0; r < w->dim[0] && lr - lr != 0; r++) /* infinity or NaN times the gradient 0 is NaN */
         if (last[tp__descend_rows_slot(k, last, slots, r)] < 0)
-            for (int64_t j = 0; j < width; j++) ((float *)k->var[0].data)[r * width + j] -= TP__ROUNDED(lr * 0);
+            for (float *e = (float *)k->var[0].data + r * width, *end = e + width; e < end; e++)
+                *e -= (float)TP__ROUNDED(lr * 0);
 }
 static const tp_op tp__op_descend_rows =
     TP__ROW("descend_rows", "DescendRows", TP_OP_WRITES_VAR, TP__IO(4, 0), TP__NO_ATTRS, NULL, NULL,

@@ -879,7 +879,7 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
 TP_DEF tp_status tp_map_image_file(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 
 /* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; otherwise TP_ERR_UNSUPPORTED. liblmdb does not check the pages of a file:
- * read only files from people you trust. */
+ * read only files from people you trust. It maps the file: one that becomes shorter while it is read ends the program by SIGBUS. */
 
 /* Gives the datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack.
  * The entry "__keys__" is skipped. [dataflow: LMDBSerializer.load, LMDBData] */
@@ -3338,9 +3338,12 @@ static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_data
             if (x->dtype != y->dtype || !tp_shape_equal(&x->shape, &expected))
                 return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
                                "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
-                               "make them alike with tp_df_map_component",
+                               "make them alike with tp_df_map_component%s",
                                name, j, (long long)row, (long long)index, tp_dtype_name(x->dtype),
-                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&expected, b));
+                               tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&expected, b),
+                               x->dtype == y->dtype && x->shape.ndim == expected.ndim
+                                   ? ", or let .pad = TP_YES of tp_df_batch fill the shorter ones up"
+                                   : "");
         }
         const size_t bytes = tp_tensor_bytes(x);
         if (bytes) memcpy((char *)y->data + (size_t)row * bytes, x->data, bytes);

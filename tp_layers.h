@@ -369,7 +369,8 @@ TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 /* with TP_NO_SEQUENCE_LAYERS, which leaves these layers out, a program compiles faster and is smaller */
 #ifndef TP_NO_SEQUENCE_LAYERS
 /* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). The run fails if an index is out of
- *    range. */
+ *    range. On the CPU a step of tp_sgd takes time for the rows that were read. Other optimizers, clipping and regularizers need the
+ *    gradient of all rows, and take time for the whole table; Momentum and Adam also move rows that no index named. */
 typedef struct tp_embedding_desc {
     tp_at at_;
     const char *name;

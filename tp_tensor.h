@@ -484,8 +484,9 @@ typedef void (*tp_log_fn)(void *user, tp_log_level level, const char *message);
  * terminal, and after tp_logger_set_dir also to <logger dir>/log.log. NULL restores the default.
  *
  * One thread at a time is in fn, and when tp_set_log returns, no other thread is in the earlier fn or will be: its user may be
- * freed. fn may call tp_log (the line goes to the default sink), tp_set_log and tp_logger_set_dir, and it may be left by a C++
- * exception or longjmp. A thread that stays in fn for longer than 10 seconds is no longer waited for. */
+ * freed. fn may call tp_log (the line goes to the default sink), tp_set_log and tp_logger_set_dir. A thread that stays in fn for longer
+ * than 10 seconds is no longer waited for. On a thread of the program fn may be left by a C++ exception or longjmp. On a thread that the
+ * library started this ends the program; where it leaves a training, the training's memory is lost, and Ctrl-C stays caught. */
 TP_DEF void tp_set_log(tp_log_fn fn, void *user);
 TP_DEF void tp_log(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
 /* Log each message text only once per process (for warnings inside loops); at most 256 different texts are remembered. */
@@ -2059,12 +2060,14 @@ static TP__UNUSED bool tp__os_stdin_ready(double seconds)
 }
 #endif
 
-/* Run a command in the shell; return its status, 0 for success. */
+/* Run a command in the shell; return its status, 0 for success; -1 with errno ECHILD: it ran, and its status is unknown, because the
+ * program ignores SIGCHLD. */
 static TP__UNUSED int tp__os_shell(const char *command)
 {
 #ifdef TP__NO_SYSTEM
     return (void)command, -1;
 #else
+    errno = 0;
     const int status = system(command);
 #ifdef WEXITSTATUS
     if (status > 0 && WIFEXITED(status)) return WEXITSTATUS(status);
@@ -3769,6 +3772,15 @@ static TP__UNUSED void tp__log_progress(const char *bar, bool is_last)
     tp__os_pipe_end(&before);
 #endif
     tp__logger.open_line = !is_last;
+}
+
+/* Whether the messages go to a function of the program. */
+static TP__UNUSED bool tp__log_has_sink(void)
+{
+    tp__log_lock();
+    const bool has = tp__logger.fn != NULL;
+    tp__os_unlock(&tp__log_mutex);
+    return has;
 }
 
 /* How a message is logged. NOT_IN_FILE: the default sink leaves it out of log.log. */
@@ -5603,7 +5615,8 @@ TP__OS_THREAD(tp__pool_worker, user)
     TP__OS_THREAD_END;
 }
 
-#define TP__FEWER_THREADS ": ask for fewer threads, or raise the limit on the user's processes (ulimit -u)"
+#define TP__FEWER_THREADS \
+    ": ask for fewer threads, or raise the limit on the user's processes (ulimit -u) or on memory (ulimit -v)"
 
 TP__SMALL TP_DEF tp_pool *tp_pool_new(int threads)
 {

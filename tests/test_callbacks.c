@@ -3800,6 +3800,16 @@ TEST(numbers_in_commands)
         CHECK_OK(tp_callback_trigger(cb));
         tp_callback_free(cb);
     }
+#ifndef _WIN32
+    /* a program that ignores SIGCHLD learns no status: that is no failure */
+    void (*const before)(int) = signal(SIGCHLD, SIG_IGN);
+    cb = tp_cb_send_stat("exit 4");
+    CHECK_OK(tp_callback_setup_graph(cb, &train));
+    CHECK_OK(tp_callback_trigger(cb));
+    tp_callback_free(cb);
+    signal(SIGCHLD, before);
+    CHECK_HAS(tp_test_logged, "SendStat: whether its commands succeed is unknown, because the program ignores SIGCHLD");
+#endif
     tp_callback_free(&all->cb);
     tp_set_log(NULL, NULL);
 }

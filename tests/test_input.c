@@ -152,8 +152,10 @@ TEST(list_copies_and_shapes_may_differ)
     df = tp_df_batch(df, 2);
     tp_datapoint dp = {0, NULL, 0};
     tp_df_restart(df, 0);
-    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE,
-              "component 0 of datapoint 1 of batch 0 is float32 (3), in the first it is float32 (2)");
+    CHECK_ERR(
+        tp_df_next(df, &dp), TP_ERR_SHAPE,
+        "component 0 of datapoint 1 of batch 0 is float32 (3), in the first it is float32 (2): make them alike with "
+        "tp_df_map_component, or let .pad = TP_YES of tp_df_batch fill the shorter ones up");
     tp_datapoint_free(&dp);
     tp_df_free(df);
     check_walk(tp_df_from_list(NULL, 0), 2, " |", 0);

@@ -152,7 +152,7 @@ typedef struct tp__taps {
     float ceiling;
 } tp__taps;
 
-#define TP__EVEN_NEAR 128 /* up to this K a strip of B and the rows of a transposed A of two tiles stay in L1 */
+#define TP__EVEN_NEAR 128 /* largest K for which a strip of B and a transposed A's values for two tiles fit into L1 */
 #define TP__DOTS      16
 #define TP__FEW       4 /* with more output channels, convolutions make vectors of these */
 
@@ -4876,6 +4876,18 @@ TP__INLINE void TP__F(fetch_rows)(const float *c, int64_t gap, int rows, int vec
         if (vectors == 2) __builtin_prefetch(c + TP__VW, 1);
     }
 }
+/* Returns what a tile prefetches for its first k, and in *step the floats from there to what it prefetches for the next k: a part of
+ * the next panel of B, or the next tile's rows of A. The rows of a transposed A are prefetched with AVX2 only, where this was measured. */
+TP__INLINE const float *TP__F(even_ahead)(const tp__even *t, int64_t row, int mr, int nv, int64_t *step)
+{
+    const float *a = t->a + row * t->a_gap;
+    *step = mr;
+    if (t->next && row < nv * TP__VW) return t->next + row * t->K;
+    if (t->step == 1) return a + mr * t->a_gap;
+    if (TP__VW != 8 || t->K > TP__EVEN_NEAR) return t->b;
+    *step = t->step;
+    return a + 2 * mr - 1;
+}
 /* Computes tiles of mr rows and nv vectors of columns of C (+)= A B from row `row` on, while mr rows are left; returns
  * the first row that is left. The mask `last` tells which columns of the last vector exist; it is not used if that
  * vector is `whole`. */
@@ -4887,12 +4899,8 @@ TP__INLINE int64_t TP__F(even_rows)(const tp__even *t, int64_t row, int64_t rows
         const V zero = vset(0.0f);
         const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
         const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
-        /* what to prefetch: a part of the next panel of B, or the next tile's rows of A; those of a transposed A only
-         * with AVX2, where it was measured */
-        const bool columns = TP__VW == 8 && step != 1 && t->K <= TP__EVEN_NEAR;
-        const float *ahead = step == 1 ? a0 + mr * gap : columns ? a0 + 2 * mr - 1 : b;
-        int64_t ahead_step = columns ? step : mr;
-        if (t->next && row < nv * TP__VW) ahead = t->next + row * t->K, ahead_step = mr;
+        int64_t ahead_step;
+        const float *ahead = TP__F(even_ahead)(t, row, mr, nv, &ahead_step);
 #define TP__LAST(p) (whole ? vload(p) : TP__F(vloadm)(p, last))
 #define TP__ENDS(p) (nv == 1 ? TP__LAST(p) : vload(p))
 #define X(i, r, k)  V p##i = zero, q##i = zero;

@@ -19344,7 +19344,7 @@ static void TP__F(tp__ctc_backward)(const tp__ctc *g, const real *x, real *dx, d
         const real *xt = x + t * g->step;
         real *dxt = dx + t * g->step;
         double *swap = later;
-        /* a path goes through all steps: where one has NaN, the derivatives of all are NaN, as `all` is */
+        /* a path goes through all steps: if one step has NaN, `all` is NaN, and so are all derivatives */
         for (int64_t c = 0; c < g->C; c++)
             dxt[c] = all == all ? TP__REXP((real)((double)xt[c] - g->norm[t])) : (real)all;
         for (int64_t s = 0; s < S; s++) {

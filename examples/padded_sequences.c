@@ -77,7 +77,7 @@ static tp_dataflow *batches(uint64_t *set, int size, int batch)
 typedef struct order {
     /* (B,T): 1 for a real step, 0 behind the end */
     tp_node *mask;
-    /* (B T): of x as rows (B T,C), the row that is read at each step: the real steps backward, the rest as it is */
+    /* (B T): for each step the index of the row of x, seen as rows (B T,C), to read there: real steps backward, padding as it is */
     tp_node *rows;
 } order;
 static order reading_order(tp_node *x, tp_node *length)

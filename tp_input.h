@@ -15309,9 +15309,12 @@ typedef struct tp__zmq_end {
     void *context, *socket[2]; /* NULL: the socket is closed */
 } tp__zmq_end;
 
-/* Closes the sockets. linger_ms: how long sent messages may wait for their receivers. */
+/* Closes the sockets. linger_ms: how long sent messages may wait for their receivers. libzmq rounds the time to milliseconds and may
+ * give up before it is over; with TP__ZMQ_EARLY_MS more it takes at least linger_ms. */
+enum { TP__ZMQ_EARLY_MS = 2 };
 static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 {
+    if (linger_ms > 0 && linger_ms <= INT_MAX - TP__ZMQ_EARLY_MS) linger_ms += TP__ZMQ_EARLY_MS;
     for (int i = 0; i < z->n; i++) {
         if (!z->socket[i]) continue;
         zmq_setsockopt(z->socket[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);

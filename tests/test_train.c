@@ -445,6 +445,9 @@ TEST(ctrl_c_in_a_forked_process)
 #ifdef TP_NO_SIGNALS
     TEST_SKIP("without signals there is no Ctrl-C");
 #endif
+#ifdef __SANITIZE_THREAD__
+    TEST_SKIP("tsan holds back the signals of a forked child, and ends it when it begins threads");
+#endif
     tp_callback *cb = tp_callback_new("Forks", 0);
     cb->trigger_step = fork_another;
     forked = 0;

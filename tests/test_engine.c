@@ -40,8 +40,12 @@ static int64_t rnd(int64_t n) /* 0 .. n-1 */
     return (int64_t)(r[0] % (uint64_t)n);
 }
 
-/* What one thread computes for comparison need not be watched for races, which takes ten times its time. */
-#define UNWATCHED __attribute__((no_sanitize("thread")))
+/* What one thread computes for comparison is not watched by sanitizers: with them it takes ten times its time. */
+#ifdef __clang__
+#define UNWATCHED __attribute__((no_sanitize("thread", "address", "undefined"), noinline))
+#else
+#define UNWATCHED __attribute__((no_sanitize("thread"), noinline))
+#endif
 
 static float *rnd_array(int64_t n, uint64_t seed)
 {
@@ -322,8 +326,21 @@ UNWATCHED static void conv_finish(const tp__conv_args *a, double *to, int64_t n,
         if (a->more) to[i] += (double)a->more[i];
     }
 }
+/* Sets what the reference is to compute to 0, and what it leaves out to NaN. In quick runs it leaves out three of four rows, in each call
+ * other ones: in an emulator the reference takes longer than what is tested. */
+UNWATCHED static void conv_want(double *want, int64_t n, int64_t channels)
+{
+    static int64_t calls;
+    const bool all = thread_counts() > 2;
+    calls++;
+    for (int64_t i = 0; i < n; i++)
+        want[i] = all || (((uint32_t)(i / channels) * 2654435761u >> 16) + calls) % 4 == 0 ? 0 : (double)NAN;
+}
 UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *dx, double *dw)
 {
+    conv_want(y, a->g.B * a->g.OH * a->g.OW * a->g.O, a->g.O);
+    conv_want(dx, a->g.B * a->g.H * a->g.W * a->g.C, a->g.C);
+    conv_want(dw, a->g.KH * a->g.KW * a->g.C / a->g.groups * a->g.O, a->g.O);
     int64_t cg = a->g.C / a->g.groups, og = a->g.O / a->g.groups;
     for (int64_t b = 0; b < a->g.B; b++)
         for (int64_t p = 0; p < a->g.OH; p++)
@@ -341,27 +358,30 @@ UNWATCHED static void conv_reference(const tp__conv_args *a, double *y, double *
                                     (double)a->norm[2 * a->g.C + ch];
                                 if (a->norm_relu && x < 0) x = 0;
                             }
-                            for (int64_t o = first; o < first + og; o++) {
-                                int64_t iw = ((r * a->g.KW + s) * cg + ch % cg) * a->g.O + o;
-                                int64_t iy = ((b * a->g.OH + p) * a->g.OW + q) * a->g.O + o;
-                                y[iy] += x * (double)a->w[iw];
-                                dx[ix] += (double)a->dy[iy] * (double)a->w[iw];
-                                dw[iw] += x * (double)a->dy[iy];
-                            }
+                            const int64_t iw = ((r * a->g.KW + s) * cg + ch % cg) * a->g.O;
+                            const int64_t iy = ((b * a->g.OH + p) * a->g.OW + q) * a->g.O;
+                            const int64_t last = first + og;
+                            if (!isnan(y[iy + first]))
+                                for (int64_t o = first; o < last; o++) y[iy + o] += x * (double)a->w[iw + o];
+                            if (!isnan(dx[ix]))
+                                for (int64_t o = first; o < last; o++)
+                                    dx[ix] += (double)a->dy[iy + o] * (double)a->w[iw + o];
+                            if (!isnan(dw[iw + first]))
+                                for (int64_t o = first; o < last; o++) dw[iw + o] += x * (double)a->dy[iy + o];
                         }
                     }
     conv_finish(a, y, a->g.B * a->g.OH * a->g.OW * a->g.O, a->g.O);
     conv_finish(a, dx, a->g.B * a->g.H * a->g.W * a->g.C, a->g.C);
 }
 
-/* The largest error, in units of what rounding gives when `terms` random products are added one after another: each
- * step is wrong by half a unit of a partial sum that itself grows like a square root. */
+/* The largest error, in units of what rounding gives when `terms` random products are added one after another; a NaN in `want` was not
+ * computed. Each step is wrong by half a unit of a partial sum that itself grows like a square root. */
 UNWATCHED static double error_of(const float *got, const double *want, int64_t n, int64_t terms)
 {
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {
         double d = fabs((double)got[i] - want[i]);
-        if (!(d <= worst)) worst = d == d ? d : INFINITY;
+        if (!(d <= worst) && !isnan(want[i])) worst = d == d ? d : INFINITY;
     }
     return worst / (6e-8 * (2 + sqrt((double)terms)) * (1 + sqrt((double)terms) / 3));
 }

@@ -17117,15 +17117,20 @@ static tp_node *tp__gather_grad(tp_node *dy, tp_node *indices, tp_node *params)
 static const tp_attr tp__one_hot_schema[] = {TP__ATTR(tp__one_hot_attrs, INT, depth),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, on),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, off), TP__ATTRS_END};
+static void tp__one_hot_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
+    for (int64_t i = from; i < to; i++) {
+        float *y = (float *)k->out[0].data + i * t->depth;
+        const int64_t at = tp__index_at(&k->in[0], i);
+        for (int64_t j = 0; j < t->depth; j++) y[j] = t->off;
+        if (at >= 0 && at < t->depth) y[at] = t->on;
+    }
+}
 static void tp__one_hot_naive(const tp_call *k)
 {
     const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
-    const int64_t n = tp__size(&k->in[0]);
-    float *y = (float *)k->out[0].data;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t at = tp__index_at(&k->in[0], i);
-        for (int64_t j = 0; j < t->depth; j++) y[i * t->depth + j] = j == at ? t->on : t->off;
-    }
+    tp__each_range(k, tp__size(&k->in[0]), tp__grain(t->depth), tp__one_hot_range);
 }
 static tp_status tp__one_hot_infer(tp_infer *s)
 {

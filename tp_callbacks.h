@@ -328,6 +328,7 @@ struct tp_monitors {
     char *tags_;
     size_t cap_clean_, cap_tags_;
     tp_tensor image_;
+    const void *reporter_; /* the inferencer that reports; NULL: none does */
 };
 TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free it with tp_callback_free(&m->cb) */
 /* Reports a scalar: calls process_scalar of all monitors, then process_summary with this one value. name is copied
@@ -2358,6 +2359,7 @@ struct tp__history {
     char *name;
     tp_stat *stat;
     int n, cap;
+    const void *reporter; /* the inferencer that reported the last value, or NULL */
 };
 
 static void tp__monitors_close(tp_callback *cb)
@@ -2427,6 +2429,13 @@ static tp_status tp__history_add(tp_monitors *m, const char *name, const tp_stat
         h->stat = stat;
         h->cap = cap;
     }
+    if (h->n && h->stat[h->n - 1].step == s->step && h->reporter && m->reporter_ && h->reporter != m->reporter_)
+        tp_log_once(
+            TP_LOG_WARN,
+            "Two inferencers report '%s' in one step: callbacks and JSONWriter use the last value only. Give each "
+            "its own name by .prefix, or .summary_name of tp_inf_classification_error.",
+            name);
+    h->reporter = m->reporter_;
     h->stat[h->n++] = *s;
     return TP_OK;
 }
@@ -4385,7 +4394,7 @@ typedef struct tp__progress {
     const char *const *names;
     int n;
     tp_node **node;
-    int64_t seen; /* local_step of the last run that fetched values */
+    int64_t seen[2]; /* epoch_num and local_step of the last run that fetched values */
     bool requested, cost;
     double *value; /* the values that the last run with fetches returned */
     bool has_values;
@@ -4411,9 +4420,15 @@ static tp_status tp__progress_setup_graph(tp_callback *cb)
     return st;
 }
 
+static void tp__progress_sees(tp__progress *p, const tp_train_state *t)
+{
+    p->seen[0] = t->epoch_num;
+    p->seen[1] = t->local_step;
+}
+
 static tp_status tp__progress_before_train(tp_callback *cb)
 {
-    ((tp__progress *)cb->user)->seen = cb->train->local_step;
+    tp__progress_sees((tp__progress *)cb->user, cb->train);
     return TP_OK;
 }
 
@@ -4428,8 +4443,8 @@ static tp_status tp__progress_before_epoch(tp_callback *cb)
 static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    p->requested = p->n && cb->train->local_step != p->seen;
-    p->seen = cb->train->local_step;
+    p->requested = p->n && (cb->train->epoch_num != p->seen[0] || cb->train->local_step != p->seen[1]);
+    tp__progress_sees(p, cb->train);
     return p->requested ? tp__request_all(r, p->node, p->n) : TP_OK;
 }
 
@@ -6559,8 +6574,12 @@ static tp_status tp__runner_trigger(tp_callback *cb)
                            r->name);
         st = TP_OK;
     }
-    for (int i = 0; i < r->n_inf && st == TP_OK; i++)
+    tp_monitors *m = cb->train->monitors;
+    for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
+        if (m) m->reporter_ = r->inf[i].inf;
         if (r->inf[i].inf->after_inference) st = r->inf[i].inf->after_inference(r->inf[i].inf);
+    }
+    if (m) m->reporter_ = NULL;
     return st;
 }
 

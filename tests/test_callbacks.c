@@ -3848,6 +3848,24 @@ TEST(long_tensors_are_cut)
     tp_set_log(NULL, NULL);
 }
 
+/* The bar shows the values of its epoch, also where an epoch is one step. */
+TEST(bars_show_the_values_of_each_epoch)
+{
+    tp_cb_lambda_desc l;
+    tp_cb_progress_bar_desc d;
+    tp_callback *cb[2];
+    memset(&l, 0, sizeof l), memset(&d, 0, sizeof d);
+    l.setup_graph = make_values, l.name = "Mine";
+    d.names[0] = "Mine/step";
+    cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_progress_bar_(&d);
+    tp_test_keep_log();
+    CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
+    CHECK_HAS(tp_test_logged, "step=0");
+    CHECK_HAS(tp_test_logged, "step=1");
+    CHECK_HAS(tp_test_logged, "step=2");
+    tp_set_log(NULL, NULL);
+}
+
 /* Without anybody who takes messages, a bar is drawn on stderr, as often as the environment says. */
 TEST(bars_on_stderr)
 {

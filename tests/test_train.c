@@ -2200,6 +2200,7 @@ static tp_dataflow *wrong_flow(int64_t size)
     return tp_df_from_generator_(&d);
 }
 
+static bool two_report_the_same;
 static tp_status infer_wrong(int64_t size, const char *tensor)
 {
     tp_inf_scalar_stats_desc stats;
@@ -2219,6 +2220,7 @@ static tp_status infer_wrong(int64_t size, const char *tensor)
     d.inferencers[0] = tp_inf_scalar_stats_(&stats);
     d.inferencers[1] = tp_inf_classification_error_(&wrong);
     d.inferencers[2] = tp_inf_binary_classification_(&binary);
+    if (two_report_the_same) d.inferencers[3] = tp_inf_classification_error_(&wrong);
     tp_callback *cb[2] = {tp_cb_inference_runner_(&d), tp_callback_new("Look", 0)};
     cb[1]->trigger = look_trigger;
     spec.name = "x";
@@ -2246,6 +2248,13 @@ TEST(inference_counts_samples)
     CHECK_OK(infer_wrong(2, "wrong"));
     CHECK_STR(trace, "validation_mean_wrong=0.625@2 validation_error=0.4@2 val_precision=1@2 val_recall=1@2 "
                      "validation_mean_wrong=0.625@4 validation_error=0.4@4 val_precision=1@4 val_recall=1@4");
+    CHECK(!strstr(tp_test_logged, "Two inferencers"));
+    two_report_the_same = true;
+    CHECK_OK(infer_wrong(2, "wrong"));
+    two_report_the_same = false;
+    CHECK_HAS(tp_test_logged, "Two inferencers report 'validation_error' in one step");
+    CHECK_HAS(trace, "validation_error=0.4@4");
+    trace_clear();
     CHECK_OK(infer_wrong(0, "wrong")); /* of unknown size: until it ends */
     CHECK_HAS(trace, "validation_error=0.4@4");
     CHECK_OK(infer_wrong(1, "wrong")); /* the size bounds a pass, and each begins anew */

@@ -2218,7 +2218,8 @@ struct tp_graph {
     /* pointers that other headers keep, with one value for each tower being built (tp__graph_keep) */
     void **kept[TP__MAX_KEPT];
     int n_kept;
-    struct tp__towers *towers; /* the towers of tp_build_on_towers while it builds, else NULL */
+    struct tp__towers *towers;      /* the towers of tp_build_on_towers while it builds, else NULL */
+    struct tp_optimizer *optimizer; /* the optimizer whose apply_gradients runs (tp_optim.h), else NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
@@ -20366,8 +20367,9 @@ static tp_status tp__apply_infer(tp_infer *s)
                                  tp_dtype_name(s->in[i % n].dtype), tp_shape_text(&s->in[i % n].shape, a),
                                  tp_dtype_name(s->var[i].dtype), tp_shape_text(&s->var[i].shape, b));
     }
+    const bool half = s->var[0].dtype == TP_F16 || s->var[0].dtype == TP_BF16; /* 1 - 0.999^t needs more digits */
     for (int i = n; i < n + scalars; i++)
-        if (s->in[i].shape.ndim != 0 || s->in[i].dtype != s->var[0].dtype)
+        if (s->in[i].shape.ndim != 0 || (s->in[i].dtype != s->var[0].dtype && !(half && s->in[i].dtype == TP_F32)))
             return tp_infer_fail(
                 s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name,
                 tp_dtype_name(s->var[0].dtype), i, tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));

@@ -89,11 +89,15 @@ struct tp_optimizer {
                           * always */
     /* after apply_gradients: a scalar bool, true in runs that update the variables; NULL: all runs do */
     tp_node *updates;
-    tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
+    /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none. Optimizers that apply_gradients
+     * calls get this and the next field of the caller */
+    tp_node *after;
     /* during apply_gradients: true if another update of the same variables follows in the same run. State that belongs to no
      * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
     bool more;
     void *user;
+    int n_called_;          /* number of optimizers that apply_gradients has called so far */
+    bool scales_costs_;     /* tp_optimizer_compute_gradients has multiplied a cost by loss_scale */
     struct tp__slot *slots; /* list of the scalars that tp_optimizer_scalar created */
 };
 
@@ -275,13 +279,25 @@ TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, v
  * [VariableAssignmentOptimizer] */
 typedef tp_node *(*tp_assignment_fn)(tp_node *updated, tp_node *var, void *user);
 TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user);
+/* Optimizers for parts of the model: each variable is updated by the first part whose regex matches its name, by the rules of
+ * >>gradproc. It is an error if a variable has no part, or if an optimizer has two.
+ *     tp_optimizer_part part[] = {{"conv.*", tp_sgd(lr)}, {".*", tp_adam(lr)}};
+ *     opt = tp_multi_optimizer(part, 2);
+ * Wrappers around it, such as a clip by the norm of all gradients, get the gradients of all parts. The list is copied. Servers of
+ * tp_train.h refuse it. */
+typedef struct tp_optimizer_part {
+    const char *regex;
+    tp_optimizer *opt;
+} tp_optimizer_part;
+TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n);
 /* Adds up gradients in slots <var>/AccumGrad and gives `opt` their sum (not their mean) at every niter-th call; in between
  * `opt` changes neither variables nor its own slots. The variable AccumGrad/counter counts the calls. [AccumGradOptimizer] */
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 /* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
  * gradients are divided by it before `opt` uses them. If one of them is not finite, the update is skipped and the scale halved;
- * after `interval` finite updates in a row it is doubled. Wrap it around tp_accum_grad, not inside. Variables loss_scale and
- * loss_scale/good_steps, not trained, saved. */
+ * after `interval` finite updates in a row it is doubled. Wrap it around all other wrappers: what is around it gets gradients multiplied
+ * by the scale. Variables should be float32 (as with .precision of a session): the gradient of a float16 variable is float16 also
+ * after the division, and may vanish there. Variables loss_scale and loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
     tp_at at_;
     float initial; /* initial scale of the cost; default 65536 */
@@ -500,6 +516,7 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
     TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(tp_node_graph(cost)))
 
     tp_node *scale = o ? o->loss_scale : NULL;
+    if (scale) o->scales_costs_ = true;
     return tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost,
                                 vars, n, gvs);
 }
@@ -566,6 +583,44 @@ static bool tp__updates_a_variable(const tp_graph *g, int first, const tp_grad_v
     return false;
 }
 
+/* An optimizer with a loss scale expects gradients that are multiplied by it. */
+static void tp__check_loss_scale(const tp_optimizer *o)
+{
+    const tp_optimizer *caller = o->graph->optimizer;
+    if (!o->loss_scale) return;
+    if (caller && caller->loss_scale != o->loss_scale)
+        tp_graph_fail(o->graph, NULL, TP_ERR_ARG,
+                      "%s: '%s' calls it with gradients that are not multiplied by its loss scale: put tp_loss_scale "
+                      "around '%s', not inside",
+                      o->name, caller->name, caller->name);
+    else if (!caller && !o->scales_costs_)
+        tp_log_once(TP_LOG_WARN,
+                    "%s divides the gradients by its loss scale: are they multiplied by it? tp_minimize and "
+                    "tp_optimizer_compute_gradients do it, tp_compute_gradients does not.",
+                    o->name);
+}
+
+/* Calls apply_gradients. Optimizers that it calls in turn add to o->updates. */
+static tp_node *tp__call_optimizer(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
+{
+    tp_optimizer *caller = o->graph->optimizer;
+    tp_node *outer_pred = o->pred, *outer_after = o->after;
+    const bool outer_more = o->more;
+    if (caller) o->after = caller->after, o->more = caller->more;
+    o->pred = pred;
+    o->n_called_ = 0;
+    o->graph->optimizer = o;
+    tp_node *op = o->apply_gradients(o, gvs, n);
+    o->graph->optimizer = caller;
+    o->pred = outer_pred, o->after = outer_after, o->more = outer_more;
+    if (o->n_called_ == 0) o->updates = pred;
+    if (!caller) return op;
+    if (caller->n_called_++ == 0) caller->updates = o->updates;
+    else if (!caller->updates || !o->updates) caller->updates = NULL;
+    else if (caller->updates != o->updates) caller->updates = tp_logical_or(caller->updates, o->updates);
+    return op;
+}
+
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
     TP__GRAPH_REQUIRE(o ? o->graph : NULL, (gvs || n == 0) && n >= 0, tp_poison(o ? o->graph : NULL))
@@ -601,14 +656,10 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
             "%s: no gradients were given for any variable: the cost depends on none of them, or the gradient "
             "processors left none",
             o->name);
-    tp_node *outer = o->pred;
-    o->pred = pred;
-    if (o->inner) o->inner->updates = pred;
+    tp__check_loss_scale(o);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     const int first = tp_graph_n_operations(g);
-    tp_node *op = o->apply_gradients(o, with_gradient, kept);
-    o->pred = outer;
-    /* what a wrapper added to pred comes back from the innermost one */
-    o->updates = o->inner ? o->inner->updates : pred;
+    tp_node *op = tp__call_optimizer(o, with_gradient, kept, pred);
     if (!op) return tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
     if (tp_graph_status(g) == TP_OK && !o->inner && !tp__updates_a_variable(g, first, with_gradient, kept))
         tp_log(TP_LOG_WARN, "%s: its update writes none of the %d variables: tp_assign_sub(var, ..) writes one",
@@ -805,10 +856,17 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 typedef struct tp__apply_group {
     tp_node **var, **grad, **slot[3];
     int n;
-    tp_node *lr; /* the learning rate, in the group's dtype */
+    tp_node *lr; /* the learning rate, as tp__as_rate_of makes it */
 } tp__apply_group;
 
 typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
+
+/* A learning rate or a power of beta for the update of variables of this dtype: in float32 for those in half precision, where
+ * 1 - 0.999 would be 0. */
+static tp_node *tp__as_rate_of(tp_node *x, tp_dtype dtype)
+{
+    return tp__as_dtype(x, dtype == TP_F16 || dtype == TP_BF16 ? TP_F32 : dtype);
+}
 
 /* Creates the update of all pairs with this dtype whose variables are on this device. */
 static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_dtype dtype, int device,
@@ -833,7 +891,7 @@ static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int
                 tp_optimizer_slot(o, v, o->slot_names[q], NULL, tp_init_constant(initial ? initial[q] : 0.0f));
         group.n++;
     }
-    group.lr = tp__as_dtype(o->learning_rate, dtype);
+    group.lr = tp__as_rate_of(o->learning_rate, dtype);
     tp_node *op = tp_graph_status(g) == TP_OK ? fn(o, &group) : tp_poison(g);
     tp_device_leave(g);
     return op;
@@ -992,8 +1050,8 @@ static tp_node *tp__adam_group(tp_optimizer *o, const tp__apply_group *p)
 {
     const tp__adam_rule *d = (const tp__adam_rule *)o->user;
     const tp_dtype dtype = p->var[0]->dtype;
-    tp_node *power1 = tp__as_dtype(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
-            *power2 = tp__as_dtype(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype);
+    tp_node *power1 = tp__as_rate_of(tp_optimizer_scalar(o, "beta1_power", d->beta1), dtype),
+            *power2 = tp__as_rate_of(tp_optimizer_scalar(o, "beta2_power", d->beta2), dtype);
     return d->apply(p->var, p->slot[0], p->slot[1], p->grad, p->n, p->lr, power1, power2, d->beta1, d->beta2,
                     d->epsilon, d->decay, o->pred);
 }
@@ -1258,6 +1316,26 @@ typedef struct tp__post_rule {
     void *user;
 } tp__post_rule;
 
+/* Calls fn. Variables that it makes for a copy of a variable in another tower are copies, too. */
+static tp_node *tp__post_call(const tp__post_rule *r, tp_node *var, tp_node *updated, tp_node *pred)
+{
+    tp_graph *g = tp_node_graph(var);
+    const tp_variable *v = tp_node_variable(var);
+    const size_t length = v->copy_of ? strlen(v->name) - strlen(v->copy_of->name) : 0; /* of "tower1/" */
+    char tower[32];
+    tp_variable_scope_desc scope;
+    memset(&scope, 0, sizeof scope);
+    scope.no_name_scope = true;
+    if (length > 0 && length < sizeof tower) {
+        tp__format(tower, sizeof tower, "%.*s", (int)length - 1, v->name);
+        scope.getter = tp__local_getter, scope.getter_user = tower;
+    }
+    tp_variable_scope_push(g, &scope);
+    tp_node *op = r->fn(var, updated, pred, r->user);
+    tp_variable_scope_pop(g);
+    return op;
+}
+
 static tp_node *tp__post_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     const tp__post_rule *r = (const tp__post_rule *)o->user;
@@ -1268,7 +1346,7 @@ static tp_node *tp__post_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_name_scope_push(g, o->name);
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *updated = tp_read_after(gvs[i].var, ops[0]);
-        if (r->fn) ops[i + 1] = r->fn(gvs[i].var, updated, o->inner->updates, r->user);
+        if (r->fn) ops[i + 1] = tp__post_call(r, gvs[i].var, updated, o->inner->updates);
         else {
             tp_node *value = r->assign(updated, gvs[i].var, r->user);
             ops[i + 1] = value ? tp_assign(gvs[i].var, value, o->inner->updates) : NULL;
@@ -1451,6 +1529,79 @@ TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, 
     if (left >= 0 && left <= n) return left;
     tp_graph_fail(g, NULL, TP_ERR, "%s left %d of %d gradients: it may drop some, not add any", p->name, left, n);
     return n;
+}
+
+/* -- tp_multi_optimizer, whose rules are those of gradient processors */
+
+typedef struct tp__multi_rule {
+    const tp_optimizer_part *part;
+    int n;
+} tp__multi_rule;
+
+/* Moves the pairs of part k, which have no part yet, to `mine`; taken[i] tells which pairs have one. Returns their number. */
+static int tp__multi_take(tp_optimizer *o, int k, const tp_grad_var *gvs, int n, bool *taken, tp_grad_var *mine)
+{
+    const tp_optimizer_part *part = &((const tp__multi_rule *)o->user)->part[k];
+    tp__filter filter;
+    int n_mine = 0, n_all = 0;
+    if (!tp__filter_open(&filter, o->graph, NULL, o->name, part->regex, false)) return 0;
+    for (int i = 0; i < n; i++)
+        if (tp__filter_matches(&filter, tp__rule_name(gvs[i].var)) && !taken[i])
+            taken[i] = true, mine[n_mine++] = gvs[i];
+    /* a regex that matches other variables is not misspelt: these pairs may be those of one server, or have gradients */
+    tp_node *const *all = tp_collection(o->graph, TP_KEY_TRAINABLE_VARIABLES, &n_all);
+    for (int i = 0; i < n_all && !filter.n_matched; i++) tp__filter_matches(&filter, tp__rule_name(all[i]));
+    tp__filter_close(&filter);
+    return n_mine;
+}
+
+static tp_node *tp__multi_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    const tp__multi_rule *r = (const tp__multi_rule *)o->user;
+    tp_graph *g = o->graph;
+    int n_ops = 0;
+    tp_node **ops = (tp_node **)tp_graph_alloc(g, (size_t)r->n * sizeof *ops);
+    tp_grad_var *mine = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *mine);
+    bool *taken = (bool *)tp_graph_alloc(g, (size_t)n);
+    if (!ops || !mine || !taken) return tp_poison(g);
+    for (int k = 0; k < r->n && tp_graph_status(g) == TP_OK; k++) {
+        const int n_mine = tp__multi_take(o, k, gvs, n, taken, mine);
+        if (n_mine) ops[n_ops++] = tp_apply_gradients_if(r->part[k].opt, mine, n_mine, o->pred);
+    }
+    for (int i = 0; i < n; i++)
+        if (!taken[i])
+            return tp_graph_fail(g, NULL, TP_ERR_NAME,
+                                 "%s: no part's regex matches the variable '%s': a last part {\".*\", optimizer} takes "
+                                 "what is left",
+                                 o->name, tp__rule_name(gvs[i].var));
+    return tp_graph_status(g) == TP_OK ? tp_group(g, ops, n_ops, "update_parts") : tp_poison(g);
+}
+
+TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n)
+{
+    TP__REQUIRE(parts && n > 0, NULL)
+
+    for (int k = 0; k < n; k++)
+        if (!parts[k].opt) return tp__no_optimizer(NULL, "tp_multi_optimizer");
+    tp_graph *g = parts[0].opt->graph;
+    tp_optimizer *o = tp_optimizer_new(g, "MultiOptimizer", tp__multi_apply, NULL);
+    tp__multi_rule *r = (tp__multi_rule *)tp_graph_alloc(g, sizeof *r);
+    tp_optimizer_part *copy = (tp_optimizer_part *)tp_graph_alloc(g, (size_t)n * sizeof *copy);
+    if (!o || !r || !copy) return NULL;
+    for (int k = 0; k < n; k++) {
+        copy[k].opt = parts[k].opt;
+        copy[k].regex = tp_graph_strdup(g, parts[k].regex ? parts[k].regex : ".*");
+        if (!copy[k].regex) return NULL;
+        for (int j = 0; j < k; j++)
+            if (parts[j].opt == parts[k].opt)
+                tp_graph_fail(g, NULL, TP_ERR_ARG,
+                              "%s: parts %d and %d have the same optimizer: make one part of them, \"%s|%s\"", o->name,
+                              j, k, copy[j].regex, copy[k].regex);
+    }
+    r->part = copy;
+    r->n = n;
+    o->user = r;
+    return o;
 }
 
 /* -- FilterNoneGrad ---------------------------------------------------------- >>gradproc filter_none */
@@ -1756,6 +1907,11 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
         }
         if (!tp__gradproc_copy(g, &copy[i])) return NULL;
     }
+    if (opt->loss_scale)
+        tp_log_once(
+            TP_LOG_WARN,
+            "tp_apply_grad_processors around tp_loss_scale: gradients multiplied by the loss scale are processed. "
+            "Put tp_loss_scale around tp_apply_grad_processors.");
     return tp_optimizer_proxy(opt, opt->name, tp__gradproc_apply, l);
 }
 

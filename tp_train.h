@@ -1199,13 +1199,11 @@ static void tp__async_update(tp__multi *b)
         if (tp_graph_status(g) != TP_OK) return;
         for (int i = 0; i < kept && b->scale_gradient; i++) tower_pairs[i].grad = tp__divided(tower_pairs[i].grad, n);
         tp__gate_updates(t, tower_pairs, kept);
-        for (tp_optimizer *o = b->opt; o; o = o->inner) {
-            o->after = k > 0 ? update[k - 1] : NULL;
-            o->more = k + 1 < n;
-        }
+        b->opt->after = k > 0 ? update[k - 1] : NULL;
+        b->opt->more = k + 1 < n;
         update[k] = tp_apply_gradients(b->opt, tower_pairs, kept);
     }
-    for (tp_optimizer *o = b->opt; o; o = o->inner) o->after = NULL, o->more = false;
+    b->opt->after = NULL, b->opt->more = false;
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
 }
 
@@ -4178,11 +4176,14 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     if (pred) s->pred = tp_placeholder(g, "server_condition", pred->dtype, pred->shape);
     tp_apply_fn sender = leaf->apply_gradients;
     tp_node *rate = leaf->learning_rate;
+    tp_optimizer *caller = g->optimizer; /* the worker's, which is not part of the server's update */
+    g->optimizer = NULL;
     tp__optimizer_half(t, true, NULL);
     if (lr) leaf->learning_rate = s->lr;
     s->update = tp_apply_gradients_if(t->ranks_->opt, gvs, s->n_var, s->pred);
     leaf->learning_rate = rate;
     tp__optimizer_half(t, false, sender);
+    g->optimizer = caller;
 }
 
 /* Replaces the optimizer's apply_gradients on a worker. */
@@ -4224,6 +4225,11 @@ static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt)
     if (!r->apply) return;
     n = 0;
     for (const tp_optimizer *o = opt; o; o = o->inner) {
+        if (o->apply_gradients == tp__multi_apply)
+            tp_graph_fail(t->graph, NULL, TP_ERR_UNSUPPORTED,
+                          "%s: its servers get one learning rate, so one optimizer must update all variables, not "
+                          "those of tp_multi_optimizer",
+                          t->name);
         r->apply[n++] = o->apply_gradients;
         r->leaf_user = o->user;
     }

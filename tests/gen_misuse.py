@@ -245,7 +245,7 @@ BY_TYPE = {
     "tp_regularizer": "tp_l2_regularizer(0.1f)", "tp_data_format": "TP_NHWC", "tp_grad_var *": "gvs()",
     "const tp_grad_var *": "gvs()", "tp_optimizer *": "optimizer()", "const tp_optimizer *": "optimizer()",
     "tp_apply_fn": "NULL", "tp_post_process_fn": "post_process", "tp_assignment_fn": "assignment",
-    "const tp_gradproc *": "gradprocs()", "const tp_grad_rule *": "&a_rule", "tp_datapoint *": "datapoint()",
+    "const tp_optimizer_part *": "parts_of_an_optimizer()", "const tp_gradproc *": "gradprocs()", "const tp_grad_rule *": "&a_rule", "tp_datapoint *": "datapoint()",
     "const tp_datapoint *": "datapoint()", "tp_dataflow *": "dataflow()", "const tp_dataflow *": "dataflow()",
     "tp_dataflow *const *": "list_dataflows()", "tp_input_source *": "input_ready()",
     "const tp_input_source *": "input_ready()", "const char **": "&text_in", "tp_train_state *": "train_state()",

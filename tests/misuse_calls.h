@@ -5744,6 +5744,15 @@ static void call_tp_variable_assignment(int which)
 }
 static const char *const cases_tp_variable_assignment[] = {"Ggood arguments", "!opt = NULL", "?fn = NULL", NULL};
 
+static void call_tp_multi_optimizer(int which)
+{
+    (void)which;
+    const tp_optimizer_part *parts_ = which == 1 ? NULL : parts_of_an_optimizer();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    got_optimizer(tp_multi_optimizer(parts_, n_));
+}
+static const char *const cases_tp_multi_optimizer[] = {"Ggood arguments", "!parts = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
 static void call_tp_accum_grad(int which)
 {
     (void)which;
@@ -9882,6 +9891,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_lion_", call_tp_lion_, cases_tp_lion_},
     {"tp_post_process", call_tp_post_process, cases_tp_post_process},
     {"tp_variable_assignment", call_tp_variable_assignment, cases_tp_variable_assignment},
+    {"tp_multi_optimizer", call_tp_multi_optimizer, cases_tp_multi_optimizer},
     {"tp_accum_grad", call_tp_accum_grad, cases_tp_accum_grad},
     {"tp_loss_scale_", call_tp_loss_scale_, cases_tp_loss_scale_},
     {"tp_gradproc_filter_none", call_tp_gradproc_filter_none, cases_tp_gradproc_filter_none},

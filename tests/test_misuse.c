@@ -566,6 +566,13 @@ static tp_node *assignment(tp_node *updated, tp_node *var, void *user)
     return (void)updated, (void)var, (void)user, NULL;
 }
 static tp_node *map_gradient(tp_node *grad, tp_node *var, void *user) { return (void)var, (void)user, grad; }
+static const tp_optimizer_part *parts_of_an_optimizer(void)
+{
+    static tp_optimizer_part list[2];
+    list[0].regex = "none", list[1].regex = ".*";
+    list[0].opt = optimizer(), list[1].opt = optimizer();
+    return list;
+}
 static const tp_gradproc *gradprocs(void)
 {
     static tp_gradproc list[2];

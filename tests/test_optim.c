@@ -864,6 +864,99 @@ TEST(post_process_around_accumulation_and_loss_scale)
     }
 }
 
+static tp_node *count_updates(tp_node *var, tp_node *updated, tp_node *pred, void *user)
+{
+    tp_node *const *count = (tp_node *const *)user;
+    return strcmp(tp_node_name(var), "a1") == 0 ? tp_assign_add(*count, tp_ones_like(updated), pred) : NULL;
+}
+/* Each part's optimizer updates the variables that its regex takes first, and a wrapper around all acts where one of them updates. */
+TEST(parts_of_a_model_have_optimizers_of_their_own)
+{
+    static const double want[2][4][3] = {{{1, 0, 1}, {2, 8, 2}, {3, 8, 3}, {4, 16, 4}},
+                                         {{0, 0, 0}, {2, 8, 1}, {2, 8, 1}, {4, 16, 2}}}; /* a1, b2, count */
+    for (int both = 0; both < 2; both++) {
+        tp_graph *g = graph();
+        tp_variable_desc d = {.name = "count", .shape = tp_make_shape(1), .init = tp_init_zeros(), .trainable = TP_NO};
+        tp_node *count = tp_get_variable(g, &d);
+        tp_grad_var gv[3] = {{input(g, "g0"), weight(g, "b1", 0)},
+                             {input(g, "g1"), weight(g, "a1", 0)},
+                             {input(g, "g2"), weight(g, "b2", 0)}};
+        tp_node *in[3] = {gv[0].grad, gv[1].grad, gv[2].grad};
+        tp_optimizer *slow = tp_sgd(rate(g, 1));
+        tp_optimizer_part part[3] = {{"a.*", both ? tp_accum_grad(slow, 2) : slow},
+                                     {"a.*|b.*", tp_accum_grad(tp_sgd(tp_const(g, 4)), 2)},
+                                     {"nothing", tp_sgd(tp_const(g, 100))}};
+        tp_test_keep_log();
+        tp_optimizer *o = tp_post_process(tp_multi_optimizer(part, 3), count_updates, &count);
+        part[0].regex = part[1].regex = "x"; /* the list was copied */
+        tp_node *op = tp_apply_gradients(o, gv, 3);
+        if (!both) CHECK_HAS(tp_test_logged, "[MultiOptimizer] No match was found for regex nothing"); /* said once */
+        ok(g);
+        tp_session *s = tp_session_new(g, NULL);
+        const float v[3] = {-1, -1, -1};
+        for (int i = 0; s && i < 4; i++) {
+            step(s, op, in, v, 3);
+            const double a = variable(s, "a1"), b = variable(s, "b2"), seen = variable(s, "count");
+            CHECK_MSG(a == want[both][i][0] && b == want[both][i][1] && variable(s, "b1") == b &&
+                          seen == want[both][i][2],
+                      "%d, step %d: %g, %g, count %g", both, i, a, b, seen);
+        }
+        CHECK_MSG(s != NULL, "%s", tp_last_error());
+        tp_session_free(s);
+        done(g);
+    }
+    CHECK(!tp_multi_optimizer(NULL, 0));
+    const tp_optimizer_part none = {".*", NULL};
+    CHECK(!tp_multi_optimizer(&none, 1));
+    CHECK_HAS(tp_last_error(), "tp_multi_optimizer: there is no optimizer");
+    tp_set_log(NULL, NULL);
+}
+
+/* A loss scale that is not outside of all: its gradients are not multiplied, or are processed with the factor. */
+TEST(a_loss_scale_in_the_wrong_place_is_told)
+{
+    tp_graph *g = graph();
+    tp_grad_var gv = {NULL, weight(g, "w", 1)};
+    tp_test_keep_log();
+    tp_compute_gradients(tp_sum(gv.var), &gv.var, 1, &gv);
+    tp_apply_gradients(tp_loss_scale(tp_sgd(rate(g, 1))), &gv, 1);
+    CHECK_HAS(tp_test_logged, "LossScale divides the gradients by its loss scale: are they multiplied by it?");
+    tp_apply_grad_processors(tp_loss_scale(tp_sgd(rate(g, 1))), TP_GRADPROCS(tp_gradproc_global_norm_clip(1)));
+    CHECK_HAS(tp_test_logged, "tp_apply_grad_processors around tp_loss_scale");
+    ok(g);
+    done(g);
+    tp_test_logged[0] = 0;
+    g = graph();
+    tp_minimize(tp_loss_scale(tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_filter_none()))),
+                tp_sum(weight(g, "w", 1)), NULL);
+    ok(g);
+    done(g);
+    CHECK_STR(tp_test_logged, "");
+    tp_set_log(NULL, NULL);
+}
+
+/* 1 - 0.999 has no digits in half precision: the rate and the powers of beta are float32. */
+TEST(adam_corrects_its_averages_in_half_precision_too)
+{
+    static const tp_dtype dtype[] = {TP_F32, TP_F16, TP_BF16};
+    for (int i = 0; i < 6; i++) {
+        tp_graph *g = graph();
+        tp_node *w = tp_get_variable_as(g, "w", dtype[i % 3], tp_make_shape(1), tp_init_zeros());
+        tp_node *lr = tp_const(g, 0.0078125);
+        tp_node *op =
+            tp_minimize(i < 3 ? tp_adam(lr) : tp_adamw(lr, .beta2 = 0.9999f, .weight_decay = TP_ZERO), tp_sum(w), NULL);
+        ok(g);
+        tp_session *s = tp_session_new(g, NULL);
+        for (int k = 1; s && k <= 4; k++) { /* a gradient of 1 changes the variable by the rate */
+            step(s, op, NULL, NULL, 0);
+            CHECK_NEAR(variable(s, "w"), -0.0078125 * k, 0, 0.005);
+        }
+        CHECK_MSG(s != NULL, "%s", tp_last_error());
+        tp_session_free(s);
+        done(g);
+    }
+}
+
 TEST(order_of_clipping_and_accumulating_matters)
 {
     double w[2] = {0};
@@ -1054,6 +1147,8 @@ static void mistake(int i, tp_graph *g)
     memset(&own, 0, sizeof own);
     own.name = "Greedy";
     own.process = greedy;
+    const tp_optimizer_part same = {"v", tp_sgd(lr)}, scaled = {NULL, tp_loss_scale(tp_sgd(lr))}, bad = {"(", same.opt};
+    const tp_optimizer_part parts[4] = {same, {".*", same.opt}, scaled, bad};
     switch (i) {
     case 0: tp_sgd(x); break;
     case 1: tp_apply_gradients(tp_sgd(lr), gv, 2); break;
@@ -1085,6 +1180,10 @@ static void mistake(int i, tp_graph *g)
     case 23: tp_loss_scale(tp_sgd(lr), .interval = -1); break;
     case 24: tp_accum_grad(tp_loss_scale(tp_sgd(lr)), 2); break;
     case 25: tp_loss_scale(tp_loss_scale(tp_sgd(lr))); break;
+    case 26: tp_apply_gradients(tp_multi_optimizer(&parts[0], 1), gv, 1); break;
+    case 27: tp_multi_optimizer(parts, 2); break;
+    case 28: tp_apply_gradients(tp_multi_optimizer(&parts[2], 1), gv, 1); break;
+    case 29: tp_apply_gradients(tp_multi_optimizer(&parts[3], 1), gv, 1); break;
     }
 }
 
@@ -1116,7 +1215,11 @@ TEST(each_mistake_is_a_sentence)
         "Adam has .epsilon -1: it must not be negative",
         "LossScale: interval is -1: it must be 1 or more",
         "AccumGrad: put tp_loss_scale around it, not inside",
-        "LossScale: the optimizer has a loss scale already"};
+        "LossScale: the optimizer has a loss scale already",
+        "MultiOptimizer: no part's regex matches the variable 'w'",
+        "MultiOptimizer: parts 0 and 1 have the same optimizer: make one part of them, \"v|.*\"",
+        "LossScale: 'MultiOptimizer' calls it with gradients that are not multiplied by its loss scale",
+        "MultiOptimizer: "};
     for (int i = 0; i < TP_COUNT(parts); i++) {
         tp_graph *g = graph();
         mistake(i, g);

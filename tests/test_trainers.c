@@ -1320,4 +1320,88 @@ TEST(a_stop_in_the_last_checkpoint_is_no_error)
     tp_trainer_free(t);
 }
 
+/* Parts of the model with optimizers of their own, within tp_accum_grad or without, and an average of the weights: with towers as on one
+ * device where all towers get the same data. */
+static tp_node *average_of(tp_node *var, tp_node *updated, tp_node *pred, void *user)
+{
+    char name[64];
+    (void)user;
+    snprintf(name, sizeof name, "%s/average", tp_node_name(var));
+    tp_node *average = tp_get_variable_as(tp_node_graph(var), name, TP_F32, var->shape, tp_init_zeros());
+    return tp_assign_moving_average(average, updated, 0.5f, pred);
+}
+static tp_node *build_parts(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *slow = tp_get_variable_as(g, "slow/w", TP_F32, shape_of(2, 1), tp_init_ones());
+    tp_node *fast = tp_get_variable_as(g, "fast/w", TP_F32, shape_of(2, 1), tp_init_ones());
+    return tp_named(tp_mean(tp_square(tp_add(tp_matmul(in[0], slow), tp_matmul(in[0], fast)))), "cost");
+}
+enum {
+    ACCUMULATES = 1,
+    ALIKE = 2,
+    ONE = 4
+}; /* ALIKE: parts of the same kind and no averages; ONE: instead of them a single one */
+static tp_optimizer *optimizer_of_parts(tp_graph *g, void *user)
+{
+    const int how = *(const int *)user;
+    tp_optimizer_part part[2];
+    part[0].regex = "slow/.*", part[0].opt = tp_adam_(tp_const(g, 0.015625), NULL);
+    part[1].regex = ".*";
+    part[1].opt = how & ALIKE ? tp_adam_(tp_const(g, 0.015625), NULL) : tp_sgd_(tp_const(g, 0.5), NULL);
+    for (int i = 0; i < 2 && (how & ACCUMULATES); i++) part[i].opt = tp_accum_grad(part[i].opt, 2);
+    if (how & ONE) return part[0].opt;
+    tp_optimizer *o = tp_multi_optimizer(part, 2);
+    return how & ALIKE ? o : tp_post_process(o, average_of, NULL);
+}
+static double of_parts[4]; /* weights and averages at the end */
+static tp_status read_parts(tp_callback *cb)
+{
+    static const char *const name[4] = {"slow/w", "fast/w", "slow/w/average", "fast/w/average"};
+    tp_tensor v = TP_EMPTY;
+    tp_status st = TP_OK;
+    for (int i = 0; i < 4 && st == TP_OK; i++) {
+        const tp_variable *variable = tp_find_variable(cb->train->graph, name[i]);
+        if (variable) st = tp_session_read(cb->train->session, variable, &v);
+        if (variable && st == TP_OK) of_parts[i] = tp_tensor_get(&v, 0);
+    }
+    tp_tensor_free(&v);
+    const tp_variable *copy = tp_find_variable(cb->train->graph, "tower1/slow/w/average");
+    CHECK(!copy || (copy->local && copy->copy_of == tp_find_variable(cb->train->graph, "slow/w/average")));
+    return st;
+}
+static tp_status same_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return (void)index, point(user, pass, 3, dp);
+}
+TEST(parts_of_a_model_on_several_devices)
+{
+    for (int way = 0; way < 6; way++) {
+        double alone[4] = {0};
+        for (int n = 1; n < 3; n++) {
+            tp_cb_lambda_desc l;
+            memset(&l, 0, sizeof l);
+            l.after_train = read_parts;
+            tp_callback *cb = tp_cb_lambda_(&l);
+            tp_train_config c = config(&cb, 1, NULL);
+            /* an asynchronous step makes two updates: they are compared with those of one optimizer */
+            int how = (way % 2 ? ACCUMULATES : 0) | (way < 4 ? 0 : n == 1 ? ALIKE | ONE : ALIKE);
+            c.model.build_graph = build_parts, c.model.optimizer = optimizer_of_parts, c.model.user = &how;
+            tp_df_free(c.dataflow);
+            c.dataflow = tp_df_from_generator(same_point, .size = 8, .indexed = TP_YES);
+            c.steps_per_epoch = 4;
+            tp_trainer *t = way >= 4   ? tp_async_multi_gpu_trainer(.n_devices = 2)
+                            : n == 1   ? tp_simple_trainer()
+                            : way >= 2 ? tp_sync_multi_gpu_trainer_parameter_server(.n_devices = 2)
+                                       : tp_sync_multi_gpu_trainer_replicated(.n_devices = 2);
+            memset(of_parts, 0, sizeof of_parts);
+            if (!CHECK_OK(tp_launch_train_with_config(&c, t))) return;
+            CHECK(of_parts[0] != 0 && of_parts[0] != 1 && (way >= 4) == (of_parts[2] == 0));
+            if (n == 1) memcpy(alone, of_parts, sizeof alone);
+        }
+        for (int i = 0; i < 4; i++)
+            CHECK_MSG(of_parts[i] == alone[i], "way %d, value %d: %g, alone %g", way, i, of_parts[i], alone[i]);
+    }
+}
+
 TEST_MAIN()

@@ -1225,7 +1225,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
 /* number of elements of a variable; 0 if there is no such variable */
 TP_DEF int64_t tp_get_global_step_value(tp_session *s);
-/* Named state that checkpoints store with the variables ("tp:" keys): random step, stream position, state of callbacks. */
+/* Named state that checkpoints store with the variables ("tp:" keys). A trainer puts its random step, the stream's position and the state of
+ * its callbacks there before it saves. */
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
 /* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
@@ -1395,11 +1396,11 @@ typedef struct tp_smart_source {
 TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
 /* Write all variables of the collection TP_KEY_GLOBAL_VARIABLES (or the n of `variables`) and the session's state, names without
- * ":0". The end of path chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written
- * whole or not at all. */
+ * ":0"; also the random step of the session's own exec, so that dropout goes on where it was (not those of other execs). The end of path
+ * chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written whole or not at all. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
-/* Loads a checkpoint into a session of your own: tp_saver_restore, tp_session_init_run and tp_session_init_free in one call. path: as
- * for tp_saver_restore. */
+/* Loads a checkpoint into a session of your own: tp_saver_restore, tp_session_init_run and tp_session_init_free in one call, and the random
+ * step of the session's exec. path: as for tp_saver_restore. */
 TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path);
 /* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
@@ -6900,9 +6901,10 @@ struct tp_session {
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
-    uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
-    int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
-    bool freed;    /* the owner has freed the session, whose memory is freed when n_exec is 0 */
+    bool has_random_step; /* the last restore found TP__RANDOM_STEP */
+    uint64_t runs;        /* atomic: lower half: runs in progress; upper half: number of cancellations */
+    int n_exec;           /* execs not yet freed, its own included; guarded by the graph's lock */
+    bool freed;           /* the owner has freed the session, whose memory is freed when n_exec is 0 */
 };
 
 /* The memory of an exec on one device. */
@@ -12156,6 +12158,8 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
  * file is written completely or not at all. */
 
 #define TP__STATE_PREFIX "tp:"
+#define TP__RANDOM_STEP \
+    TP__STATE_PREFIX "random_step_outside" /* of the session's own exec, outside of a training's loop */
 
 /* Names under which tensorpack's tools store values that only training uses: no warning if the graph or the file lacks
  * them. */
@@ -12262,9 +12266,14 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
     shape.ndim = 1;
     shape.dim[0] = (int64_t)strlen(isa);
     if (st == TP_OK) st = tp__save_add(&a, TP__STATE_PREFIX "isa", "", TP_U8, shape, isa);
+    const int64_t step = s->exec ? (int64_t)s->exec->random_step : 0;
+    const bool has_step = s->exec || !tp__dict_get(&s->state, TP__RANDOM_STEP);
+    shape.dim[0] = 1;
+    if (st == TP_OK && has_step) st = tp__save_add(&a, TP__RANDOM_STEP, "", TP_I64, shape, &step);
     for (int i = 0; st == TP_OK && i < s->state.n; i++) {
         const tp_tensor *t = &s->state.item[i].value;
-        if (strcmp(s->state.item[i].name, TP__STATE_PREFIX "isa") != 0)
+        const char *name = s->state.item[i].name;
+        if (strcmp(name, TP__STATE_PREFIX "isa") != 0 && !(has_step && strcmp(name, TP__RANDOM_STEP) == 0))
             st = tp__save_add(&a, s->state.item[i].name, "", t->dtype, t->shape, t->data);
     }
     return tp__save_end(&a, st, path, false);
@@ -12752,6 +12761,7 @@ static tp_status tp__restore_state(tp_session *s, const char *name, const tp_ten
 {
     if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
         tp_tensor *t = tp_dict_add(&s->state, name);
+        if (strcmp(name, TP__RANDOM_STEP) == 0) s->has_random_step = true;
         return t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
     }
     const char *isa = tp_device_isa(s->device[0]);
@@ -13088,9 +13098,15 @@ TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
 {
     TP__REQUIRE(s && path, TP_ERR_ARG)
     tp_session_init *init = tp_saver_restore(path);
+    s->has_random_step = false;
     const tp_status st = init ? tp_session_init_run(init, s) : TP_ERR_NOMEM;
     tp__session_init_delete(init);
-    return st;
+    const tp_tensor *step = st == TP_OK && s->has_random_step ? tp__dict_get(&s->state, TP__RANDOM_STEP) : NULL;
+    if (!step || step->dtype != TP_I64 || tp_tensor_size(step) != 1) return st;
+    tp_exec *e = tp_session_exec(s);
+    if (!e) return TP_ERR_NOMEM;
+    e->random_step = (uint64_t) * (const int64_t *)step->data;
+    return TP_OK;
 }
 
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *dict, bool ignore_mismatch)

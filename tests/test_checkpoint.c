@@ -1265,7 +1265,8 @@ TEST(sessions_save_and_restore_each_format)
         CHECK(!strstr(tp_test_logged, "not found"));
         tp_dict d = {NULL, 0, 0};
         CHECK_OK(tp_load_checkpoint_vars(sub, &d));
-        CHECK(d.n == 5 && tp_dict_find(&d, "global_step") && tp_dict_find(&d, "tp:isa"));
+        CHECK(d.n == 6 && tp_dict_find(&d, "global_step") && tp_dict_find(&d, "tp:isa"));
+        CHECK(tp_dict_find(&d, "tp:random_step_outside"));
         CHECK_OK(tp_save_checkpoint_vars(&d, file_of(sub, "again-1", f)));
         tp_dict again = {NULL, 0, 0};
         CHECK_OK(load_as(f, file_of(sub, "again-1", f), &again));
@@ -1299,6 +1300,38 @@ TEST(sessions_save_and_restore_each_format)
     tp_session_free(s);
     tp_graph_free(g);
     tp_set_log(NULL, NULL);
+}
+
+/* Noise goes on after a restore where it was when the checkpoint was made, also in a session that has drawn other numbers. */
+TEST(a_restored_session_goes_on_with_its_random_numbers)
+{
+    char early[1200], late[1200];
+    double drawn[6];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *noise = tp_rand_uniform(g, shape_of(0, 0, 0), 0, 1);
+    const tp_tensor *y;
+    snprintf(early, sizeof early, "%s/early.npz", tp_test_tmpdir());
+    snprintf(late, sizeof late, "%s/late.npz", tp_test_tmpdir());
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_OK(tp_save_checkpoint(s, early, NULL, 0));
+    for (int i = 0; i < 6; i++) {
+        CHECK_OK(tp_session_run(s, NULL, 0, &noise, 1, &y));
+        drawn[i] = tp_tensor_get(y, 0);
+        if (i == 2) CHECK_OK(tp_save_checkpoint(s, late, NULL, 0));
+    }
+    for (int way = 0; way < 2; way++) {
+        tp_session *other = way ? s : tp_session_new(g, NULL);
+        CHECK_OK(tp_restore_checkpoint(other, late));
+        for (int i = 3; i < 6; i++) {
+            CHECK_OK(tp_session_run(other, NULL, 0, &noise, 1, &y));
+            CHECK(tp_tensor_get(y, 0) == drawn[i] && drawn[i] != drawn[i - 3]);
+        }
+        CHECK_OK(tp_restore_checkpoint(other, early)); /* made before the first run */
+        CHECK_OK(tp_session_run(other, NULL, 0, &noise, 1, &y));
+        CHECK(tp_tensor_get(y, 0) == drawn[0]);
+        tp_session_free(other);
+    }
+    tp_graph_free(g);
 }
 
 /* A restore that is refused leaves the values and the state of a session in use as they were: each kind of fault, at each place in

@@ -1357,9 +1357,9 @@ typedef enum tp_checkpoint_format {
  * optimizer only the number is told. A checkpoint without any of the model's weights is an error, but for .relaxed. All is checked
  * before the first variable is loaded: a restore that is refused leaves the session's values as they were. prefix (or NULL) is
  * removed from the graph's names that begin with it; names without it are looked up as they are. Write it without the '/' that follows
- * it. ignore: names of the n_ignore variables not to load. All others are loaded, also learning_rate and global_step: ignore these two
- * to train anew from the weights of another model. An Adam, AdamW or LAMB of which an average or a power of beta is not restored, as for
- * a new layer, begins anew: none of its averages is restored, nor are its powers. If the checkpoint cannot be read, the sentence of the
+ * it. ignore: names of the n_ignore variables not to load, nor their slots. All others are loaded, also learning_rate and global_step:
+ * .weights_only leaves these out, to train anew from the weights of another model. An Adam, AdamW or LAMB of which an average or a power
+ * of beta is not restored, as for a new layer, begins anew: none of its averages is restored, nor are its powers. If the checkpoint cannot be read, the sentence of the
  * error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
@@ -1372,6 +1372,9 @@ typedef struct tp_saver_restore_desc {
     /* a name that only the graph or only the checkpoint has is an error, TP_ERR_NAME, instead of a warning. Not
      * together with .relaxed */
     bool strict;
+    /* restores the model alone, for a new training that begins with it: no slots of optimizers, no scalars that are not trained, such as
+     * learning_rate, global_step and the powers of beta, and no "tp:" state */
+    bool weights_only;
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
@@ -12165,8 +12168,9 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
  * them. */
 static bool tp__is_training_name(const char *name)
 {
-    static const char *const suffixes[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
-                                           "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad"};
+    static const char *const suffixes[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta",  "/Adadelta_1",
+                                           "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad", "/LAMB",
+                                           "/LAMB_1",  "/Lion",      "/Ftrl",     "/Ftrl_1"};
     const size_t n = strlen(name);
     for (int i = 0; i < TP_COUNT(suffixes); i++) {
         const size_t m = strlen(suffixes[i]);
@@ -12705,7 +12709,7 @@ typedef struct tp__restore {
     char *path, *prefix;
     char **ignore;
     int n_ignore;
-    bool relaxed, strict, from_dict;
+    bool relaxed, strict, weights_only, from_dict;
     bool resumes;      /* for .auto_resume: only the sentences differ */
     bool dict_is_file; /* the dict was read from a file */
     char mistake[96];  /* wrong options: `run` fails with this sentence */
@@ -12859,9 +12863,10 @@ typedef struct tp__restore_plan {
     int skipped;             /* number of weights whose value does not fit, with .relaxed */
 } tp__restore_plan;
 
-/* Tells how many values of the training begin anew, and how many of the checkpoint are not used, because the optimizer or layers
- * have changed. */
-static void tp__tell_slots(const tp_session *s, const tp__restore_plan *p, tp_node *const *vars, int n)
+/* Tells how many values of the training are restored, begin anew, or are not used because the optimizer or layers have changed. A resumed
+ * training is told only if not all are restored. */
+static void tp__tell_slots(const tp__restore *r, const tp_session *s, const tp__restore_plan *p, tp_node *const *vars,
+                           int n)
 {
     int anew = 0, left = 0, kept = 0;
     for (int k = 0; k < n; k++) {
@@ -12877,11 +12882,13 @@ static void tp__tell_slots(const tp_session *s, const tp__restore_plan *p, tp_no
         while (taker < n && p->value[taker] != &item->value) taker++;
         left += taker == n;
     }
-    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0))
+    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0 || !r->resumes))
         tp_log(TP_LOG_INFO,
                "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
-               "%d of the checkpoint are not used.",
-               kept, anew, left);
+               "%d of the checkpoint are not used.%s",
+               kept, anew, left,
+               kept > 0 && !r->resumes && !r->from_dict ? " (.weights_only of tp_saver_restore_ex restores none.)"
+                                                        : "");
 }
 
 /* The variable that x reads, also through a cast; NULL if x is computed. */
@@ -12945,6 +12952,17 @@ static tp_status tp__restore_conflict(const tp__restore *r, tp_node *const *vars
         wanted, other, name, r->prefix ? r->prefix : "");
 }
 
+/* Whether .ignore has the variable of this name, or the one whose slot it is: fc2/W of fc2/W/Adam. */
+static bool tp__restore_ignores(const tp__restore *r, const char *name)
+{
+    for (int q = 0; q < r->n_ignore; q++) {
+        const size_t n = strlen(r->ignore[q]);
+        if (strncmp(name, r->ignore[q], n) == 0 && (!name[n] || (name[n] == '/' && tp__is_training_name(name))))
+            return true;
+    }
+    return false;
+}
+
 /* Finds and checks the values of the graph's variables. */
 static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_node *const *vars, int n)
 {
@@ -12954,12 +12972,11 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
         if (!v) continue;
         const char *name = tp__name_in_checkpoint(r, v->name);
         const tp_tensor *value = tp__dict_get(p->d, name);
-        bool ignored = false, fits = true;
+        bool fits = true;
         const bool of_model =
             v->trainable || (v->shape.ndim > 0 && !tp__is_training_name(v->name)); /* frozen ones too */
         p->weights += of_model;
         p->found += of_model && value;
-        for (int q = 0; q < r->n_ignore; q++) ignored = ignored || strcmp(r->ignore[q], name) == 0;
         if (!value) {
             if (!tp__is_training_name(v->name))
                 tp_buf_printf(&p->graph_only, "%s%s", p->graph_only.len ? ", " : "", v->name);
@@ -12967,8 +12984,9 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
         }
         const ptrdiff_t at =
             (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - p->d->item;
-        if (ignored) {
-            tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
+        const bool ignored = tp__restore_ignores(r, name);
+        if (ignored) tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
+        if (ignored || (r->weights_only && !of_model)) {
             p->used[at] = 1;
             continue;
         }
@@ -13011,8 +13029,8 @@ static tp_status tp__restore_from(const tp__restore *r, tp_session *s, const tp_
     if (st == TP_OK) st = tp__restore_differences(r, p.graph_only.data, file_only.data);
     for (int k = 0; k < n && st == TP_OK; k++)
         if (p.value[k]) st = tp__load_relaxed(s, tp_node_variable(vars[k]), p.value[k]);
-    if (st == TP_OK) st = tp__restore_states(s, d);
-    if (st == TP_OK) tp__tell_slots(s, &p, vars, n);
+    if (st == TP_OK && !r->weights_only) st = tp__restore_states(s, d);
+    if (st == TP_OK) tp__tell_slots(r, s, &p, vars, n);
     tp_buf_free(&p.graph_only);
     tp_buf_free(&file_only);
     tp_free(p.used);
@@ -13066,6 +13084,7 @@ TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
     }
     r->relaxed = d->relaxed;
     r->strict = d->strict;
+    r->weights_only = d->weights_only;
     bool ok = (r->path = tp_strdup(d->path)) != NULL;
     if (d->prefix) ok = (r->prefix = tp_strdup(d->prefix)) != NULL && ok;
     if (d->n_ignore) {

@@ -1334,6 +1334,53 @@ TEST(a_restored_session_goes_on_with_its_random_numbers)
     tp_graph_free(g);
 }
 
+/* A new training that begins with a model: its weights and averages, frozen ones too, without what belongs to the old training; and a
+ * layer of another shape, which is ignored together with its slots. */
+TEST(weights_without_the_training_that_made_them)
+{
+    static const char *const names[] = {"fc/W",          "fc/W/Adam",   "head/W",      "head/W/Adam",
+                                        "head/W/LAMB_1", "bn/mean/EMA", "beta1_power", "learning_rate"};
+    static const char *const head = "head/W";
+    char path[1200];
+    snprintf(path, sizeof path, "%s/model.npz", tp_test_tmpdir());
+    tp_test_keep_log();
+    for (int way = -1; way < 3; way++) { /* -1: saves; 0: all; 1: .weights_only; 2: .ignore and another shape */
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *v[TP_COUNT(names)];
+        for (int i = 0; i < TP_COUNT(names); i++) {
+            tp_variable_desc d;
+            memset(&d, 0, sizeof d);
+            d.name = names[i];
+            d.shape = i >= 6 ? shape_of(0, 0, 0) : shape_of(1, way == 2 && i >= 2 && i < 5 ? 3 : 2, 0);
+            d.init = tp_init_constant(way < 0 ? (float)(10 + i) : 0);
+            d.trainable = i == 2 ? TP_YES : TP_NO; /* fc/W is frozen */
+            v[i] = tp_get_variable(g, &d);
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        tp_test_logged[0] = 0;
+        if (way < 0) CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+        tp_saver_restore_desc d;
+        memset(&d, 0, sizeof d);
+        d.path = path, d.weights_only = way == 1;
+        if (way == 2) d.ignore = &head, d.n_ignore = 1;
+        if (way >= 0) CHECK_OK(restore(tp_saver_restore_ex(&d), s));
+        for (int i = 0; i < TP_COUNT(names) && way >= 0; i++) {
+            const bool slot = i == 1 || i == 3 || i == 4 || i >= 6, of_head = i >= 2 && i < 5;
+            const double want = (way == 1 && slot) || (way == 2 && of_head) ? 0 : 10 + i;
+            CHECK_MSG(value_at(s, v[i], 0) == want, "way %d: %s is %g, not %g", way, names[i], value_at(s, v[i], 0),
+                      want);
+        }
+        if (way == 0)
+            CHECK_HAS(tp_test_logged, "3 are restored, 0 begin anew, 0 of the checkpoint are not used. (.weights_only");
+        if (way == 1) CHECK_HAS(tp_test_logged, "0 are restored, 3 begin anew, 3 of the checkpoint are not used.\n");
+        if (way == 1) CHECK(!tp_dict_find(tp_session_state(s), "tp:random_step_outside"));
+        if (way == 2) CHECK_HAS(tp_test_logged, "Variable 'head/W/LAMB_1' in the graph will not be loaded");
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 /* A restore that is refused leaves the values and the state of a session in use as they were: each kind of fault, at each place in
  * the file. */
 TEST(a_refused_restore_changes_nothing)

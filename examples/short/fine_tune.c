@@ -31,9 +31,8 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
 
 int main(void)
 {
-    /* without the other training's step and learning rate: a schedule begins anew */
-    static const char *const anew[] = {"learning_rate", "global_step"};
-    const tp_saver_restore_desc weights = {.path = "train_log/classify/checkpoint", .ignore = anew, .n_ignore = 2};
+    /* without the other training's learning rate, step and slots of its optimizer: they begin anew */
+    const tp_saver_restore_desc weights = {.path = "train_log/classify/checkpoint", .weights_only = true};
     tp_logger_set_dir("train_log/fine_tune", 'd');
     return tp_launch_train_with_config(
                TP_OPTIONS(

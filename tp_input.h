@@ -5783,6 +5783,7 @@ static void tp__procs_main(tp__procs_self *me)
     tp__df_stop = NULL;
     tp__df_in_run = false;
     tp__df_set_in_worker(me->df);
+    tp__log_disclaim();
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);

@@ -1440,6 +1440,19 @@ static int tp__os_open(const char *path, int mode)
  * the file system has no locks. */
 static bool tp__os_claim(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
+/* Gives a forked process an open file of its own in place of the one that it shares with its parent, so that it does not go on locking
+ * the file when the parent has ended. Where there is no /proc it keeps the shared one. */
+static TP__UNUSED void tp__os_disclaim(int fd)
+{
+    char path[40];
+    tp__format(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int own = tp__os_open(path, TP__OS_APPEND);
+    if (own < 0) return;
+    (void)dup2(own, fd);
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    close(own);
+}
+
 /* If a signal interrupts close(), the file is closed already: on Linux, the BSDs and macOS close() must not be repeated. */
 static int tp__os_close(int fd) { return TP_OS_CLOSE(fd) == 0 || errno == EINTR ? 0 : -1; }
 
@@ -3676,6 +3689,11 @@ static void tp__log_in_child(void)
     if (tp__logger.speaker != &tp__log_self) tp__logger.speaker = NULL, tp__logger.setting_dir = false;
     tp__os_cond_init(&tp__log_turns);
     tp__os_unlock(&tp__log_mutex);
+}
+/* For a forked process that may live a little longer than its parent: only the parent goes on claiming log.log. */
+static TP__UNUSED void tp__log_disclaim(void)
+{
+    if (tp__logger.file) tp__os_disclaim(tp__logger.file - 1);
 }
 #endif
 

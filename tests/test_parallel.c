@@ -8,6 +8,8 @@
 #include <limits.h>
 
 #ifndef _WIN32
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #endif
@@ -970,6 +972,27 @@ TEST(failures_cross_over_in_order)
 }
 
 #if !defined(_WIN32) && !defined(TP_NO_FILES)
+/* Worker processes may outlive a training that is killed by some milliseconds. The next one finds its log.log free. */
+TEST(processes_do_not_claim_the_log)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    char dir[600], path[640];
+    snprintf(dir, sizeof dir, "%s/claimed", tp_test_tmpdir());
+    snprintf(path, sizeof path, "%s/log.log", dir);
+    tp_test_keep_log();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    const int file = open(path, O_WRONLY | O_APPEND);
+    CHECK(file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0);
+    tp_dataflow *df = tp_df_multi_process(passes_of(0, 9, true), 2);
+    for (int i = 0; i < 9; i++) CHECK_OK(tp_df_next(df, &dp));
+    CHECK_OK(tp_logger_set_dir(NULL, 0)); /* this process gives it up, while its workers live */
+    CHECK(flock(file, LOCK_EX | LOCK_NB) == 0);
+    close(file);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    tp_set_log(NULL, NULL);
+}
+
 static tp_status die(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     (void)in, (void)out;

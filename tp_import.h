@@ -76,7 +76,9 @@ typedef struct tp_import_onnx_desc {
     const tp_onnx_dim *dims;
     int n_dims;
     /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
-     * BatchNormalization, which become variables that are not trained; default: they become constants */
+     * BatchNormalization, which become variables that are not trained; default: they become constants. A BatchNormalization or Dropout in
+     * the file's training mode is for inference in a tower for inference; in the main training tower the running mean and variance get
+     * their updates in the collection TP_KEY_UPDATE_OPS */
     tp_tri trainable;
     /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
      * default 2e10, some seconds to a minute; TP_ZERO: none */
@@ -659,6 +661,41 @@ static void tp__import_node_set_output(tp__import_node *n, int i, tp_node *y)
     if (i < n->n_out) n->made[i] = y;
 }
 static bool tp__import_node_output_used(const tp__import_node *n, int i) { return i < n->n_out && n->out[i][0]; }
+static bool tp__pb_is_text(tp__pb s, const char *text)
+{
+    const size_t n = (size_t)(s.end - s.at);
+    return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
+}
+/* Whether a node of a GraphProto, or of a graph in it, has this input, or the graph this output. */
+static bool tp__pb_graph_reads(tp__pb graph, const char *name, int depth)
+{
+    tp__pb_field m, e, a;
+    bool reads = depth > 30; /* such graphs are refused elsewhere */
+    while (!reads && tp__pb_next(&graph, &m))
+        for (tp__pb p = m.sub; !reads && (m.number == 1 || m.number == 12) && m.wire == 2 && tp__pb_next(&p, &e);) {
+            if (e.number == 1 && e.wire == 2) reads = tp__pb_is_text(e.sub, name);
+            for (tp__pb q = e.sub; !reads && m.number == 1 && e.number == 5 && e.wire == 2 && tp__pb_next(&q, &a);)
+                if ((a.number == 6 || a.number == 11) && a.wire == 2)
+                    reads = tp__pb_graph_reads(a.sub, name, depth + 1);
+        }
+    return reads;
+}
+/* Whether another node or the caller reads output i. */
+static bool tp__import_node_output_read(const tp__import_node *n, int i)
+{
+    tp__pb_field f;
+    bool reads = false;
+    for (tp__pb p = n->importer->file; !reads && tp__import_node_output_used(n, i) && tp__pb_next(&p, &f);)
+        reads = f.number == 7 && f.wire == 2 &&
+                tp__pb_graph_reads(f.sub, n->out[i], 0); /* field 7 of a ModelProto: the graph */
+    return reads;
+}
+/* Whether the import is for training, as far as the tower around it tells: true where there is none. */
+static bool tp__import_trains(const tp__import_node *n)
+{
+    const tp_tower_context *tower = tp_current_tower_context(n->importer->graph[0]);
+    return !tower || tower->is_training;
+}
 /* Creates the tensor of an output whose value the builder computes. NULL after an error. */
 static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtype, tp_shape shape)
 {
@@ -1134,15 +1171,15 @@ static void tp__import_cast_like(tp__import_node *n)
     tp__import_node_set_output(n, 0, tp__cast_if_needed(tp__import_node_input(n, 0), d));
 }
 
-/* Dropout drops elements only in the training mode of the file; otherwise it is the identity. */
+/* Dropout drops elements only in the training mode of the file, and not in a tower for inference; otherwise it is the identity. */
 static void tp__import_dropout(tp__import_node *n)
 {
     tp_node *x = tp__import_node_input(n, 0);
     const tp_tensor *training = tp__import_node_has(n, 2) ? tp__import_node_known_number(n, 2) : NULL;
     const tp_tensor *ratio = tp__import_node_has(n, 1) ? tp__import_node_known_number(n, 1) : NULL;
     const double rate = ratio ? tp_tensor_get(ratio, 0) : (double)tp__import_node_float(n, "ratio", 0.5f);
-    const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
-    if (drops && tp__import_node_output_used(n, 1)) tp__import_node_unsupported(n, "the mask of a training run");
+    const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0 && tp__import_trains(n);
+    if (drops && tp__import_node_output_read(n, 1)) tp__import_node_unsupported(n, "the mask of a training run");
     else tp__import_node_set_output(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
     if (tp__import_node_output_used(n, 1)) /* the second output, the mask: all elements are kept */
         tp__import_node_set_output(n, 1, tp_cast(tp_ones_like(tp__cast_if_needed(x, TP_F32)), TP_BOOL));
@@ -1686,15 +1723,23 @@ static void tp__import_batch_norm(tp__import_node *n)
                     (int)n->importer->opset);
         return;
     }
-    if (!tp__import_node_int(n, "training_mode", 0)) {
+    const bool of_training = tp__import_node_int(n, "training_mode", 0) != 0;
+    if (!of_training || !tp__import_trains(n)) {
         /* running statistics are variables among others, but they are not trained */
-        if (tp__import_node_has(n, 3) && n->in[3]->variable) mean = tp_stop_gradient(mean);
-        if (tp__import_node_has(n, 4) && n->in[4]->variable) var = tp_stop_gradient(var);
-        tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, axis, epsilon));
+        tp_node *m = mean, *v = var;
+        if (tp__import_node_has(n, 3) && n->in[3]->variable) m = tp_stop_gradient(mean);
+        if (tp__import_node_has(n, 4) && n->in[4]->variable) v = tp_stop_gradient(var);
+        tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, m, v, axis, epsilon));
+        if (of_training) tp__import_node_set_output(n, 1, mean), tp__import_node_set_output(n, 2, var);
         return;
     }
     tp_node *m = NULL, *v = NULL;
     tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, false, &m, &v));
+    const tp_tower_context *tower = tp_current_tower_context(n->importer->graph[0]);
+    if (tower && tower->is_main_training_tower && tp_node_variable(mean) && tp_node_variable(var) && !tp_is_poison(m)) {
+        tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS, tp_assign_moving_average(mean, m, momentum, NULL));
+        tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS, tp_assign_moving_average(var, v, momentum, NULL));
+    }
     m = tp_affine(m, 1.0f - momentum, 0.0f);
     tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), m));
     v = tp_affine(v, 1.0f - momentum, 0.0f);
@@ -4065,12 +4110,6 @@ static void tp__importer_variable(tp__importer *c, const char *name, tp__import_
                           tp_graph_status(g) != TP_ERR_NAME
                               ? ""
                               : "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
-}
-
-static bool tp__pb_is_text(tp__pb s, const char *text)
-{
-    const size_t n = (size_t)(s.end - s.at);
-    return n == strlen(text) && (n == 0 || memcmp(s.at, text, n) == 0);
 }
 
 /* Whether a node is an Identity of a trainable weight that other nodes read, too. PyTorch writes equal weights once, and each other one

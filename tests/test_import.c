@@ -1353,6 +1353,69 @@ TEST(running_statistics_are_not_trained)
     }
 }
 
+/* A file that PyTorch exported in its training mode: y = Dropout(BatchNormalization(x)), where nothing reads the mask. In a training tower the
+ * batch's own mean and variance are used and the running ones updated, in one for inference the running ones are used and nothing is
+ * dropped. Without a tower it is what the file says. */
+TEST(a_file_of_training_follows_its_tower)
+{
+    static const float numbers[] = {1, 2}, half = 0.5f, x[] = {1, 2, 3, 4};
+    static const unsigned char yes = 1;
+    static const char *const weight[] = {"gamma", "beta", "mean", "variance"};
+    for (int way = 0; way < 4; way++) { /* without a tower, training, inference; 3: the mask is read */
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        for (int i = 0; i < 4; i++) put_weight(&graph, weight[i], 1, 1, two, numbers, sizeof numbers);
+        put_weight(&graph, "ratio", 1, 0, NULL, &half, sizeof half);
+        put_weight(&graph, "training", 9, 0, NULL, &yes, 1);
+        put_io(&graph, 11, "x", 1, 2, n_by_2);
+        put_node(&graph, "BatchNormalization", "x,gamma,beta,mean,variance", "normal,new_mean,new_variance",
+                 int_attribute("training_mode", 1));
+        put_node(&graph, "Dropout", "normal,ratio,training", "y,mask", NULL);
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_io(&graph, 12, "normal", 1, 2, n_by_2);
+        if (way == 3) put_io(&graph, 12, "mask", 9, 2, n_by_2);
+        put_model(&file, &graph, 15);
+        if (way == 3) {
+            CHECK(refused(&file, NULL, "the mask of a training run"));
+            continue;
+        }
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_import_onnx_desc d;
+        tp_tower_desc t = {.is_training = way == 1};
+        const tp_tensor *out[2];
+        memset(&d, 0, sizeof d);
+        d.trainable = TP_YES;
+        if (way) tp_tower_enter(g, &t);
+        CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+        if (way) tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch[2] = {m.output[0].node, m.output[1].node};
+        tp_feed feed = TP_FEED(m.input[0].node, TP_F32, (void *)(uintptr_t)x, 2, 2);
+        if (CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out))) {
+            CHECK_NEAR(tp_tensor_get(out[1], 0), way == 2 ? 1 : 0, 1e-4, 0);
+            CHECK_NEAR(tp_tensor_get(out[1], 3), way == 2 ? 2 + 2 * sqrt(2) : 4, 1e-4, 0);
+            for (int i = 0; i < 4; i++) {
+                const double y = tp_tensor_get(out[0], i), normal = tp_tensor_get(out[1], i);
+                CHECK_MSG(y == normal ? way == 2 || normal == 0 : way < 2 && (y == 0 || y == 2 * normal),
+                          "way %d: %g of %g", way, y, normal);
+            }
+        }
+        int n = 0;
+        tp_node *const *update = tp_collection(g, TP_KEY_UPDATE_OPS, &n);
+        CHECK(n == (way == 1 ? 2 : 0));
+        if (n == 2 && CHECK_OK(tp_session_run(s, &feed, 1, update, 2, NULL))) {
+            static const double want[] = {0.9 * 1 + 0.1 * 2, 0.9 * 2 + 0.1 * 3, 0.9 * 1 + 0.1, 0.9 * 2 + 0.1};
+            tp_tensor v = TP_EMPTY;
+            for (int i = 0; i < 4 && CHECK_OK(tp_session_read(s, tp_find_variable(g, weight[2 + i / 2]), &v)); i++)
+                CHECK_NEAR(tp_tensor_get(&v, i % 2), want[i], 1e-6, 0);
+            tp_tensor_free(&v);
+        }
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* PyTorch writes equal weights once, and the others as Identity: each is trained alone. A weight that only an Identity reads is one. */
 TEST(equal_weights_are_weights_of_their_own)
 {

@@ -967,6 +967,16 @@ static void tp__c_cumsum(tp__c_writer *w, const tp__step *s)
                   a->exclusive ? "                sum += v;\n" : "");
 }
 
+static void tp__c_fill_like(tp__c_writer *w, const tp__step *s)
+{
+    tp_buf *o = &w->body;
+    tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ",
+                  (long long)tp_shape_size(&s->call.out[0].shape));
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[i] = ");
+    tp__c_float(o, ((const tp__fill_attrs *)s->call.attrs)->value);
+    tp_buf_printf(o, ";\n");
+}
 static void tp__c_copy(tp__c_writer *w, const tp__step *s)
 {
     tp_buf *o = &w->body;
@@ -1029,6 +1039,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     else if (row == &tp__op_add_n) tp__c_add_n(w, s);
     else if (row == &tp__op_cumsum) tp__c_cumsum(w, s);
     else if (row == &tp__op_copy) tp__c_copy(w, s);
+    else if (row == &tp__op_fill_like) tp__c_fill_like(w, s);
     else
         st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form: %s", s->name,
                      row->name, tp__c_lack(row));

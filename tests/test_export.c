@@ -564,10 +564,10 @@ static void add_reshaped(program *p)
 TEST(every_case_of_every_row)
 {
     static const char *const written[] = {
-        "conv2d",    "matmul",      "max_pool",         "avg_pool",   "softmax",       "pad",        "bias_add",
-        "concat",    "log_softmax", "batch_norm_infer", "copy",       "reduce_sum",    "reduce_max", "reduce_mean",
-        "transpose", "reduce_min",  "layer_norm",       "group_norm", "add_n",         "stack",      "unstack",
-        "split",     "reverse",     "cumsum",           "slice",      "broadcast_like"};
+        "conv2d",    "matmul",      "max_pool",         "avg_pool",   "softmax",        "pad",        "bias_add",
+        "concat",    "log_softmax", "batch_norm_infer", "copy",       "reduce_sum",     "reduce_max", "reduce_mean",
+        "transpose", "reduce_min",  "layer_norm",       "group_norm", "add_n",          "stack",      "unstack",
+        "split",     "reverse",     "cumsum",           "slice",      "broadcast_like", "fill_like"};
     program p;
     const tp_op *row;
     case_list l = all_cases();

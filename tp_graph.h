@@ -661,8 +661,8 @@ TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, 
 
 /* Adds the gradient dxs[i] = d sum(y) / d xs[i] as new nodes (under name scope "gradients"); NULL where y does not
  * depend on xs[i]. Returns a node, no status: y, or poison after a mistake. The derivatives may be differentiated again, except those of
- * lstm, gru, attention and ctc_loss, which warn and give no gradient. No gradient flows through
- * tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
+ * lstm, gru, attention and ctc_loss, which warn and give no gradient; the second derivative of tp_reduce_prod needs numbers other than 0. No
+ * gradient flows through tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
  * created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
 /* The same as tp_gradients, with the gradient dy of y, which has y's shape (NULL: ones). */

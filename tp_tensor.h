@@ -8398,7 +8398,9 @@ static bool tp__npy_count(const tp__npy *h, size_t *n)
 static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *data_name, bool exact, tp_tensor *t)
 {
     if (size < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
-        return tp_fail(TP_ERR_FORMAT, "%s: this is no npy array (it does not begin with \\x93NUMPY)", data_name);
+        return tp_fail(TP_ERR_FORMAT, "%s: this is no npy array (it does not begin with \\x93NUMPY)%s", data_name,
+                       strstr(data_name, ".pkl") ? "; is it a file of torch.save? Save the state_dict as safetensors"
+                                                 : "");
     if (size < 12) return tp_fail(TP_ERR_FORMAT, "%s: the npy header is cut short", data_name);
     if (p[6] < 1 || p[6] > 3 || p[7] != 0)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: npy version %d.%d is not known here", data_name, p[6], p[7]);

@@ -56,18 +56,30 @@ static tp_node *logits_of(tp_node *image)
                      TP_FULLY_CONNECTED("fc1", .units = 10));
 }
 
-/* 4. For validation the network is built twice, the second time with the averages in place of the weights. */
+/* 4. For validation, and in a predictor, the network is built twice, the second time with the averages in place of the weights. In a
+ * predictor, which has no optimizer, the averages are made here: outside of the layers' scopes, as the optimizer makes them. */
+static tp_node *logits_by_averages(tp_graph *g, tp_node *image)
+{
+    tp_node *logits = NULL;
+    int n = 0;
+    tp_node *const *var = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    for (int i = 0; i < n; i++) average_of(var[i], NULL);
+    TP_VARIABLE_SCOPE(g, NULL, .reuse = TP_REUSE_YES)
+    {
+        tp_remap_variables_push(g, average_of, NULL);
+        logits = tp_named(logits_of(image), "logits_by_averages");
+        tp_variable_scope_pop(g);
+    }
+    return logits;
+}
+
 static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
 {
     tp_node *logits = logits_of(in[0]);
     (void)user;
     tp_sym_prediction_incorrect(logits, in[1], 1, "wrong");
-    if (!tp_current_tower_context(g)->is_training) TP_VARIABLE_SCOPE(g, NULL, .reuse = TP_REUSE_YES)
-        {
-            tp_remap_variables_push(g, average_of, NULL);
-            tp_sym_prediction_incorrect(logits_of(in[0]), in[1], 1, "wrong_by_averages");
-            tp_variable_scope_pop(g);
-        }
+    if (!tp_current_tower_context(g)->is_training)
+        tp_sym_prediction_incorrect(logits_by_averages(g, in[0]), in[1], 1, "wrong_by_averages");
     tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cost");
     tp_add_moving_summary(cost);
     return cost;

@@ -661,9 +661,9 @@ TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, 
 
 /* Adds the gradient dxs[i] = d sum(y) / d xs[i] as new nodes (under name scope "gradients"); NULL where y does not
  * depend on xs[i]. Returns a node, no status: y, or poison after a mistake. The derivatives may be differentiated again, except those of
- * lstm, gru, attention and ctc_loss, which warn and give no gradient; the second derivative of tp_reduce_prod needs numbers other than 0. No
- * gradient flows through tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
- * created. */
+ * lstm, gru, attention and ctc_loss, which warn and give no gradient; the second derivative of tp_reduce_prod needs numbers other than
+ * 0. No gradient flows through tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the
+ * consumers were created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
 /* The same as tp_gradients, with the gradient dy of y, which has y's shape (NULL: ones). */
 TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
@@ -1225,8 +1225,8 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
 /* number of elements of a variable; 0 if there is no such variable */
 TP_DEF int64_t tp_get_global_step_value(tp_session *s);
-/* Named state that checkpoints store with the variables ("tp:" keys). A trainer puts its random step, the stream's position and the state of
- * its callbacks there before it saves. */
+/* Named state that checkpoints store with the variables ("tp:" keys). A trainer puts its random step, the stream's position and the
+ * state of its callbacks there before it saves. */
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
 /* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
@@ -1359,8 +1359,8 @@ typedef enum tp_checkpoint_format {
  * removed from the graph's names that begin with it; names without it are looked up as they are. Write it without the '/' that follows
  * it. ignore: names of the n_ignore variables not to load, nor their slots. All others are loaded, also learning_rate and global_step:
  * .weights_only leaves these out, to train anew from the weights of another model. An Adam, AdamW or LAMB of which an average or a power
- * of beta is not restored, as for a new layer, begins anew: none of its averages is restored, nor are its powers. If the checkpoint cannot be read, the sentence of the
- * error names the newest older one in the folder that can. */
+ * of beta is not restored, as for a new layer, begins anew: none of its averages is restored, nor are its powers. If the checkpoint
+ * cannot be read, the sentence of the error names the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -12161,8 +12161,8 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
  * file is written completely or not at all. */
 
 #define TP__STATE_PREFIX "tp:"
-#define TP__RANDOM_STEP \
-    TP__STATE_PREFIX "random_step_outside" /* of the session's own exec, outside of a training's loop */
+/* the random step of the session's own exec, which runs outside of a training's loop */
+#define TP__RANDOM_STEP TP__STATE_PREFIX "random_step_outside"
 
 /* Names under which tensorpack's tools store values that only training uses: no warning if the graph or the file lacks
  * them. */
@@ -13124,7 +13124,7 @@ TP_DEF tp_status tp_restore_checkpoint(tp_session *s, const char *path)
     if (!step || step->dtype != TP_I64 || tp_tensor_size(step) != 1) return st;
     tp_exec *e = tp_session_exec(s);
     if (!e) return TP_ERR_NOMEM;
-    e->random_step = (uint64_t) * (const int64_t *)step->data;
+    memcpy(&e->random_step, step->data, sizeof e->random_step);
     return TP_OK;
 }
 

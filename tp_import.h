@@ -680,14 +680,14 @@ static bool tp__pb_graph_reads(tp__pb graph, const char *name, int depth)
         }
     return reads;
 }
-/* Whether another node or the caller reads output i. */
+/* Whether another node or the caller reads output i; in a model with functions, where names are local, whether it has a name. */
 static bool tp__import_node_output_read(const tp__import_node *n, int i)
 {
     tp__pb_field f;
     bool reads = false;
+    /* fields of a ModelProto: 7 the graph, 25 a function */
     for (tp__pb p = n->importer->file; !reads && tp__import_node_output_used(n, i) && tp__pb_next(&p, &f);)
-        reads = f.number == 7 && f.wire == 2 &&
-                tp__pb_graph_reads(f.sub, n->out[i], 0); /* field 7 of a ModelProto: the graph */
+        reads = f.number == 25 || (f.number == 7 && f.wire == 2 && tp__pb_graph_reads(f.sub, n->out[i], 0));
     return reads;
 }
 /* Whether the import is for training, as far as the tower around it tells: true where there is none. */

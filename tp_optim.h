@@ -270,7 +270,8 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
  * tp_post_process and tp_variable_assignment act in runs that update the variables, inside tp_accum_grad and tp_loss_scale as well as
  * around them (in tensorpack, around AccumGradOptimizer, they act in each run). */
 
-/* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable, where `updated` is the variable's
+/* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable (tp_async_multi_gpu_trainer: once for each
+ * device; fn opens the scope of variables that it makes with .reuse = TP_REUSE_AUTO), where `updated` is the variable's
  * new value and `pred`, if not NULL, a scalar bool that is true if the update happens in this run. fn returns a node that is
  * run for its effect, or NULL. [optimizer: PostProcessOptimizer] */
 typedef tp_node *(*tp_post_process_fn)(tp_node *var, tp_node *updated, tp_node *pred, void *user);
@@ -286,7 +287,7 @@ TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn 
  * Wrappers around it, such as a clip by the norm of all gradients, get the gradients of all parts. The list is copied. Servers of
  * tp_train.h refuse it. */
 typedef struct tp_optimizer_part {
-    const char *regex;
+    const char *regex; /* NULL: all names */
     tp_optimizer *opt;
 } tp_optimizer_part;
 TP_DEF tp_optimizer *tp_multi_optimizer(const tp_optimizer_part *parts, int n);

@@ -1734,6 +1734,7 @@ static int tp__os_open(const char *path, int mode)
 
 static int tp__os_close(int fd) { return _close(fd); }
 static bool tp__os_claim(int fd) { return (void)fd, true; }
+static TP__UNUSED void tp__os_disclaim(int fd) { (void)fd; }
 
 static int64_t tp__os_read(int fd, void *data, size_t n)
 {
@@ -1937,6 +1938,7 @@ static int tp__os_no_files(void)
 static int tp__os_open(const char *path, int mode) { return (void)path, (void)mode, tp__os_no_files(); }
 static int tp__os_close(int fd) { return (void)fd, tp__os_no_files(); }
 static bool tp__os_claim(int fd) { return (void)fd, true; }
+static TP__UNUSED void tp__os_disclaim(int fd) { (void)fd; }
 static int64_t tp__os_read(int fd, void *data, size_t n) { return (void)fd, (void)data, (void)n, tp__os_no_files(); }
 static TP__UNUSED int64_t tp__os_read_at(int fd, void *data, size_t n, int64_t at)
 {
@@ -3690,12 +3692,13 @@ static void tp__log_in_child(void)
     tp__os_cond_init(&tp__log_turns);
     tp__os_unlock(&tp__log_mutex);
 }
+#endif
+
 /* For a forked process that may live a little longer than its parent: only the parent goes on claiming log.log. */
 static TP__UNUSED void tp__log_disclaim(void)
 {
     if (tp__logger.file) tp__os_disclaim(tp__logger.file - 1);
 }
-#endif
 
 /* The mutex protects the fields of tp__logger. It is not held while a line is written, when functions of the program run. */
 static void tp__log_lock(void)

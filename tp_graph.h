@@ -517,6 +517,7 @@ struct tp_variable {
     bool frozen;           /* made inside TP_FREEZE_VARIABLES, where no gradient flows to it */
     int id, device;
     tp_variable *copy_of;   /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
+    tp_variable *slot_of;   /* for a slot of an optimizer: the variable that it belongs to; else NULL */
     struct tp__slot *slots; /* list of the slots that optimizers created for the variable */
 };
 
@@ -12168,13 +12169,14 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
  * them. */
 static bool tp__is_training_name(const char *name)
 {
-    static const char *const suffixes[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta",  "/Adadelta_1",
-                                           "/RMSProp", "/RMSProp_1", "/Adagrad",  "/AccumGrad", "/LAMB",
-                                           "/LAMB_1",  "/Lion",      "/Ftrl",     "/Ftrl_1"};
-    const size_t n = strlen(name);
-    for (int i = 0; i < TP_COUNT(suffixes); i++) {
-        const size_t m = strlen(suffixes[i]);
-        if (n >= m && strcmp(name + n - m, suffixes[i]) == 0) return true;
+    static const char *const slots[] = {"/Adam",      "/Momentum", "/Adadelta", "/RMSProp", "/Adagrad",
+                                        "/AccumGrad", "/LAMB",     "/Lion",     "/Ftrl"};
+    size_t n = strlen(name), digits = n;
+    while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9') digits--;
+    if (digits > 0 && digits < n && name[digits - 1] == '_') n = digits - 1; /* "/Adam_1" */
+    for (int i = 0; i < TP_COUNT(slots); i++) {
+        const size_t m = strlen(slots[i]);
+        if (n >= m && strncmp(name + n - m, slots[i], m) == 0) return true;
     }
     return strncmp(name, "EMA/", 4) == 0 || strstr(name, "/EMA/") || strncmp(name, "AccumGrad", 9) == 0 ||
            strncmp(name, "apply_gradients", 15) == 0;
@@ -12796,6 +12798,7 @@ static void tp__list_unused(const tp__restore *r, const tp_session *s, const tp_
                         (r->strict || tp__variable_named(s->graph, "global_step") || !tp__dict_get(d, "global_step"));
     for (int k = 0; k < d->n; k++) {
         const char *name = d->item[k].name;
+        if (r->weights_only && d->item[k].value.shape.ndim == 0) continue; /* beta1_power */
         if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) != 0 && !used[k] && !tp__is_training_name(name) &&
             (trains || !tp__is_training_only(d, k)))
             tp_buf_printf(file_only, "%s%s", file_only->len ? ", " : "", name);
@@ -12952,14 +12955,13 @@ static tp_status tp__restore_conflict(const tp__restore *r, tp_node *const *vars
         wanted, other, name, r->prefix ? r->prefix : "");
 }
 
-/* Whether .ignore has the variable of this name, or the one whose slot it is: fc2/W of fc2/W/Adam. */
-static bool tp__restore_ignores(const tp__restore *r, const char *name)
+/* Whether .ignore has this variable, or the one whose slot it is. */
+static bool tp__restore_ignores(const tp__restore *r, const tp_variable *v)
 {
-    for (int q = 0; q < r->n_ignore; q++) {
-        const size_t n = strlen(r->ignore[q]);
-        if (strncmp(name, r->ignore[q], n) == 0 && (!name[n] || (name[n] == '/' && tp__is_training_name(name))))
+    for (int q = 0; q < r->n_ignore; q++)
+        if (strcmp(tp__name_in_checkpoint(r, v->name), r->ignore[q]) == 0 ||
+            (v->slot_of && strcmp(tp__name_in_checkpoint(r, v->slot_of->name), r->ignore[q]) == 0))
             return true;
-    }
     return false;
 }
 
@@ -12973,18 +12975,17 @@ static tp_status tp__restore_find(const tp__restore *r, tp__restore_plan *p, tp_
         const char *name = tp__name_in_checkpoint(r, v->name);
         const tp_tensor *value = tp__dict_get(p->d, name);
         bool fits = true;
-        const bool of_model =
-            v->trainable || (v->shape.ndim > 0 && !tp__is_training_name(v->name)); /* frozen ones too */
+        const bool of_model = v->trainable || (v->shape.ndim > 0 && !v->slot_of && !tp__is_training_name(v->name));
         p->weights += of_model;
         p->found += of_model && value;
-        if (!value) {
-            if (!tp__is_training_name(v->name))
+        if (!value) { /* frozen weights are of the model, too */
+            if (!tp__is_training_name(v->name) && (of_model || !r->weights_only))
                 tp_buf_printf(&p->graph_only, "%s%s", p->graph_only.len ? ", " : "", v->name);
             continue;
         }
         const ptrdiff_t at =
             (const tp_dict_item *)(const void *)((const char *)value - offsetof(tp_dict_item, value)) - p->d->item;
-        const bool ignored = tp__restore_ignores(r, name);
+        const bool ignored = tp__restore_ignores(r, v);
         if (ignored) tp_log(TP_LOG_INFO, "Variable '%s' in the graph will not be loaded from the checkpoint!", v->name);
         if (ignored || (r->weights_only && !of_model)) {
             p->used[at] = 1;
@@ -20404,7 +20405,8 @@ static tp_status tp__apply_infer(tp_infer *s)
     }
     const bool half = s->var[0].dtype == TP_F16 || s->var[0].dtype == TP_BF16; /* 1 - 0.999^t needs more digits */
     for (int i = n; i < n + scalars; i++)
-        if (s->in[i].shape.ndim != 0 || (s->in[i].dtype != s->var[0].dtype && !(half && s->in[i].dtype == TP_F32)))
+        if (s->in[i].shape.ndim != 0 || s->in[i].dtype != s->in[n].dtype ||
+            (s->in[i].dtype != s->var[0].dtype && !(half && s->in[i].dtype == TP_F32)))
             return tp_infer_fail(
                 s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name,
                 tp_dtype_name(s->var[0].dtype), i, tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));

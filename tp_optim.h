@@ -284,8 +284,9 @@ TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn 
  * >>gradproc. It is an error if a variable has no part, or if an optimizer has two.
  *     tp_optimizer_part part[] = {{"conv.*", tp_sgd(lr)}, {".*", tp_adam(lr)}};
  *     opt = tp_multi_optimizer(part, 2);
- * Wrappers around it, such as a clip by the norm of all gradients, get the gradients of all parts. The list is copied. Servers of
- * tp_train.h refuse it. */
+ * Wrappers around it, such as a clip by the norm of all gradients, get the gradients of all parts; tp_post_process around it acts in
+ * runs in which one of the parts updates. tp_get_slot takes the optimizer of the part. The list is copied. Servers of tp_train.h refuse
+ * it. */
 typedef struct tp_optimizer_part {
     const char *regex; /* NULL: all names */
     tp_optimizer *opt;
@@ -786,6 +787,7 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     s->var = var;
     s->next = *list;
     if (!tp_is_poison(s->node)) *list = s;
+    if (!tp_is_poison(s->node) && var) tp_node_variable(s->node)->slot_of = tp_node_variable(var);
     return s->node;
 }
 
@@ -1317,7 +1319,21 @@ typedef struct tp__post_rule {
     void *user;
 } tp__post_rule;
 
-/* Calls fn. Variables that it makes for a copy of a variable in another tower are copies, too. */
+/* The getter while fn runs for a copy of a variable: variables whose names have its tower ("tower1/", user) are copies, too. */
+static tp_node *tp__post_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    const char *tower = (const char *)user, *at = strstr(d->name, tower);
+    char first[960]; /* the name of the first tower's */
+    if (at) d->local = true;
+    tp_node *n = tp_getter_next(call, d);
+    tp_variable *v = tp_node_variable(n);
+    if (!at || !v || v->copy_of || !(at = strstr(v->name, tower))) return n;
+    const int length = tp__format(first, sizeof first, "%.*s%s", (int)(at - v->name), v->name, at + strlen(tower));
+    if (length > 0 && (size_t)length < sizeof first)
+        v->copy_of = (tp_variable *)tp__map_get(&v->graph->var_by_name, first);
+    return n;
+}
+
 static tp_node *tp__post_call(const tp__post_rule *r, tp_node *var, tp_node *updated, tp_node *pred)
 {
     tp_graph *g = tp_node_graph(var);
@@ -1328,8 +1344,8 @@ static tp_node *tp__post_call(const tp__post_rule *r, tp_node *var, tp_node *upd
     memset(&scope, 0, sizeof scope);
     scope.no_name_scope = true;
     if (length > 0 && length < sizeof tower) {
-        tp__format(tower, sizeof tower, "%.*s", (int)length - 1, v->name);
-        scope.getter = tp__local_getter, scope.getter_user = tower;
+        tp__format(tower, sizeof tower, "%.*s", (int)length, v->name);
+        scope.getter = tp__post_getter, scope.getter_user = tower;
     }
     tp_variable_scope_push(g, &scope);
     tp_node *op = r->fn(var, updated, pred, r->user);

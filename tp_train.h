@@ -4176,7 +4176,12 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     if (pred) s->pred = tp_placeholder(g, "server_condition", pred->dtype, pred->shape);
     tp_apply_fn sender = leaf->apply_gradients;
     tp_node *rate = leaf->learning_rate;
-    tp_optimizer *caller = g->optimizer; /* the worker's, which is not part of the server's update */
+    int n = 0;
+    for (const tp_optimizer *o = t->ranks_->opt; o; o = o->inner) n++;
+    tp_optimizer *worker = (tp_optimizer *)tp_graph_alloc(g, (size_t)n * sizeof *worker), *caller = g->optimizer;
+    if (!worker) return;
+    n = 0; /* the same optimizers make the server's update now, in the middle of the worker's */
+    for (const tp_optimizer *o = t->ranks_->opt; o; o = o->inner) worker[n++] = *o;
     g->optimizer = NULL;
     tp__optimizer_half(t, true, NULL);
     if (lr) leaf->learning_rate = s->lr;
@@ -4184,6 +4189,9 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     leaf->learning_rate = rate;
     tp__optimizer_half(t, false, sender);
     g->optimizer = caller;
+    n = 0;
+    for (tp_optimizer *o = t->ranks_->opt; o; o = o->inner, n++)
+        o->updates = worker[n].updates, o->n_called_ = worker[n].n_called_;
 }
 
 /* Replaces the optimizer's apply_gradients on a worker. */

@@ -916,8 +916,14 @@ TEST(parts_of_a_model_have_optimizers_of_their_own)
 TEST(a_loss_scale_in_the_wrong_place_is_told)
 {
     tp_graph *g = graph();
+    tp_test_keep_log(); /* in the right place first: a warning comes once */
+    tp_minimize(tp_loss_scale(tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_filter_none()))),
+                tp_sum(weight(g, "w", 1)), NULL);
+    ok(g);
+    done(g);
+    CHECK_STR(tp_test_logged, "");
+    g = graph();
     tp_grad_var gv = {NULL, weight(g, "w", 1)};
-    tp_test_keep_log();
     tp_compute_gradients(tp_sum(gv.var), &gv.var, 1, &gv);
     tp_apply_gradients(tp_loss_scale(tp_sgd(rate(g, 1))), &gv, 1);
     CHECK_HAS(tp_test_logged, "LossScale divides the gradients by its loss scale: are they multiplied by it?");
@@ -925,13 +931,6 @@ TEST(a_loss_scale_in_the_wrong_place_is_told)
     CHECK_HAS(tp_test_logged, "tp_apply_grad_processors around tp_loss_scale");
     ok(g);
     done(g);
-    tp_test_logged[0] = 0;
-    g = graph();
-    tp_minimize(tp_loss_scale(tp_apply_grad_processors(tp_sgd(rate(g, 1)), TP_GRADPROCS(tp_gradproc_filter_none()))),
-                tp_sum(weight(g, "w", 1)), NULL);
-    ok(g);
-    done(g);
-    CHECK_STR(tp_test_logged, "");
     tp_set_log(NULL, NULL);
 }
 
@@ -1219,7 +1218,7 @@ TEST(each_mistake_is_a_sentence)
         "MultiOptimizer: no part's regex matches the variable 'w'",
         "MultiOptimizer: parts 0 and 1 have the same optimizer: make one part of them, \"v|.*\"",
         "LossScale: 'MultiOptimizer' calls it with gradients that are not multiplied by its loss scale",
-        "MultiOptimizer: "};
+        "MultiOptimizer: regular expression '($', character 1: missing )"};
     for (int i = 0; i < TP_COUNT(parts); i++) {
         tp_graph *g = graph();
         mistake(i, g);

@@ -17154,20 +17154,15 @@ static tp_node *tp__gather_grad(tp_node *dy, tp_node *indices, tp_node *params)
 static const tp_attr tp__one_hot_schema[] = {TP__ATTR(tp__one_hot_attrs, INT, depth),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, on),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, off), TP__ATTRS_END};
-static void tp__one_hot_range(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
-    for (int64_t i = from; i < to; i++) {
-        float *y = (float *)k->out[0].data + i * t->depth;
-        const int64_t at = tp__index_at(&k->in[0], i);
-        for (int64_t j = 0; j < t->depth; j++) y[j] = t->off;
-        if (at >= 0 && at < t->depth) y[at] = t->on;
-    }
-}
 static void tp__one_hot_naive(const tp_call *k)
 {
     const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
-    tp__each_range(k, tp__size(&k->in[0]), tp__grain(t->depth), tp__one_hot_range);
+    const int64_t n = tp__size(&k->in[0]);
+    float *y = (float *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = tp__index_at(&k->in[0], i);
+        for (int64_t j = 0; j < t->depth; j++) y[i * t->depth + j] = j == at ? t->on : t->off;
+    }
 }
 static tp_status tp__one_hot_infer(tp_infer *s)
 {
@@ -20403,13 +20398,13 @@ static tp_status tp__apply_infer(tp_infer *s)
                                  tp_dtype_name(s->in[i % n].dtype), tp_shape_text(&s->in[i % n].shape, a),
                                  tp_dtype_name(s->var[i].dtype), tp_shape_text(&s->var[i].shape, b));
     }
-    const bool half = s->var[0].dtype == TP_F16 || s->var[0].dtype == TP_BF16; /* 1 - 0.999^t needs more digits */
+    tp_dtype of_scalars = s->var[0].dtype; /* or float32 beside half precision: 1 - 0.999^t needs its digits */
+    if (TP__HAS_F64 && (of_scalars == TP_F16 || of_scalars == TP_BF16) && s->in[n].dtype == TP_F32) of_scalars = TP_F32;
     for (int i = n; i < n + scalars; i++)
-        if (s->in[i].shape.ndim != 0 || s->in[i].dtype != s->in[n].dtype ||
-            (s->in[i].dtype != s->var[0].dtype && !(half && s->in[i].dtype == TP_F32)))
+        if (s->in[i].shape.ndim != 0 || s->in[i].dtype != of_scalars)
             return tp_infer_fail(
                 s, TP_ERR_SHAPE, "%s: the learning rate and powers must be %s scalars, input %d is %s %s", s->op->name,
-                tp_dtype_name(s->var[0].dtype), i, tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));
+                tp_dtype_name(of_scalars), i, tp_dtype_name(s->in[i].dtype), tp_shape_text(&s->in[i].shape, a));
     s->out[0].dtype = TP_BOOL;
     s->out[0].shape.ndim = 1;
     s->out[0].shape.dim[0] = 0;

@@ -96,6 +96,7 @@ struct tp_optimizer {
      * variable (Adam's powers) advances once per run, in the last update: the others leave it unchanged */
     bool more;
     void *user;
+    tp_optimizer *caller_;  /* during apply_gradients: the optimizer that called this one, or NULL */
     int n_called_;          /* number of optimizers that apply_gradients has called so far */
     bool scales_costs_;     /* tp_optimizer_compute_gradients has multiplied a cost by loss_scale */
     struct tp__slot *slots; /* list of the scalars that tp_optimizer_scalar created */
@@ -585,41 +586,24 @@ static bool tp__updates_a_variable(const tp_graph *g, int first, const tp_grad_v
     return false;
 }
 
-/* An optimizer with a loss scale expects gradients that are multiplied by it. */
-static void tp__check_loss_scale(const tp_optimizer *o)
-{
-    const tp_optimizer *caller = o->graph->optimizer;
-    if (!o->loss_scale) return;
-    if (caller && caller->loss_scale != o->loss_scale)
-        tp_graph_fail(o->graph, NULL, TP_ERR_ARG,
-                      "%s: '%s' calls it with gradients that are not multiplied by its loss scale: put tp_loss_scale "
-                      "around '%s', not inside",
-                      o->name, caller->name, caller->name);
-    else if (!caller && !o->scales_costs_)
-        tp_log_once(TP_LOG_WARN,
-                    "%s divides the gradients by its loss scale: are they multiplied by it? tp_minimize and "
-                    "tp_optimizer_compute_gradients do it, tp_compute_gradients does not.",
-                    o->name);
-}
-
 /* Calls apply_gradients. Optimizers that it calls in turn add to o->updates. */
 static tp_node *tp__call_optimizer(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred)
 {
     tp_optimizer *caller = o->graph->optimizer;
-    tp_node *outer_pred = o->pred, *outer_after = o->after;
-    const bool outer_more = o->more;
+    tp_node *outer = o->pred;
     if (caller) o->after = caller->after, o->more = caller->more;
     o->pred = pred;
     o->n_called_ = 0;
+    o->caller_ = caller;
     o->graph->optimizer = o;
     tp_node *op = o->apply_gradients(o, gvs, n);
     o->graph->optimizer = caller;
-    o->pred = outer_pred, o->after = outer_after, o->more = outer_more;
+    o->pred = outer;
     if (o->n_called_ == 0) o->updates = pred;
     if (!caller) return op;
+    o->after = NULL, o->more = false;
     if (caller->n_called_++ == 0) caller->updates = o->updates;
-    else if (!caller->updates || !o->updates) caller->updates = NULL;
-    else if (caller->updates != o->updates) caller->updates = tp_logical_or(caller->updates, o->updates);
+    else caller->updates = caller->updates && o->updates ? tp_logical_or(caller->updates, o->updates) : NULL;
     return op;
 }
 
@@ -658,8 +642,6 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
             "%s: no gradients were given for any variable: the cost depends on none of them, or the gradient "
             "processors left none",
             o->name);
-    tp__check_loss_scale(o);
-    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     const int first = tp_graph_n_operations(g);
     tp_node *op = tp__call_optimizer(o, with_gradient, kept, pred);
     if (!op) return tp_graph_fail(g, NULL, TP_ERR, "%s: its apply_gradients gave no node", o->name);
@@ -787,7 +769,6 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     s->var = var;
     s->next = *list;
     if (!tp_is_poison(s->node)) *list = s;
-    if (!tp_is_poison(s->node) && var) tp_node_variable(s->node)->slot_of = tp_node_variable(var);
     return s->node;
 }
 
@@ -798,7 +779,7 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     tp_variable_desc d;
     char name[960];
     if (tp_is_poison(var)) return var;
-    const tp_variable *v = tp_node_variable(var);
+    tp_variable *v = tp_node_variable(var);
     if (!v || tp_node_graph(var) != o->graph)
         return tp_graph_fail(o->graph, NULL, TP_ERR_ARG, "%s: '%s' %s, so it has no slot '%s'", o->name,
                              tp_node_name(var), v ? "belongs to another graph" : "is not a variable", slot);
@@ -814,6 +795,7 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     tp_node *n = tp__make_slot(o, var, slot, name, &d);
     tp_variable *slot_variable = tp_node_variable(n);
     const struct tp__slot *first = v->copy_of ? tp__find_slot(o, v->copy_of->node, slot) : NULL;
+    if (slot_variable) slot_variable->slot_of = v;
     if (slot_variable && first) slot_variable->copy_of = tp_node_variable(first->node);
     return n;
 }
@@ -868,7 +850,7 @@ typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
  * 1 - 0.999 would be 0. */
 static tp_node *tp__as_rate_of(tp_node *x, tp_dtype dtype)
 {
-    return tp__as_dtype(x, dtype == TP_F16 || dtype == TP_BF16 ? TP_F32 : dtype);
+    return tp__as_dtype(x, TP__HAS_F64 && (dtype == TP_F16 || dtype == TP_BF16) ? TP_F32 : dtype);
 }
 
 /* Creates the update of all pairs with this dtype whose variables are on this device. */
@@ -1447,10 +1429,29 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
 
+/* The gradients must be multiplied by the loss scale, also where other optimizers call this one. */
+static void tp__check_loss_scale(const tp_optimizer *o)
+{
+    const tp_optimizer *outer = o;
+    while (outer->caller_ && outer->caller_->loss_scale == o->loss_scale) outer = outer->caller_;
+    if (outer->caller_)
+        tp_graph_fail(o->graph, NULL, TP_ERR_ARG,
+                      "%s: '%s' calls it with gradients that are not multiplied by its loss scale: put tp_loss_scale "
+                      "around '%s', not inside",
+                      o->name, outer->caller_->name, outer->caller_->name);
+    else if (!outer->scales_costs_)
+        tp_log_once(TP_LOG_WARN,
+                    "%s divides the gradients by its loss scale: are they multiplied by it? tp_minimize and "
+                    "tp_optimizer_compute_gradients do it, tp_compute_gradients does not.",
+                    outer->name);
+}
+
 static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     const tp_loss_scale_desc *q = (const tp_loss_scale_desc *)o->user;
     tp_graph *g = o->graph;
+    tp__check_loss_scale(o);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     tp_grad_var *plain = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *plain);
     if (!plain) return tp_poison(g);
     tp_name_scope_push(g, o->name);

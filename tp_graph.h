@@ -12867,7 +12867,7 @@ typedef struct tp__restore_plan {
 } tp__restore_plan;
 
 /* Tells how many values of the training are restored, begin anew, or are not used because the optimizer or layers have changed. A resumed
- * training is told only if not all are restored. */
+ * training, and a dict of the program's own, is told only if not all are restored. */
 static void tp__tell_slots(const tp__restore *r, const tp_session *s, const tp__restore_plan *p, tp_node *const *vars,
                            int n)
 {
@@ -12885,13 +12885,12 @@ static void tp__tell_slots(const tp__restore *r, const tp_session *s, const tp__
         while (taker < n && p->value[taker] != &item->value) taker++;
         left += taker == n;
     }
-    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0 || !r->resumes))
+    const bool says_all = !r->resumes && !r->from_dict;
+    if (!s->for_predictor && anew + kept > 0 && (anew > 0 || left > 0 || says_all))
         tp_log(TP_LOG_INFO,
                "Values that only the training uses (slots of the optimizer, averages): %d are restored, %d begin anew, "
                "%d of the checkpoint are not used.%s",
-               kept, anew, left,
-               kept > 0 && !r->resumes && !r->from_dict ? " (.weights_only of tp_saver_restore_ex restores none.)"
-                                                        : "");
+               kept, anew, left, kept > 0 && says_all ? " (.weights_only of tp_saver_restore_ex restores none.)" : "");
 }
 
 /* The variable that x reads, also through a cast; NULL if x is computed. */

@@ -1736,12 +1736,15 @@ static void tp__import_batch_norm(tp__import_node *n)
     tp_node *m = NULL, *v = NULL;
     tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, axis, epsilon, false, &m, &v));
     const tp_tower_context *tower = tp_current_tower_context(n->importer->graph[0]);
-    const tp_variable *of_mean = tp_node_variable(mean), *of_var = tp_node_variable(var);
-    /* one that another node reads, too, is a trained weight */
-    const bool updates = of_mean && of_var && !of_mean->trainable && !of_var->trainable;
-    if (tower && tower->is_main_training_tower && updates && !tp_is_poison(m)) {
-        tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS, tp_assign_moving_average(mean, m, momentum, NULL));
-        tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS, tp_assign_moving_average(var, v, momentum, NULL));
+    if (tower && tower->is_main_training_tower && !tp_is_poison(m)) {
+        const tp_variable *of_mean = tp_node_variable(mean), *of_var = tp_node_variable(var);
+        /* one that another node reads, too, is a trained weight */
+        if (of_mean && of_var && !of_mean->trainable && !of_var->trainable) {
+            tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS,
+                              tp_assign_moving_average(mean, m, momentum, NULL));
+            tp_collection_add(n->importer->graph[0], TP_KEY_UPDATE_OPS,
+                              tp_assign_moving_average(var, v, momentum, NULL));
+        }
     }
     m = tp_affine(m, 1.0f - momentum, 0.0f);
     tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), m));

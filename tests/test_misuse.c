@@ -378,7 +378,7 @@ static tp_conv2d_attrs conv_attrs;
 static tp_pool_attrs pool_attrs = {2, 2, 0, 0, 0, 0};
 static tp_resize_attrs resize_attrs = {4, 4, false, false, false, 0};
 static tp_session_config one_thread;
-static tp_saver_restore_desc restore_desc = {"nowhere", NULL, NULL, 0, false, false};
+static tp_saver_restore_desc restore_desc = {"nowhere", NULL, NULL, 0, false, false, false};
 static tp_variable_desc variable_desc;
 static tp_variable_scope_desc variable_scope;
 static tp_tower_desc tower_desc;

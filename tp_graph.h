@@ -12954,7 +12954,7 @@ static tp_status tp__restore_conflict(const tp__restore *r, tp_node *const *vars
         wanted, other, name, r->prefix ? r->prefix : "");
 }
 
-/* Whether .ignore has this variable, or the one whose slot it is. */
+/* Whether .ignore names this variable, or the variable that this slot belongs to. */
 static bool tp__restore_ignores(const tp__restore *r, const tp_variable *v)
 {
     for (int q = 0; q < r->n_ignore; q++)

@@ -271,10 +271,10 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
  * tp_post_process and tp_variable_assignment act in runs that update the variables, inside tp_accum_grad and tp_loss_scale as well as
  * around them (in tensorpack, around AccumGradOptimizer, they act in each run). */
 
-/* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable (tp_async_multi_gpu_trainer: once for each
- * device; fn opens the scope of variables that it makes with .reuse = TP_REUSE_AUTO), where `updated` is the variable's
+/* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable, where `updated` is the variable's
  * new value and `pred`, if not NULL, a scalar bool that is true if the update happens in this run. fn returns a node that is
- * run for its effect, or NULL. [optimizer: PostProcessOptimizer] */
+ * run for its effect, or NULL. tp_async_multi_gpu_trainer makes one update for each device, and each calls fn: open the scope of
+ * variables that fn makes with .reuse = TP_REUSE_AUTO. [optimizer: PostProcessOptimizer] */
 typedef tp_node *(*tp_post_process_fn)(tp_node *var, tp_node *updated, tp_node *pred, void *user);
 TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user);
 /* After the whole update, var = fn(updated, var, user); the variable is not changed if fn returns NULL.
@@ -1556,7 +1556,7 @@ typedef struct tp__multi_rule {
     int n;
 } tp__multi_rule;
 
-/* Moves the pairs of part k, which have no part yet, to `mine`; taken[i] tells which pairs have one. Returns their number. */
+/* Copies the pairs of part k to `mine` and marks them in `taken`; those that are marked belong to earlier parts. Returns their number. */
 static int tp__multi_take(tp_optimizer *o, int k, const tp_grad_var *gvs, int n, bool *taken, tp_grad_var *mine)
 {
     const tp_optimizer_part *part = &((const tp__multi_rule *)o->user)->part[k];
@@ -1566,7 +1566,7 @@ static int tp__multi_take(tp_optimizer *o, int k, const tp_grad_var *gvs, int n,
     for (int i = 0; i < n; i++)
         if (tp__filter_matches(&filter, tp__rule_name(gvs[i].var)) && !taken[i])
             taken[i] = true, mine[n_mine++] = gvs[i];
-    /* a regex that matches other variables is not misspelt: these pairs may be those of one server, or have gradients */
+    /* a regex is not misspelt if it matches a trainable variable that has no gradient here */
     tp_node *const *all = tp_collection(o->graph, TP_KEY_TRAINABLE_VARIABLES, &n_all);
     for (int i = 0; i < n_all && !filter.n_matched; i++) tp__filter_matches(&filter, tp__rule_name(all[i]));
     tp__filter_close(&filter);

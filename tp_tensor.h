@@ -1441,7 +1441,7 @@ static int tp__os_open(const char *path, int mode)
 static bool tp__os_claim(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK; }
 
 /* Gives a forked process an open file of its own in place of the one that it shares with its parent, so that it does not go on locking
- * the file when the parent has ended. Where there is no /proc it keeps the shared one. */
+ * the file when the parent has ended. Without /proc the child keeps the shared one. */
 static TP__UNUSED void tp__os_disclaim(int fd)
 {
     char path[40];

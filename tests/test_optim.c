@@ -934,7 +934,7 @@ TEST(a_loss_scale_in_the_wrong_place_is_told)
     tp_set_log(NULL, NULL);
 }
 
-/* 1 - 0.999 has no digits in half precision: the rate and the powers of beta are float32. */
+/* In half precision 1 - 0.999 would be 0, so the learning rate and the powers of beta are float32. */
 TEST(adam_corrects_its_averages_in_half_precision_too)
 {
     static const tp_dtype dtype[] = {TP_F32, TP_F16, TP_BF16};

@@ -1341,7 +1341,7 @@ enum {
     ACCUMULATES = 1,
     ALIKE = 2,
     ONE = 4
-}; /* ALIKE: parts of the same kind and no averages; ONE: instead of them a single one */
+}; /* ALIKE: parts of the same kind and no averages; ONE: one optimizer for all, no parts */
 static tp_optimizer *optimizer_of_parts(tp_graph *g, void *user)
 {
     const int how = *(const int *)user;

@@ -7104,6 +7104,7 @@ typedef struct tp__reduce_job {
     int64_t A, R, B;     /* x is read as an array (A,R,B) and summed over R */
     int64_t folded_rows; /* for a narrow matrix: `folded_rows` rows are treated as one row of folded_rows B columns */
     int64_t W, n_tile, grain;
+    float divide_by; /* the number of elements of a mean that one part computes; 0: the parts are combined afterwards */
     tp_vec_fn vec;
 } tp__reduce_job;
 /* Cuts the work into chunks; the result depends on the shapes only. */
@@ -7239,7 +7240,10 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
             in[1] = partial;
             j->vec(n, total, in);
         }
-        memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
+        float *sums = j->partial + (a * j->n_part + part) * j->W + c;
+        if (j->divide_by == 0) memcpy(sums, total, (size_t)n * sizeof(float));
+        else /* a quotient of floats has the bits of the quotient in double, rounded to float */
+            for (int64_t q = 0; q < n; q++) sums[q] = total[q] / j->divide_by;
     }
 }
 /* y = sum, mean or max of x over the reduced dimensions; false if only the naive loop supports the case. */
@@ -7278,8 +7282,9 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         return true;
     }
     /* true: each sum has one part, so there is nothing to add up afterwards */
-    const bool whole = j.n_part * j.folded_rows == 1 && kind != TP__REDUCE_MEAN;
+    const bool whole = j.n_part * j.folded_rows == 1 && (kind != TP__REDUCE_MEAN || r->n_sum <= 1 << 24);
     if (whole) j.partial = j.y;
+    if (whole && kind == TP__REDUCE_MEAN) j.divide_by = (float)r->n_sum;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
     /* combines the parts of each output, the `fold` rows that were treated as one, and the remaining rows */
     for (int64_t a = 0; a < j.A && !whole; a++)

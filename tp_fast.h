@@ -6457,12 +6457,34 @@ static void TP__F(wino_dw)(const tp__wino_form *f, int64_t n, const float *s, in
 
 /* -- pooling --------------------------------------------------------------------------------------------- */
 
+/* Max pooling of the channels that fill four vectors, without `which`; returns their number. 0: one of their values is NaN, which vmax
+ * does not treat as the largest. */
+TP__INLINE int64_t TP__F(pool_numbers)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
+{
+    const V least = vset(-INFINITY);
+    VI is_nan = viset(0);
+    int64_t c = 0;
+    for (; c + 4 * TP__VW <= C; c += 4 * TP__VW) {
+        V p = least, q = least, r = least, s = least;
+        for (int t = 0; t < n_tap; t++) {
+            const float *at = x + tap[t] + c;
+            const V a = vload(at), b = vload(at + TP__VW), d = vload(at + 2 * TP__VW), e = vload(at + 3 * TP__VW);
+            is_nan |= (VI)(a != a) | (VI)(b != b) | (VI)(d != d) | (VI)(e != e);
+            p = vmax(a, p), q = vmax(b, q), r = vmax(d, r), s = vmax(e, s);
+        }
+        vstore(y + c, p), vstore(y + c + TP__VW, q), vstore(y + c + 2 * TP__VW, r), vstore(y + c + 3 * TP__VW, s);
+    }
+    int32_t any = 0;
+    for (int i = 0; i < TP__VW && c > 0; i++) any |= is_nan[i];
+    return any ? 0 : c;
+}
+
 /* Max pooling: y[c] = the largest of x[tap[t] + c], the first one if several are equal; a NaN counts as largest.
  * which[c] = index[t] of that element; `which` may be NULL. */
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
 {
-    for (int64_t c = 0; c < C; c += TP__VW) {
+    for (int64_t c = which ? 0 : TP__F(pool_numbers)(C, n_tap, x, tap, y); c < C; c += TP__VW) {
         const int64_t n = C - c < TP__VW ? C - c : TP__VW;
         V best = TP__F(part)(x + tap[0] + c, n);
         VI chosen = viset(index[0]);

@@ -1266,6 +1266,68 @@ TEST(planes_of_images)
     }
 }
 
+/* Channels last: maxima of windows without their places, as predictions compute them, for ties of zeros with signs, infinities and NaN. */
+TEST(maxima_of_many_channels)
+{
+    static const float odd[] = {0.0f, -0.0f, 1.0f, 1.0f, -2.0f, INFINITY, -INFINITY, 3.0f, -INFINITY, NAN};
+    static const int64_t channels[] = {7, 16, 33, 64, 70, 128, 150};
+    for (uint64_t n = 0; n < 63; n++) {
+        tp_pool_attrs a;
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 2), 4 + rnd_int(n, 1, 6), 4 + rnd_int(n, 2, 6), channels[n % 7]};
+        memset(&a, 0, sizeof a);
+        a.size_h = 1 + (int)rnd_int(n, 3, 4), a.size_w = 1 + (int)rnd_int(n, 4, 4);
+        a.stride_h = (int)rnd_int(n, 5, 4), a.stride_w = (int)rnd_int(n, 6, 4);
+        a.padding = n % 2 ? TP_SAME : TP_VALID;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++) /* no NaN, one in a thousand, one in ten */
+            ((float *)value.data)[i] = odd[rnd_int(n, 10 + (uint64_t)i, n % 3 == 2 ? 10 : 9)];
+        if (n % 3 == 1)
+            for (int64_t i = 5; i < tp_tensor_size(&value); i += 1001) ((float *)value.data)[i] = NAN;
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y = tp_nn_max_pool(x, &a);
+        check_against_naive(g, x, &value, &y, 1, (int)n);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
+/* A mean of columns that are summed in one part has the bits of their sum, divided in double and rounded; subnormal and infinite sums, too. */
+TEST(means_are_sums_divided_in_double)
+{
+    static const double scales[] = {1, 1e-39, 1e-44, 3e38, 1e-30};
+    for (uint64_t n = 0; n < 40; n++) {
+        const int64_t dim[3] = {1 + rnd_int(n, 0, 3), 2 + rnd_int(n, 1, 30), 128 + rnd_int(n, 2, 1100)};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value, out[2];
+        const int axis = 1;
+        memset(&value, 0, sizeof value), memset(out, 0, sizeof out);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(3, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] =
+                (float)(((double)rnd_int(n, 10 + (uint64_t)i, 2001) / 2000 - 0.5) * scales[n % 5]);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(3, dim)), *y[2];
+        y[0] = tp_reduce_sum(x, &axis, 1, false);
+        y[1] = tp_reduce_mean(x, &axis, 1, false);
+        for (int i = 0; i < TP_COUNT(isa_names); i++) {
+            tp_device *d = tp_cpu_device_new(1, isa_names[i]);
+            int64_t wrong = 0;
+            if (!d) continue;
+            d->close(d);
+            run_on(g, isa_names[i], x, &value, y, 2, out);
+            for (int64_t e = 0; e < tp_tensor_size(&out[0]); e++) {
+                const float mean = ((const float *)out[1].data)[e],
+                            want = (float)((double)((const float *)out[0].data)[e] / (double)dim[1]);
+                wrong += memcmp(&mean, &want, sizeof mean) != 0;
+            }
+            CHECK_MSG(wrong == 0, "case %d, %s: %d means differ", (int)n, isa_names[i], (int)wrong);
+        }
+        tp_tensor_free(&value), tp_tensor_free(&out[0]), tp_tensor_free(&out[1]);
+        tp_graph_free(g);
+    }
+}
+
 /* Images with their channels last, few and many of them, resized in each mode. */
 TEST(resized_images_of_many_channels)
 {

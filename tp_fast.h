@@ -7837,6 +7837,7 @@ static void tp__pad_grad_fast(const tp_call *k)
 }
 
 /* -- gather_grad ---------------------------------------------------------------------- >>fast gather_grad */
+#define TP__NARROW_ROW      16 /* rows below this length are added in a plain loop, which takes less time than a call */
 static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row)
 {
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
@@ -7847,17 +7848,24 @@ static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
         if (r < from || r >= to_row) continue;
+        if (width < TP__NARROW_ROW) {
+            for (int64_t c = 0; c < width; c++) dp[r * width + c] += dy[i * width + c];
+            continue;
+        }
         tp__prefetch_row(dy + i * width, width);
         if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
         in[0] = to = dp + r * width, in[1] = dy + i * width;
     }
     if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
 }
+/* Each thread adds to rows of its own, for which it reads all indices. */
 static void tp__gather_grad_fast(const tp_call *k)
 {
-    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
-    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
-    if (pieces > 32) pieces = 32;
+    const tp_device *d = k->device;
+    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]) + tp__size(&k->in[0]);
+    const bool narrow =
+        n < TP__NARROW_ROW * (rows + tp__size(&k->in[1])); /* reading the indices takes as long as adding */
+    const int64_t pieces = narrow || !d->pool ? 1 : tp__min64(n / 32768, tp_pool_threads(d->pool));
     tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, tp__gather_grad_range);
 }
 

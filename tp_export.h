@@ -2241,6 +2241,69 @@ static void tp__onnx_gather(tp__onnx *w)
     const char *rows = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Gather", rows, index, NULL);
 }
+/* Writes gather_grad as ScatterND, which adds to zeros. */
+static void tp__onnx_gather_grad(tp__onnx *w)
+{
+    const tp_node *dy = w->op->in[0], *index = w->op->in[1], *params = w->op->in[2], *y = &w->op->out[0];
+    if (w->options->opset == 13) {
+        if (w->status == TP_OK)
+            w->status =
+                tp_fail(TP_ERR_UNSUPPORTED,
+                        "ONNX export: '%s' (gather_grad) must have opset 17, since it becomes ScatterND with `add`",
+                        w->op->name);
+        return;
+    }
+    w->opset = 17;
+    const char *updates = tp__onnx_in(w, 0, TP__OWN), *at = tp__onnx_in(w, 1, TP__OWN), *shape;
+    if (tp_shape_known(&y->shape)) shape = tp__onnx_shape(w, y);
+    else if (params->shape.ndim == y->shape.ndim) shape = tp__onnx_shape(w, params);
+    else { /* params tells the number of rows, dy what is in one */
+        const int64_t begin = index->shape.ndim, end = INT32_MAX;
+        const char *row =
+            tp__onnx_emit(w, "Slice", tp__onnx_shape(w, dy), tp__onnx_list(w, &begin, 1), tp__onnx_list(w, &end, 1));
+        const char *rows = tp__onnx_shape(w, params);
+        tp__onnx_int(w, "axis", 0);
+        shape = tp__onnx_emit(w, "Concat", rows, row, NULL);
+    }
+    const char *zeros = tp__onnx_emit(w, "Expand", tp__onnx_scalar(w, y->dtype, 0), shape, NULL);
+    if (index->dtype != TP_I64) at = tp__onnx_cast_to(w, NULL, at, TP_I64);
+    at = tp__onnx_unsqueeze(w, NULL, at, -1);
+    tp__onnx_text(w, "reduction", "add");
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "ScatterND", zeros, at, updates);
+}
+/* Writes slice_grad as Pad: in front `begin`, behind what is left. */
+static void tp__onnx_slice_grad(tp__onnx *w)
+{
+    const tp_shape *x = &w->op->in[1]->shape;
+    const int64_t *begin = ((const tp__slice_attrs *)w->op->attrs)->begin;
+    const char *dy = tp__onnx_in(w, 0, TP__OWN), *first = tp__onnx_list(w, begin, x->ndim);
+    const char *behind =
+        tp__onnx_emit(w, "Sub", tp__onnx_shape(w, w->op->in[1]), tp__onnx_shape(w, w->op->in[0]), NULL);
+    behind = tp__onnx_emit(w, "Sub", behind, first, NULL);
+    tp__onnx_int(w, "axis", 0);
+    const char *pads = tp__onnx_emit(w, "Concat", first, behind, NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Pad", dy, pads, NULL);
+}
+/* Writes the derivatives of activations: dy where the second operand is inside, else 0, or dy times a factor. */
+static void tp__onnx_activation_grad(tp__onnx *w)
+{
+    const tp_op *row = w->op->row;
+    const tp_dtype dtype = w->op->out[0].dtype;
+    const char *dy = tp__onnx_in(w, 0, TP__OWN), *by = tp__onnx_in(w, 1, TP__OWN), *zero = tp__onnx_scalar(w, dtype, 0);
+    const char *inside, *outside = zero;
+    if (row == &tp__op_clip_grad) {
+        const tp__clip_attrs *t = (const tp__clip_attrs *)w->op->attrs;
+        const char *high = tp__onnx_emit(w, "LessOrEqual", by, tp__onnx_scalar(w, dtype, (double)t->high), NULL);
+        inside = tp__onnx_emit(w, "GreaterOrEqual", by, tp__onnx_scalar(w, dtype, (double)t->low), NULL);
+        inside = tp__onnx_emit(w, "And", inside, high, NULL);
+    } else inside = tp__onnx_emit(w, "Greater", by, zero, NULL);
+    if (row == &tp__op_leaky_relu_grad) {
+        const double alpha = (double)((const tp__leaky_attrs *)w->op->attrs)->alpha;
+        outside = tp__onnx_emit(w, "Mul", dy, tp__onnx_scalar(w, dtype, alpha), NULL);
+    } else if (row == &tp__op_elu_grad)
+        outside = tp__onnx_emit(w, "Mul", dy, tp__onnx_emit(w, "Add", by, tp__onnx_scalar(w, dtype, 1), NULL), NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", inside, dy, outside);
+}
 static void tp__onnx_take_last(tp__onnx *w)
 {
     const char *x = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
@@ -2930,6 +2993,12 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_pad, tp__onnx_pad},
                {&tp__op_tile, tp__onnx_tile},
                {&tp__op_gather, tp__onnx_gather},
+               {&tp__op_gather_grad, tp__onnx_gather_grad},
+               {&tp__op_slice_grad, tp__onnx_slice_grad},
+               {&tp__op_relu_grad, tp__onnx_activation_grad},
+               {&tp__op_leaky_relu_grad, tp__onnx_activation_grad},
+               {&tp__op_elu_grad, tp__onnx_activation_grad},
+               {&tp__op_clip_grad, tp__onnx_activation_grad},
                {&tp__op_take_last, tp__onnx_take_last},
                {&tp__op_one_hot, tp__onnx_one_hot},
                {&tp__op_fill_like, tp__onnx_like},
@@ -2975,10 +3044,6 @@ static const char *tp__onnx_lack(const tp_op *row)
     if (row == &tp__op_pad_grad)
         return "it is a derivative; if none is meant, an image is upsampled to an unknown size: declare height and "
                "width in the TP_SPEC";
-    if (row == &tp__op_gather_grad)
-        return "it is the derivative of gather, or the ScatterND or ScatterElements of an imported model: choose "
-               "outputs "
-               "that do not need it";
     if (n > 5 && strcmp(row->name + n - 5, "_grad") == 0) return "it is a derivative: choose outputs that need none";
     return "an op of your own names its form in the row's .onnx, or is built from other ops";
 }

@@ -906,6 +906,11 @@ typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mo
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* picks rows of axis 0; an index outside fails the run */
+/* tf.math.unsorted_segment_sum: row r of the result is the sum, in order, of the rows data[i..] whose segment_ids[i..] are r; rows
+ * whose id is outside of 0..num_segments-1 are left out. data (ids.., rest..), floating; the result has shape (num_segments, rest..).
+ * `_like`: there are as many segments as `like` has rows, which may be known only when the graph runs; its values are not read. */
+TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int64_t num_segments);
+TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like);
 /* `on` at each index along a new last axis of `depth`, else `off`; an index outside gives a row of `off` */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
 /* Macros that take a list of arguments instead of an array: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result
@@ -1632,6 +1637,8 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_pad(...)                          TP__PLACED(tp__node_at, tp_pad(__VA_ARGS__))
 #define tp_tile(...)                         TP__PLACED(tp__node_at, tp_tile(__VA_ARGS__))
 #define tp_gather(...)                       TP__PLACED(tp__node_at, tp_gather(__VA_ARGS__))
+#define tp_unsorted_segment_sum(...)          TP__PLACED(tp__node_at, tp_unsorted_segment_sum(__VA_ARGS__))
+#define tp_unsorted_segment_sum_like(...)     TP__PLACED(tp__node_at, tp_unsorted_segment_sum_like(__VA_ARGS__))
 #define tp_one_hot(...)                      TP__PLACED(tp__node_at, tp_one_hot(__VA_ARGS__))
 #define tp_rand_uniform(...)                 TP__PLACED(tp__node_at, tp_rand_uniform(__VA_ARGS__))
 #define tp_rand_normal(...)                  TP__PLACED(tp__node_at, tp_rand_normal(__VA_ARGS__))
@@ -14564,7 +14571,7 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 #ifndef TP__PASS_INT
 
 /* -- pow: y = a^b --------------------------------------------------------------------------- >>op pow
- *   da = dy b a^(b-1),  db = dy y ln a where a > 0, else 0. */
+ *   da = dy b a^(b-1), 0 where b is 0;  db = dy y ln a where a > 0, else 0. */
 TP__MAP2(pow, char, real, TP__POW(a, b))
 #ifdef TP__ROWS
 static void tp__pow_gradient(tp_grad *g)
@@ -14572,7 +14579,8 @@ static void tp__pow_gradient(tp_grad *g)
     tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
     tp_node *positive = tp_greater(a, tp__zero_of(a));
     tp_node *ln_a = tp__where(positive, tp_ln(tp_select(positive, a, one)));
-    tp_node *power = tp_pow(a, tp_sub(b, one));
+    tp_node *not_zero = tp_select(tp_equal(b, tp__zero_of(b)), one, b); /* 0 a^(0-1) is NaN where a is 0 */
+    tp_node *power = tp_pow(a, tp_sub(not_zero, one));
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), power), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
@@ -16972,8 +16980,10 @@ static tp_status tp__tile_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     *y = *x;
     for (int d = 0; d < x->ndim; d++) {
         if (t->multiples[d] < 0 || (x->dim[d] > 0 && t->multiples[d] > TP__VALUE_MAX / x->dim[d]))
-            return tp_infer_fail(s, TP_ERR_ARG, "shape %s cannot be repeated %lld times along dimension %d",
-                                 tp_shape_text(x, text), (long long)t->multiples[d], d);
+            return tp_infer_fail(s, TP_ERR_ARG, "shape %s cannot be repeated %lld times along dimension %d%s",
+                                 tp_shape_text(x, text), (long long)t->multiples[d], d,
+                                 t->multiples[d] == TP_ANY ? "; tp_broadcast_like repeats to a size known when it runs"
+                                                           : "");
         if (x->dim[d] >= 0) y->dim[d] *= t->multiples[d];
     }
     return TP_OK;
@@ -17110,7 +17120,8 @@ TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&t
 #endif
 
 /* -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
- *   The result is dense, unlike TensorFlow's.  Inputs: dy, indices, params (only its shape is read). */
+ *   The result is dense, unlike TensorFlow's.  Inputs: dy, indices, params (only its shape is read; of one with a single dimension
+ *   the number of rows, whose shape is then that of dy's). TensorFlow's unsorted_segment_sum, ONNX's ScatterND with `add`. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__gather_grad)(const tp_call *k)
 {
@@ -17129,13 +17140,20 @@ static void TP__F(tp__gather_grad)(const tp_call *k)
 #ifdef TP__ROWS
 static tp_status tp__gather_grad_infer(tp_infer *s)
 {
-    tp_shape y;
-    const tp_status st = tp__infer_rows(s, &s->in[2], &s->in[1], &y);
+    tp_type params = s->in[2];
+    tp_shape y, *rows = &params.shape;
+    const tp_shape *dy = &s->in[0].shape;
+    if (rows->ndim == 1) /* it says how many rows there are, dy what is in one */
+        for (int d = s->in[1].shape.ndim; d < dy->ndim && rows->ndim < TP_MAX_DIMS; d++)
+            rows->dim[rows->ndim++] = dy->dim[d];
+    tp_status st = tp__infer_rows(s, &params, &s->in[1], &y);
     if (st != TP_OK) return st;
     if (!tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
     if (tp__infer_same_dtype(s, 2) != TP_OK) return TP_ERR_DTYPE;
-    return tp__infer_dx(s, 0, &y, "gathered rows are");
+    st = tp__infer_dx(s, 0, &y, "gathered rows are");
+    s->out[0].shape = *rows;
+    return st;
 }
 static void tp__gather_grad_gradient(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
 static const tp_op tp__op_gather_grad = TP__ROW(
@@ -17144,6 +17162,56 @@ static const tp_op tp__op_gather_grad = TP__ROW(
 static tp_node *tp__gather_grad(tp_node *dy, tp_node *indices, tp_node *params)
 {
     return tp__op3(&tp__op_gather_grad, dy, indices, params, NULL);
+}
+/* The sums, with `rows` of shape (segments) and `last`, the number of the last segment. What an id outside names is added to a row before
+ * the first or behind the last, which are cut off. */
+static tp_node *tp__segment_sum(tp_node *data, tp_node *ids, tp_node *rows, tp_node *last)
+{
+    const int64_t around = 1, begin[TP_MAX_DIMS] = {1};
+    int64_t size[TP_MAX_DIMS];
+    tp_node *one = tp_const_as(tp_node_graph(data), ids->dtype, 1);
+    ids = tp_minimum(tp_maximum(tp_add(ids, one), tp__zero_of(ids)), tp_add(tp_add(last, one), one));
+    for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? -1 : -2; /* without the last row */
+    return tp_slice(tp__gather_grad(data, ids, tp_pad(rows, &around, &around, TP_PAD_CONSTANT, 0)), begin, size);
+}
+static tp_node *tp__segments_misuse(tp_node *data, tp_node *ids)
+{
+    if (!data || !ids || tp_is_poison(data) || tp_is_poison(ids)) return tp__gather_grad(data, ids, data);
+    if (ids->dtype == TP_I32 || ids->dtype == TP_I64) return NULL;
+    return tp_graph_fail(tp_node_graph(data), NULL, TP_ERR_DTYPE,
+                         "unsorted_segment_sum: segment_ids are %s; they should be int32 or int64",
+                         tp_dtype_name(ids->dtype));
+}
+TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like)
+{
+    const int64_t begin[TP_MAX_DIMS] = {0};
+    int64_t size[TP_MAX_DIMS], any = TP_ANY;
+    tp_node *wrong = tp__segments_misuse(data, segment_ids);
+    if (wrong || !like || tp_is_poison(like)) return wrong ? wrong : tp__gather_grad(data, segment_ids, like);
+    if (like->shape.ndim > 1) { /* one value of each row tells their number */
+        for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? 1 : -1;
+        like = tp_reshape_to(tp_slice(like, begin, size), tp_make_shape_n(1, &any));
+    }
+    like = tp_zeros_like(like->dtype == data->dtype ? like : tp_cast(like, data->dtype));
+    tp_node *n = tp_sum(tp_fill_like(tp_cast(like, TP_F64), 1));
+    tp_node *one = tp_const_as(tp_node_graph(data), segment_ids->dtype, 1);
+    return tp__segment_sum(data, segment_ids, like, tp_sub(tp_cast(n, segment_ids->dtype), one));
+}
+TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int64_t num_segments)
+{
+    tp_tensor rows;
+    tp_graph *g = tp_node_graph(data);
+    tp_node *wrong = tp__segments_misuse(data, segment_ids);
+    if (wrong) return wrong;
+    if (num_segments < 0 || num_segments > INT32_MAX - 2)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "unsorted_segment_sum: %lld segments%s", (long long)num_segments,
+                             num_segments == TP_ANY ? "; tp_unsorted_segment_sum_like takes their number from a node"
+                                                    : "");
+    memset(&rows, 0, sizeof rows);
+    const tp_status st = tp_tensor_resize(&rows, data->dtype, tp_make_shape_n(1, &num_segments));
+    tp_node *like = st == TP_OK ? tp_constant(g, &rows) : tp_graph_fail(g, NULL, st, "%s", tp_last_error());
+    tp_tensor_free(&rows);
+    return tp__segment_sum(data, segment_ids, like, tp_const_as(g, segment_ids->dtype, (double)(num_segments - 1)));
 }
 #endif
 
@@ -17570,7 +17638,9 @@ static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
     tp_node *in[3];
-    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
+    if (!attrs)
+        return tp_graph_fail(tp_node_graph(a ? a : b), NULL, TP_ERR_ARG,
+                             "tp_nn_%s: attrs must not be NULL; a stride of 0 in it means 1", row->name);
     tp_conv2d_attrs t = *attrs;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
     in[0] = a, in[1] = b, in[2] = like;

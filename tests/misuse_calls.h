@@ -3619,6 +3619,26 @@ static void call_tp_gather(int which)
 }
 static const char *const cases_tp_gather[] = {"Ggood arguments", "?params = poison of no graph", "?params = a node of another graph", "!params = NULL", "?indices = poison of no graph", "?indices = a node of another graph", "!indices = NULL", NULL};
 
+static void call_tp_unsorted_segment_sum(int which)
+{
+    (void)which;
+    tp_node *data_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    int64_t num_segments_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT64_MIN : 2;
+    got_node(tp_unsorted_segment_sum(data_, segment_ids_, num_segments_));
+}
+static const char *const cases_tp_unsorted_segment_sum[] = {"Ggood arguments", "?data = poison of no graph", "?data = a node of another graph", "!data = NULL", "?segment_ids = poison of no graph", "?segment_ids = a node of another graph", "!segment_ids = NULL", "?num_segments = INT64_MIN", "?num_segments = 0", "?num_segments = -1", NULL};
+
+static void call_tp_unsorted_segment_sum_like(int which)
+{
+    (void)which;
+    tp_node *data_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    tp_node *like_ = which == 9 ? NULL : which == 8 ? node_of_another_graph() : which == 7 ? tp_relu(no_node) : node();
+    got_node(tp_unsorted_segment_sum_like(data_, segment_ids_, like_));
+}
+static const char *const cases_tp_unsorted_segment_sum_like[] = {"Ggood arguments", "?data = poison of no graph", "?data = a node of another graph", "!data = NULL", "?segment_ids = poison of no graph", "?segment_ids = a node of another graph", "!segment_ids = NULL", "?like = poison of no graph", "?like = a node of another graph", "!like = NULL", NULL};
+
 static void call_tp_one_hot(int which)
 {
     (void)which;
@@ -9692,6 +9712,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_pad", call_tp_pad, cases_tp_pad},
     {"tp_tile", call_tp_tile, cases_tp_tile},
     {"tp_gather", call_tp_gather, cases_tp_gather},
+    {"tp_unsorted_segment_sum", call_tp_unsorted_segment_sum, cases_tp_unsorted_segment_sum},
+    {"tp_unsorted_segment_sum_like", call_tp_unsorted_segment_sum_like, cases_tp_unsorted_segment_sum_like},
     {"tp_one_hot", call_tp_one_hot, cases_tp_one_hot},
     {"tp_rand_uniform", call_tp_rand_uniform, cases_tp_rand_uniform},
     {"tp_rand_normal", call_tp_rand_normal, cases_tp_rand_normal},

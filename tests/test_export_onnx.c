@@ -565,19 +565,13 @@ TEST(causal_masks_of_known_and_unknown_lengths)
 /* ==== >>every op ====================================================================================== */
 
 /* Rows of the op table that have no ONNX form: derivatives, what changes variables, random numbers, effects. */
-static const char *const without_form[] = {"relu_grad",
-                                           "leaky_relu_grad",
-                                           "elu_grad",
-                                           "clip_grad",
-                                           "reduce_prod_grad",
+static const char *const without_form[] = {"reduce_prod_grad",
                                            "size_ratio",
                                            "put_last",
                                            "group",
                                            "concat_grad",
-                                           "slice_grad",
                                            "pad_grad",
                                            "tile_grad",
-                                           "gather_grad",
                                            "conv2d_filter_grad",
                                            "max_pool_grad",
                                            "max_pool_take",
@@ -1457,6 +1451,33 @@ TEST(rows_of_your_own)
     }
 }
 
+/* A step of a graph network: messages of edges are summed in nodes, whose number is known or not; some ids name no node. */
+TEST(sums_of_segments)
+{
+    for (int known = 0; known < 2; known++) {
+        tp_graph *g = inference_tower();
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(known ? 5 : TP_ANY, 3)), *out[2];
+        tp_node *from = tp_placeholder(g, "from", TP_I32, tp_make_shape(TP_ANY)),
+                *to = tp_placeholder(g, "to", TP_I64, tp_make_shape(TP_ANY));
+        tp_node *message = tp_leaky_relu(tp_matmul(tp_gather(x, from), weight(g, "w", 2, 3, 4)), 0.1f);
+        out[0] = known ? tp_unsorted_segment_sum(message, to, 5) : tp_unsorted_segment_sum_like(message, to, x);
+        tp_gradients(tp_sum(tp_square(tp_elu(tp_clip(out[0], -1, 1)))), &x, 1, &out[1]);
+        tp_tower_leave(g);
+        tp_session *s = open_graph(g);
+        tp_feed feed[3];
+        fill(&feed[0], x, 5, 0), fill(&feed[1], from, 9, 5), fill(&feed[2], to, 9, 5);
+        tp_tensor_set(&feed[2].value, 2, -1), tp_tensor_set(&feed[2].value, 4, 5);
+        model *m = s ? export_model(known ? "net_segments" : "net_segments_unknown", s, feed, 3, out, 2, NULL) : NULL;
+        if (m) {
+            CHECK(count(m, "ScatterND") == 2);
+            free_model(m);
+        }
+        for (int i = 0; i < 3; i++) tp_tensor_free(&feed[i].value);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
 /* ==== >>mistakes ====================================================================================== */
 
 TEST(what_cannot_be_exported_is_said)
@@ -1467,7 +1488,8 @@ TEST(what_cannot_be_exported_is_said)
     tp_node *v = tp_get_scalar_variable(g, "v", 1), *in[2], *out[2];
     tp_node *sampled = tp_named(tp_rand_uniform_like(x, 0, 1), "sampled");
     tp_node *noise = tp_add(x, tp_rand_normal(g, tp_make_shape(3), 0, 1));
-    tp_node *cost = tp_sum(tp_relu(x)), *dx = NULL, *y = tp_relu(x), *lse, *elsewhere;
+    const int64_t twice[2] = {1, 2};
+    tp_node *cost = tp_sum(tp_square(tp_tile(tp_relu(x), twice))), *dx = NULL, *y = tp_relu(x), *lse, *elsewhere;
     tp_node *group = tp_group(g, &y, 1, "all"), *q = tp_placeholder(g, "q", TP_F32, tp_make_shape(2, 3, 4)), *arg;
     tp_node *h = tp_placeholder(g, "h", TP_F32, tp_make_shape(2, 4)),
             *kernel = tp_placeholder(g, "k", TP_F32, tp_make_shape(8, 16));
@@ -1497,11 +1519,12 @@ TEST(what_cannot_be_exported_is_said)
                 "or make it an input of the exported network");
         REFUSED(1, &noise, 1, TP_ERR_UNSUPPORTED, "needs the op 'random'"); /* not folded to one number */
         REFUSED(1, &dx, 1, TP_ERR_UNSUPPORTED,
-                "needs the op 'relu_grad', which has no ONNX form: it is a derivative: choose outputs that need none");
-        in[0] = table, in[1] = ids;
-        REFUSED(2, &d_table, 1, TP_ERR_UNSUPPORTED,
-                "has no ONNX form: it is the derivative of gather, or the ScatterND or ScatterElements of an imported "
-                "model: choose outputs that do not need it");
+                "needs the op 'tile_grad', which has no ONNX form: it is a derivative: choose outputs that need none");
+        tp_export_onnx_desc old;
+        memset(&old, 0, sizeof old);
+        old.opset = 13, in[0] = table, in[1] = ids;
+        CHECK_ERR(tp_export_onnx_buf(s, in, 2, &d_table, 1, &b, &old), TP_ERR_UNSUPPORTED,
+                  "(gather_grad) must have opset 17, since it becomes ScatterND with `add`");
         in[0] = x;
         REFUSED(1, &group, 1, TP_ERR_UNSUPPORTED, "'all' needs the op 'group'");
         out[0] = tp_assign_add(v, tp_const(g, 1), NULL);

@@ -1197,6 +1197,99 @@ TEST(derivatives_where_values_meet)
     tp_graph_free(g);
 }
 
+/* The first three derivatives of x^0, x^1, x^2 and the first of x^x at 0 are numbers, which 0 times an infinity is not. */
+TEST(derivatives_of_powers_at_zero)
+{
+    const int64_t n = 3;
+    static const double at[3] = {0, 1, -2}, want[10][3] = {{0, 0, 0}, {0, 0, 0},  {0, 0, 0}, {1, 1, 1}, {0, 0, 0},
+                                                           {0, 0, 0}, {0, 2, -4}, {2, 2, 2}, {0, 0, 0}, {0, 1, NAN}};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F64, tp_make_shape_n(1, &n)), *dx[10];
+    for (int power = 0; power < 3; power++) {
+        tp_node *y = tp_pow(x, tp_const_as(g, TP_F64, power));
+        for (int k = 0; k < 3; k++) {
+            tp_gradients(tp_sum(y), &x, 1, &dx[3 * power + k]);
+            y = dx[3 * power + k];
+        }
+    }
+    tp_gradients(tp_sum(tp_pow(x, x)), &x, 1, &dx[9]);
+    tp_session *s = open_session(g, 1, NULL);
+    tp_feed feed;
+    const tp_tensor *v[10];
+    memset(&feed, 0, sizeof feed);
+    feed.node = x;
+    tp_tensor_view(&feed.value, TP_F64, x->shape, at);
+    if (CHECK_MSG(tp_session_run(s, &feed, 1, dx, 10, v) == TP_OK, "%s", tp_last_error()))
+        for (int i = 0; i < 10; i++)
+            for (int e = 0; e < 3; e++)
+                CHECK_MSG(isnan(want[i][e]) || fabs(tp_tensor_get(v[i], e) - want[i][e]) <= 1e-12,
+                          "derivative %d[%d] is %.17g, expected %.17g", i, e, tp_tensor_get(v[i], e), want[i][e]);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* Sums of segments and their derivative against loops: narrow and wide rows, ids of one and two dimensions, in and out of range, the number
+ * of segments given, taken from the rows of a node, and 0. */
+TEST(sums_of_segments)
+{
+    for (uint64_t n = 0; n < 24; n++) {
+        const bool like = n % 2, two = n % 3 == 2, wide = n % 4 > 1;
+        const int64_t E = n == 6 ? 0 : two ? 12 : 700, S = n >= 22 ? 0 : 1 + (int64_t)(n % 7), C = wide ? 37 : 3;
+        const int64_t edges[3] = {two ? 4 : E, two ? 3 : C, C};
+        const tp_dtype real = n % 5 ? TP_F32 : TP_F64, integer = n % 3 ? TP_I32 : TP_I64;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *data = tp_placeholder(g, "data", real, tp_make_shape_n(two ? 3 : 2, edges));
+        tp_node *ids = tp_placeholder(g, "ids", integer, tp_make_shape_n(two ? 2 : 1, edges));
+        tp_node *rows = tp_placeholder(g, "rows", TP_I32, tp_make_shape(TP_ANY, 2)), *out[2];
+        out[0] = like ? tp_unsorted_segment_sum_like(data, ids, rows) : tp_unsorted_segment_sum(data, ids, S);
+        tp_gradients(tp_sum(tp_square(out[0])), &data, 1, &out[1]);
+        tp_session *s = open_session(g, n % 2 ? 3 : 1, NULL);
+        tp_feed feed[3];
+        const tp_tensor *v[2];
+        double *sum = (double *)calloc((size_t)(S * C) + 1, sizeof *sum);
+        memset(feed, 0, sizeof feed);
+        feed[0].node = data, feed[1].node = ids, feed[2].node = rows;
+        CHECK_OK(tp_tensor_resize(&feed[0].value, real, data->shape));
+        CHECK_OK(tp_tensor_resize(&feed[1].value, integer, ids->shape));
+        CHECK_OK(tp_tensor_resize(&feed[2].value, TP_I32, tp_make_shape(S, 2)));
+        for (int64_t i = 0; i < E * C; i++)
+            tp_tensor_set(&feed[0].value, i, (double)(tp_test_mix(n * 999 + (uint64_t)i) % 17) - 8);
+        for (int64_t i = 0; i < E; i++) {
+            const int64_t id = (int64_t)(tp_test_mix(n * 77 + (uint64_t)i) % (uint64_t)(S + 3)) - 2;
+            tp_tensor_set(&feed[1].value, i, (double)id);
+            for (int64_t c = 0; sum && c < C && id >= 0 && id < S; c++)
+                sum[id * C + c] += tp_tensor_get(&feed[0].value, i * C + c);
+        }
+        if (CHECK(sum != NULL) &&
+            CHECK_MSG(s && tp_session_run(s, feed, 3, out, 2, v) == TP_OK, "%s", tp_last_error())) {
+            int64_t wrong = tp_tensor_size(v[0]) != S * C || tp_tensor_size(v[1]) != E * C;
+            for (int64_t i = 0; !wrong && i < S * C; i++) wrong += tp_tensor_get(v[0], i) != sum[i];
+            for (int64_t i = 0; !wrong && i < E * C; i++) {
+                const double id = tp_tensor_get(&feed[1].value, i / C);
+                wrong += tp_tensor_get(v[1], i) != (id < 0 || id >= (double)S ? 0 : 2 * sum[(int64_t)id * C + i % C]);
+            }
+            CHECK_MSG(wrong == 0, "case %d: %d values differ", (int)n, (int)wrong);
+        }
+        for (int i = 0; i < 3; i++) tp_tensor_free(&feed[i].value);
+        tp_session_free(s);
+        tp_graph_free(g);
+        free(sum);
+    }
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *data = tp_placeholder(g, "data", TP_F32, tp_make_shape(4, 3)),
+            *ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4));
+    CHECK(tp_is_poison(tp_unsorted_segment_sum(data, data, 2)));
+    CHECK(strstr(tp_graph_error(g), "unsorted_segment_sum: segment_ids are float32; they should be int32 or int64") !=
+          NULL);
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    data = tp_placeholder(g, "data", TP_F32, tp_make_shape(4, 3)),
+    ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4));
+    CHECK(tp_is_poison(tp_unsorted_segment_sum(data, ids, TP_ANY)));
+    CHECK(strstr(tp_graph_error(g), "tp_unsorted_segment_sum_like takes their number from a node") != NULL);
+    tp_graph_free(g);
+}
+
 /* What builders take that is not quite what the row gets. */
 TEST(builders_and_their_odd_arguments)
 {

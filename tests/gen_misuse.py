@@ -97,7 +97,7 @@ tp_tfrecord_close.r tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp
 # How to make a good argument: by function and parameter, by parameter and type, by type.
 BY_PARAM = {
     # nodes of other kinds than float32 (2,4)
-    "*.labels": "node_labels()", "*.indices": "node_labels()", "tp_top_k.indices": "node_out()", "tp_select.cond": "node_bool()", "*.pred": "node_pred()",
+    "*.labels": "node_labels()", "*.indices": "node_labels()", "*.segment_ids": "node_labels()", "tp_top_k.indices": "node_out()", "tp_select.cond": "node_bool()", "*.pred": "node_pred()",
     "tp_logical_and.a": "node_bool()", "tp_logical_and.b": "node_bool()", "tp_logical_or.a": "node_bool()",
     "tp_logical_or.b": "node_bool()", "tp_logical_not.a": "node_bool()", "tp_reduce_all.x": "node_bool()",
     "tp_reduce_any.x": "node_bool()", "tp_matmul.b": "node_square()", "tp_matmul_ex.b": "node_square()",

@@ -3623,7 +3623,7 @@ static void call_tp_unsorted_segment_sum(int which)
 {
     (void)which;
     tp_node *data_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
-    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node_labels();
     int64_t num_segments_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT64_MIN : 2;
     got_node(tp_unsorted_segment_sum(data_, segment_ids_, num_segments_));
 }
@@ -3633,7 +3633,7 @@ static void call_tp_unsorted_segment_sum_like(int which)
 {
     (void)which;
     tp_node *data_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
-    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    tp_node *segment_ids_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node_labels();
     tp_node *like_ = which == 9 ? NULL : which == 8 ? node_of_another_graph() : which == 7 ? tp_relu(no_node) : node();
     got_node(tp_unsorted_segment_sum_like(data_, segment_ids_, like_));
 }

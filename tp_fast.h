@@ -7171,6 +7171,20 @@ static double tp__combine_partials(const tp__reduce_job *j, double a, double b)
     if (j->kind != TP__REDUCE_MAX) return a + b;
     return a != a || a > b ? a : b;
 }
+/* The sum or the largest of an output's runs of less than TP__SHORT_ROW elements, as a sum over the first and last axis has them. */
+static double tp__reduce_short_runs(const tp__reduce_job *j, const float *x)
+{
+    const tp__reduction *r = &j->r;
+    double v = j->kind == TP__REDUCE_MAX ? (double)x[0] : 0;
+    for (int64_t q = 0; q < r->n_run; q++) {
+        const float *p = x + tp__run_begin(r, q);
+        if (j->kind != TP__REDUCE_MAX)
+            for (int64_t i = 0; i < r->run; i++) v += (double)p[i];
+        else
+            for (int64_t i = 0; i < r->run; i++) v = v != v || v > (double)p[i] ? v : (double)p[i];
+    }
+    return v;
+}
 /* A chunk of sums along rows: a few (output, part) pairs. */
 static void tp__reduce_rows_chunk(void *user, int64_t chunk)
 {
@@ -7181,8 +7195,9 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         const int64_t o = i / j->n_part, part = i % j->n_part;
         const int64_t from = r->run * part / j->n_part, to = r->run * (part + 1) / j->n_part;
         const float *x = j->x + tp__out_begin(r, o);
-        double v = 0;
-        for (int64_t q = 0; q < r->n_run; q++) {
+        const bool short_runs = r->n_run > 1 && r->run < TP__SHORT_ROW;
+        double v = short_runs ? tp__reduce_short_runs(j, x) : 0;
+        for (int64_t q = 0; q < r->n_run && !short_runs; q++) {
             const float *p = x + tp__run_begin(r, q);
             for (int64_t at = from; at < to; at += TP__VEC_PIECE) {
                 const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;

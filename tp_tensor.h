@@ -1969,6 +1969,31 @@ static const char *tp__os_last_separator(const char *path) { return strrchr(path
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
+#ifdef _WIN32
+static bool tp__os_is_separator(char c) { return c == '/' || c == '\\'; }
+/* The length of the beginning of a path that is no folder to make: "C:" or "//server/share", with the separator that follows. */
+static size_t tp__os_root(const char *path)
+{
+    size_t n = path[0] && path[1] == ':' ? 2 : 0;
+    if (tp__os_is_separator(path[0]) && tp__os_is_separator(path[1])) {
+        n = 2 + strcspn(path + 2, "/\\");
+        if (path[n]) n += 1 + strcspn(path + n + 1, "/\\");
+    }
+    return n + tp__os_is_separator(path[n]);
+}
+#else
+static bool tp__os_is_separator(char c) { return c == '/'; }
+static size_t tp__os_root(const char *path) { return path[0] == '/' ? 1 : 0; }
+#endif
+
+/* The length of the path of a folder without the separators at its end. */
+static size_t tp__folder_length(const char *path)
+{
+    size_t n = strlen(path);
+    while (n > tp__os_root(path) && tp__os_is_separator(path[n - 1])) n--;
+    return n;
+}
+
 /* On Windows a link is replaced as a file is, no device is looked for, and a new file has the permissions of its folder. */
 #if defined(TP_NO_FILES) || defined(_WIN32)
 static int64_t tp__os_read_link(const char *path, char *target, size_t size)
@@ -4094,8 +4119,7 @@ static tp_status tp__logger_open(tp__dir_change *c, const char *dir, char action
 {
     if (!dir && action) return tp_fail(TP_ERR_ARG, "log directory: the path is NULL");
     if (dir) { /* with a NULL directory the old one is forgotten and log.log is closed */
-        size_t n = strlen(dir);
-        while (n > 1 && dir[n - 1] == '/') n--;
+        const size_t n = tp__folder_length(dir);
         if (n == 0) return tp_fail(TP_ERR_ARG, "log directory: the path is empty");
         if (n >= sizeof c->dir)
             return tp_fail(TP_ERR_ARG, "log directory: the path is longer than %zu bytes", sizeof c->dir);
@@ -7768,9 +7792,9 @@ TP_DEF tp_status tp_make_dirs(const char *path)
     char *p = tp_strdup(path);
     if (!p) return TP_ERR_NOMEM;
     tp_status s = TP_OK;
-    for (size_t i = 1; !s; i++) {
-        char c = p[i];
-        if (c != '/' && c != 0) continue;
+    for (size_t i = tp__os_root(p); !s; i++) {
+        const char c = p[i];
+        if (!tp__os_is_separator(c) && c != 0) continue;
         p[i] = 0;
         tp__os_info is;
         if (tp__os_mkdir(p) != 0) {

@@ -4975,9 +4975,7 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
     char path[TP__PATH];
     const int rank = tp_rank();
     if (!dir || rank == 0) return tp_logger_set_dir(dir, action);
-    size_t n = strlen(dir);
-    while (n > 1 && dir[n - 1] == '/') n--;
-    const tp_status st = tp__path(path, "%.*s-rank%d", (int)n, dir, rank);
+    const tp_status st = tp__path(path, "%.*s-rank%d", (int)tp__folder_length(dir), dir, rank);
     return st == TP_OK ? tp_logger_set_dir(path, action) : st;
 }
 

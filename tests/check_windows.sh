@@ -28,9 +28,28 @@ done
 # files: written, over themselves, set aside, listed, and what another process left removed
 cat >"$dir/files.c" <<'C'
 #include "tp_train.h"
+#include <direct.h>
 #include <stdlib.h>
 #include <string.h>
 #define MUST(x_) do { if (!(x_)) { printf("line %d: %s: %s\n", __LINE__, #x_, tp_last_error()); exit(1); } } while (0)
+static void folders(void) /* are separated by both characters; a drive and a share are not made */
+{
+    char drive[600], here[300];
+    MUST(tp_make_dirs("made\\by\\both/of\\\\them\\") == TP_OK && tp_file_exists("made/by/both/of/them"));
+    MUST(_getcwd(here, sizeof here) && here[1] == ':');
+    snprintf(drive, sizeof drive, "%s\\log\\of\\this\\", here);
+    for (char *p = drive; *p; p++)
+        if (*p == '/') *p = '\\';
+    MUST(tp_logger_set_dir(drive, 'k') == TP_OK && tp_file_exists("log/of/this/log.log"));
+    drive[strlen(drive) - 1] = 0;
+    MUST(strcmp(tp_logger_dir(), drive) == 0 && tp_logger_set_dir(NULL, 0) == TP_OK);
+    snprintf(drive, sizeof drive, "%.2s\\", here);
+    MUST(tp_make_dirs(drive) == TP_OK && tp_make_dirs("\\") == TP_OK);
+    snprintf(drive, sizeof drive, "\\\\?\\%s\\share\\a", here); /* has the form of a server and its share */
+    MUST(tp_make_dirs(drive) == TP_OK && tp_file_exists("share/a"));
+    MUST(tp_make_dirs("\\\\none.invalid\\share\\a") == TP_ERR_IO);
+    MUST(strstr(tp_last_error(), "\\\\none.invalid\\share\\a cannot be made") != NULL);
+}
 static void run(void *user) { *(int *)user += 1; }
 int main(void)
 {
@@ -71,6 +90,7 @@ int main(void)
     tp_logger_set_dir(NULL, 0);
     MUST(tp_logger_set_dir(dir, 'd') == TP_OK && tp_get_all_checkpoints(dir, "model", &e, &n) == TP_OK && n == 0);
     tp_logger_set_dir(NULL, 0);
+    folders();
     tp_dict_free(&d);
     puts("files: ok");
     return 0;

@@ -12399,6 +12399,8 @@ static tp_status tp__checkpoint_path(const char *path, char *out)
     }
     bool has_end = false;
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++) has_end |= tp__ends_with(path, tp__checkpoint_ends[i]);
+    if (newest < 0 && tp__os_stat(path, true, &is) != 0 && errno == EILSEQ) /* on Windows */
+        return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s': %s", path, tp__os_error());
     if (newest < 0)
         return tp_fail(TP_ERR_NAME, "there is no checkpoint '%s'%s", path,
                        has_end ? "" : ", also not with .npz, .index or .safetensors at its end");

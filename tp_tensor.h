@@ -1011,6 +1011,7 @@ TP_DEF float tp_tanhf(float x);
 TP_DEF float tp_erff(float x);
 
 /* ==== >>files ========================================================================================= */
+/* On Windows a path is UTF-8, with '/' or '\\'; one that is not UTF-8 is an error. What main() gets is in the system's code page. */
 
 /* Read a whole file. *data is tp_malloc'ed, with a NUL after the data; a size above `limit` (0: 16 GiB) is an error. If `gunzip`,
  * a gzip file is inflated; the magic number decides, not the name. */
@@ -1300,7 +1301,7 @@ static int tp__format(char *text, size_t capacity, const char *fmt, ...) TP_PRIN
 /* ==== >>os ============================================================================================ */
 /* All calls of the operating system: files, threads and locks, time, memory, signals, processes. No other part of these headers
  * calls it. There are three versions: POSIX, Windows, and none, which uses the C library alone (embedded targets). Functions
- * return 0, or -1 with errno set; paths are UTF-8 with '/'. A call that a signal interrupts is repeated, and a short read or
+ * return 0, or -1 with errno set; paths are UTF-8 on Windows. A call that a signal interrupts is repeated, and a short read or
  * write is continued. */
 
 #if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* the operating system is unknown */
@@ -1696,16 +1697,14 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 #include <io.h>
 #include <sys/stat.h>
 
-/* A path in UTF-16, for Windows; the caller frees it. NULL: out of memory, or the path is not UTF-8. */
+/* A path in UTF-16, for Windows; the caller frees it. NULL: errno is ENOMEM, or EILSEQ if the path is not UTF-8. Without
+ * MB_ERR_INVALID_CHARS Windows replaces bytes that are not UTF-8, so that different paths become the same. */
 static wchar_t *tp__os_utf16_path(const char *path)
 {
-    const int n = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
-    wchar_t *wide_path = (wchar_t *)tp__hook_malloc((size_t)(n < 1 ? 1 : n) * sizeof *wide_path);
-    errno = wide_path ? EINVAL : ENOMEM;
-    if (wide_path && MultiByteToWideChar(CP_UTF8, 0, path, -1, wide_path, n) < 1) {
-        tp__hook_free(wide_path);
-        wide_path = NULL;
-    }
+    const int n = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, NULL, 0);
+    wchar_t *wide_path = n < 1 ? NULL : (wchar_t *)tp__hook_malloc((size_t)n * sizeof *wide_path);
+    if (!wide_path) errno = n < 1 ? EILSEQ : ENOMEM;
+    else MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide_path, n);
     return wide_path;
 }
 
@@ -1859,7 +1858,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
     wchar_t *wide_path = pattern ? tp__os_utf16_path(pattern) : NULL;
     WIN32_FIND_DATAW found;
     HANDLE list = wide_path ? FindFirstFileW(wide_path, &found) : INVALID_HANDLE_VALUE;
-    if (list == INVALID_HANDLE_VALUE) tp__os_fail();
+    if (wide_path && list == INVALID_HANDLE_VALUE) tp__os_fail();
     tp__hook_free(pattern);
     tp__hook_free(wide_path);
     if (list == INVALID_HANDLE_VALUE) return -1;
@@ -2009,6 +2008,10 @@ static const char *tp__os_error(void)
 {
 #ifdef TP_NO_FILES
     if (errno == ENOSYS) return "this program was built with TP_NO_FILES";
+#elif defined(_WIN32)
+    if (errno == EILSEQ)
+        return "the path is not UTF-8, as every path must be on Windows. Convert what main() or getenv() gave from the "
+               "system's code page, or link the program with a manifest that sets activeCodePage to UTF-8";
 #endif
     return strerror(errno);
 }

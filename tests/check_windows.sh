@@ -50,6 +50,25 @@ static void folders(void) /* are separated by both characters; a drive and a sha
     MUST(tp_make_dirs("\\\\none.invalid\\share\\a") == TP_ERR_IO);
     MUST(strstr(tp_last_error(), "\\\\none.invalid\\share\\a cannot be made") != NULL);
 }
+static void not_utf8(const tp_dict *d) /* J\xf6rg.npy and J\xfcrg.npy would be the same file */
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    const char *const sentence = "the path is not UTF-8, as every path must be on Windows. Convert";
+    tp_checkpoint_entry *e = NULL;
+    int n = 0;
+    MUST(tp_npy_save("J\xf6rg.npy", &d->item[0].value) == TP_ERR_IO && strstr(tp_last_error(), sentence));
+    MUST(tp_npz_save("J\xf6rg.npz", d, false) == TP_ERR_IO && strstr(tp_last_error(), sentence));
+    MUST(tp_npy_load("J\xf6rg.npy", &t) == TP_ERR_IO && strstr(tp_last_error(), sentence));
+    MUST(tp_make_dirs("J\xf6rg") == TP_ERR_IO && strstr(tp_last_error(), sentence));
+    MUST(tp_logger_set_dir("J\xf6rg", 'd') != TP_OK && strstr(tp_last_error(), sentence));
+    MUST(tp_get_all_checkpoints("J\xf6rg", "model", &e, &n) != TP_OK && strstr(tp_last_error(), sentence));
+    tp_dict none;
+    memset(&none, 0, sizeof none);
+    MUST(tp_load_checkpoint_vars("J\xf6rg/model-1", &none) != TP_OK && strstr(tp_last_error(), sentence));
+    MUST(!tp_file_exists("J\xf6rg.npy") && !tp_file_exists("J\xef\xbf\xbdrg.npy"));
+    MUST(tp_npy_save("J\xc3\xb6rg.npy", &d->item[0].value) == TP_OK && !tp_file_exists("J\xc3\xbcrg.npy"));
+}
 static void run(void *user) { *(int *)user += 1; }
 int main(void)
 {
@@ -91,6 +110,7 @@ int main(void)
     MUST(tp_logger_set_dir(dir, 'd') == TP_OK && tp_get_all_checkpoints(dir, "model", &e, &n) == TP_OK && n == 0);
     tp_logger_set_dir(NULL, 0);
     folders();
+    not_utf8(&d);
     tp_dict_free(&d);
     puts("files: ok");
     return 0;

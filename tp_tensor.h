@@ -1019,12 +1019,12 @@ TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char 
 TP_DEF bool tp_file_exists(const char *path);
 TP_DEF tp_status tp_make_dirs(const char *path); /* creates the directory and its parents, like mkdir -p */
 
-/* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time, which commit syncs and renames to
- * <path>. After an error every later call returns that error. Commit and abort always free the writer; on failure no file is
- * left. Temporary files that a killed process left in the folder are removed when the next file is written there; those of
- * another machine, or from before a restart, only when they are a day old. The permissions of a file that is replaced stay. A
- * symbolic link is followed: its target is replaced, and the link stays (neither on Windows). A pipe, a terminal or another device is written directly, not atomically; npz and
- * safetensors need one on which a program can go back. */
+/* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time (cut before .tmp where it is too long),
+ * which commit syncs and renames to <path>. After an error every later call returns that error. Commit and abort always free the
+ * writer; on failure no file is left. Temporary files that a killed process left in the folder are removed when the next file is
+ * written there; those of another machine, or from before a restart, only when they are a day old. The permissions of a file that is
+ * replaced stay. A symbolic link is followed: its target is replaced, and the link stays (neither on Windows). A pipe, a terminal or
+ * another device is written directly, not atomically; npz and safetensors need one on which a program can go back. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -7905,13 +7905,22 @@ static uint32_t tp__temp_machine(void)
     return (uint32_t)(h ^ h >> 32);
 }
 
+/* A file system takes names of 255 bytes. If the name with its ending is longer, it is cut before the ending, and the temporary name
+ * is as long as the file's, or a little shorter: no UTF-8 character is cut. Files with the same cut name get different numbers. */
 static char *tp__temp_name(const char *path, int number)
 {
-    const size_t n = strlen(path) + 64;
-    char *temp = (char *)tp_malloc(n);
-    if (temp)
-        tp__format(temp, n, "%s.tmp.%08lx-%lld-%d", path, (unsigned long)tp__temp_machine(), (long long)tp__os_pid(),
-                   number);
+    char ending[64];
+    const int extra = tp__format(ending, sizeof ending, ".tmp.%08lx-%lld-%d", (unsigned long)tp__temp_machine(),
+                                 (long long)tp__os_pid(), number);
+    const char *slash = tp__os_last_separator(path);
+    const size_t n = strlen(path), name = slash ? strlen(slash + 1) : n;
+    size_t kept = n;
+    if (name + (size_t)extra > 255) {
+        kept -= (size_t)extra;
+        while (kept > n - name && ((unsigned char)path[kept] & 0xc0) == 0x80) kept--;
+    }
+    char *temp = (char *)tp_malloc(n + sizeof ending);
+    if (temp) tp__format(temp, n + sizeof ending, "%.*s%s", (int)kept, path, ending);
     return temp;
 }
 

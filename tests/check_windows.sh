@@ -50,7 +50,7 @@ static void folders(void) /* are separated by both characters; a drive and a sha
     MUST(tp_make_dirs("\\\\none.invalid\\share\\a") == TP_ERR_IO);
     MUST(strstr(tp_last_error(), "\\\\none.invalid\\share\\a cannot be made") != NULL);
 }
-static void not_utf8(const tp_dict *d) /* J\xf6rg.npy and J\xfcrg.npy would be the same file */
+static void odd_names(const tp_dict *d) /* not UTF-8: J\xf6rg.npy and J\xfcrg.npy would be the same file */
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -68,6 +68,11 @@ static void not_utf8(const tp_dict *d) /* J\xf6rg.npy and J\xfcrg.npy would be t
     MUST(tp_load_checkpoint_vars("J\xf6rg/model-1", &none) != TP_OK && strstr(tp_last_error(), sentence));
     MUST(!tp_file_exists("J\xf6rg.npy") && !tp_file_exists("J\xef\xbf\xbdrg.npy"));
     MUST(tp_npy_save("J\xc3\xb6rg.npy", &d->item[0].value) == TP_OK && !tp_file_exists("J\xc3\xbcrg.npy"));
+    char name[241]; /* a long name: with the ending of a temporary file it would be too long */
+    memset(name, 'n', 240);
+    name[240] = 0;
+    MUST(tp_npy_save(name, &d->item[0].value) == TP_OK && tp_npy_load(name, &t) == TP_OK);
+    tp_tensor_free(&t);
 }
 static void run(void *user) { *(int *)user += 1; }
 int main(void)
@@ -110,7 +115,7 @@ int main(void)
     MUST(tp_logger_set_dir(dir, 'd') == TP_OK && tp_get_all_checkpoints(dir, "model", &e, &n) == TP_OK && n == 0);
     tp_logger_set_dir(NULL, 0);
     folders();
-    not_utf8(&d);
+    odd_names(&d);
     tp_dict_free(&d);
     puts("files: ok");
     return 0;

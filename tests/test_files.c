@@ -1341,6 +1341,53 @@ TEST(leftovers)
     }
 }
 
+/* A temporary name is not longer than the file system allows, and what a killed process left under it goes too. */
+TEST(names_as_long_as_a_file_system_takes)
+{
+    const char *dir = tp_test_tmpdir();
+    for (int n = 200; n <= 255; n++)
+        for (int wide = 0; wide < 2; wide++) {
+            char name[256];
+            for (int i = 0; i + wide < n; i++) name[i] = !wide ? 'x' : i % 2 ? '\xa9' : '\xc3'; /* whole characters */
+            if (wide) name[n - 1] = 'x';
+            if (wide && n % 2 == 0) name[n - 2] = 'x';
+            name[n] = 0;
+            tp_writer *w = NULL;
+            if (!CHECK_OK(tp_writer_open(&w, tp_test_path(dir, name)))) break;
+            const char *base = strrchr(w->temp, '/') + 1, *end = strstr(base, ".tmp.");
+            CHECK(end && strlen(base) <= 255 && (strlen(base) <= (size_t)n || strncmp(base, name, (size_t)n) == 0));
+            CHECK(end && (end[-1] == 'x' || end[-1] == '\xa9'));
+            CHECK_OK(tp_writer_commit(w));
+            CHECK(tp_file_exists(tp_test_path(dir, name)) && remove(tp_test_path(dir, name)) == 0);
+            CHECK(tp_test_files_in(dir) == 0);
+        }
+
+    char name[2][256]; /* they differ in what is cut */
+    tp_writer *w[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        memset(name[i], 'a', 254);
+        name[i][254] = (char)('0' + i);
+        name[i][255] = 0;
+        if (!CHECK_OK(tp_writer_open(&w[i], tp_test_path(dir, name[i])))) return;
+        CHECK_OK(tp_writer_put(w[i], i ? "one" : "zero", i ? 3 : 4));
+    }
+    for (int i = 0; i < 2; i++) {
+        char *data = NULL;
+        size_t size = 0;
+        CHECK_OK(tp_writer_commit(w[i]));
+        CHECK_OK(tp_file_read(tp_test_path(dir, name[i]), false, 0, &data, &size));
+        CHECK(data && strcmp(data, i ? "one" : "zero") == 0);
+        tp_free(data);
+    }
+    const pid_t child = fork();
+    if (child == 0) _exit(tp_writer_open(w, tp_test_path(dir, name[0])) != TP_OK || tp_test_files_in(dir) != 3);
+    int left = 0;
+    CHECK(child > 0 && waitpid(child, &left, 0) == child && left == 0 && tp_test_files_in(dir) == 3);
+    CHECK_OK(tp_writer_open(&w[0], tp_test_path(dir, "short")));
+    CHECK_OK(tp_writer_commit(w[0]));
+    CHECK(tp_test_files_in(dir) == 3); /* and not four */
+}
+
 /* What a function gives back is nothing where it fails, also for misuse: whoever frees it frees nothing. */
 TEST(nothing_is_given_back_on_misuse)
 {

@@ -671,7 +671,8 @@ TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size
 TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* r may be NULL */
 
 /* Writes a tf.train.Example. Component i is the feature names[i]; float32 and other floats become a float list, int32,
- * int64 and bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. */
+ * int64 and bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. One of more than 2 GiB, which
+ * protobuf cannot parse, is an error. */
 TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out);
 /* Parses a tf.train.Example: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY
  * (one per shape) is computed from the number of values; a missing feature has no values, which is an error unless its
@@ -6988,6 +6989,21 @@ static void tp__example_list(const tp_tensor *t, tp_buf *list)
     else tp_buf_free(&packed);
 }
 
+#ifndef TP__EXAMPLE_MOST
+#define TP__EXAMPLE_MOST INT32_MAX /* the bytes of a message that protobuf parses */
+#endif
+
+/* Fails if the features and n more bytes are too many for an Example, which begins with up to 6 bytes of its own. */
+static tp_status tp__example_fits(const tp_buf *features, uint64_t n, int component, const char *name)
+{
+    if (features->failed || n + features->len + 6 <= (uint64_t)TP__EXAMPLE_MOST) return TP_OK;
+    return tp_fail(
+        TP_ERR_SHAPE,
+        "tp_example_write: with component %d, '%s', the tf.train.Example is larger than 2 GiB, which protobuf "
+        "cannot parse: make several datapoints of it, or save it by tp_npz_save",
+        component, name);
+}
+
 TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out)
 {
     TP__REQUIRE(dp && names && out, TP_ERR_ARG)
@@ -7003,7 +7019,10 @@ TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *nam
                            : t->device ? "data in host memory"
                                        : "dtype");
         }
-        tp__example_list(t, &list);
+        /* a value has 4 bytes or, as an integer, one or more: what is too large is not written first */
+        const uint64_t least = (uint64_t)tp_tensor_size(t) * (tp_dtype_is_float(t->dtype) ? 4 : 1);
+        tp_status st = tp__example_fits(&features, least, i, names[i]);
+        if (st == TP_OK) tp__example_list(t, &list);
         tp__pb_message(&feature,
                        t->dtype == TP_U8             ? TP__EXAMPLE_BYTES
                        : tp_dtype_is_float(t->dtype) ? TP__EXAMPLE_FLOATS
@@ -7012,6 +7031,11 @@ TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *nam
         tp__pb_text(&entry, 1, names[i]);
         tp__pb_message(&entry, 2, &feature);
         tp__pb_message(&features, 1, &entry);
+        if (st == TP_OK) st = tp__example_fits(&features, 0, i, names[i]);
+        if (st != TP_OK) {
+            tp_buf_free(&features);
+            return st;
+        }
     }
     tp__pb_message(out, 1, &features);
     return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for a tf.train.Example") : TP_OK;

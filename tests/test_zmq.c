@@ -7,9 +7,10 @@
  * TP_TEST_ZMQ_SECONDS=300: so long run the tests whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#define TP__ZMQ_SILENCE   0.3 /* seconds until a ZMQ source that has heard nothing logs that */
-#define TP__STOP_SILENCE  0.3 /* ... and an input whose flow does not return */
-#define TP__INPUT_SILENCE 0.3 /* ... and a run that waits for its data */
+#define TP__ZMQ_SILENCE   0.3  /* seconds until a ZMQ source that has heard nothing logs that */
+#define TP__STOP_SILENCE  0.3  /* ... and an input whose flow does not return */
+#define TP__INPUT_SILENCE 0.3  /* ... and a run that waits for its data */
+#define TP__EXAMPLE_MOST  1000 /* bytes of a tf.train.Example */
 #include "tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
@@ -208,6 +209,55 @@ TEST(what_a_message_cannot_hold)
     CHECK(tp_datapoint_unpack(&dp, "", 0, NULL) == TP_ERR_ARG);
     dp = none();
     CHECK_ERR(tp_datapoint_unpack(&dp, NULL, 0, "m"), TP_ERR_FORMAT, "truncated");
+    tp_buf_free(&out);
+}
+
+/* protobuf parses no message of 2 GiB; here one of 1000 bytes is the longest. */
+TEST(examples_that_are_too_large)
+{
+    static const char *const names[2] = {"a", "b"};
+    static unsigned char bytes[1000];
+    int64_t numbers[150];
+    tp_buf out = no_bytes();
+    tp_tensor c[2];
+    tp_datapoint dp = {1, c, 2};
+    memset(c, 0, sizeof c);
+    memset(numbers, -1, sizeof numbers); /* ten bytes each */
+    int64_t most = 900;
+    for (size_t len = 0;; len = out.len, most++) {
+        out.len = 0;
+        tp_tensor_view(&c[0], TP_U8, tp_make_shape(most), bytes);
+        if (tp_example_write(&dp, names, &out) == TP_OK) continue;
+        CHECK_MSG(len >= 990 && len <= 1000, "the longest has %zu bytes", len);
+        break;
+    }
+    CHECK_ERR(
+        tp_example_write(&dp, names, &out), TP_ERR_SHAPE,
+        "with component 0, 'a', the tf.train.Example is larger than 2 GiB, which protobuf cannot parse: make several");
+    CHECK(out.len == 0 && !out.failed);
+    const char *path = tp_test_path(tp_test_tmpdir(), "large");
+    tp_dataflow *df = tp_df_from_list(&dp, 1);
+    CHECK_ERR(tp_df_save_tfrecord(df, path, names, 1), TP_ERR_SHAPE, "larger than 2 GiB");
+    CHECK(!tp_file_exists(path));
+    tp_df_free(df);
+    tp_tensor_view(&c[0], TP_U8, tp_make_shape(most - 1), bytes);
+    df = tp_df_from_list(&dp, 1);
+    CHECK_OK(tp_df_save_tfrecord(df, path, names, 1));
+    tp_df_free(df);
+
+    tp_tensor_view(&c[0], TP_U8, tp_make_shape(500), bytes); /* each component fits alone */
+    tp_tensor_view(&c[1], TP_F32, tp_make_shape(125), bytes);
+    CHECK_OK(tp_example_write(&dp, names, &out));
+    out.len = 0;
+    dp.n = 2;
+    CHECK_ERR(tp_example_write(&dp, names, &out), TP_ERR_SHAPE, "with component 1, 'b'");
+    dp.n = 1;
+    tp_tensor_view(&c[0], TP_I64, tp_make_shape(150), numbers);
+    CHECK_ERR(tp_example_write(&dp, names, &out), TP_ERR_SHAPE, "with component 0, 'a'");
+    memset(numbers, 0, sizeof numbers);
+    CHECK_OK(tp_example_write(&dp, names, &out));
+    c[0].shape = tp_make_shape(INT64_MAX / 8); /* not read, not copied */
+    CHECK_ERR(tp_example_write(&dp, names, &out), TP_ERR_SHAPE, "with component 0, 'a'");
     tp_buf_free(&out);
 }
 

@@ -1390,8 +1390,9 @@ TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n);
 TP_DEF tp_session_init *tp_just_current_session(void);
 /* Restores a path: "" or NULL restores nothing; a .npz or .safetensors file is restored as a dict, any other path as a
- * checkpoint. "~" and "~/" at the beginning are replaced by $HOME ("~somebody" is not replaced). For a dict instead of a path:
- * tp_dict_restore or tp_smart_init_list. ignore_mismatch: .relaxed of tp_saver_restore_desc. [SmartInit] */
+ * checkpoint. "~" and "~/" at the beginning are replaced by $HOME, or on Windows, where it is not set, by %USERPROFILE%
+ * ("~somebody" is not replaced). For a dict instead of a path: tp_dict_restore or tp_smart_init_list. ignore_mismatch: .relaxed of
+ * tp_saver_restore_desc. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
 /* Restores n sources in order, so that a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a
  * dict, whose content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict
@@ -13262,11 +13263,11 @@ static void tp__file_init_free(tp_session_init *i)
  * NULL: out of memory. */
 static char *tp__expand_user(const char *path)
 {
-    const char *home = path[0] == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
-    if (!home || !*home) return tp_strdup(path);
+    char home[TP__PATH];
+    if (path[0] != '~' || (path[1] && !tp__os_is_separator(path[1])) || !tp__os_home(home, sizeof home))
+        return tp_strdup(path);
     size_t n = strlen(home);
-    while (n > 1 && path[1] && home[n - 1] == '/') n--;
-    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* `path` is the home folder "/" */
+    while (n > 0 && path[1] && tp__os_is_separator(home[n - 1])) n--; /* `path` has one */
     char *full = (char *)tp_malloc(n + strlen(path));
     if (!full) return NULL;
     memcpy(full, home, n);

@@ -2812,13 +2812,16 @@ static bool tp__train_or_test(const char *set_name, bool *train)
     return *train || (set_name && strcmp(set_name, "test") == 0);
 }
 
-static void tp__mnist_path(tp_buf *b, const char *dir, const char *file)
+/* Finds the folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
+static void tp__data_dir(tp_buf *b, const char *dir, const char *tp_folder, const char *tensorpack_folder)
 {
-    const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
-    if (dir) tp_buf_printf(b, "%s/%s", dir, file);
-    else if (data && *data) tp_buf_printf(b, "%s/mnist/%s", data, file);
-    else if (sets && *sets) tp_buf_printf(b, "%s/mnist_data/%s", sets, file);
-    else tp_buf_printf(b, "%s/tensorpack_data/mnist_data/%s", home ? home : ".", file);
+    char place[TP__PATH];
+    if (dir) tp_buf_printf(b, "%s", dir);
+    else if (tp__os_folder_variable("TP_DATA", place, sizeof place)) tp_buf_printf(b, "%s/%s", place, tp_folder);
+    else if (tp__os_folder_variable("TENSORPACK_DATASET", place, sizeof place))
+        tp_buf_printf(b, "%s/%s", place, tensorpack_folder);
+    else if (tp__os_home(place, sizeof place)) tp_buf_printf(b, "%s/tensorpack_data/%s", place, tensorpack_folder);
+    else tp_buf_printf(b, "./tensorpack_data/%s", tensorpack_folder);
 }
 
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
@@ -2836,7 +2839,8 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d)
     tp_status st = TP_OK;
     for (int j = 0; j < 2 && st == TP_OK; j++) {
         tp_buf path = {NULL, 0, 0, false};
-        tp__mnist_path(&path, d->dir, file[train][j]);
+        tp__data_dir(&path, d->dir, "mnist", "mnist_data");
+        tp_buf_printf(&path, "/%s", file[train][j]);
         st = path.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file")
                          : tp__idx_load_either(path.data, &f->array[j]);
         if (st == TP_ERR_IO && !d->dir)
@@ -6235,16 +6239,6 @@ static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
     tp_tensor_free(t);
     *t = enlarged;
     return TP_OK;
-}
-
-/* Finds the folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
-static void tp__data_dir(tp_buf *b, const char *dir, const char *tp_folder, const char *tensorpack_folder)
-{
-    const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
-    if (dir) tp_buf_printf(b, "%s", dir);
-    else if (data && *data) tp_buf_printf(b, "%s/%s", data, tp_folder);
-    else if (sets && *sets) tp_buf_printf(b, "%s/%s", sets, tensorpack_folder);
-    else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", tensorpack_folder);
 }
 
 /* Reads dir/file, dir/file.gz, or the same files in the folder that the archive makes. */

@@ -1993,6 +1993,35 @@ static size_t tp__folder_length(const char *path)
     return n;
 }
 
+/* Copy the path of a folder from an environment variable. False: the variable is not set, is empty or is too long. On Windows getenv
+ * gives it in the system's code page, and paths are UTF-8. */
+static TP__UNUSED bool tp__os_folder_variable(const char *variable, char *path, size_t size)
+{
+#ifdef _WIN32
+    wchar_t name[32], wide_path[4096];
+    if (MultiByteToWideChar(CP_UTF8, 0, variable, -1, name, 32) < 1) return false;
+    const DWORD n = GetEnvironmentVariableW(name, wide_path, 4096);
+    return n > 0 && n < 4096 && WideCharToMultiByte(CP_UTF8, 0, wide_path, -1, path, (int)size, NULL, NULL) > 0;
+#else
+    const char *value = getenv(variable);
+    const size_t n = value ? strlen(value) : 0;
+    if (n == 0 || n >= size) return false;
+    memcpy(path, value, n + 1);
+    return true;
+#endif
+}
+
+/* The user's folder. Windows sets USERPROFILE; HOME is there if the program is started from a shell of another system. */
+static TP__UNUSED bool tp__os_home(char *path, size_t size)
+{
+    if (tp__os_folder_variable("HOME", path, size)) return true;
+#ifdef _WIN32
+    return tp__os_folder_variable("USERPROFILE", path, size);
+#else
+    return false;
+#endif
+}
+
 /* On Windows a link is replaced as a file is, no device is looked for, and a new file has the permissions of its folder. */
 #if defined(TP_NO_FILES) || defined(_WIN32)
 static int64_t tp__os_read_link(const char *path, char *target, size_t size)

@@ -31,6 +31,7 @@ cat >"$dir/files.c" <<'C'
 #include <direct.h>
 #include <stdlib.h>
 #include <string.h>
+#include <windows.h>
 #define MUST(x_) do { if (!(x_)) { printf("line %d: %s: %s\n", __LINE__, #x_, tp_last_error()); exit(1); } } while (0)
 static void folders(void) /* are separated by both characters; a drive and a share are not made */
 {
@@ -74,6 +75,22 @@ static void odd_names(const tp_dict *d) /* not UTF-8: J\xf6rg.npy and J\xfcrg.np
     MUST(tp_npy_save(name, &d->item[0].value) == TP_OK && tp_npy_load(name, &t) == TP_OK);
     tp_tensor_free(&t);
 }
+static void home(void) /* HOME or, without it, USERPROFILE, which need not be in the system's code page */
+{
+    tp_dataflow *df = NULL;
+    MUST(SetEnvironmentVariableW(L"HOME", NULL) && SetEnvironmentVariableW(L"USERPROFILE", L"C:\\none\\\x160"));
+    MUST(SetEnvironmentVariableW(L"TP_DATA", NULL) && SetEnvironmentVariableW(L"TENSORPACK_DATASET", NULL));
+    MUST((df = tp_df_mnist("train")) != NULL && tp_df_status(df) == TP_ERR_IO);
+    MUST(strstr(tp_last_error(), "C:\\none\\\xc5\xa0/tensorpack_data/mnist_data/train-images") != NULL);
+    tp_df_free(df);
+    MUST((df = tp_df_cifar10("train")) != NULL && tp_df_status(df) == TP_ERR_IO);
+    MUST(strstr(tp_last_error(), "C:\\none\\\xc5\xa0/tensorpack_data/cifar10_data") != NULL);
+    tp_df_free(df);
+    MUST(SetEnvironmentVariableW(L"HOME", L"D:\\home"));
+    MUST((df = tp_df_mnist("train")) != NULL && tp_df_status(df) == TP_ERR_IO);
+    MUST(strstr(tp_last_error(), "D:\\home/tensorpack_data/mnist_data/train-images") != NULL);
+    tp_df_free(df);
+}
 static void run(void *user) { *(int *)user += 1; }
 int main(void)
 {
@@ -116,6 +133,7 @@ int main(void)
     tp_logger_set_dir(NULL, 0);
     folders();
     odd_names(&d);
+    home();
     tp_dict_free(&d);
     puts("files: ok");
     return 0;

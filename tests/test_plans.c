@@ -1532,6 +1532,39 @@ TEST(a_run_leaves_the_float_mode)
     tp_session_free(s);
     tp_graph_free(g);
 }
+
+/* In plain loops and fast ones, on the caller's thread and on others. */
+TEST(denormal_numbers_are_zeros)
+{
+    enum { n = 200000 };
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(n));
+    tp_node *y[3] = {tp_ln(x), tp_mul(x, tp_const(g, 1)), tp_mul(x, tp_const(g, 0.25f))};
+    tp_feed f;
+    memset(&f, 0, sizeof f);
+    f.node = x;
+    CHECK_OK(tp_tensor_resize(&f.value, TP_F32, tp_make_shape(n)));
+    for (int i = 0; i < n; i++) ((float *)f.value.data)[i] = i % 2 ? 1e-38f : 1.2e-38f;
+    for (int k = 0; k < 4; k++) {
+        tp_session_config config;
+        memset(&config, 0, sizeof config);
+        config.threads = k % 2 ? 4 : 1;
+        config.isa = k < 2 ? "naive" : NULL;
+        tp_session *s = tp_session_new(g, &config);
+        const tp_tensor *out[3];
+        if (!CHECK_OK(tp_session_run(s, &f, 1, y, 3, out))) break;
+        int wrong = 0;
+        for (int i = 0; i < n; i++) {
+            const float ln = ((float *)out[0]->data)[i], same = ((float *)out[1]->data)[i];
+            wrong += i % 2 ? !(ln == -INFINITY && same == 0) : !(ln > -88 && ln < -87 && same == 1.2e-38f);
+            wrong += ((float *)out[2]->data)[i] != 0; /* of either, the product is denormal */
+        }
+        CHECK_MSG(wrong == 0, "%s, %d threads: %d numbers", k < 2 ? "naive" : "fast", config.threads, wrong);
+        tp_session_free(s);
+    }
+    tp_tensor_free(&f.value);
+    tp_graph_free(g);
+}
 #endif
 
 /* Without memory for the values of a run, the sentence says how much it needs. */

@@ -34,6 +34,9 @@
  *     }
  *
  * TYPES      float16 and bfloat16 are computed in float32.
+ * RANDOM     RandomUniform, RandomNormal, their forms with Like, and Bernoulli draw new numbers in each run, in a tower for inference
+ *            too, as ONNX says. The numbers follow from the seed of the graph and the name of the node (tp_rand_uniform); the
+ *            attribute `seed` is not used.
  * LAYOUT     Inputs, outputs and the values that tp_graph_find finds have the layout of the file, NCHW. Between them, images are
  *            computed as NHWC, which is the layout of the fast kernels; a transpose remains where an operator needs NCHW.
  * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. An error found while a node is built is
@@ -3631,6 +3634,45 @@ static void tp__import_einsum(tp__import_node *n)
     tp__import_node_set_output(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
+/* The random numbers of a node, with the shape of x or, where x is NULL, of the attribute. NULL after an error. */
+static tp_node *tp__import_random_node(tp__import_node *n, tp_node *x)
+{
+    const bool is_normal = strstr(n->op, "Normal") != NULL;
+    const float a = tp__import_node_float(n, is_normal ? "mean" : "low", 0.0f),
+                b = tp__import_node_float(n, is_normal ? "scale" : "high", 1.0f);
+    int64_t list[TP__ON_INTS];
+    tp_shape s;
+    if (x) return is_normal ? tp_rand_normal_like(x, a, b) : tp_rand_uniform_like(x, a, b);
+    const int count = tp__import_node_ints(n, "shape", -1, list);
+    if (count < 0) tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its attribute 'shape'", n->op);
+    if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return NULL;
+    if (!tp_shape_known(&s) || !tp__shape_fits(&s)) {
+        tp__on_fail(n, TP_ERR_FORMAT, "%s has impossible dimensions", n->op);
+        return NULL;
+    }
+    tp_graph *g = n->importer->graph[n->importer->graph_index];
+    return is_normal ? tp_rand_normal(g, s, a, b) : tp_rand_uniform(g, s, a, b);
+}
+/* Builds RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike and Bernoulli. The graph has the seed, not the file: no other
+ * program draws the same numbers. */
+static void tp__import_random(tp__import_node *n)
+{
+    const bool is_bernoulli = n->op[0] == 'B', has_input = is_bernoulli || strstr(n->op, "Like");
+    const int64_t elem = tp__import_node_int(n, "dtype", has_input ? 0 : 1);
+    tp_node *x = has_input ? tp__import_node_input(n, 0) : NULL;
+    if (n->importer->status != TP_OK) return;
+    const tp_dtype dtype = elem || !x ? tp__import_dtype(elem) : x->dtype;
+    if (!dtype || (!is_bernoulli && !tp_dtype_is_float(dtype))) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s of %s cannot be expressed; give it the dtype of a float, 1 for float32",
+                    n->op, elem || !x ? tp__import_dtype_name(elem) : tp_dtype_name(dtype));
+        return;
+    }
+    if (is_bernoulli && !tp_dtype_is_float(x->dtype)) x = tp_cast(x, TP_F32);
+    tp_node *y = tp__import_random_node(n, x && !is_bernoulli ? tp__cast_if_needed(x, dtype) : x);
+    if (is_bernoulli) y = tp_less(y, x); /* x has the probabilities of 1 */
+    if (y) tp__import_node_set_output(n, 0, tp__cast_if_needed(y, dtype));
+}
+
 static void tp__import_window(tp__import_node *n) /* Builds HannWindow, HammingWindow and BlackmanWindow. */
 {
     const tp_tensor *t = tp__import_node_known_number(n, 0);
@@ -3695,6 +3737,10 @@ static void tp__import_if(tp__import_node *n)
 #define TP__IMPORT_BY(name_, build_) \
     {                                \
         name_, build_, NULL, NULL, 0 \
+    }
+#define TP__IMPORT_DRAW(name_)                                                      \
+    {                                                                               \
+        name_, tp__import_random, NULL, NULL, TP__IMPORT_NO_FOLD | TP__IMPORT_IMAGE \
     }
 static const tp__import_row tp__import_table[] = {
     /* rows of element-wise operators */
@@ -3837,6 +3883,12 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("ScatterND", tp__import_scatter_nd),
     TP__IMPORT_BY("OneHot", tp__import_one_hot),
     TP__IMPORT_BY("Trilu", tp__import_trilu),
+    /* rows of random numbers */
+    TP__IMPORT_DRAW("RandomUniform"),
+    TP__IMPORT_DRAW("RandomNormal"),
+    TP__IMPORT_DRAW("RandomUniformLike"),
+    TP__IMPORT_DRAW("RandomNormalLike"),
+    TP__IMPORT_DRAW("Bernoulli"),
     /* recurrent layers, attention, losses, windows, control flow */
     TP__IMPORT_BY("LSTM", tp__import_rnn),
     TP__IMPORT_BY("GRU", tp__import_rnn),

@@ -2518,6 +2518,115 @@ TEST(norms_of_more_groups_than_an_int_holds)
     }
 }
 
+/* y = a random number for each of the 3 x 2000 elements of x, all 0.25: in its range, with its mean and deviation, new in each run, in a tower
+ * for inference too. The gradient of x is that of the sum. */
+TEST(random_numbers_are_drawn)
+{
+    static const int64_t n_by_2000[] = {-1, 2000}, rows[] = {3, 2000};
+    static const struct {
+        const char *op, *name;
+        double value, mean, deviation, low, high;
+        int elem;
+    } list[] = {{"RandomUniformLike", "low", -3, -1, 2 / 1.7320508075688772, -3, 1, 1},
+                {"RandomUniformLike", "seed", 3, 0.5, 0.5 / 1.7320508075688772, 0, 1, 1},
+                {"RandomNormalLike", "scale", 3, 0, 3, -30, 30, 1},
+                {"RandomNormalLike", "mean", 2, 2, 1, -30, 30, 11},
+                {"Bernoulli", "dtype", 7, 0.25, 0.4330127018922193, 0, 1, 7},
+                {"Bernoulli", "dtype", 1, 0.25, 0.4330127018922193, 0, 1, 1},
+                {"RandomUniform", "shape", 0, 0.5, 0.5 / 1.7320508075688772, 0, 1, 1},
+                {"RandomNormal", "shape", 0, 0, 1, -30, 30, 1}};
+    static float x[6000];
+    for (int i = 0; i < 6000; i++) x[i] = 0.25f;
+    for (int k = 0; k < TP_COUNT(list); k++) {
+        const bool like = strcmp(list[k].name, "shape") != 0, is_int = strcmp(list[k].name, "dtype") == 0;
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", list[k].elem == 11 ? 11 : 1, 2, n_by_2000);
+        put_node(&graph, list[k].op, like ? "x" : NULL, "y",
+                 !like    ? ints_attribute("shape", rows, 2)
+                 : is_int ? int_attribute("dtype", list[k].elem)
+                          : float_attribute(list[k].name, (float)list[k].value));
+        put_node(&graph, "Cast", "y", "number", int_attribute("to", list[k].elem == 11 ? 11 : 1));
+        put_node(&graph, "Add", "number,x", "z", NULL);
+        put_io(&graph, 12, "y", list[k].elem, 2, n_by_2000);
+        put_io(&graph, 12, "z", list[k].elem == 11 ? 11 : 1, 2, n_by_2000);
+        put_model(&file, &graph, 15);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_onnx_model m;
+        tp_tower_desc t = {.is_training = false};
+        tp_tower_enter(g, &t);
+        if (!CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", NULL, &m))) {
+            tp_graph_free(g);
+            continue;
+        }
+        tp_tower_leave(g);
+        tp_session *s = tp_session_new(g, NULL);
+        tp_node *fetch[2] = {m.output[0].node, NULL};
+        tp_gradients(tp_reduce_sum(tp_cast(m.output[1].node, TP_F32), NULL, 0, false), &m.input[0].node, 1, &fetch[1]);
+        tp_feed feed;
+        tp_tensor wide = TP_EMPTY, before = TP_EMPTY;
+        const tp_tensor *out[2];
+        CHECK(fetch[0]->dtype == (list[k].elem == 11 ? TP_F64 : list[k].elem == 7 ? TP_I64 : TP_F32));
+        memset(&feed, 0, sizeof feed);
+        feed.node = m.input[0].node;
+        CHECK_OK(tp_tensor_resize(&wide, list[k].elem == 11 ? TP_F64 : TP_F32, tp_make_shape(3, 2000)));
+        for (int i = 0; i < 6000; i++) tp_tensor_set(&wide, i, (double)x[i]);
+        feed.value = wide;
+        for (int run = 0; run < 2 && CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out)); run++) {
+            double sum = 0, squares = 0;
+            int same = 0, outside = 0;
+            for (int i = 0; i < 6000; i++) {
+                const double y = tp_tensor_get(out[0], i), e = y - list[k].mean;
+                sum += e, squares += e * e;
+                outside += !(y >= list[k].low && y <= list[k].high) || (is_int && y != 0 && y != 1);
+                same += run && y == tp_tensor_get(&before, i);
+                if (tp_tensor_get(out[1], i) != 1) outside++;
+            }
+            CHECK_MSG(outside == 0 && same < (is_int ? 4500 : 10), "%s: %d outside, %d the same", list[k].op, outside,
+                      same);
+            CHECK_NEAR(sum / 6000, 0, 0.06 * list[k].deviation, 0);
+            CHECK_NEAR(sqrt(squares / 6000), list[k].deviation, 0, 0.06);
+            CHECK_OK(tp_tensor_copy(&before, out[0]));
+        }
+        tp_tensor_free(&wide);
+        tp_tensor_free(&before);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+TEST(random_numbers_that_cannot_be_drawn)
+{
+    static const int64_t odd[] = {2, -1}, large[] = {1 << 30, 1 << 30, 1 << 30}, nine[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const char *const why[] = {
+        "RandomUniform lacks its attribute 'shape'",
+        "RandomUniform has impossible dimensions",
+        "RandomUniform has impossible dimensions",
+        "RandomUniform makes more than 8 dimensions",
+        "RandomUniform of int64 cannot be expressed; give it the dtype of a float, 1 for float32",
+        "RandomNormalLike of int64 cannot be expressed",
+        "RandomUniformLike of int64 cannot be expressed",
+        "Bernoulli of int8 cannot be expressed",
+        "RandomNormalLike lacks its input 0"};
+    for (int i = 0; i < TP_COUNT(why); i++) {
+        const char *space = strchr(why[i], ' ');
+        char op[32];
+        snprintf(op, sizeof op, "%.*s", (int)(space - why[i]), why[i]);
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", i == 6 ? 7 : 1, 2, n_by_2);
+        put_node(&graph, op, i > 4 && i < 8 ? "x" : NULL, "y",
+                 i == 0 || i == 6 || i == 8 ? NULL
+                 : i == 1                   ? ints_attribute("shape", odd, 2)
+                 : i == 2                   ? ints_attribute("shape", large, 3)
+                 : i == 3                   ? ints_attribute("shape", nine, 9)
+                                            : int_attribute("dtype", i == 7 ? 3 : 7));
+        put_io(&graph, 12, "y", 1, 2, n_by_2);
+        put_model(&file, &graph, 15);
+        CHECK(refused(&file, NULL, why[i]));
+    }
+}
+
 /* An equation with two arrows, and one that is too long, are refused: nothing of them is left out. */
 TEST(equations_are_read_to_their_end)
 {

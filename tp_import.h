@@ -3487,9 +3487,11 @@ static void tp__import_rotary(tp__import_node *n)
     tp__import_node_set_output(n, 0, flat ? tp__merge_heads(n, y) : y);
 }
 
-/* -- Einsum of one or two operands: diagonals, sums, transposes and one product */
+/* -- Einsum: diagonals, sums, transposes, and a product for each operand after the first one, from left to right */
+#define TP__EINSUM_INPUTS 16
 typedef struct tp__einsum {
-    char in[2][32], out[32]; /* the equation: one letter per axis */
+    /* the equation: one letter per axis; of several operands, in[0] and in[1] are those of the product that is made */
+    char in[TP__EINSUM_INPUTS][32], out[64];
     int n_in;
     tp_node *x[2];
 } tp__einsum;
@@ -3527,7 +3529,7 @@ static bool tp__einsum_parse(const char *text, tp__einsum *e)
     bool arrow = false;
     int k = 0;
     for (int i = 0, j = 0; text[i]; i++) {
-        if (text[i] == ',' && k == 0 && !arrow) k = 1, j = 0;
+        if (text[i] == ',' && k + 1 < TP__EINSUM_INPUTS && !arrow) k++, j = 0;
         else if (text[i] == '-' && text[i + 1] == '>' && !arrow) arrow = true, j = 0, i++;
         else if (((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) && j < TP_MAX_DIMS) {
             char *to = arrow ? e->out : e->in[k];
@@ -3538,19 +3540,27 @@ static bool tp__einsum_parse(const char *text, tp__einsum *e)
     e->n_in = k + 1;
     for (char ch = 'A', *o = e->out; ch <= 'z' && !arrow; ch++) {
         int times = 0;
-        for (int i = 0; i < 2; i++)
+        for (int i = 0; i <= k; i++)
             for (const char *p = e->in[i]; *p; p++) times += *p == ch;
         if (times == 1) *o++ = ch, *o = 0;
     }
     return true;
 }
 
-/* Reduces input i so that each of its letters occurs once and is also in the output or in the other input: a letter that occurs
- * twice becomes the diagonal, a letter that no other operand has is summed. False after an error. */
+/* Whether an operand from number i on, or the output, has the letter. */
+static bool tp__einsum_needs(const tp__einsum *e, int i, char letter)
+{
+    for (; i < e->n_in; i++)
+        if (strchr(e->in[i], letter)) return true;
+    return strchr(e->out, letter) != NULL;
+}
+
+/* Reduces factor i of a product so that each of its letters occurs once and is also in the output, in the other factor or in an operand
+ * after them: a letter that occurs twice becomes the diagonal, a letter that nothing else has is summed. False after an error. */
 static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
 {
     char *in = e->in[i];
-    tp_node *x = tp__import_node_input(n, i);
+    tp_node *x = e->x[i];
     if (!tp__import_node_rank(n, x, (int)strlen(in), (int)strlen(in))) return false;
     for (int d = (int)strlen(in) - 1; d > 0; d--) {
         const int first = (int)(strchr(in, in[d]) - in);
@@ -3562,7 +3572,7 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
         memmove(in + d, in + d + 1, strlen(in + d));
     }
     for (int d = (int)strlen(in) - 1; d >= 0; d--)
-        if (!strchr(e->out, in[d]) && !(e->n_in == 2 && strchr(e->in[1 - i], in[d]))) {
+        if (!tp__einsum_needs(e, 2, in[d]) && !strchr(e->in[1 - i], in[d])) {
             x = tp_reduce_sum(x, &d, 1, false);
             memmove(in + d, in + d + 1, strlen(in + d));
         }
@@ -3570,8 +3580,8 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
     return true;
 }
 
-/* Computes the product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..).
- * `made` receives the letters of the result. NULL after an error. */
+/* Computes the product of two factors as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..). A letter of both
+ * is summed unless it is needed later. result_letters receives the letters of the result. NULL after an error. */
 static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char result_letters[96])
 {
     char shared[32] = "", summed[32] = "", unshared[2][32] = {"", ""};
@@ -3583,7 +3593,7 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char resul
             const char ch[2] = {e->in[i][d], 0};
             const bool in_both = strchr(e->in[1 - i], ch[0]) != NULL;
             size[(int)ch[0]] = tp__import_node_dim(n, e->x[i], d);
-            if (i == 0 || !in_both) strcat(in_both ? strchr(e->out, ch[0]) ? shared : summed : unshared[i], ch);
+            if (i == 0 || !in_both) strcat(in_both ? tp__einsum_needs(e, 2, ch[0]) ? shared : summed : unshared[i], ch);
         }
     if (n->importer->status != TP_OK) return NULL;
     const char *group[4] = {shared, unshared[0], unshared[1], summed};
@@ -3615,23 +3625,39 @@ static void tp__import_einsum(tp__import_node *n)
     tp__einsum e;
     memset(&e, 0, sizeof e);
     if (!tp__einsum_expand(n, eq, text)) return;
-    if (!tp__einsum_parse(text, &e) || e.n_in != n->n_in) {
-        tp__on_fail(n, TP_ERR_UNSUPPORTED, "Einsum '%s' cannot be expressed", eq);
+    if (!tp__einsum_parse(text, &e)) {
+        tp__on_fail(
+            n, TP_ERR_UNSUPPORTED,
+            "Einsum '%s' cannot be expressed: an equation is like 'ij,jk->ik', of letters only, with at most %d inputs "
+            "of at most %d letters each, and no letter twice in the output",
+            eq, TP__EINSUM_INPUTS, TP_MAX_DIMS);
         return;
     }
-    for (int i = 0; i < e.n_in; i++)
-        if (!tp__einsum_reduce(n, &e, i)) return;
-    tp_node *y = e.x[0];
-    if (e.n_in == 1) memcpy(result_letters, e.in[0], sizeof e.in[0]);
-    else y = tp__einsum_product(n, &e, result_letters);
-    if (!y) return;
-    const int m = (int)strlen(result_letters);
-    if (strlen(e.out) != strlen(result_letters)) {
+    if (e.n_in != n->n_in) {
+        tp__on_fail(n, TP_ERR_FORMAT, "Einsum '%s' is an equation of %d inputs, but the node has %d", eq, e.n_in,
+                    n->n_in);
+        return;
+    }
+    e.x[0] = tp__import_node_input(n, 0);
+    if (e.n_in == 1 && !tp__einsum_reduce(n, &e, 0)) return;
+    while (e.n_in > 1) {
+        e.x[1] = tp__import_node_input(n, n->n_in - e.n_in + 1);
+        for (int i = 0; i < 2; i++)
+            if (!tp__einsum_reduce(n, &e, i)) return;
+        e.x[0] = tp__einsum_product(n, &e, result_letters);
+        if (!e.x[0]) return;
+        memcpy(e.in[0], result_letters, sizeof e.in[0]); /* the product takes the place of its factors */
+        memmove(e.in[1], e.in[2], sizeof e.in - 2 * sizeof *e.in);
+        memset(e.in[TP__EINSUM_INPUTS - 1], 0, sizeof *e.in);
+        e.n_in--;
+    }
+    const int m = (int)strlen(e.in[0]);
+    if (strlen(e.out) != strlen(e.in[0])) {
         tp__on_fail(n, TP_ERR_FORMAT, "Einsum '%s' asks for a letter that no input has", eq);
         return;
     }
-    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(result_letters, e.out[d]) - result_letters);
-    tp__import_node_set_output(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
+    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(e.in[0], e.out[d]) - e.in[0]);
+    tp__import_node_set_output(n, 0, m > 1 ? tp_transpose(e.x[0], perm, m) : tp_identity(e.x[0]));
 }
 
 /* The random numbers of a node, with the shape of x or, where x is NULL, of the attribute. NULL after an error. */

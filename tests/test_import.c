@@ -2706,6 +2706,108 @@ TEST(equations_of_eight_letters)
     CHECK(refused(&file, NULL, "Einsum"));
 }
 
+/* What an equation gives, as a sum over the places of all letters; letter c has 2 or 3 places, operand k the numbers of `number`. Returns the
+ * number of elements. */
+static float number(int k, int i) { return (float)((i * 7 + k * 5) % 11 - 4); }
+static int letter_size(char c) { return 2 + c % 2; }
+static int sum_of_products(const char *eq, const char *out, double *y)
+{
+    int place[128] = {0}, n = 1;
+    for (const char *p = out; *p; p++) n *= letter_size(*p);
+    for (int i = 0; i < n; i++) y[i] = 0;
+    for (;;) {
+        double product = 1;
+        int k = 0, at = 0;
+        const char *p = eq;
+        for (;; p++) {
+            if (*p >= 'a' && *p <= 'z') at = at * letter_size(*p) + place[(int)*p];
+            else product *= (double)number(k++, at), at = 0;
+            if (*p == '-' || !*p) break;
+        }
+        at = 0;
+        for (p = out; *p; p++) at = at * letter_size(*p) + place[(int)*p];
+        y[at] += product;
+        int c = 'a';
+        for (; c <= 'z'; c++) {
+            if (!strchr(eq, c)) continue;
+            if (++place[c] < letter_size((char)c)) break;
+            place[c] = 0;
+        }
+        if (c > 'z') return n;
+    }
+}
+
+/* Three and more operands. The first one is fed, or known like the others. */
+TEST(equations_of_many_operands)
+{
+    static const struct {
+        const char *equation, *out;
+    } list[] = {{"teh,ehd,te->td", "td"},
+                {"te,teh,teh->t", "t"},
+                {"te,tf,tg->efg", "efg"},
+                {"te,tf,tg", "efg"},
+                {"ii,ij,jk,k->i", "i"},
+                {"ab,,b->a", "a"},
+                {"a,b,c->", ""},
+                {"ab,cd,be->e", "e"},
+                {"i,i,i,i,i->i", "i"},
+                {"abc,cd,de,ef,fg->bag", "bag"},
+                {"abc,abc,abc->cab", "cab"},
+                {"ij,kl,mn,jk,lm->ni", "ni"}};
+    for (int i = 0; i < TP_COUNT(list); i++)
+        for (int known = 0; known < 2; known++) {
+            float x[64];
+            double want[64], y[64];
+            char names[64] = "";
+            int k = 0;
+            tp_shape of_x = {0};
+            graph.n = 0;
+            put_text(&graph, 2, "g");
+            for (const char *p = list[i].equation; *p && *p != '-'; p += *p == ',') {
+                int64_t dim[8];
+                int ndim = 0, n = 1;
+                for (; *p >= 'a' && *p <= 'z'; p++) n *= letter_size(*p), dim[ndim++] = letter_size(*p);
+                for (int j = 0; j < n; j++) x[j] = number(k, j);
+                const char name[3] = {'x', (char)('0' + k), 0};
+                if (k == 0) of_x = tp_make_shape_n(ndim, dim);
+                if (k || known) put_weight(&graph, name, 1, ndim, dim, x, (size_t)n * sizeof *x);
+                else put_io(&graph, 11, name, 1, ndim, dim);
+                snprintf(names + strlen(names), 8, "%s%s", k++ ? "," : "", name);
+            }
+            if (known) put_io(&graph, 11, "unused", 1, of_x.ndim, of_x.dim);
+            put_node(&graph, "Einsum", names, "y", text_attribute("equation", list[i].equation));
+            put_io(&graph, 12, "y", 1, 0, NULL);
+            put_model(&file, &graph, 13);
+            const int n = sum_of_products(list[i].equation, list[i].out, want);
+            for (int64_t j = 0; j < tp_shape_size(&of_x); j++) x[j] = number(0, (int)j);
+            if (CHECK_MSG(run_file(&of_x, x, 64, y) == n, "%s: %s", list[i].equation, tp_last_error()))
+                for (int j = 0; j < n; j++)
+                    CHECK_MSG(y[j] == want[j], "%s: %g, not %g", list[i].equation, y[j], want[j]);
+        }
+}
+
+TEST(equations_that_do_not_fit)
+{
+    static const struct {
+        const char *equation, *why;
+    } list[] = {{"ij,jk->ik", "Einsum 'ij,jk->ik' is an equation of 2 inputs, but the node has 3"},
+                {"ij,jk,kl,lm->im", "is an equation of 4 inputs, but the node has 3"},
+                {"ij,jk,kl->z", "asks for a letter that no input has"},
+                {"ij,jk,kl->ii",
+                 "cannot be expressed: an equation is like 'ij,jk->ik', of letters only, with at most 16 inputs"},
+                {",,,,,,,,,,,,,,,,->", "cannot be expressed: an equation is like"},
+                {"ij,jk,k->i", "Einsum of a value with 2 dimensions"}};
+    for (int i = 0; i < TP_COUNT(list); i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 2, two_by_2);
+        put_node(&graph, "Einsum", "x,x,x", "y", text_attribute("equation", list[i].equation));
+        put_io(&graph, 12, "y", 1, 2, two_by_2);
+        put_model(&file, &graph, 13);
+        CHECK(refused(&file, NULL, list[i].why));
+    }
+}
+
 /* A model with most kinds of field in it. */
 static void rich_model(void)
 {

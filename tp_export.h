@@ -103,6 +103,8 @@ typedef struct tp_export_onnx_desc {
  * variables, derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
  * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
  * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: a larger model needs .external_data.
+ * What .trainable of tp_import_onnx must not train, because it follows from no variable that is trained, is listed in the file's
+ * metadata_props, under "tp.untrained".
  * [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
@@ -1350,6 +1352,7 @@ typedef struct tp__onnx_value {
     const tp_operation *user;  /* one of the ops that read the value */
     int uses;                  /* number of uses by ops that are written; an output counts 2 */
     bool input;
+    bool trained; /* the value follows from a variable that is trained */
 } tp__onnx_value;
 
 typedef struct tp__onnx {
@@ -1358,6 +1361,7 @@ typedef struct tp__onnx {
     tp_arena names;
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
+    tp_buf untrained; /* names of the initializers of floats that are no trained weights, one a line */
     tp_writer
         *weights; /* the file of external data, its name, and how many bytes have been written; NULL: there is none */
     const char *location;
@@ -1524,13 +1528,14 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
             tp_buf_put(b, (const char *)data + i / size * size + (size - 1 - i % size), 1);
     tp_buf_free(&head);
 }
-static void tp__onnx_entry(tp_buf *tensor, const char *key, const char *value) /* an entry of external_data */
+static void tp__onnx_entry(tp_buf *b, unsigned field, const char *key,
+                           const char *value) /* writes a StringStringEntryProto */
 {
     tp_buf entry;
     memset(&entry, 0, sizeof entry);
     tp__pb_text(&entry, 1, key);
     tp__pb_text(&entry, 2, value);
-    tp__pb_message(tensor, 13, &entry);
+    tp__pb_message(b, field, &entry);
 }
 /* Writes the elements of an initializer to the file of external data, from a multiple of 64 bytes on, and where they are to the model. */
 static tp_status tp__onnx_external(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape,
@@ -1547,20 +1552,24 @@ static tp_status tp__onnx_external(tp__onnx *w, const char *name, tp_dtype dtype
     else
         for (size_t i = 0; i < bytes && st == TP_OK; i++)
             st = tp_writer_put(w->weights, (const char *)data + i / size * size + (size - 1 - i % size), 1);
-    tp__onnx_entry(&tensor, "location", w->location);
+    tp__onnx_entry(&tensor, 13, "location", w->location);
     tp__format(number, sizeof number, "%lld", (long long)w->n_weights);
-    tp__onnx_entry(&tensor, "offset", number);
+    tp__onnx_entry(&tensor, 13, "offset", number);
     tp__format(number, sizeof number, "%lld", (long long)bytes);
-    tp__onnx_entry(&tensor, "length", number);
+    tp__onnx_entry(&tensor, 13, "length", number);
     tp__pb_int(&tensor, 14, 1); /* data_location: external */
     tp__pb_message(&w->init, 5, &tensor);
     w->n_weights += (int64_t)bytes;
     return st;
 }
 #define TP__ONNX_EXTERNAL 1024 /* bytes from which an initializer is external data */
-static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data)
+/* Writes an initializer. trained: it follows from a variable that is trained. */
+static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, const tp_shape *shape, const void *data,
+                                 bool trained)
 {
     const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
+    if (w->status == TP_OK && !trained && dtype == TP_F32 && shape->ndim > 0)
+        tp_buf_printf(&w->untrained, "%s%s", w->untrained.len ? "\n" : "", name);
     if (w->status == TP_OK && w->weights && bytes >= TP__ONNX_EXTERNAL) {
         w->status = tp__onnx_external(w, name, dtype, shape, data);
         return name;
@@ -1580,13 +1589,13 @@ static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
     tp_shape scalar;
     memset(&scalar, 0, sizeof scalar);
     tp_convert(&converted, dtype, &v, TP_F64, 1);
-    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &scalar, &converted);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &scalar, &converted, false);
 }
 static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* Writes a vector of int64 as a constant. */
 {
     const int64_t size = n;
     const tp_shape shape = tp_make_shape_n(1, &size);
-    return tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v, false);
 }
 static const char *tp__onnx_list_of_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
 
@@ -1601,7 +1610,7 @@ static bool tp__onnx_is_written(tp__onnx *w, const char *name)
 /* Writes t with leading dimensions of 1 up to n dimensions and with permuted axes. If `as` is not NULL, it is the shape that is
  * written. */
 static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const tp_tensor *t, int n, const int *perm,
-                                          const tp_shape *as)
+                                          const tp_shape *as, bool trained)
 {
     const size_t size = tp_dtype_size(t->dtype);
     tp_shape y;
@@ -1633,7 +1642,7 @@ static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const t
         }
         memcpy(data + (size_t)i * size, (const char *)t->data + (size_t)at * size, size);
     }
-    tp__onnx_init(w, name, t->dtype, as ? as : &y, data);
+    tp__onnx_init(w, name, t->dtype, as ? as : &y, data, trained);
     tp_free(data);
     return name;
 }
@@ -1671,8 +1680,8 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     const tp_buf attr = w->attr;
     memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
-        tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
-    else if (v->constant) tp__onnx_init_permuted(w, name, v->constant, 4, tp__onnx_to_first, NULL);
+        tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data, v->trained);
+    else if (v->constant) tp__onnx_init_permuted(w, name, v->constant, 4, tp__onnx_to_first, NULL, v->trained);
     else if (form == TP__OWN && v->flat) tp__onnx_flatten(w, name, tp__onnx_get(w, v->flat, TP__OWN));
     else if (form == TP__OWN && v->form[TP__CHANNELS_FIRST])
         tp__onnx_transpose(w, name, v->form[TP__CHANNELS_FIRST], tp__onnx_to_own, 4);
@@ -1728,7 +1737,7 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
     const tp__onnx_value *v = tp__onnx_at(w, node);
     const char *name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%s", v->name, kind));
     if (tp__onnx_is_written(w, name)) return name;
-    if (v->constant) return tp__onnx_init_permuted(w, name, v->constant, n, perm, NULL);
+    if (v->constant) return tp__onnx_init_permuted(w, name, v->constant, n, perm, NULL, v->trained);
     const char *x = tp__onnx_get(w, node, TP__OWN);
     int64_t new_axes[TP_MAX_DIMS];
     bool moves = false;
@@ -1761,7 +1770,7 @@ static const char *tp__onnx_broadcast_axis(tp__onnx *w, const tp_node *vector, i
     for (int d = 0; d < TP_MAX_DIMS; d++) long_shape.dim[d] = 1, behind[d] = d + 1;
     if (v->constant) {
         long_shape.dim[0] = v->constant->shape.dim[0];
-        return tp__onnx_init(w, name, v->constant->dtype, &long_shape, v->constant->data);
+        return tp__onnx_init(w, name, v->constant->dtype, &long_shape, v->constant->data, v->trained);
     }
     const char *axes = tp__onnx_list(w, behind, long_shape.ndim - 1);
     return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN), axes, NULL);
@@ -2323,7 +2332,7 @@ static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it coun
     for (int64_t i = 0; i < n; i++) v[i] = i;
     const char *index = tp__onnx_in(w, 0, TP__OWN);
     if (w->op->in[0]->dtype != TP_I64) index = tp__onnx_cast_to(w, NULL, index, TP_I64);
-    const char *classes = tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
+    const char *classes = tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v, false);
     const char *is_class = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
     const char *off = tp__onnx_scalar(w, TP_F32, (double)a->off), *on = tp__onnx_scalar(w, TP_F32, (double)a->on);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", is_class, on, off);
@@ -2452,7 +2461,9 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
     tp_tensor scaled, moved;
     memset(&scaled, 0, sizeof scaled);
     memset(&moved, 0, sizeof moved);
+    bool trained = tp__onnx_at(w, conv->in[1])->trained || (bias && tp__onnx_at(w, bias->in[1])->trained);
     for (int i = 1; i < 5; i++) of[i] = tp__onnx_at(w, norm->in[i])->constant;
+    for (int i = 1; i < 3; i++) trained |= tp__onnx_at(w, norm->in[i])->trained;
     if (w->status == TP_OK) w->status = tp_tensor_copy(&scaled, old);
     if (w->status == TP_OK) w->status = tp_tensor_resize(&moved, TP_F32, tp_make_shape_n(1, &O));
     for (int64_t o = 0; o < O && w->status == TP_OK; o++) {
@@ -2464,8 +2475,8 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
     }
     *weights = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:weights", norm->name));
     *b = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:bias", norm->name));
-    if (w->status == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL);
-    if (w->status == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data);
+    if (w->status == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL, trained);
+    if (w->status == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data, trained);
     tp_tensor_free(&scaled);
     tp_tensor_free(&moved);
 }
@@ -2606,7 +2617,7 @@ static const char *tp__onnx_pair(tp__onnx *w, tp_dtype dtype, double a, double b
     double converted[2] = {0, 0};
     const tp_shape shape = tp_make_shape_n(1, &two);
     tp_convert(converted, dtype, pair, TP_F64, 2);
-    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &shape, converted);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &shape, converted, false);
 }
 /* Writes bilinear_sampler as GridSample, whose coordinates are (x, y) in -1 to 1. They are moved to the edge before, because programs
  * that read ONNX turn far ones into integers that overflow. A constant border is 0 wherever a coordinate is outside; GridSample's own
@@ -2668,7 +2679,8 @@ static void tp__onnx_matmul(tp__onnx *w)
         t.shape = tp_make_shape_n(4, rows);
         y = tp__onnx_check_name(
             w, tp_arena_printf(&w->names, "%s:rows%lldx%lld", weights->name, (long long)d[1], (long long)d[2]));
-        if (!tp__onnx_is_written(w, y)) tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape);
+        if (!tp__onnx_is_written(w, y))
+            tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape, weights->trained);
         x = image->form[TP__CHANNELS_FIRST];
     } else if (flat) {
         x = tp__onnx_in(w, 0, TP__OWN);
@@ -2753,7 +2765,8 @@ static const char *tp__onnx_filled(tp__onnx *w, int64_t n, float value)
     if (w->status == TP_OK && tp_tensor_resize(&t, TP_F32, tp_make_shape_n(1, &n)) != TP_OK)
         w->status = tp__onnx_nomem();
     for (int64_t i = 0; i < n && w->status == TP_OK; i++) ((float *)t.data)[i] = value;
-    const char *name = w->status == TP_OK ? tp__onnx_init(w, tp__onnx_unique_name(w), TP_F32, &t.shape, t.data) : "";
+    const char *name =
+        w->status == TP_OK ? tp__onnx_init(w, tp__onnx_unique_name(w), TP_F32, &t.shape, t.data, false) : "";
     tp_tensor_free(&t);
     return name;
 }
@@ -2844,6 +2857,8 @@ static void tp__onnx_rnn(tp__onnx *w)
     const int64_t w_dim[3] = {1, G, D}, r_dim[3] = {1, G, H}, b_dim[2] = {1, 2 * G};
     static const int lstm_from[4] = {0, 3, 2, 1}, gru_from[3] = {1, 0, 0};
     const int identity[3] = {0, 1, 2}, swap[3] = {1, 0, 2};
+    bool trained[2] = {false, false}; /* the kernels, the biases */
+    for (int i = 1; i < (lstm ? 3 : 5); i++) trained[(i + 1) % 2] |= tp__onnx_at(w, op->in[i])->trained;
     tp_tensor W, R, B;
     memset(&W, 0, sizeof W);
     memset(&R, 0, sizeof R);
@@ -2865,9 +2880,9 @@ static void tp__onnx_rnn(tp__onnx *w)
             tp_tensor_set(&B, G + q, 0);
         }
         in[0] = batch_major ? tp__onnx_permuted(w, op->in[0], 3, swap, "time_major") : tp__onnx_in(w, 0, TP__OWN);
-        in[1] = tp__onnx_init(w, tp__onnx_unique_name(w), W.dtype, &W.shape, W.data);
-        in[2] = tp__onnx_init(w, tp__onnx_unique_name(w), R.dtype, &R.shape, R.data);
-        in[3] = tp__onnx_init(w, tp__onnx_unique_name(w), B.dtype, &B.shape, B.data);
+        in[1] = tp__onnx_init(w, tp__onnx_unique_name(w), W.dtype, &W.shape, W.data, trained[0]);
+        in[2] = tp__onnx_init(w, tp__onnx_unique_name(w), R.dtype, &R.shape, R.data, trained[0]);
+        in[3] = tp__onnx_init(w, tp__onnx_unique_name(w), B.dtype, &B.shape, B.data, trained[1]);
         for (int i = 0; i <= lstm; i++)
             in[5 + i] = tp__onnx_permuted(w, op->in[(lstm ? 3 : 5) + i], 3, identity, "state");
         for (int i = 0; i < 2 + lstm; i++)
@@ -2901,7 +2916,7 @@ static const char *tp__onnx_causal_mask(tp__onnx *w)
         if (w->status == TP_OK) w->status = tp_tensor_resize(&m, t, tp_make_shape_n(2, dim));
         for (int64_t i = 0; i < Tq * Tk && w->status == TP_OK; i++)
             tp_tensor_set(&m, i, i % Tk <= i / Tk + Tk - Tq ? 0 : -(double)INFINITY);
-        if (w->status == TP_OK) tp__onnx_init(w, name, t, &m.shape, m.data);
+        if (w->status == TP_OK) tp__onnx_init(w, name, t, &m.shape, m.data, false);
         tp_tensor_free(&m);
         return name;
     }
@@ -3061,8 +3076,12 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     }
     for (int id = 0; id < n; id++) {
         const tp_operation *op = (const tp_operation *)g->op.item[id];
+        bool trained = op->row == &tp__op_variable && op->var[0]->trainable && !op->var[0]->frozen;
+        for (int i = 0; i < op->n_in; i++)
+            trained |= op->row != &tp__op_stop_gradient && tp__onnx_raw(w, op->in[i])->trained;
         for (int i = 0; i < op->n_out; i++) {
             tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
+            v->trained = trained;
             v->name = op->name;
             if (i) v->name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%d", op->name, i));
             if (v->input) v->form[TP__OWN] = v->name;
@@ -3235,7 +3254,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
         if (strcmp(tensor, name) != 0) tp__onnx_emit_to(w, name, "Identity", tensor, NULL, NULL);
     }
     if (w->status != TP_OK) return w->status;
-    if (w->node.failed || w->init.failed || w->attr.failed) return tp__onnx_nomem();
+    if (w->node.failed || w->init.failed || w->attr.failed || w->untrained.failed) return tp__onnx_nomem();
     if (w->node.data) tp_buf_put(&graph, w->node.data, w->node.len);
     tp_buf_free(&w->node);
     tp__pb_text(&graph, 2, w->options->name ? w->options->name : "model");
@@ -3243,7 +3262,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     tp_buf_free(&w->init);
     for (int i = 0; i < n_inputs; i++) tp__onnx_value_info(w, &graph, 11, inputs[i]);
     for (int i = 0; i < n_outputs; i++) tp__onnx_value_info(w, &graph, 12, outputs[i]);
-    if (graph.len > (size_t)INT32_MAX - 65536 && !graph.failed) {
+    if (graph.len + w->untrained.len > (size_t)INT32_MAX - 65536 && !graph.failed) {
         tp_buf_free(&graph);
         return tp_fail(TP_ERR_UNSUPPORTED,
                        "ONNX export: the model is larger than 2 GiB, which protobuf cannot hold: export it by "
@@ -3256,6 +3275,8 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     tp__pb_text(&opset, 1, "");
     tp__pb_int(&opset, 2, w->opset);
     tp__pb_message(model, 8, &opset);
+    if (w->untrained.len)
+        tp__onnx_entry(model, 14, TP__ONNX_UNTRAINED, w->untrained.data); /* an entry of metadata_props */
     return model->failed || w->status != TP_OK ? tp__onnx_nomem() : TP_OK;
 }
 
@@ -3315,6 +3336,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     tp_buf_free(&w.node);
     tp_buf_free(&w.init);
     tp_buf_free(&w.attr);
+    tp_buf_free(&w.untrained);
     tp_free(w.first);
     tp_free(w.depends_on_input);
     tp_free(w.done);

@@ -79,10 +79,15 @@ typedef struct tp_import_onnx_desc {
     const tp_onnx_dim *dims;
     int n_dims;
     /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
-     * BatchNormalization, which become variables that are not trained; default: they become constants. A BatchNormalization or Dropout in
-     * the file's training mode is for inference in a tower for inference; in the main training tower the running mean and variance get
-     * their updates in the collection TP_KEY_UPDATE_OPS */
+     * BatchNormalization, which become variables that are not trained; default: they become constants. Weights are the initializers of
+     * the file that have a dimension. In a file of tp_export_onnx those that were not trained there stay constants. A file of another
+     * program does not tell weights from other numbers: its causal masks, rotary tables and other buffers of floats are trained too,
+     * unless .constants names them. A BatchNormalization or Dropout in the file's training mode is for inference in a tower for
+     * inference; in the main training tower the running mean and variance get their updates in the collection TP_KEY_UPDATE_OPS */
     tp_tri trainable;
+    /* a regular expression (>>regex of tp_graph.h): a weight stays a constant if its name in the file contains a match:
+     * "mask$|rotary|relative_coords". A regex without a match gets a warning. NULL: none */
+    const char *constants;
     /* limit of the number of operations that import computes from constants, so that a small file cannot keep it busy for ever;
      * default 2e10, some seconds to a minute; TP_ZERO: none */
     double max_work;
@@ -211,6 +216,10 @@ typedef struct tp__importer {
     tp__map dim_name_map;
     tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
     tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
+    tp__map untrained;   /* has the names that the file lists as no trained weights */
+    tp_regex *constants; /* that of .constants; NULL: none */
+    tp__nearest near;    /* the name that is most similar to it */
+    bool has_constants;  /* .constants has matched a name */
     bool is_size_wanted; /* the first error is that a size is not known */
     tp__words missing;   /* what to do about that */
     tp_status status;
@@ -4196,6 +4205,46 @@ static void tp__importer_variable(tp__importer *c, const char *name, tp__import_
                               : "; an import's variables are in the TP_VARIABLE_SCOPE around it, not in .scope");
 }
 
+/* Whether .constants names a weight. */
+static bool tp__importer_is_constant(tp__importer *c, const char *name)
+{
+    bool found = false;
+    if (!c->constants) return false;
+    const tp_status st = tp_regex_search(c->constants, name, &found, NULL, 0);
+    if (st != TP_OK) tp__importer_fail(c, name, st, ".constants: %s", tp_last_error());
+    c->has_constants |= found;
+    tp__nearest_try(&c->near, name);
+    return found;
+}
+/* Whether a weight is to become a variable. */
+static bool tp__importer_is_variable(tp__importer *c, const char *name, const tp_tensor *t)
+{
+    const bool is_constant = tp__importer_is_constant(c, name);
+    if (!c->options || c->options->trainable != TP_YES || t->dtype != TP_F32 || t->shape.ndim == 0) return false;
+    return !is_constant && (!tp__map_get(&c->untrained, name) || tp__map_get(&c->statistics, name));
+}
+/* Reads which weights a file of tp says not to train. */
+static void tp__importer_untrained(tp__importer *c)
+{
+    tp__pb_field f, e;
+    for (tp__pb p = c->file; c->status == TP_OK && tp__pb_next(&p, &f);) {
+        if (f.number != 14 || f.wire != 2) continue; /* field 14 of a ModelProto: an entry of metadata_props */
+        bool is_list = false;
+        tp__pb list = {NULL, NULL, false};
+        while (tp__pb_next(&f.sub, &e)) {
+            if (e.number == 1 && e.wire == 2) is_list = tp__pb_is_text(e.sub, TP__ONNX_UNTRAINED);
+            if (e.number == 2 && e.wire == 2) list = e.sub;
+        }
+        while (is_list && c->status == TP_OK && list.at != list.end) {
+            tp__pb name = list;
+            const void *end = memchr(list.at, '\n', (size_t)(list.end - list.at));
+            name.end = end ? (const uint8_t *)end : list.end;
+            list.at = end ? name.end + 1 : list.end;
+            if (!tp__map_put(&c->untrained, tp__importer_string(c, name), c)) tp__importer_nomem(c);
+        }
+    }
+}
+
 /* Whether a node is an Identity of a trainable weight that other nodes read, too. PyTorch writes equal weights once, and each other one
  * of them as such a node: it is a weight of its own, which is equal only before the training. */
 static bool tp__import_node_is_weight(const tp__import_node *n)
@@ -4229,7 +4278,7 @@ static void tp__import_node_run(tp__import_node *n)
             return;
         }
         v->is_known = true;
-        tp__importer_variable(c, n->out[0], v);
+        if (tp__importer_is_variable(c, n->out[0], &v->known)) tp__importer_variable(c, n->out[0], v);
         return;
     }
     bool known = true, partial = false, variable = false;
@@ -4409,8 +4458,7 @@ static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
             if (v) {
                 v->known = t;
                 v->is_known = true;
-                if (c->options && c->options->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0)
-                    tp__importer_variable(c, name, v);
+                if (tp__importer_is_variable(c, name, &t)) tp__importer_variable(c, name, v);
                 continue;
             }
         }
@@ -4624,6 +4672,7 @@ static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model 
     if (!m->input || !m->output) return tp__importer_nomem(c);
     if (c->options && c->options->trainable == TP_YES)
         for (int pass = 0; pass < 2; pass++) tp__importer_statistics(c, graph, pass, 0);
+    tp__importer_untrained(c);
     if (c->status == TP_OK) tp__importer_initializers(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
         if (f.number == 11 && f.wire == 2) tp__importer_input(c, f.sub, m);
@@ -4693,7 +4742,13 @@ static tp_status tp__importer_check_options(tp__importer *c)
     if (!(d->max_work >= 0))
         return tp__importer_fail(c, NULL, TP_ERR_ARG,
                                  ".max_work is %g: give a number of operations; TP_ZERO allows none", d->max_work);
-    return tp__importer_check_lists(c);
+    if (tp__importer_check_lists(c) != TP_OK || !d->constants) return c->status;
+    if (!*d->constants)
+        return tp__importer_fail(c, NULL, TP_ERR_ARG,
+                                 ".constants is empty, which matches every name: give a regular expression, or NULL");
+    c->near.wanted = d->constants;
+    const tp_status st = tp_regex_new(d->constants, &c->constants);
+    return st == TP_OK ? TP_OK : tp__importer_fail(c, NULL, st, ".constants: %s", tp_last_error());
 }
 
 static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *model_name, const char *path,
@@ -4720,6 +4775,11 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
         if (st == TP_OK) tp_log(TP_LOG_WARN, "%s: %s", model_name, w.text);
         else snprintf(c.sentence + n, sizeof c.sentence - n, "; %s", w.text);
     }
+    if (st == TP_OK && c.constants && !c.has_constants) {
+        char near[TP__NEAREST_TEXT];
+        tp__nearest_text(&c.near, near);
+        tp_log(TP_LOG_WARN, "%s: .constants is '%s', which matches no weight's name%s", model_name, d->constants, near);
+    }
     tp__importer_scratch(&c, true);
     for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
     tp_free((void *)c.all_values.item);
@@ -4728,6 +4788,8 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.open_dims.item);
     tp__map_free(&c.dim_name_map);
     tp__map_free(&c.statistics);
+    tp__map_free(&c.untrained);
+    tp_regex_free(c.constants);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
     if (st == TP_OK) tp__graph_fix_places(g); /* the new operations belong to no source line of the program */

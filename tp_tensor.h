@@ -6880,6 +6880,9 @@ TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message
     tp_buf_free(message);
 }
 
+/* The key, in metadata_props of an ONNX model of tp, of the initializers that are not to be trained: their names, one a line. */
+#define TP__ONNX_UNTRAINED "tp.untrained"
+
 /* A protobuf message that is being read: a range of bytes. `bad` is set, and stays set, if the message is damaged. */
 typedef struct tp__pb {
     const uint8_t *at, *end;

@@ -392,6 +392,133 @@ TEST(weights_may_be_trained)
     tp_graph_free(g);
 }
 
+/* Weights, a mask and its equal copy, a running mean; `list`: what the file says not to train, NULL: nothing. */
+static void masked_model(const char *list)
+{
+    static const float numbers[] = {3, 5};
+    static const char *const weight[] = {"w", "attn/mask", "gamma", "beta", "mean", "variance"};
+    static msg entry;
+    graph.n = entry.n = 0;
+    put_text(&graph, 2, "g");
+    for (int i = 0; i < TP_COUNT(weight); i++) put_weight(&graph, weight[i], 1, 1, two, numbers, sizeof numbers);
+    put_weight(&graph, "int_mask", 7, 1, one, "\0\0\0\0\0\0\0", 8);
+    put_io(&graph, 11, "x", 1, 2, n_by_2);
+    put_node(&graph, "Identity", "w", "w2", NULL);
+    put_node(&graph, "Identity", "attn/mask", "mask2", NULL);
+    put_node(&graph, "Mul", "x,w", "a", NULL);
+    put_node(&graph, "Mul", "a,w2", "b", NULL);
+    put_node(&graph, "Add", "b,attn/mask", "c", NULL);
+    put_node(&graph, "Add", "c,mask2", "d", NULL);
+    put_node(&graph, "BatchNormalization", "d,gamma,beta,mean,variance", "y", NULL);
+    put_io(&graph, 12, "d", 1, 2, n_by_2);
+    put_io(&graph, 12, "y", 1, 2, n_by_2);
+    put_model(&file, &graph, 14);
+    put_text(&entry, 1, "author");
+    put_text(&entry, 2, "w");
+    put_msg(&file, 14, &entry);
+    if (!list) return;
+    entry.n = 0;
+    put_text(&entry, 1, "tp.untrained");
+    put_text(&entry, 2, list);
+    put_msg(&file, 14, &entry);
+}
+TEST(weights_that_stay_constant)
+{
+    static const struct {
+        const char *constants, *list, *trained, *untrained, *warning;
+    } all[] = {
+        {NULL, NULL, "w w2 attn/mask mask2 gamma beta ", "mean variance ", NULL},
+        {"mask", NULL, "w w2 gamma beta ", "mean variance ", NULL},
+        {"^attn/mask$", NULL, "w w2 gamma beta ", "mean variance ", NULL}, /* what is equal to a constant is one */
+        {"^w2$|mean", NULL, "w attn/mask mask2 gamma beta ", "variance ", NULL},
+        {"^int_mask$", NULL, "w w2 attn/mask mask2 gamma beta ", "mean variance ", NULL},
+        {"gama", NULL, "w w2 attn/mask mask2 gamma beta ", "mean variance ",
+         "model.onnx: .constants is 'gama', which matches no weight's name; did you mean 'gamma'?"},
+        {NULL, "attn/mask\nmean\nvariance\nnobody", "w w2 gamma beta ", "mean variance ", NULL},
+        {"w", "attn/mask\n", "gamma beta ", "mean variance ", NULL},
+        {NULL, "", "w w2 attn/mask mask2 gamma beta ", "mean variance ", NULL},
+        {NULL, "w\n\nattn/mask\ngamma\nbeta", "", "mean variance ", NULL}};
+    for (int i = 0; i < TP_COUNT(all); i++)
+        for (int trainable = 0; trainable < 2; trainable++) {
+            static const char *const name[] = {"w", "w2", "attn/mask", "mask2", "gamma", "beta", "mean", "variance"};
+            tp_graph *g = tp_graph_new(NULL);
+            tp_onnx_model m;
+            tp_import_onnx_desc d;
+            char trained[200] = "", untrained[200] = "";
+            memset(&d, 0, sizeof d);
+            d.trainable = trainable ? TP_YES : TP_NO, d.constants = all[i].constants;
+            masked_model(all[i].list);
+            tp_test_keep_log();
+            CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m));
+            if (all[i].warning) CHECK_HAS(tp_test_logged, all[i].warning);
+            else CHECK_STR(tp_test_logged, "");
+            tp_set_log(NULL, NULL);
+            for (int k = 0; k < TP_COUNT(name); k++) {
+                const tp_variable *v = tp_find_variable(g, name[k]);
+                char *to = !v ? NULL : v->trainable ? trained : untrained;
+                if (to) snprintf(to + strlen(to), 100, "%s ", name[k]);
+            }
+            CHECK_STR(trained, trainable ? all[i].trained : "");
+            CHECK_STR(untrained, trainable ? all[i].untrained : "");
+            tp_session *s = tp_session_new(g, NULL);
+            static const float x[] = {1, 2};
+            const tp_tensor *out = NULL;
+            tp_feed feed = TP_FEED(m.input[0].node, TP_F32, (void *)(uintptr_t)x, 1, 2);
+            if (CHECK_OK(tp_session_run(s, &feed, 1, &m.output[0].node, 1, &out)))
+                CHECK(tp_tensor_get(out, 0) == 3 * 3 + 3 + 3 && tp_tensor_get(out, 1) == 2 * 5 * 5 + 5 + 5);
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+}
+
+/* What is trained in a graph, what is frozen, not trained or a constant there, written and read: the same is trained. */
+TEST(what_was_trained_is_trained)
+{
+    static const float table[] = {1, -1, 1, -1, 1, -1, 1, -1};
+    tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 4, 4, 8)), *frozen = NULL;
+    tp_tower_desc tower = {.is_training = false};
+    tp_variable_desc fixed = {.name = "fixed", .shape = tp_make_shape(8), .trainable = TP_NO};
+    tp_tower_enter(g, &tower);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(8), tp_init_ones());
+    TP_FREEZE_VARIABLES(g)
+    frozen = tp_get_variable_as(g, "frozen", TP_F32, tp_make_shape(8), tp_init_ones());
+    tp_tensor t = TP_EMPTY;
+    tp_tensor_view(&t, TP_F32, tp_make_shape(8), table);
+    tp_node *constant = tp_constant(g, &t);
+    tp_node *y = tp_conv2d(x, "conv", .filters = 8, .kernel_size = 3, .activation = tp_bn_relu);
+    y = tp_nn_group_norm(y, tp_get_variable_as(g, "gamma", TP_F32, tp_make_shape(8), tp_init_ones()),
+                         tp_get_variable_as(g, "beta", TP_F32, tp_make_shape(8), tp_init_zeros()), 3, 2, 1e-5f);
+    y = tp_mul(tp_add(y, tp_mul(w, constant)), frozen); /* w * constant becomes a weight: it follows from w */
+    y = tp_add(tp_mul(y, tp_get_variable(g, &fixed)), tp_sin(constant));
+    y = tp_fully_connected(y, "fc", .units = 3);
+    tp_tower_leave(g);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int fold = 0; fold < 2; fold++) {
+        tp_graph *again = fold ? tp_graph_new(NULL) : h;
+        tp_export_onnx_desc e = {.fold = fold};
+        tp_import_onnx_desc d = {.trainable = TP_YES};
+        tp_onnx_model m;
+        tp_buf out = {0};
+        int n = 0, n_other = 0;
+        if (CHECK(s != NULL) && CHECK_OK(tp_export_onnx_buf(s, &x, 1, &y, 1, &out, &e)) &&
+            CHECK_OK(tp_import_onnx_parse(again, out.data, out.len, "model.onnx", &d, &m)))
+            for (int i = 0; i < tp_graph_n_variables(again); i++) {
+                const tp_variable *v = tp_graph_variable(again, i);
+                if (v->trainable) n++;
+                else n_other++;
+                CHECK_MSG(!strstr(v->name, "frozen") && !strstr(v->name, "fixed") && !strstr(v->name, "sin"), "%s",
+                          v->name);
+            }
+        /* conv/W, conv/b, and bn's gamma and beta unless they are folded, gamma, beta, w * constant, fc/W, fc/b; bn's mean and variance */
+        CHECK_MSG(n == (fold ? 7 : 9) && n_other == (fold ? 0 : 2), "%d trained, %d not", n, n_other);
+        tp_buf_free(&out);
+        tp_graph_free(again);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(sizes_follow_an_unknown_batch)
 {
     /* y = reshape(x, (size of x's axis 0) * 2, -1): Shape, Gather, Mul, Concat and Reshape vanish but for the last */
@@ -1120,6 +1247,10 @@ TEST(options_that_make_no_sense_are_refused)
     CHECK(options_refused(g, &d, ".max_work is -1"));
     d.max_work = (double)NAN;
     CHECK(options_refused(g, &d, ".max_work is"));
+    d.max_work = 0, d.constants = "";
+    CHECK(options_refused(g, &d, ".constants is empty, which matches every name"));
+    d.constants = "layer/(W";
+    CHECK(options_refused(g, &d, ".constants: "));
 
     /* a name may be given twice with the same size; each value of a tp_tri is accepted */
     dims[1] = dims[0];

@@ -12,9 +12,10 @@
  *                    checkpoint, as one file or as a folder for a model server.
  * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; tp_export_c supports only float32 values and
  *                    the ops of feed-forward networks: no recurrent layers, attention, resizing, bilinear_sampler, products of
- *                    many matrices, tp_reduce_prod, tp_argmax, tp_top_k, arc functions or mirrored padding (ONNX has these). Not
- *                    a way to continue training elsewhere: only what inference needs is written. The error names an op that
- *                    cannot be exported.
+ *                    many matrices, tp_reduce_prod, tp_reduce_all, tp_reduce_any, tp_l2_loss, tp_global_norm, tp_zero_fraction,
+ *                    tp_argmax, tp_top_k, arc functions, mirrored padding, tp_check_numerics or tp_print (ONNX has these), and no
+ *                    random numbers. Not a way to continue training elsewhere: only what inference needs is written. The error
+ *                    names an op that cannot be exported.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION

@@ -34,9 +34,9 @@
  *     }
  *
  * TYPES      float16 and bfloat16 are computed in float32.
- * RANDOM     RandomUniform, RandomNormal, their forms with Like, and Bernoulli draw new numbers in each run, in a tower for inference
- *            too, as ONNX says. The numbers follow from the seed of the graph and the name of the node (tp_rand_uniform); the
- *            attribute `seed` is not used.
+ * RANDOM     RandomUniform, RandomNormal, their forms with Like, and Bernoulli draw new numbers in each run, also in a tower
+ *            for inference, as ONNX says. The numbers follow from the seed of the graph and the name of the node, as those of
+ *            tp_rand_uniform do; the attribute `seed` is not used.
  * LAYOUT     Inputs, outputs and the values that tp_graph_find finds have the layout of the file, NCHW. Between them, images are
  *            computed as NHWC, which is the layout of the fast kernels; a transpose remains where an operator needs NCHW.
  * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. An error found while a node is built is
@@ -79,11 +79,12 @@ typedef struct tp_import_onnx_desc {
     const tp_onnx_dim *dims;
     int n_dims;
     /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
-     * BatchNormalization, which become variables that are not trained; default: they become constants. Weights are the initializers of
-     * the file that have a dimension. In a file of tp_export_onnx those that were not trained there stay constants. A file of another
-     * program does not tell weights from other numbers: its causal masks, rotary tables and other buffers of floats are trained too,
-     * unless .constants names them. A BatchNormalization or Dropout in the file's training mode is for inference in a tower for
-     * inference; in the main training tower the running mean and variance get their updates in the collection TP_KEY_UPDATE_OPS */
+     * BatchNormalization, which become variables that are not trained; default: they become constants. Weights are the
+     * initializers of the file that have a dimension. In a file of tp_export_onnx those that were not trained there stay
+     * constants. A file of another program does not tell weights from other numbers: its causal masks, rotary tables and
+     * other buffers of floats are trained too, unless .constants names them. A BatchNormalization or Dropout in the file's
+     * training mode is for inference in a tower for inference; in the main training tower the running mean and variance get
+     * their updates in the collection TP_KEY_UPDATE_OPS */
     tp_tri trainable;
     /* a regular expression (>>regex of tp_graph.h): a weight stays a constant if its name in the file contains a match:
      * "mask$|rotary|relative_coords". A regex without a match gets a warning. NULL: none */
@@ -3564,8 +3565,9 @@ static bool tp__einsum_needs(const tp__einsum *e, int i, char letter)
     return strchr(e->out, letter) != NULL;
 }
 
-/* Reduces factor i of a product so that each of its letters occurs once and is also in the output, in the other factor or in an operand
- * after them: a letter that occurs twice becomes the diagonal, a letter that nothing else has is summed. False after an error. */
+/* Reduces factor i of a product so that each of its letters occurs once and is also in the output, in the other factor or in
+ * an operand after them: a letter that occurs twice becomes the diagonal, a letter that nothing else has is summed. False
+ * after an error. */
 static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
 {
     char *in = e->in[i];
@@ -3589,8 +3591,9 @@ static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
     return true;
 }
 
-/* Computes the product of two factors as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..). A letter of both
- * is summed unless it is needed later. result_letters receives the letters of the result. NULL after an error. */
+/* Computes the product of two factors as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..). A
+ * letter of both is summed unless it is needed later. result_letters receives the letters of the result. NULL after an
+ * error. */
 static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char result_letters[96])
 {
     char shared[32] = "", summed[32] = "", unshared[2][32] = {"", ""};
@@ -3688,8 +3691,8 @@ static tp_node *tp__import_random_node(tp__import_node *n, tp_node *x)
     tp_graph *g = n->importer->graph[n->importer->graph_index];
     return is_normal ? tp_rand_normal(g, s, a, b) : tp_rand_uniform(g, s, a, b);
 }
-/* Builds RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike and Bernoulli. The graph has the seed, not the file: no other
- * program draws the same numbers. */
+/* Builds RandomUniform, RandomNormal, RandomUniformLike, RandomNormalLike and Bernoulli. The graph has the seed, not the file:
+ * no other program draws the same numbers. */
 static void tp__import_random(tp__import_node *n)
 {
     const bool is_bernoulli = n->op[0] == 'B', has_input = is_bernoulli || strstr(n->op, "Like");

@@ -510,7 +510,8 @@ TEST(what_was_trained_is_trained)
                 CHECK_MSG(!strstr(v->name, "frozen") && !strstr(v->name, "fixed") && !strstr(v->name, "sin"), "%s",
                           v->name);
             }
-        /* conv/W, conv/b, and bn's gamma and beta unless they are folded, gamma, beta, w * constant, fc/W, fc/b; bn's mean and variance */
+        /* conv/W, conv/b, bn's gamma and beta unless they are folded, gamma, beta, w * constant, fc/W, fc/b; bn's mean and
+         * variance */
         CHECK_MSG(n == (fold ? 7 : 9) && n_other == (fold ? 0 : 2), "%d trained, %d not", n, n_other);
         tp_buf_free(&out);
         tp_graph_free(again);
@@ -2649,8 +2650,8 @@ TEST(norms_of_more_groups_than_an_int_holds)
     }
 }
 
-/* y = a random number for each of the 3 x 2000 elements of x, all 0.25: in its range, with its mean and deviation, new in each run, in a tower
- * for inference too. The gradient of x is that of the sum. */
+/* y = a random number for each of the 3 x 2000 elements of x, all 0.25: in its range, with its mean and deviation, new in each
+ * run, in a tower for inference too. The gradient of x is that of the sum. */
 TEST(random_numbers_are_drawn)
 {
     static const int64_t n_by_2000[] = {-1, 2000}, rows[] = {3, 2000};
@@ -2837,8 +2838,8 @@ TEST(equations_of_eight_letters)
     CHECK(refused(&file, NULL, "Einsum"));
 }
 
-/* What an equation gives, as a sum over the places of all letters; letter c has 2 or 3 places, operand k the numbers of `number`. Returns the
- * number of elements. */
+/* What an equation gives, as a sum over the places of all letters; letter c has 2 or 3 places, operand k the numbers of
+ * `number`. Returns the number of elements. */
 static float number(int k, int i) { return (float)((i * 7 + k * 5) % 11 - 4); }
 static int letter_size(char c) { return 2 + c % 2; }
 static int sum_of_products(const char *eq, const char *out, double *y)

@@ -3752,6 +3752,7 @@ static void other_model(int which)
         put_io(&graph, 12, "y", 7, 1, three);
         break;
     case 7: norm_model(); return;
+    case 9: masked_model("attn/mask\nmean"); return;
     case 6: /* an If that gives what is known */
         put_weight(&then, "a", 1, 1, three, known, sizeof known);
         put_io(&then, 12, "a", 1, 1, three);
@@ -3766,11 +3767,12 @@ static void other_model(int which)
 
 TEST(out_of_memory_anywhere)
 {
-    for (int which = 0; which < 9; which++) {
+    for (int which = 0; which < 10; which++) {
         tp_import_onnx_desc d;
         long failures = 0;
         memset(&d, 0, sizeof d);
-        d.trainable = which == 4 || which == 7 ? TP_YES : 0;
+        d.trainable = which == 4 || which == 7 || which == 9 ? TP_YES : 0;
+        d.constants = which == 9 ? "w|mean" : NULL;
         d.scope = which == 2 ? "scope" : NULL;
         other_model(which);
         for (long n = 1, failed = 1; failed; n++) {

@@ -344,7 +344,8 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer of buffer_size datapoints. A pass of this flow never ends: df is restarted at the end of each pass of
  * df. Its size, which a trainer takes for an epoch, is num_reuse times that of df. Each datapoint of df goes into the buffer
  * num_reuse times. Once the buffer is full, each datapoint that is put in pushes the front one out, which is given. The buffer
- * is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k). [dataflow: LocallyShuffleData] */
+ * is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k). A seek finds out by counting
+ * which datapoints are in the buffer, and reads only those; df is asked to seek to each of them. [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -2504,13 +2505,10 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     }
 }
 
-/* Begins at pass `pass` and skips n datapoints. */
-static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
+/* Skips datapoints until n are behind the reader. */
+static tp_status tp__endless_skip_to(tp__endless *e, int64_t n)
 {
-    e->pass = pass;
-    e->position = 0;
-    e->none_given = true;
-    tp_status st = tp_df_restart(e->df, pass);
+    tp_status st = TP_OK;
     while (st == TP_OK && e->position < n) {
         int64_t k = 0;
         st = tp_df_seek(e->df, n - e->position, &k);
@@ -2520,6 +2518,16 @@ static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
         st = tp__endless_next_pass(e);
     }
     return st;
+}
+
+/* Begins at pass `pass` and skips n datapoints. */
+static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
+{
+    e->pass = pass;
+    e->position = 0;
+    e->none_given = true;
+    const tp_status st = tp_df_restart(e->df, pass);
+    return st == TP_OK ? tp__endless_skip_to(e, n) : st;
 }
 
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second)
@@ -3984,7 +3992,14 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 
 /* -- locally_shuffle ---- >>df locally_shuffle
  * The buffer is a ring of indices into slot[]. slot[] has one datapoint more than the ring: the datapoint given last, which must
- * not change until the next call. */
+ * not change until the next call. Which slots change places depends on the seed and on counts alone. Therefore a seek moves the
+ * indices without data, and then reads only the datapoints that are still in the buffer. */
+
+/* A datapoint that a seek left out and that the buffer needs. */
+typedef struct tp__shuffle_due {
+    int64_t input; /* its number among the datapoints of the flow below; -1: nothing is due */
+    int slot;      /* where it goes; -1: into `in` */
+} tp__shuffle_due;
 
 typedef struct tp__shuffle_flow {
     tp__endless endless; /* must be the first member: shared functions find the flow below through it */
@@ -3997,13 +4012,17 @@ typedef struct tp__shuffle_flow {
     int n_used;
     int64_t inputs;
     uint64_t key;
+    tp__shuffle_due *due; /* after a seek: what must be read before the next datapoint, by `input`; NULL: nothing */
+    int n_due, n_read;
 } tp__shuffle_flow;
 
 static void tp__shuffle_buffer(tp__shuffle_flow *f, int64_t k)
 {
     for (int i = 0; i < f->filled; i++) f->order[i] = f->ring[(f->head + i) % f->capacity];
+    uint32_t r[4]; /* tp_random_u32(key, k, i) of four i, which are drawn together */
     for (int i = f->filled - 1; i > 0; i--) {
-        const int j = (int)((uint64_t)tp_random_u32(f->key, (uint64_t)k, (uint64_t)i) * ((uint64_t)i + 1) >> 32);
+        if (i == f->filled - 1 || i % 4 == 3) tp_philox(f->key, (uint64_t)i / 4, (uint64_t)k, r);
+        const int j = (int)((uint64_t)r[i % 4] * ((uint64_t)i + 1) >> 32);
         const int swap = f->order[i];
         f->order[i] = f->order[j];
         f->order[j] = swap;
@@ -4012,43 +4031,145 @@ static void tp__shuffle_buffer(tp__shuffle_flow *f, int64_t k)
     for (int i = 0; i < f->filled; i++) f->ring[i] = f->order[i];
 }
 
+/* Counts the next datapoint of the flow below; it is the turn of the shuffle that comes before it. */
+static void tp__shuffle_count_input(tp__shuffle_flow *f)
+{
+    if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
+    f->inputs++;
+    f->n_used = 0;
+}
+
+/* The slot into which the next datapoint goes. */
+static int tp__shuffle_free_slot(const tp__shuffle_flow *f) { return f->filled == f->capacity ? f->spare : f->filled; }
+
+/* Puts that slot at the end of the ring. True if the ring was full: then the datapoint at its front is given, and its slot becomes
+ * the spare one. */
+static bool tp__shuffle_push(tp__shuffle_flow *f)
+{
+    const int slot = tp__shuffle_free_slot(f);
+    f->n_used++;
+    if (f->filled < f->capacity) {
+        f->ring[(f->head + f->filled++) % f->capacity] = slot;
+        return false;
+    }
+    f->spare = f->ring[f->head];
+    f->ring[f->head] = slot;
+    f->head = (f->head + 1) % f->capacity;
+    return true;
+}
+
+static void tp__shuffle_forget_due(tp__shuffle_flow *f)
+{
+    tp_free(f->due);
+    f->due = NULL;
+    f->n_due = f->n_read = 0;
+}
+
+/* Reads the datapoints that a seek left out. After a failure the next call goes on behind what failed. */
+static tp_status tp__shuffle_read_due(tp__shuffle_flow *f)
+{
+    tp_status st = TP_OK;
+    for (; f->n_read < f->n_due; f->n_read++) {
+        const tp__shuffle_due *due = &f->due[f->n_read], *before = f->n_read ? due - 1 : NULL;
+        tp_datapoint *to = due->slot < 0 ? &f->in : &f->slot[due->slot];
+        if (before && before->input == due->input) { /* with num_reuse a datapoint is in several slots */
+            st = tp_datapoint_copy(to, before->slot < 0 ? &f->in : &f->slot[before->slot]);
+        } else {
+            st = tp__endless_skip_to(&f->endless, due->input);
+            if (st == TP_OK && f->endless.position == due->input) st = tp__endless_next(&f->endless, to);
+            if (st == TP_OK) st = tp__datapoint_own(to);
+        }
+        if (st != TP_OK) return st;
+    }
+    st = tp__endless_skip_to(&f->endless, f->inputs);
+    if (st == TP_OK) tp__shuffle_forget_due(f);
+    return st;
+}
+
+static int tp__shuffle_by_input(const void *a, const void *b)
+{
+    const tp__shuffle_due *x = (const tp__shuffle_due *)a, *y = (const tp__shuffle_due *)b;
+    if (x->input != y->input) return x->input < y->input ? -1 : 1;
+    return x->slot < y->slot ? -1 : x->slot > y->slot;
+}
+
+/* Goes on by n datapoints without reading any: the buffer knows then which ones are due. Nothing may be due before, and `in` must
+ * be used up. */
+static tp_status tp__shuffle_replay(tp__shuffle_flow *f, int64_t n, int64_t *skipped)
+{
+    tp__shuffle_due *due = (tp__shuffle_due *)tp_calloc((size_t)f->capacity + 2, sizeof *due);
+    if (!due) return TP_ERR_NOMEM;
+    for (int i = 0; i <= f->capacity; i++) due[i].input = -1;
+    f->endless.position = f->inputs; /* they differ where there was no memory to keep a datapoint */
+    tp_status st = TP_OK;
+    for (const int64_t end = *skipped + n; *skipped < end;) {
+        if (f->n_used == f->reuse) {
+            if ((st = tp__df_may_wait()) != TP_OK) break; /* it takes seconds for a hundred million datapoints */
+            tp__shuffle_count_input(f);
+        }
+        const int slot = tp__shuffle_free_slot(f);
+        due[slot].input = f->inputs - 1;
+        *skipped += tp__shuffle_push(f);
+    }
+    /* The last datapoint that was skipped, in the spare slot, is not needed. */
+    due[f->spare].input = -1;
+    f->due = due;
+    for (int i = 0; i <= f->capacity; i++) {
+        if (due[i].input < 0) continue;
+        due[f->n_due].input = due[i].input;
+        due[f->n_due++].slot = i;
+    }
+    if (f->n_used < f->reuse) {
+        due[f->n_due].input = f->inputs - 1;
+        due[f->n_due++].slot = -1;
+    }
+    qsort(due, (size_t)f->n_due, sizeof *due, tp__shuffle_by_input);
+    return st;
+}
+
 static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
-    for (;;) {
-        tp_status st;
+    tp_status st = f->due ? tp__shuffle_read_due(f) : TP_OK;
+    if (st != TP_OK) return st;
+    do {
         if (f->n_used == f->reuse) { /* read the next datapoint */
             if ((st = tp__endless_next(&f->endless, &f->in)) != TP_OK) return st;
             if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
-            if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
-            f->inputs++;
-            f->n_used = 0;
+            tp__shuffle_count_input(f);
         }
         /* put the datapoint into a free slot; at its last use swap the buffers instead of copying */
-        const bool full = f->filled == f->capacity;
-        const int slot = full ? f->spare : f->filled;
+        tp_datapoint *to = &f->slot[tp__shuffle_free_slot(f)];
         if (f->n_used + 1 < f->reuse) {
-            if ((st = tp_datapoint_copy(&f->slot[slot], &f->in)) != TP_OK) return st;
+            if ((st = tp_datapoint_copy(to, &f->in)) != TP_OK) return st;
         } else {
-            const tp_datapoint swap = f->slot[slot];
-            f->slot[slot] = f->in;
+            const tp_datapoint swap = *to;
+            *to = f->in;
             f->in = swap;
         }
-        f->n_used++;
-        if (!full) {
-            f->ring[(f->head + f->filled++) % f->capacity] = slot;
-            continue;
-        }
-        f->spare = f->ring[f->head]; /* the front datapoint is given; its slot becomes the spare one */
-        f->ring[f->head] = slot;
-        f->head = (f->head + 1) % f->capacity;
-        return tp_datapoint_view(dp, &f->slot[f->spare]);
+    } while (!tp__shuffle_push(f));
+    return tp_datapoint_view(dp, &f->slot[f->spare]);
+}
+
+static tp_status tp__shuffle_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    tp_status st = TP_OK;
+    while (*skipped < n && st == TP_OK) {
+        /* On a short way the buffer keeps most of what is read. The last datapoint is read in any case, so that a failure of what is
+         * due is told by this seek, and counts as one that a walk meets. */
+        if (n - *skipped > f->capacity && !f->due && f->n_used == f->reuse)
+            st = tp__shuffle_replay(f, n - *skipped - 1, skipped);
+        if (st == TP_OK) st = tp__shuffle_next(df, &df->skip_);
+        *skipped += st == TP_OK;
     }
+    return st;
 }
 
 static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
 {
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
+    tp__shuffle_forget_due(f);
     f->head = f->filled = 0;
     f->spare = f->capacity;
     f->n_used = f->reuse;
@@ -4070,6 +4191,7 @@ static void tp__shuffle_close(tp_dataflow *df)
     tp_free(f->slot);
     tp_free(f->ring);
     tp_free(f->order);
+    tp_free(f->due);
     tp_datapoint_free(&f->in);
 }
 
@@ -4083,6 +4205,7 @@ TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d)
     df->next = tp__shuffle_next;
     df->restart = tp__shuffle_restart;
     df->size = tp__shuffle_size;
+    df->seek = tp__shuffle_seek;
     df->close = tp__shuffle_close;
     df->endless_ = true;
     if (d->buffer_size < 1 || d->buffer_size == INT_MAX)

@@ -231,6 +231,124 @@ TEST(locally_shuffle_keeps_its_promises)
     tp_df_free(df);
 }
 
+/* Sources of a buffer: one that seeks; one without seek; one that drops; passes that are shuffled; one that seeks and has passes of
+ * another length each. */
+static tp_dataflow *shuffle_source(int kind, int *n)
+{
+    tp_dataflow *two[2];
+    switch (kind) {
+    case 0: return tp_df_from_generator(count_to, n, .size = *n, .indexed = TP_YES);
+    case 1: return tp_df_from_generator(count_to, n);
+    case 2: return tp_df_map(tp_df_from_generator(count_to, n, .size = *n, .indexed = TP_YES), double_even);
+    case 3: return numbers(*n, TP_YES);
+    default:
+        two[0] = numbers(*n, TP_YES),
+        two[1] = tp_df_map_component(numbers(*n, TP_YES), augment, 0, .keeps_all = TP_YES);
+        return tp_df_random_mix(two, 2);
+    }
+}
+/* The buffer after a seek is that after a walk: sources shorter and longer than the buffer, several passes of them, from the start and
+ * from within, one seek behind another. */
+TEST(locally_shuffle_seeks_to_the_same_order)
+{
+    static const int lengths[] = {1, 2, 5, 17, 40}, first[] = {0, 1, 3}, second[] = {0, 7, 23};
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
+    for (int c = 0; c < 5 * 5 * 9 * 3 * 3; c++) {
+        int n = lengths[c % 5], kind = c / 5 % 5, size = c / 25 % 9 + 1, reuse = c / 225 % 3 + 1, third = c / 675;
+        tp_dataflow *df[2];
+        for (int k = 0; k < 2; k++)
+            df[k] = tp_df_locally_shuffle(shuffle_source(kind, &n), size, .num_reuse = reuse,
+                                          .shuffle_interval = 2 * third);
+        for (int walk = 0; walk < 9; walk++) {
+            const int64_t far[2] = {first[walk % 3] + 11 * walk, second[walk / 3]};
+            const int64_t pass = walk % 2 * 3;
+            CHECK_OK(tp_df_restart(df[0], pass));
+            CHECK_OK(tp_df_restart(df[1], pass));
+            for (int part = 0; part < 2; part++) {
+                int64_t skipped = -1;
+                for (int64_t i = 0; i < far[part]; i++) CHECK_OK(tp_df_next(df[0], &a));
+                CHECK_OK(tp_df_seek(df[1], far[part], &skipped));
+                CHECK(skipped == far[part]);
+                for (int i = 0; i < (part ? 2 * size + 9 : walk % 4); i++) {
+                    if (!CHECK_OK(tp_df_next(df[0], &a)) || !CHECK_OK(tp_df_next(df[1], &b))) break;
+                    const double want = tp_tensor_get(&a.c[0], 0), got = tp_tensor_get(&b.c[0], 0);
+                    CHECK_MSG(!(want < got || want > got),
+                              "source %d of %d, buffer %d, reuse %d, interval %d: number %d after %d and %d is %g, a "
+                              "walk gives %g",
+                              kind, n, size, reuse, 2 * third, i, (int)far[0], (int)far[1], got, want);
+                }
+            }
+        }
+        for (int k = 0; k < 2; k++) tp_df_free(df[k]);
+    }
+    tp_datapoint_free(&a);
+    tp_datapoint_free(&b);
+}
+
+static int n_counted, fails_at;
+static tp_status count_calls(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user;
+    static const int many = 5000;
+    n_counted++;
+    if (n_counted == fails_at) return tp_fail(TP_ERR_IO, "cat.jpg is gone");
+    tp_status st = count_to((void *)(uintptr_t)&many, pass, index, dp);
+    if (st == TP_OK) *(int32_t *)dp->c[0].data += (int32_t)(pass * many);
+    return st;
+}
+/* A seek reads what the buffer holds, once each, however long the way is, and nothing after it; a failure there is told, and the next
+ * call goes on. */
+TEST(locally_shuffle_reads_only_its_buffer_to_seek)
+{
+    enum { BUFFER = 100, FAR = 43210 };
+    tp_datapoint dp = {0, NULL, 0};
+    int32_t want[2 * BUFFER];
+    int most = 0;
+    for (int reuse = 1; reuse <= 3; reuse += 2)
+        for (int way = 0; way < 4; way++) { /* a walk, a seek, two failures in the seek: an early one, a late one */
+            int64_t skipped = -1;
+            tp_dataflow *df = tp_df_locally_shuffle(tp_df_from_generator(count_calls, .size = 5000, .indexed = TP_YES),
+                                                    BUFFER, .num_reuse = reuse);
+            n_counted = 0;
+            fails_at = way == 2 ? 1 : way == 3 ? most : 0;
+            for (int i = 0; i < FAR && way == 0; i++) CHECK_OK(tp_df_next(df, &dp));
+            if (way == 1) {
+                CHECK_OK(tp_df_seek(df, FAR, &skipped));
+                CHECK(skipped == FAR);
+                most = n_counted;
+                CHECK_MSG(most <= BUFFER + 2 && most > BUFFER / 4, "%d datapoints were read", most);
+            }
+            if (way > 1) {
+                CHECK_ERR(tp_df_seek(df, FAR, &skipped), TP_ERR_IO, "cat.jpg is gone");
+                CHECK(skipped < FAR);
+                CHECK_OK(tp_df_seek(df, FAR - skipped, NULL));
+                CHECK_MSG(n_counted == most + 1, "%d datapoints were read, %d without a failure", n_counted, most);
+            }
+            for (int i = 0; i < 2 * BUFFER && CHECK_OK(tp_df_next(df, &dp)); i++) {
+                const int32_t got = *(const int32_t *)dp.c[0].data;
+                if (way == 0) want[i] = got;
+                CHECK_MSG(got == want[i], "way %d, reuse %d, %d: %d instead of %d", way, reuse, i, (int)got,
+                          (int)want[i]);
+            }
+            tp_df_free(df);
+        }
+    tp_datapoint_free(&dp);
+    for (long n = 1, failed = 1; failed; n++) { /* without memory; a seek that failed is left by a restart */
+        tp_test_fail_after(n);
+        tp_dataflow *df = tp_df_locally_shuffle(tp_df_from_generator(count_calls, .size = 5000, .indexed = TP_YES), 9,
+                                                .num_reuse = 2);
+        const tp_status st = df ? tp_df_seek(df, 400, NULL) : TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        CHECK(st == (failed ? TP_ERR_NOMEM : TP_OK));
+        if (df && n % 2) CHECK_OK(tp_df_restart(df, 0));
+        if (df && failed) CHECK_OK(tp_df_next(df, &dp));
+        tp_datapoint_free(&dp);
+        tp_df_free(df);
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks", n);
+    }
+    tp_test_alloc_reset();
+}
+
 /* What leaves a buffer that was shuffled when it was full is any order of its datapoints, each as often. */
 TEST(locally_shuffle_gives_every_order)
 {

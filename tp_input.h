@@ -122,6 +122,8 @@ struct tp_dataflow {
     int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
     /* what to do where a second pass is wanted and `restart` is NULL; NULL: give it that function */
     const char *advice_;
+    /* what to do where seeking reads the datapoints; NULL: give it the function `seek` */
+    const char *seek_advice_;
     tp_datapoint skip_;
     bool endless_; /* its passes have no end, and its size is how much a trainer takes for an epoch */
     /* the flow at or below this one, read by the same thread, that collects datapoints for batches of later passes; or NULL */
@@ -2214,6 +2216,22 @@ TP_DEF int64_t tp_df_size(tp_dataflow *df)
 }
 
 #define TP__SEEK_TOLD 1000 /* a flow that reads more datapoints than this to skip them says so */
+static void tp__df_tell_reading(tp_dataflow *df, int64_t n)
+{
+    if (n <= TP__SEEK_TOLD || df->reading_is_told_) return;
+    df->reading_is_told_ = true;
+    tp_log(TP_LOG_INFO, "%s: up to %lld datapoints are read to reach the position where it goes on: %s", df->name,
+           (long long)n, df->seek_advice_ ? df->seek_advice_ : "give the flow its function seek to skip them");
+}
+
+/* For flows that know their datapoints only when they have read those below. */
+#define TP__SEEK_NEVER                                                                                                 \
+    "only reading shows which ones it gives; if that takes too long, save its datapoints once (tp_df_save_tfrecord), " \
+    "and read that file"
+/* For maps, whose .keeps_all is as given; TP_NO: they may drop datapoints. */
+#define TP__SEEK_MAP(keeps_all_) \
+    ((keeps_all_) == TP_NO ? TP__SEEK_NEVER : "set its .keeps_all = TP_YES to skip them, if its function drops none")
+
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     TP__REQUIRE(df, TP_ERR_ARG)
@@ -2238,14 +2256,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         df->index_ += *skipped;
         return st;
     }
-    if (n > TP__SEEK_TOLD && !df->reading_is_told_) {
-        df->reading_is_told_ = true;
-        tp_log(
-            TP_LOG_INFO,
-            "%s: up to %lld datapoints are read to reach the position where it goes on, because it has no seek: give "
-            "the flow one (tp_df_from_generator: .indexed = TP_YES) to skip them",
-            df->name, (long long)n);
-    }
+    tp__df_tell_reading(df, n);
     while (*skipped < n) { /* a flow without seek: skip by calling next */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
@@ -2931,6 +2942,8 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     df->restart = tp__generator_restart;
     df->size = tp__generator_size;
     if (d->indexed == TP_YES) df->seek = tp__generator_seek;
+    df->seek_advice_ =
+        "set its .indexed = TP_YES and .size to skip them, if a datapoint depends on nothing but (pass, index)";
     df->close = tp__generator_close;
     return df;
 }
@@ -3637,6 +3650,7 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
     df->restart = tp__map_restart;
     df->size = tp__map_size;
     if (tp__tri_is_yes(d->keeps_all, false)) df->seek = tp__map_seek;
+    df->seek_advice_ = TP__SEEK_MAP(d->keeps_all);
     df->close = tp__map_close;
     if (!d->fn && !component_fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
     if (index < 0) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: there is no component %d", name, index);
@@ -4707,6 +4721,7 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
     f->release = d->release;
     f->size = d->size;
     df->next = tp__df_filter_next;
+    df->seek_advice_ = TP__SEEK_NEVER;
     df->restart = tp__df_filter_restart;
     df->size = tp__df_filter_size;
     df->close = tp__df_filter_close;
@@ -5047,6 +5062,7 @@ TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d)
     f->keep_state = tp__tri_is_yes(d->keep_state, true) && !d->df->endless_; /* without an end nothing is left over */
     df->collects_ = f->keep_state ? df : NULL;
     df->next = tp__by_shape_next;
+    df->seek_advice_ = TP__SEEK_NEVER;
     df->restart = tp__by_shape_restart;
     df->size = tp__by_shape_size;
     df->close = tp__by_shape_close;
@@ -5486,6 +5502,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
                     "are skipped now: set .ordered = TP_YES",
                     df->name);
     if (!f->keeps_all) { /* only fn knows which datapoints it drops */
+        tp__df_tell_reading(df, n);
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
         df->index_ -= *skipped; /* tp_df_next has counted the skipped datapoints, and tp_df_seek counts them again */
         return st == TP_END ? TP_OK : st;
@@ -5570,6 +5587,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     df->restart = tp__crew_restart;
     df->size = tp__crew_size;
     df->seek = tp__crew_seek;
+    df->seek_advice_ = TP__SEEK_MAP(d->keeps_all);
     df->close = tp__crew_close;
 #ifdef TP_NO_THREADS
     threads = buffers = 0;
@@ -6911,7 +6929,8 @@ TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d)
     tp_dict dict = {NULL, 0, 0};
     tp_status st = tp_npz_load(d->path, &dict);
     if (st == TP_OK && n == 0) n = dict.n;
-    if (st == TP_OK && (n < 1 || n > TP_MAX_COMPONENTS))
+    if (st == TP_OK && n < 1) st = tp_fail(TP_ERR_FORMAT, "%s has no arrays: there is nothing to read", d->path);
+    if (st == TP_OK && n > TP_MAX_COMPONENTS)
         st = tp_fail(TP_ERR_FORMAT, "%s has %d arrays: name 1 to %d of them", d->path, n, TP_MAX_COMPONENTS);
     tp_dataflow *df = st == TP_OK ? tp__rows_new("tp_df_npz", n, d->seed) : NULL;
     if (st == TP_OK) st = df ? tp__npz_rows(df, &dict, d, n) : TP_ERR_NOMEM;

@@ -478,6 +478,66 @@ TEST(a_long_way_to_the_position_is_told)
     tp_set_log(NULL, NULL);
 }
 
+static tp_status as_they_are(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+static bool all_are_kept(const tp_datapoint *dp, const tp_map_call *call) { return (void)dp, (void)call, true; }
+static tp_status zero_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    (void)df;
+    static const int many = 5000;
+    return count_to((void *)(uintptr_t)&many, 0, 0, dp);
+}
+static tp_dataflow *reading_flow(int which, tp_dataflow *below)
+{
+    tp_dataflow *own;
+    switch (which) {
+    case 0: return tp_df_map(below, as_they_are);
+    case 1: return tp_df_map(below, as_they_are, .keeps_all = TP_NO);
+    case 2: return tp_df_filter(below, all_are_kept);
+    case 3: return tp_df_batch_by_shape(below, 1, 0);
+    case 4: return tp_df_parallel_map(below, as_they_are, .num_thread = 2);
+    case 5: return tp_df_parallel_map(below, as_they_are, .num_thread = 2, .keeps_all = TP_YES);
+    default:
+        tp_df_free(below);
+        if ((own = tp_df_new("a game", 0, 0)) != NULL) own->next = zero_next;
+        return own;
+    }
+}
+/* The advice is one that the flow can follow. */
+TEST(the_advice_for_a_long_way_fits_the_flow)
+{
+    static const char *const advice[] = {"tp_df_map: up to 2000 * goes on: set its .keeps_all = TP_YES",
+                                         "tp_df_map: up to 2000 * goes on: only reading shows which ones it gives",
+                                         "tp_df_filter: up to 2000 * goes on: only reading shows",
+                                         "tp_df_batch_by_shape: up to 2000 * goes on: only reading shows",
+                                         "tp_df_parallel_map: up to 2000 * goes on: set its .keeps_all = TP_YES",
+                                         NULL,
+                                         "a game: up to 2000 * goes on: give the flow its function seek"};
+    int many = 5000;
+    for (int which = 0; which < TP_COUNT(advice); which++) {
+        tp_test_keep_log();
+        tp_dataflow *df = reading_flow(which, tp_df_from_generator(count_to, &many, .size = many, .indexed = TP_YES));
+        int64_t skipped = 0;
+        CHECK_OK(tp_df_seek(df, 2000, &skipped));
+        CHECK(skipped == 2000);
+        tp_df_free(df);
+        if (advice[which]) {
+            const char *star = strchr(advice[which], '*');
+            char begin[80];
+            snprintf(begin, sizeof begin, "%.*s", (int)(star - advice[which] - 1), advice[which]);
+            CHECK_MSG(strstr(tp_test_logged, begin) && strstr(tp_test_logged, star + 1), "flow %d: %s", which,
+                      tp_test_logged);
+        }
+        const char *told = strstr(tp_test_logged, "datapoints are read");
+        CHECK_MSG(!told == !advice[which] && !(told && strstr(told + 1, "datapoints are read")), "flow %d: %s", which,
+                  tp_test_logged);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 TEST(seek_behind_the_last_datapoint)
 {
     tp_dataflow *df;

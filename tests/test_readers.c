@@ -670,6 +670,9 @@ TEST(npz_of_numpy)
     for (int i = 0; i <= TP_MAX_COMPONENTS; i++) many.names[i] = "X";
     check_refused(tp_df_npz_(&many), TP_ERR_ARG, "tp_df_npz: at most ");
     check_refused(tp_df_npz(tp_test_path(tp_test_tmpdir(), "none.npz")), TP_ERR_IO, "none.npz");
+    static const unsigned char empty[22] = {'P', 'K', 5, 6};
+    const char *path = write_file(tp_test_tmpdir(), "empty.npz", empty, sizeof empty);
+    check_refused(tp_df_npz(path), TP_ERR_FORMAT, "empty.npz has no arrays: there is nothing to read");
 }
 
 static tp_dataflow *an_npz(void) { return tp_df_npz(npz_path, .names = {"X", "y"}); }

@@ -653,7 +653,7 @@ TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *m
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    /* names of the arrays; none given: all arrays, in the order of the file */
+    /* names of the arrays, the only ones that are read; none given: all arrays, in the order of the file */
     const char *names[TP_MAX_COMPONENTS + 1];
     tp_tri shuffle; /* whether each pass has another, random order; default TP_YES */
     uint64_t seed;
@@ -6904,10 +6904,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
     const char *name[TP_MAX_COMPONENTS];
     for (int j = 0; j < n; j++) {
         name[j] = d->names[0] ? d->names[j] : dict->item[j].name;
-        tp_tensor *t = tp__dict_get(dict, name[j]);
-        if (!t)
-            return tp_fail(TP_ERR_NAME, "%s has no array \"%s\"; its first is \"%s\"", d->path, name[j],
-                           dict->n ? dict->item[0].name : "none");
+        tp_tensor *t = tp__dict_get(dict, name[j]); /* it is there: tp__npz_load_named has seen to that */
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
         f->array[j] = *t; /* f->array owns the memory of *t from now on */
@@ -6927,9 +6924,9 @@ TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d)
     while (n < TP_MAX_COMPONENTS && d->names[n]) n++;
     if (d->names[n]) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_npz: at most %d names", TP_MAX_COMPONENTS);
     tp_dict dict = {NULL, 0, 0};
-    tp_status st = tp_npz_load(d->path, &dict);
+    tp_status st = tp__npz_load_named(d->path, d->names, n, &dict);
     if (st == TP_OK && n == 0) n = dict.n;
-    if (st == TP_OK && n < 1) st = tp_fail(TP_ERR_FORMAT, "%s has no arrays: there is nothing to read", d->path);
+    if (st == TP_OK && dict.n < 1) st = tp_fail(TP_ERR_FORMAT, "%s has no arrays: there is nothing to read", d->path);
     if (st == TP_OK && n > TP_MAX_COMPONENTS)
         st = tp_fail(TP_ERR_FORMAT, "%s has %d arrays: name 1 to %d of them", d->path, n, TP_MAX_COMPONENTS);
     tp_dataflow *df = st == TP_OK ? tp__rows_new("tp_df_npz", n, d->seed) : NULL;

@@ -8605,34 +8605,69 @@ static tp_status tp__zip_bad(const char *data_name, const char *reason)
     return tp_fail(TP_ERR_FORMAT, "%s: the npz (zip) file is damaged: %s", data_name, reason);
 }
 
-/* Find the central directory: n members in [*begin, *end). */
-static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *data_name, uint64_t *n, uint64_t *begin,
-                                   uint64_t *end)
+/* A zip file: in memory, or open and read in parts. */
+typedef struct tp__zip_file {
+    const char *name;     /* for error sentences */
+    const uint8_t *bytes; /* the whole file; NULL: its parts are read from fd */
+    int fd;
+    uint64_t size;
+} tp__zip_file;
+
+/* Finds n bytes at offset `at`, which are within the size of the file. They may be in `room`, and then stay until it is used again. */
+static tp_status tp__zip_part(const tp__zip_file *z, uint64_t at, uint64_t n, tp_buf *room, const uint8_t **p)
 {
+    if (z->bytes) {
+        *p = z->bytes + at;
+        return TP_OK;
+    }
+    if (n >= room->cap) {
+        tp_buf_free(room);
+        room->data = n <= tp__file_limit(0) ? (char *)tp_malloc((size_t)n + 1) : NULL;
+        if (!room->data)
+            return tp_fail(TP_ERR_NOMEM, "%s: out of memory for %llu bytes of it", z->name, (unsigned long long)n);
+        room->cap = (size_t)n + 1;
+    }
+    const int64_t got = tp__os_read_at(z->fd, room->data, (size_t)n, (int64_t)at);
+    if (got < 0) return tp_fail(TP_ERR_IO, "%s cannot be read: %s", z->name, tp__os_error());
+    if ((uint64_t)got != n) return tp_fail(TP_ERR_FORMAT, "%s has become shorter while it was read", z->name);
+    *p = (const uint8_t *)room->data;
+    return TP_OK;
+}
+
+/* Find the central directory: n members in [*begin, *end). */
+static tp_status tp__zip_directory(const tp__zip_file *z, tp_buf *room, uint64_t *n, uint64_t *begin, uint64_t *end)
+{
+    const char *const data_name = z->name;
+    const uint64_t size = z->size, tail = TP__ZIP_LOCATOR + TP__ZIP_END + 65535u, low = size > tail ? size - tail : 0;
     uint64_t at = size, lowest = size > TP__ZIP_END + 65535u ? size - TP__ZIP_END - 65535u : 0;
     if (size < TP__ZIP_END) return tp__zip_bad(data_name, "it is too short");
+    const uint8_t *p, *e; /* p: the end of the file; e: its end record */
+    tp_status s = tp__zip_part(z, low, size - low, room, &p);
+    if (s) return s;
     for (at = size - TP__ZIP_END;; at--) {
-        if (tp__le32(p + at) == 0x06054b50u && at + TP__ZIP_END + tp__le16(p + at + 20) == size) break;
+        e = p + (at - low);
+        if (tp__le32(e) == 0x06054b50u && at + TP__ZIP_END + tp__le16(e + 20) == size) break;
         if (at == lowest) return tp__zip_bad(data_name, "it has no end record (is it cut short, or no npz file?)");
     }
-    uint64_t disk = tp__le16(p + at + 4), cd_disk = tp__le16(p + at + 6), here = tp__le16(p + at + 8);
-    uint64_t bytes = tp__le32(p + at + 12);
-    *n = tp__le16(p + at + 10);
-    *begin = tp__le32(p + at + 16);
+    uint64_t disk = tp__le16(e + 4), cd_disk = tp__le16(e + 6), here = tp__le16(e + 8), bytes = tp__le32(e + 12);
+    *n = tp__le16(e + 10);
+    *begin = tp__le32(e + 16);
     bool zip64 = *n == 0xFFFF || bytes == 0xFFFFFFFFu || *begin == 0xFFFFFFFFu;
-    bool has_locator = at >= TP__ZIP_LOCATOR + TP__ZIP_END64 && tp__le32(p + at - TP__ZIP_LOCATOR) == 0x07064b50u;
+    bool has_locator = at >= TP__ZIP_LOCATOR + TP__ZIP_END64 && tp__le32(e - TP__ZIP_LOCATOR) == 0x07064b50u;
     if (zip64 && has_locator) {
         uint64_t locator = at - TP__ZIP_LOCATOR;
-        at = tp__le64(p + locator + 8);
-        if (at > locator - TP__ZIP_END64 || tp__le32(p + at) != 0x06064b50u || tp__le64(p + at + 4) < 44 ||
-            tp__le64(p + at + 4) > locator - at - 12)
+        at = tp__le64(e - TP__ZIP_LOCATOR + 8);
+        if (at > locator - TP__ZIP_END64) return tp__zip_bad(data_name, "its zip64 end record is wrong");
+        s = tp__zip_part(z, at, TP__ZIP_END64, room, &e);
+        if (s) return s;
+        if (tp__le32(e) != 0x06064b50u || tp__le64(e + 4) < 44 || tp__le64(e + 4) > locator - at - 12)
             return tp__zip_bad(data_name, "its zip64 end record is wrong");
-        disk = tp__le32(p + at + 16);
-        cd_disk = tp__le32(p + at + 20);
-        here = tp__le64(p + at + 24);
-        *n = tp__le64(p + at + 32);
-        bytes = tp__le64(p + at + 40);
-        *begin = tp__le64(p + at + 48);
+        disk = tp__le32(e + 16);
+        cd_disk = tp__le32(e + 20);
+        here = tp__le64(e + 24);
+        *n = tp__le64(e + 32);
+        bytes = tp__le64(e + 40);
+        *begin = tp__le64(e + 48);
     }
     if (disk || cd_disk || here != *n) return tp__zip_bad(data_name, "it is one part of several");
     if (*begin > at || bytes > at - *begin) return tp__zip_bad(data_name, "its directory lies outside the file");
@@ -8666,15 +8701,17 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
     return true; /* do not require the whole field: some files have up to three bytes of padding here */
 }
 
-static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *data_name,
-                               tp__zip_member *m)
+/* Reads the entry at *at of the central directory, which ends at `end`, and moves *at behind it. */
+static tp_status tp__zip_entry(const uint8_t **at, const uint8_t *end, const char *data_name, tp__zip_member *m,
+                               uint32_t *flags)
 {
-    const uint8_t *c = p + *at;
-    if (end - *at < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u)
+    const uint8_t *c = *at;
+    if (end - c < TP__ZIP_CENTRAL || tp__le32(c) != 0x02014b50u)
         return tp__zip_bad(data_name, "its directory is wrong");
-    uint32_t flags = tp__le16(c + 8), nlen = tp__le16(c + 28), xlen = tp__le16(c + 30), clen = tp__le16(c + 32);
-    if (end - *at - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen)
+    uint32_t nlen = tp__le16(c + 28), xlen = tp__le16(c + 30), clen = tp__le16(c + 32);
+    if ((uint64_t)(end - c) - TP__ZIP_CENTRAL < (uint64_t)nlen + xlen + clen)
         return tp__zip_bad(data_name, "its directory is wrong");
+    *flags = tp__le16(c + 8);
     m->name = (const char *)c + TP__ZIP_CENTRAL;
     m->name_length = nlen;
     m->method = tp__le16(c + 10);
@@ -8682,9 +8719,16 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     m->compressed_size = tp__le32(c + 20);
     m->uncompressed_size = tp__le32(c + 24);
     m->local_header = tp__le32(c + 42);
-    *at += (uint64_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
+    *at += (size_t)TP__ZIP_CENTRAL + nlen + xlen + clen;
     if (!tp__zip_extra(c + TP__ZIP_CENTRAL + nlen, xlen, m)) return tp__zip_bad(data_name, "a zip64 field is wrong");
+    return TP_OK;
+}
 
+/* Checks a member, whose name still has its .npy, and finds its bytes, which lie in front of the directory at `begin`. */
+static tp_status tp__zip_place(const tp__zip_file *z, uint64_t begin, uint32_t flags, tp__zip_member *m, tp_buf *room)
+{
+    const char *const data_name = z->name;
+    const size_t nlen = m->name_length;
     tp__printable printable;
     tp__make_printable(&printable, m->name, nlen);
     if (nlen == 0 || memchr(m->name, 0, nlen)) return tp__zip_bad(data_name, "a member has an impossible name");
@@ -8698,9 +8742,12 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     /* The local header is used only to find the member's bytes. */
     if (m->local_header > begin || begin - m->local_header < TP__ZIP_LOCAL)
         return tp__zip_bad(data_name, "a member lies outside the file");
-    const uint8_t *l = p + m->local_header;
+    const uint64_t left = begin - m->local_header - TP__ZIP_LOCAL;
+    const uint8_t *l;
+    const tp_status s = tp__zip_part(z, m->local_header, TP__ZIP_LOCAL + (left < nlen ? left : nlen), room, &l);
+    if (s) return s;
     if (tp__le32(l) != 0x04034b50u || tp__le16(l + 8) != m->method || (tp__le16(l + 6) & 1) ||
-        tp__le16(l + 26) != nlen || begin - m->local_header - TP__ZIP_LOCAL < (uint64_t)nlen + tp__le16(l + 28) ||
+        tp__le16(l + 26) != nlen || left < (uint64_t)nlen + tp__le16(l + 28) ||
         memcmp(l + TP__ZIP_LOCAL, m->name, nlen) != 0)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", data_name,
                        printable.text);
@@ -8710,8 +8757,14 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
     if (m->method == 0 ? m->uncompressed_size != m->compressed_size
                        : m->uncompressed_size > 1032 * m->compressed_size + 64)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", data_name, printable.text);
-    if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->name_length -= 4;
     return TP_OK;
+}
+
+/* The length of a member's name without .npy. */
+static size_t tp__zip_array_name(const tp__zip_member *m)
+{
+    const bool npy = m->name_length > 4 && memcmp(m->name + m->name_length - 4, ".npy", 4) == 0;
+    return npy ? m->name_length - 4 : m->name_length;
 }
 
 static int tp__zip_by_name(const void *a, const void *b)
@@ -8751,12 +8804,13 @@ static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *da
     return TP_OK;
 }
 
-static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const char *data_name, tp_dict *d)
+static tp_status tp__npz_member(const tp__zip_file *z, const tp__zip_member *m, tp_dict *d)
 {
+    const char *const data_name = z->name;
     tp__printable printable;
-    tp_buf label = {NULL, 0, 0, false};
+    tp_buf label = {NULL, 0, 0, false}, room = {NULL, 0, 0, false};
     uint8_t *inflated = NULL;
-    const uint8_t *bytes = p + m->data;
+    const uint8_t *bytes = NULL;
     tp_tensor *t = NULL;
     tp_status s = TP_OK;
 
@@ -8774,42 +8828,109 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
                        tp__make_printable(&printable, m->name, m->name_length),
                        (unsigned long long)m->uncompressed_size);
     }
-    if (inflated) {
-        bytes = inflated;
+    s = tp__zip_part(z, m->data, m->compressed_size, &room, &bytes);
+    if (!s && inflated) {
         const char *reason =
-            tp__inflate_exact(p + m->data, (size_t)m->compressed_size, inflated, (size_t)m->uncompressed_size);
+            tp__inflate_exact(bytes, (size_t)m->compressed_size, inflated, (size_t)m->uncompressed_size);
         if (reason) s = tp_fail(TP_ERR_FORMAT, "%s: its compressed data is damaged: %s", label.data, reason);
+        bytes = inflated;
+        tp_buf_free(&room);
     }
     if (!s && tp_crc32(0, bytes, (size_t)m->uncompressed_size) != m->crc)
         s = tp_fail(TP_ERR_FORMAT, "%s: the checksum does not match, the file is damaged", label.data);
     if (!s) s = tp__npy_read(bytes, (size_t)m->uncompressed_size, label.data, true, t);
     tp_free(inflated);
+    tp_buf_free(&room);
     tp_buf_free(&label);
+    return s;
+}
+
+/* The names of the arrays that are wanted. */
+typedef struct tp__npz_names {
+    const char *const *name;
+    int n; /* 0: all arrays */
+} tp__npz_names;
+
+static bool tp__npz_is_wanted(const tp__npz_names *names, const tp__zip_member *m)
+{
+    const size_t length = tp__zip_array_name(m);
+    for (int i = 0; i < names->n; i++)
+        if (strlen(names->name[i]) == length && memcmp(names->name[i], m->name, length) == 0) return true;
+    return names->n == 0;
+}
+
+/* Fails for the first name that no member has. first: the first member of the file. */
+static tp_status tp__npz_has_all(const tp__npz_names *names, const tp__zip_member *member, size_t n,
+                                 const tp__zip_member *first, const char *data_name)
+{
+    for (int i = 0; i < names->n; i++) {
+        const tp__npz_names one = {&names->name[i], 1};
+        size_t k = 0;
+        while (k < n && !tp__npz_is_wanted(&one, &member[k])) k++;
+        tp__printable printable;
+        if (k == n)
+            return tp_fail(TP_ERR_NAME, "%s has no array \"%s\"; its first is \"%s\"", data_name, names->name[i],
+                           tp__make_printable(&printable, first->name, tp__zip_array_name(first)));
+    }
+    return TP_OK;
+}
+
+/* Reads the wanted arrays of the n in the directory into the empty dict d. The others are neither read nor checked. */
+static tp_status tp__npz_arrays(const tp__zip_file *z, const uint8_t *directory, uint64_t begin, uint64_t end, size_t n,
+                                const tp__npz_names *names, tp_dict *d)
+{
+    const char *const data_name = z->name;
+    const uint8_t *at = directory, *const last = directory + (end - begin);
+    size_t bytes, wanted = 0;
+    tp_buf room = {NULL, 0, 0, false};
+    tp_status s = TP_OK;
+    tp__zip_member first, *member = NULL, **sorted = NULL;
+    memset(&first, 0, sizeof first);
+    if (tp_mul_size(n, sizeof *member, &bytes)) member = (tp__zip_member *)tp_malloc(bytes);
+    if (tp_mul_size(n, sizeof *sorted, &bytes)) sorted = (tp__zip_member **)tp_malloc(bytes);
+    if (!member || !sorted) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its directory", data_name);
+    for (size_t i = 0; i < n && !s; i++) {
+        tp__zip_member *m = &member[wanted];
+        uint32_t flags = 0;
+        s = tp__zip_entry(&at, last, data_name, m, &flags);
+        if (s) break;
+        if (i == 0) first = *m;
+        if (!tp__npz_is_wanted(names, m)) continue;
+        s = tp__zip_place(z, begin, flags, m, &room);
+        sorted[wanted++] = m;
+    }
+    tp_buf_free(&room);
+    if (!s && at != last) s = tp__zip_bad(data_name, "its directory is longer than its members");
+    if (!s) s = tp__npz_has_all(names, member, wanted, &first, data_name);
+    for (size_t i = 0; i < wanted && !s; i++) member[i].name_length = tp__zip_array_name(&member[i]);
+    if (!s) s = tp__zip_check(sorted, wanted, data_name);
+    for (size_t i = 0; i < wanted && !s; i++) s = tp__npz_member(z, &member[i], d);
+    tp_free(member);
+    tp_free(sorted);
+    return s;
+}
+
+/* Read an npz into the empty dict d. */
+static tp_status tp__npz_read(const tp__zip_file *z, const tp__npz_names *names, tp_dict *d)
+{
+    uint64_t n = 0, begin = 0, end = 0;
+    tp_buf room = {NULL, 0, 0, false};
+    tp_status s = tp__zip_directory(z, &room, &n, &begin, &end);
+    if (!s && n > 0) {
+        const uint8_t *directory = NULL;
+        s = tp__zip_part(z, begin, end - begin, &room, &directory);
+        if (!s) s = tp__npz_arrays(z, directory, begin, end, (size_t)n, names, d);
+    }
+    tp_buf_free(&room);
     return s;
 }
 
 /* Read an npz in memory into the empty dict d. */
 static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *data_name, tp_dict *d)
 {
-    uint64_t n = 0, begin = 0, end = 0, at;
-    tp_status s = tp__zip_directory(p, size, data_name, &n, &begin, &end);
-    if (s || n == 0) return s;
-    size_t bytes;
-    tp__zip_member *member = NULL, **sorted = NULL;
-    if (tp_mul_size((size_t)n, sizeof *member, &bytes)) member = (tp__zip_member *)tp_malloc(bytes);
-    if (tp_mul_size((size_t)n, sizeof *sorted, &bytes)) sorted = (tp__zip_member **)tp_malloc(bytes);
-    if (!member || !sorted) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its directory", data_name);
-    at = begin;
-    for (size_t i = 0; i < n && !s; i++) {
-        sorted[i] = &member[i];
-        s = tp__zip_entry(p, &at, begin, end, data_name, &member[i]);
-    }
-    if (!s && at != end) s = tp__zip_bad(data_name, "its directory is longer than its members");
-    if (!s) s = tp__zip_check(sorted, (size_t)n, data_name);
-    for (size_t i = 0; i < n && !s; i++) s = tp__npz_member(p, &member[i], data_name, d);
-    tp_free(member);
-    tp_free(sorted);
-    return s;
+    const tp__zip_file z = {data_name, p, -1, size};
+    const tp__npz_names all = {NULL, 0};
+    return tp__npz_read(&z, &all, d);
 }
 
 TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
@@ -8830,6 +8951,33 @@ TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
     tp_dict_free(d); /* replaces d only now, so that an error leaves d unchanged */
     *d = fresh;
     return TP_OK;
+}
+
+/* The same for n arrays, or all if n is 0, into the empty dict d. Of a file only the arrays with these names are read, one after the
+ * other; a pipe, which has no places, is read as a whole. */
+TP__UNUSED static tp_status tp__npz_load_named(const char *path, const char *const *name, int n, tp_dict *d)
+{
+    const tp__npz_names names = {name, n};
+    tp__os_info is;
+    tp__zip_file z = {path, NULL, -1, 0};
+    char *data = NULL;
+    size_t size = 0;
+    tp_status s = TP_OK;
+    if (tp__os_stat(path, true, &is) != 0 || is.kind != TP__OS_FILE) {
+        s = tp_file_read(path, false, 0, &data, &size);
+        z.bytes = (const uint8_t *)data;
+        z.size = size;
+    } else {
+        z.fd = tp__os_open(path, TP__OS_READ);
+        if (z.fd < 0 || tp__os_fstat(z.fd, &is) != 0)
+            s = tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+        z.size = is.size;
+    }
+    if (!s) s = tp__npz_read(&z, &names, d);
+    if (z.fd >= 0) tp__os_close(z.fd);
+    tp_free(data);
+    if (s) tp_dict_free(d);
+    return s;
 }
 
 /* -- writing npz ------------------------------------------------------------------------- >>npz_writer */

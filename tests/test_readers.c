@@ -675,6 +675,121 @@ TEST(npz_of_numpy)
     check_refused(tp_df_npz(path), TP_ERR_FORMAT, "empty.npz has no arrays: there is nothing to read");
 }
 
+static void put_number(tp_buf *b, uint32_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)(v >> 8 * i);
+        tp_buf_put(b, &c, 1);
+    }
+}
+/* Adds a stored member to a zip file and its entry to the directory. */
+static void zip_put(tp_buf *zip, tp_buf *directory, const char *name, const tp_buf *data, uint32_t flags,
+                    uint32_t method, uint32_t crc)
+{
+    const uint32_t at = (uint32_t)zip->len, size = (uint32_t)data->len, length = (uint32_t)strlen(name);
+    for (int central = 0; central < 2; central++) {
+        tp_buf *b = central ? directory : zip;
+        put_number(b, central ? 0x02014b50u : 0x04034b50u, 4);
+        put_number(b, 20, central ? 4 : 2);
+        put_number(b, flags, 2);
+        put_number(b, method, 2);
+        put_number(b, 0, 4);
+        put_number(b, crc, 4);
+        put_number(b, size, 4);
+        put_number(b, size, 4);
+        put_number(b, length, 4);
+        if (central) {
+            for (int i = 0; i < 3; i++) put_number(b, 0, i < 2 ? 4 : 2);
+            put_number(b, at, 4);
+        }
+        tp_buf_put(b, name, length);
+        if (!central) tp_buf_put(b, data->data, data->len);
+    }
+}
+static void zip_put_array(tp_buf *zip, tp_buf *directory, const char *name, const char *type, int rows, int row_bytes)
+{
+    tp_buf npy = {NULL, 0, 0, false};
+    char header[119];
+    memset(header, ' ', sizeof header);
+    header[snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,)}", type, rows)] =
+        ' ';
+    header[117] = '\n';
+    tp_buf_put(&npy, "\x93NUMPY\1", 7);
+    put_number(&npy, 118 << 8, 3);
+    tp_buf_put(&npy, header, 118);
+    for (int i = 0; i < rows * row_bytes; i++) put_number(&npy, (uint32_t)i, 1);
+    zip_put(zip, directory, name, &npy, 0, 0, tp_crc32(0, npy.data, npy.len) + (strcmp(name, "bad.npy") == 0));
+    tp_buf_free(&npy);
+}
+/* Beside X and y: arrays and members that cannot be read, and a large one. */
+static void make_mixed_npz(tp_buf *zip)
+{
+    static const char bytes[] = "not an array";
+    tp_buf directory = {NULL, 0, 0, false}, text = {NULL, 0, 0, false};
+    tp_buf_put(&text, bytes, sizeof bytes);
+    zip_put(zip, &directory, "readme.txt", &text, 0, 0, tp_crc32(0, text.data, text.len));
+    zip_put_array(zip, &directory, "X.npy", "|u1", 6, 1);
+    zip_put_array(zip, &directory, "class_names.npy", "<U3", 2, 12);
+    zip_put_array(zip, &directory, "bad.npy", "|u1", 6, 1);
+    zip_put_array(zip, &directory, "large.npy", "|u1", 1 << 20, 1);
+    zip_put(zip, &directory, "secret.npy", &text, 1, 0, 0);
+    zip_put(zip, &directory, "packed.npy", &text, 0, 12, 0);
+    zip_put_array(zip, &directory, "y", "|u1", 6, 1);
+    const uint32_t begin = (uint32_t)zip->len;
+    tp_buf_put(zip, directory.data, directory.len);
+    put_number(zip, 0x06054b50u, 4);
+    put_number(zip, 0, 4);
+    put_number(zip, 8 | 8 << 16, 4);
+    put_number(zip, (uint32_t)directory.len, 4);
+    put_number(zip, begin, 4);
+    put_number(zip, 0, 2);
+    CHECK(!zip->failed && !directory.failed && !text.failed);
+    tp_buf_free(&directory);
+    tp_buf_free(&text);
+}
+/* With names only those arrays are read: the others may be of any kind, and take no memory. */
+TEST(npz_with_names_reads_only_those)
+{
+    tp_buf zip = {NULL, 0, 0, false};
+    make_mixed_npz(&zip);
+    const char *path = write_file(tp_test_tmpdir(), "mixed.npz", zip.data, zip.len);
+    tp_test_fail_after(0);
+    tp_dataflow *df = tp_df_npz(path, .names = {"y", "X"}, .shuffle = TP_NO);
+    CHECK_OK(tp_df_status(df));
+    CHECK_MSG(tp_test_alloc_bytes() < 1 << 18, "%lld bytes were asked for", (long long)tp_test_alloc_bytes());
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < 6 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(dp.n == 2 && tp_tensor_get(&dp.c[0], 0) < i + 0.5 && tp_tensor_get(&dp.c[1], 0) > i - 0.5);
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+    check_refused(tp_df_npz(path), TP_ERR_UNSUPPORTED, "member 'secret.npy' is encrypted");
+    check_refused(tp_df_npz(path, .names = {"X", "secret"}), TP_ERR_UNSUPPORTED, "member 'secret.npy' is encrypted");
+    check_refused(tp_df_npz(path, .names = {"packed"}), TP_ERR_UNSUPPORTED, "'packed.npy' is compressed by method 12");
+    check_refused(tp_df_npz(path, .names = {"class_names"}), TP_ERR_UNSUPPORTED, "elements of type '<U3' are not read");
+    check_refused(tp_df_npz(path, .names = {"bad"}), TP_ERR_FORMAT, "array 'bad': the checksum does not match");
+    check_refused(tp_df_npz(path, .names = {"readme.txt"}), TP_ERR_FORMAT, "this is no npy array");
+    check_refused(tp_df_npz(path, .names = {"X", "Y"}), TP_ERR_NAME, "no array \"Y\"; its first is \"readme.txt\"");
+    check_refused(tp_df_npz(path, .names = {"y.npy"}), TP_ERR_NAME, "no array \"y.npy\"");
+    check_refused(tp_df_npz(tp_test_tmpdir(), .names = {"X"}), TP_ERR_IO, "is a directory");
+    path = write_file(tp_test_tmpdir(), "cut.npz", zip.data, zip.len - 1);
+    check_refused(tp_df_npz(path, .names = {"X"}), TP_ERR_FORMAT, "it has no end record");
+    const char *pipe = tp_test_path(tp_test_tmpdir(), "pipe.npz");
+    if (CHECK(mkfifo(pipe, 0600) == 0)) { /* it can be read only once, from the beginning */
+        fflush(stdout);
+        const pid_t pid = fork();
+        if (pid == 0) _exit(tp_test_write(pipe, zip.data, zip.len) ? 0 : 1);
+        df = tp_df_npz(pipe, .names = {"X"}, .shuffle = TP_NO);
+        CHECK_OK(tp_df_status(df));
+        CHECK(tp_df_size(df) == 6);
+        tp_df_free(df);
+        waitpid(pid, NULL, 0);
+    }
+    tp_buf_free(&zip);
+}
+
 static tp_dataflow *an_npz(void) { return tp_df_npz(npz_path, .names = {"X", "y"}); }
 TEST(npz_without_memory)
 {

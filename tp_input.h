@@ -4176,6 +4176,7 @@ static tp_status tp__shuffle_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
             st = tp__shuffle_replay(f, n - *skipped - 1, skipped);
         if (st == TP_OK) st = tp__shuffle_next(df, &df->skip_);
         *skipped += st == TP_OK;
+        if (st < TP_OK) tp__df_named(df, df->index_ + *skipped, st);
     }
     return st;
 }

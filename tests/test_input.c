@@ -319,7 +319,7 @@ TEST(locally_shuffle_reads_only_its_buffer_to_seek)
                 CHECK_MSG(most <= BUFFER + 2 && most > BUFFER / 4, "%d datapoints were read", most);
             }
             if (way > 1) {
-                CHECK_ERR(tp_df_seek(df, FAR, &skipped), TP_ERR_IO, "cat.jpg is gone");
+                CHECK_ERR(tp_df_seek(df, FAR, &skipped), TP_ERR_IO, "cat.jpg is gone [tp_df_from_generator: pass ");
                 CHECK(skipped < FAR);
                 CHECK_OK(tp_df_seek(df, FAR - skipped, NULL));
                 CHECK_MSG(n_counted == most + 1, "%d datapoints were read, %d without a failure", n_counted, most);

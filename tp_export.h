@@ -88,24 +88,24 @@ typedef struct tp_export_onnx_desc {
     bool fold;
     /* keep named nodes, stop_gradient, summaries, print and dropout as Identity; otherwise they are omitted */
     bool keep_identities;
-    /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if layer_norm or bilinear_sampler is used,
-     * which needs it */
+    /* ONNX opset: 13 or 17; with 13 layer_norm is written as several ops. 0: 13, or 17 if an op needs it: layer_norm,
+     * bilinear_sampler, gather_grad (segment sums) */
     int opset;
     /* Writes weights of 1,024 bytes or more to a second file, <path>.data, which must stay beside the model: needed above 2 GiB. The
      * second file is replaced first: after a crash between the two, an older model at this path has the new weights, so export again.
      * Not for tp_export_onnx_buf. */
     bool external_data;
 } tp_export_onnx_desc;
-/* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
- * layer_norm). Values that depend on no input are computed during the export and written as constants; ops that only
+/* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 where
+ * .opset says so). Values that depend on no input are computed during the export and written as constants; ops that only
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
  * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
  * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
- * variables, derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
+ * variables, most derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
  * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
  * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: a larger model needs .external_data.
  * What .trainable of tp_import_onnx must not train, because it follows from no variable that is trained, is listed in the file's
- * metadata_props, under "tp.untrained".
+ * metadata_props, under "tp.untrained"; a file in which nothing is trained (of a frozen or an imported model) has no such list.
  * [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
@@ -1363,6 +1363,7 @@ typedef struct tp__onnx {
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
     tp_buf untrained; /* names of the initializers of floats that are no trained weights, one a line */
+    bool has_trained; /* an initializer is a trained weight */
     tp_writer
         *weights; /* the file of external data, its name, and how many bytes have been written; NULL: there is none */
     const char *location;
@@ -1569,6 +1570,7 @@ static const char *tp__onnx_init(tp__onnx *w, const char *name, tp_dtype dtype, 
                                  bool trained)
 {
     const size_t bytes = (size_t)tp_shape_size(shape) * tp_dtype_size(dtype), most = INT32_MAX;
+    w->has_trained |= trained;
     if (w->status == TP_OK && !trained && dtype == TP_F32 && shape->ndim > 0)
         tp_buf_printf(&w->untrained, "%s%s", w->untrained.len ? "\n" : "", name);
     if (w->status == TP_OK && w->weights && bytes >= TP__ONNX_EXTERNAL) {
@@ -2269,8 +2271,8 @@ static void tp__onnx_gather_grad(tp__onnx *w)
     else if (params->shape.ndim == y->shape.ndim) shape = tp__onnx_shape(w, params);
     else { /* params tells the number of rows, dy what is in one */
         const int64_t begin = index->shape.ndim, end = INT32_MAX;
-        const char *row =
-            tp__onnx_emit(w, "Slice", tp__onnx_shape(w, dy), tp__onnx_list(w, &begin, 1), tp__onnx_list(w, &end, 1));
+        const char *row = tp__onnx_shape(w, dy), *from = tp__onnx_list(w, &begin, 1), *to = tp__onnx_list(w, &end, 1);
+        row = tp__onnx_emit(w, "Slice", row, from, to);
         const char *rows = tp__onnx_shape(w, params);
         tp__onnx_int(w, "axis", 0);
         shape = tp__onnx_emit(w, "Concat", rows, row, NULL);
@@ -2287,8 +2289,8 @@ static void tp__onnx_slice_grad(tp__onnx *w)
     const tp_shape *x = &w->op->in[1]->shape;
     const int64_t *begin = ((const tp__slice_attrs *)w->op->attrs)->begin;
     const char *dy = tp__onnx_in(w, 0, TP__OWN), *first = tp__onnx_list(w, begin, x->ndim);
-    const char *behind =
-        tp__onnx_emit(w, "Sub", tp__onnx_shape(w, w->op->in[1]), tp__onnx_shape(w, w->op->in[0]), NULL);
+    const char *behind = tp__onnx_shape(w, w->op->in[1]), *part = tp__onnx_shape(w, w->op->in[0]);
+    behind = tp__onnx_emit(w, "Sub", behind, part, NULL);
     behind = tp__onnx_emit(w, "Sub", behind, first, NULL);
     tp__onnx_int(w, "axis", 0);
     const char *pads = tp__onnx_emit(w, "Concat", first, behind, NULL);
@@ -2957,88 +2959,88 @@ static void tp__onnx_attention(tp__onnx *w)
 /* -- the function that writes each op */
 
 typedef void (*tp__onnx_fn)(tp__onnx *w);
+static const struct {
+    const tp_op *row;
+    tp__onnx_fn fn;
+} tp__onnx_forms[] = {{&tp__op_squared_difference, tp__onnx_map},
+                      {&tp__op_square, tp__onnx_map},
+                      {&tp__op_floordiv, tp__onnx_map},
+                      {&tp__op_mod, tp__onnx_map},
+                      {&tp__op_not_equal, tp__onnx_map},
+                      {&tp__op_rsqrt, tp__onnx_map},
+                      {&tp__op_affine, tp__onnx_map},
+                      {&tp__op_clip, tp__onnx_map},
+                      {&tp__op_leaky_relu, tp__onnx_map},
+                      {&tp__op_is_finite, tp__onnx_map},
+                      {&tp__op_cast, tp__onnx_map},
+                      {&tp__op_add_n, tp__onnx_map},
+                      {&tp__op_identity, tp__onnx_identity},
+                      {&tp__op_stop_gradient, tp__onnx_identity},
+                      {&tp__op_print, tp__onnx_identity},
+                      {&tp__op_check_numerics, tp__onnx_identity},
+                      {&tp__op_summary, tp__onnx_identity},
+                      {&tp__op_dropout, tp__onnx_identity},
+                      {&tp__op_reduce_sum, tp__onnx_reduce},
+                      {&tp__op_reduce_mean, tp__onnx_reduce},
+                      {&tp__op_reduce_max, tp__onnx_reduce},
+                      {&tp__op_reduce_min, tp__onnx_reduce},
+                      {&tp__op_reduce_prod, tp__onnx_reduce},
+                      {&tp__op_reduce_all, tp__onnx_reduce},
+                      {&tp__op_reduce_any, tp__onnx_reduce},
+                      {&tp__op_l2_loss, tp__onnx_reduce_to_scalar},
+                      {&tp__op_global_norm, tp__onnx_reduce_to_scalar},
+                      {&tp__op_zero_fraction, tp__onnx_reduce_to_scalar},
+                      {&tp__op_argmax, tp__onnx_argmax},
+                      {&tp__op_cumsum, tp__onnx_cumsum},
+                      {&tp__op_reverse, tp__onnx_reverse},
+                      {&tp__op_top_k, tp__onnx_top_k},
+                      {&tp__op_in_top_k, tp__onnx_in_top_k},
+                      {&tp__op_reshape, tp__onnx_reshape},
+                      {&tp__op_reshape_like, tp__onnx_reshape},
+                      {&tp__op_batch_flatten, tp__onnx_flat},
+                      {&tp__op_expand_dims, tp__onnx_dims},
+                      {&tp__op_squeeze, tp__onnx_dims},
+                      {&tp__op_transpose, tp__onnx_transposed},
+                      {&tp__op_concat, tp__onnx_parts},
+                      {&tp__op_split, tp__onnx_parts},
+                      {&tp__op_stack, tp__onnx_parts},
+                      {&tp__op_unstack, tp__onnx_parts},
+                      {&tp__op_slice, tp__onnx_slice},
+                      {&tp__op_pad, tp__onnx_pad},
+                      {&tp__op_tile, tp__onnx_tile},
+                      {&tp__op_gather, tp__onnx_gather},
+                      {&tp__op_gather_grad, tp__onnx_gather_grad},
+                      {&tp__op_slice_grad, tp__onnx_slice_grad},
+                      {&tp__op_relu_grad, tp__onnx_activation_grad},
+                      {&tp__op_leaky_relu_grad, tp__onnx_activation_grad},
+                      {&tp__op_elu_grad, tp__onnx_activation_grad},
+                      {&tp__op_clip_grad, tp__onnx_activation_grad},
+                      {&tp__op_take_last, tp__onnx_take_last},
+                      {&tp__op_one_hot, tp__onnx_one_hot},
+                      {&tp__op_fill_like, tp__onnx_like},
+                      {&tp__op_broadcast_like, tp__onnx_like},
+                      {&tp__op_sum_to_like, tp__onnx_sum_to_like},
+                      {&tp__op_conv2d, tp__onnx_conv},
+                      {&tp__op_conv2d_input_grad, tp__onnx_conv_transpose},
+                      {&tp__op_max_pool, tp__onnx_pool},
+                      {&tp__op_avg_pool, tp__onnx_pool},
+                      {&tp__op_resize, tp__onnx_resize},
+                      {&tp__op_bilinear_sampler, tp__onnx_sampler},
+                      {&tp__op_matmul, tp__onnx_matmul},
+                      {&tp__op_bias_add, tp__onnx_bias_add},
+                      {&tp__op_batch_norm_infer, tp__onnx_batch_norm},
+                      {&tp__op_layer_norm, tp__onnx_layer_norm},
+                      {&tp__op_group_norm, tp__onnx_group_norm},
+                      {&tp__op_softmax, tp__onnx_softmax},
+                      {&tp__op_log_softmax, tp__onnx_softmax},
+                      {&tp__op_sparse_softmax_cross_entropy, tp__onnx_cross_entropy},
+                      {&tp__op_lstm, tp__onnx_rnn},
+                      {&tp__op_gru, tp__onnx_rnn},
+                      {&tp__op_attention, tp__onnx_attention}};
 static tp__onnx_fn tp__onnx_find(const tp_op *row)
 {
-    static const struct {
-        const tp_op *row;
-        tp__onnx_fn fn;
-    } map[] = {{&tp__op_squared_difference, tp__onnx_map},
-               {&tp__op_square, tp__onnx_map},
-               {&tp__op_floordiv, tp__onnx_map},
-               {&tp__op_mod, tp__onnx_map},
-               {&tp__op_not_equal, tp__onnx_map},
-               {&tp__op_rsqrt, tp__onnx_map},
-               {&tp__op_affine, tp__onnx_map},
-               {&tp__op_clip, tp__onnx_map},
-               {&tp__op_leaky_relu, tp__onnx_map},
-               {&tp__op_is_finite, tp__onnx_map},
-               {&tp__op_cast, tp__onnx_map},
-               {&tp__op_add_n, tp__onnx_map},
-               {&tp__op_identity, tp__onnx_identity},
-               {&tp__op_stop_gradient, tp__onnx_identity},
-               {&tp__op_print, tp__onnx_identity},
-               {&tp__op_check_numerics, tp__onnx_identity},
-               {&tp__op_summary, tp__onnx_identity},
-               {&tp__op_dropout, tp__onnx_identity},
-               {&tp__op_reduce_sum, tp__onnx_reduce},
-               {&tp__op_reduce_mean, tp__onnx_reduce},
-               {&tp__op_reduce_max, tp__onnx_reduce},
-               {&tp__op_reduce_min, tp__onnx_reduce},
-               {&tp__op_reduce_prod, tp__onnx_reduce},
-               {&tp__op_reduce_all, tp__onnx_reduce},
-               {&tp__op_reduce_any, tp__onnx_reduce},
-               {&tp__op_l2_loss, tp__onnx_reduce_to_scalar},
-               {&tp__op_global_norm, tp__onnx_reduce_to_scalar},
-               {&tp__op_zero_fraction, tp__onnx_reduce_to_scalar},
-               {&tp__op_argmax, tp__onnx_argmax},
-               {&tp__op_cumsum, tp__onnx_cumsum},
-               {&tp__op_reverse, tp__onnx_reverse},
-               {&tp__op_top_k, tp__onnx_top_k},
-               {&tp__op_in_top_k, tp__onnx_in_top_k},
-               {&tp__op_reshape, tp__onnx_reshape},
-               {&tp__op_reshape_like, tp__onnx_reshape},
-               {&tp__op_batch_flatten, tp__onnx_flat},
-               {&tp__op_expand_dims, tp__onnx_dims},
-               {&tp__op_squeeze, tp__onnx_dims},
-               {&tp__op_transpose, tp__onnx_transposed},
-               {&tp__op_concat, tp__onnx_parts},
-               {&tp__op_split, tp__onnx_parts},
-               {&tp__op_stack, tp__onnx_parts},
-               {&tp__op_unstack, tp__onnx_parts},
-               {&tp__op_slice, tp__onnx_slice},
-               {&tp__op_pad, tp__onnx_pad},
-               {&tp__op_tile, tp__onnx_tile},
-               {&tp__op_gather, tp__onnx_gather},
-               {&tp__op_gather_grad, tp__onnx_gather_grad},
-               {&tp__op_slice_grad, tp__onnx_slice_grad},
-               {&tp__op_relu_grad, tp__onnx_activation_grad},
-               {&tp__op_leaky_relu_grad, tp__onnx_activation_grad},
-               {&tp__op_elu_grad, tp__onnx_activation_grad},
-               {&tp__op_clip_grad, tp__onnx_activation_grad},
-               {&tp__op_take_last, tp__onnx_take_last},
-               {&tp__op_one_hot, tp__onnx_one_hot},
-               {&tp__op_fill_like, tp__onnx_like},
-               {&tp__op_broadcast_like, tp__onnx_like},
-               {&tp__op_sum_to_like, tp__onnx_sum_to_like},
-               {&tp__op_conv2d, tp__onnx_conv},
-               {&tp__op_conv2d_input_grad, tp__onnx_conv_transpose},
-               {&tp__op_max_pool, tp__onnx_pool},
-               {&tp__op_avg_pool, tp__onnx_pool},
-               {&tp__op_resize, tp__onnx_resize},
-               {&tp__op_bilinear_sampler, tp__onnx_sampler},
-               {&tp__op_matmul, tp__onnx_matmul},
-               {&tp__op_bias_add, tp__onnx_bias_add},
-               {&tp__op_batch_norm_infer, tp__onnx_batch_norm},
-               {&tp__op_layer_norm, tp__onnx_layer_norm},
-               {&tp__op_group_norm, tp__onnx_group_norm},
-               {&tp__op_softmax, tp__onnx_softmax},
-               {&tp__op_log_softmax, tp__onnx_softmax},
-               {&tp__op_sparse_softmax_cross_entropy, tp__onnx_cross_entropy},
-               {&tp__op_lstm, tp__onnx_rnn},
-               {&tp__op_gru, tp__onnx_rnn},
-               {&tp__op_attention, tp__onnx_attention}};
-    for (int i = 0; i < TP_COUNT(map); i++)
-        if (map[i].row == row) return map[i].fn;
+    for (int i = 0; i < TP_COUNT(tp__onnx_forms); i++)
+        if (tp__onnx_forms[i].row == row) return tp__onnx_forms[i].fn;
     return (row->flags & TP_OP_ELEMENTWISE) && row->onnx && !row->attr && row->n_out == 1 ? tp__onnx_map : NULL;
 }
 
@@ -3276,7 +3278,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     tp__pb_text(&opset, 1, "");
     tp__pb_int(&opset, 2, w->opset);
     tp__pb_message(model, 8, &opset);
-    if (w->untrained.len)
+    if (w->untrained.len && w->has_trained)
         tp__onnx_entry(model, 14, TP__ONNX_UNTRAINED, w->untrained.data); /* an entry of metadata_props */
     return model->failed || w->status != TP_OK ? tp__onnx_nomem() : TP_OK;
 }

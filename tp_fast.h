@@ -7171,7 +7171,8 @@ static double tp__combine_partials(const tp__reduce_job *j, double a, double b)
     if (j->kind != TP__REDUCE_MAX) return a + b;
     return a != a || a > b ? a : b;
 }
-/* The sum or the largest of an output's runs of less than TP__SHORT_ROW elements, as a sum over the first and last axis has them. */
+/* One output from its n_run contiguous runs, which are shorter than TP__SHORT_ROW: a call for each would take longer than the run. The
+ * elements are added in double. */
 static double tp__reduce_short_runs(const tp__reduce_job *j, const float *x)
 {
     const tp__reduction *r = &j->r;
@@ -7873,14 +7874,14 @@ static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row
     }
     if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
 }
-/* Each thread adds to rows of its own, for which it reads all indices. */
+/* Each piece of work adds to rows of its own, for which it reads all indices. */
 static void tp__gather_grad_fast(const tp_call *k)
 {
     const tp_device *d = k->device;
     const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]) + tp__size(&k->in[0]);
     const bool narrow =
         n < TP__NARROW_ROW * (rows + tp__size(&k->in[1])); /* reading the indices takes as long as adding */
-    const int64_t pieces = narrow || !d->pool ? 1 : tp__min64(n / 32768, tp_pool_threads(d->pool));
+    const int64_t pieces = narrow || !d->pool ? 1 : tp__min64(n / 32768, 4 * tp_pool_threads(d->pool));
     tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, tp__gather_grad_range);
 }
 

@@ -908,7 +908,8 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* picks rows of axis 0; an index outside fails the run */
 /* tf.math.unsorted_segment_sum: row r of the result is the sum, in order, of the rows data[i..] whose segment_ids[i..] are r; rows
  * whose id is outside of 0..num_segments-1 are left out. data (ids.., rest..), floating; the result has shape (num_segments, rest..).
- * `_like`: there are as many segments as `like` has rows, which may be known only when the graph runs; its values are not read. */
+ * `_like`: there are as many segments as `like` has rows, which may be known only when the graph runs; its values are not read. Both
+ * compute with integers, which TP_ONLY_F32 leaves out. */
 TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int64_t num_segments);
 TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like);
 /* `on` at each index along a new last axis of `depth`, else `off`; an index outside gives a row of `off` */
@@ -14582,8 +14583,15 @@ static void tp__pow_gradient(tp_grad *g)
     tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
     tp_node *positive = tp_greater(a, tp__zero_of(a));
     tp_node *ln_a = tp__where(positive, tp_ln(tp_select(positive, a, one)));
-    tp_node *not_zero = tp_select(tp_equal(b, tp__zero_of(b)), one, b); /* 0 a^(0-1) is NaN where a is 0 */
-    tp_node *power = tp_pow(a, tp_sub(not_zero, one));
+    /* 0 a^(0-1) is NaN where a is 0. A constant exponent is changed there, which the planner computes once; otherwise the base, so that
+     * the derivative by b stays right where a is not 0. */
+    tp_node *is_zero = tp_equal(b, tp__zero_of(b)), *base = a, *exponent = b;
+    if (b->op->row == &tp__op_constant) exponent = tp_select(is_zero, one, b);
+    else {
+        tp_node *both = tp_logical_and(is_zero, tp_equal(a, tp__zero_of(a)));
+        base = tp_select(both, one, a);
+    }
+    tp_node *power = tp_pow(base, tp_sub(exponent, one));
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), power), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
@@ -17173,32 +17181,36 @@ static tp_node *tp__segment_sum(tp_node *data, tp_node *ids, tp_node *rows, tp_n
     const int64_t around = 1, begin[TP_MAX_DIMS] = {1};
     int64_t size[TP_MAX_DIMS];
     tp_node *one = tp_const_as(tp_node_graph(data), ids->dtype, 1);
-    ids = tp_minimum(tp_maximum(tp_add(ids, one), tp__zero_of(ids)), tp_add(tp_add(last, one), one));
+    tp_node *at_least_zero = tp_add(ids, one), *behind_last = tp_add(last, one);
+    at_least_zero = tp_maximum(at_least_zero, tp__zero_of(ids));
+    behind_last = tp_add(behind_last, one);
     for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? -1 : -2; /* without the last row */
-    return tp_slice(tp__gather_grad(data, ids, tp_pad(rows, &around, &around, TP_PAD_CONSTANT, 0)), begin, size);
+    rows = tp_pad(rows, &around, &around, TP_PAD_CONSTANT, 0);
+    return tp_slice(tp__gather_grad(data, tp_minimum(at_least_zero, behind_last), rows), begin, size);
 }
+/* NULL if the operands are right; otherwise the result of the wrong call. */
 static tp_node *tp__segments_misuse(tp_node *data, tp_node *ids)
 {
+    tp_graph *g = tp_node_graph(data);
     if (!data || !ids || tp_is_poison(data) || tp_is_poison(ids)) return tp__gather_grad(data, ids, data);
-    if (ids->dtype == TP_I32 || ids->dtype == TP_I64) return NULL;
-    return tp_graph_fail(tp_node_graph(data), NULL, TP_ERR_DTYPE,
-                         "unsorted_segment_sum: segment_ids are %s; they should be int32 or int64",
-                         tp_dtype_name(ids->dtype));
-}
-TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like)
-{
-    const int64_t begin[TP_MAX_DIMS] = {0};
-    int64_t size[TP_MAX_DIMS], any = TP_ANY;
-    tp_node *wrong = tp__segments_misuse(data, segment_ids);
-    if (wrong || !like || tp_is_poison(like)) return wrong ? wrong : tp__gather_grad(data, segment_ids, like);
-    if (like->shape.ndim > 1) { /* one value of each row tells their number */
-        for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? 1 : -1;
-        like = tp_reshape_to(tp_slice(like, begin, size), tp_make_shape_n(1, &any));
-    }
-    like = tp_zeros_like(like->dtype == data->dtype ? like : tp_cast(like, data->dtype));
-    tp_node *n = tp_sum(tp_fill_like(tp_cast(like, TP_F64), 1));
-    tp_node *one = tp_const_as(tp_node_graph(data), segment_ids->dtype, 1);
-    return tp__segment_sum(data, segment_ids, like, tp_sub(tp_cast(n, segment_ids->dtype), one));
+    if (!TP__HAS_F64)
+        return tp_graph_fail(g, NULL, TP_ERR_UNSUPPORTED,
+                             "unsorted_segment_sum computes with integers, which this program lacks: "
+                             "build it without TP_ONLY_F32");
+    if (ids->dtype != TP_I32 && ids->dtype != TP_I64)
+        return tp_graph_fail(g, NULL, TP_ERR_DTYPE,
+                             "unsorted_segment_sum: segment_ids are %s; they should be int32 or int64",
+                             tp_dtype_name(ids->dtype));
+    if (!tp_dtype_is_float(data->dtype))
+        return tp_graph_fail(g, NULL, TP_ERR_DTYPE,
+                             "unsorted_segment_sum: data are %s; tp_cast them to a floating type",
+                             tp_dtype_name(data->dtype));
+    if (data->shape.ndim < ids->shape.ndim)
+        return tp_graph_fail(
+            g, NULL, TP_ERR_SHAPE,
+            "unsorted_segment_sum: data have %d dimensions, segment_ids %d; data begin with the shape of segment_ids",
+            data->shape.ndim, ids->shape.ndim);
+    return NULL;
 }
 TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int64_t num_segments)
 {
@@ -17212,9 +17224,29 @@ TP_DEF tp_node *tp_unsorted_segment_sum(tp_node *data, tp_node *segment_ids, int
                                                     : "");
     memset(&rows, 0, sizeof rows);
     const tp_status st = tp_tensor_resize(&rows, data->dtype, tp_make_shape_n(1, &num_segments));
+    if (st == TP_OK && num_segments > 0) memset(rows.data, 0, tp_tensor_bytes(&rows));
     tp_node *like = st == TP_OK ? tp_constant(g, &rows) : tp_graph_fail(g, NULL, st, "%s", tp_last_error());
     tp_tensor_free(&rows);
     return tp__segment_sum(data, segment_ids, like, tp_const_as(g, segment_ids->dtype, (double)(num_segments - 1)));
+}
+TP_DEF tp_node *tp_unsorted_segment_sum_like(tp_node *data, tp_node *segment_ids, tp_node *like)
+{
+    const int64_t begin[TP_MAX_DIMS] = {0};
+    int64_t size[TP_MAX_DIMS], any = TP_ANY;
+    tp_node *wrong = tp__segments_misuse(data, segment_ids);
+    if (wrong || !like || tp_is_poison(like)) return wrong ? wrong : tp__gather_grad(data, segment_ids, like);
+    if (like->shape.ndim < 1)
+        return tp_graph_fail(tp_node_graph(data), NULL, TP_ERR_SHAPE,
+                             "unsorted_segment_sum_like: `like` is a scalar, which has no rows");
+    if (like->shape.dim[0] >= 0) return tp_unsorted_segment_sum(data, segment_ids, like->shape.dim[0]);
+    if (like->shape.ndim > 1) { /* one value of each row tells their number */
+        for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = d ? 1 : -1;
+        like = tp_reshape_to(tp_slice(like, begin, size), tp_make_shape_n(1, &any));
+    }
+    like = tp_zeros_like(like->dtype == data->dtype ? like : tp_cast(like, data->dtype));
+    tp_node *n = tp_cast(tp_sum(tp_fill_like(tp_cast(like, TP_F64), 1)), segment_ids->dtype);
+    tp_node *one = tp_const_as(tp_node_graph(data), segment_ids->dtype, 1);
+    return tp__segment_sum(data, segment_ids, like, tp_sub(n, one));
 }
 #endif
 

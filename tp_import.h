@@ -81,7 +81,7 @@ typedef struct tp_import_onnx_desc {
     /* TP_YES: float weights become trainable variables with their names, except for the running mean and variance of
      * BatchNormalization, which become variables that are not trained; default: they become constants. Weights are the
      * initializers of the file that have a dimension. In a file of tp_export_onnx those that were not trained there stay
-     * constants. A file of another program does not tell weights from other numbers: its causal masks, rotary tables and
+     * constants, unless .constants is given. A file of another program does not tell weights from other numbers: its causal masks, rotary tables and
      * other buffers of floats are trained too, unless .constants names them. A BatchNormalization or Dropout in the file's
      * training mode is for inference in a tower for inference; in the main training tower the running mean and variance get
      * their updates in the collection TP_KEY_UPDATE_OPS */
@@ -218,6 +218,7 @@ typedef struct tp__importer {
     tp__list open_dims;  /* a tp__open_dim for each dimension of an input whose size is not known */
     tp__map statistics;  /* has the names of the weights that are running statistics of batch norms, with a value */
     tp__map untrained;   /* has the names that the file lists as no trained weights */
+    int n_untrained;     /* how many of them stay constant */
     tp_regex *constants; /* that of .constants; NULL: none */
     tp__nearest near;    /* the name that is most similar to it */
     bool has_constants;  /* .constants has matched a name */
@@ -3622,7 +3623,11 @@ static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char resul
     snprintf(result_letters, 96, "%s%s%s", shared, unshared[0], unshared[1]);
     const int m = (int)strlen(result_letters);
     if (m > TP_MAX_DIMS) {
-        tp__import_node_unsupported(n, "that many dimensions");
+        tp__on_fail(n, TP_ERR_UNSUPPORTED,
+                    "Einsum cannot be expressed: its inputs are multiplied from left to right, and a product has %d "
+                    "dimensions, more than "
+                    "%d; another order of the inputs may need fewer",
+                    m, TP_MAX_DIMS);
         return NULL;
     }
     for (int d = 0; d < m; d++) dim[d] = size[(int)result_letters[d]];
@@ -4219,12 +4224,15 @@ static bool tp__importer_is_constant(tp__importer *c, const char *name)
     tp__nearest_try(&c->near, name);
     return found;
 }
-/* Whether a weight is to become a variable. */
+/* Whether an initializer is to become a variable. What .constants says takes the place of what the file says. */
 static bool tp__importer_is_variable(tp__importer *c, const char *name, const tp_tensor *t)
 {
+    if (t->dtype != TP_F32 || t->shape.ndim == 0) return false;
     const bool is_constant = tp__importer_is_constant(c, name);
-    if (!c->options || c->options->trainable != TP_YES || t->dtype != TP_F32 || t->shape.ndim == 0) return false;
-    return !is_constant && (!tp__map_get(&c->untrained, name) || tp__map_get(&c->statistics, name));
+    if (!c->options || c->options->trainable != TP_YES || is_constant) return false;
+    if (c->constants || !tp__map_get(&c->untrained, name) || tp__map_get(&c->statistics, name)) return true;
+    c->n_untrained++;
+    return false;
 }
 /* Reads which weights a file of tp says not to train. */
 static void tp__importer_untrained(tp__importer *c)
@@ -4783,6 +4791,13 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
         tp__nearest_text(&c.near, near);
         tp_log(TP_LOG_WARN, "%s: .constants is '%s', which matches no weight's name%s", model_name, d->constants, near);
     }
+    if (st == TP_OK && c.n_untrained > 0)
+        tp_log(TP_LOG_INFO,
+               "%s: %d of its weights stay constant, because the file says that they were not trained; .constants "
+               "takes the "
+               "place of "
+               "its list",
+               model_name, c.n_untrained);
     tp__importer_scratch(&c, true);
     for (int i = 0; i < c.all_values.n; i++) tp_tensor_free(&((tp__import_value *)c.all_values.item[i])->known);
     tp_free((void *)c.all_values.item);

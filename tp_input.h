@@ -897,7 +897,7 @@ typedef struct tp_df_lmdb_desc {
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
 /* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
  * pickle format. The file is written completely or not at all; an existing file is an error and stays, also if another
- * process makes it meanwhile. What a killed process leaves, <path>.tmp.*, the next call removes. The caller keeps the flow.
+ * process makes it meanwhile. What a killed process leaves, <path>.tmp.* (a long name is cut), the next call removes. The caller keeps the flow.
  * [dataflow: LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 

@@ -1993,8 +1993,8 @@ static size_t tp__folder_length(const char *path)
     return n;
 }
 
-/* Copy the path of a folder from an environment variable. False: the variable is not set, is empty or is too long. On Windows getenv
- * gives it in the system's code page, and paths are UTF-8. */
+/* Copy the path of a folder from an environment variable. False: the variable is not set or empty, or it is too long, which the log
+ * says. On Windows getenv gives it in the system's code page, and paths are UTF-8. */
 static TP__UNUSED bool tp__os_folder_variable(const char *variable, char *path, size_t size)
 {
 #ifdef _WIN32
@@ -2005,6 +2005,8 @@ static TP__UNUSED bool tp__os_folder_variable(const char *variable, char *path, 
 #else
     const char *value = getenv(variable);
     const size_t n = value ? strlen(value) : 0;
+    if (n >= size)
+        tp_log(TP_LOG_WARN, "the environment variable %s is longer than %zu bytes and is not used", variable, size - 1);
     if (n == 0 || n >= size) return false;
     memcpy(path, value, n + 1);
     return true;
@@ -7921,7 +7923,7 @@ static char *tp__folder_of(const char *path)
 
 /* -- temporary names
  *
- * <path>.tmp.<machine>-<process>-<number>. Each write uses a new name. Temporary files of ended processes are removed when a file
+ * <path>.tmp.<machine>-<process>-<number>, cut before .tmp where it is too long. Each write uses a new name. Temporary files of ended processes are removed when a file
  * is written to the same folder: at once if the process ran on this machine; else, as tp cannot know whether it still runs, after a
  * day without a change. <machine> is a hash of the host name, the boot id (two machines with the same name may share a folder) and
  * the process id namespace. */

@@ -1228,6 +1228,34 @@ TEST(derivatives_of_powers_at_zero)
     tp_graph_free(g);
 }
 
+/* The mixed second derivative of a^b is 1/a where b is 0, in both orders. */
+TEST(mixed_derivatives_of_powers)
+{
+    const int64_t n = 3;
+    static const double va[3] = {2, 0.5, 3}, vb[3] = {0, 0, 2}, want[3] = {0.5, 2, 3 + 6 * 1.0986122886681098};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *a = tp_placeholder(g, "a", TP_F64, tp_make_shape_n(1, &n)), *b = tp_placeholder(g, "b", TP_F64, a->shape);
+    tp_node *y = tp_sum(tp_pow(a, b)), *da = NULL, *db = NULL, *dxx[2];
+    tp_gradients(y, &a, 1, &da);
+    tp_gradients(y, &b, 1, &db);
+    tp_gradients(tp_sum(da), &b, 1, &dxx[0]);
+    tp_gradients(tp_sum(db), &a, 1, &dxx[1]);
+    tp_session *s = open_session(g, 1, NULL);
+    tp_feed feed[2];
+    const tp_tensor *v[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = a, feed[1].node = b;
+    tp_tensor_view(&feed[0].value, TP_F64, a->shape, va);
+    tp_tensor_view(&feed[1].value, TP_F64, a->shape, vb);
+    if (CHECK_MSG(tp_session_run(s, feed, 2, dxx, 2, v) == TP_OK, "%s", tp_last_error()))
+        for (int i = 0; i < 2; i++)
+            for (int e = 0; e < 3; e++)
+                CHECK_MSG(fabs(tp_tensor_get(v[i], e) - want[e]) <= 1e-12, "order %d [%d]: %.17g, expected %.17g", i, e,
+                          tp_tensor_get(v[i], e), want[e]);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Sums of segments and their derivative against loops: narrow and wide rows, ids of one and two dimensions, in and out of range, the number
  * of segments given, taken from the rows of a node, and 0. */
 TEST(sums_of_segments)
@@ -1287,6 +1315,25 @@ TEST(sums_of_segments)
     ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4));
     CHECK(tp_is_poison(tp_unsorted_segment_sum(data, ids, TP_ANY)));
     CHECK(strstr(tp_graph_error(g), "tp_unsorted_segment_sum_like takes their number from a node") != NULL);
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4));
+    CHECK(tp_is_poison(tp_unsorted_segment_sum(ids, ids, 2)));
+    CHECK(strstr(tp_graph_error(g), "data are int32; tp_cast them to a floating type") != NULL);
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    data = tp_placeholder(g, "data", TP_F32, tp_make_shape(4)),
+    ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4, 1));
+    CHECK(tp_is_poison(tp_unsorted_segment_sum(data, ids, 2)));
+    CHECK(strstr(tp_graph_error(g), "data have 1 dimensions, segment_ids 2") != NULL);
+    tp_graph_free(g);
+    g = tp_graph_new(NULL);
+    data = tp_placeholder(g, "data", TP_F32, tp_make_shape(4)),
+    ids = tp_placeholder(g, "ids", TP_I32, tp_make_shape(4));
+    tp_node *none = tp_placeholder(g, "none", TP_F32, tp_make_shape(5, 0));
+    CHECK(tp_unsorted_segment_sum_like(data, ids, none)->shape.dim[0] == 5);
+    CHECK(tp_is_poison(tp_unsorted_segment_sum_like(data, ids, tp_const(g, 1))));
+    CHECK(strstr(tp_graph_error(g), "`like` is a scalar, which has no rows") != NULL);
     tp_graph_free(g);
 }
 

@@ -17673,9 +17673,11 @@ static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
     tp_node *in[3];
-    if (!attrs)
-        return tp_graph_fail(tp_node_graph(a ? a : b), NULL, TP_ERR_ARG,
-                             "tp_nn_%s: attrs must not be NULL; a stride of 0 in it means 1", row->name);
+    if (!attrs) {
+        tp__graph_misuse(tp_node_graph(a ? a : b), TP__HAS_SENTENCES ? "tp_nn_conv2d or a gradient of it" : NULL,
+                         TP__HAS_SENTENCES ? "attrs" : NULL);
+        return tp_poison(tp_node_graph(a ? a : b));
+    }
     tp_conv2d_attrs t = *attrs;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
     in[0] = a, in[1] = b, in[2] = like;

@@ -95,12 +95,15 @@ typedef struct tp_export_onnx_desc {
      * second file is replaced first: after a crash between the two, an older model at this path has the new weights, so export again.
      * Not for tp_export_onnx_buf. */
     bool external_data;
+    /* The inputs may differ in unknown first dimensions, as the nodes and edges of a graph do: each is named "<input>_dim0". Otherwise
+     * all are named "batch", from which ONNX Runtime concludes that they are equal. */
+    bool separate_sizes;
 } tp_export_onnx_desc;
 /* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 where
  * .opset says so). Values that depend on no input are computed during the export and written as constants; ops that only
  * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
- * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
- * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
+ * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs; see
+ * .separate_sizes), others "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
  * variables, most derivatives). CaffeBilinearUpSample and bilinear_sampler need a known height and width, and so do transposed
  * convolutions, except the layers Conv2DTranspose and FixedUnPooling. An op of your own is written if it is element-wise, has no
  * attributes and its field `onnx` names an operator of opset 13. A file holds 2 GiB at most: a larger model needs .external_data.
@@ -3224,7 +3227,7 @@ static void tp__onnx_value_info(tp__onnx *w, tp_buf *graph, unsigned field, cons
         tp_buf dim;
         memset(&dim, 0, sizeof dim);
         if (n->shape.dim[d] >= 0) tp__pb_int(&dim, 1, n->shape.dim[d]);
-        else if (d == 0 && tp__onnx_is_batch(w, n)) tp__pb_text(&dim, 2, "batch");
+        else if (d == 0 && !w->options->separate_sizes && tp__onnx_is_batch(w, n)) tp__pb_text(&dim, 2, "batch");
         else tp__pb_text(&dim, 2, tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s_dim%d", name, d)));
         tp__pb_message(&shape, 1, &dim);
     }

@@ -1467,9 +1467,13 @@ TEST(sums_of_segments)
         tp_feed feed[3];
         fill(&feed[0], x, 5, 0), fill(&feed[1], from, 9, 5), fill(&feed[2], to, 9, 5);
         tp_tensor_set(&feed[2].value, 2, -1), tp_tensor_set(&feed[2].value, 4, 5);
-        model *m = s ? export_model(known ? "net_segments" : "net_segments_unknown", s, feed, 3, out, 2, NULL) : NULL;
+        tp_export_onnx_desc d;
+        memset(&d, 0, sizeof d);
+        d.separate_sizes = true; /* nodes and edges */
+        model *m = s ? export_model(known ? "net_segments" : "net_segments_unknown", s, feed, 3, out, 2, &d) : NULL;
         if (m) {
-            CHECK(count(m, "ScatterND") == 2);
+            CHECK(count(m, "ScatterND") == 2 && holds(&m->input[1], "from_dim0") && holds(&m->input[2], "to_dim0"));
+            CHECK(known || holds(&m->input[0], "x_dim0"));
             free_model(m);
         }
         for (int i = 0; i < 3; i++) tp_tensor_free(&feed[i].value);

@@ -1470,7 +1470,9 @@ TEST(sums_of_segments)
         tp_export_onnx_desc d;
         memset(&d, 0, sizeof d);
         d.separate_sizes = true; /* nodes and edges */
-        model *m = s ? export_model(known ? "net_segments" : "net_segments_unknown", s, feed, 3, out, 2, &d) : NULL;
+        model *m =
+            s ? export_model(known ? "net_segments_edges_unknown" : "net_segments_unknown", s, feed, 3, out, 2, &d)
+              : NULL;
         if (m) {
             CHECK(count(m, "ScatterND") == 2 && holds(&m->input[1], "from_dim0") && holds(&m->input[2], "to_dim0"));
             CHECK(known || holds(&m->input[0], "x_dim0"));

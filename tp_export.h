@@ -1365,7 +1365,7 @@ typedef struct tp__onnx {
     tp_arena names;
     tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
-    tp_buf untrained; /* names of the initializers of floats that are no trained weights, one a line */
+    tp_buf untrained; /* names of the float32 initializers that depend on no trained variable, one per line */
     bool has_trained; /* an initializer is a trained weight */
     tp_writer
         *weights; /* the file of external data, its name, and how many bytes have been written; NULL: there is none */

@@ -6457,8 +6457,8 @@ static void TP__F(wino_dw)(const tp__wino_form *f, int64_t n, const float *s, in
 
 /* -- pooling --------------------------------------------------------------------------------------------- */
 
-/* Max pooling of the channels that fill four vectors, without `which`; returns their number. 0: one of their values is NaN, which vmax
- * does not treat as the largest. */
+/* Max pooling without `which`, for the channels that fill groups of four vectors; returns how many these are. It returns 0 if a value is
+ * NaN: NaN counts as the largest, and vmax ignores it. */
 TP__INLINE int64_t TP__F(pool_numbers)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
 {
     const V least = vset(-INFINITY);

@@ -8726,7 +8726,8 @@ static tp_status tp__zip_entry(const uint8_t **at, const uint8_t *end, const cha
     return TP_OK;
 }
 
-/* Checks a member, whose name still has its .npy, and finds its bytes, which lie in front of the directory at `begin`. */
+/* Checks a member of the zip file and finds where its bytes are. The name still ends in .npy. `begin`: where the directory begins, behind
+ * all members. */
 static tp_status tp__zip_place(const tp__zip_file *z, uint64_t begin, uint32_t flags, tp__zip_member *m, tp_buf *room)
 {
     const char *const data_name = z->name;

@@ -1362,7 +1362,7 @@ TEST(names_as_long_as_a_file_system_takes)
             CHECK(tp_test_files_in(dir) == 0);
         }
 
-    char name[2][256]; /* they differ in what is cut */
+    char name[2][256]; /* they differ only in the part that a temporary name leaves out */
     tp_writer *w[2] = {NULL, NULL};
     for (int i = 0; i < 2; i++) {
         memset(name[i], 'a', 254);

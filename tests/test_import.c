@@ -474,7 +474,7 @@ TEST(weights_that_stay_constant)
         }
 }
 
-/* What is trained in a graph, what is frozen, not trained or a constant there, written and read: the same is trained. */
+/* A graph with trained, frozen and untrained variables and a constant is exported and imported: the same weights are trained. */
 TEST(what_was_trained_is_trained)
 {
     static const float table[] = {1, -1, 1, -1, 1, -1, 1, -1};

@@ -187,6 +187,11 @@ struct tp__isa {
     float (*sum)(int64_t n, const float *x);
     float (*dot)(int64_t n, const float *x, const float *y);
     float (*max)(int64_t n, const float *x);
+    float (*min)(int64_t n, const float *x);
+    /* the same of each of `rows` rows of n elements that follow each other */
+    void (*sums)(int64_t rows, int64_t n, const float *x, float *y);
+    void (*maxima)(int64_t rows, int64_t n, const float *x, float *y);
+    void (*minima)(int64_t rows, int64_t n, const float *x, float *y);
 };
 
 /* Number of rows of the next register tile when `left` rows remain: full tiles, and at the end two tiles of equal height
@@ -635,6 +640,8 @@ static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from
             memcpy(dst, src, 4 * sizeof *dst);
             memcpy(dst + n - 4, src + n - 4, 4 * sizeof *dst);
         }
+    else if (n == 3) /* as the channels of an image */
+        for (; rows > 0; rows--, dst += to, src += from) dst[0] = src[0], dst[1] = src[1], dst[2] = src[2];
     else if (n < 4)
         for (; rows > 0; rows--, dst += to, src += from)
             for (int64_t i = 0; i < n; i++) dst[i] = src[i];
@@ -5302,8 +5309,11 @@ static void TP__F(transpose)(float *dst, int64_t ldd, int64_t room, const float 
             for (int64_t l = j; l < j + 16; l++) dst[l * ldd + i] = src[i * lds + l];
     }
 #endif
-    for (; j < columns; j++)
-        for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
+    for (int64_t i0 = 0; i0 < rows && j < columns; i0 += 512) { /* rows that stay in L1 for all columns that are left */
+        const int64_t i1 = i0 + 512 < rows ? i0 + 512 : rows;
+        for (int64_t l = j; l < columns; l++)
+            for (int64_t i = i0; i < i1; i++) dst[l * ldd + i] = src[i * lds + l];
+    }
 }
 
 #if TP__WIDE
@@ -5502,7 +5512,7 @@ TP__INLINE float TP__F(add_lanes)(V *s)
     return v[0];
 }
 
-static float TP__F(sum)(int64_t n, const float *x)
+TP__INLINE float TP__F(sum_of)(int64_t n, const float *x)
 {
     V s[TP__LV];
     for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
@@ -5510,6 +5520,12 @@ static float TP__F(sum)(int64_t n, const float *x)
         for (int j = 0; j < TP__LV; j++) s[j] += vload(x + j * TP__VW);
     for (int j = 0; j < TP__LV && n > 0; j++) s[j] += TP__F(some)(x + j * TP__VW, n - j * TP__VW);
     return TP__F(add_lanes)(s);
+}
+
+static float TP__F(sum)(int64_t n, const float *x) { return TP__F(sum_of)(n, x); }
+static void TP__F(sums)(int64_t rows, int64_t n, const float *x, float *y)
+{
+    for (; rows > 0; rows--, x += n) *y++ = TP__F(sum_of)(n, x);
 }
 
 static float TP__F(dot)(int64_t n, const float *x, const float *y)
@@ -5524,13 +5540,33 @@ static float TP__F(dot)(int64_t n, const float *x, const float *y)
 }
 
 TP__INLINE V TP__F(vmax_nan)(V a, V b) { return vsel((VI)(a > b) | (VI)(a != a), a, b); } /* NaN if one is NaN */
-static float TP__F(max)(int64_t n, const float *x)
+TP__INLINE V TP__F(vmin_nan)(V a, V b) { return vsel((VI)(a < b) | (VI)(a != a), a, b); }
+/* The largest or, `least`, the smallest of n numbers. */
+TP__INLINE float TP__F(extremum)(int64_t n, const float *x, const bool least)
 {
-    V m = vset(-INFINITY);
-    for (; n >= TP__VW; n -= TP__VW, x += TP__VW) m = TP__F(vmax_nan)(vload(x), m);
-    if (n > 0) m = TP__F(vmax_nan)(vget(x, n, -INFINITY), m);
-    for (int w = TP__VW / 2; w > 0; w /= 2) m = TP__F(vmax_nan)(TP__F(lanes_from)(m, w), m);
+    const float none = least ? INFINITY : -INFINITY;
+#define TP__BETTER(a_, b_) (least ? TP__F(vmin_nan)((a_), (b_)) : TP__F(vmax_nan)((a_), (b_)))
+    V m = vset(none), m1 = m;
+    for (; n >= 2 * TP__VW; n -= 2 * TP__VW, x += 2 * TP__VW) { /* two chains: each waits for its last result */
+        m = TP__BETTER(vload(x), m);
+        m1 = TP__BETTER(vload(x + TP__VW), m1);
+    }
+    m = TP__BETTER(m1, m);
+    for (; n >= TP__VW; n -= TP__VW, x += TP__VW) m = TP__BETTER(vload(x), m);
+    if (n > 0) m = TP__BETTER(vget(x, n, none), m);
+    for (int w = TP__VW / 2; w > 0; w /= 2) m = TP__BETTER(TP__F(lanes_from)(m, w), m);
+#undef TP__BETTER
     return m[0];
+}
+static float TP__F(max)(int64_t n, const float *x) { return TP__F(extremum)(n, x, false); }
+static float TP__F(min)(int64_t n, const float *x) { return TP__F(extremum)(n, x, true); }
+static void TP__F(maxima)(int64_t rows, int64_t n, const float *x, float *y)
+{
+    for (; rows > 0; rows--, x += n) *y++ = TP__F(extremum)(n, x, false);
+}
+static void TP__F(minima)(int64_t rows, int64_t n, const float *x, float *y)
+{
+    for (; rows > 0; rows--, x += n) *y++ = TP__F(extremum)(n, x, true);
 }
 
 /* -- element-wise functions ------------------------------------------------------------------------------ */
@@ -7054,7 +7090,11 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #endif
                                                                  TP__F(sum),
                                                                  TP__F(dot),
-                                                                 TP__F(max)};
+                                                                 TP__F(max),
+                                                                 TP__F(min),
+                                                                 TP__F(sums),
+                                                                 TP__F(maxima),
+                                                                 TP__F(minima)};
 
 #undef TP__WIDE
 #undef TP__F
@@ -7105,21 +7145,25 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 /* Naive loops for all types, which are defined on the op's page in tp_graph.h. */
 static void tp__reduce_sum_any(const tp_call *k);
 static void tp__reduce_max_any(const tp_call *k);
+static void tp__reduce_min_any(const tp_call *k);
 static void tp__add_n_any(const tp_call *k);
 static void tp__all_reduce_any(const tp_call *k);
 static void tp__assign_add_naive(const tp_call *k);
 static void tp__assign_sub_naive(const tp_call *k);
+static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n);
 
-/* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
-typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
+/* -- reductions: reduce_sum, _mean, _max, _min, sum_to_like, tile_grad ---------- >>fast reduce */
+typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX, TP__REDUCE_MIN } tp__reduce_kind;
 #define TP__PARTIALS        32    /* largest number of partial sums for one output */
 #define TP__COLUMN_TILE     512   /* columns that are summed at a time; two such rows stay in L1 */
 #define TP__SHORT_ROW       16    /* rows below this length are summed in a plain loop */
-#define TP__VEC_PIECE       16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
+#define TP__VEC_PIECE       16384 /* elements that a sum adds at a time */
 typedef struct tp__reduce_job {
     const tp_call *k;
     tp__reduction r;
     tp__reduce_kind kind;
+    bool adds;  /* sum and mean */
+    float sign; /* of max 1, of min -1: the smallest is minus the largest of the numbers times -1 */
     const float *x;
     float *y, *partial;
     int64_t n_part;      /* number of partial sums per output */
@@ -7127,6 +7171,7 @@ typedef struct tp__reduce_job {
     int64_t folded_rows; /* for a narrow matrix: `folded_rows` rows are treated as one row of folded_rows B columns */
     int64_t W, n_tile, grain;
     float divide_by; /* the number of elements of a mean that one part computes; 0: the parts are combined afterwards */
+    const struct tp__isa *isa;
     tp_vec_fn vec;
 } tp__reduce_job;
 /* Cuts the work into chunks; the result depends on the shapes only. */
@@ -7168,21 +7213,21 @@ static float tp__divide_mean(const tp__reduce_job *j, double v)
 }
 static double tp__combine_partials(const tp__reduce_job *j, double a, double b)
 {
-    if (j->kind != TP__REDUCE_MAX) return a + b;
-    return a != a || a > b ? a : b;
+    if (j->adds) return a + b;
+    return a != a || (double)j->sign * a > (double)j->sign * b ? a : b;
 }
 /* One output from its n_run contiguous runs, which are shorter than TP__SHORT_ROW: a call for each would take longer than the run. The
  * elements are added in double. */
 static double tp__reduce_short_runs(const tp__reduce_job *j, const float *x)
 {
     const tp__reduction *r = &j->r;
-    double v = j->kind == TP__REDUCE_MAX ? (double)x[0] : 0;
+    double v = j->adds ? 0 : (double)x[0];
     for (int64_t q = 0; q < r->n_run; q++) {
         const float *p = x + tp__run_begin(r, q);
-        if (j->kind != TP__REDUCE_MAX)
+        if (j->adds)
             for (int64_t i = 0; i < r->run; i++) v += (double)p[i];
         else
-            for (int64_t i = 0; i < r->run; i++) v = v != v || v > (double)p[i] ? v : (double)p[i];
+            for (int64_t i = 0; i < r->run; i++) v = tp__combine_partials(j, v, (double)p[i]);
     }
     return v;
 }
@@ -7191,8 +7236,9 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
     const tp__reduction *r = &j->r;
-    const int64_t end = r->n_out * j->n_part;
-    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
+    const int64_t begin = chunk * j->grain, end = tp__min64(begin + j->grain, r->n_out * j->n_part);
+    float (*of_run)(int64_t, const float *) = j->adds ? j->isa->sum : j->sign > 0 ? j->isa->max : j->isa->min;
+    for (int64_t i = begin; i < end; i++) {
         const int64_t o = i / j->n_part, part = i % j->n_part;
         const int64_t from = r->run * part / j->n_part, to = r->run * (part + 1) / j->n_part;
         const float *x = j->x + tp__out_begin(r, o);
@@ -7201,9 +7247,7 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         for (int64_t q = 0; q < r->n_run && !short_runs; q++) {
             const float *p = x + tp__run_begin(r, q);
             for (int64_t at = from; at < to; at += TP__VEC_PIECE) {
-                const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;
-                const double u = (double)(j->kind == TP__REDUCE_MAX ? tp_vec_max(j->k->device, n, p + at)
-                                                                    : tp_vec_sum(j->k->device, n, p + at));
+                const double u = (double)of_run(tp__min64(to - at, TP__VEC_PIECE), p + at);
                 v = q == 0 && at == from ? u : tp__combine_partials(j, v, u);
             }
         }
@@ -7211,18 +7255,28 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__divide_mean(j, v);
     }
 }
+/* The same where x is a matrix of n_out rows of one piece each. */
+static void tp__reduce_whole_rows_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const int64_t run = j->r.run, begin = chunk * j->grain, n = tp__min64(j->grain, j->r.n_out - begin);
+    float *y = j->y + begin;
+    (j->adds ? j->isa->sums : j->sign > 0 ? j->isa->maxima : j->isa->minima)(n, run, j->x + begin * run, y);
+    for (int64_t o = 0; o < n && j->kind == TP__REDUCE_MEAN; o++) y[o] = tp__divide_mean(j, (double)y[o]);
+}
 /* Reduces n rows of two elements, such as those of a maxout layer with two units. The sum is computed in float: a sum of two floats in
  * double, rounded to float, has the same bits. */
-static void tp__reduce_pairs(tp__reduce_kind kind, int64_t n, float *y, const float *x)
+static void tp__reduce_pairs(const tp__reduce_job *j, int64_t n, float *y, const float *x)
 {
-    if (kind == TP__REDUCE_SUM)
+    if (j->kind == TP__REDUCE_SUM)
         for (int64_t o = 0; o < n; o++) y[o] = x[2 * o] + x[2 * o + 1];
-    else if (kind == TP__REDUCE_MEAN) /* in double, where the sum does not overflow */
+    else if (j->kind == TP__REDUCE_MEAN) /* in double, where the sum does not overflow */
         for (int64_t o = 0; o < n; o++) y[o] = (float)(((double)x[2 * o] + (double)x[2 * o + 1]) * 0.5);
     else
         for (int64_t o = 0; o < n; o++) {
-            const float a = x[2 * o], b = x[2 * o + 1], larger = a > b ? a : b; /* without branches; b if one is NaN */
-            y[o] = a == a ? larger : a;
+            /* without branches; b if one is NaN */
+            const float a = j->sign * x[2 * o], b = j->sign * x[2 * o + 1], larger = a > b ? a : b;
+            y[o] = j->sign * (a == a ? larger : a);
         }
 }
 /* A chunk of reductions along rows of less than TP__SHORT_ROW elements, which follow each other in x: a call of tp_vec_sum would take
@@ -7231,16 +7285,16 @@ static void tp__reduce_short_rows_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
     const int64_t run = j->r.run, begin = chunk * j->grain, end = tp__min64(begin + j->grain, j->r.n_out);
-    if (run == 2) tp__reduce_pairs(j->kind, end - begin, j->y + begin, j->x + 2 * begin);
-    else if (j->kind == TP__REDUCE_MAX)
+    if (run == 2) tp__reduce_pairs(j, end - begin, j->y + begin, j->x + 2 * begin);
+    else if (!j->adds)
         for (int64_t o = begin; o < end; o++) {
             const float *x = j->x + o * run;
-            float best = x[0];
+            float best = j->sign * x[0];
             for (int64_t i = 1; i < run; i++) {
-                const float larger = best > x[i] ? best : x[i];
+                const float v = j->sign * x[i], larger = best > v ? best : v;
                 best = best == best ? larger : best;
             }
-            j->y[o] = best;
+            j->y[o] = j->sign * best;
         }
     else
         for (int64_t o = begin; o < end; o++) {
@@ -7302,11 +7356,18 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     j.x = (const float *)k->in[0].data;
     j.y = (float *)k->out[0].data;
     j.partial = (float *)k->scratch;
-    j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
+    j.isa = k->device->isa;
+    j.adds = kind == TP__REDUCE_SUM || kind == TP__REDUCE_MEAN;
+    j.sign = kind == TP__REDUCE_MIN ? -1.0f : 1.0f;
+    j.vec = j.adds ? tp_vec_find_add(k->device) : j.sign > 0 ? tp_vec_find_max(k->device) : tp_vec_find_min(k->device);
     if (!j.vec) return false;
     tp__reduce_cut(&j);
     if (r->step == 1 && r->n_run == 1 && r->run < TP__SHORT_ROW) {
         tp_device_parallel(k->device, (r->n_out + j.grain - 1) / j.grain, tp__reduce_short_rows_chunk, &j);
+        return true;
+    }
+    if (r->step == 1 && r->n_run == 1 && j.n_part == 1 && r->run <= TP__VEC_PIECE) {
+        tp_device_parallel(k->device, (r->n_out + j.grain - 1) / j.grain, tp__reduce_whole_rows_chunk, &j);
         return true;
     }
     if (r->step == 1) {
@@ -7360,6 +7421,12 @@ static void tp__reduce_max_fast(const tp_call *k)
     tp__reduction_of(&r, k);
     if (!tp__reduce_fast(k, &r, TP__REDUCE_MAX)) tp__reduce_max_any(k);
 }
+static void tp__reduce_min_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_MIN)) tp__reduce_min_any(k);
+}
 static void tp__sum_to_like_fast(const tp_call *k)
 {
     tp__reduction r;
@@ -7370,6 +7437,18 @@ static size_t tp__sum_to_like_scratch(const tp_call *k)
 {
     tp__reduction r;
     tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    return tp__reduce_partials(&r);
+}
+static void tp__tile_grad_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of_copies(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__tile_grad_f32(k);
+}
+static size_t tp__tile_grad_scratch(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of_copies(&r, k);
     return tp__reduce_partials(&r);
 }
 
@@ -7507,11 +7586,18 @@ static void tp__move_wrap(tp__move *m)
 /* Copies one run of n elements; the strides are those in tp__move. */
 static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
 {
-    if (ds == 1 && ss == 1) {
-        tp__copy_bytes(dst, src, (size_t)n * size);
+    if (ds == 1 && (ss == 1 || ss == 0)) {
+        tp__copy_strided(dst, src, size, ss, n);
         return;
     }
-    if (size == 4) {
+    if (size == 4 && ds == 1 && ss == -1) { /* backward, in pairs */
+        for (uint64_t pair; n >= 2; n -= 2, dst += 8, src -= 8) {
+            memcpy(&pair, src - 4, 8);
+            pair = pair << 32 | pair >> 32;
+            memcpy(dst, &pair, 8);
+        }
+        if (n == 1) memcpy(dst, src, 4);
+    } else if (size == 4) {
         for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 4, src + i * ss * 4, 4);
     } else if (size == 8) {
         for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds * 8, src + i * ss * 8, 8);
@@ -7554,7 +7640,7 @@ static void tp__move_chunk(void *user, int64_t chunk)
         }
         char *dst = m->dst + at_d * (int64_t)m->size;
         const char *src = m->src + at_s * (int64_t)m->size;
-        const bool copies_whole_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
+        const bool copies_whole_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1 && m->src_stride[b] >= -1;
         if (!copies_whole_rows && tp__move_transposed(j, dst, src)) continue;
         if (copies_whole_rows && m->src_stride[b] == 1 && m->size % 4 == 0) {
             const int64_t words = (int64_t)m->size / 4;
@@ -7608,7 +7694,7 @@ static void tp__move_fast(const tp_call *k, const tp__move *given)
     }
     while (m->ndim < 2) tp__move_wrap(m);
     const int b = m->ndim - 1;
-    const bool copies_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1;
+    const bool copies_rows = m->dst_stride[b] == 1 && m->src_stride[b] <= 1 && m->src_stride[b] >= -1;
     if (!copies_rows && m->dim[b] < 8 && m->dim[b - 1] > m->dim[b]) { /* runs along the longer of the last two */
         const int64_t last[3] = {m->dim[b], m->dst_stride[b], m->src_stride[b]};
         m->dim[b] = m->dim[b - 1], m->dst_stride[b] = m->dst_stride[b - 1], m->src_stride[b] = m->src_stride[b - 1];
@@ -7828,16 +7914,28 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
 static void tp__pad_grad_mirrored(const tp_call *k)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
-    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last_dim = y->ndim - 1;
-    const int64_t n = x->dim[last_dim], m = y->dim[last_dim], rows = tp__product(y, 0, last_dim);
+    const tp_vec_fn add = tp_vec_find_add(k->device);
+    int64_t inner;
+    const int last_dim = tp__pad_last_axis(t, &k->out[0].shape, &inner);
+    const tp_shape x = tp_make_shape_n(last_dim + 1, k->out[0].shape.dim),
+                   y = tp_make_shape_n(last_dim + 1, k->in[0].shape.dim);
+    const int64_t n = x.dim[last_dim], m = y.dim[last_dim], before = t->before[last_dim];
+    const int64_t rows = tp__product(&y, 0, last_dim);
     float *dx = (float *)k->out[0].data;
     int64_t index[TP_MAX_DIMS] = {0};
-    for (int64_t i = tp__size(&k->out[0]) - 1; i >= 0; i--) dx[i] = 0;
-    for (int64_t r = 0; r < rows; r++, tp__next_row(index, y)) {
-        const int64_t from = tp__pad_source_row(index, x, t);
-        const float *dy = (const float *)k->in[0].data + r * m;
-        for (int64_t i = 0; i < m; i++) dx[from * n + tp__pad_source(i, t->before[last_dim], n, t->mode)] += dy[i];
+    memset(dx, 0, (size_t)tp__size(&k->out[0]) * sizeof *dx);
+    for (int64_t r = 0; r < rows; r++, tp__next_row(index, &y)) {
+        float *to = dx + tp__pad_source_row(index, &x, t) * n * inner;
+        const float *dy = (const float *)k->in[0].data + r * m * inner;
+        for (int64_t i = 0, run; i < m;
+             i += run) { /* the row of x itself in one run, its mirrored elements one by one */
+            run = i == before ? n : 1;
+            float *sum = to + tp__pad_source(i, before, n, t->mode) * inner;
+            const float *in[2] = {sum, dy + i * inner};
+            if (run * inner >= 8) add(run * inner, sum, in);
+            else
+                for (int64_t c = 0; c < run * inner; c++) sum[c] += dy[i * inner + c];
+        }
     }
 }
 static void tp__pad_grad_fast(const tp_call *k)

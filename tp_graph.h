@@ -8816,34 +8816,37 @@ static uint64_t tp__pair_of(const char *src)
     memcpy(&w, src, 4);
     return (uint64_t)w << 32 | w;
 }
+/* Repeats the first `done` bytes of dst until there are `all`, in growing pieces. */
+static void tp__repeat(char *dst, size_t done, size_t all)
+{
+    for (size_t more; done < all; done += more) {
+        more = all - done;
+        if (more > done) more = done;
+        tp__copy_bytes(dst + done, dst, more);
+    }
+}
 /* Copies n elements of `size` bytes that are `stride` elements apart (0: one element n times) into a contiguous block. */
 static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t stride, int64_t n)
 {
+    int64_t k = 0;
     if (stride == 1) {
         tp__copy_bytes(dst, src, (size_t)n * size);
-    } else if (stride == 0 && size == 4) {
-        const uint64_t pair = tp__pair_of(src);
-        for (int64_t k = 0; k + 2 <= n; k += 2) memcpy(dst + k * 4, &pair, 8);
-        if (n % 2) memcpy(dst + (n - 1) * 4, &pair, 4);
-    } else if (size == 4) {
-        for (int64_t k = 0; k < n; k++) memcpy(dst + k * 4, src + k * stride * 4, 4);
-    } else {
-        for (int64_t k = 0; k < n; k++) memcpy(dst + (size_t)k * size, src + k * stride * (int64_t)size, size);
-    }
+        k = n;
+    } else if (size == 4)
+        for (; k < n && (k < 16 || stride != 0); k++) memcpy(dst + k * 4, src + k * stride * 4, 4);
+    else
+        for (; k < n; k++) memcpy(dst + (size_t)k * size, src + k * stride * (int64_t)size, size);
+    tp__repeat(dst, (size_t)k * size, (size_t)n * size);
 }
 /* Copies `rows` rows of n elements, as tp__copy_strided does one. Rows that are all the same are copied in growing pieces. dst has room for
  * one element more. */
 static void tp__broadcast_rows(char *dst, const char *src, size_t size, int64_t rows, int64_t row_stride, int64_t n,
                                int64_t stride)
 {
-    const size_t row = (size_t)n * size, all = (size_t)rows * row;
+    const size_t row = (size_t)n * size;
     if (row_stride == 0) {
         tp__copy_strided(dst, src, size, stride, n);
-        for (size_t done = row; done < all;) {
-            const size_t more = done < all - done ? done : all - done;
-            tp__copy_bytes(dst + done, dst, more);
-            done += more;
-        }
+        tp__repeat(dst, row, (size_t)rows * row);
         return;
     }
     /* rows that are too short for a call, in pairs: the last may be one element too long */
@@ -14892,6 +14895,7 @@ typedef struct tp__reduction {
     /* numbers of kept and reduced dimensions after merging; lists begin with the innermost one */
     int n_keep, n_reduce;
     int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS], reduce_stride[TP_MAX_DIMS];
+    int last; /* 1: the dimension that was added last is kept, 2: it is reduced, 0: there is none */
 } tp__reduction;
 
 /* Sets which dimensions of x are reduced; false if an axis does not exist or is given twice. */
@@ -14906,32 +14910,37 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
     return true;
 }
 
-static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
+/* A reduction is made by adding the dimensions of x from the innermost one outwards, each with whether it is reduced. */
+static void tp__reduction_begin(tp__reduction *r)
 {
-    int64_t stride = 1;
-    int previous_kind = -1; /* whether the dimension before, the next inner one, is reduced; -1: none */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
-    for (int d = x->ndim - 1; d >= 0; d--) {
-        const int64_t n = x->dim[d];
-        const int kind = reduced[d] ? 1 : 0;
-        if (kind) r->n_sum *= n;
-        else r->n_out *= n;
-        if (n == 1) continue;
-        int64_t *dim = kind ? r->reduce_dim : r->keep_dim, *at = kind ? r->reduce_stride : r->keep_stride;
-        int *count = kind ? &r->n_reduce : &r->n_keep;
-        if (kind == previous_kind) {
-            dim[*count - 1] *= n;
-        } else {
-            dim[*count] = n;
-            at[(*count)++] = stride;
-        }
-        previous_kind = kind;
-        stride *= n;
+}
+static void tp__reduction_add(tp__reduction *r, int64_t n, bool reduced)
+{
+    int64_t *dim = reduced ? r->reduce_dim : r->keep_dim, *at = reduced ? r->reduce_stride : r->keep_stride;
+    int *count = reduced ? &r->n_reduce : &r->n_keep;
+    if (n == 1) return;
+    if (r->last == 1 + reduced) {
+        dim[*count - 1] *= n;
+    } else {
+        dim[*count] = n;
+        at[(*count)++] = r->n_out * r->n_sum;
+        r->last = 1 + reduced;
     }
+    *(reduced ? &r->n_sum : &r->n_out) *= n;
+}
+static void tp__reduction_end(tp__reduction *r)
+{
     r->run = r->n_reduce ? r->reduce_dim[0] : 1;
     r->step = r->n_reduce ? r->reduce_stride[0] : 1;
     r->n_run = r->run > 0 ? r->n_sum / r->run : 0;
+}
+static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
+{
+    tp__reduction_begin(r);
+    for (int d = x->ndim - 1; d >= 0; d--) tp__reduction_add(r, x->dim[d], reduced[d]);
+    tp__reduction_end(r);
 }
 
 static void tp__reduction_of(tp__reduction *r, const tp_call *k)
@@ -15175,7 +15184,7 @@ static const tp_op tp__op_reduce_max =
                    TP__NUMBERS_FAST(tp__reduce_max), tp__reduce_scratch, "ReduceMax");
 static const tp_op tp__op_reduce_min =
     TP__REDUCE_ROW("reduce_min", "Min", tp__infer_reduce_number, tp__reduce_extremum_gradient,
-                   TP__NUMBERS(tp__reduce_min), NULL, "ReduceMin");
+                   TP__NUMBERS_FAST(tp__reduce_min), tp__reduce_scratch, "ReduceMin");
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_max, x, axes, n_axes, keep_dims);
@@ -17020,20 +17029,26 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 
 /* -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad
  *   Inputs: dy, x (only its shape is read). */
+#ifdef TP__FIRST_PASS
+/* dy as an array with two dimensions for each one of x: the copies, which are summed, and the elements of a copy. */
+static void tp__reduction_of_copies(tp__reduction *r, const tp_call *k)
+{
+    const tp_shape *x = &k->out[0].shape;
+    const int64_t *multiples = ((const tp__tile_attrs *)k->attrs)->multiples;
+    tp__reduction_begin(r);
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        tp__reduction_add(r, x->dim[d], false);
+        tp__reduction_add(r, multiples[d], true);
+    }
+    tp__reduction_end(r);
+}
+#endif
 #ifndef TP__PASS_INT
 static void TP__F(tp__tile_grad)(const tp_call *k)
 {
-    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
-    const real *dy = (const real *)k->in[0].data;
-    real *dx = (real *)k->out[0].data;
-    for (int64_t i = 0; i < n; i++) dx[i] = 0;
-    for (int64_t i = 0; i < m; i++) {
-        int64_t index[TP_MAX_DIMS];
-        tp__index_of(i, y, index);
-        for (int d = 0; d < y->ndim; d++) index[d] %= x->dim[d];
-        dx[tp__element_at(index, x)] += dy[i];
-    }
+    tp__reduction r;
+    tp__reduction_of_copies(&r, k);
+    TP__F(tp__sum_loop)(k, &r, false);
 }
 #endif
 #ifdef TP__ROWS
@@ -17050,7 +17065,8 @@ static void tp__tile_grad_gradient(tp_grad *g)
 }
 static const tp_op tp__op_tile_grad =
     TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer,
-            tp__tile_grad_gradient, TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
+            tp__tile_grad_gradient, TP__NAIVE_FAST(tp__tile_grad),
+            TP__FLOPS_SCRATCH(tp__flops_of_input, TP__IF_FAST(tp__tile_grad_scratch, NULL)), TP__SHAPE_ONLY(2u));
 static tp_node *tp__tile_grad(tp_node *dy, tp_node *x, const void *attrs)
 {
     return tp__op2(&tp__op_tile_grad, dy, x, attrs);

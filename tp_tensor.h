@@ -6657,9 +6657,12 @@ static float tp__sum_run(tp_device *d, enum tp__sum_kind kind, int64_t n, const 
     if (parts > TP__PARTS) parts = TP__PARTS;
     s.piece = ((n + parts - 1) / parts + 31) / 32 * 32;
     parts = (n + s.piece - 1) / s.piece;
+    if (parts == 1) {
+        tp__sum_chunk(&s, 0);
+        return s.part[0];
+    }
     for (int i = 0; i < TP__PARTS; i++) s.part[i] = kind == TP__MAX ? -INFINITY : 0.0f;
-    if (parts == 1) tp__sum_chunk(&s, 0);
-    else tp_device_parallel(d, parts, tp__sum_chunk, &s);
+    tp_device_parallel(d, parts, tp__sum_chunk, &s);
     return kind == TP__MAX ? tp__max_naive(parts, s.part) : tp__add_32_lanes(s.part);
 }
 

@@ -8887,10 +8887,38 @@ static void tp__external_load(const tp__external *e, const char *src, int64_t i0
     }
 }
 
+/* Elements [i0, i0+n) of a broadcast operand, if they are a part of one of its rows: then nothing is copied. Else NULL. */
+static const char *tp__external_in_place(const tp__external *e, const char *src, int64_t i0, int64_t n)
+{
+#ifndef TP__NO_SYSTEM
+    const int last = e->n_dim - 1;
+    if (e->step[last] == 1 && i0 % e->dim[last] + n <= e->dim[last]) {
+        int64_t at = 0, index_left = i0;
+        for (int d = last; d >= 0; d--) {
+            at += index_left % e->dim[d] * e->step[d];
+            index_left /= e->dim[d];
+        }
+        return src + at * e->size;
+    }
+#else
+    (void)e, (void)src, (void)i0, (void)n;
+#endif
+    return NULL;
+}
+
 /* Whether elements [i0, i0+n) of an operand have the values of the block before, which are still in its register. */
 static bool tp__same_as_before(const tp__program *p, const tp__external *e, int64_t i0, int64_t n)
 {
     return e->tile && p->block % e->tile == 0 && (i0 - p->block) / e->repeats == (i0 + n - 1) / e->repeats;
+}
+
+/* Where a chain reads elements [i0, i0+n) of an operand. */
+static const void *tp__external_block(const tp__external *e, const char *src, int64_t i0, int64_t n,
+                                      double (*registers)[TP__FUSE_BLOCK])
+{
+    if (e->reg < 0) return src + i0 * e->size;
+    const char *in_place = tp__external_in_place(e, src, i0, n);
+    return in_place ? (const void *)in_place : (const void *)registers[e->reg];
 }
 
 #define TP__FUSED_BLOCKS 16 /* blocks of a chunk, which one thread computes */
@@ -8904,10 +8932,13 @@ static void tp__fused_chunk(void *user, int64_t chunk)
     const int64_t end = begin + length < p->n ? begin + length : p->n;
     for (int64_t i0 = begin; i0 < end; i0 += p->block) {
         const int64_t n = end - i0 < p->block ? end - i0 : p->block;
-        for (int e = 0; e < p->n_external; e++)
-            if (p->external[e].reg >= 0 && (i0 == begin || !tp__same_as_before(p, &p->external[e], i0, n)))
-                tp__external_load(&p->external[e], (const char *)k->in[e].data, i0, n,
-                                  (char *)registers[p->external[e].reg]);
+        for (int i = 0; i < p->n_external; i++) {
+            const tp__external *e = &p->external[i];
+            const char *src = (const char *)k->in[i].data;
+            if (e->reg >= 0 && !tp__external_in_place(e, src, i0, n) &&
+                (i0 == begin || !tp__same_as_before(p, e, i0, n)))
+                tp__external_load(e, src, i0, n, (char *)registers[e->reg]);
+        }
         for (int j = 0; j < p->n_instr; j++) {
             const tp__instr *s = &p->instr[j];
             const void *in[5] = {NULL, NULL, NULL, NULL, NULL};
@@ -8915,8 +8946,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
                 const int w = s->in[a];
                 if (s->from[a] == TP__FROM_REG) in[a] = registers[w];
                 else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
-                else if (p->external[w].reg >= 0) in[a] = registers[p->external[w].reg];
-                else in[a] = (const char *)k->in[w].data + i0 * p->external[w].size;
+                else in[a] = tp__external_block(&p->external[w], (const char *)k->in[w].data, i0, n, registers);
             }
             void *y = s->to == TP__FROM_REG ? (void *)registers[s->out]
                                             : (void *)((char *)k->out[s->out].data + i0 * s->out_size);

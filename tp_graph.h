@@ -9992,11 +9992,53 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
-/* The place of a buffer in the arena, and its first and last step. */
+/* The place of a buffer in the arena, and its first and last step. reach: the largest end of this and of the buffers below it. */
 typedef struct tp__interval {
     size_t offset, end;
     int first, last;
+    size_t reach;
 } tp__interval;
+
+/* Up to which offset the arena is full at each of the steps of a part of the plan. A buffer that lives in that part lies above: a plan of
+ * many buffers is placed without looking at all those below. */
+#ifdef TP__NO_SYSTEM /* plans are short */
+typedef int tp__full;
+static int tp__full_below(const tp__full *f, const tp__interval *x, const tp__interval *placed, int n, size_t *offset)
+{
+    return (void)f, (void)x, (void)placed, (void)n, (void)offset, 0;
+}
+static void tp__full_add(tp__full *f, tp__interval *placed, int at, int n) { (void)f, (void)placed, (void)at, (void)n; }
+#else
+#define TP__PLAN_PARTS 256
+typedef struct tp__full {
+    int steps; /* of a part */
+    size_t end[TP__PLAN_PARTS];
+} tp__full;
+/* Raises *offset, where the search for x begins; returns how many of the n placed buffers end below it. */
+static int tp__full_below(const tp__full *f, const tp__interval *x, const tp__interval *placed, int n, size_t *offset)
+{
+    int from = 0;
+    for (int k = x->first > 0 ? x->first / f->steps : 0; k < TP__PLAN_PARTS && k <= x->last / f->steps; k++)
+        if (f->end[k] > *offset) *offset = f->end[k];
+    while (from < n) {
+        const int middle = from + (n - from) / 2;
+        if (placed[middle].reach > *offset) n = middle;
+        else from = middle + 1;
+    }
+    return from;
+}
+/* Tells of the buffer placed[at], which is new among n. */
+static void tp__full_add(tp__full *f, tp__interval *placed, int at, int n)
+{
+    tp__interval *x = &placed[at];
+    x->reach = at > 0 && placed[at - 1].reach > x->end ? placed[at - 1].reach : x->end;
+    for (int j = at + 1; j < n && placed[j].reach < x->end; j++) placed[j].reach = x->end;
+    int k = x->first > 0 ? (x->first - 1) / f->steps + 1
+                         : 0; /* a buffer that is there before the first step has first -1 */
+    for (; k < TP__PLAN_PARTS && (k + 1) * f->steps - 1 <= x->last; k++)
+        if (f->end[k] >= x->offset && f->end[k] < x->end) f->end[k] = x->end;
+}
+#endif
 
 /* Small buffers of a device whose recorded steps run beside each other keep their memory for some steps more: reused memory would put
  * the steps in order. Steps on larger ones fill the device by themselves. */
@@ -10033,26 +10075,30 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         }
     size_t top = 0;
     const bool lingers = p->device[device]->record_step != NULL;
+    tp__full full;
+    memset(&full, 0, sizeof full);
+#ifndef TP__NO_SYSTEM
+    full.steps = p->n_step / TP__PLAN_PARTS + 1;
+#endif
     for (int i = 0; i < n; i++) { /* placed[0..i) are the buffers that have their place, sorted by offset */
         tp__buffer *b = &p->buffer[by_size[i]];
         const size_t bytes = tp__align64((size_t)b->bytes);
         const int kept =
             lingers && b->bytes <= TP__LINGER_BYTES && b->last < INT_MAX - TP__LINGER_STEPS ? TP__LINGER_STEPS : 0;
-        tp__interval x = {0, 0, b->first, b->last + kept};
-        int at = 0;
-        for (int j = 0; j < i; j++) {
+        tp__interval x = {0, 0, b->first, b->last + kept, 0};
+        int at = bytes > 0 ? tp__full_below(&full, &x, placed, i, &x.offset) : 0;
+        for (int j = at; j < i; j++) {
             const tp__interval *o = &placed[j];
+            if (o->offset >= x.offset + bytes) break;
             /* buffers whose lifetimes do not overlap may share memory */
-            if (o->last >= x.first && x.last >= o->first) {
-                if (o->offset >= x.offset + bytes) break;
-                if (o->end > x.offset) x.offset = o->end;
-            }
+            if (o->last >= x.first && x.last >= o->first && o->end > x.offset) x.offset = o->end;
             if (o->offset <= x.offset) at = j + 1;
         }
         memmove(placed + at + 1, placed + at, (size_t)(i - at) * sizeof *placed);
         b->offset = x.offset;
         x.end = x.offset + bytes;
         placed[at] = x;
+        tp__full_add(&full, placed, at, i + 1);
         if (x.end > top) top = x.end;
     }
     p->arena_bytes[device] = top;

@@ -385,8 +385,9 @@ TP__WIDE_KERNEL(void, wino_dw, const tp__wino_form *f, int64_t n, const float *s
 TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
            uint8_t *which);
 TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
-TP__KERNEL(void, mean_taps, int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
-TP__KERNEL(void, spread, int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
+TP__KERNEL(void, pool_add, int64_t n, int64_t run, const float *x, int64_t x_step, float *y, int64_t y_step);
+TP__KERNEL(void, pool_max, int64_t n, int64_t run, const float *x, int64_t x_step, const int32_t *place, int32_t more,
+           float *y, int32_t *which);
 TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
 TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
 TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx);
@@ -6515,26 +6516,44 @@ TP__INLINE int64_t TP__F(pool_numbers)(int64_t C, int n_tap, const float *x, con
     return any ? 0 : c;
 }
 
+/* Takes e, with its place, where it is larger than the best so far; a NaN counts as largest. */
+TP__INLINE void TP__F(pool_take)(V e, VI place, V *best, VI *chosen)
+{
+    const VI better = ~(VI)(e <= *best) & (VI)(*best == *best);
+    *best = vsel(better, e, *best);
+    *chosen = (place & better) | (*chosen & ~better);
+}
+TP__INLINE void TP__F(pool_put)(int64_t n, V best, VI chosen, float *y, uint8_t *which)
+{
+    TP__F(put_part)(y, n, best);
+    if (!which) return;
+    const VB bytes = __builtin_convertvector(chosen, VB);
+    if (n >= TP__VW) *(VB *)(void *)which = bytes;
+    else memcpy(which, &bytes, (size_t)n);
+}
 /* Max pooling: y[c] = the largest of x[tap[t] + c], the first one if several are equal; a NaN counts as largest.
- * which[c] = index[t] of that element; `which` may be NULL. */
+ * which[c] = index[t] of that element; `which` may be NULL. Each vector is a chain of operations that wait for one another, so two
+ * vectors take hardly longer than one. */
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
 {
-    for (int64_t c = which ? 0 : TP__F(pool_numbers)(C, n_tap, x, tap, y); c < C; c += TP__VW) {
-        const int64_t n = C - c < TP__VW ? C - c : TP__VW;
-        V best = TP__F(part)(x + tap[0] + c, n);
-        VI chosen = viset(index[0]);
+    int64_t c = which ? 0 : TP__F(pool_numbers)(C, n_tap, x, tap, y);
+    for (; c + 2 * TP__VW <= C; c += 2 * TP__VW) {
+        V a = vload(x + tap[0] + c), b = vload(x + tap[0] + c + TP__VW);
+        VI at_a = viset(index[0]), at_b = at_a;
         for (int t = 1; t < n_tap; t++) {
-            const V e = TP__F(part)(x + tap[t] + c, n);
-            const VI better = ~(VI)(e <= best) & (VI)(best == best);
-            best = vsel(better, e, best);
-            chosen = (viset(index[t]) & better) | (chosen & ~better);
+            TP__F(pool_take)(vload(x + tap[t] + c), viset(index[t]), &a, &at_a);
+            TP__F(pool_take)(vload(x + tap[t] + c + TP__VW), viset(index[t]), &b, &at_b);
         }
-        TP__F(put_part)(y + c, n, best);
-        if (!which) continue;
-        const VB bytes = __builtin_convertvector(chosen, VB);
-        if (n == TP__VW) *(VB *)(void *)(which + c) = bytes;
-        else memcpy(which + c, &bytes, (size_t)n);
+        TP__F(pool_put)(TP__VW, a, at_a, y + c, which ? which + c : NULL);
+        TP__F(pool_put)(TP__VW, b, at_b, y + c + TP__VW, which ? which + c + TP__VW : NULL);
+    }
+    for (; c < C; c += TP__VW) {
+        V a = TP__F(part)(x + tap[0] + c, C - c);
+        VI at_a = viset(index[0]);
+        for (int t = 1; t < n_tap; t++)
+            TP__F(pool_take)(TP__F(part)(x + tap[t] + c, C - c), viset(index[t]), &a, &at_a);
+        TP__F(pool_put)(C - c, a, at_a, y + c, which ? which + c : NULL);
     }
 }
 
@@ -6557,20 +6576,42 @@ static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *
     }
 }
 
-/* Average pooling: y[c] = mean of x[tap[t] + c] over taps. Its gradient: dx[tap[t] + c] = dy[c] / taps */
-static void TP__F(mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
+/* Parts of rows, as windows read them: n runs of `run` floats, x_step apart in x, y_step in y. y += x */
+static void TP__F(pool_add)(int64_t n, int64_t run, const float *x, int64_t x_step, float *y, int64_t y_step)
 {
-    for (int64_t c = 0; c < C; c += TP__VW) {
-        V sum = vset(0.0f);
-        for (int t = 0; t < n_tap; t++) sum += TP__F(part)(x + tap[t] + c, C - c);
-        TP__F(put_part)(y + c, C - c, sum / vset((float)n_tap));
+    if (run == x_step && run == y_step) run *= n, n = 1;
+    for (int64_t i = 0; i < n && run == 1; i++) y[i * y_step] += x[i * x_step];
+    for (int64_t i = 0; i < n && run > 1; i++, x += x_step, y += y_step) {
+        int64_t c = 0;
+        for (; c + TP__VW <= run; c += TP__VW) vstore(y + c, vload(y + c) + vload(x + c));
+        for (; c < run; c++) y[c] += x[c];
     }
 }
-static void TP__F(spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx)
+/* The same for maxima, with adjacent runs of y: y = max(y, x), and which[i] = place[i] + more, the place of that element; without
+ * `place` it is `more`. Of equal ones the one with the least place is chosen, of NaN, which count as largest, too. */
+static void TP__F(pool_max)(int64_t n, int64_t run, const float *x, int64_t x_step, const int32_t *place, int32_t more,
+                            float *y, int32_t *which)
 {
-    for (int64_t c = 0; c < C; c += TP__VW) {
-        const V d = TP__F(part)(dy + c, C - c) / vset((float)n_tap);
-        for (int t = 0; t < n_tap; t++) TP__F(put_part)(dx + tap[t] + c, C - c, d);
+    if (run == x_step) run *= n, n = 1;
+    for (int64_t i = 0; i < n; i++, x += x_step, y += run, which += run) {
+        int64_t c = 0;
+        for (; c + TP__VW <= run; c += TP__VW) {
+            const V e = vload(x + c), most = vload(y + c);
+            const VI at = viset(more) + (place ? (VI)vload((const float *)(const void *)(place + c)) : viset(0)),
+                     is = (VI)vload((const float *)(const void *)(which + c)), e_nan = (VI)(e != e),
+                     most_nan = (VI)(most != most);
+            const VI take =
+                (VI)(e > most) | (e_nan & ~most_nan) | (((VI)(e == most) | (e_nan & most_nan)) & (VI)(at < is));
+            vstore(y + c, vsel(take, e, most));
+            vstore((float *)(void *)(which + c), vsel(take, (V)at, (V)is));
+        }
+        for (; c < run; c++) {
+            const float e = x[c], most = y[c];
+            const int32_t at = more + (place ? place[c] : 0);
+            const bool is_same = e == most || (e != e && most != most);
+            if (e > most || (e != e && most == most) || (is_same && at < which[c])) y[c] = e, which[c] = at;
+        }
+        if (place) place += x_step;
     }
 }
 
@@ -8223,55 +8264,15 @@ static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-/* Sets place[w] to the offset, from the window's corner, of element w of the window of output (i,j); -1: it is outside of the
- * image. Returns how many are inside. */
-static int tp__unpool_places(const tp__pool *g, int64_t i, int64_t j, int64_t *place)
-{
-    int n = 0;
-    for (int64_t w = 0; w < g->window_h * g->window_w; w++) {
-        const bool inside = tp__pool_inside(g, i, j, w);
-        place[w] = inside ? w / g->window_w * g->x_stride_h + w % g->window_w * g->x_stride_w : -1;
-        n += inside;
-    }
-    return n;
-}
-static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    const uint8_t *arg = (const uint8_t *)k->in[1].data;
-    const bool tiles = tp__pool_tiles(&g);
-    const int window_size = (int)(g.window_h * g.window_w);
-    float *dx = (float *)k->out[0].data;
-    int64_t place[256];
-    int n = tiles ? tp__unpool_places(&g, 0, 0, place) : 0;
-    for (int64_t b = from; b < to; b++) {
-        if (!tiles) memset(dx + b * g.x_stride_b, 0, (size_t)g.x_stride_b * sizeof(float));
-        for (int64_t i = 0; i < g.OH; i++)
-            for (int64_t j = 0; j < g.OW; j++) {
-                const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, h = i * g.stride_h - g.top,
-                              v = j * g.stride_w - g.left,
-                              corner = b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w;
-                const float *dy = (const float *)k->in[0].data + Y;
-                if (tiles) {
-                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, place, dx + corner);
-                    continue;
-                }
-                const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
-                if (!inside || n != window_size) n = tp__unpool_places(&g, i, j, place);
-                for (int64_t c = 0; c < g.C; c++) {
-                    const int w = arg[Y + c];
-                    if (w < window_size && place[w] >= 0) dx[corner + place[w] + c] += dy[c];
-                }
-            }
-    }
-}
 /* y[i] = max(y[i], x[i * step]); NaN counts as larger than any number. If index is not NULL, index[i] = w where x was larger. */
 TP__HOT static void tp__pool_tap(int64_t n, float *y, const float *x, int64_t step, uint8_t *index, uint8_t w)
 {
     if (index) {
         for (int64_t i = 0; i < n; i++) {
             const float e = x[i * step];
-            if (e > y[i] || (e != e && y[i] == y[i])) y[i] = e, index[i] = w;
+            const bool better = (e > y[i]) | ((e != e) & (y[i] == y[i])); /* no branch, which would be guessed wrong */
+            y[i] = better ? e : y[i];
+            index[i] = better ? w : index[i];
         }
     } else if (step == 1) {
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] > y[i]) | ((x[i] != x[i]) & (y[i] == y[i])) ? x[i] : y[i];
@@ -8309,79 +8310,261 @@ static void tp__max_pool_planes(const tp_call *k, int64_t from, int64_t to)
             }
     }
 }
+
+/* -- windows by rows: avg_pool, its gradient, and max_pool of large windows ----------------------------- */
+/* For each column of a window, the elements that a row of results reads lie in one row of x, stride_w pixels apart. An image in NCHW is
+ * treated as C images of one channel. Of a large window that overlaps others, the rows are added up first, so that each result takes
+ * window_h + window_w additions, not their product. A lane computes some rows of the result. */
+#define TP__POOL_LANES      32
+typedef struct tp__pool_job {
+    const tp_call *k;
+    tp__pool g;
+    bool separate;        /* rows first */
+    bool inside;          /* no window reaches over the left or right border */
+    bool narrow;          /* rows of so few values that the plain loop is faster */
+    int64_t rows;         /* of the result */
+    int64_t lanes, width; /* width: floats of the longer of a row of x and one of y */
+} tp__pool_job;
+static bool tp__pool_separates(const tp__pool *g)
+{
+    const int64_t size = g->window_h * g->window_w;
+    return size > 64 && 3 * (g->window_h * g->stride_w + g->window_w) < size;
+}
+static tp__pool_job tp__pool_begin(const tp_call *k, const tp_operand *x, bool back)
+{
+    tp__pool_job j;
+    j.k = k;
+    j.g = tp__pool_geometry_padded((const tp_pool_attrs *)k->attrs, k->fused.pad, &x->shape);
+    if (j.g.nchw) {
+        j.g.B *= j.g.C, j.g.x_stride_b /= tp__max64(1, j.g.C), j.g.y_stride_b /= tp__max64(1, j.g.C);
+        j.g.C = 1;
+    }
+    j.separate = tp__pool_separates(&j.g);
+    j.inside = j.g.left == 0 && (j.g.OW - 1) * j.g.stride_w + j.g.window_w <= j.g.W;
+    j.narrow = !j.separate && j.g.C * j.g.OW < 8;
+    j.rows = j.g.B * (back ? j.g.H : j.g.OH);
+    j.width = tp__max64(j.g.W, j.g.OW) * j.g.C;
+    j.lanes = tp__max64(1, tp__min64(tp__min64(TP__POOL_LANES, j.rows), j.rows * j.width / 4096));
+    return j;
+}
+static int64_t tp__pool_lane_begin(const tp__pool_job *j, int64_t lane) { return lane * j->rows / j->lanes; }
+/* Sets *first to the first result in a row whose window has column q inside of the image; returns how many there are. */
+static int64_t tp__pool_span(const tp__pool *g, int64_t q, int64_t *first)
+{
+    *first = q < g->left ? tp__ceil_div(g->left - q, g->stride_w) : 0;
+    return tp__min64(g->OW, g->W + g->left > q ? tp__ceil_div(g->W + g->left - q, g->stride_w) : 0) - *first;
+}
+/* Adds the elements of x, a row, to the results y whose windows have them; `back`: y to x, in the order of the windows. */
+static void tp__pool_add_row(const tp__pool_job *j, bool back, float *x, float *y)
+{
+    const tp__pool *g = &j->g;
+    const int level = j->k->device->isa->level;
+    for (int64_t p = 0; p < g->window_w; p++) {
+        const int64_t q = back ? g->window_w - 1 - p : p;
+        int64_t first = 0;
+        const int64_t n = j->inside ? g->OW : tp__pool_span(g, q, &first),
+                      at = (first * g->stride_w + q - g->left) * g->C, step = g->stride_w * g->C;
+        if (n <= 0) continue;
+        if (back) tp__pool_add_of[level](n, g->C, y + first * g->C, g->C, x + at, step);
+        else tp__pool_add_of[level](n, g->C, x + at, step, y + first * g->C, g->C);
+    }
+}
+/* Divides each of a row of results by the number of elements of its window inside of the image, of which it has `rows` rows. */
+static void tp__pool_divide(const tp__pool_job *j, int64_t rows, float *y)
+{
+    const tp__pool *g = &j->g;
+    const int64_t room = g->W + g->left - g->window_w, whole = room < 0 ? 0 : tp__min64(g->OW, room / g->stride_w + 1);
+    for (int64_t i = 0, end; i < g->OW; i = end) { /* windows i .. end - 1 have the same number of columns inside */
+        const int64_t v = i * g->stride_w - g->left, columns = tp__min64(g->W, v + g->window_w) - tp__max64(0, v);
+        end = v >= 0 && i < whole ? whole : i + 1;
+        tp__divide_of[j->k->device->isa->level]((end - i) * g->C, y + i * g->C, (float)(rows * columns));
+    }
+}
+static void tp__pool_sum(const tp__pool_job *j, int64_t n, float *sum, const float *x)
+{
+    const float *in[2];
+    in[0] = sum, in[1] = x;
+    tp__vec_add_of[j->k->device->isa->level](n, sum, in);
+}
+static void tp__avg_pool_lane(void *user, int64_t lane)
+{
+    const tp__pool_job *j = (const tp__pool_job *)user;
+    const tp__pool *g = &j->g;
+    float *sum = (float *)j->k->scratch + lane * j->width;
+    const int64_t end = tp__pool_lane_begin(j, lane + 1);
+    for (int64_t r = tp__pool_lane_begin(j, lane); r < end; r++) {
+        const int64_t h = r % g->OH * g->stride_h - g->top, from = tp__max64(0, h),
+                      to = tp__min64(g->H, h + g->window_h);
+        float *x = (float *)j->k->in[0].data + r / g->OH * g->x_stride_b,
+              *y = (float *)j->k->out[0].data + r * g->OW * g->C;
+        memset(y, 0, (size_t)(g->OW * g->C) * sizeof *y);
+        if (j->separate) memset(sum, 0, (size_t)(g->W * g->C) * sizeof *sum);
+        for (int64_t u = from; u < to; u++)
+            if (j->separate) tp__pool_sum(j, g->W * g->C, sum, x + u * g->x_stride_h);
+            else tp__pool_add_row(j, false, x + u * g->x_stride_h, y);
+        if (j->separate) tp__pool_add_row(j, false, sum, y);
+        tp__pool_divide(j, to - from, y);
+    }
+}
+static void tp__avg_pool_grad_lane(void *user, int64_t lane)
+{
+    const tp__pool_job *j = (const tp__pool_job *)user;
+    const tp__pool *g = &j->g;
+    const int64_t n = g->OW * g->C;
+    float *d = (float *)j->k->scratch + lane * 2 * j->width, *sum = d + j->width;
+    const int64_t end = tp__pool_lane_begin(j, lane + 1);
+    for (int64_t r = tp__pool_lane_begin(j, lane); r < end; r++) {
+        const int64_t h = r % g->H + g->top, /* windows from .. to - 1 have row h */
+            from = h < g->window_h ? 0 : (h - g->window_h) / g->stride_h + 1,
+                      to = tp__min64(g->OH, h / g->stride_h + 1);
+        float *dx = (float *)j->k->out[0].data + r * g->W * g->C;
+        memset(dx, 0, (size_t)(g->W * g->C) * sizeof *dx);
+        if (j->separate) memset(sum, 0, (size_t)n * sizeof *sum);
+        for (int64_t i = from; i < to; i++) {
+            const int64_t u = i * g->stride_h - g->top;
+            memcpy(d, (const float *)j->k->in[0].data + r / g->H * g->y_stride_b + i * n, (size_t)n * sizeof *d);
+            tp__pool_divide(j, tp__min64(g->H, u + g->window_h) - tp__max64(0, u), d);
+            if (j->separate) tp__pool_sum(j, n, sum, d);
+            else tp__pool_add_row(j, true, dx, d);
+        }
+        if (j->separate) tp__pool_add_row(j, true, dx, sum);
+    }
+}
+/* Max pooling: for each column of x the greatest of the window's rows, and its place in the window, then the greatest of these along the
+ * row. Of equal ones, and of NaN, the one with the least place is chosen, as a loop over the window would choose it. */
+TP__HOT static void tp__max_pool_lane(void *user, int64_t lane)
+{
+    const tp__pool_job *j = (const tp__pool_job *)user;
+    const tp_operand *which = &j->k->out[1];
+    const tp__pool *g = &j->g;
+    const int level = j->k->device->isa->level;
+    const int64_t end = tp__pool_lane_begin(j, lane + 1), n_x = g->W * g->C, n_y = g->OW * g->C;
+    float *most = (float *)j->k->scratch + lane * 4 * j->width, *unread = most + j->width;
+    int32_t *most_at = (int32_t *)(void *)(unread + j->width), *at = most_at + j->width;
+    for (int64_t r = tp__pool_lane_begin(j, lane); r < end; r++) {
+        const int64_t h = r % g->OH * g->stride_h - g->top, to = tp__min64(g->H, h + g->window_h);
+        const float *x = (const float *)j->k->in[0].data + r / g->OH * g->x_stride_b;
+        float *y = j->k->out[0].data ? (float *)j->k->out[0].data + r * n_y : unread;
+        for (int64_t i = 0; i < n_x; i++) most[i] = -INFINITY, most_at[i] = INT32_MAX;
+        for (int64_t i = 0; i < n_y; i++) y[i] = -INFINITY, at[i] = INT32_MAX;
+        for (int64_t u = tp__max64(0, h); u < to; u++)
+            tp__pool_max_of[level](1, n_x, x + u * g->x_stride_h, n_x, NULL, (int32_t)((u - h) * g->window_w), most,
+                                   most_at);
+        for (int64_t q = 0; q < g->window_w; q++) {
+            int64_t first = 0;
+            const int64_t n = j->inside ? g->OW : tp__pool_span(g, q, &first),
+                          from = (first * g->stride_w + q - g->left) * g->C;
+            if (n > 0)
+                tp__pool_max_of[level](n, g->C, most + from, g->stride_w * g->C, most_at + from, (int32_t)q,
+                                       y + first * g->C, at + first * g->C);
+        }
+        if (which->data && which->dtype == TP_I32)
+            memcpy((int32_t *)which->data + r * n_y, at, (size_t)n_y * sizeof *at);
+        else if (which->data)
+            for (int64_t i = 0; i < n_y; i++) ((uint8_t *)which->data)[r * n_y + i] = (uint8_t)at[i];
+    }
+}
+/* The kernels of small windows write places of a byte. */
+static bool tp__max_pool_by_rows(const tp__pool *g) { return g->window_h * g->window_w > 256 || tp__pool_separates(g); }
 static void tp__max_pool_fast(const tp_call *k)
 {
+    tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
     const tp__pool g = tp__pool_geometry_padded((const tp_pool_attrs *)k->attrs, k->fused.pad, &k->in[0].shape);
-    if (g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
-        tp__each_range(k, g.B * g.C * g.OH, tp__grain(g.OW * g.window_h * g.window_w), tp__max_pool_planes);
-        return;
-    }
-    if (!g.nchw && g.window_h * g.window_w <= 256 && k->out[0].data) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
-        return;
-    }
-    tp__max_pool_f32(k);
+    if (j.rows < 1) return;
+    if (tp__max_pool_by_rows(&g)) tp_device_parallel(k->device, j.lanes, tp__max_pool_lane, &j);
+    else if (!k->out[0].data) tp__max_pool_f32(k);
+    else if (g.nchw) tp__each_range(k, j.rows, tp__grain(g.OW * g.window_h * g.window_w), tp__max_pool_planes);
+    else tp__each_range(k, j.rows, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
 }
-static void tp__max_pool_grad_fast(const tp_call *k)
+static size_t tp__max_pool_scratch(const tp_call *k)
 {
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    if (!g.nchw && k->in[1].dtype == TP_U8) {
-        tp__each_range(k, g.B, tp__grain(g.x_stride_b), tp__max_pool_grad_images);
-        return;
-    }
-    tp__max_pool_grad_f32(k);
-}
-static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int window_size = (int)(g.window_h * g.window_w);
-    int64_t tap[256];
-    uint8_t index[256];
-    int n = 0;
-    for (int64_t r = from; r < to; r++) {
-        const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t h = i * g.stride_h - g.top, v = j * g.stride_w - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.window_h <= g.H && v + g.window_w <= g.W;
-            if (!inside || n != window_size) n = tp__pool_window(&g, i, j, tap, index);
-            tp__mean_taps_of[k->device->isa->level](
-                g.C, n, (const float *)k->in[0].data + b * g.x_stride_b + h * g.x_stride_h + v * g.x_stride_w, tap,
-                (float *)k->out[0].data + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w);
-        }
-    }
-}
-static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    int64_t tap[256];
-    uint8_t index[256];
-    const int n = tp__pool_window(&g, 0, 0, tap, index);
-    for (int64_t r = from; r < to; r++) {
-        const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++)
-            tp__spread_of[k->device->isa->level](
-                g.C, n, (const float *)k->in[0].data + b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w, tap,
-                (float *)k->out[0].data + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
-                    j * g.stride_w * g.x_stride_w);
-    }
+    const tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
+    const bool by_rows = tp__max_pool_by_rows(&j.g) && k->in[0].dtype == TP_F32;
+    return by_rows ? (size_t)(j.lanes * 4 * j.width) * sizeof(float) : 0;
 }
 static void tp__avg_pool_fast(const tp_call *k)
 {
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (!g.nchw && g.window_h * g.window_w <= 256) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_rows);
-        return;
-    }
-    tp__avg_pool_f32(k);
+    tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
+    if (j.narrow) tp__avg_pool_f32(k);
+    else if (j.rows > 0) tp_device_parallel(k->device, j.lanes, tp__avg_pool_lane, &j);
 }
 static void tp__avg_pool_grad_fast(const tp_call *k)
 {
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    if (!g.nchw && g.window_h * g.window_w <= 256 && tp__pool_tiles(&g)) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_grad_rows);
-        return;
+    tp__pool_job j = tp__pool_begin(k, &k->in[1], true);
+    if (j.narrow) tp__avg_pool_grad_f32(k);
+    else if (j.rows > 0) tp_device_parallel(k->device, j.lanes, tp__avg_pool_grad_lane, &j);
+}
+static size_t tp__avg_pool_scratch(const tp_call *k)
+{
+    const tp__pool_job j = tp__pool_begin(k, &k->in[0], false);
+    return j.separate && k->in[0].dtype == TP_F32 ? (size_t)(j.lanes * j.width) * sizeof(float) : 0;
+}
+static size_t tp__avg_pool_grad_scratch(const tp_call *k)
+{
+    const tp__pool_job j = tp__pool_begin(k, &k->in[1], true);
+    return k->in[0].dtype == TP_F32 ? (size_t)(j.lanes * 2 * j.width) * sizeof(float) : 0;
+}
+
+/* The gradient of max pooling for windows that tile an image with channels last: each element of dx is written once. */
+static void tp__max_pool_grad_tiles(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    int64_t tap[256];
+    uint8_t index[256];
+    const int n = tp__pool_window(&g, 0, 0, tap, index);
+    for (int64_t b = from; b < to; b++)
+        for (int64_t i = 0; i < g.OH; i++)
+            for (int64_t j = 0; j < g.OW; j++) {
+                const int64_t Y = b * g.y_stride_b + i * g.y_stride_h + j * g.y_stride_w;
+                const float *dy = (const float *)k->in[0].data + Y;
+                float *dx = (float *)k->out[0].data + b * g.x_stride_b + i * g.stride_h * g.x_stride_h +
+                            j * g.stride_w * g.x_stride_w;
+                tp__unpool_of[k->device->isa->level](g.C, n, dy, (const uint8_t *)k->in[1].data + Y, tap, dx);
+            }
+}
+/* Adds a row of dy, n results of each of C channels, to the elements of an image that were chosen. row: for small windows, the row of
+ * each element. */
+static void tp__unpool_row(const tp__pool *g, int64_t i, const uint8_t *row, const float *dy, const uint8_t *small,
+                           const int32_t *large, float *dx)
+{
+    const int64_t size = g->window_h * g->window_w, h = i * g->stride_h - g->top;
+    for (int64_t j = 0; j < g->OW; j++) {
+        const int64_t v = j * g->stride_w - g->left;
+        const bool inside = h >= 0 && v >= 0 && h + g->window_h <= g->H && v + g->window_w <= g->W;
+        float *corner = dx + (h * g->W + v) * g->C;
+        for (int64_t c = 0; c < g->C; c++, dy++) {
+            const int64_t w = small ? *small++ : *large++;
+            if (w < 0 || w >= size) continue;
+            const int64_t p = small ? row[w] : w / g->window_w, q = w - p * g->window_w;
+            if (inside || (h + p >= 0 && h + p < g->H && v + q >= 0 && v + q < g->W))
+                corner[(p * g->W + q) * g->C + c] += *dy;
+        }
     }
-    tp__avg_pool_grad_f32(k);
+}
+static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_begin(k, &k->in[2], true).g;
+    const bool small = k->in[1].dtype == TP_U8;
+    uint8_t row[256];
+    for (int64_t w = 0; w < 256; w++) row[w] = (uint8_t)(w / g.window_w);
+    for (int64_t b = from; b < to; b++) {
+        float *dx = (float *)k->out[0].data + b * g.x_stride_b;
+        memset(dx, 0, (size_t)g.x_stride_b * sizeof *dx);
+        for (int64_t i = 0; i < g.OH; i++) {
+            const int64_t Y = b * g.y_stride_b + i * g.OW * g.C;
+            tp__unpool_row(&g, i, row, (const float *)k->in[0].data + Y,
+                           small ? (const uint8_t *)k->in[1].data + Y : NULL,
+                           small ? NULL : (const int32_t *)k->in[1].data + Y, dx);
+        }
+    }
+}
+static void tp__max_pool_grad_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_begin(k, &k->in[2], true).g;
+    const bool channels_last = ((const tp_pool_attrs *)k->attrs)->data_format != TP_NCHW;
+    if (channels_last && k->in[1].dtype == TP_U8 && tp__pool_tiles(&g))
+        tp__each_range(k, g.B, tp__grain(g.x_stride_b), tp__max_pool_grad_tiles);
+    else tp__each_range(k, g.B, tp__grain(g.x_stride_b), tp__max_pool_grad_images);
 }
 
 /* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */

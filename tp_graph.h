@@ -18120,10 +18120,10 @@ static tp_status tp__max_pool_infer(tp_infer *s)
     return st;
 }
 static void tp__max_pool_gradient(tp_grad *g); /* the gradient of max_pool is the op max_pool_grad */
-static const tp_op tp__op_max_pool =
-    TP__FUSING_ROW(TP_FUSES_PAD | TP_FUSES_CHANNELS_LAST, 0, "max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL,
-                   TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_infer, tp__max_pool_gradient,
-                   TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("MaxPool"));
+static const tp_op tp__op_max_pool = TP__FUSING_ROW(
+    TP_FUSES_PAD | TP_FUSES_CHANNELS_LAST, 0, "max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2),
+    TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_infer, tp__max_pool_gradient, TP__NAIVE_FAST(tp__max_pool),
+    TP__FLOPS_SCRATCH(tp__pool_flops, TP__IF_FAST(tp__max_pool_scratch, NULL)), TP__ONNX("MaxPool"));
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
@@ -18207,7 +18207,8 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
 static void tp__avg_pool_gradient(tp_grad *g); /* the gradient of avg_pool is the op avg_pool_grad */
 static const tp_op tp__op_avg_pool =
     TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_infer,
-            tp__avg_pool_gradient, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
+            tp__avg_pool_gradient, TP__NAIVE_FAST(tp__avg_pool),
+            TP__FLOPS_SCRATCH(tp__pool_flops, TP__IF_FAST(tp__avg_pool_scratch, NULL)), TP__ONNX("AveragePool"));
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
 #endif
 
@@ -18237,9 +18238,10 @@ static void tp__avg_pool_grad_gradient(tp_grad *g)
 {
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
-static const tp_op tp__op_avg_pool_grad = TP__ROW(
-    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__pool_grad_infer,
-    tp__avg_pool_grad_gradient, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 1));
+static const tp_op tp__op_avg_pool_grad =
+    TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
+            tp__pool_grad_infer, tp__avg_pool_grad_gradient, TP__NAIVE_FAST(tp__avg_pool_grad),
+            TP__FLOPS_SCRATCH(NULL, TP__IF_FAST(tp__avg_pool_grad_scratch, NULL)), TP__SHAPE_ONLY(1u << 1));
 static void tp__avg_pool_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);

@@ -1467,26 +1467,55 @@ static void taps_of_width(const struct tp__isa *isa, int64_t n)
 }
 TEST(taps_of_any_width) { for_widths(taps_of_width); }
 
-static void mean_of_width(const struct tp__isa *isa, int64_t C)
+/* Runs of a row, as windows read them: with gaps or without in x and y, one after the other. */
+static void runs_of_width(const struct tp__isa *isa, int64_t run)
 {
-    double want[6 * 140];
-    for (int taps = 1; taps <= 6; taps++) {
-        int64_t tap[6];
-        for (int t = 0; t < taps; t++) tap[t] = (taps - 1 - t) * C;
-        const float *x = edge(0, taps * C);
-        float *y = edge(1, C), *dx = edge(2, taps * C);
-        for (int64_t c = 0; c < C; c++) {
-            want[c] = 0;
-            for (int t = 0; t < taps; t++) want[c] += (double)x[t * C + c] / taps;
+    for (int64_t n = 1; n <= 4; n++)
+        for (int64_t gaps = 0; gaps < 4; gaps++) {
+            const int64_t x_step = run + (gaps & 1) * 3, y_step = run + (gaps >> 1) * 2;
+            const int64_t nx = (n - 1) * x_step + run, ny = (n - 1) * y_step + run;
+            const float *x = edge(0, nx);
+            float *y = edge(1, ny), want[4 * 142];
+            memcpy(want, y, (size_t)ny * sizeof *y);
+            for (int64_t i = 0; i < n * run; i++) want[i / run * y_step + i % run] += x[i / run * x_step + i % run];
+            tp__pool_add_of[isa->level](n, run, x, x_step, y, y_step);
+            CHECK_MSG(memcmp(want, y, (size_t)ny * sizeof *y) == 0 && edge_kept(1, ny), "%s: %d runs of %d", isa->name,
+                      (int)n, (int)run);
         }
-        tp__mean_taps_of[isa->level](C, taps, x, tap, y);
-        CHECK_MSG(near_all(y, want, C, 1e-6) && edge_kept(1, C), "%s: mean of %d", isa->name, (int)C);
-        for (int64_t i = 0; i < taps * C; i++) want[i] = (double)y[i % C] / taps;
-        tp__spread_of[isa->level](C, taps, y, tap, dx);
-        CHECK_MSG(near_all(dx, want, taps * C, 1e-6) && edge_kept(2, taps * C), "%s: spread of %d", isa->name, (int)C);
-    }
 }
-TEST(mean_pooling_of_any_width) { for_widths(mean_of_width); }
+TEST(runs_of_any_width) { for_widths(runs_of_width); }
+
+/* Maxima of such runs with their places, of values among which are many ties and some NaN. */
+static void maxima_of_width(const struct tp__isa *isa, int64_t run)
+{
+    static const float odd[] = {0.0f, -0.0f, 1.0f, 1.0f, -INFINITY, INFINITY, NAN};
+    float want[4 * 140];
+    int32_t at[4 * 143], want_at[4 * 140];
+    uint64_t drawn = (uint64_t)run << 32;
+    for (int64_t n = 1; n <= 4; n++)
+        for (int64_t way = 0; way < 4; way++) {
+            const int64_t x_step = run + (way & 1) * 3, nx = (n - 1) * x_step + run, ny = n * run;
+            float *x = edge(0, nx), *y = edge(1, ny);
+            int32_t *which = (int32_t *)(void *)edge(2, ny);
+            for (int64_t i = 0; i < nx; i++)
+                x[i] = odd[tp_test_mix(++drawn) % 7], at[i] = (int32_t)(tp_test_mix(++drawn) % 5);
+            for (int64_t i = 0; i < ny; i++) want[i] = y[i] = odd[tp_test_mix(++drawn) % 7];
+            for (int64_t i = 0; i < ny; i++) want_at[i] = which[i] = (int32_t)(tp_test_mix(++drawn) % 9);
+            for (int64_t i = 0; i < ny; i++) {
+                const int64_t from = i / run * x_step + i % run;
+                const float e = x[from];
+                const int32_t place = (way & 2 ? at[from] : 0) + 2;
+                const bool more = e > want[i] || (e != e && want[i] == want[i]),
+                           same = e == want[i] || (e != e && want[i] != want[i]);
+                if (more || (same && place < want_at[i])) want[i] = e, want_at[i] = place;
+            }
+            tp__pool_max_of[isa->level](n, run, x, x_step, way & 2 ? at : NULL, 2, y, which);
+            CHECK_MSG(memcmp(want, y, (size_t)ny * sizeof *y) == 0 && edge_kept(1, ny) &&
+                          memcmp(want_at, which, (size_t)ny * sizeof *which) == 0 && edge_kept(2, ny),
+                      "%s: maxima of %d runs of %d", isa->name, (int)n, (int)run);
+        }
+}
+TEST(maxima_of_any_width) { for_widths(maxima_of_width); }
 
 static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
 {

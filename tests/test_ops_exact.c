@@ -1209,9 +1209,10 @@ static void run_on(tp_graph *g, const char *isa, tp_node *x, const tp_tensor *va
     tp_session_free(s);
 }
 
-/* Whether each instruction set computes the n values y, three at most, as the plain loops do. NaN may have any bits behind an
- * addition. */
-static void check_against_naive(tp_graph *g, tp_node *x, const tp_tensor *value, tp_node *const *y, int n, int number)
+/* Whether each instruction set computes the n values y, three at most, as the plain loops do; `error` is allowed, relative to 1 and to
+ * the value. NaN may have any bits behind an addition. */
+static void check_near_naive(tp_graph *g, tp_node *x, const tp_tensor *value, tp_node *const *y, int n, int number,
+                             double error)
 {
     tp_tensor fast[3], plain[3];
     memset(fast, 0, sizeof fast), memset(plain, 0, sizeof plain);
@@ -1225,12 +1226,17 @@ static void check_against_naive(tp_graph *g, tp_node *x, const tp_tensor *value,
             int64_t wrong = 0;
             for (int64_t e = 0; e < tp_tensor_size(&plain[k]); e++) {
                 const float p = ((const float *)plain[k].data)[e], q = ((const float *)fast[k].data)[e];
-                wrong += memcmp(&p, &q, sizeof p) != 0 && !(p != p && q != q);
+                const bool near = error > 0 && fabs((double)p - (double)q) <= error * (1 + fabs((double)p));
+                wrong += memcmp(&p, &q, sizeof p) != 0 && !(p != p && q != q) && !near;
             }
             CHECK_MSG(wrong == 0, "case %d, %s, output %d: %d values differ", number, isa_names[i], k, (int)wrong);
         }
     }
     for (int k = 0; k < 3; k++) tp_tensor_free(&fast[k]), tp_tensor_free(&plain[k]);
+}
+static void check_against_naive(tp_graph *g, tp_node *x, const tp_tensor *value, tp_node *const *y, int n, int number)
+{
+    check_near_naive(g, x, value, y, n, number, 0);
 }
 
 /* NCHW: maxima of windows, their gradient (which needs their places) and a bias, as the plain loops compute them, for ties of zeros
@@ -1288,6 +1294,42 @@ TEST(maxima_of_many_channels)
             for (int64_t i = 5; i < tp_tensor_size(&value); i += 1001) ((float *)value.data)[i] = NAN;
         tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y = tp_nn_max_pool(x, &a);
         check_against_naive(g, x, &value, &y, 1, (int)n);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
+/* Windows of every size, of images in both layouts, with their gradients. Maxima, their places and the gradients through these have the
+ * bits of the plain loops; means and their gradients, too, but of large windows that overlap, whose rows are added up first. */
+TEST(windows_by_rows)
+{
+    static const float odd[] = {0.0f, -0.0f, 1.0f, 1.0f, -2.0f, INFINITY, -INFINITY, 3.0f, -INFINITY, NAN};
+    for (uint64_t n = 0; n < 96; n++) {
+        tp_pool_attrs a;
+        const bool nchw = n % 4 == 3, wide = n % 3 == 0, means = n % 8 < 5;
+        const int64_t size = wide ? 24 : 9, H = 4 + rnd_int(n, 1, size), W = 4 + rnd_int(n, 2, size + 5 * nchw),
+                      C = nchw ? 1 + rnd_int(n, 3, 3) : 1 + rnd_int(n, 3, 20);
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 2), nchw ? C : H, nchw ? H : W, nchw ? W : C};
+        memset(&a, 0, sizeof a);
+        a.size_h = 1 + (int)rnd_int(n, 4, wide ? H : 4), a.size_w = 1 + (int)rnd_int(n, 5, wide ? W : 4);
+        a.stride_h = 1 + (int)rnd_int(n, 6, 3), a.stride_w = 1 + (int)rnd_int(n, 7, 3);
+        if (wide && n % 2) a.stride_h = a.stride_w = 1;
+        if (n % 7 == 0) a.stride_h = a.stride_w = 0;
+        a.padding = n % 5 < 2 ? TP_SAME : TP_VALID;
+        a.data_format = nchw ? TP_NCHW : TP_NHWC;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] = means ? (float)rnd_int(n, 10 + (uint64_t)i, 2001) / 2000 - 0.5f
+                                             : odd[rnd_int(n, 10 + (uint64_t)i, n % 2 ? 9 : 10)];
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y[2];
+        y[0] = means ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
+        tp_gradients(tp_sum(tp_square(y[0])), &x, 1, &y[1]);
+        const int64_t stride_w = a.stride_w ? a.stride_w : a.size_w, size_hw = (int64_t)a.size_h * a.size_w;
+        const bool rows_first = size_hw > 64 && 3 * (a.size_h * stride_w + a.size_w) < size_hw;
+        check_near_naive(g, x, &value, y, 2, (int)n, means && rows_first ? 2e-6 : 0);
         tp_tensor_free(&value);
         tp_graph_free(g);
     }

@@ -6623,89 +6623,132 @@ TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
     return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
 }
 
-/* The sums of batch norm over rows, for each channel. Without dy: s1 = mean of x, s2 = sum of (x - s1)^2. With dy: s1 =
- * sum of dy, s2 = sum of dy (x - mean). Each is computed as two sums, over even and odd rows. */
-static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
+/* How many rows are read together, vector after vector. All, if the vectors of a row are few: what belongs to a channel stays in
+ * registers then. Else few, so that memory is read along the rows: the same columns of many long rows would not stay in the cache. */
+TP__INLINE int64_t TP__F(bn_group)(const tp__bn *b, int64_t rows) { return b->C > 16 * TP__VW ? 4 : rows; }
+
+/* The mean of x over rows, and the sum of (x - mean)^2, for n <= TP__BN_STRIP channels. Each is computed as two sums, over even and odd
+ * rows. */
+#define TP__BN_STRIP 512
+static void TP__F(bn_squares)(const tp__bn *b, int64_t n, int64_t rows, const float *x, float *mean, float *squares)
 {
-    const V zero = vset(0.0f);
-    for (int64_t c = 0; c < b->C; c += TP__VW) {
-        const int64_t n = b->C - c, C = b->C;
-        const float *p = x + c, *q = dy ? dy + c : NULL;
-        V a0 = zero, a1 = zero, b0 = zero, b1 = zero;
-        int64_t r = 0;
-        if (!dy) {
-            for (; r + 2 <= rows; r += 2) {
-                a0 += TP__F(part)(p + r * C, n);
-                a1 += TP__F(part)(p + (r + 1) * C, n);
+    const int64_t group = TP__F(bn_group)(b, rows), C = b->C;
+    float odd[TP__BN_STRIP];
+    for (int pass = 0; pass < 2; pass++) {
+        float *even = pass ? squares : mean;
+        for (int64_t c = 0; c < n; c++) even[c] = odd[c] = 0;
+        for (int64_t from = 0; from < rows; from += group)
+            for (int64_t c = 0; c < n; c += TP__VW) {
+                const int64_t to = from + group < rows ? from + group : rows;
+                const float *p = x + c;
+                const V m = pass ? TP__F(part)(mean + c, n - c) : vset(0.0f);
+                V s0 = TP__F(part)(even + c, n - c), s1 = TP__F(part)(odd + c, n - c);
+                int64_t r = from;
+                for (; r + 2 <= to && !pass; r += 2) {
+                    s0 += TP__F(part)(p + r * C, n - c);
+                    s1 += TP__F(part)(p + (r + 1) * C, n - c);
+                }
+                for (; r + 2 <= to; r += 2) {
+                    const V d = TP__F(part)(p + r * C, n - c) - m, e = TP__F(part)(p + (r + 1) * C, n - c) - m;
+                    s0 = vfma(d, d, s0);
+                    s1 = vfma(e, e, s1);
+                }
+                if (r < to) {
+                    const V d = TP__F(part)(p + r * C, n - c) - m;
+                    if (pass) s0 = vfma(d, d, s0);
+                    else s0 += d;
+                }
+                TP__F(put_part)(even + c, n - c, s0);
+                TP__F(put_part)(odd + c, n - c, s1);
             }
-            if (r < rows) a0 += TP__F(part)(p + r * C, n);
-            const V mean = (a0 + a1) / vset((float)rows);
-            for (r = 0; r + 2 <= rows; r += 2) {
-                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
-                b0 = vfma(d0, d0, b0);
-                b1 = vfma(d1, d1, b1);
-            }
-            if (r < rows) {
-                const V d0 = TP__F(part)(p + r * C, n) - mean;
-                b0 = vfma(d0, d0, b0);
-            }
-            a0 = mean;
-        } else {
-            const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
-            const V beta = b->relu ? TP__F(part)(b->beta + c, n) : zero;
-            for (; r + 2 <= rows; r += 2) {
-                V g0 = TP__F(part)(q + r * C, n), g1 = TP__F(part)(q + (r + 1) * C, n);
-                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
+        for (int64_t c = 0; c < n; c += TP__VW) {
+            const V sum = TP__F(part)(even + c, n - c) + TP__F(part)(odd + c, n - c);
+            TP__F(put_part)(even + c, n - c, sum / vset(pass ? 1.0f : (float)rows));
+        }
+    }
+}
+/* The sums of dy and dy (x - mean) over rows, for n channels from channel `first` on; in the same way. */
+static void TP__F(bn_products)(const tp__bn *b, int64_t first, int64_t n, int64_t rows, const float *dy, const float *x,
+                               float *s1, float *s2)
+{
+    const int64_t group = TP__F(bn_group)(b, rows), C = b->C;
+    float odd1[TP__BN_STRIP], odd2[TP__BN_STRIP];
+    for (int64_t c = 0; c < n; c++) s1[c] = s2[c] = odd1[c] = odd2[c] = 0;
+    for (int64_t from = 0; from < rows; from += group)
+        for (int64_t c = 0; c < n; c += TP__VW) {
+            const int64_t to = from + group < rows ? from + group : rows, m = n - c;
+            const float *p = x + c, *q = dy + c;
+            const V mean = TP__F(part)(b->mean + first + c, m), scale = TP__F(part)(b->scale + first + c, m);
+            const V beta = b->relu ? TP__F(part)(b->beta + first + c, m) : vset(0.0f);
+            V a0 = TP__F(part)(s1 + c, m), a1 = TP__F(part)(odd1 + c, m);
+            V b0 = TP__F(part)(s2 + c, m), b1 = TP__F(part)(odd2 + c, m);
+            int64_t r = from;
+            for (; r + 2 <= to; r += 2) {
+                V g0 = TP__F(part)(q + r * C, m), g1 = TP__F(part)(q + (r + 1) * C, m);
+                const V d0 = TP__F(part)(p + r * C, m) - mean, d1 = TP__F(part)(p + (r + 1) * C, m) - mean;
                 if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta), g1 = TP__F(bn_mask)(g1, d1, scale, beta);
                 a0 += g0;
                 a1 += g1;
                 b0 = vfma(g0, d0, b0);
                 b1 = vfma(g1, d1, b1);
             }
-            if (r < rows) {
-                V g0 = TP__F(part)(q + r * C, n);
-                const V d0 = TP__F(part)(p + r * C, n) - mean;
+            if (r < to) {
+                V g0 = TP__F(part)(q + r * C, m);
+                const V d0 = TP__F(part)(p + r * C, m) - mean;
                 if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta);
                 a0 += g0;
                 b0 = vfma(g0, d0, b0);
             }
-            a0 += a1;
+            TP__F(put_part)(s1 + c, m, a0), TP__F(put_part)(odd1 + c, m, a1);
+            TP__F(put_part)(s2 + c, m, b0), TP__F(put_part)(odd2 + c, m, b1);
         }
-        TP__F(put_part)(s1 + c, n, a0);
-        TP__F(put_part)(s2 + c, n, b0 + b1);
+    for (int64_t c = 0; c < n; c++) s1[c] += odd1[c], s2[c] += odd2[c];
+}
+/* The sums of batch norm over rows, for each channel. Without dy: s1 = mean of x, s2 = sum of (x - s1)^2. With dy: s1 =
+ * sum of dy, s2 = sum of dy (x - mean). */
+static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
+{
+    for (int64_t c = 0; c < b->C; c += TP__BN_STRIP) {
+        const int64_t n = b->C - c < TP__BN_STRIP ? b->C - c : TP__BN_STRIP;
+        if (dy) TP__F(bn_products)(b, c, n, rows, dy + c, x + c, s1 + c, s2 + c);
+        else TP__F(bn_squares)(b, n, rows, x + c, s1 + c, s2 + c);
     }
 }
 
 static void TP__F(bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y)
 {
-    for (int64_t c = 0; c < b->C; c += TP__VW) {
-        const int64_t n = b->C - c, step = b->row_step ? b->row_step : b->C;
-        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
-        const V beta = TP__F(part)(b->beta + c, n);
-        for (int64_t r = 0; r < rows; r++) {
-            V v = vfma(TP__F(part)(x + r * step + c, n) - mean, scale, beta);
-            if (b->relu) v = vmax(vset(0.0f), v);
-            TP__F(put_part)(y + r * step + c, n, v);
+    const int64_t step = b->row_step ? b->row_step : b->C, group = TP__F(bn_group)(b, rows);
+    for (int64_t from = 0; from < rows; from += group)
+        for (int64_t c = 0; c < b->C; c += TP__VW) {
+            const int64_t n = b->C - c, to = from + group < rows ? from + group : rows;
+            const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+            const V beta = TP__F(part)(b->beta + c, n);
+            for (int64_t r = from; r < to; r++) {
+                V v = vfma(TP__F(part)(x + r * step + c, n) - mean, scale, beta);
+                if (b->relu) v = vmax(vset(0.0f), v);
+                TP__F(put_part)(y + r * step + c, n, v);
+            }
         }
-    }
 }
 
 static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx)
 {
-    for (int64_t c = 0; c < b->C; c += TP__VW) {
-        const int64_t n = b->C - c, C = b->C;
-        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
-        const V c1 = TP__F(part)(b->c1 + c, n), c2 = -TP__F(part)(b->c2 + c, n);
-        const V beta = b->relu ? TP__F(part)(b->beta + c, n) : c1;
-        for (int64_t r = 0; r < rows; r++) {
-            V g = TP__F(part)(dy + r * C + c, n);
-            const V d = TP__F(part)(x + r * C + c, n) - mean;
-            if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
-            g = b->scaled ? vfma(d, c2, vmul(scale, g) - c1) : vmul(scale, vfma(d, c2, g - c1));
-            if (more) g += TP__F(part)(more + r * C + c, n);
-            TP__F(put_part)(dx + r * C + c, n, g);
+    const int64_t C = b->C, group = TP__F(bn_group)(b, rows);
+    for (int64_t from = 0; from < rows; from += group)
+        for (int64_t c = 0; c < C; c += TP__VW) {
+            const int64_t n = C - c, to = from + group < rows ? from + group : rows;
+            const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+            const V c1 = TP__F(part)(b->c1 + c, n), c2 = -TP__F(part)(b->c2 + c, n);
+            const V beta = b->relu ? TP__F(part)(b->beta + c, n) : c1;
+            for (int64_t r = from; r < to; r++) {
+                V g = TP__F(part)(dy + r * C + c, n);
+                const V d = TP__F(part)(x + r * C + c, n) - mean;
+                if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
+                g = b->scaled ? vfma(d, c2, vmul(scale, g) - c1) : vmul(scale, vfma(d, c2, g - c1));
+                if (more) g += TP__F(part)(more + r * C + c, n);
+                TP__F(put_part)(dx + r * C + c, n, g);
+            }
         }
-    }
 }
 
 /* -- layer normalisation of one row ----------------------------------------------------------------------- */
@@ -8586,8 +8629,8 @@ typedef struct tp__bn_job {
     tp__bn ch;
 } tp__bn_job;
 /* Merges the mean and sum of squared differences of n rows into those of `n_before` rows. */
-static void tp__bn_merge(int64_t C, double *mean, double *squares, double n_before, const float *mean_n,
-                         const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
+TP__HOT static void tp__bn_merge(int64_t C, double *mean, double *squares, double n_before, const float *mean_n,
+                                 const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
     const double new_fraction = n / (n_before + n), weight = n_before * new_fraction;
     for (int64_t c = 0; c < C; c++) {

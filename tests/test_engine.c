@@ -1519,9 +1519,8 @@ TEST(maxima_of_any_width) { for_widths(maxima_of_width); }
 
 static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
 {
-    static double y[5 * 140], dx[5 * 140];
-    double mean[140], squares[140], s1[140], s2[140];
-    for (int64_t rows = 1; rows <= 5; rows++)
+    static double y[10 * 1100], dx[10 * 1100], mean[1100], squares[1100], s1[1100], s2[1100];
+    for (int64_t rows = 1; rows <= (C < 140 ? 5 : 10); rows++)
         for (int bits = 0; bits < 8; bits++) {
             const bool relu = (bits & 1) != 0, scaled = (bits & 4) != 0;
             const float *x = edge(0, rows * C), *dy = edge(1, rows * C);
@@ -1559,7 +1558,17 @@ static void batch_norm_of_width(const struct tp__isa *isa, int64_t C)
             CHECK(edge_kept(3, C) && edge_kept(4, C) && edge_kept(5, rows * C) && edge_kept(6, rows * C));
         }
 }
-TEST(batch_norm_of_any_width) { for_widths(batch_norm_of_width); }
+TEST(batch_norm_of_any_width)
+{
+    static const int64_t wide[] = {257, 512, 513, 1100}; /* read along the rows; more than a strip of them */
+    for_widths(batch_norm_of_width);
+    for (int i = 0; i < TP_COUNT(isa_names); i++) {
+        tp_device *d = open_isa(isa_names[i], 1);
+        if (!d) continue;
+        for (int w = 0; w < TP_COUNT(wide); w++) batch_norm_of_width(d->isa, wide[w]);
+        d->close(d);
+    }
+}
 
 static void layer_norm_of_width(const struct tp__isa *isa, int64_t C)
 {

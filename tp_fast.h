@@ -152,6 +152,12 @@ typedef struct tp__taps {
     float ceiling;
 } tp__taps;
 
+/* One pixel of a resized row: (1 - part) of the source row's pixel `low` and part of its pixel `high`. */
+typedef struct tp__between {
+    int64_t low, high;
+    double part;
+} tp__between;
+
 #define TP__EVEN_NEAR 128 /* largest K for which a strip of B and a transposed A's values for two tiles fit into L1 */
 #define TP__DOTS      16
 #define TP__FEW       4 /* with more output channels, convolutions make vectors of these */
@@ -367,7 +373,10 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
     TP__VECS(X)
 #undef X
     /* clang-format on */
-    TP__KERNEL(void, vec_blend, int64_t n, float *y, const float *const *in);
+    TP__KERNEL(void, resize_row, int64_t n, int64_t C, const tp__between *column, const float *above,
+               const float *below, float p, float *y);
+TP__KERNEL(void, resize_back, int64_t n, int64_t C, const tp__between *column, const float *dy, double p, float *above,
+           float *below);
 TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
            float eps);
 TP__WIDE_KERNEL(void, taps, const tp__taps *t);
@@ -5808,7 +5817,6 @@ TP__UNARY_OF(vec_affine, 2, vmul(a, p) + q)
 TP__UNARY_OF(vec_clip, 2, vsel((VI)(a < p), p, vsel((VI)(a > q), q, a)))
 TP__UNARY_OF(vec_leaky_relu, 1, vsel((VI)(a > vset(0.0f)), a, a *p))
 TP__BINARY_OF(vec_clip_grad, 2, (V)((VI)(b >= p) & (VI)(b <= q) & (VI)a))
-TP__BINARY_OF(vec_blend, 1, a + vmul(b - a, p))
 TP__BINARY_OF(vec_leaky_relu_grad, 1, vsel((VI)(b > vset(0.0f)), a, a *p))
 
 /* -- element-wise functions in double: the bits of their scalar versions ----------------------------------- */
@@ -6615,6 +6623,39 @@ static void TP__F(pool_max)(int64_t n, int64_t run, const float *x, int64_t x_st
     }
 }
 
+/* -- resizing: n pixels of C channels of a row, from the rows above and below it ------------------------------ */
+/* Weights of 0 are skipped, so that an infinite neighbour does not make a value NaN. */
+static void TP__F(resize_row)(int64_t n, int64_t C, const tp__between *column, const float *above, const float *below,
+                              float p, float *y)
+{
+    for (int64_t j = 0; j < n; j++, y += C) {
+        const int64_t low = column[j].low * C, high = column[j].high * C;
+        const float q = (float)column[j].part;
+        for (int64_t c = 0; c < C; c += TP__VW) {
+            V v = TP__F(part)(above + low + c, C - c);
+            if (q > 0 || p > 0) v += vmul(TP__F(part)(above + high + c, C - c) - v, vset(q));
+            if (p > 0) {
+                const V a = TP__F(part)(below + low + c, C - c), b = TP__F(part)(below + high + c, C - c);
+                v += vmul(a + vmul(b - a, vset(q)) - v, vset(p));
+            }
+            TP__F(put_part)(y + c, C - c, v);
+        }
+    }
+}
+/* The gradient: adds dy to the pixels that it was read from. */
+static void TP__F(resize_back)(int64_t n, int64_t C, const tp__between *column, const float *dy, double p, float *above,
+                               float *below)
+{
+    for (int64_t j = 0; j < n; j++, dy += C)
+        for (int s = 0; s < (p > 0 ? 4 : 2); s++) {
+            const double q = column[j].part;
+            const float w = (float)((s & 2 ? p : 1 - p) * (s & 1 ? q : 1 - q));
+            float *dx = (s & 2 ? below : above) + (s & 1 ? column[j].high : column[j].low) * C;
+            for (int64_t c = 0; c < C && w > 0; c += TP__VW)
+                TP__F(put_part)(dx + c, C - c, TP__F(part)(dx + c, C - c) + vmul(vset(w), TP__F(part)(dy + c, C - c)));
+        }
+}
+
 /* -- batch normalisation: a vector of channels along the rows; callers pass blocks of rows that stay in L1 */
 
 /* Returns dy where the batch norm's output y is positive, else 0. */
@@ -6624,11 +6665,12 @@ TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
 }
 
 /* How many rows are read together, vector after vector. All, if the vectors of a row are few: what belongs to a channel stays in
- * registers then. Else few, so that memory is read along the rows: the same columns of many long rows would not stay in the cache. */
+ * registers then. Else few, so that memory is read along the rows: the same columns of many long rows would not stay in the
+ * cache. */
 TP__INLINE int64_t TP__F(bn_group)(const tp__bn *b, int64_t rows) { return b->C > 16 * TP__VW ? 4 : rows; }
 
-/* The mean of x over rows, and the sum of (x - mean)^2, for n <= TP__BN_STRIP channels. Each is computed as two sums, over even and odd
- * rows. */
+/* The mean of x over rows, and the sum of (x - mean)^2, for n <= TP__BN_STRIP channels. Each is computed as two sums, over even
+ * and odd rows. */
 #define TP__BN_STRIP 512
 static void TP__F(bn_squares)(const tp__bn *b, int64_t n, int64_t rows, const float *x, float *mean, float *squares)
 {
@@ -7219,7 +7261,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef vpow2
 #undef vperm
 
-#elif defined(TP__FAST_OPS)       /* included once, by tp_graph.h, between the naive float loops and the op rows */
+#elif defined(TP__FAST_OPS)    /* included once, by tp_graph.h, between the naive float loops and the op rows */
 
 /* ==== >>fast_ops: kernels of single ops ================================================================= */
 /* A row of the op table names tp__<op>_fast as its fast kernel; without this file TP__IF_FAST leaves NULL in the row. The kernel
@@ -7238,10 +7280,10 @@ static void tp__copy_strided(char *dst, const char *src, size_t size, int64_t st
 
 /* -- reductions: reduce_sum, _mean, _max, _min, sum_to_like, tile_grad ---------- >>fast reduce */
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX, TP__REDUCE_MIN } tp__reduce_kind;
-#define TP__PARTIALS        32    /* largest number of partial sums for one output */
-#define TP__COLUMN_TILE     512   /* columns that are summed at a time; two such rows stay in L1 */
-#define TP__SHORT_ROW       16    /* rows below this length are summed in a plain loop */
-#define TP__VEC_PIECE       16384 /* elements that a sum adds at a time */
+#define TP__PARTIALS     32    /* largest number of partial sums for one output */
+#define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__SHORT_ROW    16    /* rows below this length are summed in a plain loop */
+#define TP__VEC_PIECE    16384 /* elements that a sum adds at a time */
 typedef struct tp__reduce_job {
     const tp_call *k;
     tp__reduction r;
@@ -7838,43 +7880,25 @@ static void tp__assign_moving_average_fast(const tp_call *k)
     if (tp__pred(k, 1)) tp__each_range(k, tp__size(&k->var[0]), 16384, tp__assign_moving_average_range);
 }
 
-/* -- resize: the channels of a pixel as vectors --------------------------------------- >>fast resize */
-#define TP__RESIZE_CHANNELS 256   /* channels that are blended at a time */
-/* y = blend of the two pixels above; if p is not 0, blended with the blend of the two pixels below */
-static void tp__resize_pixel(int level, int64_t C, const float *above[2], const float *below[2], float p, float q,
-                             float *y)
+/* -- resize, resize_grad: the channels of a pixel as vectors -------------------------- >>fast resize */
+static void tp__resize_between(const tp_call *k, int64_t W)
 {
-    for (int64_t c = 0; c < C; c += TP__RESIZE_CHANNELS) {
-        const int64_t n = tp__min64(C - c, TP__RESIZE_CHANNELS);
-        float bottom[TP__RESIZE_CHANNELS];
-        const float *in[3];
-        in[0] = above[0] + c, in[1] = above[1] + c, in[2] = &q;
-        tp__vec_blend_of[level](n, y + c, in);
-        if (!(p > 0)) continue;
-        in[0] = below[0] + c, in[1] = below[1] + c;
-        tp__vec_blend_of[level](n, bottom, in);
-        in[0] = y + c, in[1] = bottom, in[2] = &p;
-        tp__vec_blend_of[level](n, y + c, in);
+    const tp_resize_attrs *a = (const tp_resize_attrs *)k->attrs;
+    for (int64_t j = 0; j < a->out_w; j++) {
+        const tp__blend t = tp__resize_blend(a, j, W, a->out_w);
+        tp__between *column = (tp__between *)k->scratch + j; /* in the place of the tp__blend of the plain loop */
+        column->low = t.low, column->high = t.high, column->part = t.part;
     }
 }
 static void tp__resize_rows_fast(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[0].shape);
-    const int level = k->device->isa->level;
     for (int64_t r = from; r < to; r++) {
         const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, r % g.OH, g.H, g.OH);
-        const float *image = (const float *)k->in[0].data + r / g.OH * g.H * g.W * g.C, p = (float)v.part;
-        float *y = (float *)k->out[0].data + r * g.OW * g.C;
-        for (int64_t j = 0; j < g.OW; j++, y += g.C) {
-            const tp__blend *u = &g.column[j];
-            const float q = (float)u->part, *above[2], *below[2];
-            for (int i = 0; i < 2; i++) {
-                const int64_t column = i ? u->high : u->low;
-                above[i] = image + (v.low * g.W + column) * g.C, below[i] = image + (v.high * g.W + column) * g.C;
-            }
-            if (!(q > 0) && !(p > 0)) memcpy(y, above[0], (size_t)g.C * sizeof *y);
-            else tp__resize_pixel(level, g.C, above, below, p, q, y);
-        }
+        const float *image = (const float *)k->in[0].data + r / g.OH * g.H * g.W * g.C;
+        tp__resize_row_of[k->device->isa->level](g.OW, g.C, (const tp__between *)k->scratch, image + v.low * g.W * g.C,
+                                                 image + v.high * g.W * g.C, (float)v.part,
+                                                 (float *)k->out[0].data + r * g.OW * g.C);
     }
 }
 static void tp__resize_fast(const tp_call *k)
@@ -7884,8 +7908,32 @@ static void tp__resize_fast(const tp_call *k)
         tp__resize_f32(k);
         return;
     }
-    tp__resize_columns(k, g.W);
+    tp__resize_between(k, g.W);
     tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C), tp__resize_rows_fast);
+}
+static void tp__resize_grad_images_fast(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
+    for (int64_t b = from; b < to; b++) {
+        float *image = (float *)k->out[0].data + b * g.H * g.W * g.C;
+        memset(image, 0, (size_t)(g.H * g.W * g.C) * sizeof *image);
+        for (int64_t i = 0; i < g.OH; i++) {
+            const tp__blend v = tp__resize_blend((const tp_resize_attrs *)k->attrs, i, g.H, g.OH);
+            tp__resize_back_of[k->device->isa->level](g.OW, g.C, (const tp__between *)k->scratch,
+                                                      (const float *)k->in[0].data + (b * g.OH + i) * g.OW * g.C,
+                                                      v.part, image + v.low * g.W * g.C, image + v.high * g.W * g.C);
+        }
+    }
+}
+static void tp__resize_grad_fast(const tp_call *k)
+{
+    const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
+    if (g.C < 4) {
+        tp__resize_grad_f32(k);
+        return;
+    }
+    tp__resize_between(k, g.W);
+    tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), tp__resize_grad_images_fast);
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
@@ -8035,7 +8083,7 @@ static void tp__pad_grad_fast(const tp_call *k)
 }
 
 /* -- gather_grad ---------------------------------------------------------------------- >>fast gather_grad */
-#define TP__NARROW_ROW      16 /* rows below this length are added in a plain loop, which takes less time than a call */
+#define TP__NARROW_ROW   16    /* rows below this length are added in a plain loop, which takes less time than a call */
 static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row)
 {
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
@@ -8355,10 +8403,10 @@ static void tp__max_pool_planes(const tp_call *k, int64_t from, int64_t to)
 }
 
 /* -- windows by rows: avg_pool, its gradient, and max_pool of large windows ----------------------------- */
-/* For each column of a window, the elements that a row of results reads lie in one row of x, stride_w pixels apart. An image in NCHW is
- * treated as C images of one channel. Of a large window that overlaps others, the rows are added up first, so that each result takes
- * window_h + window_w additions, not their product. A lane computes some rows of the result. */
-#define TP__POOL_LANES      32
+/* For each column of a window, the elements that a row of results reads lie in one row of x, stride_w pixels apart. An image in
+ * NCHW is treated as C images of one channel. Of a large window that overlaps others, the rows are added up first, so that each
+ * result takes window_h + window_w additions, not their product. A lane computes some rows of the result. */
+#define TP__POOL_LANES   32
 typedef struct tp__pool_job {
     const tp_call *k;
     tp__pool g;
@@ -8473,8 +8521,8 @@ static void tp__avg_pool_grad_lane(void *user, int64_t lane)
         if (j->separate) tp__pool_add_row(j, true, dx, sum);
     }
 }
-/* Max pooling: for each column of x the greatest of the window's rows, and its place in the window, then the greatest of these along the
- * row. Of equal ones, and of NaN, the one with the least place is chosen, as a loop over the window would choose it. */
+/* Max pooling: for each column of x the greatest of the window's rows, and its place in the window, then the greatest of these
+ * along the row. Of equal ones, and of NaN, the one with the least place is chosen, as a loop over the window would choose it. */
 TP__HOT static void tp__max_pool_lane(void *user, int64_t lane)
 {
     const tp__pool_job *j = (const tp__pool_job *)user;
@@ -8565,8 +8613,8 @@ static void tp__max_pool_grad_tiles(const tp_call *k, int64_t from, int64_t to)
                 tp__unpool_of[k->device->isa->level](g.C, n, dy, (const uint8_t *)k->in[1].data + Y, tap, dx);
             }
 }
-/* Adds a row of dy, n results of each of C channels, to the elements of an image that were chosen. row: for small windows, the row of
- * each element. */
+/* Adds a row of dy, n results of each of C channels, to the elements of an image that were chosen. row: for small windows, the
+ * row of each element. */
 static void tp__unpool_row(const tp__pool *g, int64_t i, const uint8_t *row, const float *dy, const uint8_t *small,
                            const int32_t *large, float *dx)
 {
@@ -8613,8 +8661,8 @@ static void tp__max_pool_grad_fast(const tp_call *k)
 /* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */
 /* Batch norm with channels last: the rows are divided into at most 32 pieces. Blocks of rows that stay in the cache are
  * summed in float; the sums of the blocks, then of the pieces, are added in double, in order. */
-#define TP__BN_PIECES       32
-#define TP__BN_BLOCK        64
+#define TP__BN_PIECES    32
+#define TP__BN_BLOCK     64
 typedef struct tp__bn_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -8786,7 +8834,7 @@ static size_t tp__bn_scratch(const tp_call *k)
 }
 
 /* -- layer_norm, layer_norm_grad ------------------------------------------------------ >>fast layer_norm */
-#define TP__LN_PIECES       32
+#define TP__LN_PIECES    32
 static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[1].shape.dim[0];
@@ -8850,9 +8898,9 @@ static size_t tp__ln_scratch(const tp_call *k)
 /* With channels last, a sample is a batch norm of its own whose channels share the statistics of their group. With channels first, each
  * channel of a sample is a plane of adjacent elements. The units, samples or groups of planes, are split among at most 32 lanes. Each
  * lane sums dgamma and dbeta of its units in double; the sums of the lanes are added in order. */
-#define TP__GN_LANES        32
-#define TP__GN_PLANE        16 /* a long plane is computed as a matrix of so many columns */
-#define TP__GN_SHORT        64 /* elements of a plane for which vectors are worth their calls */
+#define TP__GN_LANES     32
+#define TP__GN_PLANE     16 /* a long plane is computed as a matrix of so many columns */
+#define TP__GN_SHORT     64 /* elements of a plane for which vectors are worth their calls */
 typedef struct tp__gn_job {
     const tp_call *k;
     tp__gn_shape s;
@@ -9141,7 +9189,7 @@ static void tp__group_norm_grad_fast(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG    4  /* rows of the softmax that are shorter are computed by the naive loops */
+#define TP__SOFTMAX_LONG 4  /* rows of the softmax that are shorter are computed by the naive loops */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -9241,7 +9289,7 @@ static size_t tp__top_k_heaps(const tp_call *k) { return (size_t)tp__size(&k->ou
  * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
  * T B; the bits of each row stay. Backward, P[v] is the sum of dgates over the positions whose id is v, in an order that depends on
  * the shape alone. Then dWx = E^T P, and there is a sixth output, dE = P Wx^T. */
-#define TP__RNN_BLOCK       32 /* samples that are summed together; also the smallest number of samples in a chunk */
+#define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
 /* Number of samples in a block of an LSTM; depends on the number of threads. Nothing is summed over the samples, so the
  * bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)

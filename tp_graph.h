@@ -18427,7 +18427,7 @@ static tp_status tp__resize_grad_infer(tp_infer *s)
 static void tp__resize_grad_gradient(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
 static const tp_op tp__op_resize_grad =
     TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS_OF(resize, tp_resize_attrs),
-            tp__resize_grad_infer, tp__resize_grad_gradient, TP__NAIVE(tp__resize_grad),
+            tp__resize_grad_infer, tp__resize_grad_gradient, TP__NAIVE_FAST(tp__resize_grad),
             TP__FLOPS_SCRATCH(tp__flops_of_input, tp__resize_scratch), TP__SHAPE_ONLY(1u << 1));
 static void tp__resize_gradient(tp_grad *g)
 {

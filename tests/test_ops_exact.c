@@ -1209,8 +1209,8 @@ static void run_on(tp_graph *g, const char *isa, tp_node *x, const tp_tensor *va
     tp_session_free(s);
 }
 
-/* Whether each instruction set computes the n values y, three at most, as the plain loops do; `error` is allowed, relative to 1 and to
- * the value. NaN may have any bits behind an addition. */
+/* Whether each instruction set computes the n values y, three at most, as the plain loops do; `error` is allowed, relative to 1
+ * and to the value. NaN may have any bits behind an addition. */
 static void check_near_naive(tp_graph *g, tp_node *x, const tp_tensor *value, tp_node *const *y, int n, int number,
                              double error)
 {
@@ -1299,8 +1299,9 @@ TEST(maxima_of_many_channels)
     }
 }
 
-/* Windows of every size, of images in both layouts, with their gradients. Maxima, their places and the gradients through these have the
- * bits of the plain loops; means and their gradients, too, but of large windows that overlap, whose rows are added up first. */
+/* Windows of every size, of images in both layouts, with their gradients. Maxima, their places and the gradients through these
+ * have the bits of the plain loops; means and their gradients, too, but of large windows that overlap, whose rows are added up
+ * first. */
 TEST(windows_by_rows)
 {
     static const float odd[] = {0.0f, -0.0f, 1.0f, 1.0f, -2.0f, INFINITY, -INFINITY, 3.0f, -INFINITY, NAN};
@@ -1330,6 +1331,36 @@ TEST(windows_by_rows)
         const int64_t stride_w = a.stride_w ? a.stride_w : a.size_w, size_hw = (int64_t)a.size_h * a.size_w;
         const bool rows_first = size_hw > 64 && 3 * (a.size_h * stride_w + a.size_w) < size_hw;
         check_near_naive(g, x, &value, y, 2, (int)n, means && rows_first ? 2e-6 : 0);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
+/* Resized images and the gradients have the bits of the plain loops, for every number of channels and all ways to place the
+ * pixels. */
+TEST(resized_as_by_the_plain_loops)
+{
+    static const float odd[] = {0.0f, -0.0f, 1.0f, 3.5f, -2.0f, 1e30f, INFINITY, NAN};
+    for (uint64_t n = 0; n < 64; n++) {
+        const bool nearest = n % 2 != 0;
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 3), 1 + rnd_int(n, 1, 9), 1 + rnd_int(n, 2, 9),
+                                1 + rnd_int(n, 3, 40)};
+        tp_resize_attrs a;
+        memset(&a, 0, sizeof a);
+        a.out_h = 1 + (int)rnd_int(n, 4, 20), a.out_w = 1 + (int)rnd_int(n, 5, 20);
+        if (n % 3 == 0) a.out_h = 2 * (int)dim[1], a.out_w = 2 * (int)dim[2];
+        a.align_corners = n / 2 % 3 == 1, a.half_pixel_centers = n / 2 % 3 == 2;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] =
+                n % 8 < 2 ? odd[rnd_int(n, 10 + (uint64_t)i, 8)] : (float)rnd_int(n, 10 + (uint64_t)i, 2001) / 999 - 1;
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y[2];
+        y[0] = nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a);
+        tp_gradients(tp_sum(tp_square(y[0])), &x, 1, &y[1]);
+        check_against_naive(g, x, &value, y, 2, (int)n);
         tp_tensor_free(&value);
         tp_graph_free(g);
     }

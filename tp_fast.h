@@ -377,6 +377,7 @@ TP__COLD_BEGIN /* few machines have only SSE2, so its kernels are compiled for s
                const float *below, float p, float *y);
 TP__KERNEL(void, resize_back, int64_t n, int64_t C, const tp__between *column, const float *dy, double p, float *above,
            float *below);
+TP__KERNEL(void, sample, int64_t C, const float *const *x, const float *f, float *y);
 TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
            float eps);
 TP__WIDE_KERNEL(void, taps, const tp__taps *t);
@@ -6656,6 +6657,17 @@ static void TP__F(resize_back)(int64_t n, int64_t C, const tp__between *column, 
         }
 }
 
+/* A pixel between x[0] and x[1], and x[2] and x[3] in the row after; f: the weights of the second row and of the second column. */
+static void TP__F(sample)(int64_t C, const float *const *x, const float *f, float *y)
+{
+    const V u = vset(1 - f[0]), v = vset(f[0]), p = vset(1 - f[1]), q = vset(f[1]);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const V a = vmul(TP__F(part)(x[0] + c, C - c), p) + vmul(TP__F(part)(x[1] + c, C - c), q);
+        const V b = vmul(TP__F(part)(x[2] + c, C - c), p) + vmul(TP__F(part)(x[3] + c, C - c), q);
+        TP__F(put_part)(y + c, C - c, vmul(a, u) + vmul(b, v));
+    }
+}
+
 /* -- batch normalisation: a vector of channels along the rows; callers pass blocks of rows that stay in L1 */
 
 /* Returns dy where the batch norm's output y is positive, else 0. */
@@ -7934,6 +7946,26 @@ static void tp__resize_grad_fast(const tp_call *k)
     }
     tp__resize_between(k, g.W);
     tp__each_range(k, g.B, tp__grain(g.OH * g.OW * g.C * 4), tp__resize_grad_images_fast);
+}
+
+/* -- bilinear_sampler: the channels of a pixel as vectors ----------------------------- >>fast bilinear_sampler */
+static void tp__sampler_rows_fast(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t *x = k->in[0].shape.dim, *y = k->out[0].shape.dim, W = x[2], C = x[3];
+    for (int64_t i = from * y[2]; i < to * y[2]; i++) {
+        const float *image = (const float *)k->in[0].data + i / (y[1] * y[2]) * x[1] * W * C, *pixel[4];
+        float *out = (float *)k->out[0].data + i * C, f[2];
+        int64_t h[2], w[2];
+        const bool inside = tp__sampler_place_f32(k, (const float *)k->in[1].data + i * 2, &k->in[0].shape, h, w, f);
+        for (int p = 0; p < 4; p++) pixel[p] = image + (h[p >> 1] * W + w[p & 1]) * C;
+        if (inside) tp__sample_of[k->device->isa->level](C, pixel, f, out);
+        else memset(out, 0, (size_t)C * sizeof *out);
+    }
+}
+static void tp__sampler_fast(const tp_call *k)
+{
+    const int64_t *y = k->out[0].shape.dim;
+    tp__each_range(k, y[0] * y[1], tp__grain(y[2] * y[3] * 8), tp__sampler_rows_fast);
 }
 
 /* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */

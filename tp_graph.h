@@ -18506,7 +18506,7 @@ static tp_status tp__sampler_infer(tp_infer *s)
 static void tp__sampler_gradient(tp_grad *g); /* the gradient of bilinear_sampler is the op bilinear_sampler_grad */
 static const tp_op tp__op_bilinear_sampler =
     TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(sampler), tp__sampler_infer,
-            tp__sampler_gradient, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
+            tp__sampler_gradient, TP__NAIVE_FAST(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 {
     tp__sampler_attrs t;

@@ -1366,6 +1366,31 @@ TEST(resized_as_by_the_plain_loops)
     }
 }
 
+/* Samples of images, inside of them, outside and at no place (NaN), have the bits of the plain loop, for every number of channels. */
+TEST(sampled_as_by_the_plain_loop)
+{
+    static const float odd[] = {0.0f, 1.0f, 3.0f, -0.5f, 9.0f, 1e30f, INFINITY, NAN};
+    for (uint64_t n = 0; n < 40; n++) {
+        const int64_t H = 1 + rnd_int(n, 1, 9), W = 1 + rnd_int(n, 2, 9), C = 1 + (int64_t)n;
+        const tp_shape image = tp_make_shape(2, H, W, C), places = tp_make_shape(2, 3, 5, 2);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value, at;
+        float coords[2 * 3 * 5 * 2];
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, image));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] = (float)rnd_int(n, 100 + (uint64_t)i, 2001) / 999 - 1;
+        for (uint64_t i = 0; i < 60; i++)
+            coords[i] = i % 9 ? (float)rnd_int(n, 10 + i, 1000) / 100 - 0.5f : odd[rnd_int(n, 10 + i, 8)];
+        tp_tensor_view(&at, TP_F32, places, coords);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, image);
+        tp_node *y = tp_bilinear_sampler(x, tp_constant(g, &at), n % 2 ? TP_BORDER_REPEAT : TP_BORDER_CONSTANT);
+        check_against_naive(g, x, &value, &y, 1, (int)n);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
 /* A mean of columns that are summed in one part has the bits of their sum, divided in double and rounded; subnormal and infinite sums, too. */
 TEST(means_are_sums_divided_in_double)
 {

@@ -401,6 +401,10 @@ TP__KERNEL(void, pool_max, int64_t n, int64_t run, const float *x, int64_t x_ste
 TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
 TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
 TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx);
+TP__KERNEL(void, plane_moment, int64_t n, const float *x, const double *mean, double *sum);
+TP__KERNEL(void, plane_products, int64_t n, const float *dy, const float *x, float mean, float inv, double *sums);
+TP__KERNEL(void, plane_norm, int64_t n, const float *x, const float *v, float *y);
+TP__KERNEL(void, plane_back, int64_t n, const float *dy, const float *x, const float *v, float *dx);
 TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
            float *mean, float *inv);
 TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
@@ -5830,6 +5834,66 @@ TP__INLINE VD TP__F(dload)(const float *p)
 }
 TP__INLINE void TP__F(dstore)(float *p, VD a) { *(TP__F(half) *)(void *)p = __builtin_convertvector(a, TP__F(half)); }
 
+/* -- batch normalisation of a plane, n adjacent values of one channel; sums in double ----------------------- */
+/* Adds the values to *sum, or if a mean is given, their squared distances from it. */
+static void TP__F(plane_moment)(int64_t n, const float *x, const double *mean, double *sum)
+{
+    const int64_t half = TP__VW / 2;
+    const double m = mean ? *mean : 0;
+    VD a = TP__F(dset)(0), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 4 * half <= n && !mean; i += 4 * half) {
+        a += TP__F(dload)(x + i), b += TP__F(dload)(x + i + half);
+        c += TP__F(dload)(x + i + 2 * half), d += TP__F(dload)(x + i + 3 * half);
+    }
+    for (; i + 4 * half <= n; i += 4 * half) {
+        const VD p = TP__F(dload)(x + i) - TP__F(dset)(m), q = TP__F(dload)(x + i + half) - TP__F(dset)(m);
+        const VD r = TP__F(dload)(x + i + 2 * half) - TP__F(dset)(m),
+                 s = TP__F(dload)(x + i + 3 * half) - TP__F(dset)(m);
+        a += vdmul(p, p), b += vdmul(q, q), c += vdmul(r, r), d += vdmul(s, s);
+    }
+    a += b + (c + d);
+    for (int64_t l = 0; l < half; l++) *sum += a[l];
+    for (; i < n; i++) *sum += mean ? TP__PRODUCT(((double)x[i] - m) * ((double)x[i] - m)) : (double)x[i];
+}
+/* Adds the sum of dy to sums[0], that of dy (x - mean) inv to sums[1]. */
+static void TP__F(plane_products)(int64_t n, const float *dy, const float *x, float mean, float inv, double *sums)
+{
+    const int64_t half = TP__VW / 2;
+    VD a = TP__F(dset)(0), b = a, c = a, d = a;
+    int64_t i = 0;
+    for (; i + 2 * half <= n; i += 2 * half) {
+        float xhat[TP__VW];
+        vstore(xhat, vmul(vload(x + i) - vset(mean), vset(inv)));
+        const VD g = TP__F(dload)(dy + i), h = TP__F(dload)(dy + i + half);
+        a += g, b += h;
+        c += vdmul(g, TP__F(dload)(xhat)), d += vdmul(h, TP__F(dload)(xhat + half));
+    }
+    a += b, c += d;
+    for (int64_t l = 0; l < half; l++) sums[0] += a[l], sums[1] += c[l];
+    for (; i < n; i++) {
+        const float xhat = TP__PRODUCT((x[i] - mean) * inv);
+        sums[0] += (double)dy[i], sums[1] += TP__PRODUCT((double)dy[i] * (double)xhat);
+    }
+}
+/* y = (x - v[0]) v[1] v[2] + v[3] */
+static void TP__F(plane_norm)(int64_t n, const float *x, const float *v, float *y)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V xhat = vmul(TP__F(part)(x + i, n - i) - vset(v[0]), vset(v[1]));
+        TP__F(put_part)(y + i, n - i, vmul(xhat, vset(v[2])) + vset(v[3]));
+    }
+}
+/* dx = v[4] (dy - v[2] - (x - v[0]) v[1] v[3]) */
+static void TP__F(plane_back)(int64_t n, const float *dy, const float *x, const float *v, float *dx)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V xhat = vmul(TP__F(part)(x + i, n - i) - vset(v[0]), vset(v[1]));
+        const V g = TP__F(part)(dy + i, n - i) - vset(v[2]) - vmul(xhat, vset(v[3]));
+        TP__F(put_part)(dx + i, n - i, vmul(vset(v[4]), g));
+    }
+}
+
 /* A polynomial of n terms, at most 9, as tp__horner; written without a loop so that the coefficients become constants. */
 /* clang-format off */
 TP__INLINE VD TP__F(horner)(const double *c, int n, VD x)
@@ -8827,23 +8891,62 @@ static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
     j->dx = (float *)k->out[0].data;
     if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
 }
+/* Channels first, as the plain loops compute it: the elements of a channel are a plane of each sample. */
+static void tp__batch_norm_planes(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const int level = k->device->isa->level;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = from; c < to; c++) {
+        const float *x = (const float *)k->in[0].data + c * inner;
+        double sum = 0, squares = 0;
+        for (int64_t o = 0; o < outer; o++) tp__plane_moment_of[level](inner, x + o * C * inner, NULL, &sum);
+        const double mean = sum / n;
+        for (int64_t o = 0; o < outer; o++) tp__plane_moment_of[level](inner, x + o * C * inner, &mean, &squares);
+        const double var = squares / n;
+        const float v[4] = {(float)mean, (float)(1.0 / sqrt(var + (double)t->epsilon)),
+                            ((const float *)k->in[1].data)[c], ((const float *)k->in[2].data)[c]};
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = v[0];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
+        if (k->out[3].data) ((float *)k->out[3].data)[c] = v[1];
+        for (int64_t o = 0; o < outer && k->out[0].data; o++)
+            tp__plane_norm_of[level](inner, x + o * C * inner, v, (float *)k->out[0].data + (o * C + c) * inner);
+    }
+}
+static void tp__batch_norm_grad_planes(const tp_call *k, int64_t from, int64_t to)
+{
+    const int level = k->device->isa->level;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[1], &outer, &C, &inner);
+    const double n = (double)(outer * inner);
+    for (int64_t c = from; c < to; c++) {
+        const float *dy = (const float *)k->in[0].data + c * inner, *x = (const float *)k->in[1].data + c * inner;
+        const float gamma = ((const float *)k->in[2].data)[c], mean = ((const float *)k->in[3].data)[c],
+                    inv = ((const float *)k->in[4].data)[c];
+        double sums[2] = {0, 0};
+        for (int64_t o = 0; o < outer; o++)
+            tp__plane_products_of[level](inner, dy + o * C * inner, x + o * C * inner, mean, inv, sums);
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)sums[1];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)sums[0];
+        const float v[5] = {mean, inv, (float)(sums[0] / n), (float)(sums[1] / n), gamma * inv};
+        for (int64_t o = 0; o < outer && k->out[0].data; o++)
+            tp__plane_back_of[level](inner, dy + o * C * inner, x + o * C * inner, v,
+                                     (float *)k->out[0].data + (o * C + c) * inner);
+    }
+}
 static void tp__batch_norm_fast(const tp_call *k)
 {
     tp__bn_job j;
-    if (tp__bn_begin(k, &k->in[0], &j)) {
-        tp__batch_norm_vectors(k, &j);
-        return;
-    }
-    tp__batch_norm_f32(k);
+    if (tp__bn_begin(k, &k->in[0], &j)) tp__batch_norm_vectors(k, &j);
+    else tp__each_range(k, j.ch.C, tp__grain(tp__size(&k->in[0]) / tp__max64(1, j.ch.C)), tp__batch_norm_planes);
 }
 static void tp__batch_norm_grad_fast(const tp_call *k)
 {
     tp__bn_job j;
-    if (tp__bn_begin(k, &k->in[1], &j)) {
-        tp__batch_norm_grad_vectors(k, &j);
-        return;
-    }
-    tp__batch_norm_grad_f32(k);
+    if (tp__bn_begin(k, &k->in[1], &j)) tp__batch_norm_grad_vectors(k, &j);
+    else tp__each_range(k, j.ch.C, tp__grain(tp__size(&k->in[1]) / tp__max64(1, j.ch.C)), tp__batch_norm_grad_planes);
 }
 static void tp__batch_norm_infer_fast(const tp_call *k)
 {

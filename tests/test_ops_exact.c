@@ -1366,7 +1366,8 @@ TEST(resized_as_by_the_plain_loops)
     }
 }
 
-/* Samples of images, inside of them, outside and at no place (NaN), have the bits of the plain loop, for every number of channels. */
+/* Samples of images, inside of them, outside and at no place (NaN), have the bits of the plain loop, for every number of
+ * channels. */
 TEST(sampled_as_by_the_plain_loop)
 {
     static const float odd[] = {0.0f, 1.0f, 3.0f, -0.5f, 9.0f, 1e30f, INFINITY, NAN};
@@ -1386,6 +1387,31 @@ TEST(sampled_as_by_the_plain_loop)
         tp_node *x = tp_placeholder(g, "x", TP_F32, image);
         tp_node *y = tp_bilinear_sampler(x, tp_constant(g, &at), n % 2 ? TP_BORDER_REPEAT : TP_BORDER_CONSTANT);
         check_against_naive(g, x, &value, &y, 1, (int)n);
+        tp_tensor_free(&value);
+        tp_graph_free(g);
+    }
+}
+
+/* Batch norm of planes of every size, with its gradients: only the order of sums in double differs from the plain loops. */
+TEST(planes_are_normalised_as_by_the_plain_loops)
+{
+    for (uint64_t n = 0; n < 48; n++) {
+        const int64_t dim[4] = {1 + rnd_int(n, 0, 4), 1 + rnd_int(n, 1, 6), 1 + rnd_int(n, 2, 9),
+                                2 + rnd_int(n, 3, 30)};
+        const float gamma[6] = {1, -0.5f, 2, 0.25f, 3, 1}, beta[6] = {0, 1, -1, 0.5f, 0, 2};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_tensor value, scale, offset;
+        memset(&value, 0, sizeof value);
+        CHECK_OK(tp_tensor_resize(&value, TP_F32, tp_make_shape_n(4, dim)));
+        for (int64_t i = 0; i < tp_tensor_size(&value); i++)
+            ((float *)value.data)[i] = (float)rnd_int(n, 10 + (uint64_t)i, 2001) / 999 - 1 + (float)(n % 3) * 5;
+        tp_tensor_view(&scale, TP_F32, tp_make_shape_n(1, &dim[1]), gamma);
+        tp_tensor_view(&offset, TP_F32, tp_make_shape_n(1, &dim[1]), beta);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(4, dim)), *y[3], *in[2];
+        in[0] = x, in[1] = tp_constant(g, &scale);
+        y[0] = tp_nn_batch_norm_train(x, in[1], tp_constant(g, &offset), 1, 1e-3f, n % 2 != 0, NULL, NULL);
+        tp_gradients(tp_sum(tp_square(y[0])), in, 2, &y[1]);
+        check_near_naive(g, x, &value, y, 3, (int)n, 1e-5);
         tp_tensor_free(&value);
         tp_graph_free(g);
     }

@@ -4895,13 +4895,69 @@ TP__UNUSED static bool tp__is_left_out(tp_dtype d) { return !TP__HAS_F64 && d >=
 /* memcpy for the rows of a tensor: in code that is compiled for size gcc would copy them byte by byte. */
 TP__HOT static void tp__copy_bytes(void *dst, const void *src, size_t n) { memcpy(dst, src, n); }
 
-/* Fast loops for bytes, common for images, and truth values, common in gradients. */
-TP__HOT static void tp__bytes_to_floats(float *dst, const uint8_t *src, int64_t n, bool truth)
+/* Fast loops for the conversions that graphs use most; bytes are common for images, truth values in gradients. */
+TP__COLD_END
+#define TP__CONVERSION(name_, to_, from_, expr_)                           \
+    TP__HOT static void tp__##name_(void *dst, const void *src, int64_t n) \
+    {                                                                      \
+        to_ *y = (to_ *)dst;                                               \
+        const from_ *p = (const from_ *)src;                               \
+        for (int64_t i = 0; i < n; i++) {                                  \
+            const from_ x = p[i];                                          \
+            y[i] = (to_)(expr_);                                           \
+        }                                                                  \
+    }
+TP__CONVERSION(u8_to_f32, float, uint8_t, x)
+TP__CONVERSION(bool_to_f32, float, uint8_t, x != 0)
+#ifndef TP__NO_SYSTEM
+/* tp__float_to_int for a float and int32, without branches, so that compilers make vectors of it. */
+static inline int32_t tp__float_to_i32(float x)
 {
-    if (truth)
-        for (int64_t i = 0; i < n; i++) dst[i] = (float)(src[i] != 0);
-    else
-        for (int64_t i = 0; i < n; i++) dst[i] = (float)src[i];
+    const float low = -2147483648.0f, high = 2147483520.0f; /* the floats next to the limits */
+    const float at_least = x > low ? x : low, between = at_least < high ? at_least : high;
+    const int32_t whole = (int32_t)between, large = x > high ? INT32_MAX : whole;
+    return x != x ? 0 : large;
+}
+TP__CONVERSION(f32_to_i32, int32_t, float, tp__float_to_i32(x))
+TP__CONVERSION(f32_to_bool, uint8_t, float, x != 0)
+TP__CONVERSION(i32_to_f32, float, int32_t, x)
+TP__CONVERSION(i32_to_i64, int64_t, int32_t, x)
+TP__CONVERSION(i64_to_f32, float, int64_t, tp__float_of(x))
+TP__CONVERSION(i64_to_i32, int32_t, int64_t, (uint32_t)(uint64_t)x)
+TP__CONVERSION(bool_to_i32, int32_t, uint8_t, x != 0)
+#ifndef TP_ONLY_F32
+TP__CONVERSION(f32_to_f64, double, float, x)
+TP__CONVERSION(f64_to_f32, float, double, x)
+#endif
+#endif
+#undef TP__CONVERSION
+TP__COLD_BEGIN
+
+typedef void (*tp__conversion)(void *dst, const void *src, int64_t n);
+/* NULL: there is no fast loop. */
+static tp__conversion tp__conversion_of(tp_dtype to, tp_dtype from)
+{
+    switch ((int)from * TP_DTYPE_COUNT + (int)to) {
+#define X(from_, to_, name_) \
+    case (int)(from_)*TP_DTYPE_COUNT + (int)(to_): return tp__##name_
+        X(TP_U8, TP_F32, u8_to_f32);
+        X(TP_BOOL, TP_F32, bool_to_f32);
+#ifndef TP__NO_SYSTEM
+        X(TP_F32, TP_I32, f32_to_i32);
+        X(TP_F32, TP_BOOL, f32_to_bool);
+        X(TP_I32, TP_F32, i32_to_f32);
+        X(TP_I32, TP_I64, i32_to_i64);
+        X(TP_I64, TP_F32, i64_to_f32);
+        X(TP_I64, TP_I32, i64_to_i32);
+        X(TP_BOOL, TP_I32, bool_to_i32);
+#ifndef TP_ONLY_F32
+        X(TP_F32, TP_F64, f32_to_f64);
+        X(TP_F64, TP_F32, f64_to_f32);
+#endif
+#endif
+#undef X
+    default: return NULL;
+    }
 }
 
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n)
@@ -4913,8 +4969,9 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         memmove(dst, src, (size_t)n * src_size);
         return;
     }
-    if (dst_dtype == TP_F32 && (src_dtype == TP_U8 || src_dtype == TP_BOOL)) {
-        tp__bytes_to_floats((float *)dst, (const uint8_t *)src, n, src_dtype == TP_BOOL);
+    const tp__conversion fast = tp__conversion_of(dst_dtype, src_dtype);
+    if (fast) {
+        fast(dst, src, n);
         return;
     }
     if (!TP__HAS_F64 && (tp__is_left_out(dst_dtype) || tp__is_left_out(src_dtype))) {

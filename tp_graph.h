@@ -14237,7 +14237,7 @@ static tp_node *tp__on_device(tp_node *x, int device)
 /* ==== element-wise: arithmetic ========================================================================= */
 
 /* -- add: y = a + b ------------------------------------------------------------------------- >>op add */
-TP__MAP2(add, char, TP__NUM, TP__ADD(a, b))
+TP__HOT TP__MAP2(add, char, TP__NUM, TP__ADD(a, b))
 #ifdef TP__ROWS
 static void tp__add_gradient(tp_grad *g)
 {
@@ -14250,7 +14250,7 @@ TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, 
 #endif
 
 /* -- sub: y = a - b ------------------------------------------------------------------------- >>op sub */
-TP__MAP2(sub, char, TP__NUM, TP__SUB(a, b))
+TP__HOT TP__MAP2(sub, char, TP__NUM, TP__SUB(a, b))
 #ifdef TP__ROWS
 static void tp__sub_gradient(tp_grad *g)
 {
@@ -14284,7 +14284,7 @@ TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b)
 #endif
 
 /* -- mul: y = a b --------------------------------------------------------------------------- >>op mul */
-TP__MAP2(mul, char, TP__NUM, TP__MUL(a, b))
+TP__HOT TP__MAP2(mul, char, TP__NUM, TP__MUL(a, b))
 #ifdef TP__ROWS
 static void tp__mul_gradient(tp_grad *g)
 {
@@ -14299,7 +14299,7 @@ TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, 
 /* -- div: y = a / b ------------------------------------------------------------------------- >>op div
  *   da = dy / b,  db = -dy y / b.  Integers have floordiv instead. */
 #ifndef TP__PASS_INT
-TP__MAP2(div, char, real, a / b)
+TP__HOT TP__MAP2(div, char, real, a / b)
 #endif
 #ifdef TP__ROWS
 static void tp__div_gradient(tp_grad *g)
@@ -14357,18 +14357,28 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 /* -- floordiv, mod: a = floor(a / b) b + mod(a, b); mod has the sign of b, as in Python -- >>op floordiv, mod
  *   Integers: x / 0 and x mod 0 are 0. Gradient of mod: da = dy, db = -dy floor(a / b); floordiv has none. */
 #ifdef TP__PASS_INT
-static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
+/* Without branches, which random numbers would make slow. By 0 and by -1 a processor cannot divide all numbers; the least integer has no
+ * negative: the result wraps around. */
+TP__HOT static void TP__F(tp__floordiv)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
-    if (b == 0) return 0;
-    if (b == -1) return TP__SUB(0, a); /* the least integer has no negative: the result wraps around */
-    const TP__NUM q = a / b;
-    return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+    const TP__NUM *pa = (const TP__NUM *)in[0], *pb = (const TP__NUM *)in[1];
+    TP__NUM *y = (TP__NUM *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) {
+        const TP__NUM a = pa[i], b = pb[i], by = b == 0 || b == -1 ? 1 : b, q = a / by, r = a % by;
+        const TP__NUM down = q - (TP__NUM)((r != 0) & ((r ^ b) < 0));
+        y[i] = b == 0 ? 0 : b == -1 ? TP__SUB(0, a) : down;
+    }
 }
-static TP__NUM TP__F(tp__floor_remainder)(TP__NUM a, TP__NUM b)
+TP__HOT static void TP__F(tp__mod)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
-    if (b == 0 || b == -1) return 0;
-    const TP__NUM r = a % b;
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    const TP__NUM *pa = (const TP__NUM *)in[0], *pb = (const TP__NUM *)in[1];
+    TP__NUM *y = (TP__NUM *)y_;
+    (void)attrs;
+    for (int64_t i = 0; i < n; i++) {
+        const TP__NUM b = pb[i], r = pa[i] % (b == 0 || b == -1 ? 1 : b), other_sign = (r != 0) & ((r ^ b) < 0);
+        y[i] = r + (other_sign ? b : 0);
+    }
 }
 #else
 static real TP__F(tp__floor_quotient)(real a, real b) { return TP__R(floor)(a / b); }
@@ -14377,9 +14387,9 @@ static real TP__F(tp__floor_remainder)(real a, real b)
     const real r = TP__R(fmod)(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+TP__MAP2(floordiv, char, real, TP__F(tp__floor_quotient)(a, b))
+TP__MAP2(mod, char, real, TP__F(tp__floor_remainder)(a, b))
 #endif
-TP__MAP2(floordiv, char, TP__NUM, TP__F(tp__floor_quotient)(a, b))
-TP__MAP2(mod, char, TP__NUM, TP__F(tp__floor_remainder)(a, b))
 #ifdef TP__ROWS
 static void tp__mod_gradient(tp_grad *g)
 {
@@ -14395,14 +14405,14 @@ TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, 
 
 /* -- neg, abs, sign, square: y = -x, |x|, -1 0 or 1, x^2 ----------------- >>op neg, abs, sign, square */
 #ifdef TP__PASS_INT
-TP__MAP1(neg, char, TP__SUB(0, x))
-TP__MAP1(abs, char, x < 0 ? TP__SUB(0, x) : x)
+TP__HOT TP__MAP1(neg, char, TP__SUB(0, x))
+TP__HOT TP__MAP1(abs, char, x < 0 ? TP__SUB(0, x) : x)
 #else
-TP__MAP1(neg, char, -x)
-TP__MAP1(abs, char, TP__R(fabs)(x))
+TP__HOT TP__MAP1(neg, char, -x)
+TP__HOT TP__MAP1(abs, char, TP__R(fabs)(x))
 #endif
 TP__MAP1(sign, char, x > 0 ? 1 : x < 0 ? -1 : x)
-TP__MAP1(square, char, TP__MUL(x, x))
+TP__HOT TP__MAP1(square, char, TP__MUL(x, x))
 #ifdef TP__ROWS
 static void tp__neg_gradient(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
 static void tp__abs_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
@@ -14423,9 +14433,9 @@ TP_DEF tp_node *tp_square(tp_node *x) { return tp__op1(&tp__op_square, x, NULL);
 /* -- affine: y = scale x + offset ---------------------------------------------------------- >>op affine
  *   On integers both must be whole numbers. */
 #ifdef TP__PASS_INT
-TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64_t)t->offset))
+TP__HOT TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64_t)t->offset))
 #else
-TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale *x) + (real)t->offset)
+TP__HOT TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale *x) + (real)t->offset)
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__affine_schema[] = {TP__ATTR(tp__affine_attrs, FLOAT, scale),
@@ -14563,21 +14573,21 @@ TP_DEF tp_node *tp_not_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_no
 
 /* -- logical_and, logical_or, logical_not: of bools, whose loops work on bytes --------- >>op logical_and */
 #ifdef TP__ROWS
-static void tp__logical_and_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void tp__logical_and_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const uint8_t *a = (const uint8_t *)in[0], *b = (const uint8_t *)in[1];
     uint8_t *y = (uint8_t *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = a[i] && b[i];
+    for (int64_t i = 0; i < n; i++) y[i] = (a[i] != 0) & (b[i] != 0); /* no branches */
 }
-static void tp__logical_or_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void tp__logical_or_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const uint8_t *a = (const uint8_t *)in[0], *b = (const uint8_t *)in[1];
     uint8_t *y = (uint8_t *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = a[i] || b[i];
+    for (int64_t i = 0; i < n; i++) y[i] = (a[i] | b[i]) != 0;
 }
-static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const uint8_t *a = (const uint8_t *)in[0];
     uint8_t *y = (uint8_t *)y_;
@@ -14597,21 +14607,27 @@ TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not,
 
 /* -- select: y = cond ? a : b; cond is bool ------------------------------------- >>op select, select_bytes
  *   da = cond ? dy : 0,  db = cond ? 0 : dy.  uint8 and bool operands have a row of their own. */
-static void TP__F(tp__select)(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void TP__F(tp__select)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const uint8_t *cond = (const uint8_t *)in[0];
     const TP__NUM *a = (const TP__NUM *)in[1], *b = (const TP__NUM *)in[2];
     TP__NUM *y = (TP__NUM *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = cond[i] ? a[i] : b[i];
+    for (int64_t i = 0; i < n; i++) { /* both are read, so that there is no branch */
+        const TP__NUM yes = a[i], no = b[i];
+        y[i] = cond[i] ? yes : no;
+    }
 }
 #ifdef TP__ROWS
-static void tp__select_byte(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void tp__select_byte(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const uint8_t *cond = (const uint8_t *)in[0], *a = (const uint8_t *)in[1], *b = (const uint8_t *)in[2];
     uint8_t *y = (uint8_t *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = cond[i] ? a[i] : b[i];
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t yes = a[i], no = b[i];
+        y[i] = cond[i] ? yes : no;
+    }
 }
 static tp_status tp__select_infer(tp_infer *s)
 {
@@ -14900,12 +14916,12 @@ TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
 #endif
 
 /* -- is_finite: bool, neither infinite nor NaN ---------------------------------------- >>op is_finite */
-static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, const void *attrs)
+TP__HOT static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, const void *attrs)
 {
     const real *x = (const real *)in[0];
     uint8_t *y = (uint8_t *)y_;
     (void)attrs;
-    for (int64_t i = 0; i < n; i++) y[i] = tp__finite((double)x[i]);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] - x[i] == 0; /* else NaN */
 }
 #ifdef TP__ROWS
 static const tp_op tp__op_is_finite = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "is_finite", "IsFinite", 1, NULL,
@@ -15355,17 +15371,41 @@ static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs)
 
 /* -- reduce_all, reduce_any: of bools -------------------------------------- >>op reduce_all, reduce_any */
 #ifdef TP__ROWS
+/* Whether one of n truth values is not `other`; y: whether one was before, or x is not. */
+TP__HOT static bool tp__finds(int64_t n, const uint8_t *x, bool other)
+{
+    for (int64_t i = 0; i < n; i += 256) { /* it stops behind the first piece that has one */
+        const int64_t end = n - i < 256 ? n : i + 256;
+        int found = 0;
+        for (int64_t j = i; j < end; j++) found |= (x[j] != 0) != other;
+        if (found) return true;
+    }
+    return false;
+}
+TP__HOT static void tp__finds_in_rows(int64_t n, uint8_t *y, const uint8_t *x, bool other)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = (uint8_t)(y[i] | ((x[i] != 0) != other));
+}
+/* reduce_all looks for a false element, reduce_any for a true one. */
 static void tp__reduce_bools(const tp_call *k, bool is_all)
 {
     const uint8_t *x = (const uint8_t *)k->in[0].data;
     uint8_t *y = (uint8_t *)k->out[0].data;
     tp__reduction r;
     tp__reduction_of(&r, k);
-    for (int64_t o = 0; o < r.n_out; o++) {
-        bool found = false; /* reduce_all stops at the first false element, reduce_any at the first true one */
-        for (int64_t i = 0; i < r.n_sum && !found; i++) found = (x[tp__element(&r, o, i)] != 0) != is_all;
-        y[o] = found != is_all;
+    memset(y, 0, (size_t)r.n_out);
+    /* outputs o to o + n whose elements lie side by side: one, or the rows of an array that is reduced along its columns */
+    for (int64_t o = 0, n; o < r.n_out; o += n) {
+        const uint8_t *first = x + tp__out_begin(&r, o);
+        n = r.n_keep && r.keep_stride[0] == 1 ? r.keep_dim[0] : 1;
+        for (int64_t j = 0; j < r.n_run; j++) {
+            const uint8_t *run = first + tp__run_begin(&r, j);
+            if (n > 1 || r.step > 1)
+                for (int64_t i = 0; i < r.run; i++) tp__finds_in_rows(n, y + o, run + i * r.step, is_all);
+            else if (!y[o]) y[o] = tp__finds(r.run, run, is_all);
+        }
     }
+    for (int64_t o = 0; o < r.n_out; o++) y[o] = y[o] != is_all;
 }
 static void tp__reduce_all_bytes(const tp_call *k) { tp__reduce_bools(k, true); }
 static void tp__reduce_any_bytes(const tp_call *k) { tp__reduce_bools(k, false); }

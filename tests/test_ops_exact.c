@@ -1006,7 +1006,7 @@ TEST(the_k_largest_of_long_rows)
 
 TEST(all_and_any_over_every_set_of_axes)
 {
-    static const int64_t shapes[][5] = {{1, 7}, {2, 3, 4}, {3, 2, 3, 2}, {4, 3, 1, 4, 2}};
+    static const int64_t shapes[][5] = {{1, 7}, {2, 3, 4}, {3, 2, 3, 2}, {4, 3, 1, 4, 2}, {2, 3, 300}};
     for (int i = 0; i < 4 * TP_COUNT(shapes); i++) {
         sheet *s = sheet_new(i % 2 == 1);
         tp_tensor *t;

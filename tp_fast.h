@@ -5794,18 +5794,39 @@ TP__INLINE V TP__F(verf)(V x)
     }
 #define TP__BINARY(name_, expr_) TP__BINARY_OF(name_, 0, expr_)
 
+/* The nearest whole number, halves to even: a sum of 2^23 or more has no places behind the point. -0.3 becomes -0. */
+TP__INLINE V TP__F(nearest)(V a)
+{
+    const V size = vabs(a), most = vset(8388608.0f), whole = (size + most) - most;
+    return vsel((VI)(size < most), (V)((VI)whole | ((VI)a & viset(INT32_MIN))), a);
+}
+TP__INLINE V TP__F(floor)(V a)
+{
+    const V near = TP__F(nearest)(a);
+    return near - (V)((VI)(near > a) & (VI)vset(1.0f));
+}
+TP__INLINE V TP__F(ceil)(V a) /* -0 for -0.7, as in C */
+{
+    const V near = TP__F(nearest)(a);
+    return (V)((VI)(near + (V)((VI)(near < a) & (VI)vset(1.0f))) | ((VI)a & viset(INT32_MIN)));
+}
+
 TP__BINARY(vec_add, a + b)
 TP__BINARY(vec_sub, a - b)
 TP__BINARY(vec_mul, a *b)
 TP__BINARY(vec_div, a / b)
 TP__BINARY(vec_max, vsel((VI)(a != a), a, vmax(a, b)))
 TP__BINARY(vec_min, vsel((VI)(a != a), a, vmin(a, b)))
+TP__BINARY(vec_floordiv, TP__F(floor)(a / b))
 TP__BINARY(vec_relu_grad, (V)((VI)(b > vset(0.0f)) & (VI)a))
 TP__BINARY(vec_elu_grad, vsel((VI)(b > vset(0.0f)), a, a *(b + vset(1.0f))))
 TP__UNARY(vec_neg, -a)
 TP__UNARY(vec_abs, vabs(a))
 TP__UNARY(vec_square, a *a)
 TP__UNARY(vec_sqrt, vsqrt(a))
+TP__UNARY(vec_floor, TP__F(floor)(a))
+TP__UNARY(vec_ceil, TP__F(ceil)(a))
+TP__UNARY(vec_round, TP__F(nearest)(a))
 TP__UNARY(vec_rsqrt, vset(1.0f) / vsqrt(a))
 TP__UNARY(vec_reciprocal, vset(1.0f) / a)
 TP__LONG(vec_exp, vexp)
@@ -6028,6 +6049,41 @@ static void TP__F(vec_pow)(int64_t n, float *y, const float *const *in)
         for (int64_t j = 0; j < m; j++) all &= ok[j];
         for (int64_t j = 0; j < m && !all; j++)
             if (!ok[j]) p[j] = tp__powf(a[j], b[j]);
+        memcpy(y + i, p, (size_t)m * sizeof *y);
+    }
+}
+
+/* While |a / b| is below 2^28 and b is finite, floor(|a / b|) is right in double, since a quotient of floats is a whole number or at least
+ * 2^-25 away from one; its product with b has at most 52 bits, and the rest is a float. The scalar function computes other blocks. */
+static void TP__F(vec_mod)(int64_t n, float *y, const float *const *in)
+{
+    float rest[2][TP__VEC_BLOCK], p[TP__VEC_BLOCK];
+    const VQ sign = TP__F(qset)(0x8000000000000000u);
+    const VD whole = TP__F(dset)(4503599627370496.0), one = TP__F(dset)(1.0);
+    for (int64_t i = 0; i < n; i += TP__VEC_BLOCK) {
+        const int64_t m = n - i < TP__VEC_BLOCK ? n - i : TP__VEC_BLOCK;
+        const float *x = in[0] + i, *by = in[1] + i;
+        uint64_t all = ~(uint64_t)0, lane[TP__QL];
+        VQ ok = TP__F(qset)(all);
+        if (m < TP__VEC_BLOCK) { /* pad an incomplete block */
+            for (int64_t j = 0; j < TP__VEC_BLOCK; j++)
+                rest[0][j] = j < m ? x[j] : 1.0f, rest[1][j] = j < m ? by[j] : 1.0f;
+            x = rest[0], by = rest[1];
+        }
+        for (int64_t j = 0; j < m; j += TP__QL) {
+            const VD a = TP__F(dload)(x + j), b = TP__F(dload)(by + j);
+            const VD size = (VD)((VQ)a & ~sign), step = (VD)((VQ)b & ~sign), quotient = size / step;
+            VD times = (quotient + whole) - whole;
+            times -= (VD)((VQ)(times > quotient) & (VQ)one);
+            const VD left = size - vdmul(times, step);
+            const VQ turned = (VQ)(left > TP__F(dset)(0.0)) & (TP__F(qset)(0) - (((VQ)a ^ (VQ)b) >> 63));
+            const VD r = (VD)((VQ)left | ((VQ)a & sign));
+            ok &= (VQ)(quotient < TP__F(dset)(268435456.0)) & (VQ)(step < TP__F(dset)((double)INFINITY));
+            TP__F(dstore)(p + j, TP__F(dsel)(turned, r + b, r));
+        }
+        memcpy(lane, &ok, sizeof lane);
+        for (int j = 0; j < TP__QL; j++) all &= lane[j];
+        for (int64_t j = 0; j < m && !all; j++) p[j] = tp__modf(x[j], by[j]);
         memcpy(y + i, p, (size_t)m * sizeof *y);
     }
 }

@@ -14381,14 +14381,17 @@ TP__HOT static void TP__F(tp__mod)(int64_t n, void *y_, const void *const *in, c
     }
 }
 #else
-static real TP__F(tp__floor_quotient)(real a, real b) { return TP__R(floor)(a / b); }
+TP__MAP2(floordiv, char, real, TP__R(floor)(a / b))
+#ifdef TP__REAL_IS_FLOAT
+TP__MAP2(mod, char, real, tp__modf(a, b))
+#else
 static real TP__F(tp__floor_remainder)(real a, real b)
 {
     const real r = TP__R(fmod)(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-TP__MAP2(floordiv, char, real, TP__F(tp__floor_quotient)(a, b))
 TP__MAP2(mod, char, real, TP__F(tp__floor_remainder)(a, b))
+#endif
 #endif
 #ifdef TP__ROWS
 static void tp__mod_gradient(tp_grad *g)
@@ -14397,8 +14400,10 @@ static void tp__mod_gradient(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
-static const tp_op tp__op_floordiv = TP__MAP_ROW("floordiv", "FloorDiv", 2, NULL, TP__MAPS(tp__floordiv), NULL, NULL);
-static const tp_op tp__op_mod = TP__MAP_ROW("mod", "FloorMod", 2, tp__mod_gradient, TP__MAPS(tp__mod), NULL, NULL);
+static const tp_op tp__op_floordiv =
+    TP__MAP_ROW("floordiv", "FloorDiv", 2, NULL, TP__MAPS(tp__floordiv), tp_vec_find_floordiv, NULL);
+static const tp_op tp__op_mod =
+    TP__MAP_ROW("mod", "FloorMod", 2, tp__mod_gradient, TP__MAPS(tp__mod), tp_vec_find_mod, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -14907,9 +14912,12 @@ TP__MAP1(floor, char, TP__R(floor)(x))
 TP__MAP1(ceil, char, TP__R(ceil)(x))
 TP__MAP1(round, char, TP__R(rint)(x))
 #ifdef TP__ROWS
-static const tp_op tp__op_floor = TP__MAP_ROW("floor", "Floor", 1, NULL, TP__REAL_MAPS(tp__floor), NULL, "Floor");
-static const tp_op tp__op_ceil = TP__MAP_ROW("ceil", "Ceil", 1, NULL, TP__REAL_MAPS(tp__ceil), NULL, "Ceil");
-static const tp_op tp__op_round = TP__MAP_ROW("round", "Round", 1, NULL, TP__REAL_MAPS(tp__round), NULL, "Round");
+static const tp_op tp__op_floor =
+    TP__MAP_ROW("floor", "Floor", 1, NULL, TP__REAL_MAPS(tp__floor), tp_vec_find_floor, "Floor");
+static const tp_op tp__op_ceil =
+    TP__MAP_ROW("ceil", "Ceil", 1, NULL, TP__REAL_MAPS(tp__ceil), tp_vec_find_ceil, "Ceil");
+static const tp_op tp__op_round =
+    TP__MAP_ROW("round", "Round", 1, NULL, TP__REAL_MAPS(tp__round), tp_vec_find_round, "Round");
 TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
 TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
 TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }

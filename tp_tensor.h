@@ -964,6 +964,8 @@ TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_pow(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_floordiv(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_mod(tp_device *d);       /* a - floor(a / b) b, exactly */
 TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* the inputs are dy and y, the result is y > 0 ? dy : 0 */
 TP_DEF tp_vec_fn tp_vec_find_elu_grad(tp_device *d);  /* the same with the result y > 0 ? dy : dy (y + 1) */
 TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* the functions from here on have one input vector */
@@ -986,6 +988,9 @@ TP_DEF tp_vec_fn tp_vec_find_asin(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_acos(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_atan(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sign(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_floor(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_ceil(tp_device *d);
+TP_DEF tp_vec_fn tp_vec_find_round(tp_device *d); /* halves to even */
 /* The functions from here on have parameters, which are one more input. in[1] is {scale, offset}, {low, high} or {alpha}. */
 TP_DEF tp_vec_fn tp_vec_find_affine(tp_device *d);     /* scale x + offset */
 TP_DEF tp_vec_fn tp_vec_find_clip(tp_device *d);       /* x limited to low .. high */
@@ -6291,7 +6296,8 @@ TP__COLD_END
 #define TP__VECS(X) \
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
     X(sigmoid) X(relu) X(relu_grad) X(erf) X(softplus) X(elu) X(elu_grad) \
-    X(sign) X(affine) X(clip) X(clip_grad) X(leaky_relu) X(leaky_relu_grad) X(sin) X(cos) X(asin) X(acos) X(atan) X(pow)
+    X(sign) X(affine) X(clip) X(clip_grad) X(leaky_relu) X(leaky_relu_grad) X(sin) X(cos) X(asin) X(acos) X(atan) X(pow) \
+    X(floor) X(ceil) X(round) X(floordiv) X(mod)
 /* clang-format on */
 #define TP__PARTS     32  /* largest number of partial sums of a reduction */
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
@@ -6590,6 +6596,13 @@ TP__UNUSED static float tp__powf(float a, float b)
     else if (b == -1.0f) y = 1.0f / size;
     else y = (float)tp__pow_positive((double)size, (double)b);
     return odd && signbit(a) ? -y : y;
+}
+
+/* Computes a - floor(a / b) b, exactly: C's remainder, with the sign of b. */
+TP__UNUSED static float tp__modf(float a, float b)
+{
+    const float r = fmodf(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */

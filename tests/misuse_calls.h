@@ -914,6 +914,24 @@ static void call_tp_vec_find_min(int which)
 }
 static const char *const cases_tp_vec_find_min[] = {"Ggood arguments", "!d = NULL", NULL};
 
+static void call_tp_vec_find_floordiv(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_floordiv(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_floordiv[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_mod(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_mod(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_mod[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_vec_find_relu_grad(int which)
 {
     (void)which;
@@ -1111,6 +1129,33 @@ static void call_tp_vec_find_sign(int which)
     got_answer();
 }
 static const char *const cases_tp_vec_find_sign[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_floor(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_floor(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_floor[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_ceil(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_ceil(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_ceil[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_vec_find_round(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_vec_find_round(d_);
+    got_answer();
+}
+static const char *const cases_tp_vec_find_round[] = {"Ggood arguments", "!d = NULL", NULL};
 
 static void call_tp_vec_find_affine(int which)
 {
@@ -9430,6 +9475,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_pow", call_tp_vec_find_pow, cases_tp_vec_find_pow},
     {"tp_vec_find_max", call_tp_vec_find_max, cases_tp_vec_find_max},
     {"tp_vec_find_min", call_tp_vec_find_min, cases_tp_vec_find_min},
+    {"tp_vec_find_floordiv", call_tp_vec_find_floordiv, cases_tp_vec_find_floordiv},
+    {"tp_vec_find_mod", call_tp_vec_find_mod, cases_tp_vec_find_mod},
     {"tp_vec_find_relu_grad", call_tp_vec_find_relu_grad, cases_tp_vec_find_relu_grad},
     {"tp_vec_find_elu_grad", call_tp_vec_find_elu_grad, cases_tp_vec_find_elu_grad},
     {"tp_vec_find_neg", call_tp_vec_find_neg, cases_tp_vec_find_neg},
@@ -9452,6 +9499,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_vec_find_acos", call_tp_vec_find_acos, cases_tp_vec_find_acos},
     {"tp_vec_find_atan", call_tp_vec_find_atan, cases_tp_vec_find_atan},
     {"tp_vec_find_sign", call_tp_vec_find_sign, cases_tp_vec_find_sign},
+    {"tp_vec_find_floor", call_tp_vec_find_floor, cases_tp_vec_find_floor},
+    {"tp_vec_find_ceil", call_tp_vec_find_ceil, cases_tp_vec_find_ceil},
+    {"tp_vec_find_round", call_tp_vec_find_round, cases_tp_vec_find_round},
     {"tp_vec_find_affine", call_tp_vec_find_affine, cases_tp_vec_find_affine},
     {"tp_vec_find_clip", call_tp_vec_find_clip, cases_tp_vec_find_clip},
     {"tp_vec_find_leaky_relu", call_tp_vec_find_leaky_relu, cases_tp_vec_find_leaky_relu},

@@ -15071,10 +15071,13 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
     return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
 }
 
-/* Returns the offset in x of the i-th of the n_sum elements from which output o is computed. */
-static int64_t tp__element(const tp__reduction *r, int64_t o, int64_t i)
+/* The number of outputs from o up to `to`, at most `most`, whose elements lie side by side: rows are then reduced at once. */
+static int64_t tp__side_by_side(const tp__reduction *r, int64_t o, int64_t to, int64_t most)
 {
-    return tp__out_begin(r, o) + tp__run_begin(r, i / r->run) + i % r->run * r->step;
+    if (!r->n_keep || r->keep_stride[0] > 1) return 1;
+    const int64_t left = r->keep_dim[0] - o % r->keep_dim[0];
+    if (left < most) most = left;
+    return to - o < most ? to - o : most;
 }
 
 /* A loop over each output o and each of its elements v, in order, that runs body_. */
@@ -15297,13 +15300,39 @@ TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep
 
 /* -- reduce_prod: y = product of x over axes ---------------------------------------- >>op reduce_prod
  *   dx = reduce_prod_grad(x, dy) */
-static void TP__F(tp__reduce_prod)(const tp_call *k)
+#ifndef TP__COLUMNS
+#ifdef TP__NO_SYSTEM
+#define TP__COLUMNS 8
+#else
+#define TP__COLUMNS 256 /* outputs at a time whose elements lie side by side: their products stay in L1 */
+#endif
+#endif
+TP__HOT static void TP__F(tp__multiply)(int64_t n, TP__TOTAL *product, const TP__NUM *x)
 {
-    const TP__NUM *x = (const TP__NUM *)k->in[0].data;
-    TP__NUM *y = (TP__NUM *)k->out[0].data;
+    for (int64_t c = 0; c < n; c++) product[c] = TP__MUL(product[c], (TP__TOTAL)x[c]);
+}
+static void TP__F(tp__reduce_prod_range)(const tp_call *k, int64_t from, int64_t to)
+{
+    TP__TOTAL product[TP__COLUMNS];
     tp__reduction r;
     tp__reduction_of(&r, k);
-    TP__REDUCE(TP__TOTAL product = 1, product = TP__MUL(product, (TP__TOTAL)v), y[o] = (TP__NUM)product)
+    for (int64_t o = from, n; o < to; o += n) {
+        const TP__NUM *first = (const TP__NUM *)k->in[0].data + tp__out_begin(&r, o);
+        n = tp__side_by_side(&r, o, to, TP__COLUMNS);
+        for (int64_t c = 0; c < n; c++) product[c] = 1;
+        for (int64_t j = 0; j < r.n_run; j++) {
+            const TP__NUM *p = first + tp__run_begin(&r, j);
+            for (int64_t i = 0; i < r.run && n > 1; i++) TP__F(tp__multiply)(n, product, p + i * r.step);
+            for (int64_t i = 0; i < r.run && n == 1; i++) product[0] = TP__MUL(product[0], (TP__TOTAL)p[i * r.step]);
+        }
+        for (int64_t c = 0; c < n; c++) ((TP__NUM *)k->out[0].data)[o + c] = (TP__NUM)product[c];
+    }
+}
+static void TP__F(tp__reduce_prod)(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    tp__each_range(k, r.n_out, tp__grain(r.n_sum), TP__F(tp__reduce_prod_range));
 }
 #ifdef TP__ROWS
 TP__ANY_NUMBER(tp__reduce_prod)
@@ -15325,25 +15354,67 @@ TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool kee
  *   Computed as the product of those before x_i times the product of those after it, which is exact for zeros too. Its own
  *   gradient divides by x: it needs x without zeros. Inputs: x, dy. */
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_prod_grad)(const tp_call *k)
+/* dx = product, then product *= x; and dx *= product, then product *= x. */
+TP__HOT static void TP__F(tp__before)(int64_t n, double *product, const real *x, real *dx)
+{
+    for (int64_t c = 0; c < n; c++) {
+        dx[c] = (real)product[c];
+        product[c] *= (double)x[c];
+    }
+}
+TP__HOT static void TP__F(tp__after)(int64_t n, double *product, const real *x, real *dx)
+{
+    for (int64_t c = 0; c < n; c++) {
+        dx[c] = (real)((double)dx[c] * product[c]);
+        product[c] *= (double)x[c];
+    }
+}
+/* The derivative of one output. */
+static void TP__F(tp__reduce_prod_grad_of)(const tp__reduction *r, double dy, const real *x, real *dx)
+{
+    double before = dy, after = 1;
+    for (int64_t j = 0; j < r->n_run; j++)
+        for (int64_t i = 0, at = tp__run_begin(r, j); i < r->run; i++, at += r->step) {
+            dx[at] = (real)before;
+            before *= (double)x[at];
+        }
+    for (int64_t j = r->n_run - 1; j >= 0; j--)
+        for (int64_t i = 0, at = tp__run_begin(r, j) + (r->run - 1) * r->step; i < r->run; i++, at -= r->step) {
+            dx[at] = (real)((double)dx[at] * after);
+            after *= (double)x[at];
+        }
+}
+/* The same for n outputs whose elements lie side by side. */
+static void TP__F(tp__reduce_prod_grad_row)(const tp__reduction *r, int64_t n, const real *dy, const real *x, real *dx)
+{
+    double product[TP__COLUMNS];
+    for (int64_t c = 0; c < n; c++) product[c] = (double)dy[c];
+    for (int64_t j = 0; j < r->n_run; j++)
+        for (int64_t i = 0, at = tp__run_begin(r, j); i < r->run; i++, at += r->step)
+            TP__F(tp__before)(n, product, x + at, dx + at);
+    for (int64_t c = 0; c < n; c++) product[c] = 1;
+    for (int64_t j = r->n_run - 1; j >= 0; j--)
+        for (int64_t i = 0, at = tp__run_begin(r, j) + (r->run - 1) * r->step; i < r->run; i++, at -= r->step)
+            TP__F(tp__after)(n, product, x + at, dx + at);
+}
+static void TP__F(tp__reduce_prod_grad_range)(const tp_call *k, int64_t from, int64_t to)
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
     tp__reduction r;
     tp__reduction_of(&r, k);
-    for (int64_t o = 0; o < r.n_out; o++) {
-        double before = (double)dy[o], after = 1;
-        for (int64_t i = 0; i < r.n_sum; i++) {
-            const int64_t at = tp__element(&r, o, i);
-            dx[at] = (real)before;
-            before *= (double)x[at];
-        }
-        for (int64_t i = r.n_sum - 1; i >= 0; i--) {
-            const int64_t at = tp__element(&r, o, i);
-            dx[at] = (real)((double)dx[at] * after);
-            after *= (double)x[at];
-        }
+    for (int64_t o = from, n; o < to; o += n) {
+        const int64_t first = tp__out_begin(&r, o);
+        n = tp__side_by_side(&r, o, to, TP__COLUMNS);
+        if (n == 1) TP__F(tp__reduce_prod_grad_of)(&r, (double)dy[o], x + first, dx + first);
+        else TP__F(tp__reduce_prod_grad_row)(&r, n, dy + o, x + first, dx + first);
     }
+}
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    tp__each_range(k, r.n_out, tp__grain(r.n_sum), TP__F(tp__reduce_prod_grad_range));
 }
 #endif
 #ifdef TP__ROWS
@@ -15402,10 +15473,9 @@ static void tp__reduce_bools(const tp_call *k, bool is_all)
     tp__reduction r;
     tp__reduction_of(&r, k);
     memset(y, 0, (size_t)r.n_out);
-    /* outputs o to o + n whose elements lie side by side: one, or the rows of an array that is reduced along its columns */
     for (int64_t o = 0, n; o < r.n_out; o += n) {
         const uint8_t *first = x + tp__out_begin(&r, o);
-        n = r.n_keep && r.keep_stride[0] == 1 ? r.keep_dim[0] : 1;
+        n = tp__side_by_side(&r, o, r.n_out, r.n_out);
         for (int64_t j = 0; j < r.n_run; j++) {
             const uint8_t *run = first + tp__run_begin(&r, j);
             if (n > 1 || r.step > 1)

@@ -224,6 +224,43 @@ TEST(reductions_of_large_values)
     }
 }
 
+/* Products of 1, -1 and some -2, and their derivatives: the weight of the product times the other factors. */
+TEST(products_and_their_derivatives)
+{
+    for (int i = 0; i < TP_COUNT(large); i++)
+        for (int k = 0; k < 2; k++) {
+            sheet *s = sheet_new(i % 2 == 0);
+            const unsigned mask = (unsigned)large[i][1 + large[i][0]];
+            int axes[TP_MAX_DIMS], n = 0;
+            tp_tensor *t, *w, product;
+            tp_node *x = feed(s, k ? TP_F64 : TP_F32, shape_of(large[i]), &t), *dx;
+            tp_shape kept = t->shape;
+            for (int d = 0; d < kept.ndim; d++)
+                if (mask >> d & 1u) axes[n++] = d, kept.dim[d] = 1;
+            fill(t, 0, 1, (uint64_t)i);
+            for (int64_t e = 0; e < tp_tensor_size(t); e++)
+                tp_tensor_set(t, e, e % 9001 == 7 ? -2 : 2 * tp_tensor_get(t, e) - 1);
+            tp_node *weight = feed(s, t->dtype, kept, &w);
+            fill(w, 1, 9, (uint64_t)i);
+            tp_gradients(tp_sum(tp_mul(tp_reduce_prod(x, axes, n, true), weight)), &x, 1, &dx);
+            expect_reduced(s, x, t, PRODUCT, mask, false);
+            memset(&product, 0, sizeof product);
+            CHECK_OK(tp_tensor_resize(&product, t->dtype, kept));
+            reduce_by_hand(t, PRODUCT, mask, &product, &kept);
+            tp_tensor *want = expect(s, dx, t->dtype, t->shape, "derivative of prod", i);
+            int64_t index[TP_MAX_DIMS] = {0};
+            for (int64_t e = 0; e < tp_tensor_size(t); e++) {
+                int64_t at[TP_MAX_DIMS];
+                for (int d = 0; d < kept.ndim; d++) at[d] = (mask >> d & 1u) ? 0 : index[d];
+                const int64_t o = flat(&kept, at);
+                tp_tensor_set(want, e, tp_tensor_get(w, o) * tp_tensor_get(&product, o) / tp_tensor_get(t, e));
+                next_index(index, &t->shape);
+            }
+            tp_tensor_free(&product);
+            settle(s);
+        }
+}
+
 /* Columns are added up in blocks: what a single running sum would lose, 2e-5 of it, is kept. */
 TEST(long_columns_are_summed_exactly_enough)
 {

@@ -9432,9 +9432,19 @@ static void tp__xent_fast(const tp_call *k)
 }
 
 /* -- top_k ------------------------------------------------------------------------------ >>fast top_k
- * A heap holds the indices of the best elements so far, the last ranked at its root, so that an element costs one comparison, and
- * log K more where it enters. Taking the root K times sorts them. No two elements rank alike: the order is the naive loop's. */
-static void tp__sift_down(const float *x, int32_t *heap, int64_t n, int64_t at)
+ * Few of a row: a heap holds the indices of the best elements so far, the last ranked at its root, so that an element costs one
+ * comparison, and log K more where it enters. Taking the root K times sorts them.
+ * Many: the elements whose leading bits may be among the best are sorted by their other bits, one byte after the other.
+ * No two elements rank alike: the order is the naive loop's. */
+#define TP__TOP_SORTED      16 /* from so many on they are sorted, unless they are a very small part of the row */
+static bool tp__top_k_sorts(int64_t n, int64_t K) { return K >= TP__TOP_SORTED && K >= n / 512; }
+/* Pieces of work with scratch of their own: many, but not much memory. */
+static int64_t tp__top_k_n_piece(int64_t rows, int64_t n)
+{
+    const int64_t most = n < 1 << 18 ? (1 << 18) / n : 1;
+    return tp__min64(rows, tp__min64(most, 32));
+}
+TP__HOT static void tp__sift_down(const float *x, int32_t *heap, int64_t n, int64_t at)
 {
     const int32_t moved = heap[at];
     for (int64_t c = 2 * at + 1; c < n; c = 2 * at + 1) {
@@ -9445,32 +9455,111 @@ static void tp__sift_down(const float *x, int32_t *heap, int64_t n, int64_t at)
     }
     heap[at] = moved;
 }
+/* Whether one of 32 values is above the limit, or a NaN. */
+TP__HOT static bool tp__some_above(const float *x, float limit)
+{
+    int some = 0;
+    for (int i = 0; i < 32; i++) some |= !(x[i] <= limit);
+    return some != 0;
+}
+TP__HOT static void tp__top_k_heap(const float *x, int64_t n, int32_t *heap, int64_t K)
+{
+    for (int64_t i = 0; i < K; i++) heap[i] = (int32_t)i;
+    for (int64_t i = K / 2 - 1; i >= 0; i--) tp__sift_down(x, heap, K, i);
+    for (int64_t i = K, end; i < n; i = end) {
+        end = n - i < 32 ? n : i + 32;
+        if (end - i == 32 && !tp__some_above(x + i, x[heap[0]])) continue;
+        for (; i < end; i++)
+            if (!(x[i] <= x[heap[0]]) && tp__ranks_before_f32(x, i, heap[0]))
+                heap[0] = (int32_t)i, tp__sift_down(x, heap, K, 0);
+    }
+    for (int64_t last = K - 1; last > 0; last--) {
+        const int32_t root = heap[0];
+        heap[0] = heap[last];
+        heap[last] = root;
+        tp__sift_down(x, heap, last, 0);
+    }
+}
+/* Numbers that are smaller for what ranks before: 0 for a NaN, the same for 0 and -0. */
+TP__HOT static void tp__rank_bits(int64_t n, const float *x, uint32_t *bits)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i] + 0.0f;
+        uint32_t u;
+        memcpy(&u, &v, sizeof u);
+        u ^= ((u >> 31) - 1) & 0x7fffffffu; /* turns round the positive ones */
+        bits[i] = v == v ? u : 0;
+    }
+}
+/* The places of the best K of n, sorted; a, b and bits: room for n numbers each. */
+TP__HOT static void tp__top_k_sort(const float *x, int64_t n, int32_t *place, int64_t K, uint64_t *a, uint64_t *b,
+                                   uint32_t *bits)
+{
+    int32_t count[2048] = {0};
+    uint32_t last = 0;
+    int64_t m = 0;
+    tp__rank_bits(n, x, bits);
+    for (int64_t i = 0; i < n; i++) count[bits[i] >> 21]++;
+    for (int64_t sum = count[0]; sum < K;) sum += count[++last];
+    for (int64_t i = 0; i < n; i++) {
+        a[m] = (uint64_t)bits[i] << 32 | (uint64_t)i;
+        m += bits[i] >> 21 <= last;
+    }
+    for (int shift = 32; shift < 64; shift += 8) { /* elements of the same byte keep their order */
+        uint64_t *const sorted = a;
+        memset(count, 0, 256 * sizeof *count);
+        for (int64_t i = 0; i < m; i++) count[a[i] >> shift & 255]++;
+        for (int32_t v = 0, sum = 0; v < 256; v++) {
+            const int32_t before = sum;
+            sum += count[v];
+            count[v] = before;
+        }
+        for (int64_t i = 0; i < m; i++) b[count[a[i] >> shift & 255]++] = a[i];
+        a = b, b = sorted;
+    }
+    for (int64_t j = 0; j < K; j++) place[j] = (int32_t)a[j];
+}
 static void tp__top_k_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1], K = ((const tp__top_k_attrs *)k->attrs)->k;
     for (int64_t r = from; r < to; r++) {
         const float *x = (const float *)k->in[0].data + r * n;
         int32_t *heap = (int32_t *)(k->out[1].data ? k->out[1].data : k->scratch) + r * K;
-        for (int64_t i = 0; i < K; i++) heap[i] = (int32_t)i;
-        for (int64_t i = K / 2 - 1; i >= 0; i--) tp__sift_down(x, heap, K, i);
-        for (int64_t i = K; i < n; i++)
-            if (tp__ranks_before_f32(x, i, heap[0])) heap[0] = (int32_t)i, tp__sift_down(x, heap, K, 0);
-        for (int64_t last = K - 1; last > 0; last--) {
-            const int32_t root = heap[0];
-            heap[0] = heap[last];
-            heap[last] = root;
-            tp__sift_down(x, heap, last, 0);
-        }
+        tp__top_k_heap(x, n, heap, K);
         for (int64_t j = 0; j < K && k->out[0].data; j++) ((float *)k->out[0].data)[r * K + j] = x[heap[j]];
+    }
+}
+/* Each piece has some of the rows. */
+static void tp__top_k_pieces(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1], K = ((const tp__top_k_attrs *)k->attrs)->k;
+    const int64_t rows = tp__size(&k->in[0]) / n, pieces = tp__top_k_n_piece(rows, n);
+    for (int64_t piece = from; piece < to; piece++) {
+        uint64_t *a = (uint64_t *)k->scratch + piece * 3 * n, *b = a + n;
+        uint32_t *bits = (uint32_t *)(b + n);
+        for (int64_t r = rows * piece / pieces; r < rows * (piece + 1) / pieces; r++) {
+            const float *x = (const float *)k->in[0].data + r * n;
+            int32_t *place = k->out[1].data ? (int32_t *)k->out[1].data + r * K : (int32_t *)(bits + n);
+            tp__top_k_sort(x, n, place, K, a, b, bits);
+            for (int64_t j = 0; j < K && k->out[0].data; j++) ((float *)k->out[0].data)[r * K + j] = x[place[j]];
+        }
     }
 }
 static void tp__top_k_fast(const tp_call *k)
 {
-    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
-    tp__each_range(k, tp__size(&k->in[0]) / n, tp__grain(n), tp__top_k_rows);
+    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1], rows = tp__size(&k->in[0]) / n;
+    if (tp__top_k_sorts(n, ((const tp__top_k_attrs *)k->attrs)->k))
+        tp__each_range(k, tp__top_k_n_piece(rows, n), 1, tp__top_k_pieces);
+    else tp__each_range(k, rows, tp__grain(n), tp__top_k_rows);
 }
-/* The heaps of all rows, for runs in which nobody reads the indices. */
-static size_t tp__top_k_heaps(const tp_call *k) { return (size_t)tp__size(&k->out[0]) * sizeof(int32_t); }
+/* For each piece room to sort a row; or the heaps of all rows, for runs in which nobody reads the indices. */
+static size_t tp__top_k_scratch(const tp_call *k)
+{
+    const int64_t n = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    if (tp__top_k_sorts(n, ((const tp__top_k_attrs *)k->attrs)->k))
+        return (size_t)(tp__top_k_n_piece(tp__size(&k->in[0]) / n, n) * 3 * n) * sizeof(uint64_t);
+    return (size_t)tp__size(&k->out[0]) * sizeof(int32_t);
+}
 
 /* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm
  * Forward: W is packed once. One thread computes all steps of a block of samples, so no thread waits for another.

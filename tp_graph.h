@@ -15972,7 +15972,7 @@ static double tp__top_k_flops(const tp_call *k)
 }
 static const tp_op tp__op_top_k = TP__ROW(
     "top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_gradient,
-    TP__NAIVE_FAST(tp__top_k), TP__FLOPS_SCRATCH(tp__top_k_flops, TP__IF_FAST(tp__top_k_heaps, NULL)), TP__NO_ONNX);
+    TP__NAIVE_FAST(tp__top_k), TP__FLOPS_SCRATCH(tp__top_k_flops, TP__IF_FAST(tp__top_k_scratch, NULL)), TP__NO_ONNX);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 {
     tp__top_k_attrs t;

@@ -2584,7 +2584,7 @@ static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, 
     return row;
 }
 
-/* Merges the first `used` axes of x, which have `rows` elements together, into one axis. */
+/* Merges the first `used` axes of x, which have `rows` elements together, into one axis; x has room for it if none is merged. */
 static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
 {
     tp_shape s = x->shape;
@@ -2603,7 +2603,11 @@ static void tp__import_gather_nd(tp__import_node *n)
     if (n->importer->status != TP_OK) return;
     tp_shape s = index->shape; /* all dimensions of index but the last, then the rest of x */
     s.ndim--;
-    for (int d = used; d < x->shape.ndim && s.ndim < TP_MAX_DIMS; d++) s.dim[s.ndim++] = x->shape.dim[d];
+    if (s.ndim + x->shape.ndim - used > TP_MAX_DIMS) {
+        tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS);
+        return;
+    }
+    for (int d = used; d < x->shape.ndim; d++) s.dim[s.ndim++] = x->shape.dim[d];
     tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
 }
 
@@ -2658,9 +2662,17 @@ static void tp__import_scatter_nd(tp__import_node *n)
     int used = 0;
     tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
     for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__import_node_dim(n, index, d);
-    if (n->importer->status != TP_OK) return;
+    if (n->importer->status != TP_OK || tp_is_poison(updates)) return;
+    const int wanted = index->shape.ndim - 1 + x->shape.ndim - used;
+    if (updates->shape.ndim != wanted || wanted > TP_MAX_DIMS - (index->shape.ndim == 1)) {
+        tp__on_fail(n, TP_ERR_FORMAT,
+                    "%s has updates with %d dimensions; its places and what it changes ask for %d, of at most %d",
+                    n->op, updates->shape.ndim, wanted, TP_MAX_DIMS - (index->shape.ndim == 1));
+        return;
+    }
     updates = tp__merged(updates, count, index->shape.ndim - 1);
-    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, tp__merged(x, rows, used), row, updates), x));
+    tp_node *merged = tp__merged(x, rows, used);
+    tp__import_node_set_output(n, 0, tp_reshape_like(tp__scattered(n, merged, row, updates), x));
 }
 
 static void tp__import_one_hot(tp__import_node *n)
@@ -2750,8 +2762,8 @@ static void tp__import_depth_space(tp__import_node *n) /* Builds DepthToSpace an
     const int64_t c = C / (b * b), to_dcr[2][6] = {{N, b, b, c, H, W}, {N, H, W, b, b, c}},
                   to_crd[2][6] = {{N, c, b, b, H, W}, {N, H, W, c, b, b}},
                   to_depth[2][6] = {{N, C, H / b, b, W / b, b}, {N, H / b, b, W / b, b, C}},
-                  space[2][4] = {{N, c, H * b, W * b}, {N, H * b, W * b, c}},
-                  depth[2][4] = {{N, C * b * b, H / b, W / b}, {N, H / b, W / b, C * b * b}};
+                  space[2][4] = {{N, c, H * b, W * b}, {N, H * b, W * b, c}}, deep = tp__limited_product(C, b * b),
+                  depth[2][4] = {{N, deep, H / b, W / b}, {N, H / b, W / b, deep}};
     const int64_t *axes = !to_space ? to_depth[last] : by_column ? to_crd[last] : to_dcr[last];
     tp_node *y = tp_transpose(tp_reshape_to(x, tp_make_shape_n(6, axes)), order[last][!to_space][by_column], 6);
     tp__import_node_set_output(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? space[last] : depth[last])));

@@ -2435,6 +2435,63 @@ TEST(places_are_vectors)
     }
 }
 
+/* ScatterND and GatherND of as many dimensions as there are, and of more. */
+static void scatter_model(int x_ndim, int i_ndim, int u_ndim)
+{
+    static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, at[1] = {0};
+    graph.n = 0;
+    put_text(&graph, 2, "g");
+    put_io(&graph, 11, "x", 1, x_ndim, ones);
+    put_io(&graph, 11, "u", 1, u_ndim, ones);
+    put_weight(&graph, "i", 7, i_ndim, ones, at, sizeof at);
+    put_node(&graph, "ScatterND", "x,i,u", "y", NULL);
+    put_io(&graph, 12, "y", 1, x_ndim, ones);
+    put_model(&file, &graph, 18);
+}
+TEST(dimensions_of_updates)
+{
+    static const int64_t ones[8] = {1, 1, 1, 1, 1, 1, 1, 1}, at[1] = {0};
+    scatter_model(8, 1, 7);
+    CHECK(accepted(&file));
+    scatter_model(1, 8, 7);
+    CHECK(accepted(&file));
+    scatter_model(8, 1, 8);
+    CHECK(refused(&file, NULL, "y: ScatterND has updates with 8 dimensions; its places and what it changes ask for 7"));
+    scatter_model(4, 1, 8);
+    CHECK(refused(&file, NULL, "updates with 8 dimensions; its places and what it changes ask for 3, of at most 7"));
+    scatter_model(1, 8, 1);
+    CHECK(refused(&file, NULL, "updates with 1 dimensions; its places and what it changes ask for 7, of at most 8"));
+    scatter_model(8, 8, 8);
+    CHECK(refused(&file, NULL, "updates with 8 dimensions; its places and what it changes ask for 14, of at most 8"));
+    for (int nd = 1; nd <= 8; nd += 7) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 8, ones);
+        put_weight(&graph, "i", 7, nd, ones, at, sizeof at);
+        put_node(&graph, "GatherND", "x,i", "y", NULL);
+        put_io(&graph, 12, "y", 1, 8, ones);
+        put_model(&file, &graph, 18);
+        CHECK(nd == 1 ? accepted(&file) : refused(&file, NULL, "y: GatherND makes more than 8 dimensions"));
+    }
+}
+
+/* The channels of SpaceToDepth times its blocks are more than an int64 holds. */
+TEST(more_channels_than_an_int64_holds)
+{
+    static const int64_t x[] = {1, (int64_t)1 << 44, 0, 0};
+    static const char *const op[] = {"SpaceToDepth", "DepthToSpace"};
+    for (int i = 0; i < 2; i++) {
+        graph.n = 0;
+        put_text(&graph, 2, "g");
+        put_io(&graph, 11, "x", 1, 4, x);
+        put_node(&graph, op[i], "x", "y", int_attribute("blocksize", 4096));
+        put_io(&graph, 12, "y", 1, 4, x);
+        put_model(&file, &graph, 17);
+        if (i) CHECK(accepted(&file));
+        else CHECK(refused(&file, NULL, "larger than any memory"));
+    }
+}
+
 /* Attention of inputs without an axis for heads needs their number. */
 TEST(heads_are_counted)
 {
